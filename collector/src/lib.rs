@@ -1,0 +1,1 @@
+//! Collects operator performance through TVM.

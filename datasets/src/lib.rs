@@ -1,0 +1,1 @@
+//! The row schema of the dataset and its readers and writers.

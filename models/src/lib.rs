@@ -1,0 +1,1 @@
+//! Model registry, import and the operator graph.

@@ -1,0 +1,1 @@
+//! Sophgo TPU profile dumps: parsing, matching, exports.

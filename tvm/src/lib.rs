@@ -1,0 +1,1 @@
+//! Every call into TVM's FFI.
