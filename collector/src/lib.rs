@@ -1,1 +1,5 @@
 //! Collects operator performance through TVM.
+
+pub mod config;
+pub mod plan;
+pub mod stats;

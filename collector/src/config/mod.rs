@@ -1,0 +1,90 @@
+//! Settings from four layers: command line over environment over TOML file over default.
+//!
+//! Owns the table of settings ([`SETTINGS`]: one key serves as flag `--key`, as variable
+//! `OPCOLLECT_KEY` and as TOML key), the merge, and where each value came from ([`Origin`]). Every
+//! layer is reduced to text, so that one parser (in `plan`) reads a value whatever its layer and
+//! its error can say which layer to mend. It knows nothing of what the values mean.
+
+mod file;
+mod layers;
+mod table;
+
+pub use file::ConfigFile;
+pub use layers::{Layers, Origin, Settings, Value};
+pub use table::{Arity, SETTINGS, Setting, env_name, nearest};
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// What can be wrong with a configuration file or the environment, before any value is read.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file named by `--config` cannot be read.
+    #[error("cannot read the configuration file {}: {source}; give the path of a readable TOML file to --config", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("{}:{line}: not TOML: {message}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// What the parser said.
+        message: String,
+    },
+    /// A key that is no setting.
+    #[error("{}:{line}: unknown key `{key}`{}; `opcollect --print-config` lists all keys", path.display(), did_you_mean(nearest))]
+    UnknownKey {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// The key.
+        key: String,
+        /// The setting whose name is nearest, if any is near.
+        nearest: Option<&'static str>,
+    },
+    /// A value whose TOML type cannot stand for the setting (a table, a date, a nested list).
+    #[error("{}:{line}: `{key}` is {found}, but must be {expected}", path.display())]
+    WrongType {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// The key.
+        key: String,
+        /// What stands there.
+        found: &'static str,
+        /// What may stand there.
+        expected: &'static str,
+    },
+    /// An `OPCOLLECT_…` variable that is no setting.
+    #[error(
+        "unknown environment variable {name}{}; unset it, or see `opcollect --print-config` for all names",
+        did_you_mean(nearest)
+    )]
+    UnknownVariable {
+        /// The variable.
+        name: String,
+        /// The variable whose name is nearest, if any is near.
+        nearest: Option<String>,
+    },
+    /// A variable whose value is not UTF-8.
+    #[error("environment variable {name} is not valid UTF-8; set it again in plain text")]
+    NotText {
+        /// The variable.
+        name: String,
+    },
+}
+
+fn did_you_mean(nearest: &Option<impl std::fmt::Display>) -> String {
+    nearest
+        .as_ref()
+        .map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
+}

@@ -1,0 +1,126 @@
+//! The table of settings: one row a setting, from which the layers, the check of unknown keys and
+//! `--print-config` all work. A test holds it together with the command line's flags.
+
+/// How many values a setting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arity {
+    /// One value.
+    One,
+    /// Any number: repeated flags, a comma-separated variable, a TOML list.
+    List,
+    /// `true` or `false`; the bare flag means `true`.
+    Switch,
+}
+
+/// One setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Its name: flag `--key`, TOML key `key`, variable `OPCOLLECT_KEY`.
+    pub key: &'static str,
+    /// How many values it takes.
+    pub arity: Arity,
+    /// The default, as it would be written on the command line; `None` for no value.
+    pub default: Option<&'static str>,
+}
+
+const fn one(key: &'static str, default: Option<&'static str>) -> Setting {
+    Setting {
+        key,
+        arity: Arity::One,
+        default,
+    }
+}
+
+const fn list(key: &'static str, default: Option<&'static str>) -> Setting {
+    Setting {
+        key,
+        arity: Arity::List,
+        default,
+    }
+}
+
+const fn switch(key: &'static str) -> Setting {
+    Setting {
+        key,
+        arity: Arity::Switch,
+        default: Some("false"),
+    }
+}
+
+/// All settings, in the order of `--print-config`.
+pub const SETTINGS: &[Setting] = &[
+    one("modelsource", Some("local")),
+    one("modelname", None),
+    one("batchsize", Some("1")),
+    one("seqlen", None),
+    list("input", None),
+    one("target", Some("llvm")),
+    list("threads", Some("1,max")),
+    list("cache", Some("hot")),
+    one("executor", Some("vm")),
+    one("whole-model", Some("measure")),
+    one("seed", Some("0")),
+    one("ci", Some("3%")),
+    one("budget", Some("1s")),
+    one("warmup", Some("3")),
+    one("min-samples", Some("10")),
+    one("max-samples", Some("1000")),
+    one("compile-timeout", Some("120s")),
+    one("timeout", Some("60s")),
+    one("memory-limit", Some("8GiB")),
+    one("max-failed", Some("0")),
+    one("out", None),
+    one("python", None),
+    switch("iftune"),
+    switch("ifcompare"),
+    switch("ifpartial"),
+    one("tuner", None),
+    one("trials", None),
+    one("host", None),
+    one("port", None),
+];
+
+/// Prefix of the environment variables that are settings.
+pub(super) const ENV_PREFIX: &str = "OPCOLLECT_";
+
+/// The environment variable of a setting: `max-failed` → `OPCOLLECT_MAX_FAILED`.
+pub fn env_name(key: &str) -> String {
+    format!("{ENV_PREFIX}{}", key.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// The candidate nearest to `name`, if it is near enough to be what was meant.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_ascii_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            let likeness = strsim::jaro_winkler(&name, &candidate.to_ascii_lowercase());
+            (likeness, candidate)
+        })
+        .filter(|(likeness, _)| *likeness >= 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_unique() {
+        let mut keys: Vec<_> = SETTINGS.iter().map(|s| s.key).collect();
+        keys.sort_unstable();
+        let all = keys.len();
+        keys.dedup();
+        assert_eq!(keys.len(), all);
+    }
+
+    #[test]
+    fn nearest_finds_typing_errors_only() {
+        let keys = || SETTINGS.iter().map(|s| s.key);
+        assert_eq!(nearest("thread", keys()), Some("threads"));
+        assert_eq!(nearest("modelnmae", keys()), Some("modelname"));
+        assert_eq!(nearest("zzzz", keys()), None);
+        assert_eq!(env_name("max-failed"), "OPCOLLECT_MAX_FAILED");
+    }
+}

@@ -1,0 +1,136 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::config::Layers;
+
+const HOST: HostFacts = HostFacts {
+    cores: 2,
+    now_unix_s: 1_767_225_599, // 2025-12-31 23:59:59 UTC
+};
+
+fn plan(flags: &[(&'static str, &str)]) -> Result<Planned, PlanError> {
+    let mut command_line: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    for (key, text) in flags {
+        command_line
+            .entry(key)
+            .or_default()
+            .push((*text).to_owned());
+    }
+    let layers = Layers {
+        command_line,
+        ..Layers::default()
+    };
+    Plan::from_settings(&layers.merge().unwrap(), HOST)
+}
+
+/// The error of the main job with one more flag.
+fn error(key: &'static str, text: &str) -> String {
+    plan(&[("modelname", "resnet-18"), (key, text)])
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn the_main_job() {
+    let planned = plan(&[("modelname", "resnet-18")]).unwrap();
+    let plan = &planned.plan;
+    assert_eq!(plan.threads, [1, 2]);
+    assert_eq!(plan.cache_states, [CacheState::Hot]);
+    assert_eq!(plan.timing.stop.ci_target, 0.03);
+    assert_eq!(plan.timing.stop.budget_ns, 1_000_000_000);
+    assert_eq!(plan.worker.memory_limit_mib, 8192);
+    assert_eq!(plan.run_id, "resnet-18-llvm-20251231-235959");
+    assert_eq!(plan.out, Path::new("runs").join(&plan.run_id));
+    assert!(planned.warnings.is_empty());
+    let json = serde_json::to_string(plan).unwrap();
+    assert_eq!(&serde_json::from_str::<Plan>(&json).unwrap(), plan);
+}
+
+#[test]
+fn threads_once_each_with_a_doubt_about_too_many() {
+    let planned = plan(&[("modelname", "mlp"), ("threads", "2,max,1,4")]).unwrap();
+    assert_eq!(planned.plan.threads, [2, 1, 4]);
+    assert_eq!(planned.warnings.len(), 1);
+    insta::assert_snapshot!(planned.warnings[0], @"4 threads on 2 cores: threads will wait for each other, and the times say so");
+}
+
+#[test]
+fn run_names_are_safe_for_the_file_system() {
+    let name = |source: &'static str, name: &str| {
+        plan(&[("modelsource", source), ("modelname", name)])
+            .unwrap()
+            .plan
+            .run_id
+    };
+    assert!(name("onnx", "/data/../my model.onnx").starts_with("my-model-llvm-"));
+    assert!(name("simple", "matmul:m=8,n=8").starts_with("matmul-m-8-n-8-llvm-"));
+}
+
+#[test]
+fn targets_take_a_cpu_and_features() {
+    let planned = plan(&[
+        ("modelname", "mlp"),
+        ("target", "llvm -mcpu=haswell -mattr=+fma,-avx512f"),
+    ])
+    .unwrap();
+    assert_eq!(planned.plan.target.mcpu.as_deref(), Some("haswell"));
+    assert_eq!(planned.plan.target.mattr, ["+fma", "-avx512f"]);
+    assert_eq!(
+        planned.plan.target.to_string(),
+        "llvm -mcpu=haswell -mattr=+fma,-avx512f"
+    );
+}
+
+#[test]
+fn bad_values_say_what_where_and_what_next() {
+    insta::assert_snapshot!(error("threads", "0"), @"--threads 0 (command line): a kernel needs at least one thread; give numbers from 1 up, or max for all cores, e.g. --threads 1,2,max");
+    insta::assert_snapshot!(error("threads", "1,two"), @"--threads two (command line): not a whole number from 1 up; give numbers from 1 up, or max for all cores, e.g. --threads 1,2,max");
+    insta::assert_snapshot!(error("threads", "4096"), @"--threads 4096 (command line): must be at most 1024; give numbers from 1 up, or max for all cores, e.g. --threads 1,2,max");
+    insta::assert_snapshot!(error("batchsize", "0"), @"--batchsize 0 (command line): must be at least 1; give a whole number");
+    insta::assert_snapshot!(error("batchsize", "-3"), @"--batchsize -3 (command line): not a whole number from 1 up; give a whole number");
+    insta::assert_snapshot!(error("input", "data:1xx3"), @"--input data:1xx3 (command line): `` is no extent; give name:shape[:dtype], e.g. --input data:1x3x224x224:float32");
+    insta::assert_snapshot!(error("target", "lvm"), @"--target lvm (command line): no such target (did you mean llvm?); available here: llvm");
+    insta::assert_snapshot!(error("target", "cuda"), @"--target cuda (command line): not available yet: this build has no code generator for NVIDIA GPUs; available here: llvm");
+    insta::assert_snapshot!(error("target", "llvm -num-cores"), @"--target llvm -num-cores (command line): `-num-cores` is no option of a target here; options are -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads");
+    insta::assert_snapshot!(error("cache", "warm"), @"--cache warm (command line): no such cache state; give hot, flushed or hot,flushed");
+    insta::assert_snapshot!(error("ci", "0"), @"--ci 0 (command line): no number of samples makes an interval of no width; give a share above 0, e.g. 3%");
+    insta::assert_snapshot!(error("max-samples", "7"), @"--max-samples 7 (command line): less than --min-samples 10; raise it, or lower --min-samples");
+    insta::assert_snapshot!(error("budget", "soon"), @"--budget soon (command line): not a duration such as 500ms, 2s or 1m; give a duration such as 500ms or 2s");
+    insta::assert_snapshot!(error("out", ""), @r#"--out "" (command line): empty; give a value, or leave it out"#);
+    insta::assert_snapshot!(error("modelsource", "lokal"), @"--modelsource lokal (command line): no such source of models (did you mean local?); give local, onnx or simple");
+    insta::assert_snapshot!(plan(&[]).unwrap_err(), @"--modelname is missing: name a model, e.g. --modelname resnet-18; `opcollect list models` shows them");
+}
+
+#[test]
+fn what_is_not_there_yet_is_refused_by_name() {
+    for (key, text) in [
+        ("iftune", "true"),
+        ("ifcompare", "true"),
+        ("ifpartial", "true"),
+        ("tuner", "xgb"),
+        ("trials", "1000"),
+        ("host", "192.0.2.1"),
+        ("port", "9190"),
+        ("executor", "debug"),
+        ("modelsource", "transformers"),
+        ("target", "pynq"),
+    ] {
+        let message = error(key, text);
+        assert!(message.contains("not available yet"), "{key}: {message}");
+        assert!(
+            message.starts_with(&format!("--{key} {text} (command line)")),
+            "{message}"
+        );
+    }
+    // Said to be off, nothing is asked for.
+    assert!(plan(&[("modelname", "mlp"), ("iftune", "false")]).is_ok());
+    assert!(error("iftune", "perhaps").contains("neither true nor false"));
+}
+
+#[test]
+fn an_input_has_one_shape() {
+    let message = plan(&[("modelname", "mlp"), ("input", "x:1x2"), ("input", "x:1x3")])
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("another shape already"), "{message}");
+}

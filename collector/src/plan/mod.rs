@@ -1,0 +1,289 @@
+//! The plan of a run: everything that decides what is measured and how, validated.
+//!
+//! Owns [`Plan`] (serialisable; it is stored in `run.json` and printed by `--dry-run`), the
+//! reading of settings into it ([`Plan::from_settings`]) and the errors of bad values. It does not
+//! look at the model: whether a name exists is the importer's to say.
+
+mod build;
+mod parse;
+mod reader;
+mod run_id;
+mod shape;
+
+pub use build::{HostFacts, Planned, Warning};
+pub use shape::InputShape;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::config::Origin;
+use crate::stats::StopRule;
+
+/// Format of a serialised plan; raised when a field changes its meaning.
+pub const PLAN_FORMAT: u32 = 1;
+
+/// A validated plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`PLAN_FORMAT`] of the writer.
+    pub format: u32,
+    /// What to take apart.
+    pub model: ModelRequest,
+    /// What to compile for.
+    pub target: Target,
+    /// Thread counts to measure at, in the given order, without repetition, each at least 1.
+    pub threads: Vec<u32>,
+    /// Cache states to measure in, without repetition.
+    pub cache_states: Vec<CacheState>,
+    /// Where schedules come from.
+    pub schedule: ScheduleSource,
+    /// How each point is timed.
+    pub timing: TimingPolicy,
+    /// What a worker process may use.
+    pub worker: WorkerPolicy,
+    /// Seed of the input data and of everything random.
+    pub seed: u64,
+    /// Whether the whole model is run too.
+    pub whole_model: WholeModel,
+    /// Directory of the results; it does not exist yet.
+    pub out: PathBuf,
+    /// Name of the run, unique enough to tell runs apart.
+    pub run_id: String,
+    /// Share of points (0 to 1) that may fail with the run still counted as done.
+    pub max_failed_share: f64,
+}
+
+/// Which model, in which shape.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelRequest {
+    /// Where it comes from.
+    pub source: ModelSource,
+    /// Registry name, path of an ONNX file, or specification of a single operator.
+    pub name: String,
+    /// Batch size, at least 1.
+    pub batch: u32,
+    /// Sequence length; `None` for the model's default.
+    pub seqlen: Option<u32>,
+    /// Shapes that override the model's.
+    pub inputs: Vec<InputShape>,
+}
+
+/// Sources of models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelSource {
+    /// The registry's models.
+    Local,
+    /// An ONNX file.
+    Onnx,
+    /// A single operator with shape parameters.
+    Simple,
+}
+
+impl ModelSource {
+    /// All sources that are there.
+    pub const ALL: [Self; 3] = [Self::Local, Self::Onnx, Self::Simple];
+
+    /// Its name on the command line and in the dataset.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Onnx => "onnx",
+            Self::Simple => "simple",
+        }
+    }
+}
+
+/// What to compile for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The code generator.
+    pub kind: TargetKind,
+    /// CPU name for LLVM; `None` for the machine's own.
+    pub mcpu: Option<String>,
+    /// Feature switches for LLVM, such as `+avx2` or `-avx512f`.
+    pub mattr: Vec<String>,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.kind.name())?;
+        if let Some(cpu) = &self.mcpu {
+            write!(f, " -mcpu={cpu}")?;
+        }
+        if !self.mattr.is_empty() {
+            write!(f, " -mattr={}", self.mattr.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+/// Kinds of target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// The CPU, through LLVM.
+    Llvm,
+    /// NVIDIA GPUs.
+    Cuda,
+    /// The VTA accelerator on a PYNQ board.
+    Pynq,
+}
+
+/// Whether this build can compile for a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Availability {
+    /// It can.
+    BuiltIn,
+    /// It cannot yet.
+    NotBuiltIn,
+}
+
+impl TargetKind {
+    /// All kinds that have a name.
+    pub const ALL: [Self; 3] = [Self::Llvm, Self::Cuda, Self::Pynq];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Llvm => "llvm",
+            Self::Cuda => "cuda",
+            Self::Pynq => "pynq",
+        }
+    }
+
+    /// What it is, in a few words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Llvm => "the CPU of this machine, through LLVM",
+            Self::Cuda => "NVIDIA GPUs",
+            Self::Pynq => "the VTA accelerator on a PYNQ board",
+        }
+    }
+
+    /// Whether this build can compile for it.
+    pub fn availability(self) -> Availability {
+        match self {
+            Self::Llvm => Availability::BuiltIn,
+            Self::Cuda | Self::Pynq => Availability::NotBuiltIn,
+        }
+    }
+}
+
+/// State of the data caches when a call is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheState {
+    /// As the previous call left them.
+    Hot,
+    /// Flushed before each timed call.
+    Flushed,
+}
+
+impl CacheState {
+    /// Its name on the command line and in the dataset.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hot => "hot",
+            Self::Flushed => "flushed",
+        }
+    }
+}
+
+/// Where schedules come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleSource {
+    /// The built-in default schedule of each operator.
+    Default,
+}
+
+impl ScheduleSource {
+    /// Its name in the dataset.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+        }
+    }
+}
+
+/// Whether the whole model is run beside its operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WholeModel {
+    /// It is run, checked and timed.
+    Measure,
+    /// Operators only.
+    Skip,
+}
+
+/// How each point is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TimingPolicy {
+    /// Calls before the first timed one.
+    pub warmup: u32,
+    /// When to stop sampling.
+    pub stop: StopRule,
+}
+
+/// What a worker process may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerPolicy {
+    /// Longest time one operator may take to compile, in nanoseconds.
+    pub compile_timeout_ns: u64,
+    /// Longest time one point may take to run, check and measure, in nanoseconds.
+    pub measure_timeout_ns: u64,
+    /// Most memory, in MiB.
+    pub memory_limit_mib: u64,
+}
+
+/// Why settings make no plan. The message says what is wrong where, and what to do next.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum PlanError {
+    /// No value where one is needed.
+    #[error("{key} is missing: {next}")]
+    Missing {
+        /// The setting.
+        key: &'static str,
+        /// What to do.
+        next: String,
+    },
+    /// A value that cannot be.
+    #[error("{} {value} ({origin}): {problem}; {next}", flag(key))]
+    BadValue {
+        /// The setting.
+        key: &'static str,
+        /// Its text.
+        value: String,
+        /// Where it came from.
+        origin: Origin,
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        next: String,
+    },
+    /// A capability that is not there yet.
+    #[error(
+        "{} {value} ({origin}): not available yet: {problem}; {next}",
+        flag(key)
+    )]
+    NotAvailable {
+        /// The setting.
+        key: &'static str,
+        /// Its text.
+        value: String,
+        /// Where it came from.
+        origin: Origin,
+        /// What is not there.
+        problem: String,
+        /// What to do instead.
+        next: String,
+    },
+}
+
+fn flag(key: &str) -> String {
+    format!("--{key}")
+}

@@ -1,0 +1,108 @@
+//! Reads one setting at a time and, when that fails, says which setting, from which layer, why, and
+//! what to do.
+
+use super::PlanError;
+use super::parse;
+use crate::config::{Settings, Value, nearest};
+
+pub(super) fn duration(settings: &Settings, key: &'static str) -> Result<u64, PlanError> {
+    required(
+        settings,
+        key,
+        parse::duration_ns,
+        "give a duration such as 500ms or 2s",
+    )
+}
+
+pub(super) fn number(
+    settings: &Settings,
+    key: &'static str,
+    low: u64,
+    high: u64,
+) -> Result<u64, PlanError> {
+    required(
+        settings,
+        key,
+        |text| parse::count(text, low, high),
+        "give a whole number",
+    )
+}
+
+/// The one value of a setting, if it has any; an error if it has several or an empty one.
+pub(super) fn single(
+    settings: &Settings,
+    key: &'static str,
+) -> Result<Option<(Value, String)>, PlanError> {
+    let value = settings.get(key);
+    match value.texts.as_slice() {
+        [] => Ok(None),
+        [text] if text.trim().is_empty() => Err(bad(
+            &value,
+            "\"\"",
+            "empty",
+            "give a value, or leave it out",
+        )),
+        [text] => Ok(Some((value.clone(), text.clone()))),
+        _ => Err(bad(
+            &value,
+            &value.text(),
+            "given more than once",
+            "give it once",
+        )),
+    }
+}
+
+pub(super) fn required<T>(
+    settings: &Settings,
+    key: &'static str,
+    read: impl Fn(&str) -> Result<T, String>,
+    next: &str,
+) -> Result<T, PlanError> {
+    let (value, text) = single(settings, key)?.ok_or_else(|| PlanError::Missing {
+        key,
+        next: next.to_owned(),
+    })?;
+    read(&text).map_err(|problem| bad(&value, &text, &problem, next))
+}
+
+/// The values of a list, each once, in order.
+pub(super) fn unique<T: PartialEq>(
+    settings: &Settings,
+    key: &'static str,
+    read: impl Fn(&str) -> Result<T, String>,
+    next: &str,
+) -> Result<Vec<T>, PlanError> {
+    let value = settings.get(key);
+    let mut values = Vec::new();
+    for text in &value.texts {
+        let one = read(text).map_err(|problem| bad(&value, text, &problem, next))?;
+        if !values.contains(&one) {
+            values.push(one);
+        }
+    }
+    Ok(values)
+}
+
+pub(super) fn bad(value: &Value, text: &str, problem: &str, next: &str) -> PlanError {
+    PlanError::BadValue {
+        key: value.key,
+        value: text.to_owned(),
+        origin: value.origin.clone(),
+        problem: problem.to_owned(),
+        next: next.to_owned(),
+    }
+}
+
+pub(super) fn not_available(value: &Value, text: &str, problem: &str, next: &str) -> PlanError {
+    PlanError::NotAvailable {
+        key: value.key,
+        value: text.to_owned(),
+        origin: value.origin.clone(),
+        problem: problem.to_owned(),
+        next: next.to_owned(),
+    }
+}
+
+pub(super) fn hint<const N: usize>(name: &str, names: [&'static str; N]) -> String {
+    nearest(name, names).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
+}

@@ -1,0 +1,112 @@
+//! The quality grade of a measured point, from how wide its interval is, how much the machine
+//! drifted while it was taken, and how many samples stand behind it.
+//!
+//! | grade | half width / median | drift | samples |
+//! | --- | --- | --- | --- |
+//! | A | ≤ 3 % | ≤ 3 % | ≥ 10 |
+//! | B | ≤ 6 % | ≤ 6 % | ≥ 8 |
+//! | C | ≤ 12 % | ≤ 12 % | ≥ 6 |
+//! | D | anything else | | |
+//!
+//! The worst of the three decides. A missing drift does not lower the grade: it was not measured.
+
+use serde::{Deserialize, Serialize};
+
+/// Quality of a measured point, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Grade {
+    /// As precise as the default target asks, on a steady machine.
+    A,
+    /// Good for comparisons above 10 %.
+    B,
+    /// An estimate.
+    C,
+    /// Order of magnitude only.
+    D,
+}
+
+impl Grade {
+    /// The letter as it stands in the dataset.
+    pub fn letter(self) -> char {
+        match self {
+            Self::A => 'A',
+            Self::B => 'B',
+            Self::C => 'C',
+            Self::D => 'D',
+        }
+    }
+}
+
+impl std::fmt::Display for Grade {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.letter())
+    }
+}
+
+/// What a grade is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GradeInput {
+    /// Half the interval's width over the median ([`super::Summary::relative_half_width`]).
+    pub relative_half_width: f64,
+    /// Relative drifts that apply to the point (its own, the sentinel's); the largest in size
+    /// counts, `None` where not measured.
+    pub drifts: [Option<f64>; 2],
+    /// Number of samples.
+    pub samples: u64,
+}
+
+/// Largest half width and drift, and fewest samples, of A, B and C.
+const BOUNDS: [(Grade, f64, u64); 3] = [
+    (Grade::A, 0.03, 10),
+    (Grade::B, 0.06, 8),
+    (Grade::C, 0.12, 6),
+];
+
+/// The grade by the table of this module.
+pub fn grade(input: GradeInput) -> Grade {
+    let drift = input
+        .drifts
+        .iter()
+        .flatten()
+        .fold(0.0f64, |largest, d| largest.max(d.abs()));
+    BOUNDS
+        .iter()
+        .find(|(_, bound, samples)| {
+            input.relative_half_width <= *bound && drift <= *bound && input.samples >= *samples
+        })
+        .map_or(Grade::D, |(grade, ..)| *grade)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(relative_half_width: f64, drift: f64, samples: u64) -> Grade {
+        grade(GradeInput {
+            relative_half_width,
+            drifts: [Some(drift), None],
+            samples,
+        })
+    }
+
+    #[test]
+    fn the_worst_decides() {
+        assert_eq!(of(0.01, 0.0, 10), Grade::A);
+        assert_eq!(of(0.01, 0.0, 9), Grade::B);
+        assert_eq!(of(0.01, -0.05, 100), Grade::B);
+        assert_eq!(of(0.07, 0.0, 100), Grade::C);
+        assert_eq!(of(0.01, 0.0, 5), Grade::D);
+        assert_eq!(of(f64::INFINITY, 0.0, 100), Grade::D);
+        assert_eq!(of(f64::NAN, 0.0, 100), Grade::D);
+    }
+
+    #[test]
+    fn missing_drift_is_not_held_against_a_point() {
+        let input = GradeInput {
+            relative_half_width: 0.02,
+            drifts: [None, None],
+            samples: 20,
+        };
+        assert_eq!(grade(input), Grade::A);
+    }
+}
