@@ -1,1 +1,33 @@
-//! Every call into TVM's FFI.
+//! TVM through its FFI, safely and without Python in the process.
+//!
+//! This crate owns every call into TVM: finding and loading its libraries, IR in JSON, targets, schedule primitives,
+//! lowering, code generation, JIT-compiled kernels, tensors, the thread pool and the Relax virtual machine with its
+//! instrument hook. It owns no policy: what to schedule, measure or keep is decided by its callers.
+//!
+//! The road from an operator to a running kernel, and what each step costs, is described in [`compile`].
+//! Errors raised inside TVM arrive as [`Error::Tvm`], cut down to the sentence a person needs; a panic in a Rust
+//! callback is turned into a TVM error and never unwinds through C++.
+
+mod call;
+pub mod compile;
+pub mod error;
+pub mod ir;
+pub mod kernel;
+pub mod libs;
+pub mod lower;
+pub mod pass;
+pub mod schedule;
+pub mod target;
+pub mod tensor;
+pub mod threads;
+pub mod vm;
+
+pub use compile::{Compiled, StageTimes, compile};
+pub use error::{Error, Result};
+pub use ir::{IrModule, PrimFunc};
+pub use kernel::{Kernel, KernelModule};
+pub use libs::Libraries;
+pub use schedule::{Block, Loop, Schedule, Trace};
+pub use target::Target;
+pub use tensor::{DType, Tensor};
+pub use vm::VirtualMachine;

@@ -1,0 +1,21 @@
+//! Lets this package's executables find `libtvm_ffi.so` where it was at build time, with no environment set.
+//!
+//! Shared by every package with executables that link TVM: `build = "../tvm/build.rs"`.
+
+use std::process::Command;
+
+fn main() {
+    println!("cargo:rerun-if-env-changed=PATH");
+    println!("cargo:rerun-if-changed=build.rs");
+    match Command::new("tvm-ffi-config").arg("--libdir").output() {
+        Ok(output) if output.status.success() => {
+            let folder = String::from_utf8_lossy(&output.stdout);
+            println!("cargo:rustc-link-arg=-Wl,-rpath,{}", folder.trim());
+        }
+        _ => {
+            println!(
+                "cargo::error=tvm-ffi-config does not run: run scripts/setup, then put .venv/bin on PATH"
+            );
+        }
+    }
+}

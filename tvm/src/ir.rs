@@ -1,0 +1,257 @@
+//! IR modules and functions: JSON in and out, lookup, replacement.
+//!
+//! The JSON is that of TVM's graph serialiser (`tvm.ir.save_json` writes it on the Python side). Modules and functions
+//! are immutable here: every change makes a new module.
+
+use crate::call::{Obj, array, boolean, call, elements, field, map, none, text, value};
+use crate::error::{Error, Result};
+use crate::libs::Libraries;
+
+/// An `IRModule`.
+#[derive(Debug, Clone)]
+pub struct IrModule {
+    pub(crate) handle: Obj,
+}
+
+/// A TensorIR function.
+#[derive(Debug, Clone)]
+pub struct PrimFunc {
+    pub(crate) handle: Obj,
+}
+
+/// Name under which a lone function stands in its module.
+pub const ENTRY: &str = "main";
+
+impl IrModule {
+    /// Reads a module from TVM's JSON.
+    ///
+    /// # Errors
+    /// The text is not a module of this TVM version.
+    pub fn from_json(json: &str) -> Result<IrModule> {
+        Libraries::load()?;
+        let handle = call("ffi.FromJSONGraphString", &[&text(json)])?;
+        Ok(IrModule { handle })
+    }
+
+    /// Writes the module as TVM's JSON.
+    ///
+    /// # Errors
+    /// The serialiser's.
+    pub fn to_json(&self) -> Result<String> {
+        to_json(&self.handle)
+    }
+
+    /// Names of the module's functions, sorted.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn function_names(&self) -> Result<Vec<String>> {
+        let vars = elements(&call("ir.Module_GetGlobalVars", &[&self.handle])?)?;
+        let mut names = vars
+            .iter()
+            .map(global_var_name)
+            .collect::<Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// The TensorIR function called `name`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn prim_func(&self, name: &str) -> Result<PrimFunc> {
+        Ok(PrimFunc {
+            handle: call("ir.Module_Lookup_str", &[&self.handle, &text(name)])?,
+        })
+    }
+
+    /// A module with the functions of `replacements` in place of those of the same names.
+    ///
+    /// # Errors
+    /// A name is not in the module.
+    pub fn with_functions<'a>(
+        &self,
+        replacements: impl IntoIterator<Item = (&'a str, &'a PrimFunc)>,
+    ) -> Result<IrModule> {
+        let copy = call("ir.Module_Clone", &[&self.handle])?;
+        for (name, function) in replacements {
+            let var = call("ir.Module_GetGlobalVar", &[&copy, &text(name)])?;
+            call("ir.Module_UpdateFunction", &[&copy, &var, &function.handle])?;
+        }
+        Ok(IrModule { handle: copy })
+    }
+
+    /// A module that holds the named functions alone.
+    pub(crate) fn of_functions(functions: &[(Obj, Obj)]) -> Result<IrModule> {
+        let functions = map(functions.iter().map(|(k, v)| (k, v)))?;
+        Ok(IrModule {
+            handle: call("ir.IRModule", &[&functions, &none(), &map([])?])?,
+        })
+    }
+
+    /// Global variables with their functions.
+    pub(crate) fn entries(&self) -> Result<Vec<(Obj, Obj)>> {
+        let vars = elements(&call("ir.Module_GetGlobalVars", &[&self.handle])?)?;
+        vars.into_iter()
+            .map(|var| {
+                let function = call("ir.Module_Lookup", &[&self.handle, &var])?;
+                Ok((var, function))
+            })
+            .collect()
+    }
+}
+
+impl PrimFunc {
+    /// Writes the function as TVM's JSON.
+    ///
+    /// # Errors
+    /// The serialiser's.
+    pub fn to_json(&self) -> Result<String> {
+        to_json(&self.handle)
+    }
+
+    /// Reads a function from TVM's JSON.
+    ///
+    /// # Errors
+    /// The text is not a function of this TVM version.
+    pub fn from_json(json: &str) -> Result<PrimFunc> {
+        Libraries::load()?;
+        Ok(PrimFunc {
+            handle: call("ffi.FromJSONGraphString", &[&text(json)])?,
+        })
+    }
+
+    /// The function as TVMScript, for people.
+    ///
+    /// # Errors
+    /// The printer's.
+    pub fn script(&self) -> Result<String> {
+        script(&self.handle)
+    }
+
+    /// A module with this function alone, named [`ENTRY`].
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn to_module(&self) -> Result<IrModule> {
+        let named = self.with_symbol(ENTRY)?;
+        Ok(IrModule {
+            handle: call("ir.Module_FromExpr", &[&named.handle, &map([])?])?,
+        })
+    }
+
+    /// The same function with its exported symbol set.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn with_symbol(&self, symbol: &str) -> Result<PrimFunc> {
+        let handle = call(
+            "ir.BaseFuncWithAttr",
+            &[&self.handle, &text("global_symbol"), &text(symbol)],
+        )?;
+        Ok(PrimFunc { handle })
+    }
+
+    /// The same function without an exported symbol: private to its module.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn without_symbol(&self) -> Result<PrimFunc> {
+        Ok(PrimFunc {
+            handle: call(
+                "ir.BaseFuncWithoutAttr",
+                &[&self.handle, &text("global_symbol")],
+            )?,
+        })
+    }
+
+    /// A hash of the function's structure, equal for functions that differ in variable names alone.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn structural_hash(&self) -> Result<u64> {
+        const NAME: &str = "ffi.StructuralHash";
+        let hash: i64 = value(
+            NAME,
+            call(NAME, &[&self.handle, &boolean(false), &boolean(false)])?,
+        )?;
+        Ok(hash as u64)
+    }
+}
+
+fn to_json(object: &Obj) -> Result<String> {
+    const NAME: &str = "ffi.ToJSONGraphString";
+    let json: tvm_ffi::String = value(NAME, call(NAME, &[object, &none()])?)?;
+    Ok(json.as_str().to_owned())
+}
+
+pub(crate) fn script(object: &Obj) -> Result<String> {
+    const NAME: &str = "node.TVMScriptPrinterScript";
+    let printed: tvm_ffi::String = value(
+        NAME,
+        call(NAME, &[object, &call("node.PrinterConfig", &[&map([])?])?])?,
+    )?;
+    Ok(printed.as_str().to_owned())
+}
+
+fn global_var_name(var: &Obj) -> Result<String> {
+    let name: tvm_ffi::String = value("GlobalVar.name_hint", field(var, "name_hint")?)?;
+    Ok(name.as_str().to_owned())
+}
+
+/// Whether a function of a module is a TensorIR one (not a Relax function).
+pub(crate) fn is_prim_func(function: &Obj) -> bool {
+    type_key(function) == Some("tirx.PrimFunc")
+}
+
+fn type_key(object: &Obj) -> Option<&'static str> {
+    // SAFETY: the index comes from a live value, so it is registered; type information is never freed.
+    let info = unsafe { tvm_ffi::tvm_ffi_sys::TVMFFIGetTypeInfo(object.0.type_index()).as_ref() };
+    info.map(|i| i.type_key.as_str())
+}
+
+/// An index map `(axes…) -> (axes in another order, some split)`, as layout transformations take it.
+#[derive(Debug, Clone)]
+pub struct IndexMap {
+    pub(crate) handle: Obj,
+}
+
+impl IndexMap {
+    /// The permutation that puts source axis `order[i]` at place `i`.
+    ///
+    /// # Errors
+    /// `order` is not a permutation, or TVM's.
+    pub fn permutation(order: &[usize]) -> Result<IndexMap> {
+        let mut seen = vec![false; order.len()];
+        for &axis in order {
+            match seen.get_mut(axis) {
+                Some(s) if !*s => *s = true,
+                _ => {
+                    return Err(Error::unexpected(
+                        "IndexMap::permutation",
+                        format!("{order:?} is no permutation"),
+                    ));
+                }
+            }
+        }
+        let vars = (0..order.len())
+            .map(|i| index_var(&format!("i{i}")))
+            .collect::<Result<Vec<_>>>()?;
+        let source = array(&vars)?;
+        let target = array(order.iter().map(|&axis| &vars[axis]))?;
+        Ok(IndexMap {
+            handle: call("tirx.IndexMap", &[&source, &target, &none()])?,
+        })
+    }
+}
+
+/// Block variables of imported operators are 64-bit, and an index map's have to agree with them.
+fn index_var(name: &str) -> Result<Obj> {
+    let int64 = Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
+        code: tvm_ffi::DLDataTypeCode::kDLInt as u8,
+        bits: 64,
+        lanes: 1,
+    }));
+    let of_type = call("ir.PrimType", &[&int64])?;
+    call("ir.Var", &[&text(name), &of_type, &none()])
+}

@@ -1,0 +1,197 @@
+//! Finding TVM's shared libraries and loading them once.
+//!
+//! The libraries come from the `apache-tvm` wheel in the project's virtual environment. They are opened by path with
+//! `RTLD_GLOBAL` (`libtvm_runtime.so`, `libtvm_runtime_extra.so`, `libtvm_compiler.so`, in this order: each registers
+//! functions that the next one looks up), so no environment variable has to be set. Versions are read from the wheels'
+//! `dist-info` folders, because the libraries themselves carry none.
+
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::error::{Error, Result};
+
+/// Version of the `apache-tvm` wheel this crate is written for.
+pub const TVM_VERSION: &str = "0.27.0.post1";
+/// Version of the `apache-tvm-ffi` wheel this crate is built against.
+pub const TVM_FFI_VERSION: &str = "0.1.14.post1";
+/// Environment variable that names the site-packages folder to take the libraries from.
+pub const SITE_PACKAGES_VARIABLE: &str = "OPBENCH_SITE_PACKAGES";
+
+/// In loading order.
+const LIBRARIES: [&str; 3] = [
+    "libtvm_runtime.so",
+    "libtvm_runtime_extra.so",
+    "libtvm_compiler.so",
+];
+
+/// Proof that TVM is loaded, and where from.
+#[derive(Debug, Clone)]
+pub struct Libraries {
+    site_packages: PathBuf,
+}
+
+impl Libraries {
+    /// Loads TVM, once a process; later calls return at once.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::WrongVersion`] or [`Error::Load`]; the same one at every call.
+    pub fn load() -> Result<&'static Libraries> {
+        static LOADED: OnceLock<Result<Libraries>> = OnceLock::new();
+        LOADED
+            .get_or_init(Self::load_now)
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    /// Where the libraries would be loaded from, with the versions checked but nothing opened.
+    ///
+    /// # Errors
+    /// As [`Libraries::load`], but for [`Error::Load`].
+    pub fn locate() -> Result<Libraries> {
+        let candidates = candidates();
+        let Some(site_packages) = candidates
+            .iter()
+            .find(|c| c.join("tvm/lib").join(LIBRARIES[0]).is_file())
+        else {
+            return Err(Error::NotFound { looked: candidates });
+        };
+        check_version(site_packages, "apache-tvm", TVM_VERSION)?;
+        check_version(site_packages, "apache-tvm-ffi", TVM_FFI_VERSION)?;
+        Ok(Libraries {
+            site_packages: site_packages.clone(),
+        })
+    }
+
+    /// The site-packages folder in use.
+    pub fn site_packages(&self) -> &Path {
+        &self.site_packages
+    }
+
+    fn load_now() -> Result<Libraries> {
+        let found = Self::locate()?;
+        let folder = found.site_packages.join("tvm/lib");
+        for name in LIBRARIES {
+            open_global(&folder.join(name))?;
+        }
+        Ok(found)
+    }
+}
+
+/// Folders to look in: the environment variable alone if it is set, else the `.venv` beside or above the program and
+/// the working directory.
+fn candidates() -> Vec<PathBuf> {
+    if let Some(set) = std::env::var_os(SITE_PACKAGES_VARIABLE) {
+        return vec![PathBuf::from(set)];
+    }
+    let starts = [std::env::current_exe().ok(), std::env::current_dir().ok()];
+    let mut found = Vec::new();
+    for start in starts.into_iter().flatten() {
+        for folder in start.ancestors() {
+            for site in site_packages_of(&folder.join(".venv")) {
+                if !found.contains(&site) {
+                    found.push(site);
+                }
+            }
+        }
+    }
+    if found.is_empty() {
+        found.push(PathBuf::from(".venv/lib/python3.*/site-packages"));
+    }
+    found
+}
+
+fn site_packages_of(venv: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(venv.join("lib")) else {
+        return Vec::new();
+    };
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|e| e.file_name().as_bytes().starts_with(b"python3"))
+        .map(|e| e.path().join("site-packages"))
+        .filter(|p| p.is_dir())
+        .collect();
+    found.sort();
+    found
+}
+
+fn check_version(site: &Path, package: &'static str, wanted: &'static str) -> Result<()> {
+    // A wheel's metadata folder is `<name with _ for ->-<version>.dist-info`.
+    let prefix = format!("{}-", package.replace('-', "_"));
+    let found = std::fs::read_dir(site)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok())
+        .find_map(|n| {
+            Some(
+                n.strip_prefix(&prefix)?
+                    .strip_suffix(".dist-info")?
+                    .to_owned(),
+            )
+        });
+    match found {
+        Some(version) if version == wanted => Ok(()),
+        other => Err(Error::WrongVersion {
+            package,
+            found: other.unwrap_or_else(|| "of unknown version".to_owned()),
+            wanted,
+            site: site.to_owned(),
+        }),
+    }
+}
+
+fn open_global(path: &Path) -> Result<()> {
+    let load_error = |reason: String| Error::Load {
+        path: path.to_owned(),
+        reason,
+    };
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|e| load_error(e.to_string()))?;
+    // SAFETY: `name` is a valid C string; the libraries stay loaded until the process ends, so nothing they registered
+    // can dangle.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    if handle.is_null() {
+        // SAFETY: `dlerror` returns null or a C string that lives until the next dl call of this thread.
+        let reason = unsafe {
+            let message = libc::dlerror();
+            if message.is_null() {
+                "the dynamic loader gave no reason".to_owned()
+            } else {
+                CStr::from_ptr(message).to_string_lossy().into_owned()
+            }
+        };
+        return Err(load_error(reason));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wheel_of_another_version_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("apache_tvm-0.26.0.dist-info")).unwrap();
+        let error = check_version(dir.path(), "apache-tvm", TVM_VERSION)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("apache-tvm 0.26.0") && error.contains(TVM_VERSION),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_ffi_wheel_is_not_mistaken_for_the_compiler() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(
+            dir.path()
+                .join(format!("apache_tvm_ffi-{TVM_FFI_VERSION}.dist-info")),
+        )
+        .unwrap();
+        assert!(check_version(dir.path(), "apache-tvm", TVM_VERSION).is_err());
+        assert!(check_version(dir.path(), "apache-tvm-ffi", TVM_FFI_VERSION).is_ok());
+    }
+}

@@ -1,0 +1,407 @@
+//! Schedules: transformations of a TensorIR function, recorded as a trace.
+//!
+//! A thin, typed cover of TVM's schedule primitives (`s_tir.schedule.*`). [`Block`] and [`Loop`] are handles into the
+//! schedule they came from; they stay valid across transformations. [`Schedule::parallel`] must come before
+//! [`Schedule::decompose_reduction`]: afterwards TVM no longer sees the loop as a reduction's.
+
+use crate::call::{Obj, array, boolean, call, elements, field, int, none, text, value};
+use crate::error::{Error, Result};
+use crate::ir::{IndexMap, IrModule, PrimFunc};
+
+/// A block (one computation with its iteration variables) of a schedule.
+#[derive(Debug, Clone)]
+pub struct Block(Obj);
+
+/// A loop of a schedule.
+#[derive(Debug, Clone)]
+pub struct Loop(Obj);
+
+/// Which buffers of a block a primitive means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// The buffers it reads.
+    Read,
+    /// The buffers it writes.
+    Write,
+}
+
+/// A function being scheduled.
+#[derive(Debug)]
+pub struct Schedule {
+    handle: Obj,
+}
+
+/// The record of a schedule, which rebuilds it on the same function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace(pub serde_json::Value);
+
+/// `-1` tells TVM to use the last position (of a sibling list), and a random seed.
+const UNSET: i64 = -1;
+
+impl Schedule {
+    /// Starts a traced schedule of `function` with a seed for sampled decisions.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn new(function: &PrimFunc, seed: u64) -> Result<Schedule> {
+        /// No self-checks, and errors without a rendered program: both cost more than a candidate's schedule.
+        const DEBUG_MASK: i64 = 0;
+        const TERSE_ERRORS: i64 = 1;
+        // TVM takes seeds of 1 to 2³¹ − 2.
+        let seed = (seed % (i32::MAX as u64 - 1)) as i64 + 1;
+        let module = function.to_module()?;
+        let handle = call(
+            "s_tir.schedule.TracedSchedule",
+            &[
+                &module.handle,
+                &int(seed),
+                &int(DEBUG_MASK),
+                &int(TERSE_ERRORS),
+                &boolean(true),
+            ],
+        )?;
+        Ok(Schedule { handle })
+    }
+
+    /// The module as scheduled so far: one function, exported as [`crate::ir::ENTRY`].
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn module(&self) -> Result<IrModule> {
+        Ok(IrModule {
+            handle: self.call("ScheduleGetMod", &[])?,
+        })
+    }
+
+    /// The function as scheduled so far.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn function(&self) -> Result<PrimFunc> {
+        self.module()?.prim_func(crate::ir::ENTRY)
+    }
+
+    /// The program as TVMScript.
+    ///
+    /// # Errors
+    /// The printer's.
+    pub fn script(&self) -> Result<String> {
+        crate::ir::script(&self.module()?.handle)
+    }
+
+    /// The trace so far.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn trace(&self) -> Result<Trace> {
+        let trace = self.call("ScheduleGetTrace", &[])?;
+        let json = call("s_tir.schedule.TraceAsJSON", &[&trace, &boolean(false)])?;
+        const NAME: &str = "ffi.ToJSONGraphString";
+        let json: tvm_ffi::String = value(NAME, call(NAME, &[&json, &none()])?)?;
+        serde_json::from_str(json.as_str())
+            .map(Trace)
+            .map_err(|e| Error::unexpected(NAME, e))
+    }
+
+    /// Applies a recorded trace to this (fresh) schedule.
+    ///
+    /// # Errors
+    /// The trace does not fit the function.
+    pub fn apply(&self, trace: &Trace) -> Result<()> {
+        let json = call("ffi.FromJSONGraphString", &[&text(&trace.0.to_string())])?;
+        call(
+            "s_tir.schedule.TraceApplyJSONToSchedule",
+            &[&json, &self.handle],
+        )?;
+        Ok(())
+    }
+
+    /// The block called `name`.
+    ///
+    /// # Errors
+    /// There is none, or several.
+    pub fn block(&self, name: &str) -> Result<Block> {
+        Ok(Block(self.call(
+            "ScheduleGetSBlock",
+            &[&text(name), &text(crate::ir::ENTRY)],
+        )?))
+    }
+
+    /// Whether a block called `name` is there.
+    pub fn has_block(&self, name: &str) -> bool {
+        self.block(name).is_ok()
+    }
+
+    /// The loops around `block`, outermost first.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn loops(&self, block: &Block) -> Result<Vec<Loop>> {
+        Ok(elements(&self.call("ScheduleGetLoops", &[&block.0])?)?
+            .into_iter()
+            .map(Loop)
+            .collect())
+    }
+
+    /// A loop's extent, where it is a constant.
+    ///
+    /// # Errors
+    /// The extent is not a constant.
+    pub fn extent(&self, l: &Loop) -> Result<i64> {
+        let node = self.call("ScheduleGet", &[&l.0])?;
+        value("For.extent", field(&field(&node, "extent")?, "value")?)
+    }
+
+    /// The blocks that `block` reads from.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn producers(&self, block: &Block) -> Result<Vec<Block>> {
+        Ok(elements(&self.call("ScheduleGetProducers", &[&block.0])?)?
+            .into_iter()
+            .map(Block)
+            .collect())
+    }
+
+    /// The blocks that read what `block` writes.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn consumers(&self, block: &Block) -> Result<Vec<Block>> {
+        Ok(elements(&self.call("ScheduleGetConsumers", &[&block.0])?)?
+            .into_iter()
+            .map(Block)
+            .collect())
+    }
+
+    /// Splits a loop; the product of `factors` (outermost first) must cover its extent, and one `None` is inferred.
+    ///
+    /// # Errors
+    /// Two factors are left open, or the factors do not cover the loop.
+    pub fn split(&self, l: &Loop, factors: &[Option<i64>]) -> Result<Vec<Loop>> {
+        let factors: Vec<Obj> = factors.iter().map(|f| f.map_or_else(none, int)).collect();
+        let loops = self.call(
+            "ScheduleSplit",
+            &[&l.0, &array(&factors)?, &boolean(true), &boolean(false)],
+        )?;
+        Ok(elements(&loops)?.into_iter().map(Loop).collect())
+    }
+
+    /// Tiles loops: splits each by its inner factor and moves the inner loops inside all outer ones.
+    ///
+    /// # Errors
+    /// As [`Schedule::split`] and [`Schedule::reorder`].
+    pub fn tile(&self, loops: &[(&Loop, i64)]) -> Result<(Vec<Loop>, Vec<Loop>)> {
+        let mut outer = Vec::with_capacity(loops.len());
+        let mut inner = Vec::with_capacity(loops.len());
+        for &(l, factor) in loops {
+            let parts: [Loop; 2] = self
+                .split(l, &[None, Some(factor)])?
+                .try_into()
+                .map_err(|_| Error::unexpected("ScheduleSplit", "not two loops"))?;
+            let [o, i] = parts;
+            outer.push(o);
+            inner.push(i);
+        }
+        self.reorder(&outer.iter().chain(&inner).collect::<Vec<_>>())?;
+        Ok((outer, inner))
+    }
+
+    /// Fuses nested loops into one.
+    ///
+    /// # Errors
+    /// The loops are not nested directly.
+    pub fn fuse(&self, loops: &[&Loop]) -> Result<Loop> {
+        let loops = array(loops.iter().map(|l| &l.0))?;
+        Ok(Loop(self.call("ScheduleFuse", &[&loops, &boolean(true)])?))
+    }
+
+    /// Puts loops of one nest into the given order.
+    ///
+    /// # Errors
+    /// The loops are not on one path.
+    pub fn reorder(&self, loops: &[&Loop]) -> Result<()> {
+        self.done("ScheduleReorder", &[&array(loops.iter().map(|l| &l.0))?])
+    }
+
+    /// Runs a loop's iterations as lanes of vector instructions.
+    ///
+    /// # Errors
+    /// The loop carries a dependence.
+    pub fn vectorize(&self, l: &Loop) -> Result<()> {
+        self.done("ScheduleVectorize", &[&l.0])
+    }
+
+    /// Runs a loop's iterations on the thread pool.
+    ///
+    /// # Errors
+    /// The loop carries a dependence.
+    pub fn parallel(&self, l: &Loop) -> Result<()> {
+        self.done("ScheduleParallel", &[&l.0])
+    }
+
+    /// Repeats a loop's body instead of looping.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn unroll(&self, l: &Loop) -> Result<()> {
+        self.done("ScheduleUnroll", &[&l.0])
+    }
+
+    /// Computes a producer inside `l`, as much of it as `l`'s body needs.
+    ///
+    /// # Errors
+    /// Not all consumers are under `l`.
+    pub fn compute_at(&self, block: &Block, l: &Loop) -> Result<()> {
+        self.done(
+            "ScheduleComputeAt",
+            &[&block.0, &l.0, &boolean(false), &int(UNSET)],
+        )
+    }
+
+    /// Computes a consumer inside `l`, as much of it as `l`'s body has produced.
+    ///
+    /// # Errors
+    /// Not all producers are under `l`.
+    pub fn reverse_compute_at(&self, block: &Block, l: &Loop) -> Result<()> {
+        self.done(
+            "ScheduleReverseComputeAt",
+            &[&block.0, &l.0, &boolean(false), &int(UNSET)],
+        )
+    }
+
+    /// Writes a producer's expression into its consumers.
+    ///
+    /// # Errors
+    /// The block is not a plain spatial one, or writes an output.
+    pub fn compute_inline(&self, block: &Block) -> Result<()> {
+        self.done("ScheduleComputeInline", &[&block.0])
+    }
+
+    /// Writes a consumer's expression into its only producer.
+    ///
+    /// # Errors
+    /// The block cannot be expressed where its producer writes.
+    pub fn reverse_compute_inline(&self, block: &Block) -> Result<()> {
+        self.done("ScheduleReverseComputeInline", &[&block.0])
+    }
+
+    /// Reads a buffer through a copy in the storage scope `scope` (`global`, `local`, `shared`, …); returns the copy.
+    ///
+    /// # Errors
+    /// No such buffer.
+    pub fn cache_read(&self, block: &Block, buffer: usize, scope: &str) -> Result<Block> {
+        let all_consumers = array([])?;
+        Ok(Block(self.call(
+            "ScheduleCacheRead",
+            &[&block.0, &int(buffer as i64), &text(scope), &all_consumers],
+        )?))
+    }
+
+    /// Writes a buffer through a copy in the storage scope `scope`; returns the block that copies it out.
+    ///
+    /// # Errors
+    /// No such buffer.
+    pub fn cache_write(&self, block: &Block, buffer: usize, scope: &str) -> Result<Block> {
+        let all_consumers = array([])?;
+        Ok(Block(self.call(
+            "ScheduleCacheWrite",
+            &[&block.0, &int(buffer as i64), &text(scope), &all_consumers],
+        )?))
+    }
+
+    /// Moves the buffer a block writes into the storage scope `scope`.
+    ///
+    /// # Errors
+    /// The buffer is an argument of the function.
+    pub fn set_scope(&self, block: &Block, buffer: usize, scope: &str) -> Result<()> {
+        self.done(
+            "ScheduleSetScope",
+            &[&block.0, &int(buffer as i64), &text(scope)],
+        )
+    }
+
+    /// Changes the layout of a buffer that lives inside the function.
+    ///
+    /// # Errors
+    /// The map does not fit the buffer.
+    pub fn transform_layout(
+        &self,
+        block: &Block,
+        buffer: usize,
+        access: Access,
+        map: &IndexMap,
+    ) -> Result<()> {
+        let access = int(if access == Access::Read { 0 } else { 1 });
+        self.done(
+            "ScheduleTransformLayout",
+            &[
+                &block.0,
+                &int(buffer as i64),
+                &access,
+                &map.handle,
+                &none(),
+                &boolean(false),
+            ],
+        )
+    }
+
+    /// Parts a reduction's initialisation from its update, outside `l`; returns the initialising block.
+    ///
+    /// # Errors
+    /// `l` is inside a reduction loop of the block.
+    pub fn decompose_reduction(&self, block: &Block, l: &Loop) -> Result<Block> {
+        Ok(Block(
+            self.call("ScheduleDecomposeReduction", &[&block.0, &l.0])?,
+        ))
+    }
+
+    /// Parts a padding block into one that fills and one that copies the inside; returns the filling block.
+    ///
+    /// # Errors
+    /// The block is not a padding.
+    pub fn decompose_padding(&self, block: &Block, l: &Loop) -> Result<Block> {
+        Ok(Block(
+            self.call("ScheduleDecomposePadding", &[&block.0, &l.0])?,
+        ))
+    }
+
+    /// Factors a reduction loop out into a spatial axis of a partial result; returns the block of partial results.
+    ///
+    /// # Errors
+    /// The block is not a commutative reduction.
+    pub fn rfactor(&self, l: &Loop, factor_axis: i64) -> Result<Block> {
+        Ok(Block(
+            self.call("ScheduleRFactor", &[&l.0, &int(factor_axis)])?,
+        ))
+    }
+
+    /// Annotates a loop with an integer, for passes to read.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn annotate_loop(&self, l: &Loop, key: &str, annotation: i64) -> Result<()> {
+        self.done("ScheduleAnnotate", &[&l.0, &text(key), &int(annotation)])
+    }
+
+    /// Annotates a block with an integer, for passes to read.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn annotate_block(&self, block: &Block, key: &str, annotation: i64) -> Result<()> {
+        self.done(
+            "ScheduleAnnotate",
+            &[&block.0, &text(key), &int(annotation)],
+        )
+    }
+
+    fn done(&self, primitive: &str, args: &[&Obj]) -> Result<()> {
+        self.call(primitive, args).map(drop)
+    }
+
+    fn call(&self, primitive: &str, args: &[&Obj]) -> Result<Obj> {
+        let mut all = vec![&self.handle];
+        all.extend_from_slice(args);
+        call(&format!("s_tir.schedule.{primitive}"), &all)
+    }
+}

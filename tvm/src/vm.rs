@@ -1,0 +1,213 @@
+//! Whole models on the Relax virtual machine, with a hook around every operator call.
+//!
+//! [`build`] takes a module whose Relax `main` calls TensorIR functions, plans its memory and links it with kernels
+//! that were compiled before; [`VirtualMachine`] runs it. The pass list is that of `tvm.relax` in the wheel (0.27),
+//! without the operator legalisation that import has already done.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tvm_ffi::{Any, AnyView, Function};
+
+use crate::call::{Obj, array, call, elements, int, invoke, map, module_function};
+use crate::error::{Error, Result};
+use crate::ir::IrModule;
+use crate::kernel::KernelModule;
+use crate::pass::{Context, run_all};
+use crate::target::Target;
+use crate::tensor::Tensor;
+
+const PASSES: [&str; 11] = [
+    "relax.transform.RewriteDataflowReshape",
+    "relax.transform.ToNonDataflow",
+    "relax.transform.RemovePurityChecking",
+    "relax.transform.CallTIRRewrite",
+    "relax.transform.StaticPlanBlockMemory",
+    "relax.transform.LowerAllocTensor",
+    "relax.transform.KillAfterLastUse",
+    "relax.transform.LowerRuntimeBuiltin",
+    "relax.transform.ComputePrimValue",
+    "relax.transform.VMShapeLower",
+    "relax.transform.AttachGlobalSymbol",
+];
+
+/// A model being run.
+pub struct VirtualMachine {
+    module: Obj,
+}
+
+/// What the hook is told about a call of the virtual machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The call is about to be made.
+    Before,
+    /// The call has returned.
+    After,
+}
+
+/// The parts of a model between its Relax program and a running machine.
+pub struct Linked {
+    relax: IrModule,
+    builder: Obj,
+}
+
+/// Plans memory and generates the virtual machine's code; the TensorIR functions left are returned to be compiled.
+///
+/// # Errors
+/// A pass refuses the module.
+pub fn generate(module: &IrModule, target: &Target) -> Result<(Linked, IrModule)> {
+    let _context = Context::enter(&[])?;
+    call("target.TargetEnterScope", &[&target.handle])?;
+    let planned = run_all(&PASSES, module.handle.clone());
+    call("target.TargetExitScope", &[&target.handle])?;
+    let builder = call("relax.ExecBuilderCreate", &[])?;
+    let rest = IrModule {
+        handle: call("relax.VMCodeGen", &[&builder, &planned?])?,
+    };
+    let functions: Vec<(Obj, Obj)> = rest
+        .entries()?
+        .into_iter()
+        .filter(|(_, f)| crate::ir::is_prim_func(f))
+        .collect();
+    let kernels = IrModule::of_functions(&functions)?;
+    Ok((
+        Linked {
+            relax: rest,
+            builder,
+        },
+        kernels,
+    ))
+}
+
+impl Linked {
+    /// Links the compiled kernels and starts a machine on CPU memory.
+    ///
+    /// # Errors
+    /// A kernel is missing.
+    pub fn start(self, kernels: &KernelModule, target: &Target) -> Result<VirtualMachine> {
+        let _keep = self.relax;
+        let none_extra = array([])?;
+        let executable = call(
+            "relax.VMLink",
+            &[
+                &self.builder,
+                &target.handle,
+                &kernels.handle,
+                &none_extra,
+                &map([])?,
+            ],
+        )?;
+        const LOAD: &str = "vm_load_executable";
+        let module = invoke(LOAD, &module_function(&executable, LOAD)?, &[])?;
+        // Device type, device index, allocator: the pooled one, as a server would use.
+        const CPU: i64 = 1;
+        const POOLED: i64 = 2;
+        const INIT: &str = "vm_initialization";
+        invoke(
+            INIT,
+            &module_function(&module, INIT)?,
+            &[&int(CPU), &int(0), &int(POOLED)],
+        )?;
+        Ok(VirtualMachine { module })
+    }
+}
+
+impl VirtualMachine {
+    /// Sets the arguments of the function `name` for [`VirtualMachine::run`].
+    ///
+    /// # Errors
+    /// Number, shapes or types are not those of the function.
+    pub fn set_inputs(&self, name: &str, inputs: &[Tensor]) -> Result<()> {
+        let mut args = vec![crate::call::text(name)];
+        args.extend(inputs.iter().map(|t| Obj(Any::from(t.handle.clone()))));
+        self.invoke("set_input", &args.iter().collect::<Vec<_>>())
+            .map(drop)
+    }
+
+    /// A handle that runs `name` on the inputs set, without looking anything up.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn runner(&self, name: &str) -> Result<Runner> {
+        Ok(Runner {
+            function: module_function(&self.module, "invoke_stateful")?,
+            name: crate::call::text(name),
+        })
+    }
+
+    /// The outputs of the last run of `name`, in order.
+    ///
+    /// # Errors
+    /// The function has not run, or returned something else than tensors.
+    pub fn outputs(&self, name: &str) -> Result<Vec<Tensor>> {
+        let whole = self.invoke("get_output", &[&crate::call::text(name)]);
+        let parts = match whole {
+            Ok(one) if Tensor::from_obj(&one).is_some() => vec![one],
+            Ok(tuple) => elements(&tuple)?,
+            Err(e) => return Err(e),
+        };
+        parts
+            .iter()
+            .map(|o| {
+                Tensor::from_obj(o)
+                    .ok_or_else(|| Error::unexpected("get_output", "not a contiguous CPU tensor"))
+            })
+            .collect()
+    }
+
+    /// Calls `hook` before and after every operator of each later run.
+    ///
+    /// The hook runs on the thread of the machine and must be quick: it is part of what is measured.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn set_instrument(&self, hook: impl Fn(&str, Moment) + 'static) -> Result<()> {
+        // Arguments: function, symbol, before_run, result, and the call's own arguments.
+        let function = Function::from_packed(move |args: &[AnyView<'_>]| {
+            let called = catch_unwind(AssertUnwindSafe(|| {
+                let symbol: Option<tvm_ffi::String> = args.get(1).and_then(|a| a.try_as());
+                let before: Option<bool> = args.get(2).and_then(|a| a.try_as());
+                if let (Some(symbol), Some(before)) = (symbol, before) {
+                    hook(
+                        symbol.as_str(),
+                        if before {
+                            Moment::Before
+                        } else {
+                            Moment::After
+                        },
+                    );
+                }
+            }));
+            match called {
+                Ok(()) => Ok(Any::new()),
+                Err(_) => Err(tvm_ffi::Error::new(
+                    tvm_ffi::RUNTIME_ERROR,
+                    "the instrument hook panicked",
+                    "",
+                )),
+            }
+        });
+        self.invoke("set_instrument", &[&Obj(Any::from(function))])
+            .map(drop)
+    }
+
+    fn invoke(&self, name: &str, args: &[&Obj]) -> Result<Obj> {
+        invoke(name, &module_function(&self.module, name)?, args)
+    }
+}
+
+/// Runs one function of a machine again and again.
+pub struct Runner {
+    function: Function,
+    name: Obj,
+}
+
+impl Runner {
+    /// Runs the function once on the inputs set.
+    ///
+    /// # Errors
+    /// An operator failed.
+    #[inline]
+    pub fn run(&self) -> Result<()> {
+        invoke("invoke_stateful", &self.function, &[&self.name]).map(drop)
+    }
+}
