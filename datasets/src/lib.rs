@@ -1,1 +1,47 @@
-//! The row schema of the dataset and its readers and writers.
+//! The dataset: one row schema, and the files it is kept in.
+//!
+//! Owns [`Row`] and its column table, the CSV, Parquet and JSON lines forms of a row, a run's
+//! folder (`rows.csv` while it grows, `rows.parquet` when it is done, `run.json` beside them) and
+//! the stable identifiers that join rows. Everything that writes or reads rows goes through here:
+//! the collector, the predictor, TPU profiles and importers of other tools' logs.
+//! Does not measure, print, or know about TVM.
+//!
+//! ```
+//! use opdata::{DeviceKind, Essentials, Row, Status};
+//!
+//! let row = Row {
+//!     threads: Some(2),
+//!     reason: Some("out of memory".to_owned()),
+//!     ..Row::new(Essentials {
+//!         run_id: "20260101T120000Z-resnet-18",
+//!         ordinal: 7,
+//!         point_id: "9f86d081884c7d65",
+//!         op_name: "conv2d_add_relu",
+//!         op_kind: "conv2d",
+//!         device_kind: DeviceKind::Cpu,
+//!         status: Status::Crashed,
+//!     })
+//! };
+//! assert_eq!(row.row_id, "20260101T120000Z-resnet-18.000007");
+//! ```
+
+pub mod error;
+pub mod formats;
+pub mod identity;
+pub mod row;
+pub mod run;
+pub mod schema;
+pub mod values;
+
+mod files;
+
+pub use error::{Error, InvalidRow, Result};
+pub use formats::{RowReader, read_rows};
+pub use identity::{PointKey, point_id, stable_hash};
+pub use row::{Essentials, finite};
+pub use run::{Counts, Reopened, RunManifest, RunState, RunWriter};
+pub use schema::{COLUMNS, Column, ColumnType, Group, Row, SCHEMA_VERSION};
+pub use values::{
+    CacheState, DeviceKind, Dims, JsonText, Loop, LoopKind, LoopNest, Quality, Shapes, Status,
+    Timestamp,
+};

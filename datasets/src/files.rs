@@ -1,0 +1,95 @@
+//! Writing a whole file at once: a reader sees the old content or the new, never a part, even
+//! after a power cut.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Writes `path` through a temporary file beside it: contents, fsync, rename, fsync of the
+/// folder. If `write` fails, the old file stays and the temporary one goes.
+pub(crate) fn replace<T>(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<T>,
+) -> Result<T> {
+    let temporary = temporary_of(path);
+    let file = File::create(&temporary).map_err(|source| Error::io("create", path, source))?;
+    let written = write_through(file, path, write).and_then(|value| {
+        fs::rename(&temporary, path).map_err(|source| Error::io("create", path, source))?;
+        Ok(value)
+    });
+    if written.is_err() {
+        // The first error is the one to report; a leftover is overwritten by the next attempt.
+        let _ = fs::remove_file(&temporary);
+    }
+    let value = written?;
+    sync_folder_of(path)?;
+    Ok(value)
+}
+
+fn write_through<T>(
+    file: File,
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<T>,
+) -> Result<T> {
+    let failed = |source| Error::io("write", path, source);
+    let mut buffered = BufWriter::new(file);
+    let value = write(&mut buffered)?;
+    buffered.flush().map_err(failed)?;
+    buffered.get_ref().sync_all().map_err(failed)?;
+    Ok(value)
+}
+
+/// Makes the folder's entry for `path` durable. Systems whose folders cannot be opened have
+/// nothing to do here.
+pub(crate) fn sync_folder_of(path: &Path) -> Result<()> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    match File::open(folder) {
+        Ok(folder_file) => folder_file
+            .sync_all()
+            .map_err(|source| Error::io("write", folder, source)),
+        Err(_) => Ok(()),
+    }
+}
+
+/// One name for each file, so that what a killed process left is overwritten, not piled up.
+fn temporary_of(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".part");
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        fs::write(&path, "old").unwrap();
+        let failed: Result<()> = replace(&path, |file| {
+            file.write_all(b"half").unwrap();
+            Err(Error::NoSpace { path: path.clone() })
+        });
+        assert!(matches!(failed, Err(Error::NoSpace { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("no").join("f");
+        let error = replace(&path, |_| Ok(())).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("{} does not exist; check the path", path.display())
+        );
+    }
+}

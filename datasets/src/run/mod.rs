@@ -1,0 +1,15 @@
+//! A run's folder: `rows.csv` while it grows, `rows.parquet` with the same content when it is
+//! done, `run.json` with what the run is.
+
+mod manifest;
+mod writer;
+
+pub use manifest::{Counts, MANIFEST_FORMAT, RunManifest, RunState};
+pub use writer::{Reopened, RunWriter};
+
+/// The rows of a run as they are made.
+pub const ROWS_CSV: &str = "rows.csv";
+/// The rows of a finished run.
+pub const ROWS_PARQUET: &str = "rows.parquet";
+/// The run's manifest.
+pub const RUN_JSON: &str = "run.json";

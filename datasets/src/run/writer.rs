@@ -1,0 +1,208 @@
+//! Adding rows to a run so that none is lost: each row is handed to the system in one write
+//! before `append` returns, so a killed process loses nothing that it announced. Only a power
+//! cut can, back to the last `sync`.
+//!
+//! Does not number points or decide what is measured again.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::{ROWS_CSV, ROWS_PARQUET};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::formats::csv::{self, CsvRows, Extent};
+use crate::formats::parquet;
+use crate::schema::Row;
+
+/// The writer of one run's rows.
+#[derive(Debug)]
+pub struct RunWriter {
+    csv_path: PathBuf,
+    parquet_path: PathBuf,
+    file: File,
+    /// Bytes of whole rows in the file.
+    whole_bytes: u64,
+    row_ids: HashSet<String>,
+}
+
+/// A run that was taken up again.
+#[derive(Debug)]
+pub struct Reopened {
+    /// The writer, behind the last whole row.
+    pub writer: RunWriter,
+    /// The rows the run holds.
+    pub rows: Vec<Row>,
+    /// Bytes of a torn row that were cut off.
+    pub torn_bytes: u64,
+}
+
+impl RunWriter {
+    /// Starts a run in `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// If the folder holds a run already, or cannot be made or written.
+    pub fn create(folder: &Path) -> Result<Self> {
+        fs::create_dir_all(folder).map_err(|source| Error::io("create", folder, source))?;
+        let csv_path = folder.join(ROWS_CSV);
+        let parquet_path = folder.join(ROWS_PARQUET);
+        if parquet_path.exists() {
+            return Err(Error::RunExists { path: parquet_path });
+        }
+        let file = match OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&csv_path)
+        {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Error::RunExists { path: csv_path });
+            }
+            Err(source) => return Err(Error::io("create", &csv_path, source)),
+        };
+        let mut writer = Self {
+            csv_path,
+            parquet_path,
+            file,
+            whole_bytes: 0,
+            row_ids: HashSet::new(),
+        };
+        writer.write_whole(&csv::header())?;
+        Ok(writer)
+    }
+
+    /// Takes up the run in `folder` again: cuts off a torn last row, reads the others, and goes
+    /// on behind them. Its Parquet file goes until it is finished again.
+    ///
+    /// # Errors
+    /// If there is no run, or a row other than a torn last one is damaged.
+    pub fn reopen(folder: &Path) -> Result<Reopened> {
+        let csv_path = folder.join(ROWS_CSV);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(&csv_path)
+            .map_err(|source| Error::io("write", &csv_path, source))?;
+        let extent = measure(&mut file).map_err(|source| Error::io("read", &csv_path, source))?;
+        let mut writer = Self {
+            parquet_path: folder.join(ROWS_PARQUET),
+            whole_bytes: extent.whole_bytes(),
+            file,
+            csv_path,
+            row_ids: HashSet::new(),
+        };
+        writer.cut_tail()?;
+        let mut rows = Vec::new();
+        if writer.whole_bytes == 0 {
+            // Killed before its header was written.
+            writer.write_whole(&csv::header())?;
+        } else {
+            let reader = CsvRows::open(&writer.csv_path)?;
+            if !reader.in_schema_order() {
+                return Err(Error::ColumnOrder {
+                    path: writer.csv_path,
+                });
+            }
+            rows = reader.collect::<Result<_>>()?;
+        }
+        // Once the run grows, its old Parquet file would tell another story than the CSV file.
+        match fs::remove_file(&writer.parquet_path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("write", &writer.parquet_path, error));
+            }
+            _ => {}
+        }
+        writer.row_ids = rows.iter().map(|row| row.row_id.clone()).collect();
+        Ok(Reopened {
+            writer,
+            rows,
+            torn_bytes: extent.torn_bytes(),
+        })
+    }
+
+    /// Adds a row. When this returns, the row survives the end of the process.
+    ///
+    /// # Errors
+    /// If the row may not be part of a dataset, is there already, or cannot be written; then the
+    /// file is as it was.
+    pub fn append(&mut self, row: &Row) -> Result<()> {
+        row.validate()?;
+        if self.row_ids.contains(&row.row_id) {
+            return Err(Error::DuplicateRow {
+                path: self.csv_path.clone(),
+                row_id: row.row_id.clone(),
+            });
+        }
+        self.write_whole(&csv::line(row))?;
+        self.row_ids.insert(row.row_id.clone());
+        Ok(())
+    }
+
+    /// Makes the rows survive a power cut. Costs a disk's round trip, milliseconds: between
+    /// points it would disturb what is measured, so it is the caller's choice.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn sync(&self) -> Result<()> {
+        self.file
+            .sync_data()
+            .map_err(|source| Error::io("write", &self.csv_path, source))?;
+        files::sync_folder_of(&self.csv_path)
+    }
+
+    /// The number of rows in the run.
+    pub fn rows(&self) -> u64 {
+        self.row_ids.len() as u64
+    }
+
+    /// The path of the CSV file.
+    pub fn csv_path(&self) -> &Path {
+        &self.csv_path
+    }
+
+    /// Makes the rows durable and writes `rows.parquet` from them; returns its path. The run can
+    /// be taken up again later.
+    ///
+    /// # Errors
+    /// If either file cannot be written. The rows in `rows.csv` are whole in any case.
+    pub fn finish(self) -> Result<PathBuf> {
+        self.sync()?;
+        parquet::write(&self.parquet_path, CsvRows::open(&self.csv_path)?)?;
+        Ok(self.parquet_path)
+    }
+
+    /// Appends bytes, all or none.
+    fn write_whole(&mut self, bytes: &[u8]) -> Result<()> {
+        match self.file.write_all(bytes) {
+            Ok(()) => {
+                self.whole_bytes += bytes.len() as u64;
+                Ok(())
+            }
+            Err(source) => {
+                // A full disk may have taken a part. If that cannot be cut off now, `reopen`
+                // will do it; the write's error is the one to report.
+                let _ = self.cut_tail();
+                Err(Error::io("write", &self.csv_path, source))
+            }
+        }
+    }
+
+    fn cut_tail(&mut self) -> Result<()> {
+        self.file
+            .set_len(self.whole_bytes)
+            .map_err(|source| Error::io("write", &self.csv_path, source))
+    }
+}
+
+/// How far the whole rows of a CSV file reach.
+fn measure(file: &mut File) -> io::Result<Extent> {
+    let mut extent = Extent::default();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(extent),
+            count => extent.feed(&buffer[..count]),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The column table: every column of the dataset once, with its type, unit and meaning.
+//!
+//! The order here is the order of the columns in every file. The text of a column is both the
+//! field's documentation and its line in `SCHEMA.md`. Adding, removing or changing the meaning of
+//! a column makes a new [`SCHEMA_VERSION`].
+
+use super::{Cell, CellError, Column, Field, Group, Initial};
+use crate::values::{
+    CacheState, DeviceKind, Dims, JsonText, LoopNest, Quality, Shapes, Status, Timestamp,
+};
+
+/// The version of the schema that this build reads and writes.
+pub const SCHEMA_VERSION: u64 = 1;
+
+/// Declares [`Row`] and [`COLUMNS`] from one table: `name: type [unit],` under its group.
+macro_rules! columns {
+    ($(
+        $group:ident {
+            $( $(#[doc = $doc:literal])+ $name:ident: $ty:ty $([$unit:literal])?, )+
+        }
+    )+) => {
+        /// One point of the dataset: a column a field, in the order of the columns.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Row {
+            $($( $(#[doc = $doc])+ pub $name: $ty, )+)+
+        }
+
+        /// The columns of the dataset, in the order of every file.
+        pub const COLUMNS: &[Column] = &[$($(
+            Column {
+                name: stringify!($name),
+                ty: <$ty as Field>::TYPE,
+                presence: <$ty as Field>::PRESENCE,
+                unit: concat!($($unit)?),
+                group: Group::$group,
+                doc: concat!($($doc),+).trim_ascii(),
+            },
+        )+)+];
+
+        impl Row {
+            /// A row of initial values, for [`Row::new`] to complete.
+            pub(crate) fn initial() -> Self {
+                Self { $($( $name: Initial::initial(), )+)+ }
+            }
+
+            /// The row's cells, in the order of [`COLUMNS`].
+            pub fn cells(&self) -> Vec<Cell<'_>> {
+                vec![$($( self.$name.to_cell(), )+)+]
+            }
+
+            /// The row of these cells, which are in the order of [`COLUMNS`]; cells left over
+            /// are ignored, cells not there are missing.
+            ///
+            /// # Errors
+            /// The first column whose cell has the wrong type or is missing though required.
+            pub fn from_cells<'a>(
+                cells: impl IntoIterator<Item = Cell<'a>>,
+            ) -> Result<Self, CellError> {
+                let mut cells = cells.into_iter();
+                Ok(Self {
+                    $($(
+                        $name: Field::from_cell(cells.next().unwrap_or(Cell::Missing))
+                            .map_err(|detail| CellError { column: stringify!($name), detail })?,
+                    )+)+
+                })
+            }
+        }
+    };
+}
+
+columns! {
+    Identity {
+        /// Version of the schema the row was written with.
+        schema_version: u64,
+        /// Unique name of the row: the run and the number of the point in it.
+        row_id: String,
+        /// The run that made the row.
+        run_id: String,
+        /// Hash of workload, schedule, target, threads, cache state and seed: equal for the same
+        /// point in different runs.
+        point_id: String,
+        /// When the point ended.
+        measured_at_utc: Option<Timestamp>,
+    }
+    Model {
+        /// Where the model came from: `local`, `onnx`, `simple`, …
+        model_source: Option<String>,
+        /// The model's name, or its file's name without folders.
+        model_name: Option<String>,
+        /// Key of the import that holds the operator's module; with the plan in `run.json` it is
+        /// what a replay needs.
+        import_key: Option<String>,
+        /// Batch size of the import.
+        batch: Option<u64>,
+        /// Sequence length of the import, for models that have one.
+        seqlen: Option<u64>,
+    }
+    Operator {
+        /// Readable name of the fused operator.
+        op_name: String,
+        /// Symbol of its function in the imported module.
+        op_symbol: Option<String>,
+        /// What it computes: `conv2d`, `dense`, `softmax`, `elementwise`, …
+        op_kind: String,
+        /// Fusion pattern: `elemwise`, `broadcast`, `injective`, `comm_reduce`,
+        /// `out_ewise_fusable`, `tuple` or `opaque`.
+        op_pattern: Option<String>,
+        /// How often the model calls it.
+        op_count: Option<u64> ["calls"],
+        /// Hash of the computation: the function before scheduling, names aside.
+        workload_hash: Option<String>,
+        /// Shapes of the inputs that change from call to call.
+        input_shapes: Option<Shapes>,
+        /// Shapes of the weights.
+        weight_shapes: Option<Shapes>,
+        /// Shapes of the outputs.
+        output_shapes: Option<Shapes>,
+        /// Types of inputs, weights, outputs, in this order, joined with `;`.
+        dtypes: Option<String>,
+        /// Kernel or window extents.
+        kernel: Option<Dims> ["elements"],
+        /// Strides.
+        stride: Option<Dims> ["elements"],
+        /// Paddings: all leading ones, then all trailing ones (top, left, bottom, right).
+        padding: Option<Dims> ["elements"],
+        /// Dilations.
+        dilation: Option<Dims> ["elements"],
+        /// Groups of a grouped convolution.
+        groups: Option<u64>,
+        /// Input channels (or features).
+        in_channels: Option<u64>,
+        /// Output channels (or features).
+        out_channels: Option<u64>,
+        /// Layout of the weight as the kernel reads it, e.g. `OIHW16o`.
+        weight_layout: Option<String>,
+        /// Loops of the main computation, outermost first: name, extent, `s` or `r`.
+        loop_nest: Option<LoopNest>,
+        /// Arithmetic of the main computation: 2 for each multiply-add, 1 for each operation of a
+        /// pooling, a reduction or an element-wise step.
+        flops: Option<u64> ["flop"],
+        /// Arithmetic of the element-wise steps fused to it.
+        flops_epilogue: Option<u64> ["flop"],
+        /// Compulsory reads: each argument once.
+        bytes_read: Option<u64> ["bytes"],
+        /// Compulsory writes: each output once.
+        bytes_written: Option<u64> ["bytes"],
+        /// (`flops` + `flops_epilogue`) / (`bytes_read` + `bytes_written`).
+        arithmetic_intensity: Option<f64> ["flop/byte"],
+    }
+    Target {
+        /// The kind of device.
+        device_kind: DeviceKind,
+        /// The compiler's target.
+        target: Option<JsonText>,
+        /// The processor that code was generated for.
+        target_cpu: Option<String>,
+        /// Threads that ran the kernel.
+        threads: Option<u64> ["threads"],
+        /// The engine of a TPU that ran it.
+        engine: Option<String>,
+    }
+    Schedule {
+        /// The space the schedule is from: `default`, `template`, `metaschedule`, …
+        schedule_space: Option<String>,
+        /// The choices that make the schedule, by name.
+        schedule_knobs: Option<JsonText>,
+        /// The schedule's steps, as the compiler replays them.
+        schedule_trace: Option<JsonText>,
+        /// Hash of the scheduled function.
+        program_hash: Option<String>,
+        /// Seed of the inputs and of every random choice.
+        seed: Option<u64>,
+        /// Tile extents of the spatial loops, outermost first, joined with `x`.
+        knob_tile_spatial: Option<String>,
+        /// Tile extents of the reduction loops, outermost first, joined with `x`.
+        knob_tile_reduction: Option<String>,
+        /// Lanes of the vectorised loop.
+        knob_vector_length: Option<u64> ["elements"],
+        /// Steps that are unrolled.
+        knob_unroll: Option<u64> ["steps"],
+        /// Extent of the parallel loop.
+        knob_parallel_extent: Option<u64> ["iterations"],
+        /// Loops in their final order, outermost first, joined with `,`.
+        knob_loop_order: Option<String>,
+        /// Outer loops fused into one.
+        knob_fuse_outer: Option<u64> ["loops"],
+        /// Scope of the write cache, `none` if the schedule has none.
+        knob_cache_write: Option<String>,
+        /// Loop at which producers or the epilogue are computed.
+        knob_compute_at: Option<String>,
+        /// Blocks that were inlined, joined with `,`.
+        knob_inline: Option<String>,
+    }
+    Measurement {
+        /// How the point ended.
+        status: Status,
+        /// Why it ended so, in one line; always there unless `status` is `measured`.
+        reason: Option<String>,
+        /// What the caches held when a sample began.
+        cache_state: Option<CacheState>,
+        /// Runs before the first sample.
+        warmup: Option<u64> ["runs"],
+        /// Runs in one sample; a sample's time is their mean.
+        number: Option<u64> ["runs"],
+        /// Samples asked for.
+        repeat: Option<u64> ["samples"],
+        /// Samples taken.
+        samples: Option<u64> ["samples"],
+        /// Median time of one run; there if and only if `status` is `measured`.
+        time_median_ns: Option<f64> ["ns"],
+        /// Lower end of the confidence interval of the median.
+        time_ci_low_ns: Option<f64> ["ns"],
+        /// Upper end of the confidence interval of the median.
+        time_ci_high_ns: Option<f64> ["ns"],
+        /// Level of that interval, 0 to 1.
+        ci_level: Option<f64> ["ratio"],
+        /// Mean time of one run.
+        time_mean_ns: Option<f64> ["ns"],
+        /// Standard deviation of the samples.
+        time_std_ns: Option<f64> ["ns"],
+        /// Shortest sample.
+        time_min_ns: Option<f64> ["ns"],
+        /// 95th percentile of the samples.
+        time_p95_ns: Option<f64> ["ns"],
+        /// (`flops` + `flops_epilogue`) / `time_median_ns`.
+        gflops_per_s: Option<f64> ["Gflop/s"],
+        /// (`bytes_read` + `bytes_written`) / `time_median_ns`.
+        gbytes_per_s: Option<f64> ["GB/s"],
+        /// Time of the sentinel kernel around this point, over its time at the start of the run.
+        drift_ratio: Option<f64> ["ratio"],
+        /// Grade of the measurement.
+        quality: Option<Quality>,
+        /// Median time of the operator's calls inside the whole model.
+        in_model_time_ns: Option<f64> ["ns"],
+        /// Largest absolute difference of the output from the reference.
+        max_abs_error: Option<f64>,
+        /// Largest relative difference of the output from the reference.
+        max_rel_error: Option<f64> ["ratio"],
+        /// Absolute tolerance of the check.
+        tolerance_abs: Option<f64>,
+        /// Relative tolerance of the check.
+        tolerance_rel: Option<f64> ["ratio"],
+    }
+    Build {
+        /// Time to apply the schedule.
+        schedule_ns: Option<u64> ["ns"],
+        /// Time of the lowering passes.
+        lower_ns: Option<u64> ["ns"],
+        /// Time of code generation.
+        codegen_ns: Option<u64> ["ns"],
+        /// Time to load the code and find its entry.
+        jit_ns: Option<u64> ["ns"],
+    }
+    Counters {
+        /// Counts of one run, as `{"source:name": value}`.
+        counters: Option<JsonText>,
+        /// Sources that counted, joined with `;`: `papi`, `perf`, `cachegrind`, `rapl`, …
+        counter_sources: Option<String>,
+        /// Energy of one run.
+        energy_uj: Option<f64> ["uJ"],
+        /// Time of a run with counting, over its time without.
+        counter_overhead_ratio: Option<f64> ["ratio"],
+    }
+    Provenance {
+        /// Fingerprint of the machine, described in the run's `run.json`.
+        env_hash: Option<String>,
+        /// Version of TVM.
+        tvm_version: Option<String>,
+        /// Revision of the tool's sources.
+        git_revision: Option<String>,
+        /// Name and version of the tool that made the row.
+        tool_version: Option<String>,
+    }
+}

@@ -1,0 +1,157 @@
+//! The text of `SCHEMA.md`, made from the column table.
+
+use std::fmt::Write;
+
+use super::{COLUMNS, Column, ColumnType, Group, Presence, SCHEMA_VERSION};
+use crate::values::{CacheState, DeviceKind, Quality, Status};
+
+/// The schema as a Markdown document.
+pub fn schema_markdown() -> String {
+    let mut text = format!(
+        "# Schema of the dataset, version {SCHEMA_VERSION}\n\
+         \n\
+         <!-- Made by `cargo run -p opdata --example schema_md`; change src/schema/columns.rs \
+         instead. -->\n\
+         \n\
+         One row is one point: an operator with one schedule on one target, measured or with the \
+         reason why not.\n\
+         The {} columns are the same, in the same order, in `rows.csv` and `rows.parquet`; JSON \
+         lines use the names as keys.\n\
+         \n\
+         - Missing is an empty CSV field, a Parquet null, an absent JSON key: never 0, never \
+         empty text. Columns marked * are never missing.\n\
+         - integer: unsigned, 64 bits (Parquet INT64, unsigned). float: finite, 64 bits (DOUBLE), \
+         written with as many digits as it takes to read the same bits back. All others are \
+         UTF-8 text.\n\
+         - dims: extents joined with `x`, `scalar` if there are none (`3x3`). shapes: dims \
+         joined with `;` (`1x64x56x56;64`). loops: `name:extent:kind` joined with `,`, kind `s` \
+         (spatial) or `r` (reduction). time: UTC, `2026-01-31T12:00:00.000Z`. json: one JSON \
+         value as text.\n\
+         - Units are those of the table; `ns` is per run of the kernel, not per sample.\n",
+        COLUMNS.len()
+    );
+    let mut group = None;
+    for column in COLUMNS {
+        if group != Some(column.group) {
+            group = Some(column.group);
+            let title = title(column.group);
+            text.push_str(&format!(
+                "\n## {title}\n\n| column | type | unit | meaning |\n| --- | --- | --- | --- |\n"
+            ));
+        }
+        push_column(&mut text, column);
+    }
+    push_words(
+        &mut text,
+        "status",
+        Status::ALL.iter().map(|w| (w.as_str(), w.meaning())),
+    );
+    push_words(
+        &mut text,
+        "cache_state",
+        CacheState::ALL.iter().map(|w| (w.as_str(), w.meaning())),
+    );
+    push_words(
+        &mut text,
+        "quality",
+        Quality::ALL.iter().map(|w| (w.as_str(), w.meaning())),
+    );
+    push_words(
+        &mut text,
+        "device_kind",
+        DeviceKind::ALL.iter().map(|w| (w.as_str(), w.meaning())),
+    );
+    text
+}
+
+fn push_column(text: &mut String, column: &Column) {
+    let mark = match column.presence {
+        Presence::Required => "*",
+        Presence::Optional => "",
+    };
+    let Column {
+        name, unit, doc, ..
+    } = column;
+    // Writing to a String does not fail.
+    let _ = writeln!(
+        text,
+        "| `{name}`{mark} | {} | {unit} | {doc} |",
+        type_name(column.ty)
+    );
+}
+
+fn push_words(
+    text: &mut String,
+    column: &str,
+    words: impl Iterator<Item = (&'static str, &'static str)>,
+) {
+    let _ = write!(
+        text,
+        "\n## Words of `{column}`\n\n| word | meaning |\n| --- | --- |\n"
+    );
+    for (word, meaning) in words {
+        let _ = writeln!(text, "| `{word}` | {meaning} |");
+    }
+}
+
+fn type_name(ty: ColumnType) -> &'static str {
+    match ty {
+        ColumnType::Integer => "integer",
+        ColumnType::Float => "float",
+        ColumnType::Text => "text",
+        ColumnType::Word(_) => "word",
+        ColumnType::Json => "json",
+        ColumnType::Dims => "dims",
+        ColumnType::Shapes => "shapes",
+        ColumnType::LoopNest => "loops",
+        ColumnType::Timestamp => "time",
+    }
+}
+
+fn title(group: Group) -> &'static str {
+    match group {
+        Group::Identity => "Identity",
+        Group::Model => "Model",
+        Group::Operator => "Operator",
+        Group::Target => "Target",
+        Group::Schedule => "Schedule",
+        Group::Measurement => "Measurement",
+        Group::Build => "Build stages",
+        Group::Counters => "Counters and energy",
+        Group::Provenance => "Provenance",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_schema_is_current() {
+        let committed = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/SCHEMA.md"))
+            .unwrap_or_default();
+        assert!(
+            committed == schema_markdown(),
+            "SCHEMA.md is stale: run `cargo run -p opdata --example schema_md`"
+        );
+    }
+
+    #[test]
+    fn names_are_unique_and_carry_their_unit() {
+        for (position, column) in COLUMNS.iter().enumerate() {
+            assert_eq!(
+                Column::position(column.name),
+                Some(position),
+                "{}",
+                column.name
+            );
+            assert!(column.doc.ends_with(['.', '…']), "{}", column.name);
+            assert_eq!(
+                column.unit == "ns",
+                column.name.ends_with("_ns"),
+                "{}",
+                column.name
+            );
+        }
+    }
+}

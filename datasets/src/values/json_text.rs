@@ -1,0 +1,74 @@
+//! A JSON value kept as its text, so that a row carries structure without a column for each key.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::schema::{ColumnType, excerpt, text_field};
+
+/// Text that is one valid JSON value. Two of them are equal when their text is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct JsonText(String);
+
+impl JsonText {
+    /// The JSON of `value`, in one line.
+    ///
+    /// # Errors
+    /// If the value has no JSON form (a map with keys that are not text, for example).
+    pub fn new<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_string(value).map(Self)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The value as a type of the caller's choice.
+    ///
+    /// # Errors
+    /// If the JSON does not have that type's form.
+    pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+}
+
+impl From<&serde_json::Value> for JsonText {
+    fn from(value: &serde_json::Value) -> Self {
+        Self(value.to_string())
+    }
+}
+
+impl fmt::Display for JsonText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for JsonText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+            Ok(_) => Ok(Self(text.to_owned())),
+            Err(error) => Err(format!("expected JSON, found `{}`: {error}", excerpt(text))),
+        }
+    }
+}
+
+text_field!(JsonText, ColumnType::Json);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_checked_and_kept() {
+        let json: JsonText = r#"{"tile":[4, 16]}"#.parse().unwrap();
+        assert_eq!(json.as_str(), r#"{"tile":[4, 16]}"#);
+        let error = "{tile}".parse::<JsonText>().unwrap_err();
+        assert!(
+            error.starts_with("expected JSON, found `{tile}`"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,16 @@
+//! The typed values of a row beyond numbers and plain text.
+//!
+//! Each has one text form, the same in every file format, given by its `Display` and read by its
+//! `FromStr`. Nothing here knows about files.
+
+mod json_text;
+mod loop_nest;
+mod shapes;
+mod timestamp;
+mod words;
+
+pub use json_text::JsonText;
+pub use loop_nest::{Loop, LoopKind, LoopNest};
+pub use shapes::{Dims, Shapes};
+pub use timestamp::Timestamp;
+pub use words::{CacheState, DeviceKind, Quality, Status};
