@@ -204,7 +204,8 @@ pub(crate) fn is_prim_func(function: &Obj) -> bool {
     type_key(function) == Some("tirx.PrimFunc")
 }
 
-fn type_key(object: &Obj) -> Option<&'static str> {
+/// Name of an object's type, for example `ir.Var`.
+pub(crate) fn type_key(object: &Obj) -> Option<&'static str> {
     // SAFETY: the index comes from a live value, so it is registered; type information is never freed.
     let info = unsafe { tvm_ffi::tvm_ffi_sys::TVMFFIGetTypeInfo(object.0.type_index()).as_ref() };
     info.map(|i| i.type_key.as_str())

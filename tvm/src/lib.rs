@@ -11,6 +11,7 @@
 mod call;
 pub mod compile;
 pub mod error;
+pub mod inspect;
 pub mod ir;
 pub mod kernel;
 pub mod libs;
@@ -24,6 +25,7 @@ pub mod vm;
 
 pub use compile::{Compiled, StageTimes, compile};
 pub use error::{Error, Result};
+pub use inspect::BlockInfo;
 pub use ir::{IrModule, PrimFunc};
 pub use kernel::{Kernel, KernelModule};
 pub use libs::Libraries;

@@ -6,6 +6,7 @@
 
 use crate::call::{Obj, array, boolean, call, elements, field, int, none, text, value};
 use crate::error::{Error, Result};
+use crate::inspect::BlockInfo;
 use crate::ir::{IndexMap, IrModule, PrimFunc};
 
 /// A block (one computation with its iteration variables) of a schedule.
@@ -141,6 +142,26 @@ impl Schedule {
             .into_iter()
             .map(Loop)
             .collect())
+    }
+
+    /// The blocks of the function in program order.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn blocks(&self) -> Result<Vec<Block>> {
+        let root = self.block("root")?;
+        Ok(elements(&self.call("ScheduleGetChildBlocks", &[&root.0])?)?
+            .into_iter()
+            .map(Block)
+            .collect())
+    }
+
+    /// What a block looks like at this point of the schedule.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn info(&self, block: &Block) -> Result<BlockInfo> {
+        BlockInfo::of(&self.call("ScheduleGet", &[&block.0])?)
     }
 
     /// A loop's extent, where it is a constant.

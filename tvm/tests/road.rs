@@ -162,3 +162,44 @@ fn the_pool_uses_the_threads_it_is_told_to() {
     assert!(pool.use_threads(0).is_err());
     assert!(pool.use_threads(3).is_err());
 }
+
+#[test]
+fn a_block_tells_its_iterators_and_accesses() {
+    let s = Schedule::new(&function("conv2d_relu"), 1).unwrap();
+    let names: Vec<String> = s
+        .blocks()
+        .unwrap()
+        .iter()
+        .map(|b| s.info(b).unwrap().name)
+        .collect();
+    assert_eq!(names, ["pad_temp", "conv2d", "T_add", "compute"]);
+    let info = s.info(&s.block("conv2d").unwrap()).unwrap();
+    let iters: Vec<_> = info
+        .iters
+        .iter()
+        .map(|i| (i.name.as_str(), i.extent, i.kind))
+        .collect();
+    use tvm_bridge::inspect::IterKind::{Reduction, Spatial};
+    assert_eq!(
+        iters,
+        [
+            ("nn", 1, Spatial),
+            ("ff", 32, Spatial),
+            ("yy", 14, Spatial),
+            ("xx", 14, Spatial),
+            ("rc", 16, Reduction),
+            ("ry", 3, Reduction),
+            ("rx", 3, Reduction),
+        ]
+    );
+    let weight = info.reads.iter().find(|r| r.buffer == "weight").unwrap();
+    assert_eq!(weight.shape, [2, 16, 3, 3, 16]);
+    assert_eq!(weight.indices[1].plain(), Some(4));
+    assert_eq!(
+        weight.indices[4].terms,
+        [(1, None)],
+        "ff % 16 has no constant factor"
+    );
+    let pad = info.reads.iter().find(|r| r.buffer == "pad_temp").unwrap();
+    assert_eq!(pad.indices[3].terms, [(3, Some(1)), (6, Some(1))]);
+}

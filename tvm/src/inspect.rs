@@ -1,0 +1,227 @@
+//! What a block of a schedule looks like: its iteration variables and how they index the buffers it touches.
+//!
+//! Read from the live TensorIR through TVM's reflection, so that it is true at any point of a schedule, for operators
+//! of any origin. Index expressions are reduced to which iterators occur and with what factor; that is all that a
+//! schedule space needs to know.
+
+use crate::call::{Obj, elements, field, value};
+use crate::error::Result;
+use crate::ir::type_key;
+
+/// A block's iteration space and its accesses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// The block's name.
+    pub name: String,
+    /// Iteration variables, outermost first, in the order of the block's loops where it is unscheduled.
+    pub iters: Vec<Iter>,
+    /// Buffers read (a reduction's own output not among them).
+    pub reads: Vec<Access>,
+    /// Buffers written.
+    pub writes: Vec<Access>,
+}
+
+/// An iteration variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Iter {
+    /// Its name, without TVM's `v_` prefix.
+    pub name: String,
+    /// Number of its values.
+    pub extent: i64,
+    /// What it is to the computation.
+    pub kind: IterKind,
+}
+
+/// What an iteration variable is to the computation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IterKind {
+    /// Its values can be computed in any order, or at once.
+    Spatial,
+    /// Its values are combined by a commutative reduction.
+    Reduction,
+    /// Anything else.
+    Other,
+}
+
+/// One buffer as a block touches it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// The buffer's name.
+    pub buffer: String,
+    /// Extents of its dimensions (0 where not constant).
+    pub shape: Vec<i64>,
+    /// The index of each dimension.
+    pub indices: Vec<Index>,
+}
+
+/// An index expression.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Index {
+    /// The iterators in it (places in [`BlockInfo::iters`]), each with its constant factor where it has one.
+    pub terms: Vec<(usize, Option<i64>)>,
+    /// Number of consecutive values that the block touches at once: 1 for a point, more for a region.
+    pub extent: i64,
+}
+
+impl Index {
+    /// The iterator that this index is, if it is nothing else.
+    pub fn plain(&self) -> Option<usize> {
+        match self.terms[..] {
+            [(iter, Some(1))] if self.extent == 1 => Some(iter),
+            _ => None,
+        }
+    }
+
+    /// Whether `iter` occurs in the index.
+    pub fn uses(&self, iter: usize) -> bool {
+        self.terms.iter().any(|t| t.0 == iter)
+    }
+}
+
+impl Access {
+    /// Whether `iter` occurs in any index.
+    pub fn uses(&self, iter: usize) -> bool {
+        self.indices.iter().any(|i| i.uses(iter))
+    }
+}
+
+impl BlockInfo {
+    /// Whether the block reduces anything.
+    pub fn is_reduction(&self) -> bool {
+        self.iters.iter().any(|i| i.kind == IterKind::Reduction)
+    }
+
+    /// Places of the iterators of this kind.
+    pub fn of_kind(&self, kind: IterKind) -> impl Iterator<Item = usize> + '_ {
+        self.iters
+            .iter()
+            .enumerate()
+            .filter(move |(_, i)| i.kind == kind)
+            .map(|(p, _)| p)
+    }
+
+    pub(crate) fn of(node: &Obj) -> Result<BlockInfo> {
+        let name = string(&field(node, "name_hint")?)?;
+        let mut names = Vec::new();
+        let mut iters = Vec::new();
+        for iter in elements(&field(node, "iter_vars")?)? {
+            let full_name = string(&field(&field(&iter, "var")?, "name")?)?;
+            let kind: i64 = value("IterVar.iter_type", field(&iter, "iter_type")?)?;
+            iters.push(Iter {
+                name: full_name
+                    .strip_prefix("v_")
+                    .unwrap_or(&full_name)
+                    .to_owned(),
+                extent: constant(&field(&field(&iter, "dom")?, "extent")?).unwrap_or(0),
+                // `IterVarType` of TVM: kDataPar and kCommReduce.
+                kind: match kind {
+                    0 => IterKind::Spatial,
+                    2 => IterKind::Reduction,
+                    _ => IterKind::Other,
+                },
+            });
+            names.push(full_name);
+        }
+        let accesses = |list: &str| -> Result<Vec<Access>> {
+            elements(&field(node, list)?)?
+                .iter()
+                .map(|region| access(region, &names))
+                .collect()
+        };
+        let writes = accesses("writes")?;
+        let mut reads = accesses("reads")?;
+        reads.retain(|r| !writes.iter().any(|w| w.buffer == r.buffer));
+        Ok(BlockInfo {
+            name,
+            iters,
+            reads,
+            writes,
+        })
+    }
+}
+
+fn access(region: &Obj, names: &[String]) -> Result<Access> {
+    let buffer = field(region, "source")?;
+    let shape = elements(&field(&field(&buffer, "ty")?, "shape")?)?
+        .iter()
+        .map(|d| constant(d).unwrap_or(0))
+        .collect();
+    let indices = elements(&field(region, "region")?)?
+        .iter()
+        .map(|range| {
+            let mut index = Index {
+                terms: Vec::new(),
+                extent: constant(&field(range, "extent")?).unwrap_or(0),
+            };
+            collect_terms(&field(range, "min")?, Some(1), names, &mut index)?;
+            Ok(index)
+        })
+        .collect::<Result<_>>()?;
+    Ok(Access {
+        buffer: string(&field(&buffer, "name")?)?,
+        shape,
+        indices,
+    })
+}
+
+/// Adds the iterators of `expr`, each multiplied by `factor`, to `index`.
+fn collect_terms(
+    expr: &Obj,
+    factor: Option<i64>,
+    names: &[String],
+    index: &mut Index,
+) -> Result<()> {
+    match type_key(expr) {
+        Some("ir.Var") => {
+            let name = string(&field(expr, "name")?)?;
+            if let Some(iter) = names.iter().position(|n| *n == name) {
+                match index.terms.iter_mut().find(|t| t.0 == iter) {
+                    // Twice in one expression: no single factor describes it.
+                    Some(term) => term.1 = None,
+                    None => index.terms.push((iter, factor)),
+                }
+            }
+        }
+        Some("prim.Add") => {
+            collect_terms(&field(expr, "a")?, factor, names, index)?;
+            collect_terms(&field(expr, "b")?, factor, names, index)?;
+        }
+        Some("prim.Sub") => {
+            collect_terms(&field(expr, "a")?, factor, names, index)?;
+            collect_terms(&field(expr, "b")?, factor.map(|f| -f), names, index)?;
+        }
+        Some("prim.Mul") => {
+            let (a, b) = (field(expr, "a")?, field(expr, "b")?);
+            let times = |c: Option<i64>| factor.zip(c).map(|(f, c)| f * c);
+            collect_terms(&a, times(constant(&b)), names, index)?;
+            collect_terms(&b, times(constant(&a)), names, index)?;
+        }
+        _ => {
+            for part in ["a", "b", "value", "condition", "true_value", "false_value"] {
+                if let Ok(part) = field(expr, part)
+                    && type_key(&part).is_some()
+                {
+                    collect_terms(&part, None, names, index)?;
+                }
+            }
+            if let Ok(args) = field(expr, "args").and_then(|a| elements(&a)) {
+                for part in args {
+                    collect_terms(&part, None, names, index)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn constant(expr: &Obj) -> Option<i64> {
+    if type_key(expr) != Some("ir.IntImm") {
+        return None;
+    }
+    field(expr, "value").ok()?.0.try_as()
+}
+
+fn string(object: &Obj) -> Result<String> {
+    let text: tvm_ffi::String = value("a name", object.clone())?;
+    Ok(text.as_str().to_owned())
+}
