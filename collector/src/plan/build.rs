@@ -4,11 +4,13 @@
 
 use std::path::{Path, PathBuf};
 
+use opdata::{CacheState, Timestamp};
+
 use super::parse;
 use super::reader::{bad, duration, hint, not_available, number, required, single, unique};
 use super::run_id::{free_directory, run_id};
 use super::{
-    Availability, CacheState, InputShape, ModelRequest, ModelSource, PLAN_FORMAT, Plan, PlanError,
+    Availability, InputShape, ModelRequest, ModelSource, PLAN_FORMAT, Plan, PlanError,
     ScheduleSource, Target, TargetKind, TimingPolicy, WholeModel, WorkerPolicy,
 };
 use crate::config::Settings;
@@ -22,8 +24,8 @@ const MAX_THREADS: u64 = 1024;
 pub struct HostFacts {
     /// Cores this process may run on, at least 1.
     pub cores: u32,
-    /// Seconds since 1970, for the run's name.
-    pub now_unix_s: u64,
+    /// The present, for the run's name.
+    pub now: Timestamp,
 }
 
 /// A plan, and what its user should know about it.
@@ -76,7 +78,7 @@ impl Plan {
                 cores: host.cores,
             })
             .collect();
-        let run_id = run_id(&model, &target, host.now_unix_s);
+        let run_id = run_id(&model, &target, host.now);
         let (out, run_id) = match single(settings, "out")? {
             Some((_, text)) => (PathBuf::from(text), run_id),
             None => free_directory(Path::new("runs"), run_id),
@@ -90,9 +92,10 @@ impl Plan {
                 settings,
                 "cache",
                 |text| {
-                    [CacheState::Hot, CacheState::Flushed]
-                        .into_iter()
-                        .find(|state| state.name() == text)
+                    CacheState::ALL
+                        .iter()
+                        .copied()
+                        .find(|state| state.as_str() == text)
                         .ok_or_else(|| "no such cache state".to_owned())
                 },
                 "give hot, flushed or hot,flushed",

@@ -15,6 +15,7 @@ pub use shape::InputShape;
 
 use std::path::PathBuf;
 
+use opdata::CacheState;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -169,26 +170,6 @@ impl TargetKind {
         match self {
             Self::Llvm => Availability::BuiltIn,
             Self::Cuda | Self::Pynq => Availability::NotBuiltIn,
-        }
-    }
-}
-
-/// State of the data caches when a call is timed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CacheState {
-    /// As the previous call left them.
-    Hot,
-    /// Flushed before each timed call.
-    Flushed,
-}
-
-impl CacheState {
-    /// Its name on the command line and in the dataset.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hot => "hot",
-            Self::Flushed => "flushed",
         }
     }
 }

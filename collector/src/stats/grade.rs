@@ -10,38 +10,7 @@
 //!
 //! The worst of the three decides. A missing drift does not lower the grade: it was not measured.
 
-use serde::{Deserialize, Serialize};
-
-/// Quality of a measured point, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Grade {
-    /// As precise as the default target asks, on a steady machine.
-    A,
-    /// Good for comparisons above 10 %.
-    B,
-    /// An estimate.
-    C,
-    /// Order of magnitude only.
-    D,
-}
-
-impl Grade {
-    /// The letter as it stands in the dataset.
-    pub fn letter(self) -> char {
-        match self {
-            Self::A => 'A',
-            Self::B => 'B',
-            Self::C => 'C',
-            Self::D => 'D',
-        }
-    }
-}
-
-impl std::fmt::Display for Grade {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.letter())
-    }
-}
+use opdata::Quality;
 
 /// What a grade is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,14 +25,14 @@ pub struct GradeInput {
 }
 
 /// Largest half width and drift, and fewest samples, of A, B and C.
-const BOUNDS: [(Grade, f64, u64); 3] = [
-    (Grade::A, 0.03, 10),
-    (Grade::B, 0.06, 8),
-    (Grade::C, 0.12, 6),
+const BOUNDS: [(Quality, f64, u64); 3] = [
+    (Quality::A, 0.03, 10),
+    (Quality::B, 0.06, 8),
+    (Quality::C, 0.12, 6),
 ];
 
 /// The grade by the table of this module.
-pub fn grade(input: GradeInput) -> Grade {
+pub fn grade(input: GradeInput) -> Quality {
     let drift = input
         .drifts
         .iter()
@@ -74,14 +43,14 @@ pub fn grade(input: GradeInput) -> Grade {
         .find(|(_, bound, samples)| {
             input.relative_half_width <= *bound && drift <= *bound && input.samples >= *samples
         })
-        .map_or(Grade::D, |(grade, ..)| *grade)
+        .map_or(Quality::D, |(grade, ..)| *grade)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(relative_half_width: f64, drift: f64, samples: u64) -> Grade {
+    fn of(relative_half_width: f64, drift: f64, samples: u64) -> Quality {
         grade(GradeInput {
             relative_half_width,
             drifts: [Some(drift), None],
@@ -91,13 +60,13 @@ mod tests {
 
     #[test]
     fn the_worst_decides() {
-        assert_eq!(of(0.01, 0.0, 10), Grade::A);
-        assert_eq!(of(0.01, 0.0, 9), Grade::B);
-        assert_eq!(of(0.01, -0.05, 100), Grade::B);
-        assert_eq!(of(0.07, 0.0, 100), Grade::C);
-        assert_eq!(of(0.01, 0.0, 5), Grade::D);
-        assert_eq!(of(f64::INFINITY, 0.0, 100), Grade::D);
-        assert_eq!(of(f64::NAN, 0.0, 100), Grade::D);
+        assert_eq!(of(0.01, 0.0, 10), Quality::A);
+        assert_eq!(of(0.01, 0.0, 9), Quality::B);
+        assert_eq!(of(0.01, -0.05, 100), Quality::B);
+        assert_eq!(of(0.07, 0.0, 100), Quality::C);
+        assert_eq!(of(0.01, 0.0, 5), Quality::D);
+        assert_eq!(of(f64::INFINITY, 0.0, 100), Quality::D);
+        assert_eq!(of(f64::NAN, 0.0, 100), Quality::D);
     }
 
     #[test]
@@ -107,6 +76,6 @@ mod tests {
             drifts: [None, None],
             samples: 20,
         };
-        assert_eq!(grade(input), Grade::A);
+        assert_eq!(grade(input), Quality::A);
     }
 }

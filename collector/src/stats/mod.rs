@@ -2,7 +2,7 @@
 //!
 //! Owns the units ([`Nanos`]), the raw samples ([`Samples`], in the order they were taken), their
 //! [`Summary`], the rule that says when to stop sampling ([`Sampler`]) and the quality grade
-//! ([`Grade`]). It takes no time itself: callers bring durations, so every rule here is tested
+//! ([`grade`]). It takes no time itself: callers bring durations, so every rule here is tested
 //! with made-up ones.
 
 mod grade;
@@ -11,7 +11,7 @@ mod sampler;
 #[cfg(test)]
 mod testing;
 
-pub use grade::{Grade, GradeInput, grade};
+pub use grade::{GradeInput, grade};
 pub use interval::{CI_LEVEL, MIN_FOR_INTERVAL, MedianInterval, median_interval_ranks};
 pub use sampler::{Decision, Sampler, StopReason, StopRule, Timing, collect};
 

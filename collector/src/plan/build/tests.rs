@@ -3,10 +3,12 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::config::Layers;
 
-const HOST: HostFacts = HostFacts {
-    cores: 2,
-    now_unix_s: 1_767_225_599, // 2025-12-31 23:59:59 UTC
-};
+fn host() -> HostFacts {
+    HostFacts {
+        cores: 2,
+        now: Timestamp::from_unix_ms(1_767_225_599_000), // 2025-12-31 23:59:59 UTC
+    }
+}
 
 fn plan(flags: &[(&'static str, &str)]) -> Result<Planned, PlanError> {
     let mut command_line: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
@@ -20,7 +22,7 @@ fn plan(flags: &[(&'static str, &str)]) -> Result<Planned, PlanError> {
         command_line,
         ..Layers::default()
     };
-    Plan::from_settings(&layers.merge().unwrap(), HOST)
+    Plan::from_settings(&layers.merge().unwrap(), host())
 }
 
 /// The error of the main job with one more flag.
@@ -39,7 +41,7 @@ fn the_main_job() {
     assert_eq!(plan.timing.stop.ci_target, 0.03);
     assert_eq!(plan.timing.stop.budget_ns, 1_000_000_000);
     assert_eq!(plan.worker.memory_limit_mib, 8192);
-    assert_eq!(plan.run_id, "resnet-18-llvm-20251231-235959");
+    assert_eq!(plan.run_id, "20251231T235959Z-resnet-18-llvm");
     assert_eq!(plan.out, Path::new("runs").join(&plan.run_id));
     assert!(planned.warnings.is_empty());
     let json = serde_json::to_string(plan).unwrap();
@@ -62,8 +64,8 @@ fn run_names_are_safe_for_the_file_system() {
             .plan
             .run_id
     };
-    assert!(name("onnx", "/data/../my model.onnx").starts_with("my-model-llvm-"));
-    assert!(name("simple", "matmul:m=8,n=8").starts_with("matmul-m-8-n-8-llvm-"));
+    assert!(name("onnx", "/data/../my model.onnx").ends_with("Z-my-model-llvm"));
+    assert!(name("simple", "matmul:m=8,n=8").ends_with("Z-matmul-m-8-n-8-llvm"));
 }
 
 #[test]
