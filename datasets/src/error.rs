@@ -104,6 +104,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// There is not even a header.
+    #[error("{} is empty; a dataset has a header at least", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// The rows are of another version of the schema.
     #[error("{}: rows of schema version {found}, this program reads version {SCHEMA_VERSION}; {}", path.display(), version_hint(*found))]
     SchemaVersion {
@@ -168,9 +174,20 @@ fn columns_detail(missing: &[String], unknown: &[String]) -> String {
     [("missing ", missing), ("unknown or repeated ", unknown)]
         .into_iter()
         .filter(|(_, names)| !names.is_empty())
-        .map(|(label, names)| format!("{label}{}", names.join(", ")))
+        .map(|(label, names)| format!("{label}{}", name_list(names)))
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+/// The names, or the first of many: a file that is no dataset at all lacks them all.
+fn name_list(names: &[String]) -> String {
+    const MOST: usize = 8;
+    match names.get(..MOST) {
+        Some(first) if names.len() > MOST => {
+            format!("{} and {} more", first.join(", "), names.len() - MOST)
+        }
+        _ => names.join(", "),
+    }
 }
 
 fn version_hint(found: u64) -> &'static str {

@@ -106,8 +106,13 @@ impl CsvRows {
             });
         let names = reader
             .headers()
-            .map_err(|error| csv_error(path, error))?
+            .map_err(|error| csv_error(path, &[], error))?
             .clone();
+        if names.is_empty() {
+            return Err(Error::Empty {
+                path: path.to_owned(),
+            });
+        }
         let names: Vec<&str> = names.iter().collect();
         let positions = match layout::positions(path, &names) {
             Ok(positions) => positions,
@@ -125,7 +130,7 @@ impl CsvRows {
         let more = self
             .reader
             .read_record(&mut self.record)
-            .map_err(|error| csv_error(&self.path, error))?;
+            .map_err(|error| csv_error(&self.path, &self.positions, error))?;
         if !more {
             return Ok(None);
         }
@@ -189,20 +194,27 @@ fn foreign_version<R: Read>(path: &Path, names: &[&str], reader: &mut Reader<R>)
     })
 }
 
-fn csv_error(path: &Path, error: ::csv::Error) -> Error {
+/// An error of the CSV parser; `positions` name the column, once the header is read.
+fn csv_error(path: &Path, positions: &[usize], error: ::csv::Error) -> Error {
     let line = error.position().map_or(1, ::csv::Position::line);
+    let record = |detail: String| Error::Record {
+        path: path.to_owned(),
+        line,
+        detail,
+    };
     match error.into_kind() {
         ::csv::ErrorKind::Io(source) => Error::io("read", path, source),
-        ::csv::ErrorKind::Utf8 { err, .. } => Error::Record {
-            path: path.to_owned(),
-            line,
-            detail: format!("field {} is not UTF-8", err.field() + 1),
-        },
-        other => Error::Record {
-            path: path.to_owned(),
-            line,
-            detail: format!("{other:?}"),
-        },
+        ::csv::ErrorKind::Utf8 { err, .. } => {
+            let detail = "the text is not UTF-8".to_owned();
+            match positions
+                .iter()
+                .position(|&position| position == err.field())
+            {
+                Some(column) => cell_error(path, line, COLUMNS[column].name, detail),
+                None => record(detail),
+            }
+        }
+        other => record(format!("{other:?}")),
     }
 }
 

@@ -14,6 +14,7 @@ use super::{cell_error, checked};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::schema::{COLUMNS, Cell, Column, ColumnType, Row, SCHEMA_VERSION, Storage};
+use crate::values::json_fault;
 
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -94,7 +95,7 @@ impl JsonlRows {
             serde_json::from_slice(&self.text).map_err(|error| Error::Record {
                 path: self.path.clone(),
                 line: self.line,
-                detail: format!("not a JSON object in one line: {error}"),
+                detail: format!("not a JSON object in one line: {}", json_fault(&error)),
             })?;
         // Keys of another version would be called unknown: say the version first.
         if let Some(found) = object.get("schema_version").and_then(Value::as_u64)

@@ -206,3 +206,23 @@ fn measure(file: &mut File) -> io::Result<Extent> {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_as_one() {
+        let path = PathBuf::from("/dev/full");
+        let mut writer = RunWriter {
+            file: OpenOptions::new().append(true).open(&path).unwrap(),
+            csv_path: path,
+            parquet_path: PathBuf::new(),
+            whole_bytes: 0,
+            row_ids: HashSet::new(),
+        };
+        let error = writer.write_whole(b"row\n").unwrap_err();
+        assert!(matches!(error, Error::NoSpace { .. }), "{error}");
+        assert_eq!(writer.whole_bytes, 0);
+    }
+}

@@ -302,11 +302,14 @@ pub(crate) fn expected(what: &str, found: &Cell<'_>) -> String {
 /// The beginning of a text for an error message, which is one line.
 pub(crate) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 60;
-    let mut short: String = text
-        .chars()
-        .take(LONGEST)
-        .flat_map(char::escape_debug)
-        .collect();
+    let mut short = String::new();
+    for c in text.chars().take(LONGEST) {
+        if c.is_control() {
+            short.extend(c.escape_default());
+        } else {
+            short.push(c);
+        }
+    }
     if text.chars().nth(LONGEST).is_some() {
         short.push('…');
     }

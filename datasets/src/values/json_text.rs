@@ -50,8 +50,23 @@ impl FromStr for JsonText {
     fn from_str(text: &str) -> Result<Self, String> {
         match serde_json::from_str::<serde::de::IgnoredAny>(text) {
             Ok(_) => Ok(Self(text.to_owned())),
-            Err(error) => Err(format!("expected JSON, found `{}`: {error}", excerpt(text))),
+            Err(error) => Err(format!(
+                "expected JSON, found `{}`: {}",
+                excerpt(text),
+                fault(&error)
+            )),
         }
+    }
+}
+
+/// What is wrong with one line of JSON, and at which of its columns. The line that the parser
+/// names is always 1, which beside the line of a file would mislead.
+pub(crate) fn fault(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((what, _)) if error.column() > 0 => format!("{what} at column {}", error.column()),
+        Some((what, _)) => what.to_owned(),
+        None => text,
     }
 }
 

@@ -10,6 +10,7 @@ mod timestamp;
 mod words;
 
 pub use json_text::JsonText;
+pub(crate) use json_text::fault as json_fault;
 pub use loop_nest::{Loop, LoopKind, LoopNest};
 pub use shapes::{Dims, Shapes};
 pub use timestamp::Timestamp;
