@@ -16,6 +16,7 @@ import tomllib
 from pathlib import Path
 
 import torch
+
 from builder import verify
 from builder.count import multiply_adds
 from builder.definitions import all_definitions, library_version, randomise

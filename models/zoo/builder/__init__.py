@@ -1,1 +1,1 @@
-"""Parts of make_zoo.py: the definitions, the way from torch to a clean ONNX graph, and its checks."""
+"""Parts of make_zoo.py: definitions, the way from torch to a clean ONNX graph, and checks."""

@@ -105,7 +105,7 @@ def merge_pool_padding(graph):
 
 
 def drop_no_ops(graph):
-    """Concatenations of one tensor, and the 1x1 average that adaptive pooling to the same size is."""
+    """Concatenations of one tensor, and adaptive pooling to the size that is already there."""
     for node in list(graph.nodes):
         if node.op_type == "AveragePool":
             extents = attribute(node, "kernel_shape", []) + attribute(node, "strides", [])

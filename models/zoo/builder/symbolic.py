@@ -24,9 +24,7 @@ class SymbolicModel:
 
     def __init__(self, definition, small, large, small_sizes, large_sizes):
         self.definition = definition
-        self.symbols = {
-            (small_sizes[name], large_sizes[name]): name for name in ("batch", "seq")
-        }
+        self.symbols = {(small_sizes[name], large_sizes[name]): name for name in ("batch", "seq")}
         _same_structure(small, large)
         self.graph = large
         self.weights = large.weights
@@ -57,9 +55,7 @@ class SymbolicModel:
             readers = [node for node in large.nodes if name in node.input]
             if any(node.op_type != "Reshape" for node in readers):
                 raise ZooError(f"{readers[0].name} ({readers[0].op_type}) depends on the sizes")
-            shapes = {
-                tuple(_reshape_target(node, name, small, large)) for node in readers
-            }
+            shapes = {tuple(_reshape_target(node, name, small, large)) for node in readers}
             if len(shapes) != 1:
                 raise ZooError(f"{readers[0].name}: readers of {name} need different shapes")
             large.constants[name] = np.array(shapes.pop(), np.int64)
@@ -74,9 +70,7 @@ class SymbolicModel:
         ordered = []
         for node in self.graph.nodes:
             ordered += [n for n in node.input if n in self.weights and n not in ordered]
-        inputs += [
-            _value(name, TensorProto.FLOAT, self.weight_shapes[name]) for name in ordered
-        ]
+        inputs += [_value(name, TensorProto.FLOAT, self.weight_shapes[name]) for name in ordered]
         outputs = [
             _value(name, TensorProto.FLOAT, shape)
             for name, shape in zip(self.graph.outputs, self.output_shapes, strict=True)
@@ -137,9 +131,7 @@ def _reshape_target(node, name, small, large):
     target, rest = [], 0
     pairs = zip(small.constants[name].tolist(), large.constants[name].tolist(), strict=True)
     for index, (a, b) in enumerate(pairs):
-        source = tuple(
-            graph.shapes[node.input[0]][index : index + 1] for graph in (small, large)
-        )
+        source = tuple(graph.shapes[node.input[0]][index : index + 1] for graph in (small, large))
         if a == b:
             target.append(a)
             rest += a == -1

@@ -28,10 +28,8 @@ def check(symbolic, data, reference):
     onnx.checker.check_model(model, full_check=True)
     _check_inputs(model)
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    worst = max(
-        _compare(symbolic, session, reference, sizes) for sizes in CHECKED_SIZES
-    )
-    _check_tvm(symbolic, model)
+    worst = max(_compare(symbolic, session, reference, sizes) for sizes in CHECKED_SIZES)
+    _check_tvm(model)
     return worst
 
 
@@ -58,8 +56,8 @@ def _compare(symbolic, session, reference, sizes):
     feeds = {name: tensor.numpy() for name, tensor in named.items()} | symbolic.feeds(sizes)
     actual = session.run(list(definition.outputs), feeds)
     worst = 0.0
-    for name, mine, theirs in zip(definition.outputs, actual, expected, strict=True):
-        theirs = theirs.numpy()
+    for name, mine, tensor in zip(definition.outputs, actual, expected, strict=True):
+        theirs = tensor.numpy()
         if mine.shape != theirs.shape:
             raise ZooError(f"{name}: shape {mine.shape}, torch gives {theirs.shape}")
         error = float(np.abs(mine - theirs).max() / np.abs(theirs).max())
@@ -69,7 +67,7 @@ def _compare(symbolic, session, reference, sizes):
     return worst
 
 
-def _check_tvm(symbolic, model):
+def _check_tvm(model):
     if any(node.op_type in RECURRENT for node in model.graph.node):
         return  # the frontend has no recurrent operators: the importer unrolls them first
     from tvm.relax.frontend.onnx import from_onnx

@@ -1,0 +1,1 @@
+"""Tests of the zoo; they need the project's Python packages (onnx, onnxruntime) and no torch."""
