@@ -1,0 +1,76 @@
+"""ONNX graph to Relax through TVM's own frontend, with weights as function parameters.
+
+Unsupported operators are found before conversion, against the frontend's table, so that the message can name the node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import warnings
+
+import tvm
+from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from .errors import ImportFailure, unsupported
+from .onnx_graph import OnnxGraph, first_line
+
+REFUSED = {
+    "NonZero": "its output shape depends on data",
+    "Unique": "its output shape depends on data",
+    "Compress": "its output shape depends on data",
+    "NonMaxSuppression": "its output shape depends on data",
+    "AllClassNMS": "its output shape depends on data",
+}
+
+
+def refuse_unsupported(graph: OnnxGraph, rewritten: frozenset[str] = frozenset()) -> None:
+    """Raises ``ImportFailure`` (unsupported_operator) for the first node that the frontend has no rule for.
+
+    ``rewritten`` names operators that a later rewrite will replace.
+    """
+    supported = set(onnx_frontend._get_convert_map()) | rewritten  # noqa: SLF001 - the table has no public name
+    for node in graph.nodes:
+        label = node.name or node.output[0]
+        if node.op_type not in supported and node.op_type != "Constant":
+            raise unsupported(
+                node.op_type,
+                label,
+                f"operator {node.op_type} (node '{label}') is not supported by the importer; "
+                "export the model with it decomposed into basic operators, or cut the model before it",
+            )
+        if node.op_type in REFUSED:
+            raise unsupported(node.op_type, label, f"operator {node.op_type} (node '{label}') cannot be studied: {REFUSED[node.op_type]}; cut the model before it")
+
+
+def convert(graph: OnnxGraph) -> tuple[tvm.IRModule, list[str]]:
+    """The Relax module and, in the order of its parameters, the names of inputs and weights."""
+    refuse_unsupported(graph)
+    model = graph.to_proto()
+    talk = io.StringIO()
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(talk):
+            warnings.simplefilter("ignore")
+            module = from_onnx(model, keep_params_in_input=False)
+    # The frontend raises TVM errors, assertions and Python errors alike; each means that a node has no translation.
+    except Exception as error:  # noqa: BLE001
+        print(talk.getvalue(), file=sys.stderr)
+        raise conversion_failure(graph, error, talk.getvalue()) from error
+    names = [i.name for i in model.graph.input]
+    if len(names) != len(module["main"].params):
+        raise ImportFailure("corrupt_model", "the converter lost inputs of the model")
+    return relax.transform.CanonicalizeBindings()(module), names
+
+
+def conversion_failure(graph: OnnxGraph, error: Exception, talk: str) -> ImportFailure:
+    """Names the operator that the frontend was at when it gave up."""
+    op = "?"
+    marker = "Error converting operator "
+    if marker in talk:
+        op = talk.rsplit(marker, 1)[1].split(",", 1)[0].strip()
+    nodes = [n for n in graph.nodes if n.op_type == op]
+    label = nodes[0].name or nodes[0].output[0] if nodes else "?"
+    return unsupported(op, label, f"operator {op} (first such node: '{label}') could not be converted: {first_line(error)}")

@@ -1,0 +1,124 @@
+"""Constant folding over given tensors, with or without values.
+
+A node that reads only given tensors becomes a given tensor itself: computed when all values are known, otherwise known
+by shape and type alone (a transposed weight of a weight-free model is still just a weight). Shape and Size of a value
+with a static shape are constants too, which removes the shape arithmetic of exporters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from .load import constant_value
+from .onnx_graph import OnnxGraph, attributes
+from .params import Param, compact, with_value, without_value
+
+RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
+MAX_ROUNDS = 16
+
+
+def fold(graph: OnnxGraph) -> None:
+    """Repeats shape inference and folding until nothing changes."""
+    for _ in range(MAX_ROUNDS):
+        graph.infer()
+        if not fold_once(graph):
+            return
+
+
+def fold_once(graph: OnnxGraph) -> bool:
+    """One pass over the nodes; true when a node disappeared."""
+    kept = []
+    for node in graph.nodes:
+        folded = fold_node(graph, node)
+        if folded is None:
+            kept.append(node)
+            continue
+        for name, param in zip(node.output, folded):
+            if name:
+                graph.params[name] = param
+                graph.types[name] = (param.shape, param.dtype)
+    changed = len(kept) != len(graph.nodes)
+    graph.nodes = kept
+    if changed:
+        graph.drop_unused()
+    return changed
+
+
+def fold_node(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:
+    """The outputs of ``node`` as given tensors, or None when it has to run."""
+    if any(o in graph.outputs for o in node.output) or node.op_type in RANDOM:
+        return None
+    if node.op_type == "Constant":
+        value = constant_value(node)
+        return None if value is None else [with_value(value)]
+    if node.op_type in ("Shape", "Size"):
+        return fold_shape(graph, node)
+    names = [i for i in node.input if i]
+    if not names or any(n not in graph.params or n in graph.runtime for n in names):
+        return None
+    if node.op_type == "ConstantOfShape":
+        return fold_constant_of_shape(graph, node)
+    params = [graph.params[n] for n in names]
+    if node.op_type == "Transpose":
+        rank = len(params[0].shape)
+        return [params[0].transposed(tuple(attributes(node).get("perm", range(rank)[::-1])))]
+    if any(p.value is None for p in params):
+        return fold_types(graph, node, params)
+    return evaluate(graph, node)
+
+
+def fold_shape(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:
+    """Shape and Size of a value whose shape is known."""
+    shape = graph.shape(node.input[0])
+    if shape is None:
+        return None
+    if node.op_type == "Size":
+        return [with_value(np.array(np.prod(shape, dtype=np.int64)))]
+    options = attributes(node)
+    return [with_value(np.array(shape[options.get("start", 0) : options.get("end", len(shape))], dtype=np.int64))]
+
+
+def fold_constant_of_shape(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:
+    """A constant tensor held as one number, however large."""
+    shape = graph.value(node.input[0])
+    if shape is None:
+        return None
+    fill = attributes(node).get("value")
+    scalar = np.zeros(1, np.float32) if fill is None else numpy_helper.to_array(fill)
+    return [with_value(np.broadcast_to(scalar.reshape(()), tuple(int(d) for d in shape)))]
+
+
+def fold_types(graph: OnnxGraph, node: onnx.NodeProto, params: list[Param]) -> list[Param] | None:
+    """Outputs of a node over weights without values: shape and type only."""
+    outputs = []
+    for name in node.output:
+        known = graph.types.get(name)
+        if not name or known is None or not known[1].startswith("float"):
+            return None
+        fill = next((p.fill for p in params if p.value is None), None)
+        outputs.append(without_value(known[0], known[1], fill))
+    return outputs
+
+
+def evaluate(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:
+    """Runs one node with ONNX's reference implementation; None when that has no such operator."""
+    names = [i for i in dict.fromkeys(node.input) if i]
+    inputs = [helper.make_tensor_value_info(n, onnx.TensorProto.UNDEFINED, None) for n in names]
+    for info, name in zip(inputs, names):
+        dtype = graph.params[name].dtype
+        info.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    outputs = [helper.make_empty_tensor_value_info(o) for o in node.output if o]
+    proto = helper.make_graph([node], "fold", inputs, outputs)
+    model = helper.make_model(proto, opset_imports=[helper.make_opsetid("", graph.opset)], ir_version=8)
+    try:
+        values = ReferenceEvaluator(model).run(None, {n: graph.params[n].value for n in names})
+    # The evaluator raises whatever its NumPy code raises; a node that it cannot run simply stays in the graph.
+    except Exception:  # noqa: BLE001
+        return None
+    if any(not isinstance(v, np.ndarray | np.generic) for v in values):
+        return None
+    arrays = iter(compact(np.asarray(v)) for v in values)
+    return [Param(a.shape, a.dtype.name, a) if o else without_value((), "float32") for o in node.output for a in ([next(arrays)] if o else [np.zeros(())])]

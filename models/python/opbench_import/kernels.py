@@ -1,0 +1,143 @@
+"""Tensor expressions of the contractions that the study is about, over packed or plain weights.
+
+A packed convolution weight is [OC/b, IC/g, K..., b] and a packed matrix [N/b, K, b]: the innermost axis is a run of b
+output channels, which is what a vectorised inner loop reads. Outputs stay NCHW and row major. Axis names are part of
+the contract with the schedules: nn, ff, (zz,) yy, xx, rc, (rz,) ry, rx for convolutions, i..., j, k for products.
+"""
+
+from __future__ import annotations
+
+from tvm import te, tirx, topi
+
+SPATIAL_NAMES = {1: ["xx"], 2: ["yy", "xx"], 3: ["zz", "yy", "xx"]}
+REDUCE_NAMES = {1: ["rx"], 2: ["ry", "rx"], 3: ["rz", "ry", "rx"]}
+
+
+def block_size(channels: int) -> int:
+    """Output channels in one run for 16-lane vectors: 16 if it divides, else the divisor up to 64 that wastes fewest lanes."""
+    if channels % 16 == 0:
+        return 16
+    divisors = [d for d in range(1, min(channels, 64) + 1) if channels % d == 0]
+    return max(divisors, key=lambda d: (d / (16 * -(-d // 16)), -d))
+
+
+def pad(data: te.Tensor, before: list[int], after: list[int]) -> te.Tensor:
+    """Zero padding of the spatial axes as a block of its own; nothing when there is none."""
+    if not any(before) and not any(after):
+        return data
+    return topi.nn.pad(data, [0, 0, *before], [0, 0, *after], name="pad_temp")
+
+
+def output_extent(size: int, window: int, stride: int, dilation: int) -> int:
+    """Positions of a dilated window in an already padded extent."""
+    return (size - (window - 1) * dilation - 1) // stride + 1
+
+
+def named_compute(shape: list, names: list[str], body, name: str) -> te.Tensor:
+    """``te.compute`` over named axes; ``body`` gets them as one list."""
+    return te.compute(shape, lambda *axes: body(list(axes)), name=name, varargs_names=names)
+
+
+def convolution(data: te.Tensor, weight: te.Tensor, options: dict, block: int | None) -> te.Tensor:
+    """Convolution of any rank and grouping.
+
+    ``options``: ``strides``, ``padding`` (all before, then all after), ``dilation``, ``groups``; ``block`` is the run
+    length of a packed weight, None for a plain [OC, IC/g, K...] one.
+    """
+    spatial = len(data.shape) - 2
+    strides, dilation, groups = options["strides"], options["dilation"], options["groups"]
+    before, after = options["padding"][:spatial], options["padding"][spatial:]
+    padded = pad(data, before, after)
+    kernel = [int(d) for d in weight.shape[2 : 2 + spatial]]
+    in_per_group = int(weight.shape[1])
+    out_channels = int(weight.shape[0]) * (block or 1)
+    out_per_group = out_channels // groups
+    extents = [output_extent(int(padded.shape[2 + i]), kernel[i], strides[i], dilation[i]) for i in range(spatial)]
+    rc = te.reduce_axis((0, in_per_group), "rc")
+    window = [te.reduce_axis((0, k), n) for k, n in zip(kernel, REDUCE_NAMES[spatial])]
+
+    def body(axes):
+        nn, ff, position = axes[0], axes[1], axes[2:]
+        channel = rc if groups == 1 else tirx.indexdiv(ff, out_per_group) * in_per_group + rc
+        at = [p * s + w * d for p, s, w, d in zip(position, strides, window, dilation)]
+        if block:
+            factor = weight[(tirx.indexdiv(ff, block), rc, *window, tirx.indexmod(ff, block))]
+        else:
+            factor = weight[(ff, rc, *window)]
+        return te.sum(padded[(nn, channel, *at)] * factor, axis=[rc, *window])
+
+    shape = [data.shape[0], out_channels, *extents]
+    return named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"conv{spatial}d")
+
+
+def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> te.Tensor:
+    """Convolution with one filter (or ``multiplier`` filters) a channel; weight [C * multiplier, 1, K...]."""
+    spatial = len(data.shape) - 2
+    strides, dilation = options["strides"], options["dilation"]
+    padded = pad(data, options["padding"][:spatial], options["padding"][spatial:])
+    kernel = [int(d) for d in weight.shape[2:]]
+    out_channels = int(weight.shape[0])
+    multiplier = out_channels // int(data.shape[1])
+    extents = [output_extent(int(padded.shape[2 + i]), kernel[i], strides[i], dilation[i]) for i in range(spatial)]
+    window = [te.reduce_axis((0, k), n) for k, n in zip(kernel, REDUCE_NAMES[spatial])]
+
+    def body(axes):
+        nn, ff, position = axes[0], axes[1], axes[2:]
+        channel = ff if multiplier == 1 else tirx.indexdiv(ff, multiplier)
+        at = [p * s + w * d for p, s, w, d in zip(position, strides, window, dilation)]
+        return te.sum(padded[(nn, channel, *at)] * weight[(ff, 0, *window)], axis=window)
+
+    shape = [data.shape[0], out_channels, *extents]
+    return named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"depthwise_conv{spatial}d")
+
+
+def dense(data: te.Tensor, weight: te.Tensor, block: int | None) -> te.Tensor:
+    """``data [..., K]`` times a weight [K, N], packed as [N/b, K, b] when ``block`` is given."""
+    rank = len(data.shape)
+    depth = data.shape[rank - 1]
+    columns = int(weight.shape[0]) * block if block else int(weight.shape[1])
+    k = te.reduce_axis((0, depth), "k")
+    rows = ["i"] if rank == 2 else [f"i{n}" for n in range(rank - 1)]
+
+    def body(axes):
+        j = axes[-1]
+        factor = weight[tirx.indexdiv(j, block), k, tirx.indexmod(j, block)] if block else weight[k, j]
+        return te.sum(data[(*axes[:-1], k)] * factor, axis=k)
+
+    return named_compute([*data.shape[:-1], columns], [*rows, "j"], body, "dense")
+
+
+def matmul(left: te.Tensor, right: te.Tensor) -> te.Tensor:
+    """Matrix product [..., M, K] x [..., K, N] of two activations; leading axes broadcast."""
+    batch = max(len(left.shape), len(right.shape)) - 2
+    k = te.reduce_axis((0, left.shape[len(left.shape) - 1]), "k")
+
+    def lead(tensor, axes):
+        own = len(tensor.shape) - 2
+        picked = axes[batch - own : batch]
+        return [0 if int(tensor.shape[i]) == 1 else axis for i, axis in enumerate(picked)]
+
+    def extent(axis):
+        offsets = [(t, axis - batch + len(t.shape) - 2) for t in (left, right)]
+        return max(int(t.shape[i]) for t, i in offsets if i >= 0)
+
+    def body(axes):
+        i, j = axes[batch], axes[batch + 1]
+        return te.sum(left[(*lead(left, axes), i, k)] * right[(*lead(right, axes), k, j)], axis=k)
+
+    names = ["b"] if batch == 1 else [f"b{n}" for n in range(batch)]
+    shape = [*(extent(a) for a in range(batch)), left.shape[len(left.shape) - 2], right.shape[len(right.shape) - 1]]
+    return named_compute(shape, [*names, "i", "j"], body, "batch_matmul" if batch else "matmul")
+
+
+def global_average(data: te.Tensor) -> te.Tensor:
+    """Mean over all spatial axes, kept as extents of one."""
+    spatial = len(data.shape) - 2
+    window = [te.reduce_axis((0, data.shape[2 + i]), n) for i, n in enumerate(REDUCE_NAMES[spatial])]
+    count = 1
+    for axis in data.shape[2:]:
+        count *= int(axis)
+    ones = [1] * spatial
+    names = ["nn", "cc", *SPATIAL_NAMES[spatial]]
+    total = named_compute([data.shape[0], data.shape[1], *ones], names, lambda a: te.sum(data[(a[0], a[1], *window)], axis=window), "global_sum")
+    return named_compute(list(total.shape), names, lambda a: total[tuple(a)] * tirx.const(1.0 / count, data.dtype), "global_avg")

@@ -1,0 +1,178 @@
+"""Relax operators to tensor functions, each block marked with the operator that it came from.
+
+Contractions use the kernels of this package; everything else TVM's own rule. Every resulting block carries the
+annotation ``opbench``: JSON with the Relax operator's name and attributes. It survives fusion, so the analysis reads
+facts there rather than guessing from names, and it is stripped before the module is written. Reshapes are left alone:
+the virtual machine turns them into views.
+"""
+
+from __future__ import annotations
+
+import json
+
+import tvm
+from tvm import relax
+from tvm.ir import Op
+
+from . import kernels, tensor_ir
+
+MARK = "opbench"
+VIEWS = ("relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten")
+OUT_ELEMWISE_FUSABLE = 4
+
+
+def plain(value: object) -> object:
+    """An attribute as JSON; None for kinds that say nothing about the computation."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if hasattr(value, "value") and isinstance(value.value, int | float):
+        return value.value
+    if isinstance(value, tvm.ir.Array | list | tuple):
+        return [plain(v) for v in value]
+    return str(value)
+
+
+def attribute_map(call: relax.Call) -> dict:
+    """The attributes of a Relax call."""
+    if call.attrs is None:
+        return {}
+    described = getattr(type(call.attrs), "__tvm_ffi_type_info__", None)
+    names = [f.name for f in described.fields] if described is not None else []
+    return {name: plain(getattr(call.attrs, name)) for name in names if name != "span"}
+
+
+def argument_shapes(call: relax.Call) -> list:
+    """Shapes of the tensor arguments."""
+    shapes = []
+    for arg in call.args:
+        ty = getattr(arg, "ty", None)
+        if isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr):
+            shapes.append([int(d) for d in ty.shape.values])
+    return shapes
+
+
+def mark(builder: relax.BlockBuilder, call: relax.Expr, facts: dict, pattern: int | None = None) -> relax.Expr:
+    """The call of a tensor function with its blocks marked by ``facts``."""
+    if not (isinstance(call, tvm.ir.Call) and isinstance(call.op, Op) and call.op.name == "relax.call_tir"):
+        return call
+    variable = call.args[0]
+    function = builder.get()[variable]
+    marked = tensor_ir.annotate(function, MARK, json.dumps(facts, sort_keys=True))
+    if pattern is not None:
+        marked = marked.with_attr("op_pattern", pattern)
+    fresh = builder.add_func(marked, variable.name_hint)
+    return tvm.ir.Call(call.op, [fresh, *call.args[1:]], attrs=call.attrs, ty_args=call.ty_args)
+
+
+def conv_options(call: relax.Call) -> dict:
+    """Strides, padding, dilation and groups of a Relax convolution."""
+    attrs = call.attrs
+    return {
+        "strides": [int(v) for v in attrs.strides],
+        "padding": [int(v) for v in attrs.padding],
+        "dilation": [int(v) for v in attrs.dilation],
+        "groups": int(attrs.groups),
+    }
+
+
+def packed_convolution(builder: relax.BlockBuilder, call: relax.Call, data: relax.Expr, weight: relax.Expr, block: int | None) -> relax.Expr:
+    """A convolution over a packed (or, without ``block``, plain) weight."""
+    options = conv_options(call)
+    rank = len(call.args[0].ty.shape.values) - 2
+    shape = [int(d) for d in call.args[1].ty.shape.values]
+    letters = "OI" + "DHW"[3 - rank :]
+    kind = f"conv{rank}d"
+    facts = {
+        "op": call.op.name,
+        "attrs": {**options, "kernel": shape[2:], "in_channels": shape[1] * options["groups"], "out_channels": shape[0], "weight_layout": f"{letters}{block}o" if block else letters},
+    }
+
+    def expression(data, weight):
+        return kernels.convolution(data, weight, options, block)
+
+    made = builder.call_te(expression, data, weight, primfunc_name_hint=kind)
+    return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
+
+
+def packed_dense(builder: relax.BlockBuilder, call: relax.Call, data: relax.Expr, weight: relax.Expr, block: int | None) -> relax.Expr:
+    """A product with a packed (or plain) weight matrix."""
+    shape = [int(d) for d in call.args[1].ty.shape.values]
+    facts = {"op": "dense", "attrs": {"in_channels": shape[0], "out_channels": shape[1], "weight_layout": f"NK{block}n" if block else "KN"}}
+
+    def expression(data, weight):
+        return kernels.dense(data, weight, block)
+
+    made = builder.call_te(expression, data, weight, primfunc_name_hint="dense")
+    return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
+
+
+def convolution_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Convolutions whose weight was not packed: depthwise ones, and weights that the model computes."""
+    options = conv_options(call)
+    data, weight = call.args
+    shape = [int(d) for d in weight.ty.shape.values]
+    channels = int(data.ty.shape.values[1])
+    if not (options["groups"] == channels and channels > 1):
+        return packed_convolution(builder, call, data, weight, None)
+    rank = len(shape) - 2
+    letters = "OI" + "DHW"[3 - rank :]
+    facts = {"op": call.op.name, "attrs": {**options, "kernel": shape[2:], "in_channels": channels, "out_channels": shape[0], "weight_layout": letters}}
+
+    def expression(data, weight):
+        return kernels.depthwise_convolution(data, weight, options)
+
+    made = builder.call_te(expression, data, weight, primfunc_name_hint=f"depthwise_conv{rank}d")
+    return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
+
+
+def matmul_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Products of two activations, and products with a weight that could not be packed."""
+    left, right = call.args
+    ranks = len(left.ty.shape.values), len(right.ty.shape.values)
+    if min(ranks) < 2:
+        return default_rule("relax.matmul")(builder, call)
+    made = builder.call_te(kernels.matmul, left, right, primfunc_name_hint="matmul" if max(ranks) == 2 else "batch_matmul")
+    return mark(builder, made, {"op": call.op.name, "attrs": {}, "shapes": argument_shapes(call)}, OUT_ELEMWISE_FUSABLE)
+
+
+def mean_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Mean over all spatial axes is global average pooling; other means use TVM's rule."""
+    rank = len(call.args[0].ty.shape.values)
+    axes = sorted(int(a) % rank for a in call.attrs.axis) if call.attrs.axis is not None else []
+    if not (3 <= rank <= 5 and axes == list(range(2, rank)) and bool(call.attrs.keepdims)):
+        return default_rule("relax.mean")(builder, call)
+    made = builder.call_te(kernels.global_average, call.args[0], primfunc_name_hint="global_avg_pool")
+    kernel = [int(d) for d in call.args[0].ty.shape.values[2:]]
+    return mark(builder, made, {"op": "global_avg_pool", "attrs": {"kernel": kernel}}, None)
+
+
+def default_rule(name: str):
+    """TVM's rule for an operator, with marked blocks."""
+    rule = Op.get(name).get_attr("FLegalize")
+
+    def legalise(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        made = rule(builder, call)
+        return mark(builder, made, {"op": name, "attrs": attribute_map(call), "shapes": argument_shapes(call)})
+
+    return legalise
+
+
+def keep(_builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Leaves a call as it is."""
+    return call
+
+
+def rules(module: tvm.IRModule) -> dict:
+    """The legalisation table for the operators that ``module`` uses."""
+    used = set()
+
+    def visit(expr):
+        if isinstance(expr, tvm.ir.Call) and isinstance(expr.op, Op):
+            used.add(expr.op.name)
+
+    relax.analysis.post_order_visit(module["main"], visit)
+    table = {name: default_rule(name) for name in used if Op.get(name).has_attr("FLegalize")}
+    table.update({name: keep for name in VIEWS if name in used})
+    own = {"relax.nn.conv1d": convolution_rule, "relax.nn.conv2d": convolution_rule, "relax.nn.conv3d": convolution_rule, "relax.matmul": matmul_rule, "relax.mean": mean_rule}
+    table.update({name: rule for name, rule in own.items() if name in used})
+    return table

@@ -1,0 +1,149 @@
+"""The stages of one import, in order: load, bind, simplify, convert, pack, lower, describe, write."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+import onnx
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from . import GRAPH_FORMAT, bind, convert, fill, fold, load, lower, normalise, operators, pack, recurrent, reference, simple_ops, simplify, write
+from .errors import ImportFailure
+from .onnx_graph import OnnxGraph
+from .params import Param
+from .request import Request
+
+
+def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | None]:
+    """The model as a clean static graph, the batch in effect, and reference data if there is some."""
+    if request.simple is not None:
+        graph = simple_ops.build(request.simple)
+    else:
+        graph = load.load(request.file)
+    declared = reference.declared_shapes(graph)
+    batch = bind.bind(graph, request)
+    refs = reference.find(request.file, graph, declared) if request.file else None
+    clean(graph)
+    return graph, batch, refs
+
+
+def clean(graph: OnnxGraph) -> None:
+    """All rewrites on the ONNX graph; needs bound inputs, leaves static types and fill hints."""
+    fold.fold(graph)
+    convert.refuse_unsupported(graph, recurrent.SUPPORTED)
+    simplify.drop_no_ops(graph)
+    recurrent.unroll(graph)
+    normalise.explicit_pads(graph)
+    normalise.split_sums(graph)
+    normalise.split_gemm(graph)
+    graph.infer()
+    simplify.fold_affine(graph)
+    normalise.split_bias(graph)
+    normalise.scalars(graph)
+    fold.fold(graph)
+    simplify.drop_no_ops(graph)
+    graph.drop_unused()
+    fill.assign(graph)
+
+
+def compile_graph(graph: OnnxGraph) -> tuple[tvm.IRModule, pack.Packed]:
+    """The fused module (blocks still marked) and what became of the weights."""
+    module, names = convert.convert(graph)
+    packed = pack.pack(module, names, graph.params)
+    return lower.lower(packed.module), packed
+
+
+def run(request: Request) -> dict:
+    """Imports one model into ``request.out``; the answer's facts."""
+    graph, batch, refs = prepare(request)
+    print(f"importing {request.model}: {len(graph.nodes)} nodes after simplification", file=sys.stderr)
+    module, packed = compile_graph(graph)
+    weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
+    records, names = operators.records(module, weights)
+    if not records:
+        raise ImportFailure("corrupt_model", f"{request.model} computes nothing: its graph has no operators left after simplification")
+    module = lower.rename(module, names)
+    try:
+        return write_import(request, graph, batch, refs, module, packed, records)
+    except OSError as error:
+        raise write.disk_failure(error, request.out) from error
+
+
+def write_import(request: Request, graph: OnnxGraph, batch: int, refs, module: tvm.IRModule, packed: pack.Packed, records: list[dict]) -> dict:
+    """Writes all files; graph.json last."""
+    write.write_text(f"{request.out}/module.json", tvm.ir.save_json(module))
+    main = module["main"]
+    facts = {
+        "format": GRAPH_FORMAT,
+        "source": request.source,
+        "model": request.model,
+        "versions": {"tvm": tvm.__version__, "tvm_ffi": tvm_ffi.__version__, "onnx": onnx.__version__, "python": platform.python_version()},
+        "batch": batch,
+        "entry": "main",
+        "inputs": describe_inputs(request, graph, main, packed),
+        "outputs": describe_outputs(graph, main),
+        "reference": write_reference(request, refs),
+        "operators": records,
+    }
+    write.write_json(f"{request.out}/graph.json", facts)
+    return {"operators": len(records), "calls": sum(r["count"] for r in records)}
+
+
+def tensor_facts(ty: relax.TensorType) -> dict:
+    """Shape and element type of a Relax tensor type."""
+    return {"shape": [int(d) for d in ty.shape.values], "dtype": str(ty.dtype.dtype)}
+
+
+def describe_inputs(request: Request, graph: OnnxGraph, main: relax.Function, packed: pack.Packed) -> list[dict]:
+    """The parameters of ``main`` in order; values go to params.bin."""
+    file = write.TensorFile(f"{request.out}/params.bin")
+    described = []
+    for var, name in zip(main.params, packed.names):
+        entry = {"name": name, **tensor_facts(var.ty)}
+        if name not in packed.params:
+            described.append({**entry, "role": "input", "fill": fill.input_hint(graph, name), "layout": None, "data": None})
+            continue
+        param, packing = packed.params[name]
+        described.append({**entry, "role": "param", "fill": param.fill, "layout": layout(param, packing), "data": store(file, param, packing)})
+    file.close()
+    return described
+
+
+def layout(param: Param, packing: pack.Packing | None) -> dict | None:
+    """How the parameter derives from the model's own tensor; None when it is that tensor."""
+    if packing is None and param.transpose is None:
+        return None
+    return {
+        "original_shape": list(param.original_shape),
+        "transpose": None if param.transpose is None else list(param.transpose),
+        "block_axis": None if packing is None else packing.block_axis,
+        "block": None if packing is None else packing.block,
+    }
+
+
+def store(file: write.TensorFile, param: Param, packing: pack.Packing | None) -> dict | None:
+    """Writes the values, packed as the kernels read them; None for no values or one value everywhere."""
+    if param.value is None or param.uniform_value() is not None:
+        return None
+    return file.append(packing.pack(param.value) if packing else param.value)
+
+
+def describe_outputs(graph: OnnxGraph, main: relax.Function) -> list[dict]:
+    """The outputs in order."""
+    ty = main.ret_ty
+    types = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+    return [{"name": name, **tensor_facts(t)} for name, t in zip(graph.outputs, types)]
+
+
+def write_reference(request: Request, refs: reference.Reference | None) -> dict | None:
+    """Reference inputs and outputs to refs.bin."""
+    if refs is None:
+        return None
+    file = write.TensorFile(f"{request.out}/refs.bin")
+    inputs = [{"name": n, **file.append(v)} for n, v in refs.inputs.items()]
+    outputs = [{"index": i, **file.append(v), "shape": list(v.shape), "dtype": v.dtype.name} for i, v in enumerate(refs.outputs)]
+    file.close()
+    return {"inputs": inputs, "outputs": outputs, "rtol": reference.RTOL, "atol": reference.ATOL, "origin": refs.origin}

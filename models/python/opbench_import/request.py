@@ -1,0 +1,50 @@
+"""The request that arrives on stdin, checked field by field.
+
+Example: ``{"source": "onnx", "model": "resnet.onnx", "file": "/models/resnet.onnx", "out": "/cache/tmp-1",
+"batch": 4, "seqlen": null, "inputs": [{"name": "data", "shape": [4, 3, 224, 224], "dtype": null}], "simple": null}``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .errors import ImportFailure
+
+
+@dataclass
+class InputOverride:
+    """A shape (and perhaps an element type) that the user gave for one input."""
+
+    name: str
+    shape: list[int]
+    dtype: str | None = None
+
+
+@dataclass
+class Request:
+    """What to import and where to write it."""
+
+    source: str
+    model: str
+    out: str
+    file: str | None = None
+    simple: dict | None = None
+    batch: int | None = None
+    seqlen: int | None = None
+    inputs: list[InputOverride] = field(default_factory=list)
+
+
+def parse(data: object) -> Request:
+    """Builds a request from decoded JSON; raises ``ImportFailure`` (bad_request) when a field is missing or unknown."""
+    if not isinstance(data, dict):
+        raise ImportFailure("bad_request", "the request must be a JSON object")
+    known = set(Request.__dataclass_fields__)
+    unknown = sorted(set(data) - known)
+    missing = sorted({"source", "model", "out"} - set(data))
+    if unknown or missing:
+        raise ImportFailure("bad_request", f"unknown fields {unknown}, missing fields {missing}")
+    overrides = [InputOverride(i["name"], list(i["shape"]), i.get("dtype")) for i in data.get("inputs") or []]
+    request = Request(**{**data, "inputs": overrides})
+    if (request.file is None) == (request.simple is None):
+        raise ImportFailure("bad_request", "give either 'file' or 'simple'")
+    return request

@@ -1,0 +1,151 @@
+"""Single operators as graphs: ``matmul``, ``conv2d`` and the like with shape parameters.
+
+The Rust side parses ``conv2d:c=64,h=56`` and fills in defaults; here each operator's complete parameters become a
+one-operator ONNX graph, which then takes the same road as a whole model.
+"""
+
+from __future__ import annotations
+
+import onnx
+from onnx import helper
+
+from .errors import ImportFailure
+from .onnx_graph import OnnxGraph, TensorSpec
+from .params import Param
+
+OPSET = 20
+UNARY = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "sqrt": "Sqrt", "erf": "Erf", "gelu": "Gelu", "neg": "Neg", "abs": "Abs"}
+BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "max": "Max", "min": "Min"}
+
+
+class Builder:
+    """Collects inputs, weights and nodes."""
+
+    def __init__(self) -> None:
+        self.inputs: dict[str, TensorSpec] = {}
+        self.params: dict[str, Param] = {}
+        self.nodes: list[onnx.NodeProto] = []
+
+    def input(self, name: str, *shape: int) -> str:
+        """A true input."""
+        self.inputs[name] = TensorSpec(list(shape), "float32")
+        return name
+
+    def weight(self, name: str, *shape: int) -> str:
+        """A weight without a value."""
+        self.params[name] = Param(tuple(shape), "float32")
+        return name
+
+    def node(self, op: str, inputs: list[str], output: str = "y", **options: object) -> str:
+        """A node with one output."""
+        self.nodes.append(helper.make_node(op, inputs, [output], name=op.lower(), **options))
+        return output
+
+
+def convolution(b: Builder, p: dict, kernel: list[int], spatial: list[int]) -> None:
+    """Convolution of any rank."""
+    rank = len(kernel)
+    groups = p.get("groups", 1)
+    options = {"kernel_shape": kernel, "strides": [p["stride"]] * rank, "pads": [p["pad"]] * (2 * rank), "dilations": [p["dilation"]] * rank, "group": groups}
+    b.node("Conv", [b.input("x", p["n"], p["c"], *spatial), b.weight("w", p["o"], p["c"] // groups, *kernel)], **options)
+
+
+def conv2d(b: Builder, p: dict) -> None:
+    """2-D convolution."""
+    convolution(b, p, [p["kh"], p["kw"]], [p["h"], p["w"]])
+
+
+def conv3d(b: Builder, p: dict) -> None:
+    """3-D convolution."""
+    convolution(b, p, [p["kd"], p["kh"], p["kw"]], [p["d"], p["h"], p["w"]])
+
+
+def depthwise_conv2d(b: Builder, p: dict) -> None:
+    """One filter a channel."""
+    convolution(b, {**p, "o": p["c"], "groups": p["c"]}, [p["kh"], p["kw"]], [p["h"], p["w"]])
+
+
+def matmul(b: Builder, p: dict) -> None:
+    """Two activations."""
+    b.node("MatMul", [b.input("a", p["m"], p["k"]), b.input("b", p["k"], p["n"])])
+
+
+def dense(b: Builder, p: dict) -> None:
+    """An activation and a weight."""
+    b.node("Gemm", [b.input("x", p["m"], p["k"]), b.weight("w", p["n"], p["k"])], transB=1)
+
+
+def batch_matmul(b: Builder, p: dict) -> None:
+    """A batch of products of activations."""
+    b.node("MatMul", [b.input("a", p["b"], p["m"], p["k"]), b.input("b", p["b"], p["k"], p["n"])])
+
+
+def matmul_matmul_add(b: Builder, p: dict) -> None:
+    """(A B) C + D."""
+    product = b.node("MatMul", [b.input("a", p["m"], p["k"]), b.input("b", p["k"], p["n"])], "ab")
+    product = b.node("MatMul", [product, b.input("c", p["n"], p["p"])], "abc")
+    b.node("Add", [product, b.input("d", p["m"], p["p"])])
+
+
+def pooling(op: str):
+    """2-D pooling."""
+
+    def build(b: Builder, p: dict) -> None:
+        b.node(op, [b.input("x", p["n"], p["c"], p["h"], p["w"])], kernel_shape=[p["kh"], p["kw"]], strides=[p["stride"]] * 2, pads=[p["pad"]] * 4)
+
+    return build
+
+
+def global_avg_pool(b: Builder, p: dict) -> None:
+    """Mean over the image."""
+    b.node("GlobalAveragePool", [b.input("x", p["n"], p["c"], p["h"], p["w"])])
+
+
+def softmax(b: Builder, p: dict) -> None:
+    """Over the last axis."""
+    b.node("Softmax", [b.input("x", p["m"], p["n"])], axis=-1)
+
+
+def layer_norm(b: Builder, p: dict) -> None:
+    """Over the last axis, with scale and bias."""
+    b.node("LayerNormalization", [b.input("x", p["m"], p["n"]), b.weight("scale", p["n"]), b.weight("bias", p["n"])], axis=-1)
+
+
+def elementwise(b: Builder, p: dict) -> None:
+    """One function of one or two operands."""
+    op = p["op"]
+    if op in UNARY:
+        b.node(UNARY[op], [b.input("x", p["m"], p["n"])])
+    elif op in BINARY:
+        b.node(BINARY[op], [b.input("x", p["m"], p["n"]), b.input("z", p["m"], p["n"])])
+    else:
+        raise ImportFailure("bad_request", f"unknown elementwise function '{op}' (known: {', '.join(sorted(UNARY | BINARY))})")
+
+
+BUILDERS = {
+    "matmul": matmul,
+    "dense": dense,
+    "batch_matmul": batch_matmul,
+    "matmul_matmul_add": matmul_matmul_add,
+    "conv2d": conv2d,
+    "depthwise_conv2d": depthwise_conv2d,
+    "conv3d": conv3d,
+    "max_pool2d": pooling("MaxPool"),
+    "avg_pool2d": pooling("AveragePool"),
+    "global_avg_pool": global_avg_pool,
+    "softmax": softmax,
+    "layer_norm": layer_norm,
+    "elementwise": elementwise,
+}
+
+
+def build(spec: dict) -> OnnxGraph:
+    """The graph of ``{"op": ..., "params": {...}}``; parameters must be complete."""
+    builder = Builder()
+    if spec.get("op") not in BUILDERS:
+        raise ImportFailure("bad_request", f"unknown simple operator '{spec.get('op')}' (known: {', '.join(BUILDERS)})")
+    try:
+        BUILDERS[spec["op"]](builder, spec["params"])
+    except KeyError as error:
+        raise ImportFailure("bad_request", f"{spec['op']}: parameter {error} is missing") from error
+    return OnnxGraph(builder.nodes, builder.inputs, builder.params, ["y"], OPSET, [("", OPSET)])

@@ -1,0 +1,116 @@
+"""Runs imports for tests: writes an import to a folder, executes it in TVM's virtual machine, compares with ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime
+import tvm
+from tvm import relax
+
+from opbench_import import pipeline
+from opbench_import.request import Request
+
+
+class Imported:
+    """One finished import, readable as the Rust side reads it."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        with open(os.path.join(folder, "graph.json"), encoding="utf-8") as file:
+            self.graph = json.load(file)
+        with open(os.path.join(folder, "module.json"), encoding="utf-8") as file:
+            self.module = tvm.ir.load_json(file.read())
+
+    def operators(self, kind: str) -> list[dict]:
+        """Operators of one kind."""
+        return [o for o in self.graph["operators"] if o["kind"] == kind]
+
+    def total_flops(self) -> int:
+        """FLOPs of the whole model, anchors only."""
+        return sum(o["flops"] * o["count"] for o in self.graph["operators"])
+
+    def tensor(self, file: str, place: dict, shape: list[int], dtype: str) -> np.ndarray:
+        """A tensor of params.bin or refs.bin."""
+        with open(os.path.join(self.folder, file), "rb") as handle:
+            handle.seek(place["offset"])
+            return np.frombuffer(handle.read(place["bytes"]), dtype=dtype).reshape(shape)
+
+    def argument(self, entry: dict, feeds: dict) -> np.ndarray:
+        """The value of one parameter of ``main``."""
+        if entry["role"] == "input":
+            return feeds[entry["name"]]
+        if entry["data"] is not None:
+            return self.tensor("params.bin", entry["data"], entry["shape"], entry["dtype"])
+        if entry["fill"]["kind"] != "const":
+            raise AssertionError(f"parameter {entry['name']} has no value")
+        return np.full(entry["shape"], entry["fill"]["value"], dtype=entry["dtype"])
+
+    def run(self, feeds: dict) -> list[np.ndarray]:
+        """Outputs of the unscheduled model."""
+        executable = relax.build(self.module, target="llvm")
+        machine = relax.VirtualMachine(executable, tvm.cpu())
+        arguments = [tvm.runtime.tensor(np.ascontiguousarray(self.argument(e, feeds))) for e in self.graph["inputs"]]
+        result = machine["main"](*arguments)
+        return [t.numpy() for t in result] if not hasattr(result, "numpy") else [result.numpy()]
+
+    def random_feeds(self, seed: int = 0) -> dict:
+        """Seeded inputs that follow the fill hints."""
+        generator = np.random.default_rng(seed)
+        feeds = {}
+        for entry in self.graph["inputs"]:
+            if entry["role"] != "input":
+                continue
+            hint = entry["fill"]
+            if hint["kind"] == "int":
+                value = generator.integers(hint["low"], hint["high"], entry["shape"])
+            else:
+                value = generator.standard_normal(entry["shape"])
+            feeds[entry["name"]] = value.astype(entry["dtype"])
+        return feeds
+
+
+def import_file(path: str, **options: object) -> Imported:
+    """Imports an ONNX file into a fresh folder."""
+    folder = tempfile.mkdtemp(prefix="opbench-import-")
+    pipeline.run(Request("onnx", os.path.basename(path), folder, file=path, **options))
+    return Imported(folder)
+
+
+def import_simple(op: str, **params: object) -> Imported:
+    """Imports a single operator into a fresh folder."""
+    folder = tempfile.mkdtemp(prefix="opbench-import-")
+    pipeline.run(Request("simple", op, folder, simple={"op": op, "params": params}))
+    return Imported(folder)
+
+
+def import_model(model: onnx.ModelProto, **options: object) -> Imported:
+    """Imports a model that the test made."""
+    return import_file(save(model), **options)
+
+
+def save(model: onnx.ModelProto) -> str:
+    """Writes a model to a temporary file."""
+    path = os.path.join(tempfile.mkdtemp(prefix="opbench-model-"), "model.onnx")
+    onnx.save(model, path)
+    return path
+
+
+def expected(path: str, feeds: dict) -> list[np.ndarray]:
+    """What ONNX Runtime computes."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+def largest_difference(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
+    """Largest absolute difference over the largest magnitude expected."""
+    worst = 0.0
+    for a, b in zip(ours, theirs, strict=True):
+        if a.shape != b.shape:
+            raise AssertionError(f"shapes differ: {a.shape} and {b.shape}")
+        worst = max(worst, float(np.max(np.abs(a.astype(np.float64) - b)) / max(1e-6, float(np.max(np.abs(b))))))
+    return worst
