@@ -118,6 +118,14 @@ pub enum Error {
         /// The version in the file.
         found: u64,
     },
+    /// A Parquet file of another writer, compressed in a way that this build cannot undo.
+    #[error("{}: compressed with {codec}, which this program cannot read; write it with Snappy or uncompressed", path.display())]
+    Compression {
+        /// The file.
+        path: PathBuf,
+        /// The compression.
+        codec: String,
+    },
     /// A file that is damaged as a whole.
     #[error("{} is damaged: {detail}; {fix}", path.display())]
     Damaged {

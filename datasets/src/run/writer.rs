@@ -139,8 +139,9 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Makes the rows survive a power cut. Costs a disk's round trip, milliseconds: between
-    /// points it would disturb what is measured, so it is the caller's choice.
+    /// Makes the rows survive a power cut. Costs a round trip to the disk, 0.2 to 2 ms where
+    /// `append` costs 8 us: between points it may disturb what is measured next, so when to do
+    /// it is the caller's choice.
     ///
     /// # Errors
     /// If the disk refuses.

@@ -1,0 +1,259 @@
+//! Writing: rows are gathered by column, and each full set becomes a row group.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use ::parquet::basic::{Compression, LogicalType, Repetition};
+use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::properties::WriterProperties;
+use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use ::parquet::schema::types::{Type, TypePtr};
+
+use super::{VERSION_KEY, physical};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::schema::{COLUMNS, Cell, Column, Presence, Row, SCHEMA_VERSION, Storage};
+
+/// Rows of a row group: enough to compress well, few enough to hold in memory with long traces.
+const GROUP_ROWS: usize = 8_192;
+
+/// Writes rows to `path`, replacing it as a whole; returns their number.
+///
+/// # Errors
+/// The first error among the rows, or that the file cannot be written.
+pub fn write(path: &Path, rows: impl Iterator<Item = Result<Row>>) -> Result<u64> {
+    let schema = file_schema(column_type).map_err(|error| write_error(path, error))?;
+    write_as(path, schema, rows)
+}
+
+/// Writes rows with a file schema of the caller's choice.
+fn write_as(path: &Path, schema: TypePtr, rows: impl Iterator<Item = Result<Row>>) -> Result<u64> {
+    files::replace(path, |file| {
+        let failed = |error| write_error(path, error);
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_key_value_metadata(Some(vec![KeyValue::new(
+                VERSION_KEY.to_owned(),
+                SCHEMA_VERSION.to_string(),
+            )]))
+            .build();
+        let mut writer =
+            SerializedFileWriter::new(file, schema, Arc::new(properties)).map_err(failed)?;
+        let mut buffers: Vec<Buffer> = COLUMNS.iter().map(Buffer::new).collect();
+        let (mut count, mut pending) = (0, 0);
+        for row in rows {
+            for (buffer, cell) in buffers.iter_mut().zip(row?.cells()) {
+                buffer.push(cell);
+            }
+            count += 1;
+            pending += 1;
+            if pending == GROUP_ROWS {
+                write_group(&mut writer, &mut buffers).map_err(failed)?;
+                pending = 0;
+            }
+        }
+        if pending > 0 {
+            write_group(&mut writer, &mut buffers).map_err(failed)?;
+        }
+        writer.close().map_err(failed)?;
+        Ok(count)
+    })
+}
+
+fn file_schema(
+    column_type: impl Fn(&Column) -> Result<Type, ParquetError>,
+) -> Result<TypePtr, ParquetError> {
+    let fields = COLUMNS
+        .iter()
+        .map(|column| column_type(column).map(Arc::new));
+    let fields = fields.collect::<Result<Vec<_>, _>>()?;
+    Type::group_type_builder("row")
+        .with_fields(fields)
+        .build()
+        .map(Arc::new)
+}
+
+fn column_type(column: &Column) -> Result<Type, ParquetError> {
+    let storage = column.ty.storage();
+    let logical = match storage {
+        Storage::Integer => Some(LogicalType::integer(64, false)),
+        Storage::Float => None,
+        Storage::Text => Some(LogicalType::String),
+    };
+    Type::primitive_type_builder(column.name, physical(storage))
+        .with_logical_type(logical)
+        .with_repetition(repetition(column.presence))
+        .build()
+}
+
+fn repetition(presence: Presence) -> Repetition {
+    match presence {
+        Presence::Required => Repetition::REQUIRED,
+        Presence::Optional => Repetition::OPTIONAL,
+    }
+}
+
+fn write_group<W: io::Write + Send>(
+    writer: &mut SerializedFileWriter<W>,
+    buffers: &mut [Buffer],
+) -> Result<(), ParquetError> {
+    let mut group = writer.next_row_group()?;
+    for buffer in buffers {
+        let Some(column) = group.next_column()? else {
+            return Err(ParquetError::General(
+                "the schema has fewer columns".to_owned(),
+            ));
+        };
+        buffer.write(column)?;
+    }
+    group.close()?;
+    Ok(())
+}
+
+/// The cells of one column in the pending row group: values, and for each row whether it has one.
+struct Buffer {
+    presence: Presence,
+    present: Vec<i16>,
+    values: Values,
+}
+
+/// The values of one column, without gaps.
+enum Values {
+    Integer(Vec<i64>),
+    Float(Vec<f64>),
+    Text(Vec<ByteArray>),
+}
+
+impl Buffer {
+    fn new(column: &Column) -> Self {
+        let values = match column.ty.storage() {
+            Storage::Integer => Values::Integer(Vec::new()),
+            Storage::Float => Values::Float(Vec::new()),
+            Storage::Text => Values::Text(Vec::new()),
+        };
+        Self {
+            presence: column.presence,
+            present: Vec::new(),
+            values,
+        }
+    }
+
+    fn push(&mut self, cell: Cell<'_>) {
+        let level = match (&mut self.values, cell) {
+            (Values::Integer(values), Cell::Integer(value)) => {
+                values.push(value.cast_signed());
+                1
+            }
+            (Values::Float(values), Cell::Float(value)) => {
+                values.push(value);
+                1
+            }
+            (Values::Text(values), Cell::Text(text)) => {
+                values.push(ByteArray::from(text.into_owned().into_bytes()));
+                1
+            }
+            // A field's cell has its column's storage; what is left is `Missing`.
+            _ => 0,
+        };
+        self.present.push(level);
+    }
+
+    fn write(&mut self, mut column: SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let levels = match self.presence {
+            Presence::Required => None,
+            Presence::Optional => Some(self.present.as_slice()),
+        };
+        match &mut self.values {
+            Values::Integer(values) => {
+                column
+                    .typed::<Int64Type>()
+                    .write_batch(values, levels, None)?;
+                values.clear();
+            }
+            Values::Float(values) => {
+                column
+                    .typed::<DoubleType>()
+                    .write_batch(values, levels, None)?;
+                values.clear();
+            }
+            Values::Text(values) => {
+                column
+                    .typed::<ByteArrayType>()
+                    .write_batch(values, levels, None)?;
+                values.clear();
+            }
+        }
+        self.present.clear();
+        column.close()
+    }
+}
+
+/// The crate wraps the system's errors; a full disk must still be told as one.
+fn write_error(path: &Path, error: ParquetError) -> Error {
+    let source = match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(source) => *source,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    };
+    Error::io("write", path, source)
+}
+
+#[cfg(test)]
+mod tests {
+    use ::parquet::basic::ConvertedType;
+
+    use super::*;
+    use crate::row::Essentials;
+    use crate::values::{DeviceKind, Status};
+
+    /// What comes back of a seed from a file whose integers are annotated so.
+    fn seed_through(annotation: ConvertedType, seed: u64) -> Result<Option<u64>> {
+        let row = Row {
+            seed: Some(seed),
+            reason: Some("why".to_owned()),
+            ..Row::new(Essentials {
+                run_id: "run",
+                ordinal: 0,
+                point_id: "p",
+                op_name: "dense",
+                op_kind: "dense",
+                device_kind: DeviceKind::Cpu,
+                status: Status::Skipped,
+            })
+        };
+        let schema = file_schema(|column| match column.ty.storage() {
+            Storage::Integer => {
+                Type::primitive_type_builder(column.name, physical(Storage::Integer))
+                    .with_converted_type(annotation)
+                    .with_repetition(repetition(column.presence))
+                    .build()
+            }
+            _ => column_type(column),
+        })
+        .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.parquet");
+        write_as(&path, schema, std::iter::once(Ok(row)))?;
+        crate::read_rows(&path).map(|rows| rows[0].seed)
+    }
+
+    #[test]
+    fn integers_of_other_writers_keep_their_sign() {
+        let seed = seed_through(ConvertedType::UINT_64, u64::MAX);
+        assert_eq!(seed.unwrap(), Some(u64::MAX), "the older annotation alone");
+        let seed = seed_through(ConvertedType::NONE, 7);
+        assert_eq!(seed.unwrap(), Some(7), "signed, but not negative");
+        let error = seed_through(ConvertedType::NONE, u64::MAX)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.ends_with("column `seed`: expected an unsigned integer, found `-1`"),
+            "{error}"
+        );
+    }
+}
