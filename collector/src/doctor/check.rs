@@ -1,0 +1,60 @@
+//! What one check found.
+
+use serde::Serialize;
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckStatus {
+    /// As it should be.
+    Ok,
+    /// Works, but numbers will be worse or fewer for it.
+    Warn,
+    /// Does not work.
+    Fail,
+}
+
+/// One check: what was looked at, what was found, and what mends it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at, in a word or two.
+    pub name: &'static str,
+    /// How it came out.
+    pub status: CheckStatus,
+    /// What was found, on one line.
+    pub finding: String,
+    /// What to do; `None` when all is well.
+    pub fix: Option<String>,
+}
+
+impl Check {
+    /// All is well.
+    pub fn ok(name: &'static str, finding: impl Into<String>) -> Self {
+        Self {
+            name,
+            status: CheckStatus::Ok,
+            finding: finding.into(),
+            fix: None,
+        }
+    }
+
+    /// It works, but not as well as it could.
+    pub fn warn(name: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self {
+            name,
+            status: CheckStatus::Warn,
+            finding: finding.into(),
+            fix: Some(fix.into()),
+        }
+    }
+
+    /// It does not work.
+    pub fn fail(name: &'static str, finding: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self {
+            name,
+            status: CheckStatus::Fail,
+            finding: finding.into(),
+            fix: Some(fix.into()),
+        }
+    }
+}

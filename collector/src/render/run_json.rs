@@ -1,0 +1,344 @@
+//! The result of a run as one JSON object: the same facts as the text, with full precision.
+//!
+//! Keys of the whole: `out`, `operators` (how many distinct), `points`, `measured`, `failed`,
+//! `skipped`, and the headline's `end_to_end_ns` and `operators_sum_ns` (at `headline.threads`:
+//! the most threads, hot caches if measured hot). Then `per_threads` (the sums at each setting),
+//! `operator_rows` (every operator with its points) and `whole_model`. Missing numbers are null.
+
+use opdata::{CacheState, Quality, RunState, Status};
+use serde::Serialize;
+
+use super::report::{
+    ModelOutcome, OperatorReport, PointOutcome, PointReport, RunReport, ThreadTotals, TimeReport,
+};
+use crate::plan::ModelRequest;
+
+#[derive(Serialize)]
+struct RunObject<'a> {
+    out: String,
+    run_id: &'a str,
+    state: RunState,
+    model: &'a ModelRequest,
+    target: &'a str,
+    cpu: &'a str,
+    operators: u64,
+    points: u64,
+    measured: u64,
+    failed: u64,
+    skipped: u64,
+    failed_share: f64,
+    end_to_end_ns: Option<f64>,
+    operators_sum_ns: Option<f64>,
+    explained_share: Option<f64>,
+    headline: Option<HeadlineObject>,
+    wall_ns: u64,
+    per_threads: Vec<ThreadObject>,
+    whole_model: Vec<ModelObject<'a>>,
+    operator_rows: Vec<OperatorObject<'a>>,
+    warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+struct HeadlineObject {
+    threads: u32,
+    cache_state: CacheState,
+}
+
+#[derive(Serialize)]
+struct ThreadObject {
+    threads: u32,
+    cache_state: CacheState,
+    end_to_end_ns: Option<f64>,
+    operators_sum_ns: Option<f64>,
+    operators_missing: u64,
+    explained_share: Option<f64>,
+    instrumented_share: Option<f64>,
+}
+
+/// The times of a point or model; all null where there are none.
+#[derive(Default, Serialize)]
+struct TimeObject {
+    time_median_ns: Option<f64>,
+    time_ci_low_ns: Option<f64>,
+    time_ci_high_ns: Option<f64>,
+    samples: Option<u64>,
+    quality: Option<Quality>,
+}
+
+#[derive(Serialize)]
+struct ModelObject<'a> {
+    threads: u32,
+    status: Status,
+    #[serde(flatten)]
+    time: TimeObject,
+    checked_against: Option<&'a str>,
+    instrumented_sum_ns: Option<f64>,
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct OperatorObject<'a> {
+    name: &'a str,
+    symbol: &'a str,
+    kind: &'a str,
+    shapes: &'a str,
+    count: u64,
+    flops: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    points: Vec<PointObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct PointObject<'a> {
+    threads: u32,
+    cache_state: CacheState,
+    status: Status,
+    #[serde(flatten)]
+    time: TimeObject,
+    in_model_time_ns: Option<f64>,
+    share: Option<f64>,
+    gflops_per_s: Option<f64>,
+    gbytes_per_s: Option<f64>,
+    reason: Option<&'a str>,
+}
+
+/// The report as one line of JSON.
+pub fn run_json(report: &RunReport) -> String {
+    let counts = report.counts();
+    let headline = report.headline();
+    let totals = headline.map(|h| report.totals(h.threads, h.cache));
+    let per_threads: Vec<ThreadTotals<'_>> = report
+        .settings()
+        .into_iter()
+        .map(|(threads, cache)| report.totals(threads, cache))
+        .collect();
+    let object = RunObject {
+        out: report.out.display().to_string(),
+        run_id: &report.run_id,
+        state: report.state,
+        model: &report.model,
+        target: &report.target,
+        cpu: &report.cpu,
+        operators: report.operators.len() as u64,
+        points: counts.points,
+        measured: counts.measured,
+        failed: counts.failed,
+        skipped: counts.skipped,
+        failed_share: report.failed_share(),
+        end_to_end_ns: totals.as_ref().and_then(ThreadTotals::end_to_end_ns),
+        operators_sum_ns: totals.as_ref().and_then(|totals| totals.operators_sum_ns),
+        explained_share: totals.as_ref().and_then(ThreadTotals::explained_share),
+        headline: headline.map(|h| HeadlineObject {
+            threads: h.threads,
+            cache_state: h.cache,
+        }),
+        wall_ns: report.wall_ns,
+        per_threads: per_threads.iter().map(thread_object).collect(),
+        whole_model: model_objects(report),
+        operator_rows: report
+            .operators
+            .iter()
+            .map(|operator| operator_object(operator, &per_threads))
+            .collect(),
+        warnings: &report.warnings,
+    };
+    // Only maps with keys that are no text have no JSON form, and there are none here.
+    serde_json::to_string(&object).unwrap_or_default()
+}
+
+fn thread_object(totals: &ThreadTotals<'_>) -> ThreadObject {
+    ThreadObject {
+        threads: totals.threads,
+        cache_state: totals.cache,
+        end_to_end_ns: totals.end_to_end_ns(),
+        operators_sum_ns: totals.operators_sum_ns,
+        operators_missing: totals.missing,
+        explained_share: totals.explained_share(),
+        instrumented_share: totals.instrumented_share(),
+    }
+}
+
+fn time_object(time: &TimeReport) -> TimeObject {
+    TimeObject {
+        time_median_ns: Some(time.median_ns),
+        time_ci_low_ns: Some(time.ci_low_ns),
+        time_ci_high_ns: Some(time.ci_high_ns),
+        samples: Some(time.samples),
+        quality: Some(time.quality),
+    }
+}
+
+fn model_objects(report: &RunReport) -> Vec<ModelObject<'_>> {
+    report
+        .whole_model
+        .iter()
+        .map(|run| match &run.outcome {
+            ModelOutcome::Measured(timing) => ModelObject {
+                threads: run.threads,
+                status: Status::Measured,
+                time: time_object(&timing.time),
+                checked_against: Some(&timing.checked_against),
+                instrumented_sum_ns: timing.instrumented_sum_ns,
+                reason: None,
+            },
+            ModelOutcome::NotMeasured { status, reason } => ModelObject {
+                threads: run.threads,
+                status: *status,
+                time: TimeObject::default(),
+                checked_against: None,
+                instrumented_sum_ns: None,
+                reason: Some(reason),
+            },
+        })
+        .collect()
+}
+
+fn operator_object<'a>(
+    operator: &'a OperatorReport,
+    totals: &[ThreadTotals<'_>],
+) -> OperatorObject<'a> {
+    let sum_at = |point: &PointReport| {
+        totals
+            .iter()
+            .find(|t| t.threads == point.threads && t.cache == point.cache)
+            .and_then(|t| t.operators_sum_ns)
+            .filter(|sum| *sum > 0.0)
+    };
+    OperatorObject {
+        name: &operator.name,
+        symbol: &operator.symbol,
+        kind: &operator.kind,
+        shapes: &operator.shapes,
+        count: operator.count,
+        flops: operator.flops,
+        bytes_read: operator.bytes_read,
+        bytes_written: operator.bytes_written,
+        points: operator
+            .points
+            .iter()
+            .map(|point| point_object(operator, point, sum_at(point)))
+            .collect(),
+    }
+}
+
+fn point_object<'a>(
+    operator: &OperatorReport,
+    point: &'a PointReport,
+    operators_sum_ns: Option<f64>,
+) -> PointObject<'a> {
+    let empty = PointObject {
+        threads: point.threads,
+        cache_state: point.cache,
+        status: Status::Measured,
+        time: TimeObject::default(),
+        in_model_time_ns: None,
+        share: None,
+        gflops_per_s: None,
+        gbytes_per_s: None,
+        reason: None,
+    };
+    match &point.outcome {
+        PointOutcome::Measured { time, in_model_ns } => PointObject {
+            time: time_object(time),
+            in_model_time_ns: *in_model_ns,
+            share: operators_sum_ns.map(|sum| time.median_ns * operator.count as f64 / sum),
+            gflops_per_s: operator.flops_per_s(time.median_ns).map(|rate| rate / 1e9),
+            gbytes_per_s: operator.bytes_per_s(time.median_ns).map(|rate| rate / 1e9),
+            ..empty
+        },
+        PointOutcome::NotMeasured { status, reason } => PointObject {
+            status: *status,
+            reason: Some(reason),
+            ..empty
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::testing::{finished, interrupted};
+
+    fn parsed(report: &RunReport) -> serde_json::Value {
+        serde_json::from_str(&run_json(report)).unwrap()
+    }
+
+    #[test]
+    fn the_promised_keys() {
+        let object = parsed(&finished());
+        assert_eq!(object["out"], "runs/20260131T120000Z-resnet-18-llvm");
+        assert_eq!(object["operators"], 2);
+        assert_eq!(object["points"], 4);
+        assert_eq!(object["measured"], 4);
+        assert_eq!(object["failed"], 0);
+        assert_eq!(object["end_to_end_ns"], 2_700_000.0);
+        assert_eq!(object["operators_sum_ns"], 4.0 * 640_400.0 + 40_000.0);
+        assert_eq!(object["headline"]["threads"], 2);
+        assert_eq!(object["per_threads"][0]["end_to_end_ns"], 5_100_000.0);
+    }
+
+    #[test]
+    fn what_is_missing_is_null() {
+        let object = parsed(&interrupted());
+        assert_eq!(object["state"], "interrupted");
+        assert_eq!(
+            (&object["failed"], &object["skipped"]),
+            (&1.into(), &1.into())
+        );
+        assert!(object["end_to_end_ns"].is_null());
+        assert!(object["explained_share"].is_null());
+        insta::assert_snapshot!(serde_json::to_string_pretty(&object["operator_rows"][0]["points"]).unwrap(), @r#"
+        [
+          {
+            "cache_state": "hot",
+            "gbytes_per_s": null,
+            "gflops_per_s": null,
+            "in_model_time_ns": null,
+            "quality": null,
+            "reason": "the worker ended by signal 11",
+            "samples": null,
+            "share": null,
+            "status": "crashed",
+            "threads": 1,
+            "time_ci_high_ns": null,
+            "time_ci_low_ns": null,
+            "time_median_ns": null
+          },
+          {
+            "cache_state": "hot",
+            "gbytes_per_s": null,
+            "gflops_per_s": null,
+            "in_model_time_ns": null,
+            "quality": null,
+            "reason": "interrupted",
+            "samples": null,
+            "share": null,
+            "status": "skipped",
+            "threads": 2,
+            "time_ci_high_ns": null,
+            "time_ci_low_ns": null,
+            "time_median_ns": null
+          }
+        ]
+        "#);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&object["whole_model"]).unwrap(), @r#"
+        [
+          {
+            "checked_against": null,
+            "instrumented_sum_ns": null,
+            "quality": null,
+            "reason": "output 0 is off by 0.3 at [0, 17]",
+            "samples": null,
+            "status": "wrong_result",
+            "threads": 1,
+            "time_ci_high_ns": null,
+            "time_ci_low_ns": null,
+            "time_median_ns": null
+          }
+        ]
+        "#);
+        // Of four tried (one is skipped) the crash and the whole model failed.
+        assert_eq!(object["failed_share"], 0.5);
+    }
+}

@@ -1,0 +1,342 @@
+//! The result of a run as text: for each number of threads its operators, slowest first, and their
+//! sum beside the end-to-end time; then what failed and why; then where the data are.
+
+use opdata::{Quality, RunState};
+
+use super::report::{
+    ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
+};
+use super::table::{Cell, Column, Table};
+use super::{Style, units};
+use crate::plan::ModelSource;
+
+/// Columns of the operator table.
+const COLUMNS: [Column; 11] = [
+    Column::left("operator").shrinks_to(20),
+    Column::left("kind").hides(1),
+    Column::left("shapes").shrinks_to(14).hides(3),
+    Column::right("count"),
+    Column::right("threads").hides(2),
+    Column::right("median"),
+    Column::right("±"),
+    Column::right("share"),
+    Column::right("GFLOP/s"),
+    Column::right("GB/s"),
+    Column::left("grade").hides(0),
+];
+
+/// The report of a run.
+pub fn run_text(report: &RunReport, style: Style) -> String {
+    let mut out = heading(report, style);
+    for (threads, cache) in report.settings() {
+        let totals = report.totals(threads, cache);
+        out.push('\n');
+        out.push_str(&operators(report, &totals, style));
+        out.push_str(&sums(&totals, report.operators.len() as u64, style));
+    }
+    out.push_str(&failures(report, style));
+    out.push('\n');
+    for warning in &report.warnings {
+        out.push_str(&format!("{} {warning}\n", style.yellow("warning:")));
+    }
+    out.push_str(&checks(report));
+    out.push_str(&closing(report, style));
+    out
+}
+
+fn heading(report: &RunReport, style: Style) -> String {
+    let model = &report.model;
+    let mut parts = vec![format!("batch {}", model.batch)];
+    if let Some(seqlen) = model.seqlen {
+        parts.push(format!("sequence {seqlen}"));
+    }
+    parts.extend(model.inputs.iter().map(ToString::to_string));
+    let source = match model.source {
+        ModelSource::Local => String::new(),
+        other => format!(" ({})", other.name()),
+    };
+    format!(
+        "{}{source}, {}; {} on {}\n",
+        style.bold(&model.name),
+        parts.join(", "),
+        report.target,
+        report.cpu
+    )
+}
+
+/// Operators at one setting: the measured ones by their part of the sum, then the others.
+fn operators(report: &RunReport, totals: &ThreadTotals<'_>, style: Style) -> String {
+    let time = |operator: &OperatorReport| {
+        operator
+            .median_ns(totals.threads, totals.cache)
+            .map_or(-1.0, |median| median * operator.count as f64)
+    };
+    let mut sorted: Vec<&OperatorReport> = report.operators.iter().collect();
+    sorted.sort_by(|a, b| time(b).total_cmp(&time(a)));
+    let mut table = Table::new(&COLUMNS);
+    for operator in sorted {
+        let Some(point) = operator.point(totals.threads, totals.cache) else {
+            continue;
+        };
+        let threads = totals.threads.to_string();
+        let mut cells: Vec<Cell> = vec![
+            operator.name.clone().into(),
+            operator.kind.clone().into(),
+            operator.shapes.clone().into(),
+            operator.count.to_string().into(),
+            threads.into(),
+        ];
+        match &point.outcome {
+            PointOutcome::Measured { time, .. } => {
+                let share = totals
+                    .operators_sum_ns
+                    .filter(|sum| *sum > 0.0)
+                    .map(|sum| time.median_ns * operator.count as f64 / sum);
+                cells.extend([
+                    units::time(time.median_ns).into(),
+                    interval(time).into(),
+                    or_dash(share.map(units::percent)).into(),
+                    or_dash(operator.flops_per_s(time.median_ns).map(units::giga)).into(),
+                    or_dash(operator.bytes_per_s(time.median_ns).map(units::giga)).into(),
+                    grade(time.quality),
+                ]);
+            }
+            PointOutcome::NotMeasured { status, .. } => {
+                cells.push(Cell::painted(status.as_str(), Style::red));
+            }
+        }
+        table.row(cells);
+    }
+    table.render(style)
+}
+
+fn sums(totals: &ThreadTotals<'_>, operators: u64, style: Style) -> String {
+    let label = format!(
+        "{}, {}",
+        units::plural(u64::from(totals.threads), "thread"),
+        totals.cache
+    );
+    let mut parts = Vec::new();
+    if let Some(sum) = totals.operators_sum_ns {
+        let lacking = match totals.missing {
+            0 => String::new(),
+            missing => format!(" ({missing} of {operators} missing)"),
+        };
+        parts.push(format!(
+            "operators {}{lacking}",
+            style.bold(&units::time(sum))
+        ));
+    }
+    match totals.whole_model.map(|run| &run.outcome) {
+        Some(ModelOutcome::Measured(timing)) => {
+            parts.push(format!(
+                "end to end {} ±{}",
+                style.bold(&units::time(timing.time.median_ns)),
+                interval(&timing.time)
+            ));
+            if let Some(share) = totals.explained_share() {
+                let inside = totals
+                    .instrumented_share()
+                    .map_or_else(String::new, |share| {
+                        format!(" ({} inside the model)", units::percent(share))
+                    });
+                parts.push(format!(
+                    "operators explain {}{inside}",
+                    units::percent(share)
+                ));
+            }
+        }
+        Some(ModelOutcome::NotMeasured { status, .. }) => {
+            parts.push(format!("end to end {}", style.red(status.as_str())));
+        }
+        None => {}
+    }
+    if parts.is_empty() {
+        parts.push("nothing measured".to_owned());
+    }
+    format!("{}: {}\n", style.bold(&label), parts.join(", "))
+}
+
+/// What the whole model's output was compared with, once for all thread counts.
+fn checks(report: &RunReport) -> String {
+    let mut references: Vec<&str> = Vec::new();
+    for run in &report.whole_model {
+        if let ModelOutcome::Measured(timing) = &run.outcome {
+            let reference = timing.checked_against.as_str();
+            if !references.contains(&reference) {
+                references.push(reference);
+            }
+        }
+    }
+    references
+        .iter()
+        .map(|reference| format!("the model's output was checked against {reference}\n"))
+        .collect()
+}
+
+fn failures(report: &RunReport, style: Style) -> String {
+    let points = report.operators.iter().flat_map(|operator| {
+        operator
+            .points
+            .iter()
+            .filter_map(|point| match &point.outcome {
+                PointOutcome::Measured { .. } => None,
+                PointOutcome::NotMeasured { status, reason } => Some((
+                    format!(
+                        "{} ({}, {})",
+                        operator.name,
+                        units::plural(u64::from(point.threads), "thread"),
+                        point.cache
+                    ),
+                    *status,
+                    reason.as_str(),
+                )),
+            })
+    });
+    let models = report
+        .whole_model
+        .iter()
+        .filter_map(|run| match &run.outcome {
+            ModelOutcome::Measured(_) => None,
+            ModelOutcome::NotMeasured { status, reason } => Some((
+                format!(
+                    "whole model ({})",
+                    units::plural(u64::from(run.threads), "thread")
+                ),
+                *status,
+                reason.as_str(),
+            )),
+        });
+    let lines: Vec<String> = points
+        .chain(models)
+        .map(|(what, status, reason)| {
+            format!("  {what}: {}: {reason}\n", style.red(status.as_str()))
+        })
+        .collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("\n{}\n{}", style.bold("not measured:"), lines.concat())
+}
+
+fn closing(report: &RunReport, style: Style) -> String {
+    let counts = report.counts();
+    let mut parts = vec![
+        units::plural(report.operators.len() as u64, "operator"),
+        units::plural(counts.points, "point"),
+        format!("{} measured", counts.measured),
+    ];
+    if counts.failed > 0 {
+        parts.push(style.red(&format!("{} failed", counts.failed)));
+    }
+    if counts.skipped > 0 {
+        parts.push(format!("{} skipped", counts.skipped));
+    }
+    let took = units::wall(report.wall_ns);
+    let end = match report.state {
+        RunState::Finished | RunState::Running => format!("in {took}"),
+        RunState::Interrupted => style.yellow(&format!("interrupted after {took}")),
+    };
+    format!(
+        "{} {end}; data in {}\n",
+        parts.join(", "),
+        report.out.display()
+    )
+}
+
+/// The interval as `1.2 %` of the median.
+fn interval(time: &TimeReport) -> String {
+    or_dash(time.relative_half_width().map(units::percent))
+}
+
+fn grade(quality: Quality) -> Cell {
+    match quality {
+        Quality::A | Quality::B => quality.as_str().into(),
+        Quality::C | Quality::D => Cell::painted(quality.as_str(), Style::yellow),
+    }
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::testing::{finished, interrupted};
+
+    #[test]
+    fn a_finished_run() {
+        insta::assert_snapshot!(run_text(&finished(), Style::PLAIN), @r#"
+        resnet-18, batch 1; llvm -mcpu=znver5 on AMD EPYC 9755
+
+        operator         kind      shapes                           count  threads    median      ±   share  GFLOP/s  GB/s  grade
+        conv2d_add_relu  conv2d    1x64x56x56;4x64x3x3x16;1x64x1x1      4        1  1.234 ms  1.2 %  98.8 %      188  1.42  A
+        max_pool2d       max_pool  1x64x112x112                         1        1  61.00 µs  1.2 %   1.2 %     26.3  28.7  A
+        1 thread, hot: operators 4.999 ms, end to end 5.100 ms ±1.2 %, operators explain 98.0 % (99.2 % inside the model)
+
+        operator         kind      shapes                           count  threads    median      ±   share  GFLOP/s  GB/s  grade
+        conv2d_add_relu  conv2d    1x64x56x56;4x64x3x3x16;1x64x1x1      4        2  640.4 µs  1.2 %  98.5 %      362  2.74  A
+        max_pool2d       max_pool  1x64x112x112                         1        2  40.00 µs  1.2 %   1.5 %     40.1  43.8  A
+        2 threads, hot: operators 2.602 ms, end to end 2.700 ms ±1.2 %, operators explain 96.4 % (99.2 % inside the model)
+
+        the model's output was checked against the unscheduled model
+        2 operators, 4 points, 4 measured in 41 s; data in runs/20260131T120000Z-resnet-18-llvm
+        "#);
+    }
+
+    #[test]
+    fn a_narrow_terminal() {
+        let style = Style {
+            width: Some(80),
+            ..Style::PLAIN
+        };
+        let text = run_text(&finished(), style);
+        let rows = text.lines().filter(|line| line.contains("conv2d"));
+        assert!(rows.clone().count() > 0);
+        for row in rows {
+            assert!(row.chars().count() <= 80, "{row}");
+        }
+        insta::assert_snapshot!(text, @r#"
+        resnet-18, batch 1; llvm -mcpu=znver5 on AMD EPYC 9755
+
+        operator         shapes          count    median      ±   share  GFLOP/s  GB/s
+        conv2d_add_relu  1x64x56…64x1x1      4  1.234 ms  1.2 %  98.8 %      188  1.42
+        max_pool2d       1x64x112x112        1  61.00 µs  1.2 %   1.2 %     26.3  28.7
+        1 thread, hot: operators 4.999 ms, end to end 5.100 ms ±1.2 %, operators explain 98.0 % (99.2 % inside the model)
+
+        operator         shapes          count    median      ±   share  GFLOP/s  GB/s
+        conv2d_add_relu  1x64x56…64x1x1      4  640.4 µs  1.2 %  98.5 %      362  2.74
+        max_pool2d       1x64x112x112        1  40.00 µs  1.2 %   1.5 %     40.1  43.8
+        2 threads, hot: operators 2.602 ms, end to end 2.700 ms ±1.2 %, operators explain 96.4 % (99.2 % inside the model)
+
+        the model's output was checked against the unscheduled model
+        2 operators, 4 points, 4 measured in 41 s; data in runs/20260131T120000Z-resnet-18-llvm
+        "#);
+    }
+
+    #[test]
+    fn an_interrupted_run() {
+        insta::assert_snapshot!(run_text(&interrupted(), Style::PLAIN), @r#"
+        resnet-18, batch 1; llvm -mcpu=znver5 on AMD EPYC 9755
+
+        operator         kind      shapes                           count  threads    median      ±    share  GFLOP/s  GB/s  grade
+        conv2d_add_relu  conv2d    1x64x56x56;4x64x3x3x16;1x64x1x1      4        1  1.234 ms  1.2 %  100.0 %      188  1.42  A
+        max_pool2d       max_pool  1x64x112x112                         1        1   crashed
+        1 thread, hot: operators 4.938 ms (1 of 2 missing), end to end wrong_result
+
+        operator         kind      shapes                           count  threads    median      ±    share  GFLOP/s  GB/s  grade
+        conv2d_add_relu  conv2d    1x64x56x56;4x64x3x3x16;1x64x1x1      4        2  640.4 µs  1.2 %  100.0 %      362  2.74  A
+        max_pool2d       max_pool  1x64x112x112                         1        2   skipped
+        2 threads, hot: operators 2.562 ms (1 of 2 missing)
+
+        not measured:
+          max_pool2d (1 thread, hot): crashed: the worker ended by signal 11
+          max_pool2d (2 threads, hot): skipped: interrupted
+          whole model (1 thread): wrong_result: output 0 is off by 0.3 at [0, 17]
+
+        warning: the governor is powersave
+        2 operators, 4 points, 2 measured, 1 failed, 1 skipped interrupted after 9.3 s; data in runs/20260131T120000Z-resnet-18-llvm
+        "#);
+    }
+}

@@ -1,0 +1,302 @@
+//! Aligned tables that know the width of the terminal: columns that may shrink lose their middle
+//! (`1x64x5…x3x16`), and if that is not enough the least needed columns are left out.
+
+use super::Style;
+
+/// Where a cell's text stands in its column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// At the left: names.
+    Left,
+    /// At the right: numbers.
+    Right,
+}
+
+/// A column.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    title: &'static str,
+    align: Align,
+    shrink_to: Option<usize>,
+    hide_rank: Option<u8>,
+}
+
+impl Column {
+    /// A column of names.
+    pub const fn left(title: &'static str) -> Self {
+        Self {
+            title,
+            align: Align::Left,
+            shrink_to: None,
+            hide_rank: None,
+        }
+    }
+
+    /// A column of numbers.
+    pub const fn right(title: &'static str) -> Self {
+        Self {
+            title,
+            align: Align::Right,
+            shrink_to: None,
+            hide_rank: None,
+        }
+    }
+
+    /// May be cut down to `width` characters when the terminal is narrow.
+    pub const fn shrinks_to(mut self, width: usize) -> Self {
+        self.shrink_to = Some(width);
+        self
+    }
+
+    /// May be left out when the terminal is narrow, lower ranks first.
+    pub const fn hides(mut self, rank: u8) -> Self {
+        self.hide_rank = Some(rank);
+        self
+    }
+}
+
+/// A cell: its text and how it stands out.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    text: String,
+    paint: Option<fn(Style, &str) -> String>,
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self {
+            text: text.into(),
+            paint: None,
+        }
+    }
+}
+
+impl Cell {
+    /// A cell painted by `paint`, one of [`Style`]'s colours.
+    pub fn painted(text: impl Into<String>, paint: fn(Style, &str) -> String) -> Self {
+        Self {
+            text: text.into(),
+            paint: Some(paint),
+        }
+    }
+}
+
+/// Space between columns.
+const GAP: &str = "  ";
+
+/// A table.
+#[derive(Debug, Clone)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// No rows yet.
+    pub fn new(columns: &[Column]) -> Self {
+        Self {
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row; missing cells are empty, and cells without a column are not shown.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut cells: Vec<Cell> = cells.into_iter().collect();
+        cells.resize(self.columns.len(), Cell::from(""));
+        self.rows.push(cells);
+    }
+
+    /// The lines, each ended by a newline, with a heading.
+    pub fn render(&self, style: Style) -> String {
+        let widths = self.fit(style.width);
+        let heading: Vec<Cell> = self
+            .columns
+            .iter()
+            .map(|column| Cell::painted(column.title, Style::bold))
+            .collect();
+        std::iter::once(&heading)
+            .chain(&self.rows)
+            .map(|row| self.line(row, &widths, style) + "\n")
+            .collect()
+    }
+
+    /// Width of every column, `None` for those left out.
+    fn fit(&self, available: Option<usize>) -> Vec<Option<usize>> {
+        let mut widths: Vec<Option<usize>> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(index, column)| {
+                let cells = self.rows.iter().map(|row| length(&row[index].text));
+                cells.chain([length(column.title)]).max()
+            })
+            .collect();
+        let Some(available) = available else {
+            return widths;
+        };
+        loop {
+            let excess = total(&widths).saturating_sub(available);
+            if excess == 0 {
+                return widths;
+            }
+            let shrunk = self.shrink(&mut widths, excess);
+            if shrunk == excess {
+                return widths;
+            }
+            let Some(hidden) = self.next_to_hide(&widths) else {
+                return widths;
+            };
+            widths[hidden] = None;
+        }
+    }
+
+    /// Takes up to `excess` characters from the columns that shrink, the widest first.
+    fn shrink(&self, widths: &mut [Option<usize>], excess: usize) -> usize {
+        let mut taken = 0;
+        while taken < excess {
+            let widest = self
+                .columns
+                .iter()
+                .zip(widths.iter_mut())
+                .filter_map(|(column, width)| Some((column.shrink_to?, width.as_mut()?)))
+                .filter(|(least, width)| **width > *least)
+                .max_by_key(|(_, width)| **width);
+            match widest {
+                Some((_, width)) => *width -= 1,
+                None => break,
+            }
+            taken += 1;
+        }
+        taken
+    }
+
+    fn next_to_hide(&self, widths: &[Option<usize>]) -> Option<usize> {
+        self.columns
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| widths[*index].is_some())
+            .filter_map(|(index, column)| Some((column.hide_rank?, index)))
+            .min()
+            .map(|(_, index)| index)
+    }
+
+    fn line(&self, row: &[Cell], widths: &[Option<usize>], style: Style) -> String {
+        let cells: Vec<String> = self
+            .columns
+            .iter()
+            .zip(row)
+            .zip(widths)
+            .filter_map(|((column, cell), width)| {
+                let width = (*width)?;
+                let text = cut(&cell.text, width);
+                let padding = " ".repeat(width - length(&text));
+                let text = cell
+                    .paint
+                    .map_or_else(|| text.clone(), |paint| paint(style, &text));
+                Some(match column.align {
+                    Align::Left => text + &padding,
+                    Align::Right => padding + &text,
+                })
+            })
+            .collect();
+        cells.join(GAP).trim_end().to_owned()
+    }
+}
+
+fn total(widths: &[Option<usize>]) -> usize {
+    let shown = widths.iter().flatten();
+    let gaps = shown.clone().count().saturating_sub(1) * GAP.len();
+    shown.sum::<usize>() + gaps
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// At most `width` characters; what is too long loses its middle, as names differ at both ends.
+fn cut(text: &str, width: usize) -> String {
+    let all: Vec<char> = text.chars().collect();
+    if all.len() <= width {
+        return text.to_owned();
+    }
+    if width == 0 {
+        return String::new();
+    }
+    let tail = (width - 1) / 2;
+    let head = width - 1 - tail;
+    all[..head]
+        .iter()
+        .chain(['…'].iter())
+        .chain(&all[all.len() - tail..])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::Colour;
+
+    fn table() -> Table {
+        let mut table = Table::new(&[
+            Column::left("name").shrinks_to(6),
+            Column::left("kind").hides(0),
+            Column::right("time"),
+        ]);
+        table.row(["conv2d_add_relu".into(), "conv2d".into(), "1.234 ms".into()]);
+        table.row(["dense".into(), "dense".into(), "20 ns".into()]);
+        table
+    }
+
+    fn at(width: usize) -> String {
+        table().render(Style {
+            width: Some(width),
+            ..Style::PLAIN
+        })
+    }
+
+    #[test]
+    fn wide_enough() {
+        insta::assert_snapshot!(table().render(Style::PLAIN), @r#"
+        name             kind        time
+        conv2d_add_relu  conv2d  1.234 ms
+        dense            dense      20 ns
+        "#);
+    }
+
+    #[test]
+    fn narrow_terminals_shrink_then_hide() {
+        insta::assert_snapshot!(at(28), @r#"
+        name        kind        time
+        conv2…relu  conv2d  1.234 ms
+        dense       dense      20 ns
+        "#);
+        insta::assert_snapshot!(at(20), @r#"
+        name        time
+        con…lu  1.234 ms
+        dense      20 ns
+        "#);
+        // As narrow as it can be, it is as wide as it must be.
+        assert_eq!(at(3), at(16));
+    }
+
+    #[test]
+    fn colour_does_not_count_as_width() {
+        let style = Style {
+            width: Some(28),
+            colour: Colour::On,
+        };
+        let painted = table().render(style);
+        assert!(painted.starts_with("\x1b[1mname"));
+        let bare = painted.replace("\x1b[1m", "").replace("\x1b[0m", "");
+        assert_eq!(bare.lines().nth(1), at(28).lines().nth(1));
+    }
+
+    #[test]
+    fn cutting_keeps_both_ends() {
+        assert_eq!(cut("abcdefgh", 5), "ab…gh");
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abc", 1), "…");
+        assert_eq!(cut("abc", 0), "");
+    }
+}

@@ -1,0 +1,117 @@
+//! Made-up reports for the snapshot tests of this folder.
+
+use opdata::{CacheState, Quality, RunState, Status};
+
+use super::report::*;
+use crate::plan::{ModelRequest, ModelSource};
+
+fn time(median_ns: f64, quality: Quality) -> TimeReport {
+    TimeReport {
+        median_ns,
+        ci_low_ns: median_ns * 0.99,
+        ci_high_ns: median_ns * 1.015,
+        samples: 24,
+        quality,
+    }
+}
+
+fn measured(threads: u32, median_ns: f64) -> PointReport {
+    PointReport {
+        threads,
+        cache: CacheState::Hot,
+        outcome: PointOutcome::Measured {
+            time: time(median_ns, Quality::A),
+            in_model_ns: Some(median_ns * 1.02),
+        },
+    }
+}
+
+fn failed(threads: u32, status: Status, reason: &str) -> PointReport {
+    PointReport {
+        threads,
+        cache: CacheState::Hot,
+        outcome: PointOutcome::NotMeasured {
+            status,
+            reason: reason.to_owned(),
+        },
+    }
+}
+
+fn operator(name: &str, kind: &str, shapes: &str, count: u64, flops: u64) -> OperatorReport {
+    OperatorReport {
+        name: name.to_owned(),
+        symbol: format!("fused_{name}"),
+        kind: kind.to_owned(),
+        shapes: shapes.to_owned(),
+        count,
+        flops,
+        bytes_read: 950_272,
+        bytes_written: 802_816,
+        points: Vec::new(),
+    }
+}
+
+/// Two operators at two thread counts, all measured, with the whole model.
+pub(super) fn finished() -> RunReport {
+    let whole = |threads, median_ns| WholeModelReport {
+        threads,
+        outcome: ModelOutcome::Measured(ModelTiming {
+            time: time(median_ns, Quality::A),
+            checked_against: "the unscheduled model".to_owned(),
+            instrumented_sum_ns: Some(median_ns * 0.992),
+        }),
+    };
+    RunReport {
+        out: "runs/20260131T120000Z-resnet-18-llvm".into(),
+        run_id: "20260131T120000Z-resnet-18-llvm".to_owned(),
+        state: RunState::Finished,
+        model: ModelRequest {
+            source: ModelSource::Local,
+            name: "resnet-18".to_owned(),
+            batch: 1,
+            seqlen: None,
+            inputs: Vec::new(),
+        },
+        target: "llvm -mcpu=znver5".to_owned(),
+        cpu: "AMD EPYC 9755".to_owned(),
+        operators: vec![
+            OperatorReport {
+                points: vec![measured(1, 61_000.0), measured(2, 40_000.0)],
+                ..operator("max_pool2d", "max_pool", "1x64x112x112", 1, 1_605_632)
+            },
+            OperatorReport {
+                points: vec![measured(1, 1_234_500.0), measured(2, 640_400.0)],
+                ..operator(
+                    "conv2d_add_relu",
+                    "conv2d",
+                    "1x64x56x56;4x64x3x3x16;1x64x1x1",
+                    4,
+                    231_612_416,
+                )
+            },
+        ],
+        whole_model: vec![whole(1, 5_100_000.0), whole(2, 2_700_000.0)],
+        warnings: Vec::new(),
+        wall_ns: 41_300_000_000,
+    }
+}
+
+/// The same, stopped by the user, with a crash, a wrong result and doubts.
+pub(super) fn interrupted() -> RunReport {
+    let mut report = finished();
+    report.state = RunState::Interrupted;
+    report.wall_ns = 9_300_000_000;
+    report.operators[0].points = vec![
+        failed(1, Status::Crashed, "the worker ended by signal 11"),
+        failed(2, Status::Skipped, "interrupted"),
+    ];
+    report.whole_model = vec![WholeModelReport {
+        threads: 1,
+        outcome: ModelOutcome::NotMeasured {
+            status: Status::WrongResult,
+            reason: "output 0 is off by 0.3 at [0, 17]".to_owned(),
+        },
+    }];
+    report.warnings = vec!["the governor is powersave".to_owned()];
+    report
+}
