@@ -2,6 +2,8 @@
 
 pub mod config;
 pub mod doctor;
+pub mod measure;
 pub mod plan;
 pub mod render;
+pub mod schedule;
 pub mod stats;

@@ -387,6 +387,15 @@ impl Schedule {
         ))
     }
 
+    /// Whether [`Schedule::decompose_padding`] would succeed.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn can_decompose_padding(&self, block: &Block, l: &Loop) -> Result<bool> {
+        let able = self.call("CanDecomposePadding", &[&block.0, &l.0])?;
+        value("CanDecomposePadding", able)
+    }
+
     /// Factors a reduction loop out into a spatial axis of a partial result; returns the block of partial results.
     ///
     /// # Errors

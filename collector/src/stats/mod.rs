@@ -39,6 +39,11 @@ impl Nanos {
         }
     }
 
+    /// The duration of one of `calls` calls that took `elapsed` together (`calls` counts as 1 at least).
+    pub fn per_call(elapsed: std::time::Duration, calls: u32) -> Self {
+        Self(Self::from(elapsed).0 / f64::from(calls.max(1)))
+    }
+
     /// The number of nanoseconds.
     pub fn get(self) -> f64 {
         self.0

@@ -1,0 +1,116 @@
+//! Schedules: how an operator's loops are tiled, ordered, vectorised and spread over threads.
+//!
+//! [`default_schedule`] gives every operator a good schedule from its structure alone. It tries the templates from the
+//! most to the least specific, each on a fresh schedule; a template that does not fit an operator says so with an error
+//! and the next one is tried, the last of which (no schedule) always fits. Which one was taken, with what knobs, is part
+//! of the result and ends in the dataset.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`contraction`] | one dominating reduction: convolutions, dense, matmuls, pooling, means |
+//! | [`rows`] | several reductions over the same rows: softmax, layer norm |
+//! | [`spatial`] | no reduction: element-wise, copies, transposes |
+//!
+//! Structure is read from the TensorIR itself ([`tvm_bridge::inspect`]), never from operator names.
+
+mod contraction;
+mod lanes;
+mod pad;
+mod prepare;
+mod rows;
+mod spatial;
+
+use serde::{Deserialize, Serialize};
+use tvm_bridge::{PrimFunc, Schedule};
+
+pub use contraction::ContractionKnobs;
+
+/// The vector unit that schedules are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VectorUnit {
+    /// Width of a register in bits.
+    pub bits: u32,
+    /// Number of architectural vector registers.
+    pub registers: u32,
+}
+
+impl VectorUnit {
+    /// The unit of an x86 or Arm CPU with vector registers of `bits`: AVX-512 and NEON have 32 of them, SSE and AVX 16.
+    pub fn of_width(bits: u32, is_x86: bool) -> VectorUnit {
+        VectorUnit {
+            bits,
+            registers: if bits >= 512 || !is_x86 { 32 } else { 16 },
+        }
+    }
+
+    /// Elements of four bytes in one register.
+    pub fn lanes(self) -> i64 {
+        i64::from(self.bits / 32).max(1)
+    }
+}
+
+/// What was chosen for an operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "template", rename_all = "snake_case")]
+pub enum Choice {
+    /// Register-tiled reduction.
+    Contraction(ContractionKnobs),
+    /// Whole rows, one after the other.
+    Rows,
+    /// Flattened, vectorised, parallel.
+    Spatial {
+        /// Lanes of the vectorised loop (1: not vectorised).
+        vector_length: i64,
+    },
+    /// As TVM's operator library wrote it.
+    Unscheduled,
+}
+
+/// A scheduled operator.
+#[derive(Debug)]
+pub struct Scheduled {
+    /// The schedule, with its trace.
+    pub schedule: Schedule,
+    /// What was chosen.
+    pub choice: Choice,
+}
+
+type Template = fn(&Schedule, VectorUnit) -> tvm_bridge::Result<Choice>;
+
+/// From the most to the least specific.
+const TEMPLATES: [Template; 5] = [
+    contraction::fused,
+    rows::apply,
+    contraction::separate,
+    spatial::apply,
+    |_, _| Ok(Choice::Unscheduled),
+];
+
+/// The default schedule of `function` on `unit`; the seed is recorded in the trace.
+///
+/// # Errors
+/// TVM cannot start a schedule of the function at all.
+pub fn default_schedule(
+    function: &PrimFunc,
+    unit: VectorUnit,
+    seed: u64,
+) -> tvm_bridge::Result<Scheduled> {
+    let mut refused = None;
+    for template in TEMPLATES {
+        let schedule = Schedule::new(function, seed)?;
+        match template(&schedule, unit) {
+            Ok(choice) => return Ok(Scheduled { schedule, choice }),
+            Err(error) => refused = Some(error),
+        }
+    }
+    // The last template cannot refuse; this is reached only if the list is emptied.
+    Err(refused.unwrap_or_else(|| unfit("no template")))
+}
+
+/// The error of a template that does not fit an operator.
+fn unfit(reason: &str) -> tvm_bridge::Error {
+    tvm_bridge::Error::Unexpected {
+        call: "schedule template".to_owned(),
+        reason: reason.to_owned(),
+    }
+}
