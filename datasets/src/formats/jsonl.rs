@@ -34,12 +34,13 @@ impl Serialize for Row {
 /// Writes rows to `path`, replacing it as a whole; returns their number.
 ///
 /// # Errors
-/// The first error among the rows, or that the file cannot be written.
+/// The first error among the rows, a row that may not be part of a dataset, or that the file cannot be written.
 pub fn write(path: &Path, rows: impl Iterator<Item = Result<Row>>) -> Result<u64> {
     files::replace(path, |file| {
         let mut count = 0;
         for row in rows {
             let row = row?;
+            row.validate()?;
             serde_json::to_writer(&mut *file, &row)
                 .map_err(std::io::Error::from)
                 .and_then(|()| file.write_all(b"\n"))

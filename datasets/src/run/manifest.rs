@@ -184,6 +184,7 @@ mod tests {
         let mut manifest = manifest();
         manifest.save(folder.path()).unwrap();
         manifest.end(RunState::Interrupted);
+        assert!(manifest.ended >= Some(manifest.created));
         manifest.save(folder.path()).unwrap();
         assert_eq!(RunManifest::load(folder.path()).unwrap(), manifest);
         assert_eq!(

@@ -211,6 +211,8 @@ fn measure(file: &mut File) -> io::Result<Extent> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::row::Essentials;
+    use crate::values::{DeviceKind, Status};
 
     #[test]
     fn a_full_disk_is_told_as_one() {
@@ -225,5 +227,29 @@ mod tests {
         let error = writer.write_whole(b"row\n").unwrap_err();
         assert!(matches!(error, Error::NoSpace { .. }), "{error}");
         assert_eq!(writer.whole_bytes, 0);
+    }
+
+    #[test]
+    fn what_a_failed_write_left_is_cut_off() {
+        let row = |ordinal| Row {
+            reason: Some("why".to_owned()),
+            ..Row::new(Essentials {
+                run_id: "run",
+                ordinal,
+                point_id: "p",
+                op_name: "dense",
+                op_kind: "dense",
+                device_kind: DeviceKind::Cpu,
+                status: Status::Skipped,
+            })
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = RunWriter::create(folder.path()).unwrap();
+        writer.append(&row(0)).unwrap();
+        // As a disk that fills up in the middle of a row does.
+        writer.file.write_all(b"1,run.0000").unwrap();
+        writer.cut_tail().unwrap();
+        writer.append(&row(1)).unwrap();
+        assert_eq!(crate::read_rows(folder.path()).unwrap(), [row(0), row(1)]);
     }
 }

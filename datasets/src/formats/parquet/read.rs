@@ -112,14 +112,16 @@ impl ParquetRows {
         self.group = COLUMNS
             .iter()
             .zip(&self.positions)
-            .map(|(column, &position)| {
-                let cells = read_column(group.as_ref(), position, rows)
-                    .map_err(|error| damaged(&self.path, &error))?
-                    .map_err(|detail| {
-                        cell_error(&self.path, self.rows_before + 1, column.name, detail)
-                    })?;
-                Ok(cells.into_iter())
-            })
+            .map(
+                |(column, &position)| match read_column(group.as_ref(), position, rows) {
+                    Ok(cells) => Ok(cells.into_iter()),
+                    Err(Fault::File(error)) => Err(damaged(&self.path, &error)),
+                    Err(Fault::Cell { row, detail }) => {
+                        let number = self.rows_before + row as u64 + 1;
+                        Err(cell_error(&self.path, number, column.name, detail))
+                    }
+                },
+            )
             .collect::<Result<_>>()?;
         self.next_group += 1;
         self.group_rows = rows;
@@ -136,12 +138,26 @@ impl Iterator for ParquetRows {
     }
 }
 
-/// The cells of a column in a row group: damage of the file outside, of a value inside.
+/// Why a column could not be read.
+enum Fault {
+    /// The file is damaged.
+    File(ParquetError),
+    /// A value is none of the schema's; rows count from 0 in the row group.
+    Cell { row: usize, detail: String },
+}
+
+impl From<ParquetError> for Fault {
+    fn from(error: ParquetError) -> Self {
+        Self::File(error)
+    }
+}
+
+/// The cells of a column in a row group.
 fn read_column(
     group: &dyn RowGroupReader,
     position: usize,
     rows: usize,
-) -> Result<Result<Vec<Cell<'static>>, String>, ParquetError> {
+) -> Result<Vec<Cell<'static>>, Fault> {
     let descriptor = group.metadata().column(position).column_descr_ptr();
     let nullable = descriptor.max_def_level() > 0;
     // Some writers state that an integer is unsigned in the older annotation only.
@@ -168,9 +184,7 @@ fn read_column(
                 }
             })
         }
-        _ => Err(ParquetError::General(
-            "a column changed its type".to_owned(),
-        )),
+        _ => Err(ParquetError::General("a column changed its type".to_owned()).into()),
     }
 }
 
@@ -179,7 +193,7 @@ fn cells<T: DataType>(
     nullable: bool,
     rows: usize,
     convert: impl Fn(T::T) -> Result<Cell<'static>, String>,
-) -> Result<Result<Vec<Cell<'static>>, String>, ParquetError> {
+) -> Result<Vec<Cell<'static>>, Fault> {
     let mut levels = Vec::new();
     let mut values = Vec::new();
     let mut read = 0;
@@ -187,9 +201,7 @@ fn cells<T: DataType>(
         let (records, _, _) =
             reader.read_records(rows - read, Some(&mut levels), None, &mut values)?;
         if records == 0 {
-            return Err(ParquetError::EOF(format!(
-                "a column has {read} of {rows} values"
-            )));
+            return Err(ParquetError::EOF(format!("a column has {read} of {rows} values")).into());
         }
         read += records;
     }
@@ -197,13 +209,15 @@ fn cells<T: DataType>(
         levels = vec![1; rows];
     }
     let mut values = values.into_iter();
-    Ok(levels
-        .into_iter()
-        .map(|level| match level {
-            0 => Ok(Cell::Missing),
-            _ => values.next().map_or(Ok(Cell::Missing), &convert),
-        })
-        .collect())
+    let mut cells = Vec::with_capacity(rows);
+    for (row, level) in levels.into_iter().enumerate() {
+        let value = if level == 0 { None } else { values.next() };
+        cells.push(match value {
+            Some(value) => convert(value).map_err(|detail| Fault::Cell { row, detail })?,
+            None => Cell::Missing,
+        });
+    }
+    Ok(cells)
 }
 
 fn stored_version(metadata: Option<&Vec<KeyValue>>) -> Option<u64> {

@@ -23,7 +23,7 @@ const GROUP_ROWS: usize = 8_192;
 /// Writes rows to `path`, replacing it as a whole; returns their number.
 ///
 /// # Errors
-/// The first error among the rows, or that the file cannot be written.
+/// The first error among the rows, a row that may not be part of a dataset, or that the file cannot be written.
 pub fn write(path: &Path, rows: impl Iterator<Item = Result<Row>>) -> Result<u64> {
     let schema = file_schema(column_type).map_err(|error| write_error(path, error))?;
     write_as(path, schema, rows)
@@ -45,7 +45,9 @@ fn write_as(path: &Path, schema: TypePtr, rows: impl Iterator<Item = Result<Row>
         let mut buffers: Vec<Buffer> = COLUMNS.iter().map(Buffer::new).collect();
         let (mut count, mut pending) = (0, 0);
         for row in rows {
-            for (buffer, cell) in buffers.iter_mut().zip(row?.cells()) {
+            let row = row?;
+            row.validate()?;
+            for (buffer, cell) in buffers.iter_mut().zip(row.cells()) {
                 buffer.push(cell);
             }
             count += 1;
@@ -211,21 +213,23 @@ mod tests {
     use crate::row::Essentials;
     use crate::values::{DeviceKind, Status};
 
-    /// What comes back of a seed from a file whose integers are annotated so.
-    fn seed_through(annotation: ConvertedType, seed: u64) -> Result<Option<u64>> {
-        let row = Row {
-            seed: Some(seed),
-            reason: Some("why".to_owned()),
-            ..Row::new(Essentials {
-                run_id: "run",
-                ordinal: 0,
-                point_id: "p",
-                op_name: "dense",
-                op_kind: "dense",
-                device_kind: DeviceKind::Cpu,
-                status: Status::Skipped,
+    /// What comes back of seeds from a file whose integers are annotated so.
+    fn seeds_through(annotation: ConvertedType, seeds: &[u64]) -> Result<Vec<Option<u64>>, String> {
+        let rows = seeds.iter().zip(0..).map(|(&seed, ordinal)| {
+            Ok(Row {
+                seed: Some(seed),
+                reason: Some("why".to_owned()),
+                ..Row::new(Essentials {
+                    run_id: "run",
+                    ordinal,
+                    point_id: "p",
+                    op_name: "dense",
+                    op_kind: "dense",
+                    device_kind: DeviceKind::Cpu,
+                    status: Status::Skipped,
+                })
             })
-        };
+        });
         let schema = file_schema(|column| match column.ty.storage() {
             Storage::Integer => {
                 Type::primitive_type_builder(column.name, physical(Storage::Integer))
@@ -238,22 +242,54 @@ mod tests {
         .unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.parquet");
-        write_as(&path, schema, std::iter::once(Ok(row)))?;
-        crate::read_rows(&path).map(|rows| rows[0].seed)
+        write_as(&path, schema, rows).unwrap();
+        match crate::read_rows(&path) {
+            Ok(rows) => Ok(rows.iter().map(|row| row.seed).collect()),
+            Err(error) => Err(error
+                .to_string()
+                .replace(&format!("{}/", folder.path().display()), "")),
+        }
     }
 
     #[test]
     fn integers_of_other_writers_keep_their_sign() {
-        let seed = seed_through(ConvertedType::UINT_64, u64::MAX);
-        assert_eq!(seed.unwrap(), Some(u64::MAX), "the older annotation alone");
-        let seed = seed_through(ConvertedType::NONE, 7);
-        assert_eq!(seed.unwrap(), Some(7), "signed, but not negative");
-        let error = seed_through(ConvertedType::NONE, u64::MAX)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.ends_with("column `seed`: expected an unsigned integer, found `-1`"),
-            "{error}"
+        let seeds = seeds_through(ConvertedType::UINT_64, &[u64::MAX]);
+        assert_eq!(
+            seeds,
+            Ok(vec![Some(u64::MAX)]),
+            "the older annotation alone"
         );
+        let seeds = seeds_through(ConvertedType::NONE, &[7]);
+        assert_eq!(seeds, Ok(vec![Some(7)]), "signed, but not negative");
+    }
+
+    #[test]
+    fn a_fault_is_told_with_the_number_of_its_row() {
+        let mut seeds = vec![1; GROUP_ROWS + 10];
+        seeds[GROUP_ROWS + 4] = u64::MAX;
+        let error = seeds_through(ConvertedType::NONE, &seeds).unwrap_err();
+        let row = GROUP_ROWS + 5;
+        assert_eq!(
+            error,
+            format!("rows.parquet:{row}: column `seed`: expected an unsigned integer, found `-1`")
+        );
+    }
+
+    #[test]
+    fn bad_rows_do_not_get_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.parquet");
+        let row = Row::new(Essentials {
+            run_id: "run",
+            ordinal: 0,
+            point_id: "",
+            op_name: "dense",
+            op_kind: "dense",
+            device_kind: DeviceKind::Cpu,
+            status: Status::Skipped,
+        });
+        let written = write(&path, std::iter::once(Ok(row)));
+        assert!(matches!(written, Err(Error::InvalidRow(_))));
+        assert!(!path.exists());
     }
 }
