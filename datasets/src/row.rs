@@ -148,6 +148,23 @@ fn ratio(numerator: Option<f64>, denominator: Option<f64>) -> Option<f64> {
     finite(numerator? / denominator?)
 }
 
+/// The smallest valid row, for the tests of this crate.
+#[cfg(test)]
+pub(crate) fn skipped(ordinal: u64) -> Row {
+    Row {
+        reason: Some("why".to_owned()),
+        ..Row::new(Essentials {
+            run_id: "run",
+            ordinal,
+            point_id: "p",
+            op_name: "dense",
+            op_kind: "dense",
+            device_kind: DeviceKind::Cpu,
+            status: Status::Skipped,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -211,8 +211,7 @@ fn measure(file: &mut File) -> io::Result<Extent> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::row::Essentials;
-    use crate::values::{DeviceKind, Status};
+    use crate::row::skipped;
 
     #[test]
     fn a_full_disk_is_told_as_one() {
@@ -231,25 +230,16 @@ mod tests {
 
     #[test]
     fn what_a_failed_write_left_is_cut_off() {
-        let row = |ordinal| Row {
-            reason: Some("why".to_owned()),
-            ..Row::new(Essentials {
-                run_id: "run",
-                ordinal,
-                point_id: "p",
-                op_name: "dense",
-                op_kind: "dense",
-                device_kind: DeviceKind::Cpu,
-                status: Status::Skipped,
-            })
-        };
         let folder = tempfile::tempdir().unwrap();
         let mut writer = RunWriter::create(folder.path()).unwrap();
-        writer.append(&row(0)).unwrap();
+        writer.append(&skipped(0)).unwrap();
         // As a disk that fills up in the middle of a row does.
         writer.file.write_all(b"1,run.0000").unwrap();
         writer.cut_tail().unwrap();
-        writer.append(&row(1)).unwrap();
-        assert_eq!(crate::read_rows(folder.path()).unwrap(), [row(0), row(1)]);
+        writer.append(&skipped(1)).unwrap();
+        assert_eq!(
+            crate::read_rows(folder.path()).unwrap(),
+            [skipped(0), skipped(1)]
+        );
     }
 }

@@ -27,7 +27,7 @@ pub fn schema_markdown() -> String {
          joined with `;` (`1x64x56x56;64`). loops: `name:extent:kind` joined with `,`, kind `s` \
          (spatial) or `r` (reduction). time: UTC, `2026-01-31T12:00:00.000Z`. json: one JSON \
          value as text.\n\
-         - Units are those of the table; `ns` is per run of the kernel, not per sample.\n",
+         - Units are those of the table; measured times are for one run of the kernel, not for a sample.\n",
         COLUMNS.len()
     );
     let mut group = None;

@@ -210,24 +210,14 @@ mod tests {
     use ::parquet::basic::ConvertedType;
 
     use super::*;
-    use crate::row::Essentials;
-    use crate::values::{DeviceKind, Status};
+    use crate::row::skipped;
 
     /// What comes back of seeds from a file whose integers are annotated so.
     fn seeds_through(annotation: ConvertedType, seeds: &[u64]) -> Result<Vec<Option<u64>>, String> {
         let rows = seeds.iter().zip(0..).map(|(&seed, ordinal)| {
             Ok(Row {
                 seed: Some(seed),
-                reason: Some("why".to_owned()),
-                ..Row::new(Essentials {
-                    run_id: "run",
-                    ordinal,
-                    point_id: "p",
-                    op_name: "dense",
-                    op_kind: "dense",
-                    device_kind: DeviceKind::Cpu,
-                    status: Status::Skipped,
-                })
+                ..skipped(ordinal)
             })
         });
         let schema = file_schema(|column| match column.ty.storage() {
@@ -279,15 +269,10 @@ mod tests {
     fn bad_rows_do_not_get_in() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.parquet");
-        let row = Row::new(Essentials {
-            run_id: "run",
-            ordinal: 0,
-            point_id: "",
-            op_name: "dense",
-            op_kind: "dense",
-            device_kind: DeviceKind::Cpu,
-            status: Status::Skipped,
-        });
+        let row = Row {
+            point_id: String::new(),
+            ..skipped(0)
+        };
         let written = write(&path, std::iter::once(Ok(row)));
         assert!(matches!(written, Err(Error::InvalidRow(_))));
         assert!(!path.exists());
