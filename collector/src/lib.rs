@@ -1,5 +1,6 @@
 //! Collects operator performance through TVM.
 
+pub mod cli;
 pub mod config;
 pub mod doctor;
 pub mod measure;

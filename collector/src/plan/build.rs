@@ -132,6 +132,13 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Reads and checks the thread counts alone; `max` is `cores`.
+    pub fn threads_of(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
+        threads(settings, cores)
+    }
+}
+
 /// Capabilities that the old tool had under these names and this one has not yet.
 fn refuse_what_is_not_there(settings: &Settings) -> Result<(), PlanError> {
     const TUNING: &str = "tuning of schedules";
@@ -209,6 +216,13 @@ fn refuse_what_is_not_there(settings: &Settings) -> Result<(), PlanError> {
         },
         other => other,
     })
+}
+
+impl ModelRequest {
+    /// Reads and checks the settings of the model.
+    pub fn from_settings(settings: &Settings) -> Result<Self, PlanError> {
+        model(settings)
+    }
 }
 
 fn model(settings: &Settings) -> Result<ModelRequest, PlanError> {

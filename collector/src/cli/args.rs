@@ -1,0 +1,332 @@
+//! The flags, defined once: help, completions and the man page come from here.
+//!
+//! Values that are settings stay text; their meaning is read in `plan`, so that a value from a
+//! variable or a file meets the same checks. A field's name is the setting's key with `_` for `-`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueHint};
+
+const AFTER_HELP: &str = "\
+Every option that takes a value can also be set by a variable (--max-failed is \
+OPCOLLECT_MAX_FAILED) or a key of the TOML file named by --config (max-failed = 0.1). The command \
+line goes before the environment, that before the file, that before the default; --print-config \
+shows which one won.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 regression found, 4 done but more points failed than \
+--max-failed allows, 130 interrupted (all rows are kept).";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "opcollect",
+    version,
+    about = "Measures the operators of a deep-learning model one by one, compiled through TVM",
+    after_help = AFTER_HELP,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// The main job.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub view: ViewArgs,
+    /// Flags of the old tool whose capability is not there yet.
+    #[command(flatten)]
+    pub later: LaterArgs,
+    /// Anything but the main job.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What is shown, whatever is done.
+#[derive(Debug, Args)]
+pub struct ViewArgs {
+    /// Print one JSON object instead of tables
+    #[arg(long, global = true, help_heading = "Output")]
+    pub json: bool,
+    /// No progress, no talk: data and errors only
+    #[arg(
+        short,
+        long,
+        global = true,
+        help_heading = "Output",
+        conflicts_with = "verbose"
+    )]
+    pub quiet: bool,
+    /// More talk about what is done and why
+    #[arg(short, long, global = true, help_heading = "Output")]
+    pub verbose: bool,
+    /// Read settings from a TOML file
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Output", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+}
+
+/// Which model, in which shape.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub struct ModelArgs {
+    /// Where the model comes from [default: local]
+    #[arg(long, value_name = "SOURCE", value_parser = Suggest(&["local", "onnx", "simple"]))]
+    pub modelsource: Option<String>,
+    /// A name of `list models`, the path of an ONNX file, or an operator of `list ops`
+    #[arg(long, value_name = "NAME")]
+    pub modelname: Option<String>,
+    /// Batch size [default: 1]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub batchsize: Option<String>,
+    /// Sequence length, for models that have one
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seqlen: Option<String>,
+    /// Shape of an input as name:shape[:dtype], e.g. data:1x3x160x160 (repeatable)
+    #[arg(long, value_name = "INPUT", action = clap::ArgAction::Append)]
+    pub input: Vec<String>,
+}
+
+/// The main job: take a model apart, measure its operators.
+#[derive(Debug, Args)]
+pub struct JobArgs {
+    /// The model.
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// What to measure.
+    #[command(flatten)]
+    pub points: PointArgs,
+    /// How long to measure.
+    #[command(flatten)]
+    pub timing: TimingArgs,
+    /// Limits, results and tools.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// What to measure.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Points")]
+pub struct PointArgs {
+    /// What to compile for; options may follow, as in "llvm -mcpu=haswell" [default: llvm]
+    #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm", "cuda", "pynq"]))]
+    pub target: Option<String>,
+    /// Thread counts, `max` being all cores this process may use [default: 1,max]
+    #[arg(long, value_name = "N,N,…", action = clap::ArgAction::Append, allow_negative_numbers = true)]
+    pub threads: Vec<String>,
+    /// Cache states: hot, flushed or both [default: hot]
+    #[arg(long, value_name = "STATE,…", action = clap::ArgAction::Append, value_parser = Suggest(&["hot", "flushed"]))]
+    pub cache: Vec<String>,
+    /// What runs the whole model [default: vm]
+    #[arg(long, value_name = "EXECUTOR", value_parser = Suggest(&["vm"]))]
+    pub executor: Option<String>,
+    /// Measure the whole model too, or skip it [default: measure]
+    #[arg(long, value_name = "CHOICE", value_parser = Suggest(&["measure", "skip"]))]
+    pub whole_model: Option<String>,
+    /// Seed of the input data [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<String>,
+}
+
+/// How long to measure.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Timing")]
+pub struct TimingArgs {
+    /// Sample until half the confidence interval is this share of the median [default: 3%]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub ci: Option<String>,
+    /// Time for the samples of one point, e.g. 500ms [default: 1s]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub budget: Option<String>,
+    /// Calls before the first timed one [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub warmup: Option<String>,
+    /// Fewest samples of a point [default: 10]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub min_samples: Option<String>,
+    /// Most samples of a point [default: 1000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub max_samples: Option<String>,
+}
+
+/// Limits, results and tools.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Run")]
+pub struct RunArgs {
+    /// Longest compilation of one operator [default: 120s]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub compile_timeout: Option<String>,
+    /// Longest check and measurement of one point [default: 60s]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub timeout: Option<String>,
+    /// Most memory of a worker process [default: 8GiB]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub memory_limit: Option<String>,
+    /// Share of points that may fail before the exit code is 4 [default: 0]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub max_failed: Option<String>,
+    /// Directory of the results, which must not exist yet [default: runs/<time>-<model>-<target>]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<String>,
+    /// Python with TVM that imports models [default: the project's .venv]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    pub python: Option<String>,
+    /// Print the plan and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print every setting with its value and origin, and stop
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+/// Flags of the old Python tool that this one refuses by name until it has what they ask for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Not available yet (names kept from the old tool)")]
+pub struct LaterArgs {
+    /// Tune schedules
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub iftune: Option<String>,
+    /// Compare tuned with default schedules
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub ifcompare: Option<String>,
+    /// Compare after part of the trials
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub ifpartial: Option<String>,
+    /// How to tune
+    #[arg(long, value_name = "TUNER")]
+    pub tuner: Option<String>,
+    /// How many candidates to try
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub trials: Option<String>,
+    /// Measure on another machine
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// Port of that machine
+    #[arg(long, value_name = "PORT", allow_negative_numbers = true)]
+    pub port: Option<String>,
+}
+
+/// Anything but the main job.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List what there is to measure and to compile for
+    List {
+        /// What to list
+        #[command(subcommand)]
+        what: ListWhat,
+    },
+    /// Check libraries, compiler, counters, cores and memory, each problem with its fix
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (roff; try `opcollect man | man -l -`)
+    Man,
+    /// Serve one run as its child process; not for people
+    #[command(hide = true)]
+    Worker {
+        /// What the parent says.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+}
+
+/// What can be listed.
+#[derive(Debug, Subcommand)]
+pub enum ListWhat {
+    /// Models of the source `local`
+    Models,
+    /// Targets, and whether this build has them
+    Targets,
+    /// Operators of the source `simple`, or of the model that is named
+    Ops(ModelArgs),
+}
+
+/// What the doctor looks at.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Thread counts that will be measured [default: 1,max]
+    #[arg(long, value_name = "N,N,…", action = clap::ArgAction::Append)]
+    pub threads: Vec<String>,
+    /// Directory that will hold the results [default: runs]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<String>,
+    /// Python with TVM that imports models [default: the project's .venv]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    pub python: Option<String>,
+}
+
+/// Accepts any text, but shows the usual values in the help and to completions: the real check is
+/// made in `plan`, whose errors know more.
+#[derive(Debug, Clone, Copy)]
+struct Suggest(&'static [&'static str]);
+
+impl TypedValueParser for Suggest {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, clap::Error> {
+        clap::builder::StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().map(PossibleValue::new)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Arity, SETTINGS};
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_parser_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_setting_has_a_flag_that_shows_its_default() {
+        let command = Cli::command();
+        for setting in SETTINGS {
+            let arg = command
+                .get_arguments()
+                .find(|arg| arg.get_long() == Some(setting.key))
+                .unwrap_or_else(|| panic!("no flag for {}", setting.key));
+            assert_eq!(arg.get_id().as_str(), setting.key.replace('-', "_"));
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            if let (Some(default), true) = (setting.default, setting.arity != Arity::Switch) {
+                let shown = format!("[default: {default}]");
+                assert!(help.ends_with(&shown), "--{}: {help}", setting.key);
+            }
+        }
+    }
+
+    #[test]
+    fn every_flag_with_a_value_is_a_setting() {
+        // What chooses the file cannot stand in it, and what is shown is no setting of a run.
+        let exempt = [
+            "config",
+            "json",
+            "quiet",
+            "verbose",
+            "dry-run",
+            "print-config",
+            "help",
+            "version",
+        ];
+        for arg in Cli::command().get_arguments() {
+            let long = arg.get_long().unwrap_or_default();
+            assert!(
+                exempt.contains(&long) || SETTINGS.iter().any(|s| s.key == long),
+                "--{long} is no setting"
+            );
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Arguments, environment and file → what to do. All inputs come in as data, so tests need no
+//! process of their own.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+
+use super::CliError;
+use super::args::{Cli, Command, ListWhat, ViewArgs};
+use crate::config::{ConfigFile, Layers, SETTINGS, Settings};
+use crate::plan::{HostFacts, ModelRequest, Plan, Planned};
+
+/// Variable that names the configuration file when `--config` does not.
+const CONFIG_VARIABLE: &str = "OPCOLLECT_CONFIG";
+
+/// What a process brings: its arguments (program first), its environment, its machine.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Arguments, the program's name first.
+    pub args: Vec<OsString>,
+    /// Environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Cores and time.
+    pub host: HostFacts,
+}
+
+/// What to do and how to show it.
+#[derive(Debug, PartialEq)]
+pub struct Invocation {
+    /// How to show it.
+    pub view: View,
+    /// What to do.
+    pub action: Action,
+}
+
+/// How results and progress are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// Form of the data on standard output.
+    pub format: OutputFormat,
+    /// Amount of talk on standard error.
+    pub verbosity: Verbosity,
+}
+
+/// Form of the data on standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// Tables for people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// Amount of talk on standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Errors only.
+    Quiet,
+    /// Progress and warnings.
+    Normal,
+    /// Everything.
+    Verbose,
+}
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    /// The main job.
+    Run(Box<Planned>),
+    /// Show what the main job would do.
+    DryRun(Box<Planned>),
+    /// Show the settings.
+    PrintConfig(Settings),
+    /// List something.
+    List(ListRequest),
+    /// Check the machine.
+    Doctor(DoctorRequest),
+    /// Print completions.
+    Completions(clap_complete::Shell),
+    /// Print the manual page.
+    Man,
+    /// Be a worker.
+    Worker(Vec<OsString>),
+}
+
+/// What to list.
+#[derive(Debug, PartialEq)]
+pub enum ListRequest {
+    /// The registry's models.
+    Models,
+    /// The targets.
+    Targets,
+    /// The operators that `--modelsource simple` builds.
+    SimpleOperators,
+    /// The operators of a model, and the Python to import it with.
+    Operators(ModelRequest, Option<PathBuf>),
+}
+
+/// What the doctor looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoctorRequest {
+    /// Thread counts that will be measured.
+    pub threads: Vec<u32>,
+    /// Directory that will hold the results.
+    pub out: PathBuf,
+    /// Python of the importer; `None` for the project's own.
+    pub python: Option<PathBuf>,
+}
+
+/// Reads a command line.
+pub fn parse(process: Process) -> Result<Invocation, CliError> {
+    let matches = Cli::command().try_get_matches_from(&process.args)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    if let Some((name, _)) = matches.subcommand() {
+        refuse_stray_flags(&matches, name)?;
+    }
+    let view = view(&cli.view);
+    let config = cli.view.config.clone();
+    let settings = |matches: &ArgMatches| merge(matches, config.clone(), &process);
+    let action = match cli.command {
+        None if cli.job.run.print_config => Action::PrintConfig(settings(&matches)?),
+        None => {
+            let planned = Box::new(Plan::from_settings(&settings(&matches)?, process.host)?);
+            if cli.job.run.dry_run {
+                Action::DryRun(planned)
+            } else {
+                Action::Run(planned)
+            }
+        }
+        Some(Command::List { what }) => Action::List(match what {
+            ListWhat::Models => ListRequest::Models,
+            ListWhat::Targets => ListRequest::Targets,
+            ListWhat::Ops(model) => {
+                let settings = settings(innermost(&matches))?;
+                // Without a model the question is what `simple` can build.
+                if model.modelname.is_none() {
+                    ListRequest::SimpleOperators
+                } else {
+                    let python = settings.get("python").texts.first().map(PathBuf::from);
+                    ListRequest::Operators(ModelRequest::from_settings(&settings)?, python)
+                }
+            }
+        }),
+        Some(Command::Doctor(_)) => {
+            let settings = settings(innermost(&matches))?;
+            Action::Doctor(DoctorRequest {
+                threads: Plan::threads_of(&settings, process.host.cores)?,
+                out: PathBuf::from(
+                    settings
+                        .get("out")
+                        .texts
+                        .first()
+                        .map_or("runs", String::as_str),
+                ),
+                python: settings.get("python").texts.first().map(PathBuf::from),
+            })
+        }
+        Some(Command::Completions { shell }) => Action::Completions(shell),
+        Some(Command::Man) => Action::Man,
+        Some(Command::Worker { args }) => Action::Worker(args),
+    };
+    Ok(Invocation { view, action })
+}
+
+fn view(args: &ViewArgs) -> View {
+    View {
+        format: if args.json {
+            OutputFormat::Json
+        } else {
+            OutputFormat::Text
+        },
+        verbosity: match (args.quiet, args.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (false, true) => Verbosity::Verbose,
+            (false, false) => Verbosity::Normal,
+        },
+    }
+}
+
+/// The matches of the subcommand, or of its subcommand.
+fn innermost(matches: &ArgMatches) -> &ArgMatches {
+    matches
+        .subcommand()
+        .map_or(matches, |(_, inner)| innermost(inner))
+}
+
+/// A flag of the main job before a subcommand would be without effect: say so.
+fn refuse_stray_flags(matches: &ArgMatches, subcommand: &str) -> Result<(), clap::Error> {
+    let others = ["dry_run", "print_config"];
+    let ids = SETTINGS.iter().map(|s| s.key.replace('-', "_"));
+    let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    match ids.chain(others.map(str::to_owned)).find(|id| given(id)) {
+        None => Ok(()),
+        Some(id) => Err(Cli::command().error(
+            clap::error::ErrorKind::ArgumentConflict,
+            format!(
+                "--{} stands before `{subcommand}` and would be without effect; leave it out, or put it behind if `opcollect {subcommand} --help` has it",
+                id.replace('_', "-")
+            ),
+        )),
+    }
+}
+
+fn merge(
+    matches: &ArgMatches,
+    config: Option<PathBuf>,
+    process: &Process,
+) -> Result<Settings, CliError> {
+    let from_variable = || {
+        process
+            .environment
+            .iter()
+            .find(|(name, value)| name == CONFIG_VARIABLE && !value.is_empty())
+            .map(|(_, value)| PathBuf::from(value))
+    };
+    let file = match config.or_else(from_variable) {
+        Some(path) => Some(ConfigFile::read(&path)?),
+        None => None,
+    };
+    let layers = Layers {
+        command_line: command_line(matches),
+        environment: process.environment.clone(),
+        file,
+    };
+    Ok(layers.merge()?)
+}
+
+/// Texts of the settings that were given as flags.
+fn command_line(matches: &ArgMatches) -> BTreeMap<&'static str, Vec<String>> {
+    let mut given = BTreeMap::new();
+    for setting in SETTINGS {
+        let id = setting.key.replace('-', "_");
+        // A subcommand has only some of the flags; asking for the others is no mistake here.
+        let Ok(Some(texts)) = matches.try_get_many::<String>(&id) else {
+            continue;
+        };
+        if matches.value_source(&id) == Some(ValueSource::CommandLine) {
+            given.insert(setting.key, texts.cloned().collect());
+        }
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! The command line: arguments in, one [`Invocation`] out.
+//!
+//! Owns the flags ([`args`]), the exit codes ([`Exit`]), completions and the man page. It turns
+//! syntax into plain requests and validated plans, and does no work itself. Flags that are also
+//! settings reach the plan through `config`, so that all layers are read by the same parser.
+
+pub mod args;
+mod docs;
+mod exit;
+mod invocation;
+
+pub use docs::{completions, man_page};
+pub use exit::{CliError, Exit};
+pub use invocation::{
+    Action, DoctorRequest, Invocation, ListRequest, OutputFormat, Process, Verbosity, View, parse,
+};
