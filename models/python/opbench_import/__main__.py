@@ -35,4 +35,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        # Ctrl-C is the user's wish, not a failure worth a traceback; 130 is how programs say so.
+        sys.exit(130)

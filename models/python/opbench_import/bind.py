@@ -12,7 +12,7 @@ import numpy as np
 
 from .errors import ImportFailure, bad_shape
 from .onnx_graph import OnnxGraph, attributes
-from .params import with_value
+from .params import Param, with_value
 from .request import Request
 
 BATCH_NAMES = ("batch", "n", "b", "bs", "batch_size", "batchsize", "none", "unk__0")
@@ -34,10 +34,13 @@ def bind(graph: OnnxGraph, request: Request) -> int:
     old_batch = fixed_batch(graph)
     batch = request.batch or 1
     used_batch, used_sequence = None, False
+    symbols: dict[str, int] = {}
     for name, spec in graph.inputs.items():
         override = given.get(name)
+        declared = list(spec.dims)
         if override is not None:
             apply_override(name, spec, override)
+            learn(symbols, name, declared, spec.dims)
             continue
         for axis, dim in enumerate(spec.dims):
             kind = dimension_kind(dim, axis, len(spec.dims))
@@ -48,11 +51,30 @@ def bind(graph: OnnxGraph, request: Request) -> int:
             elif kind == "unknown":
                 shown = "x".join(str(d) if d is not None else "?" for d in spec.dims)
                 raise bad_shape(f"input '{name}' has shape {shown} with the open dimension '{dim or axis}'; give it with --input {name}:SHAPE")
+        learn(symbols, name, declared, spec.dims)
+    bind_weights(graph, symbols)
     if used_batch is None and old_batch is not None:
         used_batch = rebatch(graph, old_batch, request, given)
     if request.seqlen is not None and not used_sequence and not given:
         raise bad_shape("this model has no sequence dimension for --seqlen; give the whole shape with --input NAME:SHAPE")
     return used_batch or batch
+
+
+def learn(symbols: dict[str, int], name: str, declared: list, bound: list) -> None:
+    """Notes what each symbol of an input stands for; the same symbol must mean the same number everywhere."""
+    for symbol, number in zip(declared, bound):
+        if isinstance(symbol, str) and symbols.setdefault(symbol, number) != number:
+            raise bad_shape(f"input '{name}' makes '{symbol}' {number}, another input makes it {symbols[symbol]}; give all of them with --input")
+
+
+def bind_weights(graph: OnnxGraph, symbols: dict[str, int]) -> None:
+    """Gives weights without values the shapes that the symbols of the inputs imply."""
+    for name, spec in graph.open_params.items():
+        dims = [d if isinstance(d, int) else symbols.get(d) for d in spec.dims]
+        if any(d is None for d in dims):
+            raise bad_shape(f"weight '{name}' has a dimension that no input fixes")
+        graph.params[name] = Param(tuple(dims), spec.dtype)
+    graph.open_params = {}
 
 
 def dimension_kind(dim: int | str | None, axis: int, rank: int) -> str:

@@ -6,6 +6,7 @@ multiply-add is two, a maximum or an exponential one; a reduction's update count
 
 from __future__ import annotations
 
+import json
 import math
 
 from tvm import tirx
@@ -13,6 +14,7 @@ from tvm.ir import Call
 from tvm.s_tir.stmt import SBlock
 
 from . import tensor_ir
+from .legalise import MARK
 
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "LT", "LE", "GT", "GE", "EQ", "NE", "And", "Or", "Not")
 FREE_CALLS = ("prim.if_then_else", "tirx.if_then_else", "tirx.reinterpret", "prim.likely", "tirx.likely")
@@ -33,10 +35,17 @@ def dtype_of(buffer) -> str:
     return str(buffer.ty.dtype.dtype if hasattr(buffer.ty.dtype, "dtype") else buffer.ty.dtype)
 
 
+def extents(block: SBlock) -> list[int]:
+    """Extents of the axes that count: without the padding that a packed layout adds (``legalise`` marks it)."""
+    facts = json.loads(str(block.annotations[MARK])) if MARK in block.annotations else {}
+    real = facts.get("extents", {})
+    return [min(int(v.dom.extent), real.get(short(v.var.name), int(v.dom.extent))) for v in block.iter_vars]
+
+
 def iterations(block: SBlock) -> list[dict]:
     """Block axes in order with extent and kind."""
     kinds = {tirx.IterVar.DataPar: "spatial", tirx.IterVar.CommReduce: "reduction"}
-    return [{"name": short(v.var.name), "extent": int(v.dom.extent), "kind": kinds.get(v.iter_type, "spatial")} for v in block.iter_vars]
+    return [{"name": short(v.var.name), "extent": n, "kind": kinds.get(v.iter_type, "spatial")} for v, n in zip(block.iter_vars, extents(block))]
 
 
 def accesses(regions, own: list[str]) -> list[dict]:
@@ -63,7 +72,7 @@ def describe(block: SBlock, role: str) -> dict:
 
 def arithmetic(block: SBlock) -> int:
     """Operations of a block over its whole iteration space."""
-    points = math.prod(int(v.dom.extent) for v in block.iter_vars)
+    points = math.prod(extents(block))
     return points * sum(count(s.value, is_float(s.value)) for s in tensor_ir.stores(block.body))
 
 

@@ -15,8 +15,9 @@ from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from .errors import ImportFailure, unsupported
-from .onnx_graph import OnnxGraph, first_line
+from . import frontend
+from .errors import ImportFailure, bad_shape, unsupported
+from .onnx_graph import OnnxGraph, attributes, first_line
 
 REFUSED = {
     "NonZero": "its output shape depends on data",
@@ -46,13 +47,26 @@ def refuse_unsupported(graph: OnnxGraph, rewritten: frozenset[str] = frozenset()
             raise unsupported(node.op_type, label, f"operator {node.op_type} (node '{label}') cannot be studied: {REFUSED[node.op_type]}; cut the model before it")
 
 
+def check_channels(graph: OnnxGraph) -> None:
+    """Convolutions whose data and weight disagree: ONNX's shape inference lets them pass."""
+    for node in graph.nodes:
+        data = graph.shape(node.input[0]) if node.op_type == "Conv" else None
+        weight = graph.shape(node.input[1]) if node.op_type == "Conv" else None
+        if data is None or weight is None:
+            continue
+        expected = weight[1] * attributes(node).get("group", 1)
+        if data[1] != expected:
+            raise bad_shape(f"convolution '{node.name or node.output[0]}' expects {expected} channels but gets {data[1]}; check the shapes given with --input")
+
+
 def convert(graph: OnnxGraph) -> tuple[tvm.IRModule, list[str]]:
     """The Relax module and, in the order of its parameters, the names of inputs and weights."""
     refuse_unsupported(graph)
+    check_channels(graph)
     model = graph.to_proto()
     talk = io.StringIO()
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(talk):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(talk), frontend.own_translations():
             warnings.simplefilter("ignore")
             module = from_onnx(model, keep_params_in_input=False)
     # The frontend raises TVM errors, assertions and Python errors alike; each means that a node has no translation.

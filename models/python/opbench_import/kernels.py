@@ -1,7 +1,7 @@
 """Tensor expressions of the contractions that the study is about, over packed or plain weights.
 
 A packed convolution weight is [OC/b, IC/g, K..., b] and a packed matrix [N/b, K, b]: the innermost axis is a run of b
-output channels, which is what a vectorised inner loop reads. Outputs stay NCHW and row major. Axis names are part of
+output channels, which is what a vectorised inner loop reads; the last run is filled up with zeros. Outputs stay NCHW and row major. Axis names are part of
 the contract with the schedules: nn, ff, (zz,) yy, xx, rc, (rz,) ry, rx for convolutions, i..., j, k for products.
 """
 
@@ -13,12 +13,30 @@ SPATIAL_NAMES = {1: ["xx"], 2: ["yy", "xx"], 3: ["zz", "yy", "xx"]}
 REDUCE_NAMES = {1: ["rx"], 2: ["ry", "rx"], 3: ["rz", "ry", "rx"]}
 
 
-def block_size(channels: int) -> int:
-    """Output channels in one run for 16-lane vectors: 16 if it divides, else the divisor up to 64 that wastes fewest lanes."""
-    if channels % 16 == 0:
-        return 16
-    divisors = [d for d in range(1, min(channels, 64) + 1) if channels % d == 0]
-    return max(divisors, key=lambda d: (d / (16 * -(-d // 16)), -d))
+LANES = 16
+"""Elements of four bytes in the widest vector register (512 bits)."""
+
+
+def block_size(channels: int, groups: int = 1) -> int:
+    """Output channels in one run: as many as a register holds, fewer if that needs no more registers and no padding.
+
+    Runs longer than a register, or of an odd length beyond it, make LLVM spill (measured: 29 channels in one run are 40
+    times slower than 16), so other channel counts are padded with zeros to whole runs, as other runtimes do. A run must
+    not reach over two groups; groups that cannot be cut into runs stay unpacked (1).
+    """
+    registers = -(-channels // LANES)
+    even = [d for d in range(1, LANES + 1) if channels % d == 0 and channels // d == registers]
+    if even:
+        return even[-1] if even[-1] >= LANES // 2 or groups == 1 else 1
+    return LANES if groups == 1 else 1
+
+
+def cropped(result: te.Tensor, axis: int, extent: int) -> te.Tensor:
+    """``result`` without the padding behind ``extent`` on one axis; a block of its own only if there is some."""
+    if int(result.shape[axis]) == extent:
+        return result
+    shape = [extent if i == axis else d for i, d in enumerate(result.shape)]
+    return te.compute(shape, lambda *axes: result(*axes), name="crop")
 
 
 def pad(data: te.Tensor, before: list[int], after: list[int]) -> te.Tensor:
@@ -38,11 +56,11 @@ def named_compute(shape: list, names: list[str], body, name: str) -> te.Tensor:
     return te.compute(shape, lambda *axes: body(list(axes)), name=name, varargs_names=names)
 
 
-def convolution(data: te.Tensor, weight: te.Tensor, options: dict, block: int | None) -> te.Tensor:
+def convolution(data: te.Tensor, weight: te.Tensor, options: dict, block: int | None, channels: int) -> te.Tensor:
     """Convolution of any rank and grouping.
 
     ``options``: ``strides``, ``padding`` (all before, then all after), ``dilation``, ``groups``; ``block`` is the run
-    length of a packed weight, None for a plain [OC, IC/g, K...] one.
+    length of a packed weight, None for a plain [OC, IC/g, K...] one; ``channels`` is OC, without the padding of runs.
     """
     spatial = len(data.shape) - 2
     strides, dilation, groups = options["strides"], options["dilation"], options["groups"]
@@ -67,7 +85,7 @@ def convolution(data: te.Tensor, weight: te.Tensor, options: dict, block: int | 
         return te.sum(padded[(nn, channel, *at)] * factor, axis=[rc, *window])
 
     shape = [data.shape[0], out_channels, *extents]
-    return named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"conv{spatial}d")
+    return cropped(named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"conv{spatial}d"), 1, channels)
 
 
 def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> te.Tensor:
@@ -91,8 +109,8 @@ def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> 
     return named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"depthwise_conv{spatial}d")
 
 
-def dense(data: te.Tensor, weight: te.Tensor, block: int | None) -> te.Tensor:
-    """``data [..., K]`` times a weight [K, N], packed as [N/b, K, b] when ``block`` is given."""
+def dense(data: te.Tensor, weight: te.Tensor, block: int | None, width: int) -> te.Tensor:
+    """``data [..., K]`` times a weight [K, N], packed as [N/b, K, b] when ``block`` is given; ``width`` is N."""
     rank = len(data.shape)
     depth = data.shape[rank - 1]
     columns = int(weight.shape[0]) * block if block else int(weight.shape[1])
@@ -104,7 +122,7 @@ def dense(data: te.Tensor, weight: te.Tensor, block: int | None) -> te.Tensor:
         factor = weight[tirx.indexdiv(j, block), k, tirx.indexmod(j, block)] if block else weight[k, j]
         return te.sum(data[(*axes[:-1], k)] * factor, axis=k)
 
-    return named_compute([*data.shape[:-1], columns], [*rows, "j"], body, "dense")
+    return cropped(named_compute([*data.shape[:-1], columns], [*rows, "j"], body, "dense"), rank - 1, width)
 
 
 def matmul(left: te.Tensor, right: te.Tensor) -> te.Tensor:
@@ -130,14 +148,15 @@ def matmul(left: te.Tensor, right: te.Tensor) -> te.Tensor:
     return named_compute(shape, [*names, "i", "j"], body, "batch_matmul" if batch else "matmul")
 
 
-def global_average(data: te.Tensor) -> te.Tensor:
-    """Mean over all spatial axes, kept as extents of one."""
+def global_average(data: te.Tensor, keepdims: bool) -> te.Tensor:
+    """Mean over all spatial axes; with ``keepdims`` they stay as extents of one."""
     spatial = len(data.shape) - 2
     window = [te.reduce_axis((0, data.shape[2 + i]), n) for i, n in enumerate(REDUCE_NAMES[spatial])]
     count = 1
     for axis in data.shape[2:]:
         count *= int(axis)
-    ones = [1] * spatial
-    names = ["nn", "cc", *SPATIAL_NAMES[spatial]]
-    total = named_compute([data.shape[0], data.shape[1], *ones], names, lambda a: te.sum(data[(a[0], a[1], *window)], axis=window), "global_sum")
-    return named_compute(list(total.shape), names, lambda a: total[tuple(a)] * tirx.const(1.0 / count, data.dtype), "global_avg")
+    kept = spatial if keepdims else 0
+    shape = [data.shape[0], data.shape[1], *[1] * kept]
+    names = ["nn", "cc", *(SPATIAL_NAMES[spatial] if keepdims else [])]
+    total = named_compute(shape, names, lambda a: te.sum(data[(a[0], a[1], *window)], axis=window), "global_sum")
+    return named_compute(shape, names, lambda a: total[tuple(a)] * tirx.const(1.0 / count, data.dtype), "global_avg")

@@ -85,10 +85,11 @@ def packed_convolution(builder: relax.BlockBuilder, call: relax.Call, data: rela
     facts = {
         "op": call.op.name,
         "attrs": {**options, "kernel": shape[2:], "in_channels": shape[1] * options["groups"], "out_channels": shape[0], "weight_layout": f"{letters}{block}o" if block else letters},
+        "extents": {"ff": shape[0]},
     }
 
     def expression(data, weight):
-        return kernels.convolution(data, weight, options, block)
+        return kernels.convolution(data, weight, options, block, shape[0])
 
     made = builder.call_te(expression, data, weight, primfunc_name_hint=kind)
     return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
@@ -97,10 +98,10 @@ def packed_convolution(builder: relax.BlockBuilder, call: relax.Call, data: rela
 def packed_dense(builder: relax.BlockBuilder, call: relax.Call, data: relax.Expr, weight: relax.Expr, block: int | None) -> relax.Expr:
     """A product with a packed (or plain) weight matrix."""
     shape = [int(d) for d in call.args[1].ty.shape.values]
-    facts = {"op": "dense", "attrs": {"in_channels": shape[0], "out_channels": shape[1], "weight_layout": f"NK{block}n" if block else "KN"}}
+    facts = {"op": "dense", "attrs": {"in_channels": shape[0], "out_channels": shape[1], "weight_layout": f"NK{block}n" if block else "KN"}, "extents": {"j": shape[1]}}
 
     def expression(data, weight):
-        return kernels.dense(data, weight, block)
+        return kernels.dense(data, weight, block, shape[1])
 
     made = builder.call_te(expression, data, weight, primfunc_name_hint="dense")
     return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
@@ -139,9 +140,14 @@ def mean_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """Mean over all spatial axes is global average pooling; other means use TVM's rule."""
     rank = len(call.args[0].ty.shape.values)
     axes = sorted(int(a) % rank for a in call.attrs.axis) if call.attrs.axis is not None else []
-    if not (3 <= rank <= 5 and axes == list(range(2, rank)) and bool(call.attrs.keepdims)):
+    if not (3 <= rank <= 5 and axes == list(range(2, rank))):
         return default_rule("relax.mean")(builder, call)
-    made = builder.call_te(kernels.global_average, call.args[0], primfunc_name_hint="global_avg_pool")
+    keepdims = bool(call.attrs.keepdims)
+
+    def expression(data):
+        return kernels.global_average(data, keepdims)
+
+    made = builder.call_te(expression, call.args[0], primfunc_name_hint="global_avg_pool")
     kernel = [int(d) for d in call.args[0].ty.shape.values[2:]]
     return mark(builder, made, {"op": "global_avg_pool", "attrs": {"kernel": kernel}}, None)
 
@@ -171,7 +177,7 @@ def rules(module: tvm.IRModule) -> dict:
             used.add(expr.op.name)
 
     relax.analysis.post_order_visit(module["main"], visit)
-    table = {name: default_rule(name) for name in used if Op.get(name).has_attr("FLegalize")}
+    table = {name: default_rule(name) for name in used if Op.get(name).get_attr("FLegalize") is not None}
     table.update({name: keep for name in VIEWS if name in used})
     own = {"relax.nn.conv1d": convolution_rule, "relax.nn.conv2d": convolution_rule, "relax.nn.conv3d": convolution_rule, "relax.matmul": matmul_rule, "relax.mean": mean_rule}
     table.update({name: rule for name, rule in own.items() if name in used})

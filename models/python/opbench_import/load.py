@@ -140,6 +140,7 @@ def build_graph(model: onnx.ModelProto, params: dict[str, Param]) -> OnnxGraph:
     named = {p.key: p.value for p in model.metadata_props}.get("opbench.inputs")
     true_names = set(json.loads(named)) if named else None
     inputs: dict[str, TensorSpec] = {}
+    open_params: dict[str, TensorSpec] = {}
     for info in graph.input:
         if info.name in params:
             continue
@@ -152,11 +153,14 @@ def build_graph(model: onnx.ModelProto, params: dict[str, Param]) -> OnnxGraph:
             dims = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else (d.dim_param or None) for d in tensor.shape.dim]
         dtype = dtype_name(tensor.elem_type)
         if true_names is not None and info.name not in true_names:
-            params[info.name] = Param(tuple(int(d) for d in dims), dtype)
+            if all(isinstance(d, int) for d in dims):
+                params[info.name] = Param(tuple(dims), dtype)
+            else:
+                open_params[info.name] = TensorSpec(dims, dtype)
         else:
             inputs[info.name] = TensorSpec(dims, dtype)
     domains = [(o.domain, o.version) for o in model.opset_import]
-    return OnnxGraph(list(graph.node), inputs, params, [o.name for o in graph.output], default_opset(model), domains)
+    return OnnxGraph(list(graph.node), inputs, params, [o.name for o in graph.output], default_opset(model), domains, open_params)
 
 
 def constant_value(node: onnx.NodeProto) -> np.ndarray | None:

@@ -65,6 +65,8 @@ class OnnxGraph:
     outputs: list[str]
     opset: int
     domains: list[tuple[str, int]] = field(default_factory=list)
+    open_params: dict[str, TensorSpec] = field(default_factory=dict)
+    """Weights without values whose shape depends on a symbol; binding moves them to ``params``."""
     types: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     runtime: set[str] = field(default_factory=set)
     """Given tensors that folding must treat as run-time values (initial states of recurrent layers)."""

@@ -22,7 +22,7 @@ MATMUL = "relax.matmul"
 
 @dataclass(frozen=True)
 class Packing:
-    """Runs of ``block`` along ``block_axis`` moved innermost."""
+    """Runs of ``block`` along ``block_axis`` moved innermost, the last one filled up with zeros."""
 
     family: str
     block_axis: int
@@ -31,13 +31,16 @@ class Packing:
     def shape(self, plain: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the packed weight."""
         rest = [d for i, d in enumerate(plain) if i != self.block_axis]
-        return (plain[self.block_axis] // self.block, *rest, self.block)
+        return (-(-plain[self.block_axis] // self.block), *rest, self.block)
 
     def pack(self, value: np.ndarray) -> np.ndarray:
         """The packed values; a broadcast scalar stays one."""
         if all(s == 0 for s in value.strides):
             return np.broadcast_to(value[(0,) * value.ndim], self.shape(value.shape))
         axis = self.block_axis
+        missing = -value.shape[axis] % self.block
+        if missing:
+            value = np.pad(value, [(0, missing if i == axis else 0) for i in range(value.ndim)])
         split = value.reshape(*value.shape[:axis], value.shape[axis] // self.block, self.block, *value.shape[axis + 1 :])
         outer = [i for i in range(split.ndim) if i not in (axis, axis + 1)]
         return np.ascontiguousarray(split.transpose(axis, *outer, axis + 1))
@@ -70,7 +73,8 @@ def wanted(call: relax.Call, index: int) -> Packing | None:
     name = op_name(call)
     weight = [int(d) for d in call.args[1].ty.shape.values]
     if name in CONVOLUTIONS and not is_depthwise(call):
-        block = kernels.block_size(weight[0] // int(call.attrs.groups))
+        groups = int(call.attrs.groups)
+        block = kernels.block_size(weight[0] // groups, groups)
         return Packing("conv", 0, block) if block > 1 else None
     if name == MATMUL and len(weight) == 2 and len(call.args[0].ty.shape.values) >= 2:
         block = kernels.block_size(weight[1])

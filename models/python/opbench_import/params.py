@@ -8,7 +8,7 @@ Uniform values are held as broadcast scalars, so that the 500 MB of constants of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,8 +43,6 @@ class Param:
     fill: dict | None = None
     original_shape: tuple[int, ...] | None = None
     transpose: tuple[int, ...] | None = None
-    dims: tuple = field(default=())
-    """Symbolic dimensions as the file declared them (only for graph inputs); empty when all are fixed."""
 
     def __post_init__(self) -> None:
         self.shape = tuple(int(d) for d in self.shape)

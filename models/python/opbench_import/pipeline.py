@@ -104,7 +104,7 @@ def describe_inputs(request: Request, graph: OnnxGraph, main: relax.Function, pa
     for var, name in zip(main.params, packed.names):
         entry = {"name": name, **tensor_facts(var.ty)}
         if name not in packed.params:
-            described.append({**entry, "role": "input", "fill": fill.input_hint(graph, name), "layout": None, "data": None})
+            described.append({**entry, "role": "input", "fill": request.fills.get(name) or fill.input_hint(graph, name), "layout": None, "data": None})
             continue
         param, packing = packed.params[name]
         described.append({**entry, "role": "param", "fill": param.fill, "layout": layout(param, packing), "data": store(file, param, packing)})

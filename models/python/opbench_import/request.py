@@ -32,6 +32,8 @@ class Request:
     batch: int | None = None
     seqlen: int | None = None
     inputs: list[InputOverride] = field(default_factory=list)
+    fills: dict[str, dict] = field(default_factory=dict)
+    """Fill hints for true inputs that go before the importer's own."""
 
 
 def parse(data: object) -> Request:

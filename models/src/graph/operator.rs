@@ -1,0 +1,323 @@
+//! One distinct fused operator of a graph: what it computes, over which data, at which cost.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::Fill;
+use crate::key::hex;
+
+/// One distinct fused operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Operator {
+    /// Global symbol of the tensor function.
+    pub symbol: String,
+    /// Readable name: the fused operators joined.
+    pub name: String,
+    /// Kind of the anchor.
+    pub kind: OperatorKind,
+    /// TVM's fusion pattern.
+    pub pattern: Pattern,
+    /// Calls in the model.
+    pub count: u64,
+    /// Arguments in the function's order, outputs last.
+    pub args: Vec<Argument>,
+    /// The anchor's attributes.
+    pub attrs: Attributes,
+    /// Floating-point operations of the anchor, one call.
+    pub flops: u64,
+    /// Floating-point operations of the rest, one call.
+    pub flops_epilogue: u64,
+    /// Compulsory reads of one call: every argument once.
+    pub bytes_read: u64,
+    /// Compulsory writes of one call.
+    pub bytes_written: u64,
+    /// The anchor's iteration space.
+    pub loops: Vec<Axis>,
+    /// Every block of the tensor function in program order.
+    pub blocks: Vec<Block>,
+}
+
+/// What an operator computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(
+    missing_docs,
+    reason = "the variants are the ONNX and TVM names of the operations"
+)]
+pub enum OperatorKind {
+    Conv1d,
+    Conv2d,
+    DepthwiseConv2d,
+    GroupConv2d,
+    Conv3d,
+    ConvTranspose,
+    Dense,
+    Matmul,
+    BatchMatmul,
+    MaxPool,
+    AvgPool,
+    GlobalAvgPool,
+    Softmax,
+    LayerNorm,
+    BatchNorm,
+    Reduce,
+    Lrn,
+    Elementwise,
+    Broadcast,
+    Transpose,
+    Concat,
+    Pad,
+    Slice,
+    Gather,
+    Resize,
+    Reshape,
+    Cast,
+    Other,
+}
+
+impl OperatorKind {
+    /// Whether the anchor multiplies and adds along a reduction: the kinds that are worth tiling.
+    #[must_use]
+    pub const fn is_contraction(self) -> bool {
+        matches!(
+            self,
+            Self::Conv1d
+                | Self::Conv2d
+                | Self::DepthwiseConv2d
+                | Self::GroupConv2d
+                | Self::Conv3d
+                | Self::ConvTranspose
+                | Self::Dense
+                | Self::Matmul
+                | Self::BatchMatmul
+        )
+    }
+
+    /// The word in graph.json.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Conv1d => "conv1d",
+            Self::Conv2d => "conv2d",
+            Self::DepthwiseConv2d => "depthwise_conv2d",
+            Self::GroupConv2d => "group_conv2d",
+            Self::Conv3d => "conv3d",
+            Self::ConvTranspose => "conv_transpose",
+            Self::Dense => "dense",
+            Self::Matmul => "matmul",
+            Self::BatchMatmul => "batch_matmul",
+            Self::MaxPool => "max_pool",
+            Self::AvgPool => "avg_pool",
+            Self::GlobalAvgPool => "global_avg_pool",
+            Self::Softmax => "softmax",
+            Self::LayerNorm => "layer_norm",
+            Self::BatchNorm => "batch_norm",
+            Self::Reduce => "reduce",
+            Self::Lrn => "lrn",
+            Self::Elementwise => "elementwise",
+            Self::Broadcast => "broadcast",
+            Self::Transpose => "transpose",
+            Self::Concat => "concat",
+            Self::Pad => "pad",
+            Self::Slice => "slice",
+            Self::Gather => "gather",
+            Self::Resize => "resize",
+            Self::Reshape => "reshape",
+            Self::Cast => "cast",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl std::fmt::Display for OperatorKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// TVM's operator pattern, which decides what fuses with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the variants are TVM's own names")]
+pub enum Pattern {
+    Elemwise,
+    Broadcast,
+    Injective,
+    CommReduce,
+    OutEwiseFusable,
+    Tuple,
+    Opaque,
+}
+
+/// An argument of an operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Argument {
+    /// Role and position, such as `input0`.
+    pub name: String,
+    /// Shape.
+    pub shape: Vec<u64>,
+    /// Element type.
+    pub dtype: String,
+    /// What it is to the operator.
+    pub role: ArgumentRole,
+    /// Seeded data for measuring the operator alone.
+    pub fill: Fill,
+}
+
+/// What an argument is to its operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArgumentRole {
+    /// Computed by another operator, or fed.
+    Input,
+    /// A parameter of the model in every call.
+    Weight,
+    /// Written.
+    Output,
+}
+
+/// Attributes of an operator's anchor; only those that apply are present.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Attributes {
+    /// Window extents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<Vec<u64>>,
+    /// Steps of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stride: Option<Vec<u64>>,
+    /// Padding: all axes before, then all axes after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub padding: Option<Vec<u64>>,
+    /// Gaps in the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dilation: Option<Vec<u64>>,
+    /// Groups of channels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<u64>,
+    /// Input channels or features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_channels: Option<u64>,
+    /// Output channels or features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_channels: Option<u64>,
+    /// Layout of the weight, such as `OIHW16o` (packed in runs of 16) or `OIHW`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_layout: Option<String>,
+    /// Whatever else applies.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, serde_json::Value>,
+}
+
+/// One axis of an iteration space.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Axis {
+    /// Name of the block's axis.
+    pub name: String,
+    /// Points along it.
+    pub extent: u64,
+    /// Whether points are independent.
+    pub kind: AxisKind,
+}
+
+/// Whether the points of an axis are independent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AxisKind {
+    /// Independent.
+    Spatial,
+    /// Combined into one result.
+    Reduction,
+}
+
+/// One block of a tensor function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// Name in the tensor function.
+    pub name: String,
+    /// Its place around the anchor.
+    pub role: BlockRole,
+    /// Its axes in order.
+    pub iters: Vec<Axis>,
+    /// What it reads.
+    pub reads: Vec<Access>,
+    /// What it writes.
+    pub writes: Vec<Access>,
+}
+
+/// A block's place around the anchor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockRole {
+    /// Where the time goes.
+    Anchor,
+    /// Before it (padding, for example).
+    Producer,
+    /// After it (bias, activation).
+    Epilogue,
+}
+
+/// An access of a block to a buffer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// Buffer name in the tensor function.
+    pub buffer: String,
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// Its element type.
+    pub dtype: String,
+    /// For each index, the block axes that it depends on.
+    pub index_iters: Vec<Vec<String>>,
+}
+
+impl Operator {
+    /// Floating-point operations for each byte of compulsory traffic; None without traffic.
+    #[must_use]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a ratio needs no more than 52 bits"
+    )]
+    pub fn arithmetic_intensity(&self) -> Option<f64> {
+        let bytes = self.bytes_read + self.bytes_written;
+        (bytes > 0).then(|| (self.flops + self.flops_epilogue) as f64 / bytes as f64)
+    }
+
+    /// Identity of the computation across models: kind, arguments, attributes and blocks, without names of buffers or
+    /// symbols. 16 hexadecimal digits.
+    ///
+    /// # Panics
+    /// Never: all parts are plain data that always serialises.
+    #[must_use]
+    pub fn workload_hash(&self) -> String {
+        let args: Vec<_> = self
+            .args
+            .iter()
+            .map(|a| (&a.shape, &a.dtype, a.role))
+            .collect();
+        let blocks: Vec<_> = self
+            .blocks
+            .iter()
+            .map(|b| {
+                let accesses = |list: &[Access]| -> Vec<(Vec<u64>, String, Vec<Vec<String>>)> {
+                    list.iter()
+                        .map(|a| (a.shape.clone(), a.dtype.clone(), a.index_iters.clone()))
+                        .collect()
+                };
+                (&b.name, &b.iters, accesses(&b.reads), accesses(&b.writes))
+            })
+            .collect();
+        let identity = serde_json::json!([self.name, self.kind, args, self.attrs, blocks]);
+        hex(&Sha256::digest(identity.to_string().as_bytes()))[..16].to_owned()
+    }
+
+    /// The blocks of a role.
+    pub fn blocks_of(&self, role: BlockRole) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(move |b| b.role == role)
+    }
+
+    /// The arguments of a role.
+    pub fn args_of(&self, role: ArgumentRole) -> impl Iterator<Item = &Argument> {
+        self.args.iter().filter(move |a| a.role == role)
+    }
+}

@@ -1,0 +1,239 @@
+//! The cache key: a hash of everything that an import depends on.
+//!
+//! Importer sources, pinned requirements, the model file with what belongs to it (external weights, expected outputs)
+//! and the resolved request. Paths are not part of it: a moved checkout keeps its cache.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::python::Tooling;
+use crate::resolve::Resolved;
+use crate::{ImportError, graph};
+
+/// Characters of the hash in a folder name; 64 bits are enough for a cache.
+const DIGITS: usize = 16;
+
+/// The folder name of an import: the model's name for people, the hash for certainty.
+pub(crate) fn cache_key(resolved: &Resolved, tooling: &Tooling) -> Result<String, ImportError> {
+    let mut hash = Sha256::new();
+    part(
+        &mut hash,
+        "graph format",
+        graph::FORMAT.to_string().as_bytes(),
+    );
+    for source in importer_sources(&tooling.importer)? {
+        let name = source
+            .strip_prefix(&tooling.importer)
+            .unwrap_or(&source)
+            .to_string_lossy()
+            .into_owned();
+        part(
+            &mut hash,
+            &name,
+            &std::fs::read(&source).map_err(|e| ImportError::io(&source, e))?,
+        );
+    }
+    if tooling.requirements.exists() {
+        let text = std::fs::read(&tooling.requirements)
+            .map_err(|e| ImportError::io(&tooling.requirements, e))?;
+        part(&mut hash, "requirements", &text);
+    }
+    if let Some(file) = &resolved.file {
+        for path in model_files(file) {
+            stream(&mut hash, &path)?;
+        }
+    }
+    let request = Resolved {
+        file: None,
+        ..resolved.clone()
+    };
+    part(
+        &mut hash,
+        "request",
+        serde_json::to_string(&request)
+            .unwrap_or_default()
+            .as_bytes(),
+    );
+    Ok(format!(
+        "{}-{}",
+        folder_name(&resolved.model),
+        &hex(&hash.finalize())[..DIGITS]
+    ))
+}
+
+/// Adds one named part, with its length, so that parts cannot run into each other.
+fn part(hash: &mut Sha256, name: &str, bytes: &[u8]) {
+    hash.update(format!("{name}\0{}\0", bytes.len()));
+    hash.update(bytes);
+}
+
+/// Adds a file without holding it in memory.
+fn stream(hash: &mut Sha256, path: &Path) -> Result<(), ImportError> {
+    let failed = |e| ImportError::io(path, e);
+    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    hash.update(format!(
+        "{name}\0{}\0",
+        file.metadata().map_err(failed)?.len()
+    ));
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = file.read(&mut buffer).map_err(failed)?;
+        if read == 0 {
+            return Ok(());
+        }
+        hash.update(&buffer[..read]);
+    }
+}
+
+/// The importer's Python files in a fixed order; tests beside it do not count.
+fn importer_sources(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
+    let package = folder.join("opbench_import");
+    let entries = std::fs::read_dir(&package).map_err(|e| ImportError::io(&package, e))?;
+    let mut sources: Vec<PathBuf> = entries
+        .filter_map(|e| Some(e.ok()?.path()))
+        .filter(|p| p.extension().is_some_and(|x| x == "py"))
+        .collect();
+    sources.sort();
+    Ok(sources)
+}
+
+/// The model file and what lies beside it and belongs to it, in a fixed order.
+fn model_files(file: &Path) -> Vec<PathBuf> {
+    let stem = file
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let name = file
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let belongs = |other: &str| {
+        let reference = other.starts_with(&format!("{stem}_output_")) && other.ends_with(".pb");
+        let external = [
+            format!("{name}.data"),
+            format!("{name}_data"),
+            format!("{stem}.data"),
+        ];
+        reference || external.iter().any(|e| e == other)
+    };
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let beside = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|e| Some(e.ok()?.path()));
+    let mut files: Vec<PathBuf> = beside
+        .filter(|p| p.file_name().is_some_and(|n| belongs(&n.to_string_lossy())))
+        .collect();
+    files.push(file.to_path_buf());
+    files.sort();
+    files
+}
+
+/// A model's name as a folder name.
+fn folder_name(model: &str) -> String {
+    let safe = model.chars().map(|c| {
+        if c.is_ascii_alphanumeric() || "._-".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    });
+    let short: String = safe.take(40).collect();
+    short.trim_matches(['.', '-']).to_owned()
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ImportRequest, Registry, Source, resolve};
+
+    struct Fixture {
+        folder: tempfile::TempDir,
+        tooling: Tooling,
+        registry: Registry,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let at = |name: &str| folder.path().join(name);
+            std::fs::create_dir_all(at("python/opbench_import")).unwrap();
+            std::fs::write(at("python/opbench_import/a.py"), "one").unwrap();
+            std::fs::write(at("requirements.txt"), "onnx==1").unwrap();
+            std::fs::write(at("model.onnx"), "graph").unwrap();
+            let tooling = Tooling::new(at("python3"), at("python"), at("requirements.txt"));
+            let registry = Registry::parse("format = 1", Path::new("r.toml")).unwrap();
+            Self {
+                folder,
+                tooling,
+                registry,
+            }
+        }
+
+        fn key(&self, change: impl FnOnce(&mut ImportRequest)) -> String {
+            let path = self.folder.path().join("model.onnx");
+            let mut request = ImportRequest::new(Source::Onnx, path.to_string_lossy());
+            change(&mut request);
+            cache_key(&resolve(&request, &self.registry).unwrap(), &self.tooling).unwrap()
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.folder.path().join(name), text).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_dependency_changes_the_key() {
+        let fixture = Fixture::new();
+        let mut keys = vec![fixture.key(|_| {})];
+        assert_eq!(fixture.key(|_| {}), keys[0]);
+        assert!(keys[0].starts_with("model-"), "{}", keys[0]);
+        keys.push(fixture.key(|r| r.batch = Some(2)));
+        keys.push(fixture.key(|r| r.seqlen = Some(2)));
+        keys.push(fixture.key(|r| r.inputs = vec!["x:1x2".parse().unwrap()]));
+        for (file, text) in [
+            ("model.onnx", "another graph"),
+            ("model_output_0.pb", "expected"),
+            ("model.onnx.data", "weights"),
+            ("requirements.txt", "onnx==2"),
+            ("python/opbench_import/a.py", "two"),
+            ("python/opbench_import/b.py", "more"),
+        ] {
+            fixture.write(file, text);
+            keys.push(fixture.key(|_| {}));
+        }
+        let mut distinct = keys.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), keys.len());
+    }
+
+    #[test]
+    fn neighbours_that_do_not_belong_change_nothing() {
+        let fixture = Fixture::new();
+        let before = fixture.key(|_| {});
+        fixture.write("other.onnx", "graph");
+        fixture.write("model_output_0.txt", "notes");
+        assert_eq!(fixture.key(|_| {}), before);
+    }
+
+    #[test]
+    fn folder_names_are_safe() {
+        assert_eq!(folder_name("conv2d:n=1,c=64"), "conv2d-n-1-c-64");
+        assert_eq!(folder_name("../../etc"), "etc");
+    }
+}

@@ -1,0 +1,462 @@
+//! Single operators as models: `conv2d:c=64,h=56,w=56,o=128`.
+//!
+//! Owns the list of operators, their parameters with defaults, and reading a specification. The graph itself is built
+//! by the importer (`opbench_import/simple_ops.py`), which expects complete parameters under the same names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::ImportError;
+use crate::error::did_you_mean;
+use crate::nearest::nearest;
+
+/// Largest value of a parameter: beyond it, no machine at hand holds the tensors.
+const LARGEST: u64 = 1 << 30;
+
+/// One operator and its parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct SimpleOperator {
+    /// The name to write.
+    pub name: &'static str,
+    /// What it computes, in one line.
+    pub title: &'static str,
+    /// Parameters in the order to show them, with defaults.
+    pub params: &'static [(&'static str, ParamDefault)],
+    /// The parameter that `--batchsize` sets.
+    pub batch: Option<&'static str>,
+}
+
+/// The default of a parameter, which also fixes its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParamDefault {
+    /// An extent: at least one.
+    Extent(u64),
+    /// A count that may be zero.
+    Count(u64),
+    /// One of several words.
+    Word(&'static str, &'static [&'static str]),
+}
+
+/// The functions of `elementwise`.
+pub const FUNCTIONS: &[&str] = &[
+    "abs", "add", "div", "erf", "exp", "gelu", "max", "min", "mul", "neg", "relu", "sigmoid",
+    "sqrt", "sub", "tanh",
+];
+
+use ParamDefault::{Count, Extent, Word};
+
+/// All single operators, in the order to show them.
+pub const OPERATORS: &[SimpleOperator] = &[
+    SimpleOperator {
+        name: "matmul",
+        title: "A[m,k] B[k,n]",
+        params: &[("m", Extent(512)), ("n", Extent(512)), ("k", Extent(512))],
+        batch: None,
+    },
+    SimpleOperator {
+        name: "dense",
+        title: "X[m,k] W[n,k]^T, W a weight",
+        params: &[("m", Extent(1)), ("n", Extent(1000)), ("k", Extent(2048))],
+        batch: Some("m"),
+    },
+    SimpleOperator {
+        name: "batch_matmul",
+        title: "A[b,m,k] B[b,k,n]",
+        params: &[
+            ("b", Extent(12)),
+            ("m", Extent(128)),
+            ("n", Extent(128)),
+            ("k", Extent(64)),
+        ],
+        batch: Some("b"),
+    },
+    SimpleOperator {
+        name: "matmul_matmul_add",
+        title: "(A[m,k] B[k,n]) C[n,p] + D[m,p]",
+        params: &[
+            ("m", Extent(256)),
+            ("n", Extent(256)),
+            ("k", Extent(256)),
+            ("p", Extent(256)),
+        ],
+        batch: None,
+    },
+    SimpleOperator {
+        name: "conv2d",
+        title: "2-D convolution, NCHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(64)),
+            ("h", Extent(56)),
+            ("w", Extent(56)),
+            ("o", Extent(64)),
+            ("kh", Extent(3)),
+            ("kw", Extent(3)),
+            ("stride", Extent(1)),
+            ("pad", Count(1)),
+            ("dilation", Extent(1)),
+            ("groups", Extent(1)),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "depthwise_conv2d",
+        title: "one filter a channel, NCHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(96)),
+            ("h", Extent(56)),
+            ("w", Extent(56)),
+            ("kh", Extent(3)),
+            ("kw", Extent(3)),
+            ("stride", Extent(1)),
+            ("pad", Count(1)),
+            ("dilation", Extent(1)),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "conv3d",
+        title: "3-D convolution, NCDHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(64)),
+            ("d", Extent(8)),
+            ("h", Extent(28)),
+            ("w", Extent(28)),
+            ("o", Extent(64)),
+            ("kd", Extent(3)),
+            ("kh", Extent(3)),
+            ("kw", Extent(3)),
+            ("stride", Extent(1)),
+            ("pad", Count(1)),
+            ("dilation", Extent(1)),
+            ("groups", Extent(1)),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "max_pool2d",
+        title: "maximum over windows, NCHW",
+        params: POOLING,
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "avg_pool2d",
+        title: "mean over windows, NCHW",
+        params: POOLING,
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "global_avg_pool",
+        title: "mean over the image, NCHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(512)),
+            ("h", Extent(7)),
+            ("w", Extent(7)),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "softmax",
+        title: "over the last axis of X[m,n]",
+        params: &[("m", Extent(128)), ("n", Extent(1024))],
+        batch: Some("m"),
+    },
+    SimpleOperator {
+        name: "layer_norm",
+        title: "over the last axis of X[m,n], with scale and bias",
+        params: &[("m", Extent(128)), ("n", Extent(768))],
+        batch: Some("m"),
+    },
+    SimpleOperator {
+        name: "elementwise",
+        title: "one function of one or two X[m,n]",
+        params: &[
+            ("op", Word("add", FUNCTIONS)),
+            ("m", Extent(1024)),
+            ("n", Extent(1024)),
+        ],
+        batch: Some("m"),
+    },
+];
+
+/// Parameters of both pooling operators.
+const POOLING: &[(&str, ParamDefault)] = &[
+    ("n", Extent(1)),
+    ("c", Extent(64)),
+    ("h", Extent(112)),
+    ("w", Extent(112)),
+    ("kh", Extent(3)),
+    ("kw", Extent(3)),
+    ("stride", Extent(2)),
+    ("pad", Count(1)),
+];
+
+/// The value of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A number.
+    Number(u64),
+    /// A word.
+    Word(String),
+}
+
+/// A complete specification: every parameter has a value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimpleSpec {
+    /// The operator.
+    pub op: &'static str,
+    /// Values by parameter.
+    pub params: BTreeMap<&'static str, Value>,
+}
+
+impl FromStr for SimpleSpec {
+    type Err = ImportError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = |reason: String| ImportError::BadSpec {
+            spec: text.to_owned(),
+            reason,
+        };
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let operator = OPERATORS
+            .iter()
+            .find(|o| o.name == name.trim())
+            .ok_or_else(|| {
+                let all: Vec<&str> = OPERATORS.iter().map(|o| o.name).collect();
+                let close = did_you_mean(&nearest(name, all.iter().copied()));
+                bad(format!(
+                    "no operator '{name}'{close} (known: {})",
+                    all.join(", ")
+                ))
+            })?;
+        let mut params: BTreeMap<&'static str, Value> = operator
+            .params
+            .iter()
+            .map(|(key, default)| (*key, default.value()))
+            .collect();
+        for part in rest.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| bad(format!("'{part}' is not a parameter; write name=value")))?;
+            let (key, default) = operator
+                .params
+                .iter()
+                .find(|(k, _)| *k == key.trim())
+                .ok_or_else(|| {
+                    let known: Vec<&str> = operator.params.iter().map(|(k, _)| *k).collect();
+                    bad(format!(
+                        "{name} has no parameter '{}' (it has: {})",
+                        key.trim(),
+                        known.join(", ")
+                    ))
+                })?;
+            params.insert(key, default.read(key, value.trim()).map_err(bad)?);
+        }
+        let spec = Self {
+            op: operator.name,
+            params,
+        };
+        spec.check().map_err(bad)?;
+        Ok(spec)
+    }
+}
+
+impl ParamDefault {
+    /// The default as a value.
+    fn value(self) -> Value {
+        match self {
+            Extent(n) | Count(n) => Value::Number(n),
+            Word(word, _) => Value::Word(word.to_owned()),
+        }
+    }
+
+    /// Reads a value of this type.
+    fn read(self, key: &str, text: &str) -> Result<Value, String> {
+        if let Word(_, words) = self {
+            let known = words.contains(&text);
+            return known.then(|| Value::Word(text.to_owned())).ok_or_else(|| {
+                format!(
+                    "{key}={text}: no such function (known: {})",
+                    words.join(", ")
+                )
+            });
+        }
+        let number: u64 = text
+            .parse()
+            .map_err(|_| format!("{key}={text}: not a whole number"))?;
+        let least = u64::from(matches!(self, Extent(_)));
+        if !(least..=LARGEST).contains(&number) {
+            return Err(format!(
+                "{key}={number}: must be between {least} and {LARGEST}"
+            ));
+        }
+        Ok(Value::Number(number))
+    }
+}
+
+impl SimpleSpec {
+    /// The operator's entry in [`OPERATORS`].
+    fn operator(&self) -> Option<&'static SimpleOperator> {
+        OPERATORS.iter().find(|o| o.name == self.op)
+    }
+
+    /// A numeric parameter, or None.
+    fn number(&self, key: &str) -> Option<u64> {
+        match self.params.get(key) {
+            Some(Value::Number(n)) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// Sets what `--batchsize` means for this operator.
+    ///
+    /// # Errors
+    /// [`ImportError::BadShape`] when it has no batch, or for a batch of zero.
+    pub fn set_batch(&mut self, batch: u64) -> Result<(), ImportError> {
+        let bad = |message: String| ImportError::BadShape { message };
+        let operator = self.operator();
+        let key = operator.and_then(|o| o.batch).ok_or_else(|| {
+            bad(format!(
+                "{} has no batch dimension; give its sizes in the specification ({self})",
+                self.op
+            ))
+        })?;
+        if batch == 0 {
+            return Err(bad("batch size 0 is not a positive number".to_owned()));
+        }
+        self.params.insert(key, Value::Number(batch));
+        Ok(())
+    }
+
+    /// Sizes that contradict each other.
+    fn check(&self) -> Result<(), String> {
+        let groups = self.number("groups").unwrap_or(1);
+        for key in ["c", "o"] {
+            if let Some(channels) = self.number(key).filter(|c| c % groups != 0) {
+                return Err(format!(
+                    "{key}={channels} is not divisible by groups={groups}"
+                ));
+            }
+        }
+        let (pad, dilation) = (
+            self.number("pad").unwrap_or(0),
+            self.number("dilation").unwrap_or(1),
+        );
+        for (window, extent) in [("kd", "d"), ("kh", "h"), ("kw", "w")] {
+            let (Some(k), Some(size)) = (self.number(window), self.number(extent)) else {
+                continue;
+            };
+            let reach = (k - 1) * dilation + 1;
+            if reach > size + 2 * pad {
+                return Err(format!(
+                    "{window}={k} (reach {reach}) does not fit into {extent}={size} with pad={pad}"
+                ));
+            }
+            if self.op.ends_with("pool2d") && pad >= k {
+                return Err(format!("pad={pad} must be smaller than {window}={k}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for SimpleSpec {
+    /// The specification in full, in the order of [`OPERATORS`]; it reads back as itself.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.op)?;
+        let order = self.operator().map_or(&[][..], |o| o.params);
+        for (i, (key, _)) in order.iter().enumerate() {
+            let separator = if i == 0 { ':' } else { ',' };
+            match &self.params[key] {
+                Value::Number(n) => write!(f, "{separator}{key}={n}")?,
+                Value::Word(w) => write!(f, "{separator}{key}={w}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(text: &str) -> String {
+        text.parse::<SimpleSpec>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn missing_parameters_take_their_defaults() {
+        let spec: SimpleSpec = "conv2d:c=32,o=16".parse().unwrap();
+        assert_eq!(
+            spec.to_string(),
+            "conv2d:n=1,c=32,h=56,w=56,o=16,kh=3,kw=3,stride=1,pad=1,dilation=1,groups=1"
+        );
+        assert_eq!(
+            "matmul".parse::<SimpleSpec>().unwrap().to_string(),
+            "matmul:m=512,n=512,k=512"
+        );
+    }
+
+    #[test]
+    fn wrong_specifications_name_what_would_be_right() {
+        insta::assert_snapshot!(message("conv2"), @"simple operator 'conv2': no operator 'conv2'; did you mean 'conv2d' or 'conv3d' or 'depthwise_conv2d'? (known: matmul, dense, batch_matmul, matmul_matmul_add, conv2d, depthwise_conv2d, conv3d, max_pool2d, avg_pool2d, global_avg_pool, softmax, layer_norm, elementwise)");
+        insta::assert_snapshot!(message("matmul:x=3"), @"simple operator 'matmul:x=3': matmul has no parameter 'x' (it has: m, n, k)");
+        insta::assert_snapshot!(message("matmul:m=0"), @"simple operator 'matmul:m=0': m=0: must be between 1 and 1073741824");
+        insta::assert_snapshot!(message("matmul:m=big"), @"simple operator 'matmul:m=big': m=big: not a whole number");
+        insta::assert_snapshot!(message("matmul:m"), @"simple operator 'matmul:m': 'm' is not a parameter; write name=value");
+        insta::assert_snapshot!(message("elementwise:op=cos"), @"simple operator 'elementwise:op=cos': op=cos: no such function (known: abs, add, div, erf, exp, gelu, max, min, mul, neg, relu, sigmoid, sqrt, sub, tanh)");
+    }
+
+    #[test]
+    fn contradicting_sizes_are_refused() {
+        assert!(message("conv2d:c=10,groups=4").contains("not divisible by groups=4"));
+        assert!(message("conv2d:h=2,kh=7,pad=0").contains("does not fit into h=2"));
+        assert!(message("max_pool2d:pad=3").contains("must be smaller than kh=3"));
+    }
+
+    #[test]
+    fn batch_sizes_set_the_right_parameter() {
+        let mut spec: SimpleSpec = "conv2d".parse().unwrap();
+        spec.set_batch(4).unwrap();
+        assert_eq!(spec.number("n"), Some(4));
+        assert!(spec.set_batch(0).is_err());
+        assert!(
+            "matmul"
+                .parse::<SimpleSpec>()
+                .unwrap()
+                .set_batch(2)
+                .unwrap_err()
+                .to_string()
+                .contains("no batch")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_reads_back(index in 0..OPERATORS.len(), factor in 1_u64..9) {
+            let operator = &OPERATORS[index];
+            let mut spec: SimpleSpec = operator.name.parse().unwrap();
+            for key in ["c", "o", "m", "n", "h"] {
+                if let Some(number) = spec.number(key) {
+                    spec.params.insert(operator.params.iter().find(|p| p.0 == key).unwrap().0, Value::Number(number * factor));
+                }
+            }
+            prop_assert_eq!(spec.to_string().parse::<SimpleSpec>().unwrap(), spec);
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,60}") {
+            let _ = text.parse::<SimpleSpec>();
+            let _ = format!("conv2d:{text}").parse::<SimpleSpec>();
+        }
+    }
+}
