@@ -1,0 +1,56 @@
+# Sourced by the scripts beside this folder: where things are, how to talk, and the cheap checks for whether
+# scripts/setup has anything to do. Sets variables and functions only. Talk goes to stderr: stdout carries data.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+venv=$root/.venv
+binaries=$root/target/release
+# Its time is that of the start of the last build that succeeded.
+built_stamp=$binaries/.opbench-built
+
+# The binaries look for .venv above themselves, so they must stay inside the checkout.
+export CARGO_TARGET_DIR=$root/target
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+    printf 'error: %s\n' "$1" >&2
+    shift
+    if [ $# -gt 0 ]; then printf '       %s\n' "$@" >&2; fi
+    exit 1
+}
+
+# The requirement files of an environment: `base` for the main job, `dev` for tests and benchmarks too.
+requirement_files() {
+    echo "$root/scripts/requirements.txt"
+    if [ "$1" = dev ]; then echo "$root/scripts/requirements-dev.txt"; fi
+}
+
+# What the stamp of a finished environment says: the files' hash, and the folder, because scripts in a virtual
+# environment hold its path and a moved one is broken.
+python_stamp() {
+    local files
+    mapfile -t files < <(requirement_files "$1")
+    printf '%s %s\n' "$(cat "${files[@]}" | sha256sum)" "$root"
+}
+
+python_is_ready() {
+    [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.opbench-$1" 2>/dev/null)" = "$(python_stamp "$1")" ]
+}
+
+# No program is younger than its sources. Folders count too: their times change when a file goes away. The Python
+# importer and the model zoo are read at run time and are no reason to build.
+binaries_are_ready() {
+    [ -x "$binaries/opcollect" ] && [ "$built_stamp" -nt "$venv/.opbench-base" ] || return 1
+    [ -z "$(cd "$root" && find Cargo.toml Cargo.lock ./*/Cargo.toml ./*/build.rs ./*/src \
+        -newer "$built_stamp" -print -quit 2>/dev/null)" ]
+}
+
+# The tools of the environment go first. Every build must see the same PATH: the build script of tvm-bridge depends on it.
+enter_environment() {
+    case :$PATH: in :"$venv/bin":*) ;; *) export PATH=$venv/bin:$PATH ;; esac
+}
+
+# Sets up what is missing; costs milliseconds when nothing is.
+ensure_set_up() {
+    if ! { python_is_ready "$1" && binaries_are_ready; }; then "$root/scripts/setup" "$1" >&2 || exit 1; fi
+}
