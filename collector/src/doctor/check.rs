@@ -58,3 +58,12 @@ impl Check {
         }
     }
 }
+
+/// Something that does not work, and what mends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What is wrong.
+    pub finding: String,
+    /// What to do.
+    pub fix: String,
+}

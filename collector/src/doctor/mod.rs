@@ -1,5 +1,65 @@
 //! `opcollect doctor`: is this machine fit to build, run and measure, and if not, what to do.
+//!
+//! The checks judge plain facts ([`Facts`]): the environment's fingerprint, what the caller found
+//! of TVM, and a few probes made here (Python's packages, compilers, folders). So every verdict is
+//! tested without a sick machine at hand.
 
 mod check;
+mod folder;
+mod machine;
+mod python;
+mod tools;
 
-pub use check::{Check, CheckStatus};
+pub use check::{Check, CheckStatus, Problem};
+pub use folder::FolderFacts;
+pub use python::{PackageWanted, PythonFacts};
+pub use tools::find_compiler;
+
+use std::path::PathBuf;
+
+use crate::env::Environment;
+
+/// Everything that the checks judge.
+#[derive(Debug, Clone)]
+pub struct Facts<'a> {
+    /// The machine and its state.
+    pub environment: &'a Environment,
+    /// Thread counts that will be measured.
+    pub threads: &'a [u32],
+    /// What loading TVM's libraries gave: versions by name, or what is wrong.
+    pub tvm: Result<Vec<(String, String)>, Problem>,
+    /// Whether LLVM knows the CPU name that this machine resolves to; `None` if it could not be
+    /// asked.
+    pub llvm_knows_cpu: Option<bool>,
+    /// The importer's Python.
+    pub python: PythonFacts,
+    /// Versions the importer is pinned to.
+    pub packages: Vec<PackageWanted>,
+    /// A C compiler on the path.
+    pub compiler: Option<PathBuf>,
+    /// The folder of the results.
+    pub folder: FolderFacts,
+}
+
+/// All checks, in the order they are shown.
+pub fn examine(facts: &Facts<'_>) -> Vec<Check> {
+    let environment = facts.environment;
+    vec![
+        python::check(&facts.python, &facts.packages),
+        tools::check_tvm(&facts.tvm),
+        tools::check_compiler(facts.compiler.as_deref()),
+        tools::check_llvm_cpu(&environment.machine.llvm_cpu, facts.llvm_knows_cpu),
+        machine::check_pmu(environment),
+        machine::check_governor(environment),
+        machine::check_cores(environment, facts.threads),
+        machine::check_memory(environment),
+        machine::check_load(environment),
+        folder::check_disk(&facts.folder),
+        folder::check_writable(&facts.folder),
+    ]
+}
+
+/// Whether any check failed.
+pub fn any_failed(checks: &[Check]) -> bool {
+    checks.iter().any(|check| check.status == CheckStatus::Fail)
+}

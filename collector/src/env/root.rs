@@ -1,0 +1,51 @@
+//! The folder under which `/proc` and `/sys` are looked for: the file system's root, or a made-up
+//! one in tests.
+
+use std::path::{Path, PathBuf};
+
+/// Reader of small text files under a root.
+#[derive(Debug, Clone)]
+pub struct Root(PathBuf);
+
+impl Root {
+    /// The file system's own.
+    pub fn system() -> Self {
+        Self(PathBuf::from("/"))
+    }
+
+    /// Another folder.
+    pub fn at(folder: &Path) -> Self {
+        Self(folder.to_owned())
+    }
+
+    /// Path of `relative` (no leading slash) under the root.
+    pub(super) fn path(&self, relative: &str) -> PathBuf {
+        self.0.join(relative.trim_start_matches('/'))
+    }
+
+    /// The whole text of a file, if it can be read.
+    pub(super) fn text(&self, relative: &str) -> Option<String> {
+        std::fs::read_to_string(self.path(relative)).ok()
+    }
+
+    /// The text of a file without the space around it, if there is any.
+    pub(super) fn line(&self, relative: &str) -> Option<String> {
+        let text = self.text(relative)?.trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// A number that is all a file holds.
+    pub(super) fn number<T: std::str::FromStr>(&self, relative: &str) -> Option<T> {
+        self.line(relative)?.parse().ok()
+    }
+
+    /// Names in a folder, sorted; none if it cannot be read.
+    pub(super) fn names(&self, relative: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(relative)).into_iter().flatten();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+}

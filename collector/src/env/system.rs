@@ -1,0 +1,130 @@
+//! Memory, load, governors, and whether the machine is a virtual one.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cpu, Root};
+
+/// Memory in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// All there is.
+    pub total_bytes: Option<u64>,
+    /// What can be had without swapping.
+    pub available_bytes: Option<u64>,
+}
+
+/// Whether the machine is a virtual one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Virtualisation {
+    /// No sign of a hypervisor.
+    None,
+    /// Under a hypervisor.
+    Virtual {
+        /// What the firmware calls the machine, where it does.
+        product: Option<String>,
+    },
+}
+
+impl Virtualisation {
+    /// `none` or `virtual`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Virtual { .. } => "virtual",
+        }
+    }
+}
+
+/// By the processor's hypervisor bit, which every hypervisor of note sets.
+pub(super) fn virtualisation(root: &Root, cpu: &Cpu) -> Virtualisation {
+    if !cpu.has("hypervisor") {
+        return Virtualisation::None;
+    }
+    let firmware = |field: &str| root.line(&format!("sys/class/dmi/id/{field}"));
+    let product = match (firmware("sys_vendor"), firmware("product_name")) {
+        (Some(vendor), Some(product)) => Some(format!("{vendor} {product}")),
+        (vendor, product) => vendor
+            .or(product)
+            .or_else(|| root.line("sys/hypervisor/type")),
+    };
+    Virtualisation::Virtual { product }
+}
+
+/// From `/proc/meminfo`.
+pub(super) fn memory(root: &Root) -> Memory {
+    let text = root.text("proc/meminfo").unwrap_or_default();
+    let field = |name: &str| {
+        text.lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| *key == name)
+            .and_then(|(_, value)| value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
+            .map(|kib| kib * 1024)
+    };
+    Memory {
+        total_bytes: field("MemTotal"),
+        available_bytes: field("MemAvailable"),
+    }
+}
+
+/// The load of the last minute.
+pub(super) fn load_1min(root: &Root) -> Option<f64> {
+    let text = root.line("proc/loadavg")?;
+    text.split(' ').next()?.parse().ok()
+}
+
+/// Governors of all cores, each once, sorted.
+pub(super) fn governors(root: &Root) -> Vec<String> {
+    let cpus = "sys/devices/system/cpu";
+    let mut governors: Vec<String> = root
+        .names(cpus)
+        .iter()
+        .filter_map(|name| root.line(&format!("{cpus}/{name}/cpufreq/scaling_governor")))
+        .collect();
+    governors.sort();
+    governors.dedup();
+    governors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write(
+            "proc/meminfo",
+            "MemTotal:       24576000 kB\nMemAvailable:   12288000 kB\n",
+        );
+        write("proc/loadavg", "0.42 0.30 0.20 1/200 1234\n");
+        write(
+            "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+            "powersave\n",
+        );
+        write(
+            "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
+            "powersave\n",
+        );
+        write("sys/class/dmi/id/sys_vendor", "QEMU\n");
+        let root = Root::at(folder.path());
+        assert_eq!(memory(&root).total_bytes, Some(24_576_000 * 1024));
+        assert_eq!(load_1min(&root), Some(0.42));
+        assert_eq!(governors(&root), ["powersave"]);
+        assert_eq!(virtualisation(&root, &Cpu::default()), Virtualisation::None);
+        let guest = Cpu {
+            flags: vec!["hypervisor".to_owned()],
+            ..Cpu::default()
+        };
+        let product = Some("QEMU".to_owned());
+        assert_eq!(
+            virtualisation(&root, &guest),
+            Virtualisation::Virtual { product }
+        );
+    }
+}
