@@ -47,22 +47,24 @@ def refuse_unsupported(graph: OnnxGraph, rewritten: frozenset[str] = frozenset()
             raise unsupported(node.op_type, label, f"operator {node.op_type} (node '{label}') cannot be studied: {REFUSED[node.op_type]}; cut the model before it")
 
 
-def check_channels(graph: OnnxGraph) -> None:
-    """Convolutions whose data and weight disagree: ONNX's shape inference lets them pass."""
+def check_shapes(graph: OnnxGraph) -> None:
+    """Contradictions that ONNX's shape inference lets pass: unlike channel counts, windows beyond their image."""
     for node in graph.nodes:
-        data = graph.shape(node.input[0]) if node.op_type == "Conv" else None
-        weight = graph.shape(node.input[1]) if node.op_type == "Conv" else None
-        if data is None or weight is None:
-            continue
-        expected = weight[1] * attributes(node).get("group", 1)
-        if data[1] != expected:
-            raise bad_shape(f"convolution '{node.name or node.output[0]}' expects {expected} channels but gets {data[1]}; check the shapes given with --input")
+        label = node.name or node.output[0]
+        data, weight = (graph.shape(n) for n in node.input[:2]) if node.op_type == "Conv" else (None, None)
+        expected = weight[1] * attributes(node).get("group", 1) if data and weight else 0
+        if expected and data[1] != expected:
+            raise bad_shape(f"convolution '{label}' expects {expected} channels but gets {data[1]}; check the shapes given with --input")
+        for name in node.output:
+            shape = graph.shape(name)
+            if shape and min(shape) < 1:
+                raise bad_shape(f"operator {node.op_type} (node '{label}') would have an empty result of shape {list(shape)}; give a larger shape with --input")
 
 
 def convert(graph: OnnxGraph) -> tuple[tvm.IRModule, list[str]]:
     """The Relax module and, in the order of its parameters, the names of inputs and weights."""
     refuse_unsupported(graph)
-    check_channels(graph)
+    check_shapes(graph)
     model = graph.to_proto()
     talk = io.StringIO()
     try:

@@ -160,3 +160,50 @@ def global_average(data: te.Tensor, keepdims: bool) -> te.Tensor:
     names = ["nn", "cc", *(SPATIAL_NAMES[spatial] if keepdims else [])]
     total = named_compute(shape, names, lambda a: te.sum(data[(a[0], a[1], *window)], axis=window), "global_sum")
     return named_compute(shape, names, lambda a: total[tuple(a)] * tirx.const(1.0 / count, data.dtype), "global_avg")
+
+
+def response_normalisation(data: te.Tensor, size: int, alpha: float, beta: float, bias: float) -> te.Tensor:
+    """``x / (bias + alpha / size * sum of squares of the neighbouring channels) ** beta``, channels on axis 1 (ONNX LRN)."""
+    before, after = (size - 1) // 2, size // 2
+    rank = len(data.shape)
+    padded = topi.nn.pad(data, [0, before, *[0] * (rank - 2)], [0, after, *[0] * (rank - 2)], name="pad_temp")
+    rc = te.reduce_axis((0, size), "rc")
+    names = ["nn", "cc", *SPATIAL_NAMES[rank - 2]]
+
+    def squares(axes):
+        value = padded[(axes[0], axes[1] + rc, *axes[2:])]
+        return te.sum(value * value, axis=rc)
+
+    total = named_compute(list(data.shape), names, squares, "lrn_sum")
+
+    def normalised(axes):
+        base = tirx.const(bias, data.dtype) + tirx.const(alpha / size, data.dtype) * total[tuple(axes)]
+        return data[tuple(axes)] * inverse_power(base, beta)
+
+    return named_compute(list(data.shape), names, normalised, "lrn")
+
+
+def inverse_power(base, exponent: float):
+    """``base ** -exponent``; of the usual exponents by roots, which vectorise where a general power calls the C library."""
+    one = tirx.const(1.0, base.ty.dtype)
+    if exponent == 1.0:
+        return one / base
+    root = tirx.sqrt(base)
+    if exponent == 0.5:
+        return one / root
+    if exponent == 0.75:
+        return one / (root * tirx.sqrt(root))
+    return tirx.power(base, tirx.const(-exponent, base.ty.dtype))
+
+
+def gather(data: te.Tensor, position: te.Tensor, axis: int) -> te.Tensor:
+    """``data`` at ``position`` along ``axis``; the positions' axes take the place of that axis."""
+    rank, extent = len(position.shape), int(data.shape[axis])
+    shape = [*data.shape[:axis], *position.shape, *data.shape[axis + 1 :]]
+
+    def body(axes):
+        at = position[tuple(axes[axis : axis + rank])]
+        wrapped = tirx.Select(at < 0, at + tirx.const(extent, position.dtype), at)
+        return data[(*axes[:axis], wrapped, *axes[axis + rank :])]
+
+    return named_compute(shape, [f"i{n}" for n in range(len(shape))], body, "gather")

@@ -18,6 +18,7 @@ from . import kernels, tensor_ir
 
 MARK = "opbench"
 VIEWS = ("relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten")
+INJECTIVE = 2
 OUT_ELEMWISE_FUSABLE = 4
 
 
@@ -150,6 +151,27 @@ def mean_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     made = builder.call_te(expression, call.args[0], primfunc_name_hint="global_avg_pool")
     kernel = [int(d) for d in call.args[0].ty.shape.values[2:]]
     return mark(builder, made, {"op": "global_avg_pool", "attrs": {"kernel": kernel}}, None)
+
+
+def response_normalisation(builder: relax.BlockBuilder, data: relax.Expr, options: dict) -> relax.Expr:
+    """ONNX's LRN, for which Relax has no operator; ``options``: size, alpha, beta, bias."""
+
+    def expression(data):
+        return kernels.response_normalisation(data, **options)
+
+    made = builder.call_te(expression, data, primfunc_name_hint="lrn")
+    return mark(builder, made, {"op": "lrn", "attrs": options})
+
+
+def gather(builder: relax.BlockBuilder, data: relax.Expr, position: relax.Expr, axis: int) -> relax.Expr:
+    """Slices of ``data`` at positions along ``axis``; negative positions count from the end, as in ONNX."""
+
+    def expression(data, position):
+        return kernels.gather(data, position, axis)
+
+    made = builder.call_te(expression, data, position, primfunc_name_hint="gather")
+    shapes = [[int(d) for d in e.ty.shape.values] for e in (data, position)]
+    return mark(builder, made, {"op": "relax.take", "attrs": {"axis": axis}, "shapes": shapes}, INJECTIVE)
 
 
 def default_rule(name: str):

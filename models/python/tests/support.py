@@ -81,7 +81,7 @@ def import_file(path: str, **options: object) -> Imported:
     return Imported(folder)
 
 
-def import_simple(op: str, **params: object) -> Imported:
+def import_simple(op: str, /, **params: object) -> Imported:
     """Imports a single operator into a fresh folder."""
     folder = tempfile.mkdtemp(prefix="opbench-import-")
     pipeline.run(Request("simple", op, folder, simple={"op": op, "params": params}))

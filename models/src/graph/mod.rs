@@ -187,7 +187,7 @@ pub struct Totals {
     pub bytes_read: u64,
     /// Compulsory writes.
     pub bytes_written: u64,
-    /// Elements of all weights.
+    /// Elements of all weights as the model has them, without the padding of packed layouts.
     pub weight_elements: u64,
 }
 
@@ -227,10 +227,14 @@ impl Graph {
             sum.bytes_read += operator.count * operator.bytes_read;
             sum.bytes_written += operator.count * operator.bytes_written;
         }
-        sum.weight_elements = self
-            .weights()
-            .map(|w| w.shape.iter().product::<u64>())
-            .sum();
+        let elements = |w: &Input| -> u64 {
+            w.layout
+                .as_ref()
+                .map_or(&w.shape, |l| &l.original_shape)
+                .iter()
+                .product()
+        };
+        sum.weight_elements = self.weights().map(elements).sum();
         sum
     }
 

@@ -311,6 +311,16 @@ impl Operator {
         hex(&Sha256::digest(identity.to_string().as_bytes()))[..16].to_owned()
     }
 
+    /// Terms summed in one element of the output: what rounding differences grow with.
+    #[must_use]
+    pub fn reduction_length(&self) -> u64 {
+        self.loops
+            .iter()
+            .filter(|l| l.kind == AxisKind::Reduction)
+            .map(|l| l.extent)
+            .product()
+    }
+
     /// The blocks of a role.
     pub fn blocks_of(&self, role: BlockRole) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(move |b| b.role == role)

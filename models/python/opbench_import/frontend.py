@@ -1,0 +1,111 @@
+"""Own translations of ONNX operators for which TVM's frontend makes needless kernels.
+
+Clip with known bounds is one ``clip`` (the frontend guards the bounds against NaN at run time); Max and Min of two
+tensors are one element-wise operator (the frontend stacks and reduces); Gather knows the axis it indexes (the
+frontend asks for its extent with kernels), and of one known position it is a slice. LRN is one operator (the frontend makes a three-dimensional pooling
+and four element-wise operators of it).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import tvm
+from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from . import legalise
+
+
+def known(value: relax.Expr | None) -> bool:
+    """Whether an input is absent or a constant."""
+    return value is None or isinstance(value, tvm.ir.GenericConst)
+
+
+def number(value: relax.Expr | None, default: float) -> float:
+    """A constant's number, or the default for an absent input."""
+    return default if value is None else float(value.value.numpy())
+
+
+class Clip(onnx_frontend.Clip):
+    """Clip with bounds known at import."""
+
+    @classmethod
+    def _impl_v1(cls, bb, inputs, attr, params):
+        return bounded(inputs[0], float(attr.get("min", float("-inf"))), float(attr.get("max", float("inf"))))
+
+    @classmethod
+    def _impl_v13(cls, bb, inputs, attr, params):
+        low, high = inputs[1], inputs[2]
+        if not (known(low) and known(high)):
+            return super()._impl_v13(bb, inputs, attr, params)
+        return bounded(inputs[0], number(low, float("-inf")), number(high, float("inf")))
+
+
+def bounded(data: relax.Expr, low: float, high: float) -> relax.Expr:
+    """``data`` limited to [low, high]; the common rectifier under its own name."""
+    if low == 0.0 and high == float("inf"):
+        return relax.op.nn.relu(data)
+    return relax.op.clip(data, low, high)
+
+
+class Max(onnx_frontend.Max):
+    """Maximum; of two tensors it is one element-wise operator."""
+
+    @classmethod
+    def _impl_v1(cls, bb, inputs, attr, params):
+        return relax.op.maximum(*inputs) if len(inputs) == 2 else super()._impl_v1(bb, inputs, attr, params)
+
+
+class Min(onnx_frontend.Min):
+    """Minimum; of two tensors it is one element-wise operator."""
+
+    @classmethod
+    def _impl_v1(cls, bb, inputs, attr, params):
+        return relax.op.minimum(*inputs) if len(inputs) == 2 else super()._impl_v1(bb, inputs, attr, params)
+
+
+class Gather(onnx_frontend.Gather):
+    """Gather along an axis of known extent; of one known position it is a slice."""
+
+    @classmethod
+    def _impl_v13(cls, bb, inputs, attr, params):
+        data, position = inputs[0], inputs[1]
+        shape = getattr(data.ty, "shape", None)
+        static = isinstance(shape, relax.ShapeExpr) and isinstance(data.ty, relax.TensorType)
+        if not static or isinstance(position, relax.ShapeExpr) or isinstance(data, tvm.ir.GenericConst):
+            return super()._impl_v13(bb, inputs, attr, params)
+        axis = int(attr.get("axis", 0)) % len(shape.values)
+        extent = int(shape.values[axis])
+        if isinstance(position, tvm.ir.GenericConst):
+            at = position.value.numpy()
+            if at.ndim == 0:
+                first = int(at) % extent
+                part = bb.normalize(relax.op.strided_slice(data, [axis], [first], [first + 1]))
+                return relax.op.squeeze(part, [axis])
+            return relax.op.take(data, relax.const(at % extent, at.dtype), axis)
+        return legalise.gather(bb, data, position, axis)
+
+
+class LRN(onnx_frontend.OnnxOpConverter):
+    """Local response normalisation over channels as one operator (the frontend pools over five dimensions)."""
+
+    @classmethod
+    def _impl_v1(cls, bb, inputs, attr, params):
+        options = {"size": attr["size"], "alpha": attr.get("alpha", 1e-4), "beta": attr.get("beta", 0.75), "bias": attr.get("bias", 1.0)}
+        return legalise.response_normalisation(bb, inputs[0], options)
+
+
+OWN = {"Clip": Clip, "Max": Max, "Min": Min, "Gather": Gather, "LRN": LRN}
+
+
+@contextlib.contextmanager
+def own_translations() -> Iterator[None]:
+    """Puts the translations of this module into the frontend's table for the time being."""
+    original = onnx_frontend._get_convert_map  # noqa: SLF001 - the table has no public name
+    onnx_frontend._get_convert_map = lambda: {**original(), **OWN}
+    try:
+        yield
+    finally:
+        onnx_frontend._get_convert_map = original
