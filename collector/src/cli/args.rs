@@ -76,7 +76,7 @@ pub struct ModelArgs {
     /// A name of `list models`, the path of an ONNX file, or an operator of `list ops`
     #[arg(long, value_name = "NAME")]
     pub modelname: Option<String>,
-    /// Batch size [default: 1]
+    /// Batch size [default: the model's own, 1 for those of `list models`]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub batchsize: Option<String>,
     /// Sequence length, for models that have one

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use opmodels::ImportRequest;
 
 use super::CliError;
 use super::args::{Cli, Command, ListWhat, ViewArgs};
 use crate::config::{ConfigFile, Layers, SETTINGS, Settings};
-use crate::plan::{HostFacts, ModelRequest, Plan, Planned};
+use crate::plan::{HostFacts, Plan, Planned};
 
 /// Variable that names the configuration file when `--config` does not.
 const CONFIG_VARIABLE: &str = "OPCOLLECT_CONFIG";
@@ -96,7 +97,7 @@ pub enum ListRequest {
     /// The operators that `--modelsource simple` builds.
     SimpleOperators,
     /// The operators of a model, and the Python to import it with.
-    Operators(ModelRequest, Option<PathBuf>),
+    Operators(ImportRequest, Option<PathBuf>),
 }
 
 /// What the doctor looks at.
@@ -140,7 +141,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
                     ListRequest::SimpleOperators
                 } else {
                     let python = settings.get("python").texts.first().map(PathBuf::from);
-                    ListRequest::Operators(ModelRequest::from_settings(&settings)?, python)
+                    ListRequest::Operators(Plan::model_of(&settings)?, python)
                 }
             }
         }),

@@ -51,7 +51,7 @@ const fn switch(key: &'static str) -> Setting {
 pub const SETTINGS: &[Setting] = &[
     one("modelsource", Some("local")),
     one("modelname", None),
-    one("batchsize", Some("1")),
+    one("batchsize", None),
     one("seqlen", None),
     list("input", None),
     one("target", Some("llvm")),

@@ -21,6 +21,26 @@ pub struct PackageWanted {
     pub version: String,
 }
 
+impl PackageWanted {
+    /// The packages of a requirements file that every platform gets (lines `name==version`,
+    /// without a marker).
+    pub fn from_requirements(text: &str) -> Vec<Self> {
+        text.lines()
+            .map(|line| line.trim_end_matches('\\').trim())
+            .filter(|line| !line.starts_with(['#', '-']) && !line.contains(';'))
+            .filter_map(|line| line.split_once("=="))
+            .map(|(name, version)| Self {
+                name: name.trim().to_owned(),
+                version: version
+                    .split_whitespace()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+            })
+            .collect()
+    }
+}
+
 /// What was found of Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PythonFacts {
@@ -181,6 +201,12 @@ mod tests {
             of(&found("3.11.2", &[("onnx", "1.0")])).finding,
             "onnx is 1.0, not 1.2.3"
         );
+    }
+
+    #[test]
+    fn pinned_versions_are_read_from_the_requirements() {
+        let text = "# made by a tool\nonnx==1.2.3 \\\n    --hash=sha256:00\nnumpy==2.0 ; python_version < '3.11'\n";
+        assert_eq!(PackageWanted::from_requirements(text), wanted());
     }
 
     #[test]

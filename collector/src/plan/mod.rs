@@ -8,14 +8,13 @@ mod build;
 mod parse;
 mod reader;
 mod run_id;
-mod shape;
 
 pub use build::{HostFacts, Planned, Warning};
-pub use shape::InputShape;
 
 use std::path::PathBuf;
 
 use opdata::CacheState;
+use opmodels::ImportRequest;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -31,7 +30,7 @@ pub struct Plan {
     /// [`PLAN_FORMAT`] of the writer.
     pub format: u32,
     /// What to take apart.
-    pub model: ModelRequest,
+    pub model: ImportRequest,
     /// What to compile for.
     pub target: Target,
     /// Thread counts to measure at, in the given order, without repetition, each at least 1.
@@ -54,47 +53,6 @@ pub struct Plan {
     pub run_id: String,
     /// Share of points (0 to 1) that may fail with the run still counted as done.
     pub max_failed_share: f64,
-}
-
-/// Which model, in which shape.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelRequest {
-    /// Where it comes from.
-    pub source: ModelSource,
-    /// Registry name, path of an ONNX file, or specification of a single operator.
-    pub name: String,
-    /// Batch size, at least 1.
-    pub batch: u32,
-    /// Sequence length; `None` for the model's default.
-    pub seqlen: Option<u32>,
-    /// Shapes that override the model's.
-    pub inputs: Vec<InputShape>,
-}
-
-/// Sources of models.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ModelSource {
-    /// The registry's models.
-    Local,
-    /// An ONNX file.
-    Onnx,
-    /// A single operator with shape parameters.
-    Simple,
-}
-
-impl ModelSource {
-    /// All sources that are there.
-    pub const ALL: [Self; 3] = [Self::Local, Self::Onnx, Self::Simple];
-
-    /// Its name on the command line and in the dataset.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Onnx => "onnx",
-            Self::Simple => "simple",
-        }
-    }
 }
 
 /// What to compile for.
@@ -225,7 +183,7 @@ pub struct WorkerPolicy {
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PlanError {
     /// No value where one is needed.
-    #[error("{key} is missing: {next}")]
+    #[error("{} is missing: {next}", flag(key))]
     Missing {
         /// The setting.
         key: &'static str,

@@ -52,6 +52,20 @@ pub(super) fn single(
     }
 }
 
+/// The value of a setting that may be left out.
+pub(super) fn optional<T>(
+    settings: &Settings,
+    key: &'static str,
+    read: impl Fn(&str) -> Result<T, String>,
+    next: &str,
+) -> Result<Option<T>, PlanError> {
+    match single(settings, key)? {
+        None => Ok(None),
+        Some(_) => required(settings, key, read, next).map(Some),
+    }
+}
+
+/// The value of a setting that has a default.
 pub(super) fn required<T>(
     settings: &Settings,
     key: &'static str,

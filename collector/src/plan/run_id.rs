@@ -3,18 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use opdata::Timestamp;
+use opmodels::{ImportRequest, Source};
 
-use super::{ModelRequest, ModelSource, Target};
+use super::Target;
 
 /// `20260131T235959Z-resnet-18-llvm`: sorted by name is sorted by time (UTC).
-pub(super) fn run_id(model: &ModelRequest, target: &Target, now: Timestamp) -> String {
+pub(super) fn run_id(model: &ImportRequest, target: &Target, now: Timestamp) -> String {
     // Of a path only the file's stem names the run.
     let name = match model.source {
-        ModelSource::Onnx => Path::new(&model.name).file_stem().map_or_else(
-            || model.name.clone(),
+        Source::Onnx => Path::new(&model.model).file_stem().map_or_else(
+            || model.model.clone(),
             |stem| stem.to_string_lossy().into_owned(),
         ),
-        _ => model.name.clone(),
+        _ => model.model.clone(),
     };
     let safe: String = name
         .chars()

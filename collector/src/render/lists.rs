@@ -1,106 +1,61 @@
 //! `opcollect list models|targets|ops`: what there is to measure and to compile for.
 
-use serde::Serialize;
+use opmodels::graph::{Graph, Operator};
+use opmodels::simple::{ParamDefault, SimpleOperator};
+use opmodels::{InputOverride, Model, ModelInput};
 use serde_json::{Value, json};
 
+use super::report::read_shapes;
 use super::table::{Column, Table};
 use super::{Style, units};
 use crate::plan::{Availability, TargetKind};
 
-/// A model of the registry.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ListedModel {
-    /// Name for `--modelname`.
-    pub name: String,
-    /// Other names it goes by.
-    pub aliases: Vec<String>,
-    /// Proper name.
-    pub title: String,
-    /// What it is for, e.g. `image classification`.
-    pub task: String,
-    /// Inputs with their default shapes, e.g. `data:1x3x224x224`.
-    pub inputs: Vec<String>,
-    /// Trainable parameters.
-    pub params: Option<u64>,
-    /// Multiply-adds at the default shapes.
-    pub macs: Option<u64>,
-}
-
-/// An operator that `--modelsource simple` can build.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SimpleOperator {
-    /// Its name, e.g. `matmul`.
-    pub name: String,
-    /// Its parameters with their defaults, e.g. `("m", "512")`.
-    pub parameters: Vec<(String, String)>,
-}
-
-/// A distinct operator of an imported model.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ListedOperator {
-    /// Readable name.
-    pub name: String,
-    /// Kind.
-    pub kind: String,
-    /// Shapes of inputs and weights.
-    pub shapes: String,
-    /// Calls in one run of the model.
-    pub count: u64,
-    /// Floating-point operations of one call.
-    pub flops: u64,
-    /// Compulsory bytes of one call.
-    pub bytes: u64,
-}
-
 /// Something to list, as a table or as JSON.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Listing {
-    /// The registry.
-    Models(Vec<ListedModel>),
+#[derive(Debug, Clone, Copy)]
+pub enum Listing<'a> {
+    /// Models of the registry.
+    Models(&'a [Model]),
     /// The targets, with whether they are there.
     Targets,
     /// What `--modelsource simple` can build.
-    SimpleOperators(Vec<SimpleOperator>),
+    SimpleOperators(&'a [SimpleOperator]),
     /// The operators of a model.
-    Operators(Vec<ListedOperator>),
+    Operators(&'a Graph),
 }
 
-impl Listing {
+impl Listing<'_> {
     /// As a table.
     pub fn text(&self, style: Style) -> String {
         match self {
-            Self::Models(models) => models_table(models),
-            Self::Targets => targets_table(),
-            Self::SimpleOperators(operators) => simple_table(operators),
-            Self::Operators(operators) => operators_table(operators),
+            Self::Models(models) => models_table(models).render(style),
+            Self::Targets => targets_table().render(style),
+            Self::SimpleOperators(operators) => simple_table(operators).render(style),
+            Self::Operators(graph) => operators_table(graph).render(style) + &totals(graph, style),
         }
-        .render(style)
     }
 
     /// As an object with one list.
     pub fn json(&self) -> Value {
         match self {
-            Self::Models(models) => json!({ "models": models }),
-            Self::Targets => {
-                let targets: Vec<Value> = TargetKind::ALL
-                    .into_iter()
-                    .map(|kind| {
-                        json!({
-                            "name": kind.name(),
-                            "title": kind.title(),
-                            "availability": kind.availability(),
-                        })
-                    })
-                    .collect();
-                json!({ "targets": targets })
+            Self::Models(models) => {
+                json!({ "models": models.iter().map(model_json).collect::<Vec<_>>() })
             }
-            Self::SimpleOperators(operators) => json!({ "ops": operators }),
-            Self::Operators(operators) => json!({ "ops": operators }),
+            Self::Targets => {
+                json!({ "targets": TargetKind::ALL.into_iter().map(target_json).collect::<Vec<_>>() })
+            }
+            Self::SimpleOperators(operators) => {
+                json!({ "ops": operators.iter().map(simple_json).collect::<Vec<_>>() })
+            }
+            Self::Operators(graph) => json!({
+                "model": graph.model,
+                "batch": graph.batch,
+                "ops": graph.operators,
+            }),
         }
     }
 }
 
-fn models_table(models: &[ListedModel]) -> Table {
+fn models_table(models: &[Model]) -> Table {
     let mut table = Table::new(&[
         Column::left("model"),
         Column::left("title").shrinks_to(12).hides(2),
@@ -117,13 +72,49 @@ fn models_table(models: &[ListedModel]) -> Table {
             model.name.clone().into(),
             model.title.clone().into(),
             model.task.clone().into(),
-            model.inputs.join(" ").into(),
+            default_inputs(model).join(" ").into(),
             count(model.params).into(),
             count(model.macs).into(),
             model.aliases.join(", ").into(),
         ]);
     }
     table
+}
+
+/// The inputs at their default shapes, as `--input` takes them.
+fn default_inputs(model: &Model) -> Vec<String> {
+    model
+        .inputs
+        .iter()
+        .map(|input| {
+            let shown = InputOverride {
+                name: input.name.clone(),
+                shape: default_shape(model, input),
+                dtype: Some(input.dtype.clone()),
+            };
+            shown.to_string()
+        })
+        .collect()
+}
+
+/// The shape with the defaults for its symbols; 1 where there is none.
+fn default_shape(model: &Model, input: &ModelInput) -> Vec<u64> {
+    // A dimension's JSON is a number, or the symbol's name.
+    input
+        .shape
+        .iter()
+        .map(|dim| match json!(dim) {
+            Value::String(symbol) if symbol == "seq" => model.defaults.seq.unwrap_or(1),
+            Value::String(_) => model.defaults.batch.unwrap_or(1),
+            extent => extent.as_u64().unwrap_or(1),
+        })
+        .collect()
+}
+
+fn model_json(model: &Model) -> Value {
+    let mut object = json!(model);
+    object["default_inputs"] = json!(default_inputs(model));
+    object
 }
 
 fn targets_table() -> Table {
@@ -142,54 +133,114 @@ fn targets_table() -> Table {
     table
 }
 
+fn target_json(kind: TargetKind) -> Value {
+    json!({
+        "name": kind.name(),
+        "title": kind.title(),
+        "availability": kind.availability(),
+    })
+}
+
 fn simple_table(operators: &[SimpleOperator]) -> Table {
     let mut table = Table::new(&[
         Column::left("operator"),
+        Column::left("what"),
         Column::left("parameters and defaults"),
     ]);
     for operator in operators {
         let parameters: Vec<String> = operator
-            .parameters
+            .params
             .iter()
-            .map(|(key, default)| format!("{key}={default}"))
+            .map(|(key, default)| format!("{key}={}", default_text(*default)))
             .collect();
-        table.row([operator.name.clone().into(), parameters.join(",").into()]);
+        table.row([
+            operator.name.into(),
+            operator.title.into(),
+            parameters.join(",").into(),
+        ]);
     }
     table
 }
 
-fn operators_table(operators: &[ListedOperator]) -> Table {
+fn default_text(default: ParamDefault) -> String {
+    match default {
+        ParamDefault::Extent(number) | ParamDefault::Count(number) => number.to_string(),
+        ParamDefault::Word(word, _) => word.to_owned(),
+    }
+}
+
+fn simple_json(operator: &SimpleOperator) -> Value {
+    let parameters: Vec<Value> = operator
+        .params
+        .iter()
+        .map(|(key, default)| match default {
+            ParamDefault::Extent(number) => json!({"name": key, "default": number, "least": 1}),
+            ParamDefault::Count(number) => json!({"name": key, "default": number, "least": 0}),
+            ParamDefault::Word(word, words) => {
+                json!({"name": key, "default": word, "words": words})
+            }
+        })
+        .collect();
+    json!({"name": operator.name, "title": operator.title, "parameters": parameters})
+}
+
+fn operators_table(graph: &Graph) -> Table {
     let mut table = Table::new(&[
         Column::left("operator").shrinks_to(20),
-        Column::left("kind"),
-        Column::left("shapes").shrinks_to(14),
+        Column::left("kind").hides(1),
+        Column::left("shapes").shrinks_to(14).hides(2),
         Column::right("count"),
         Column::right("FLOPs"),
         Column::right("traffic"),
         Column::right("FLOPs/byte").hides(0),
     ]);
+    // The heaviest first: that is where a reader looks.
+    let mut operators: Vec<&Operator> = graph.operators.iter().collect();
+    operators.sort_by_key(|operator| std::cmp::Reverse(operator.count * all_flops(operator)));
     for operator in operators {
-        let intensity = if operator.bytes == 0 {
+        let (flops, bytes) = (
+            all_flops(operator),
+            operator.bytes_read + operator.bytes_written,
+        );
+        let intensity = if bytes == 0 {
             "-".to_owned()
         } else {
-            format!("{:.2}", operator.flops as f64 / operator.bytes as f64)
+            format!("{:.2}", flops as f64 / bytes as f64)
         };
         table.row([
             operator.name.clone().into(),
-            operator.kind.clone().into(),
-            operator.shapes.clone().into(),
+            operator.kind.name().into(),
+            read_shapes(operator).into(),
             operator.count.to_string().into(),
-            units::count(operator.flops as f64).into(),
-            units::bytes(operator.bytes as f64).into(),
+            units::count(flops as f64).into(),
+            units::bytes(bytes as f64).into(),
             intensity.into(),
         ]);
     }
     table
 }
 
+/// Operations of one call, fused rest included.
+fn all_flops(operator: &Operator) -> u64 {
+    operator.flops + operator.flops_epilogue
+}
+
+fn totals(graph: &Graph, style: Style) -> String {
+    let totals = graph.totals();
+    format!(
+        "{}: {} in {}, {}FLOPs, {} of weights\n",
+        style.bold(&graph.model),
+        units::plural(graph.operators.len() as u64, "operator"),
+        units::plural(totals.calls, "call"),
+        units::count((totals.flops + totals.flops_epilogue) as f64),
+        units::count(totals.weight_elements as f64),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::testing;
 
     #[test]
     fn targets() {
@@ -207,43 +258,46 @@ mod tests {
 
     #[test]
     fn models() {
-        let listing = Listing::Models(vec![ListedModel {
-            name: "resnet-18".into(),
-            aliases: vec!["resnet18".into()],
-            title: "ResNet-18".into(),
-            task: "image classification".into(),
-            inputs: vec!["data:1x3x224x224".into()],
-            params: Some(11_689_512),
-            macs: Some(1_814_073_344),
-        }]);
+        let registry = testing::registry();
+        let listing = Listing::Models(&registry.models);
         insta::assert_snapshot!(listing.text(Style::PLAIN), @r#"
-        model      title      task                  inputs            parameters     MACs  also called
-        resnet-18  ResNet-18  image classification  data:1x3x224x224     11.69 M  1.814 G  resnet18
+        model      title      task      inputs          parameters  MACs  also called
+        bert-tiny  BERT tiny  encoding  ids:1x16:int64     4.386 M     -  bert
         "#);
-        assert_eq!(listing.json()["models"][0]["params"], 11_689_512);
+        let model = &listing.json()["models"][0];
+        assert_eq!(model["params"], 4_385_920);
+        assert_eq!(model["default_inputs"][0], "ids:1x16:int64");
     }
 
     #[test]
-    fn operators() {
-        let simple = Listing::SimpleOperators(vec![SimpleOperator {
-            name: "matmul".into(),
-            parameters: vec![("m".into(), "512".into()), ("n".into(), "512".into())],
-        }]);
-        insta::assert_snapshot!(simple.text(Style::PLAIN), @r#"
-        operator  parameters and defaults
-        matmul    m=512,n=512
+    fn what_simple_builds() {
+        let picked: Vec<SimpleOperator> = opmodels::simple::OPERATORS
+            .iter()
+            .copied()
+            .filter(|operator| ["matmul", "elementwise"].contains(&operator.name))
+            .collect();
+        insta::assert_snapshot!(Listing::SimpleOperators(&picked).text(Style::PLAIN), @r#"
+        operator     what                               parameters and defaults
+        matmul       A[m,k] B[k,n]                      m=512,n=512,k=512
+        elementwise  one function of one or two X[m,n]  op=add,m=1024,n=1024
         "#);
-        let listing = Listing::Operators(vec![ListedOperator {
-            name: "conv2d_relu".into(),
-            kind: "conv2d".into(),
-            shapes: "1x64x56x56;4x64x3x3x16".into(),
-            count: 4,
-            flops: 231_612_416,
-            bytes: 1_753_088,
-        }]);
+        let all = Listing::SimpleOperators(opmodels::simple::OPERATORS).json();
+        assert_eq!(
+            all["ops"].as_array().unwrap().len(),
+            opmodels::simple::OPERATORS.len()
+        );
+    }
+
+    #[test]
+    fn operators_of_a_model() {
+        let graph = testing::graph();
+        let listing = Listing::Operators(&graph);
         insta::assert_snapshot!(listing.text(Style::PLAIN), @r#"
-        operator     kind    shapes                  count    FLOPs   traffic  FLOPs/byte
-        conv2d_relu  conv2d  1x64x56x56;4x64x3x3x16      4  231.6 M  1.67 MiB      132.12
+        operator     kind      shapes                  count    FLOPs   traffic  FLOPs/byte
+        conv2d_relu  conv2d    1x64x56x56;4x64x3x3x16      4  231.2 M  1.67 MiB      131.89
+        max_pool2d   max_pool  1x64x112x112                1  1.607 M  1.67 MiB        0.92
+        resnet-18: 2 operators in 5 calls, 926.5 MFLOPs, 0 of weights
         "#);
+        assert_eq!(listing.json()["ops"][0]["kind"], "max_pool");
     }
 }

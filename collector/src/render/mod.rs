@@ -17,7 +17,7 @@ pub mod units;
 
 pub use config::{settings_json, settings_text};
 pub use doctor::{checks_json, checks_text};
-pub use lists::{ListedModel, ListedOperator, Listing, SimpleOperator};
+pub use lists::Listing;
 pub use plan::{PlanSize, plan_json, plan_text};
 pub use report::{
     Counts, Headline, ModelOutcome, ModelTiming, OperatorReport, PointOutcome, PointReport,

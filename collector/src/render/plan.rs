@@ -24,12 +24,10 @@ impl PlanSize {
 pub fn plan_text(plan: &Plan, size: Option<PlanSize>, style: Style) -> String {
     let timing = &plan.timing;
     let model = &plan.model;
-    let mut shape = format!(
-        "{} ({}), batch {}",
-        model.name,
-        model.source.name(),
-        model.batch
-    );
+    let mut shape = format!("{} ({})", model.model, model.source);
+    if let Some(batch) = model.batch {
+        shape.push_str(&format!(", batch {batch}"));
+    }
     if let Some(seqlen) = model.seqlen {
         shape.push_str(&format!(", sequence {seqlen}"));
     }
@@ -157,7 +155,7 @@ mod tests {
     fn in_words() {
         let text = plan_text(&plan(), Some(PlanSize { operators: 9 }), Style::PLAIN);
         insta::assert_snapshot!(text, @r#"
-        model       bert-tiny (local), batch 1, sequence 64
+        model       bert-tiny (local), sequence 64
         target      llvm (the CPU of this machine, through LLVM)
         threads     1, 2
         cache       hot, flushed

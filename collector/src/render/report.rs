@@ -6,8 +6,9 @@
 use std::path::PathBuf;
 
 use opdata::{CacheState, Quality, RunState, Status};
+use opmodels::ImportRequest;
+use opmodels::graph::{ArgumentRole, Operator};
 
-use crate::plan::ModelRequest;
 use crate::stats::Summary;
 
 /// Everything shown after a run.
@@ -19,8 +20,10 @@ pub struct RunReport {
     pub run_id: String,
     /// Finished or interrupted.
     pub state: RunState,
-    /// What was measured.
-    pub model: ModelRequest,
+    /// What was asked for.
+    pub model: ImportRequest,
+    /// Samples at once, as imported.
+    pub batch: u64,
     /// What it was compiled for, e.g. `llvm -mcpu=znver5`.
     pub target: String,
     /// Model name of the CPU.
@@ -303,6 +306,21 @@ impl RunReport {
 }
 
 impl OperatorReport {
+    /// An operator of a graph, with its points.
+    pub fn new(operator: &Operator, points: Vec<PointReport>) -> Self {
+        Self {
+            name: operator.name.clone(),
+            symbol: operator.symbol.clone(),
+            kind: operator.kind.name().to_owned(),
+            shapes: read_shapes(operator),
+            count: operator.count,
+            flops: operator.flops + operator.flops_epilogue,
+            bytes_read: operator.bytes_read,
+            bytes_written: operator.bytes_written,
+            points,
+        }
+    }
+
     /// The point at a setting.
     pub fn point(&self, threads: u32, cache: CacheState) -> Option<&PointReport> {
         self.points
@@ -327,4 +345,15 @@ impl OperatorReport {
     pub fn bytes_per_s(&self, median_ns: f64) -> Option<f64> {
         (median_ns > 0.0).then(|| (self.bytes_read + self.bytes_written) as f64 / median_ns * 1e9)
     }
+}
+
+/// Shapes of what an operator reads, e.g. `1x64x56x56;4x64x3x3x16`.
+pub(super) fn read_shapes(operator: &Operator) -> String {
+    let shapes: opdata::Shapes = operator
+        .args
+        .iter()
+        .filter(|arg| arg.role != ArgumentRole::Output)
+        .map(|arg| arg.shape.as_slice())
+        .collect();
+    shapes.to_string()
 }

@@ -6,19 +6,20 @@
 //! `operator_rows` (every operator with its points) and `whole_model`. Missing numbers are null.
 
 use opdata::{CacheState, Quality, RunState, Status};
+use opmodels::ImportRequest;
 use serde::Serialize;
 
 use super::report::{
     ModelOutcome, OperatorReport, PointOutcome, PointReport, RunReport, ThreadTotals, TimeReport,
 };
-use crate::plan::ModelRequest;
 
 #[derive(Serialize)]
 struct RunObject<'a> {
     out: String,
     run_id: &'a str,
     state: RunState,
-    model: &'a ModelRequest,
+    model: &'a ImportRequest,
+    batch: u64,
     target: &'a str,
     cpu: &'a str,
     operators: u64,
@@ -118,6 +119,7 @@ pub fn run_json(report: &RunReport) -> String {
         run_id: &report.run_id,
         state: report.state,
         model: &report.model,
+        batch: report.batch,
         target: &report.target,
         cpu: &report.cpu,
         operators: report.operators.len() as u64,

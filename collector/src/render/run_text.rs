@@ -8,7 +8,7 @@ use super::report::{
 };
 use super::table::{Cell, Column, Table};
 use super::{Style, units};
-use crate::plan::ModelSource;
+use opmodels::Source;
 
 /// Columns of the operator table.
 const COLUMNS: [Column; 11] = [
@@ -46,18 +46,18 @@ pub fn run_text(report: &RunReport, style: Style) -> String {
 
 fn heading(report: &RunReport, style: Style) -> String {
     let model = &report.model;
-    let mut parts = vec![format!("batch {}", model.batch)];
+    let mut parts = vec![format!("batch {}", report.batch)];
     if let Some(seqlen) = model.seqlen {
         parts.push(format!("sequence {seqlen}"));
     }
     parts.extend(model.inputs.iter().map(ToString::to_string));
     let source = match model.source {
-        ModelSource::Local => String::new(),
+        Source::Local => String::new(),
         other => format!(" ({})", other.name()),
     };
     format!(
         "{}{source}, {}; {} on {}\n",
-        style.bold(&model.name),
+        style.bold(&model.model),
         parts.join(", "),
         report.target,
         report.cpu

@@ -3,7 +3,7 @@
 use opdata::{CacheState, Quality, RunState, Status};
 
 use super::report::*;
-use crate::plan::{ModelRequest, ModelSource};
+use opmodels::{ImportRequest, Source};
 
 fn time(median_ns: f64, quality: Quality) -> TimeReport {
     TimeReport {
@@ -65,13 +65,8 @@ pub(super) fn finished() -> RunReport {
         out: "runs/20260131T120000Z-resnet-18-llvm".into(),
         run_id: "20260131T120000Z-resnet-18-llvm".to_owned(),
         state: RunState::Finished,
-        model: ModelRequest {
-            source: ModelSource::Local,
-            name: "resnet-18".to_owned(),
-            batch: 1,
-            seqlen: None,
-            inputs: Vec::new(),
-        },
+        model: ImportRequest::new(Source::Local, "resnet-18"),
+        batch: 1,
         target: "llvm -mcpu=znver5".to_owned(),
         cpu: "AMD EPYC 9755".to_owned(),
         operators: vec![
@@ -114,4 +109,54 @@ pub(super) fn interrupted() -> RunReport {
     }];
     report.warnings = vec!["the governor is powersave".to_owned()];
     report
+}
+
+/// A registry of one sequence model.
+pub(super) fn registry() -> opmodels::Registry {
+    let text = r#"
+        format = 1
+        [[model]]
+        name = "bert-tiny"
+        aliases = ["bert"]
+        title = "BERT tiny"
+        task = "encoding"
+        file = "zoo/bert-tiny.onnx"
+        origin = { library = "transformers", version = "5.0", constructor = "BertModel" }
+        params = 4385920
+        inputs = [{ name = "ids", shape = ["batch", "seq"], dtype = "int64" }]
+        defaults = { batch = 1, seq = 16 }
+    "#;
+    opmodels::Registry::parse(text, "registry.toml".as_ref()).expect("valid by construction")
+}
+
+/// A graph of two operators.
+pub(super) fn graph() -> opmodels::Graph {
+    let operator = |name: &str, kind: &str, count: u64, flops: u64, args: serde_json::Value| {
+        serde_json::json!({
+            "symbol": format!("fused_{name}"), "name": name, "kind": kind,
+            "pattern": "out_ewise_fusable", "count": count, "args": args, "attrs": {},
+            "flops": flops, "flops_epilogue": 1000, "bytes_read": 950_272, "bytes_written": 802_816,
+            "loops": [], "blocks": [],
+        })
+    };
+    let arg = |role: &str, shape: &[u64]| {
+        serde_json::json!({
+            "name": role, "shape": shape, "dtype": "float32", "role": role,
+            "fill": {"kind": "normal", "std": 1.0},
+        })
+    };
+    let graph = serde_json::json!({
+        "format": 1, "source": "local", "model": "resnet-18", "versions": {}, "batch": 1,
+        "entry": "main", "inputs": [], "outputs": [], "reference": null,
+        "operators": [
+            operator("max_pool2d", "max_pool", 1, 1_605_632, serde_json::json!([
+                arg("input", &[1, 64, 112, 112]), arg("output", &[1, 64, 56, 56]),
+            ])),
+            operator("conv2d_relu", "conv2d", 4, 231_211_008, serde_json::json!([
+                arg("input", &[1, 64, 56, 56]), arg("weight", &[4, 64, 3, 3, 16]),
+                arg("output", &[1, 64, 56, 56]),
+            ])),
+        ],
+    });
+    serde_json::from_value(graph).expect("valid by construction")
 }

@@ -41,7 +41,7 @@ fn the_main_job_needs_no_subcommand() {
         "--target",
         "llvm",
     ]);
-    assert_eq!(planned.plan.model.name, "resnet-18");
+    assert_eq!(planned.plan.model.model, "resnet-18");
     assert_eq!(planned.plan.threads, [1, 2]);
 }
 
@@ -74,7 +74,7 @@ fn flags_reach_the_plan() {
         "--iftune=false",
     ]);
     let plan = &planned.plan;
-    assert_eq!((plan.model.batch, plan.model.seqlen), (4, Some(64)));
+    assert_eq!((plan.model.batch, plan.model.seqlen), (Some(4), Some(64)));
     assert_eq!(plan.threads, [2, 1]);
     assert_eq!(plan.cache_states.len(), 2);
     assert_eq!(plan.model.inputs.len(), 2);
@@ -128,10 +128,10 @@ fn layers_and_their_order() {
     ] {
         match run(&args, &environment).unwrap().action {
             Action::Run(planned) => {
-                assert_eq!(planned.plan.model.name, "mlp");
+                assert_eq!(planned.plan.model.model, "mlp");
                 assert_eq!(planned.plan.seed, 3);
                 assert_eq!(planned.plan.timing.stop.ci_target, 0.04);
-                assert_eq!(planned.plan.model.batch, 8);
+                assert_eq!(planned.plan.model.batch, Some(8));
             }
             other => panic!("{other:?}"),
         }
@@ -192,7 +192,7 @@ fn subcommands() {
         Action::List(ListRequest::SimpleOperators)
     );
     match action(&["list", "ops", "--modelname", "mlp", "--batchsize", "2"]) {
-        Action::List(ListRequest::Operators(model, None)) => assert_eq!(model.batch, 2),
+        Action::List(ListRequest::Operators(model, None)) => assert_eq!(model.batch, Some(2)),
         other => panic!("{other:?}"),
     }
     match action(&["doctor", "--threads", "1,2", "--out", "there"]) {

@@ -90,7 +90,7 @@ fn bad_values_say_what_where_and_what_next() {
     insta::assert_snapshot!(error("threads", "4096"), @"--threads 4096 (command line): must be at most 1024; give numbers from 1 up, or max for all cores, e.g. --threads 1,2,max");
     insta::assert_snapshot!(error("batchsize", "0"), @"--batchsize 0 (command line): must be at least 1; give a whole number");
     insta::assert_snapshot!(error("batchsize", "-3"), @"--batchsize -3 (command line): not a whole number from 1 up; give a whole number");
-    insta::assert_snapshot!(error("input", "data:1xx3"), @"--input data:1xx3 (command line): `` is no extent; give name:shape[:dtype], e.g. --input data:1x3x224x224:float32");
+    insta::assert_snapshot!(error("input", "data:1xx3"), @"--input data:1xx3 (command line): '' is not a dimension (write name:1x3x224x224 or name:1x16:int64); give name:shape[:dtype], e.g. --input data:1x3x224x224:float32");
     insta::assert_snapshot!(error("target", "lvm"), @"--target lvm (command line): no such target (did you mean llvm?); available here: llvm");
     insta::assert_snapshot!(error("target", "cuda"), @"--target cuda (command line): not available yet: this build has no code generator for NVIDIA GPUs; available here: llvm");
     insta::assert_snapshot!(error("target", "llvm -num-cores"), @"--target llvm -num-cores (command line): `-num-cores` is no option of a target here; options are -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads");
