@@ -1,1 +1,15 @@
-//! End-to-end tests of the commands.
+//! What the end-to-end tests share: a bench that runs the real programs, and models to feed them.
+//!
+//! The tests drive the release binaries of `target/release`, which `scripts/setup` builds (another folder can be named
+//! by `OPBENCH_BINARIES`), each in a folder of its own. They check what a person or a script sees: output, exit codes,
+//! files. They never check how fast something was.
+
+mod bench;
+mod onnx;
+mod outcome;
+mod sandbox;
+
+pub use bench::{Bench, Started};
+pub use onnx::{Node, Tensor, model};
+pub use outcome::Outcome;
+pub use sandbox::{Disk, skip};

@@ -1,0 +1,277 @@
+//! Every way to go wrong: one clear message with what, where and what next, the right exit code, nothing lost.
+
+use std::path::Path;
+
+use e2e::{Bench, Disk, Node, Outcome, Tensor, model, skip};
+use opdata::read_rows;
+
+/// Exit codes of the manual.
+const FAILED: i32 = 1;
+const USAGE: i32 = 2;
+
+const X: Tensor<'_> = Tensor {
+    name: "x",
+    shape: &[2, 8],
+};
+const Y: Tensor<'_> = Tensor {
+    name: "y",
+    shape: &[2, 8],
+};
+
+#[test]
+fn an_unknown_model_is_told_its_neighbours() {
+    Bench::new()
+        .run(&["--modelname", "resnet18x"])
+        .failed(USAGE, &["resnet18x", "resnet-18", "list models"]);
+}
+
+#[test]
+fn no_model_at_all() {
+    Bench::new().run(&[]).failed(USAGE, &["modelname"]);
+}
+
+#[test]
+fn a_missing_onnx_file() {
+    Bench::new()
+        .run(&["--modelsource", "onnx", "--modelname", "nowhere.onnx"])
+        .failed(FAILED, &["nowhere.onnx"]);
+}
+
+#[test]
+fn a_corrupt_onnx_file() {
+    let bench = Bench::new();
+    let whole = model(
+        &[X],
+        &[Node {
+            op: "Relu",
+            name: "act",
+            inputs: &["x"],
+            output: "y",
+        }],
+        Y,
+    );
+    bench.file("torn.onnx", &whole[..whole.len() / 2]);
+    bench.file("empty.onnx", "");
+    bench.file("text.onnx", "this is no model\n");
+    for name in ["torn.onnx", "empty.onnx", "text.onnx"] {
+        bench
+            .run(&["--modelsource", "onnx", "--modelname", name])
+            .failed(FAILED, &[name]);
+    }
+}
+
+#[test]
+fn an_unsupported_operator_is_named_with_its_node() {
+    let bench = Bench::new();
+    let node = Node {
+        op: "NoSuchOperator",
+        name: "the_odd_one",
+        inputs: &["x"],
+        output: "y",
+    };
+    bench.file("odd.onnx", model(&[X], &[node], Y));
+    bench
+        .run(&["--modelsource", "onnx", "--modelname", "odd.onnx"])
+        .failed(FAILED, &["NoSuchOperator", "the_odd_one"]);
+}
+
+#[test]
+fn targets_that_are_not_built_in() {
+    let bench = Bench::new();
+    for target in ["cuda", "pynq"] {
+        bench
+            .run(&["--modelname", "mlp", "--target", target])
+            .failed(USAGE, &[target, "llvm"]);
+    }
+    bench
+        .run(&["--modelname", "mlp", "--target", "lvm"])
+        .failed(USAGE, &["lvm", "llvm"]);
+}
+
+#[test]
+fn shapes_that_do_not_fit() {
+    let bench = Bench::new();
+    let wrong = [
+        ("data:1x3x0x224", "zero"),
+        ("data:1x3", "data"),
+        ("picture:1x3x224x224", "picture"),
+        ("data", "data"),
+        ("data:1x3x224x224:float99", "float99"),
+    ];
+    for (input, part) in wrong {
+        bench
+            .run(&["--modelname", "resnet-18", "--input", input])
+            .failed(USAGE, &[part]);
+    }
+}
+
+#[test]
+fn numbers_that_make_no_sense() {
+    let bench = Bench::new();
+    let wrong = [
+        ("--threads", "0"),
+        ("--threads", "two"),
+        ("--threads", "-1"),
+        ("--batchsize", "0"),
+        ("--seqlen", "0"),
+        ("--ci", "0"),
+        ("--budget", "soon"),
+        ("--memory-limit", "many"),
+        ("--cache", "warm"),
+        ("--executor", "graph"),
+        ("--max-failed", "2"),
+    ];
+    for (flag, value) in wrong {
+        bench
+            .run(&["--modelname", "mlp", flag, value])
+            .failed(USAGE, &[flag.trim_start_matches('-'), value]);
+    }
+}
+
+#[test]
+fn what_the_old_tool_had_is_refused_by_name() {
+    let bench = Bench::new();
+    for args in [
+        ["--iftune=true", "--quiet"],
+        ["--host", "board"],
+        ["--trials", "100"],
+    ] {
+        let flag = args[0].split('=').next().unwrap();
+        bench
+            .run(&[&["--modelname", "mlp"], &args[..]].concat())
+            .failed(USAGE, &["not available yet", flag.trim_start_matches('-')]);
+    }
+}
+
+#[test]
+fn unknown_flags_and_settings_name_the_nearest() {
+    let bench = Bench::new();
+    bench
+        .run(&["--modelnmae", "mlp"])
+        .failed(USAGE, &["--modelnmae", "--modelname"]);
+    bench.file("my.toml", "thread = [1]\n");
+    bench
+        .run(&["--modelname", "mlp", "--config", "my.toml"])
+        .failed(USAGE, &["my.toml", "thread", "threads"]);
+    bench.file("bad.toml", "threads = [1\n");
+    bench
+        .run(&["--modelname", "mlp", "--config", "bad.toml"])
+        .failed(USAGE, &["bad.toml"]);
+}
+
+#[test]
+fn results_are_never_written_over() {
+    let bench = Bench::new();
+    let args = ["--modelname", "mlp", "--threads", "1", "--out", "run"];
+    bench.measure(&args).done();
+    let before = std::fs::read(bench.path().join("run/rows.csv")).unwrap();
+    bench.measure(&args).failed(FAILED, &["run"]);
+    let after = std::fs::read(bench.path().join("run/rows.csv")).unwrap();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_python_that_is_not_there() {
+    let bench = Bench::new();
+    bench.file(
+        "relu.onnx",
+        model(
+            &[X],
+            &[Node {
+                op: "Relu",
+                name: "act",
+                inputs: &["x"],
+                output: "y",
+            }],
+            Y,
+        ),
+    );
+    // A model of this test alone, which no cache has.
+    let bench_shape = format!("x:{}x8", std::process::id());
+    bench
+        .run(&[
+            "--modelsource",
+            "onnx",
+            "--modelname",
+            "relu.onnx",
+            "--input",
+            &bench_shape,
+            "--python",
+            "/no/such/python",
+        ])
+        .failed(FAILED, &["/no/such/python"]);
+}
+
+#[test]
+fn a_results_folder_that_cannot_be_made() {
+    let bench = Bench::new();
+    bench.file("taken", "a file");
+    bench
+        .measure(&["--modelname", "mlp", "--out", "taken/run"])
+        .failed(FAILED, &["taken"]);
+}
+
+/// Runs the main job with its results on such a disk; gives its outcome and a copy of what was on the disk.
+fn on_disk(bench: &Bench, disk: Disk) -> Option<Outcome> {
+    let mount = bench.path().join("disk");
+    let keep = bench.path().join("kept");
+    std::fs::create_dir(&mount).unwrap();
+    std::fs::create_dir(&keep).unwrap();
+    let command = bench.command([
+        "--modelname",
+        "resnet-18",
+        "--threads",
+        "1",
+        "--budget",
+        "20ms",
+        "--whole-model",
+        "skip",
+        "--out",
+        "disk/run",
+    ]);
+    let command = disk.around(&command, &mount, &keep)?;
+    Some(Outcome::of(command))
+}
+
+#[test]
+fn a_disk_that_fills_up_loses_no_row_that_was_printed() {
+    let bench = Bench::new();
+    let Some(outcome) = on_disk(&bench, Disk::Small(40)) else {
+        skip("a full disk", "this machine allows no mount namespaces");
+        return;
+    };
+    outcome.failed(FAILED, &["no space left", "disk/run"]);
+    let printed = printed_points(&outcome.stderr);
+    let kept = rows_of(&bench.path().join("kept/run"));
+    assert!(kept >= printed, "{kept} rows for {printed} lines");
+}
+
+#[test]
+fn a_disk_that_cannot_be_written() {
+    let bench = Bench::new();
+    let Some(outcome) = on_disk(&bench, Disk::ReadOnly) else {
+        skip(
+            "a read-only disk",
+            "this machine allows no mount namespaces",
+        );
+        return;
+    };
+    outcome.failed(FAILED, &["disk/run"]);
+    assert_eq!(
+        printed_points(&outcome.stderr),
+        0,
+        "it was known before measuring"
+    );
+}
+
+/// Points that the talk calls measured.
+fn printed_points(stderr: &str) -> usize {
+    stderr
+        .lines()
+        .filter(|line| line.starts_with("measure ") && line.contains('±'))
+        .count()
+}
+
+fn rows_of(folder: &Path) -> usize {
+    read_rows(&folder.join("rows.csv")).map_or(0, |rows| rows.len())
+}
