@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import relax
 
 from . import GRAPH_FORMAT, bind, convert, fill, fold, load, lower, normalise, operators, pack, recurrent, reference, simple_ops, simplify, write
-from .errors import ImportFailure
+from .errors import ImportFailure, bad_shape
 from .onnx_graph import OnnxGraph
 from .params import Param
 from .request import Request
@@ -49,9 +49,14 @@ def clean(graph: OnnxGraph) -> None:
     fill.assign(graph)
 
 
-def compile_graph(graph: OnnxGraph) -> tuple[tvm.IRModule, pack.Packed]:
+def compile_graph(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, pack.Packed]:
     """The fused module (blocks still marked) and what became of the weights."""
-    module, names = convert.convert(graph)
+    try:
+        module, names = convert.convert(graph)
+    except ImportFailure as failure:
+        if failure.kind == "unsupported_operator" and (request.inputs or request.batch or 1) != 1:
+            raise bad_shape(f"the model does not work with the shapes that were given: {failure}") from failure
+        raise
     packed = pack.pack(module, names, graph.params)
     return lower.lower(packed.module), packed
 
@@ -60,7 +65,7 @@ def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
     graph, batch, refs = prepare(request)
     print(f"importing {request.model}: {len(graph.nodes)} nodes after simplification", file=sys.stderr)
-    module, packed = compile_graph(graph)
+    module, packed = compile_graph(graph, request)
     weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
     records, names = operators.records(module, weights)
     if not records:

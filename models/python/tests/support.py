@@ -102,7 +102,9 @@ def save(model: onnx.ModelProto) -> str:
 
 def expected(path: str, feeds: dict) -> list[np.ndarray]:
     """What ONNX Runtime computes."""
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return session.run(None, feeds)
 
 
