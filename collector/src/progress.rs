@@ -6,7 +6,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::cli::Verbosity;
 use crate::render::units;
@@ -165,11 +165,17 @@ impl Progress for Bar {
 }
 
 /// `measure ━━━━━╸──── 12/40 4.1/s 7s left  conv2d_add_relu (2 threads)`.
-const TEMPLATE: &str = "{prefix} {bar:24} {pos}/{len} {per_sec} {eta} left  {wide_msg}";
+const TEMPLATE: &str = "{prefix} {bar:24} {pos}/{len} {rate} {eta} left  {wide_msg}";
 
 fn style() -> ProgressStyle {
     ProgressStyle::with_template(TEMPLATE)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key(
+            "rate",
+            |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                let _ = write!(out, "{:.1}/s", state.per_sec());
+            },
+        )
         .progress_chars("━╸─")
 }
 

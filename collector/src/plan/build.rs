@@ -9,7 +9,7 @@ use opmodels::{ImportError, ImportRequest, InputOverride, Source};
 
 use super::parse;
 use super::reader::{
-    bad, duration, hint, not_available, number, optional, required, single, unique,
+    at_least_one, bad, duration, hint, not_available, number, optional, required, single, unique,
 };
 use super::run_id::{free_directory, run_id};
 use super::{
@@ -101,18 +101,7 @@ impl Plan {
             model,
             target,
             threads,
-            cache_states: unique(
-                settings,
-                "cache",
-                |text| {
-                    CacheState::ALL
-                        .iter()
-                        .copied()
-                        .find(|state| state.as_str() == text)
-                        .ok_or_else(|| "no such cache state".to_owned())
-                },
-                "give hot, flushed or hot,flushed",
-            )?,
+            cache_states: cache_states(settings)?,
             schedule: ScheduleSource::Default,
             timing: timing(settings)?,
             worker: worker(settings)?,
@@ -386,7 +375,7 @@ fn target(settings: &Settings) -> Result<Target, PlanError> {
 }
 
 fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
-    unique(
+    at_least_one(
         settings,
         "threads",
         |text| match text {
@@ -396,16 +385,21 @@ fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
         },
         "give numbers from 1 up, or max for all cores, e.g. --threads 1,2,max",
     )
-    .and_then(|threads| {
-        if threads.is_empty() {
-            Err(PlanError::Missing {
-                key: "threads",
-                next: "give at least one number of threads".to_owned(),
-            })
-        } else {
-            Ok(threads)
-        }
-    })
+}
+
+fn cache_states(settings: &Settings) -> Result<Vec<CacheState>, PlanError> {
+    at_least_one(
+        settings,
+        "cache",
+        |text| {
+            CacheState::ALL
+                .iter()
+                .copied()
+                .find(|state| state.as_str() == text)
+                .ok_or_else(|| "no such cache state".to_owned())
+        },
+        "give hot, flushed or hot,flushed",
+    )
 }
 
 fn timing(settings: &Settings) -> Result<TimingPolicy, PlanError> {
@@ -447,9 +441,23 @@ fn timing(settings: &Settings) -> Result<TimingPolicy, PlanError> {
 }
 
 fn worker(settings: &Settings) -> Result<WorkerPolicy, PlanError> {
+    let budget = settings.get("budget");
+    let measure_timeout_ns = duration(settings, "timeout")?;
+    if measure_timeout_ns <= duration(settings, "budget")? {
+        let value = settings.get("timeout");
+        return Err(bad(
+            &value,
+            &value.text(),
+            &format!(
+                "no longer than --budget {}, so every point would time out",
+                budget.text()
+            ),
+            "raise it, or lower --budget",
+        ));
+    }
     Ok(WorkerPolicy {
         compile_timeout_ns: duration(settings, "compile-timeout")?,
-        measure_timeout_ns: duration(settings, "timeout")?,
+        measure_timeout_ns,
         memory_limit_mib: required(
             settings,
             "memory-limit",

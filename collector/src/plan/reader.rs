@@ -97,6 +97,20 @@ pub(super) fn unique<T: PartialEq>(
     Ok(values)
 }
 
+/// The same for lists that must not be empty, as a TOML file's may be.
+pub(super) fn at_least_one<T: PartialEq>(
+    settings: &Settings,
+    key: &'static str,
+    read: impl Fn(&str) -> Result<T, String>,
+    next: &str,
+) -> Result<Vec<T>, PlanError> {
+    let values = unique(settings, key, read, next)?;
+    if values.is_empty() {
+        return Err(bad(&settings.get(key), "[]", "an empty list", next));
+    }
+    Ok(values)
+}
+
 pub(super) fn bad(value: &Value, text: &str, problem: &str, next: &str) -> PlanError {
     PlanError::BadValue {
         key: value.key,

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::config::Layers;
+use crate::config::{ConfigFile, Layers};
 
 fn host() -> HostFacts {
     HostFacts {
@@ -98,6 +98,7 @@ fn bad_values_say_what_where_and_what_next() {
     insta::assert_snapshot!(error("ci", "0"), @"--ci 0 (command line): no number of samples makes an interval of no width; give a share above 0, e.g. 3%");
     insta::assert_snapshot!(error("max-samples", "7"), @"--max-samples 7 (command line): less than --min-samples 10; raise it, or lower --min-samples");
     insta::assert_snapshot!(error("budget", "soon"), @"--budget soon (command line): not a duration such as 500ms, 2s or 1m; give a duration such as 500ms or 2s");
+    insta::assert_snapshot!(error("timeout", "500ms"), @"--timeout 500ms (command line): no longer than --budget 1s, so every point would time out; raise it, or lower --budget");
     insta::assert_snapshot!(error("out", ""), @r#"--out "" (command line): empty; give a value, or leave it out"#);
     insta::assert_snapshot!(error("modelsource", "lokal"), @"--modelsource lokal (command line): no such source of models (did you mean local?); give local, onnx or simple");
     insta::assert_snapshot!(plan(&[]).unwrap_err(), @"--modelname is missing: name a model, e.g. --modelname resnet-18; `opcollect list models` shows them");
@@ -127,6 +128,20 @@ fn what_is_not_there_yet_is_refused_by_name() {
     // Said to be off, nothing is asked for.
     assert!(plan(&[("modelname", "mlp"), ("iftune", "false")]).is_ok());
     assert!(error("iftune", "perhaps").contains("neither true nor false"));
+}
+
+#[test]
+fn lists_of_a_file_may_not_be_empty() {
+    for key in ["threads", "cache"] {
+        let text = format!("modelname = 'mlp'\n{key} = []");
+        let layers = Layers {
+            file: Some(ConfigFile::parse(Path::new("job.toml"), &text).unwrap()),
+            ..Layers::default()
+        };
+        let error = Plan::from_settings(&layers.merge().unwrap(), host()).unwrap_err();
+        let start = format!("--{key} [] (job.toml:2): an empty list; give");
+        assert!(error.to_string().starts_with(&start), "{error}");
+    }
 }
 
 #[test]
