@@ -42,7 +42,6 @@ impl Outcome {
     ///
     /// # Panics
     /// When the exit code is not 0 or something crashed on the way.
-    #[must_use]
     pub fn done(&self) -> &str {
         self.assert_no_crash();
         assert_eq!(self.code, Some(0), "stderr: {}", self.stderr);
