@@ -300,14 +300,14 @@ mod tests {
         insta::assert_snapshot!(text, @r#"
         resnet-18, batch 1; llvm -mcpu=znver5 on AMD EPYC 9755
 
-        operator         shapes          count    median      ±   share  GFLOP/s  GB/s
-        conv2d_add_relu  1x64x56…64x1x1      4  1.234 ms  1.2 %  98.8 %      188  1.42
-        max_pool2d       1x64x112x112        1  61.00 µs  1.2 %   1.2 %     26.3  28.7
+        operator         shapes            count    median      ±   share  GFLOP/s  GB/s
+        conv2d_add_relu  1x64x56x…x64x1x1      4  1.234 ms  1.2 %  98.8 %      188  1.42
+        max_pool2d       1x64x112x112          1  61.00 µs  1.2 %   1.2 %     26.3  28.7
         1 thread, hot: operators 4.999 ms, end to end 5.100 ms ±1.2 %, operators explain 98.0 % (99.2 % inside the model)
 
-        operator         shapes          count    median      ±   share  GFLOP/s  GB/s
-        conv2d_add_relu  1x64x56…64x1x1      4  640.4 µs  1.2 %  98.5 %      362  2.74
-        max_pool2d       1x64x112x112        1  40.00 µs  1.2 %   1.5 %     40.1  43.8
+        operator         shapes            count    median      ±   share  GFLOP/s  GB/s
+        conv2d_add_relu  1x64x56x…x64x1x1      4  640.4 µs  1.2 %  98.5 %      362  2.74
+        max_pool2d       1x64x112x112          1  40.00 µs  1.2 %   1.5 %     40.1  43.8
         2 threads, hot: operators 2.602 ms, end to end 2.700 ms ±1.2 %, operators explain 96.4 % (99.2 % inside the model)
 
         the model's output was checked against the unscheduled model

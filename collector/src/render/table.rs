@@ -123,7 +123,7 @@ impl Table {
 
     /// Width of every column, `None` for those left out.
     fn fit(&self, available: Option<usize>) -> Vec<Option<usize>> {
-        let mut widths: Vec<Option<usize>> = self
+        let mut natural: Vec<Option<usize>> = self
             .columns
             .iter()
             .enumerate()
@@ -133,21 +133,19 @@ impl Table {
             })
             .collect();
         let Some(available) = available else {
-            return widths;
+            return natural;
         };
         loop {
+            // What a column left out gives back goes to those that stay.
+            let mut widths = natural.clone();
             let excess = total(&widths).saturating_sub(available);
-            if excess == 0 {
-                return widths;
-            }
-            let shrunk = self.shrink(&mut widths, excess);
-            if shrunk == excess {
+            if self.shrink(&mut widths, excess) == excess {
                 return widths;
             }
             let Some(hidden) = self.next_to_hide(&widths) else {
                 return widths;
             };
-            widths[hidden] = None;
+            natural[hidden] = None;
         }
     }
 
@@ -272,9 +270,9 @@ mod tests {
         dense       dense      20 ns
         "#);
         insta::assert_snapshot!(at(20), @r#"
-        name        time
-        con…lu  1.234 ms
-        dense      20 ns
+        name            time
+        conv2…relu  1.234 ms
+        dense          20 ns
         "#);
         // As narrow as it can be, it is as wide as it must be.
         assert_eq!(at(3), at(16));
