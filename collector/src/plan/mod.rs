@@ -5,6 +5,7 @@
 //! look at the model: whether a name exists is the importer's to say.
 
 mod build;
+mod model;
 mod parse;
 mod reader;
 mod run_id;

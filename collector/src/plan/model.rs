@@ -1,0 +1,118 @@
+//! The part of a plan that says which model to take apart, and in which shape.
+
+use opmodels::{ImportError, ImportRequest, InputOverride, Source};
+
+use super::parse;
+use super::reader::{bad, hint, not_available, optional, required, single, unique};
+use super::{Plan, PlanError};
+use crate::config::Settings;
+
+/// A larger batch, a longer sequence, or an input of more elements is taken for a
+/// mistake.
+const MAX_BATCH: u64 = 65_536;
+const MAX_SEQLEN: u64 = 1 << 20;
+const MAX_ELEMENTS: u64 = 1 << 40;
+
+/// Sources of models that the old tool had, or that are to come.
+const LATER_SOURCES: [&str; 5] = ["transformers", "remoteonnx", "torchvision", "timm", "torch"];
+
+const WHOLE: &str = "give a whole number";
+
+impl Plan {
+    /// Reads and checks the settings of the model alone.
+    pub fn model_of(settings: &Settings) -> Result<ImportRequest, PlanError> {
+        Ok(ImportRequest {
+            source: source(settings)?,
+            model: model_name(settings)?,
+            batch: optional(
+                settings,
+                "batchsize",
+                |text| parse::count(text, 1, MAX_BATCH),
+                WHOLE,
+            )?,
+            seqlen: optional(
+                settings,
+                "seqlen",
+                |text| parse::count(text, 1, MAX_SEQLEN),
+                WHOLE,
+            )?,
+            inputs: inputs(settings)?,
+        })
+    }
+}
+
+fn source(settings: &Settings) -> Result<Source, PlanError> {
+    let value = settings.get("modelsource");
+    let name = required(settings, "modelsource", |text| Ok(text.to_owned()), "")?;
+    if let Some(source) = Source::ALL.into_iter().find(|source| source.name() == name) {
+        return Ok(source);
+    }
+    if LATER_SOURCES.contains(&name.as_str()) {
+        return Err(not_available(
+            &value,
+            &name,
+            "this source of models",
+            "use --modelsource local (see `opcollect list models`), or export the model to ONNX and use --modelsource onnx --modelname FILE",
+        ));
+    }
+    Err(bad(
+        &value,
+        &name,
+        &format!(
+            "no such source of models{}",
+            hint(&name, Source::ALL.map(Source::name))
+        ),
+        "give local, onnx or simple",
+    ))
+}
+
+fn model_name(settings: &Settings) -> Result<String, PlanError> {
+    let next = match source(settings)? {
+        Source::Local => {
+            "name a model, e.g. --modelname resnet-18; `opcollect list models` shows them"
+        }
+        Source::Onnx => "give the path of an ONNX file",
+        Source::Simple => {
+            "name an operator, e.g. --modelname matmul:m=512,n=512,k=512; `opcollect list ops` shows them"
+        }
+    };
+    single(settings, "modelname")?
+        .map(|(_, text)| text)
+        .ok_or_else(|| PlanError::Missing {
+            key: "modelname",
+            next: next.to_owned(),
+        })
+}
+
+fn inputs(settings: &Settings) -> Result<Vec<InputOverride>, PlanError> {
+    let next = "give name:shape[:dtype], e.g. --input data:1x3x224x224:float32";
+    let inputs = unique(settings, "input", read_input, next)?;
+    for (index, input) in inputs.iter().enumerate() {
+        if inputs[..index].iter().any(|other| other.name == input.name) {
+            return Err(bad(
+                &settings.get("input"),
+                &input.to_string(),
+                "this input has been given another shape already",
+                "give each input once",
+            ));
+        }
+    }
+    Ok(inputs)
+}
+
+fn read_input(text: &str) -> Result<InputOverride, String> {
+    let input: InputOverride = text.parse().map_err(|error: ImportError| {
+        // The setting's name and text stand before the problem already.
+        let message = error.to_string();
+        let problem = message.strip_prefix(&format!("input '{text}': "));
+        problem.map_or(message.clone(), str::to_owned)
+    })?;
+    let elements = input
+        .shape
+        .iter()
+        .try_fold(1u64, |product, extent| product.checked_mul(*extent));
+    if elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
+        return Err("it has more elements than any machine holds".to_owned());
+    }
+    Ok(input)
+}
