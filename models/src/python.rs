@@ -158,26 +158,26 @@ fn interrupted(status: ExitStatus) -> bool {
 
 /// The error of a child that gave no answer.
 fn crashed(status: ExitStatus, stderr: &str, log: &Path) -> ImportError {
-    if stderr.contains("No module named") && status.code() == Some(1) {
-        let line = stderr
-            .lines()
+    let lines: Vec<&str> = stderr.lines().filter(|l| !l.trim().is_empty()).collect();
+    let last_lines = if stderr.contains("No module named") {
+        let line = lines
+            .iter()
             .rev()
             .find(|l| l.contains("No module named"))
-            .unwrap_or_default();
-        return ImportError::Crashed {
-            status: status.to_string(),
-            last_lines: format!(
-                "{}; run scripts/setup to complete the virtual environment",
-                line.trim()
-            ),
-            log: keep(log, stderr),
-        };
-    }
-    let lines: Vec<&str> = stderr.lines().filter(|l| !l.trim().is_empty()).collect();
-    let last = lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n");
+            .unwrap_or(&"");
+        format!(
+            "{}; run scripts/setup to complete the virtual environment",
+            line.trim()
+        )
+    } else if stderr.contains("Traceback (most recent call last)") {
+        // A backtrace is for the log; its last line is the error itself.
+        lines.last().map_or_else(String::new, |l| (*l).to_owned())
+    } else {
+        lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n")
+    };
     ImportError::Crashed {
         status: status.to_string(),
-        last_lines: last,
+        last_lines,
         log: keep(log, stderr),
     }
 }
@@ -269,6 +269,16 @@ mod tests {
             "{last_lines}"
         );
         assert!(std::fs::read_to_string(&log).unwrap().starts_with("line 1"));
+        let script = "cat >/dev/null; printf 'Traceback (most recent call last):\\n  File x\\nValueError: no\\n' >&2; exit 1";
+        let broken = run(
+            &tooling(folder.path(), script),
+            &serde_json::json!({}),
+            &log,
+        );
+        let Err(ImportError::Crashed { last_lines, .. }) = broken else {
+            panic!("{broken:?}")
+        };
+        assert_eq!(last_lines, "ValueError: no");
         assert!(error.to_string().contains("exit status: 3"));
     }
 

@@ -78,7 +78,28 @@ def convert(graph: OnnxGraph) -> tuple[tvm.IRModule, list[str]]:
     names = [i.name for i in model.graph.input]
     if len(names) != len(module["main"].params):
         raise ImportFailure("corrupt_model", "the converter lost inputs of the model")
+    check_static(module, graph)
     return relax.transform.CanonicalizeBindings()(module), names
+
+
+def check_static(module: tvm.IRModule, graph: OnnxGraph) -> None:
+    """Refuses results whose shape depends on data: an operator study needs fixed sizes."""
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            if is_static(binding.var.ty):
+                continue
+            node = next((n for n in graph.nodes if any(o and graph.shape(o) is None for o in n.output)), graph.nodes[0])
+            label = node.name or node.output[0]
+            raise unsupported(node.op_type, label, f"the size of what operator {node.op_type} (node '{label}') computes depends on data; export the model with fixed shapes, or cut it before that node")
+
+
+def is_static(ty: tvm.ir.Type) -> bool:
+    """Whether a Relax type has only fixed sizes."""
+    if isinstance(ty, relax.TupleType):
+        return all(is_static(field) for field in ty.fields)
+    if isinstance(ty, relax.TensorType):
+        return isinstance(ty.shape, relax.ShapeExpr) and all(isinstance(d, tvm.tirx.IntImm) for d in ty.shape.values)
+    return True
 
 
 def conversion_failure(graph: OnnxGraph, error: Exception, talk: str) -> ImportFailure:

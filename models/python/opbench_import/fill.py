@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .onnx_graph import OnnxGraph, attributes
 from .params import Param, constant, integers, normal, uniform
 
@@ -23,6 +25,9 @@ def assign(graph: OnnxGraph) -> None:
         single = param.uniform_value()
         if single is not None:
             param.fill = constant(single)
+        elif param.value is not None and param.is_float and not np.all(np.isfinite(param.value)):
+            # Masks hold infinities; data for measuring one operator alone must not.
+            param.fill = constant(0.0)
         elif param.fill is None:
             param.fill = normal(0.1) if param.is_float else integers(2)
 

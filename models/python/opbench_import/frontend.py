@@ -3,7 +3,7 @@
 Clip with known bounds is one ``clip`` (the frontend guards the bounds against NaN at run time); Max and Min of two
 tensors are one element-wise operator (the frontend stacks and reduces); Gather knows the axis it indexes (the
 frontend asks for its extent with kernels), and of one known position it is a slice. LRN is one operator (the frontend makes a three-dimensional pooling
-and four element-wise operators of it).
+and four element-wise operators of it), PRelu takes slopes of any shape.
 """
 
 from __future__ import annotations
@@ -88,6 +88,17 @@ class Gather(onnx_frontend.Gather):
         return legalise.gather(bb, data, position, axis)
 
 
+class PRelu(onnx_frontend.OnnxOpConverter):
+    """Leaky rectifier with given slopes: max(x, 0) + slope min(x, 0), for slopes of any shape that broadcasts."""
+
+    @classmethod
+    def _impl_v1(cls, bb, inputs, attr, params):
+        data, slope = inputs
+        zero = relax.const(0, data.ty.dtype.dtype)
+        below = bb.normalize(relax.op.multiply(slope, bb.normalize(relax.op.minimum(data, zero))))
+        return relax.op.add(bb.normalize(relax.op.nn.relu(data)), below)
+
+
 class LRN(onnx_frontend.OnnxOpConverter):
     """Local response normalisation over channels as one operator (the frontend pools over five dimensions)."""
 
@@ -97,7 +108,7 @@ class LRN(onnx_frontend.OnnxOpConverter):
         return legalise.response_normalisation(bb, inputs[0], options)
 
 
-OWN = {"Clip": Clip, "Max": Max, "Min": Min, "Gather": Gather, "LRN": LRN}
+OWN = {"Clip": Clip, "Max": Max, "Min": Min, "Gather": Gather, "LRN": LRN, "PRelu": PRelu}
 
 
 @contextlib.contextmanager

@@ -138,10 +138,10 @@ def matmul_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 
 def mean_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """Mean over all spatial axes is global average pooling; other means use TVM's rule."""
+    """Mean over all spatial axes of an image or volume is global average pooling; other means use TVM's rule."""
     rank = len(call.args[0].ty.shape.values)
     axes = sorted(int(a) % rank for a in call.attrs.axis) if call.attrs.axis is not None else []
-    if not (3 <= rank <= 5 and axes == list(range(2, rank))):
+    if not (4 <= rank <= 5 and axes == list(range(2, rank))):
         return default_rule("relax.mean")(builder, call)
     keepdims = bool(call.attrs.keepdims)
 

@@ -55,9 +55,12 @@ def load(path: str) -> OnnxGraph:
     model = read_model(path)
     reject_foreign_nodes(model)
     params = take_weights(model)
+    declared = default_opset(model)
     model = modernise(model)
     check(model, path)
-    return build_graph(model, params)
+    graph = build_graph(model, params)
+    graph.declared_opset = declared
+    return graph
 
 
 def reject_foreign_nodes(model: onnx.ModelProto) -> None:

@@ -137,3 +137,25 @@ def scalars(graph: OnnxGraph) -> None:
                 continue
             if len(param.shape) <= len(other):
                 node.input[i] = graph.add_param(graph.fresh(name), with_value(param.value.reshape(())))
+
+
+def channel_slopes(graph: OnnxGraph) -> None:
+    """Slopes of PRelu along the channels get a shape that broadcasts there: before set 7 that was implied."""
+    for node in graph.nodes:
+        if node.op_type != "PRelu" or node.input[1] not in graph.params:
+            continue
+        data, slope = graph.shape(node.input[0]), graph.params[node.input[1]]
+        if data is None or len(data) < 3 or len(slope.shape) != 1 or slope.size in (1, data[-1]) and graph.declared_opset >= 7:
+            continue
+        if slope.size == data[1]:
+            target = (slope.size,) + (1,) * (len(data) - 2)
+            node.input[1] = graph.add_param(graph.fresh(node.input[1]), slope.derive(target, lambda v, t=target: v.reshape(t)))
+
+
+def full_expansions(graph: OnnxGraph) -> None:
+    """Expand to the shape of its result: ONNX lets the target have fewer axes, or ones, where the data has more."""
+    for node in graph.nodes:
+        shape = graph.shape(node.output[0]) if node.op_type == "Expand" else None
+        target = graph.value(node.input[1]) if shape is not None else None
+        if target is not None and tuple(target) != shape:
+            node.input[1] = graph.add_param(graph.fresh("expanded"), with_value(np.array(shape, dtype=np.int64)))

@@ -68,6 +68,8 @@ class OnnxGraph:
     open_params: dict[str, TensorSpec] = field(default_factory=dict)
     """Weights without values whose shape depends on a symbol; binding moves them to ``params``."""
     types: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
+    declared_opset: int = 0
+    """Operator set of the file, before it was brought up to date."""
     runtime: set[str] = field(default_factory=set)
     """Given tensors that folding must treat as run-time values (initial states of recurrent layers)."""
     counter: int = 0

@@ -7,6 +7,7 @@ Uniform values are held as broadcast scalars, so that the 500 MB of constants of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -82,7 +83,9 @@ class Param:
         if self.value is None or self.value.size == 0:
             return None
         if all(s == 0 for s, d in zip(self.value.strides, self.value.shape) if d > 1):
-            return self.value.flat[0].item()
+            single = self.value.flat[0].item()
+            # JSON has no infinities: such a tensor (an attention mask, usually) keeps its bytes.
+            return single if math.isfinite(single) else None
         return None
 
 

@@ -37,6 +37,8 @@ def clean(graph: OnnxGraph) -> None:
     simplify.drop_no_ops(graph)
     recurrent.unroll(graph)
     normalise.explicit_pads(graph)
+    normalise.channel_slopes(graph)
+    normalise.full_expansions(graph)
     normalise.split_sums(graph)
     normalise.split_gemm(graph)
     graph.infer()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import tempfile
 
 import numpy as np
@@ -74,16 +76,23 @@ class Imported:
         return feeds
 
 
+def scratch() -> str:
+    """A folder that goes when the tests end."""
+    folder = tempfile.mkdtemp(prefix="opbench-test-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def import_file(path: str, **options: object) -> Imported:
     """Imports an ONNX file into a fresh folder."""
-    folder = tempfile.mkdtemp(prefix="opbench-import-")
+    folder = scratch()
     pipeline.run(Request("onnx", os.path.basename(path), folder, file=path, **options))
     return Imported(folder)
 
 
 def import_simple(op: str, /, **params: object) -> Imported:
     """Imports a single operator into a fresh folder."""
-    folder = tempfile.mkdtemp(prefix="opbench-import-")
+    folder = scratch()
     pipeline.run(Request("simple", op, folder, simple={"op": op, "params": params}))
     return Imported(folder)
 
@@ -95,7 +104,7 @@ def import_model(model: onnx.ModelProto, **options: object) -> Imported:
 
 def save(model: onnx.ModelProto) -> str:
     """Writes a model to a temporary file."""
-    path = os.path.join(tempfile.mkdtemp(prefix="opbench-model-"), "model.onnx")
+    path = os.path.join(scratch(), "model.onnx")
     onnx.save(model, path)
     return path
 

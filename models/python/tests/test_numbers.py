@@ -7,6 +7,8 @@ import unittest
 
 import numpy as np
 
+from opbench_import.errors import ImportFailure
+
 from . import support
 from .builders import Model
 
@@ -206,6 +208,27 @@ class OldModels(Numbers):
         imported = self.check(m.build("y", opset=9))
         weight = next(i for i in imported.graph["inputs"] if i["role"] == "param")
         self.assertEqual((weight["fill"], weight["data"]), ({"kind": "const", "value": 0.25}, None))
+
+    def test_slopes_along_channels_and_small_expansions(self):
+        m = Model()
+        m.node("PRelu", [m.input("x", 2, 4, 3, 3), m.weight("slope", 4, 1, 1)], "p")
+        m.node("Expand", [m.weight("row", 1, 3), m.constant("shape", np.array([3, 1]))], "grid")
+        m.node("Mul", ["p", "grid"], "y")
+        self.check(m.build("y"))
+
+    def test_infinite_masks_keep_their_values(self):
+        m = Model()
+        mask = np.triu(np.full((4, 4), -np.inf, dtype=np.float32), 1)
+        m.node("Add", [m.input("x", 1, 4, 4), m.constant("mask", mask)], "masked")
+        m.node("Softmax", ["masked"], "y", axis=-1)
+        self.check(m.build("y"))
+
+    def test_sizes_that_depend_on_data_are_refused(self):
+        m = Model()
+        m.node("Expand", [m.input("x", 1, 4), m.input("shape", 2, dtype=7)], "y")
+        with self.assertRaises(ImportFailure) as caught:
+            support.import_model(m.build("y"))
+        self.assertEqual(caught.exception.fields, {"op": "Expand", "node": "expand_0"})
 
     def test_lrn_and_sum(self):
         m = Model()

@@ -77,7 +77,7 @@ class Refusals(unittest.TestCase):
 
     def test_damaged_files_are_corrupt_models(self):
         whole = self.image_model().SerializeToString()
-        folder = tempfile.mkdtemp()
+        folder = support.scratch()
         for name, content in (("empty", b""), ("torn", whole[: len(whole) // 2]), ("noise", bytes(range(256)) * 8)):
             path = os.path.join(folder, name + ".onnx")
             with open(path, "wb") as file:

@@ -151,6 +151,22 @@ pub enum Pattern {
     Opaque,
 }
 
+impl Pattern {
+    /// The word in graph.json.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Elemwise => "elemwise",
+            Self::Broadcast => "broadcast",
+            Self::Injective => "injective",
+            Self::CommReduce => "comm_reduce",
+            Self::OutEwiseFusable => "out_ewise_fusable",
+            Self::Tuple => "tuple",
+            Self::Opaque => "opaque",
+        }
+    }
+}
+
 /// An argument of an operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Argument {
