@@ -1,12 +1,16 @@
 //! Collects operator performance through TVM.
 
+pub mod app;
 pub mod cli;
 pub mod config;
 pub mod doctor;
 pub mod env;
+pub mod interrupt;
 pub mod measure;
 pub mod plan;
 pub mod progress;
 pub mod render;
+pub mod run;
 pub mod schedule;
 pub mod stats;
+pub mod worker;

@@ -28,6 +28,17 @@ pub(crate) fn replace<T>(
     Ok(value)
 }
 
+/// Writes `contents` to `path` at once: a reader sees the old file or the new one, never a part.
+///
+/// # Errors
+/// The file cannot be created, written or moved into place; the message names it.
+pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<()> {
+    replace(path, |file| {
+        file.write_all(contents)
+            .map_err(|source| Error::io("write", path, source))
+    })
+}
+
 fn write_through<T>(
     file: File,
     path: &Path,

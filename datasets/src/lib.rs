@@ -36,6 +36,7 @@ pub mod values;
 mod files;
 
 pub use error::{Error, InvalidRow, Result};
+pub use files::write_atomically;
 pub use formats::{RowReader, read_rows};
 pub use identity::{PointKey, point_id, stable_hash};
 pub use row::{Essentials, finite};

@@ -8,15 +8,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tvm_ffi::{Any, AnyView, Function};
 
-use crate::call::{Obj, array, call, elements, int, invoke, map, module_function};
+use crate::call::{Obj, array, boolean, call, elements, int, invoke, map, module_function};
 use crate::error::{Error, Result};
 use crate::ir::IrModule;
 use crate::kernel::KernelModule;
-use crate::pass::{Context, run_all};
+use crate::pass::{Context, make, run, run_all};
 use crate::target::Target;
 use crate::tensor::Tensor;
 
-const PASSES: [&str; 11] = [
+const PASSES: [&str; 9] = [
     "relax.transform.RewriteDataflowReshape",
     "relax.transform.ToNonDataflow",
     "relax.transform.RemovePurityChecking",
@@ -26,8 +26,6 @@ const PASSES: [&str; 11] = [
     "relax.transform.KillAfterLastUse",
     "relax.transform.LowerRuntimeBuiltin",
     "relax.transform.ComputePrimValue",
-    "relax.transform.VMShapeLower",
-    "relax.transform.AttachGlobalSymbol",
 ];
 
 /// A model being run.
@@ -57,7 +55,7 @@ pub struct Linked {
 pub fn generate(module: &IrModule, target: &Target) -> Result<(Linked, IrModule)> {
     let _context = Context::enter(&[])?;
     call("target.TargetEnterScope", &[&target.handle])?;
-    let planned = run_all(&PASSES, module.handle.clone());
+    let planned = plan(module);
     call("target.TargetExitScope", &[&target.handle])?;
     let builder = call("relax.ExecBuilderCreate", &[])?;
     let rest = IrModule {
@@ -76,6 +74,13 @@ pub fn generate(module: &IrModule, target: &Target) -> Result<(Linked, IrModule)
         },
         kernels,
     ))
+}
+
+fn plan(module: &IrModule) -> Result<Obj> {
+    let planned = run_all(&PASSES, module.handle.clone())?;
+    // Shape checks that name the argument they are about.
+    let lowered = run(&make("relax.transform.VMShapeLower", &[&boolean(true)])?, &planned)?;
+    run_all(&["relax.transform.AttachGlobalSymbol"], lowered)
 }
 
 impl Linked {
@@ -188,6 +193,14 @@ impl VirtualMachine {
         });
         self.invoke("set_instrument", &[&Obj(Any::from(function))])
             .map(drop)
+    }
+
+    /// Takes the hook out again.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn clear_instrument(&self) -> Result<()> {
+        self.invoke("set_instrument", &[&crate::call::none()]).map(drop)
     }
 
     fn invoke(&self, name: &str, args: &[&Obj]) -> Result<Obj> {

@@ -5,6 +5,7 @@
 //! began. Statistics on the samples are [`crate::stats`]'s.
 
 pub mod check;
+pub mod fill;
 pub mod flush;
 pub mod sentinel;
 pub mod timer;

@@ -2,8 +2,6 @@
 
 /// Longest vector a loop is turned into, in registers; longer ones only grow the code.
 const MAX_REGISTERS: i64 = 4;
-/// Longest loop without a good divisor that is still vectorised whole, in registers.
-const MAX_WHOLE_REGISTERS: i64 = 16;
 
 /// All divisors of `n`, ascending.
 pub(super) fn divisors(n: i64) -> impl Iterator<Item = i64> {
@@ -22,20 +20,17 @@ pub(super) fn registers(length: i64, lanes: i64) -> i64 {
 
 /// The vector length for a loop of `extent`: the divisor that wastes the fewest lanes, the longest of equals.
 ///
-/// A loop without a divisor near the register's width (a prime one, say) is vectorised whole while that is bearable:
-/// LLVM pads such vectors itself.
+/// Either part of one register or whole registers: vectors of an odd length beyond one register (29, 56) are legal, but
+/// LLVM keeps them in memory, which costs a factor of ten.
 pub(super) fn vector_length(extent: i64, lanes: i64) -> i64 {
-    let best = divisors(extent)
-        .filter(|&d| d <= MAX_REGISTERS * lanes)
+    divisors(extent)
+        .filter(|&d| d <= lanes || (d % lanes == 0 && d <= MAX_REGISTERS * lanes))
         .max_by(|&a, &b| {
             efficiency(a, lanes)
                 .total_cmp(&efficiency(b, lanes))
                 .then(a.cmp(&b))
         })
-        .unwrap_or(1);
-    let whole = extent <= MAX_WHOLE_REGISTERS * lanes
-        && efficiency(extent, lanes) > 1.25 * efficiency(best, lanes);
-    if whole { extent } else { best }
+        .unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -46,10 +41,11 @@ mod tests {
     #[test]
     fn lengths_fill_registers_where_they_can() {
         assert_eq!(vector_length(64, 16), 64);
-        assert_eq!(vector_length(56, 16), 56);
+        assert_eq!(vector_length(48, 16), 48);
+        assert_eq!(vector_length(56, 16), 14);
         assert_eq!(vector_length(7, 16), 7);
-        assert_eq!(vector_length(1000, 16), 50);
-        assert_eq!(vector_length(197, 16), 197);
+        assert_eq!(vector_length(1000, 16), 10);
+        assert_eq!(vector_length(197, 16), 1);
         assert_eq!(vector_length(1, 16), 1);
     }
 

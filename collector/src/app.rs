@@ -1,0 +1,209 @@
+//! Doing what the command line asked for: one function an action, each ending in an exit code.
+//!
+//! Data goes to standard output, talk to standard error. Errors carry the exit code that they end the program with.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::path::Path;
+
+use opmodels::ImportError;
+use tvm_bridge::Libraries;
+use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
+
+use crate::cli::{
+    Action, DoctorRequest, Exit, Invocation, ListRequest, OutputFormat, View, completions, man_page,
+};
+use crate::doctor::{self, Facts, FolderFacts, PackageWanted, Problem, PythonFacts};
+use crate::interrupt::Interrupt;
+use crate::plan::Planned;
+use crate::progress::for_stderr;
+use crate::render::{
+    Listing, PlanSize, Style, checks_json, checks_text, plan_json, plan_text, run_json, run_text,
+    settings_json, settings_text,
+};
+use crate::run::{self, Home, Session};
+use crate::worker::serve;
+
+/// Why an action was not done, and how the program ends with it.
+#[derive(Debug)]
+pub struct AppError {
+    /// The exit code.
+    pub exit: Exit,
+    /// What, where, and what to do.
+    pub source: anyhow::Error,
+}
+
+impl<E: Into<anyhow::Error>> From<E> for AppError {
+    fn from(error: E) -> Self {
+        let source: anyhow::Error = error.into();
+        let exit = match source.downcast_ref::<ImportError>() {
+            Some(ImportError::Interrupted) => Exit::Interrupted,
+            Some(error) if error.is_usage() => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        AppError { exit, source }
+    }
+}
+
+/// Does what was asked for.
+///
+/// # Errors
+/// It cannot be done; a run whose points failed is no error but has an exit code of its own.
+pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
+    let view = invocation.view;
+    match invocation.action {
+        Action::Run(planned) => main_job(&planned, view),
+        Action::DryRun(planned) => dry_run(&planned, view),
+        Action::PrintConfig(settings) => show(
+            view,
+            |style| settings_text(&settings, style),
+            || settings_json(&settings),
+        ),
+        Action::List(request) => list(request, view),
+        Action::Doctor(request) => diagnose(&request, view),
+        Action::Completions(shell) => print(&completions(shell)),
+        Action::Man => print(&man_page()?),
+        Action::Worker(_) => {
+            serve(std::io::stdin().lock(), std::io::stdout())?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn main_job(planned: &Planned, view: View) -> Result<Exit, AppError> {
+    let home = Home::find()?;
+    let interrupt = Interrupt::install()?;
+    let mut progress = for_stderr(view.verbosity);
+    let mut session = Session {
+        home: &home,
+        command_line: std::env::args().collect(),
+        interrupt: interrupt.clone(),
+        progress: progress.as_mut(),
+    };
+    let report = match run::run(planned, &mut session) {
+        Err(_) if interrupt.requested() => return Err(interrupted_before_results()),
+        result => result?,
+    };
+    show(view, |style| run_text(&report, style), || run_json(&report))?;
+    Ok(if interrupt.requested() {
+        Exit::Interrupted
+    } else if report.failed_share() > planned.plan.max_failed_share {
+        Exit::PointsFailed
+    } else {
+        Exit::Done
+    })
+}
+
+fn interrupted_before_results() -> AppError {
+    AppError {
+        exit: Exit::Interrupted,
+        source: anyhow::anyhow!("interrupted before there were results"),
+    }
+}
+
+fn dry_run(planned: &Planned, view: View) -> Result<Exit, AppError> {
+    let home = Home::find()?;
+    let imported = run::import(&home, &planned.plan.model, planned.python.as_deref())?;
+    let size = Some(PlanSize {
+        operators: imported.graph.operators.len() as u64,
+    });
+    show(
+        view,
+        |style| plan_text(&planned.plan, size, style),
+        || plan_json(&planned.plan, size),
+    )
+}
+
+fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
+    match request {
+        ListRequest::Models => show_list(&Listing::Models(&Home::find()?.registry()?.models), view),
+        ListRequest::Targets => show_list(&Listing::Targets, view),
+        ListRequest::SimpleOperators => show_list(&Listing::SimpleOperators(opmodels::simple::OPERATORS), view),
+        ListRequest::Operators(model, python) => {
+            let imported = run::import(&Home::find()?, &model, python.as_deref())?;
+            show_list(&Listing::Operators(&imported.graph), view)
+        }
+    }
+}
+
+fn show_list(listing: &Listing<'_>, view: View) -> Result<Exit, AppError> {
+    show(view, |style| listing.text(style), || listing.json())
+}
+
+fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppError> {
+    let home = Home::find()?;
+    let environment = run::environment(std::env::args().collect());
+    let tvm = match Libraries::load() {
+        Ok(_) => Ok(vec![
+            ("apache-tvm".to_owned(), TVM_VERSION.to_owned()),
+            ("apache-tvm-ffi".to_owned(), TVM_FFI_VERSION.to_owned()),
+        ]),
+        Err(error) => Err(Problem {
+            finding: error.to_string(),
+            fix: "run scripts/setup".to_owned(),
+        }),
+    };
+    let cpu = environment.machine.llvm_cpu.name.clone();
+    let llvm_knows_cpu = cpu
+        .filter(|_| tvm.is_ok())
+        .map(|cpu| tvm_bridge::Target::llvm(&cpu, 1).is_ok());
+    let packages = pinned(&home.requirements());
+    let python = request.python.clone().unwrap_or_else(|| home.python());
+    let checks = doctor::examine(&Facts {
+        environment: &environment,
+        threads: &request.threads,
+        tvm,
+        llvm_knows_cpu,
+        python: PythonFacts::probe(&python, &packages),
+        packages,
+        compiler: doctor::find_compiler(std::env::var_os("PATH").as_deref()),
+        folder: FolderFacts::probe(&request.out),
+    });
+    show(
+        view,
+        |style| checks_text(&checks, style),
+        || checks_json(&checks),
+    )?;
+    Ok(if doctor::any_failed(&checks) {
+        Exit::Failed
+    } else {
+        Exit::Done
+    })
+}
+
+/// The packages that a requirements file pins to one version.
+fn pinned(requirements: &Path) -> Vec<PackageWanted> {
+    let text = std::fs::read_to_string(requirements).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| {
+            let (name, rest) = line.trim().split_once("==")?;
+            let version = rest.split([' ', ';', '\\']).next()?;
+            (!name.starts_with('#')).then(|| PackageWanted {
+                name: name.to_owned(),
+                version: version.to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// Prints data in the form asked for.
+fn show<J: Display>(
+    view: View,
+    text: impl FnOnce(Style) -> String,
+    json: impl FnOnce() -> J,
+) -> Result<Exit, AppError> {
+    let data = match view.format {
+        OutputFormat::Text => text(Style::for_stdout()),
+        OutputFormat::Json => json().to_string(),
+    };
+    print(format!("{}\n", data.trim_end()).as_bytes())
+}
+
+/// Writes to standard output; a reader that has gone away (`| head`) is no error.
+fn print(data: &[u8]) -> Result<Exit, AppError> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(data).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(Exit::Done),
+    }
+}

@@ -1,0 +1,47 @@
+//! The `opcollect` program: command line in, exit code out. What it can do is in the library.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use opcollect::app;
+use opcollect::cli::{self, Exit, Process};
+use opcollect::env::{Cores, Root};
+use opcollect::plan::HostFacts;
+
+fn main() -> ExitCode {
+    let process = Process {
+        args: std::env::args_os().collect(),
+        environment: std::env::vars_os().collect(),
+        host: HostFacts {
+            cores: Cores::read(&Root::system()).usable(),
+            now: opdata::Timestamp::now(),
+        },
+    };
+    let exit = match cli::parse(process) {
+        Ok(invocation) => app::perform(invocation).unwrap_or_else(|error| {
+            complain(&format!("{:#}", error.source));
+            error.exit
+        }),
+        Err(cli::CliError::Syntax(error)) => {
+            // Help and versions are printed by the parser too; a closed pipe is no reason to complain.
+            let _ = error.print();
+            cli::CliError::Syntax(error).exit()
+        }
+        Err(error) => {
+            complain(&error.to_string());
+            error.exit()
+        }
+    };
+    exit.into()
+}
+
+fn complain(message: &str) {
+    let mut stderr = std::io::stderr();
+    let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let label = if colour {
+        "\u{1b}[1;31merror:\u{1b}[0m"
+    } else {
+        "error:"
+    };
+    let _ = writeln!(stderr, "{label} {message}");
+}

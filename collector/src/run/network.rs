@@ -1,0 +1,199 @@
+//! The whole model: built once, checked, then timed at every number of threads.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use opdata::{Quality, Status};
+use opmodels::Graph;
+use serde::Serialize;
+
+use crate::interrupt::Interrupt;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::render::units;
+use crate::render::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
+use crate::stats::{GradeInput, Summary, grade};
+use crate::worker::lab::{Failure, ProcessLab};
+use crate::worker::protocol::{NetworkMeasured, NetworkReady, NetworkSpec};
+
+/// File of a run's folder with everything measured of the whole model.
+const FILE: &str = "whole_model.json";
+
+/// What is known of the whole model.
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    /// For the final report.
+    pub reports: Vec<WholeModelReport>,
+    /// Median time of one call inside the model, by threads and function.
+    in_model_ns: HashMap<(u32, String), f64>,
+    ready: Option<NetworkReady>,
+    measured: Vec<(u32, NetworkMeasured)>,
+}
+
+impl Network {
+    /// Median time of one call of an operator inside the model, in nanoseconds.
+    pub fn in_model_ns(&self, threads: u32, symbol: &str) -> Option<f64> {
+        self.in_model_ns.get(&(threads, symbol.to_owned())).copied()
+    }
+
+    fn failed(threads: &[u32], failure: &Failure) -> Network {
+        let outcome = || ModelOutcome::NotMeasured {
+            status: failure.status,
+            reason: failure.reason.clone(),
+        };
+        let reports = threads
+            .iter()
+            .map(|&threads| WholeModelReport {
+                threads,
+                outcome: outcome(),
+            })
+            .collect();
+        Network {
+            reports,
+            ..Network::default()
+        }
+    }
+}
+
+/// Builds, checks and times the model.
+pub(super) fn measure(
+    plan: &Plan,
+    graph: &Graph,
+    jobs: usize,
+    lab: &mut ProcessLab,
+    progress: &mut dyn Progress,
+    interrupt: &Interrupt,
+) -> Network {
+    progress.begin("whole model", plan.threads.len() as u64);
+    progress.working("building the whole model and checking its output");
+    let ready = match lab.build_network(NetworkSpec {
+        graph: graph.clone(),
+        jobs,
+    }) {
+        Ok(ready) => ready,
+        Err(failure) => {
+            progress.note(&format!(
+                "the whole model was not measured: {}",
+                failure.reason
+            ));
+            progress.end();
+            return Network::failed(&plan.threads, &failure);
+        }
+    };
+    if let Some(complaint) = ready.comparison.complaint() {
+        let reason = format!("output against {}: {complaint}", ready.checked_against);
+        progress.note(&format!(
+            "the whole model computes something else: {reason}"
+        ));
+        progress.end();
+        return Network::failed(
+            &plan.threads,
+            &Failure {
+                status: Status::WrongResult,
+                reason,
+            },
+        );
+    }
+    let mut network = Network::default();
+    for &threads in &plan.threads {
+        let label = format!(
+            "whole model ({threads} thread{})",
+            if threads == 1 { "" } else { "s" }
+        );
+        progress.working(&label);
+        let result = if interrupt.requested() {
+            Err(Failure::interrupted())
+        } else {
+            lab.measure_network(threads as usize, plan.timing)
+        };
+        let outcome = match result {
+            Ok(measured) => network.take(threads, &ready, measured),
+            Err(failure) => ModelOutcome::NotMeasured {
+                status: failure.status,
+                reason: failure.reason,
+            },
+        };
+        progress.point(&label, &words(&outcome));
+        network.reports.push(WholeModelReport { threads, outcome });
+    }
+    progress.end();
+    network.ready = Some(ready);
+    network
+}
+
+impl Network {
+    fn take(
+        &mut self,
+        threads: u32,
+        ready: &NetworkReady,
+        measured: NetworkMeasured,
+    ) -> ModelOutcome {
+        for operator in &measured.operators {
+            self.in_model_ns
+                .insert((threads, operator.symbol.clone()), operator.median_ns);
+        }
+        let outcome = match measured.taken.samples.summary() {
+            Ok(summary) => ModelOutcome::Measured(ModelTiming {
+                time: TimeReport::new(&summary, quality(&summary, measured.drift)),
+                checked_against: ready.checked_against.clone(),
+                instrumented_sum_ns: Some(measured.instrumented_sum_ns),
+            }),
+            Err(error) => ModelOutcome::NotMeasured {
+                status: Status::Crashed,
+                reason: error.to_string(),
+            },
+        };
+        self.measured.push((threads, measured));
+        outcome
+    }
+}
+
+/// The grade of a summary, with the sentinel's drift around it.
+pub(super) fn quality(summary: &Summary, drift: f64) -> Quality {
+    grade(GradeInput {
+        relative_half_width: summary.relative_half_width(),
+        drifts: [summary.drift, Some(drift - 1.0)],
+        samples: summary.samples,
+    })
+}
+
+fn words(outcome: &ModelOutcome) -> String {
+    match outcome {
+        ModelOutcome::Measured(timing) => units::time(timing.time.median_ns),
+        ModelOutcome::NotMeasured { status, reason } => format!("{status}: {reason}"),
+    }
+}
+
+/// Everything measured of the whole model, as `whole_model.json` holds it.
+#[derive(Serialize)]
+struct File<'a> {
+    ready: &'a NetworkReady,
+    threads: Vec<AtThreads<'a>>,
+}
+
+#[derive(Serialize)]
+struct AtThreads<'a> {
+    threads: u32,
+    #[serde(flatten)]
+    measured: &'a NetworkMeasured,
+}
+
+/// Writes `whole_model.json` into the run's folder, if the model was built.
+pub(super) fn save(folder: &Path, network: &Network) -> anyhow::Result<()> {
+    let Some(ready) = &network.ready else {
+        return Ok(());
+    };
+    let threads = network
+        .measured
+        .iter()
+        .map(|(threads, measured)| AtThreads {
+            threads: *threads,
+            measured,
+        })
+        .collect();
+    let text = serde_json::to_string_pretty(&File { ready, threads })?;
+    Ok(opdata::write_atomically(
+        &folder.join(FILE),
+        text.as_bytes(),
+    )?)
+}

@@ -1,0 +1,259 @@
+//! From a point and what became of it to its row.
+
+use opdata::{
+    CacheState, DeviceKind, Dims, Essentials, JsonText, Loop, LoopKind, PointKey, Row, Shapes,
+    Status, Timestamp, finite, point_id,
+};
+use opmodels::Imported;
+use opmodels::graph::{ArgumentRole, AxisKind, Operator};
+use tvm_bridge::libs::TVM_VERSION;
+
+use super::TOOL_VERSION;
+use super::network::quality;
+use super::operators::time_report;
+use crate::env::Environment;
+use crate::plan::Plan;
+use crate::render::PointOutcome;
+use crate::schedule::Choice;
+use crate::worker::lab::Failure;
+use crate::worker::protocol::{Built, Measured};
+
+/// What all rows of a run share.
+pub(super) struct RunFacts<'a> {
+    plan: &'a Plan,
+    imported: &'a Imported,
+    environment: &'a Environment,
+    target: &'a serde_json::Value,
+    import_key: Option<String>,
+}
+
+/// What a row is about.
+pub(super) struct PointFacts<'a> {
+    pub operator: &'a Operator,
+    pub threads: u32,
+    pub cache: CacheState,
+    pub built: Option<&'a Built>,
+    pub in_model_ns: Option<f64>,
+}
+
+impl<'a> RunFacts<'a> {
+    pub fn new(
+        plan: &'a Plan,
+        imported: &'a Imported,
+        environment: &'a Environment,
+        target: &'a serde_json::Value,
+    ) -> RunFacts<'a> {
+        let import_key = imported
+            .folder
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned());
+        RunFacts {
+            plan,
+            imported,
+            environment,
+            target,
+            import_key,
+        }
+    }
+
+    /// The row number `ordinal`, and the same for the report.
+    pub fn row(
+        &self,
+        ordinal: u64,
+        point: &PointFacts<'_>,
+        result: Result<Measured, Failure>,
+    ) -> (Row, PointOutcome) {
+        let (status, reason) = verdict(&result);
+        let operator = point.operator;
+        let plan = self.plan;
+        let workload = operator.workload_hash();
+        let target = self.target.to_string();
+        let knobs = point
+            .built
+            .and_then(|b| serde_json::to_value(&b.choice).ok());
+        let schedule = knobs.as_ref().map(ToString::to_string).unwrap_or_default();
+        let id = point_id(&PointKey {
+            workload: &workload,
+            schedule: &schedule,
+            target: &target,
+            threads: u64::from(point.threads),
+            cache: point.cache,
+            seed: plan.seed,
+        });
+        let mut row = Row {
+            measured_at_utc: Some(Timestamp::now()),
+            model_source: Some(self.imported.graph.source.clone()),
+            model_name: Some(self.imported.graph.model.clone()),
+            import_key: self.import_key.clone(),
+            batch: Some(self.imported.graph.batch),
+            seqlen: self.imported.resolved.seqlen,
+            target: Some(JsonText::from(self.target)),
+            target_cpu: self.target["mcpu"].as_str().map(str::to_owned),
+            threads: Some(u64::from(point.threads)),
+            schedule_space: Some(plan.schedule.name().to_owned()),
+            schedule_knobs: knobs.as_ref().map(JsonText::from),
+            seed: Some(plan.seed),
+            cache_state: Some(point.cache),
+            repeat: Some(u64::from(plan.timing.stop.max_samples)),
+            in_model_time_ns: point.in_model_ns.and_then(finite),
+            reason,
+            workload_hash: Some(workload),
+            env_hash: Some(self.environment.env_hash.clone()),
+            tvm_version: Some(TVM_VERSION.to_owned()),
+            git_revision: self.environment.software.git_revision.clone(),
+            tool_version: Some(TOOL_VERSION.to_owned()),
+            ..Row::new(Essentials {
+                run_id: &plan.run_id,
+                ordinal,
+                point_id: &id,
+                op_name: &operator.name,
+                op_kind: operator.kind.name(),
+                device_kind: DeviceKind::Cpu,
+                status,
+            })
+        };
+        describe_operator(&mut row, operator);
+        if let Some(built) = point.built {
+            describe_build(&mut row, built);
+        }
+        if let Ok(measured) = &result {
+            describe_measurement(&mut row, measured);
+        }
+        row.fill_derived();
+        let outcome = match (status, result.as_ref().ok().and_then(time_report)) {
+            (Status::Measured, Some(time)) => PointOutcome::Measured {
+                time,
+                in_model_ns: point.in_model_ns,
+            },
+            _ => PointOutcome::NotMeasured {
+                status,
+                reason: row.reason.clone().unwrap_or_default(),
+            },
+        };
+        (row, outcome)
+    }
+}
+
+fn verdict(result: &Result<Measured, Failure>) -> (Status, Option<String>) {
+    match result {
+        Ok(measured) => match measured.comparison.complaint() {
+            Some(complaint) => (Status::WrongResult, Some(complaint)),
+            None if measured.taken.is_some() => (Status::Measured, None),
+            None => (Status::Crashed, Some("no sample was taken".to_owned())),
+        },
+        Err(failure) => (failure.status, Some(failure.reason.clone())),
+    }
+}
+
+fn describe_operator(row: &mut Row, operator: &Operator) {
+    let shapes = |role| -> Option<Shapes> {
+        let all: Vec<Dims> = operator
+            .args_of(role)
+            .map(|a| Dims::from(a.shape.as_slice()))
+            .collect();
+        (!all.is_empty()).then(|| all.into_iter().collect())
+    };
+    let dims = |values: &Option<Vec<u64>>| values.as_deref().map(Dims::from);
+    let dtypes: Vec<&str> = [
+        ArgumentRole::Input,
+        ArgumentRole::Weight,
+        ArgumentRole::Output,
+    ]
+    .into_iter()
+    .flat_map(|role| operator.args_of(role))
+    .map(|a| a.dtype.as_str())
+    .collect();
+    let attributes = &operator.attrs;
+    row.op_symbol = Some(operator.symbol.clone());
+    row.op_pattern = Some(operator.pattern.name().to_owned());
+    row.op_count = Some(operator.count);
+    row.input_shapes = shapes(ArgumentRole::Input);
+    row.weight_shapes = shapes(ArgumentRole::Weight);
+    row.output_shapes = shapes(ArgumentRole::Output);
+    row.dtypes = Some(dtypes.join(";"));
+    row.kernel = dims(&attributes.kernel);
+    row.stride = dims(&attributes.stride);
+    row.padding = dims(&attributes.padding);
+    row.dilation = dims(&attributes.dilation);
+    row.groups = attributes.groups;
+    row.in_channels = attributes.in_channels;
+    row.out_channels = attributes.out_channels;
+    row.weight_layout = attributes.weight_layout.clone();
+    let kind = |k| {
+        if k == AxisKind::Reduction {
+            LoopKind::Reduction
+        } else {
+            LoopKind::Spatial
+        }
+    };
+    row.loop_nest = Some(
+        operator
+            .loops
+            .iter()
+            .map(|l| Loop::new(&l.name, l.extent, kind(l.kind)))
+            .collect(),
+    );
+    row.flops = Some(operator.flops);
+    row.flops_epilogue = Some(operator.flops_epilogue);
+    row.bytes_read = Some(operator.bytes_read);
+    row.bytes_written = Some(operator.bytes_written);
+}
+
+fn describe_build(row: &mut Row, built: &Built) {
+    row.schedule_trace = Some(JsonText::from(&built.trace));
+    row.program_hash = Some(format!("{:016x}", built.program_hash));
+    row.schedule_ns = Some(built.schedule_ns);
+    row.lower_ns = Some(built.lower_ns);
+    row.codegen_ns = Some(built.codegen_ns);
+    row.jit_ns = Some(built.jit_ns);
+    match &built.choice {
+        Choice::Contraction(knobs) => {
+            let tiles: Vec<String> = knobs
+                .tile
+                .iter()
+                .map(|(_, extent)| extent.to_string())
+                .collect();
+            row.knob_tile_spatial = Some(
+                tiles
+                    .into_iter()
+                    .chain([(knobs.vector_blocks * knobs.vector_length).to_string()])
+                    .collect::<Vec<_>>()
+                    .join("x"),
+            );
+            row.knob_vector_length = u64::try_from(knobs.vector_length).ok();
+            row.knob_loop_order = Some(knobs.loop_order.join(","));
+            row.knob_fuse_outer = Some(knobs.fused_outer as u64);
+            row.knob_cache_write = Some("local".to_owned());
+        }
+        Choice::Spatial { vector_length } => {
+            row.knob_vector_length = u64::try_from(*vector_length).ok();
+            row.knob_cache_write = Some("none".to_owned());
+        }
+        Choice::Rows | Choice::Unscheduled => row.knob_cache_write = Some("none".to_owned()),
+    }
+}
+
+fn describe_measurement(row: &mut Row, measured: &Measured) {
+    let comparison = &measured.comparison;
+    row.max_abs_error = finite(comparison.max_abs_error);
+    row.max_rel_error = finite(comparison.max_rel_error);
+    row.tolerance_abs = finite(comparison.tolerance_abs);
+    row.tolerance_rel = finite(comparison.tolerance_rel);
+    row.drift_ratio = finite(measured.drift);
+    let Some(taken) = &measured.taken else { return };
+    row.warmup = Some(u64::from(taken.warmup));
+    row.number = Some(u64::from(taken.number));
+    let Ok(summary) = taken.samples.summary() else {
+        return;
+    };
+    row.samples = Some(summary.samples);
+    row.time_median_ns = Some(summary.median.get());
+    row.time_ci_low_ns = Some(summary.ci_low.get());
+    row.time_ci_high_ns = Some(summary.ci_high.get());
+    row.ci_level = Some(summary.ci_level);
+    row.time_mean_ns = Some(summary.mean.get());
+    row.time_std_ns = summary.std.map(|s| s.get());
+    row.time_min_ns = Some(summary.min.get());
+    row.time_p95_ns = Some(summary.p95.get());
+    row.quality = Some(quality(&summary, measured.drift));
+}
