@@ -1,1 +1,23 @@
-//! Sophgo TPU profile dumps: parsing, matching, exports.
+//! Sophgo TPU profile dumps: parsing, matching, analysis and exports.
+//!
+//! A dump is a folder `cdm_profile_data_dev{D}-{C}` that Sophgo's runtimes write: PMU records of each engine of each
+//! core, and what is known of the commands. [`ingest`] reads one into a [`Profile`]: [`input`] owns bytes, [`matching`]
+//! order and commands, [`view`] meaning. [`analysis`] draws conclusions, [`export`] writes files. The account of what
+//! was lost or guessed is part of every profile ([`report::Report`]). Never here: TVM, and the command line.
+
+pub mod chip;
+pub mod error;
+pub mod export;
+mod ingest;
+pub mod input;
+pub mod matching;
+pub mod names;
+pub mod ops;
+pub mod profile;
+pub mod regs;
+pub mod report;
+pub mod view;
+
+pub use error::{Error, Result};
+pub use ingest::{Clocks, IngestOptions, Strictness, ingest};
+pub use profile::Profile;

@@ -1,0 +1,126 @@
+//! Errors of reading, matching and exporting dumps.
+//!
+//! Each says where (file and byte offset where there is one), what was found and expected, and what to do next.
+//! Losses that leave the rest usable are not errors but entries of the [`crate::report::Report`]; `--strict` turns
+//! those into [`Error::Strict`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What went wrong, with the place.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or folder could not be read or written.
+    #[error("{}: {action}: {source}{}", path.display(), hint(source))]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was being done, e.g. "cannot read".
+        action: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The folder is not a dump this crate reads.
+    #[error("{}: {what}; {next}", path.display())]
+    NotADump {
+        /// The folder.
+        path: PathBuf,
+        /// What is missing or different.
+        what: String,
+        /// What to do.
+        next: &'static str,
+    },
+    /// A line of `global.profile` has no sense.
+    #[error("{}:{line}: {what}", path.display())]
+    Global {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong and what was expected.
+        what: String,
+    },
+    /// Bytes of a profile file break its format.
+    #[error("{}: at byte {offset}: {found}; expected {expected}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Byte offset from the start of the file.
+        offset: u64,
+        /// What is there.
+        found: String,
+        /// What should be there.
+        expected: String,
+    },
+    /// A JSON file (host trace, layer file, exported profile) cannot be used.
+    #[error("{}: {what}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        what: String,
+    },
+    /// `--strict` was given and the dump is not whole.
+    #[error(
+        "{}: {count} problem{} and --strict was given; the first: {first}",
+        path.display(),
+        if *count == 1 { "" } else { "s" }
+    )]
+    Strict {
+        /// The dump.
+        path: PathBuf,
+        /// How many findings the report holds.
+        count: usize,
+        /// The first of them.
+        first: String,
+    },
+    /// An option has a value that makes no sense.
+    #[error("{option}: {what}")]
+    Option {
+        /// The option as typed.
+        option: &'static str,
+        /// What is wrong and what is allowed.
+        what: String,
+    },
+    /// The spreadsheet library refused.
+    #[error("{}: cannot write the workbook: {what}", path.display())]
+    Workbook {
+        /// The file.
+        path: PathBuf,
+        /// The library's reason.
+        what: String,
+    },
+    /// The dataset's library refused.
+    #[error(transparent)]
+    Dataset(#[from] Box<opdata::Error>),
+    /// The recorded command could not be run, or wrote nothing.
+    #[error("{what}; {next}")]
+    Record {
+        /// What happened.
+        what: String,
+        /// What to do.
+        next: String,
+    },
+}
+
+/// The crate's result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+fn hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull => "; free some space or choose another --out",
+        io::ErrorKind::PermissionDenied => "; check its owner and permissions",
+        io::ErrorKind::NotFound => "; check the path",
+        _ => "",
+    }
+}
+
+/// Adds the path and the action to an I/O error.
+pub(crate) fn io_at(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io {
+        path,
+        action,
+        source,
+    }
+}

@@ -1,0 +1,3 @@
+//! What is written of a profile, a kind a file.
+
+pub mod reginfo;

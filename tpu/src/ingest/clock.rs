@@ -1,0 +1,141 @@
+//! One clock for all: ticks of each engine's clock become ns, and cores are aligned by their sync records.
+//!
+//! Each core counts from its own reset. The end of a TIU sync record is the same moment on all cores. With other
+//! clocks given (`--tiu_freq`, `--dma_freq`) durations are stretched around that moment, so that neither cores nor
+//! engines move against each other.
+
+use crate::chip::{Chip, ChipSpec, Preamble};
+use crate::ingest::IngestOptions;
+use crate::ingest::core::CoreParts;
+use crate::input::global::GlobalProfile;
+use crate::report::{Engine, Report, Severity};
+
+/// Clocks in MHz: those the dump was made with, and those to count with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Clocks {
+    /// TIU clock of the dump.
+    pub tiu_dump: f64,
+    /// DMA clock of the dump.
+    pub dma_dump: f64,
+    /// TIU clock to count with.
+    pub tiu: f64,
+    /// DMA clock to count with.
+    pub dma: f64,
+}
+
+impl Clocks {
+    /// From the command line over `global.profile` over the chip.
+    pub fn new(spec: &ChipSpec, global: &GlobalProfile, options: &IngestOptions) -> Clocks {
+        let tiu_dump = global.tiu_mhz.unwrap_or(spec.tiu_mhz);
+        Clocks {
+            tiu_dump,
+            dma_dump: spec.dma_mhz,
+            tiu: options.tiu_mhz.unwrap_or(tiu_dump),
+            dma: options.dma_mhz.unwrap_or(spec.dma_mhz),
+        }
+    }
+
+    /// ns of a tick by the dump's own clock.
+    pub fn plain_ns(&self, engine: Engine, ticks: i64) -> f64 {
+        let mhz = if engine == Engine::Tiu {
+            self.tiu_dump
+        } else {
+            self.dma_dump
+        };
+        ticks as f64 / mhz * 1000.0
+    }
+
+    /// ns of a tick; `anchor_ns` is the moment that stays where it is when the clocks are changed.
+    pub fn ns(&self, engine: Engine, ticks: i64, anchor_ns: f64) -> i64 {
+        let (dump, used) = if engine == Engine::Tiu {
+            (self.tiu_dump, self.tiu)
+        } else {
+            (self.dma_dump, self.dma)
+        };
+        let plain = self.plain_ns(engine, ticks);
+        let ns = if dump == used {
+            plain
+        } else {
+            anchor_ns + (plain - anchor_ns) * (dump / used)
+        };
+        ns.round_ties_even() as i64
+    }
+}
+
+/// Finds each core's sync point in ns by the dump's clocks. Where the sync record is lost, that of another engine
+/// stands in for it, corrected by what it is on the other cores.
+pub(super) fn find_sync_points(parts: &mut [CoreParts], clocks: &Clocks, report: &mut Report) {
+    let substitute = |part: &CoreParts, engine: Engine| {
+        part.preamble[engine.slot()]
+            .get(1)
+            .map(|record| clocks.plain_ns(engine, record.end))
+    };
+    for part in parts.iter_mut() {
+        part.sync_ns = part
+            .sync_record
+            .map(|record| clocks.plain_ns(Engine::Tiu, record.end));
+    }
+    let needed = parts.len() > 1;
+    for index in 0..parts.len() {
+        let part = &parts[index];
+        let idle = part.records.iter().all(Vec::is_empty);
+        if part.sync_ns.is_some() || !needed || idle {
+            continue;
+        }
+        let mut found = None;
+        for engine in [Engine::Gdma, Engine::Sdma] {
+            let Some(here) = substitute(part, engine) else {
+                continue;
+            };
+            let mut offsets: Vec<f64> = parts
+                .iter()
+                .filter_map(|other| Some(other.sync_ns? - substitute(other, engine)?))
+                .collect();
+            offsets.sort_by(f64::total_cmp);
+            found = Some(here + offsets.get(offsets.len() / 2).copied().unwrap_or(0.0));
+            break;
+        }
+        let number = part.file.number;
+        let text = match found {
+            Some(_) => "its TIU sync record is lost; its clock is aligned by that of a DMA engine",
+            None => {
+                "its sync records are lost; its times cannot be aligned with those of other cores"
+            }
+        };
+        report.add(
+            Severity::Loss,
+            "sync_lost",
+            format!("core {number}"),
+            1,
+            text.to_string(),
+        );
+        parts[index].sync_ns = found;
+    }
+}
+
+/// The place of the sync record in the TIU records, once strays are gone.
+pub(super) fn sync_place(chip: Chip, bmodel: bool) -> usize {
+    match chip.spec().preamble {
+        Preamble::SyncPair => 1,
+        Preamble::Strays if bmodel => 1,
+        Preamble::Strays | Preamble::None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_clock_stretches_around_the_anchor() {
+        let clocks = Clocks {
+            tiu_dump: 1000.0,
+            dma_dump: 1000.0,
+            tiu: 500.0,
+            dma: 1000.0,
+        };
+        assert_eq!(clocks.ns(Engine::Tiu, 1_000_000, 1_000_000.0), 1_000_000);
+        assert_eq!(clocks.ns(Engine::Tiu, 1_000_100, 1_000_000.0), 1_000_200);
+        assert_eq!(clocks.ns(Engine::Gdma, 1_000_100, 1_000_000.0), 1_000_100);
+    }
+}

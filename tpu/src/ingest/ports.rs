@@ -1,0 +1,244 @@
+//! CDMA ports: their files, and their records on the cores' clock.
+//!
+//! The last core sends one SDMA command to each live port when profiling begins; its end is the end of the port's
+//! first sync record. Without that core's file a port's clock stands alone.
+
+use rayon::prelude::*;
+
+use crate::chip::ChipSpec;
+use crate::error::Result;
+use crate::ingest::clock::Clocks;
+use crate::ingest::core::TimedCore;
+use crate::input::container::{BlockKind, blocks};
+use crate::input::core::{SourceFile, check_whole_records};
+use crate::input::folder::Folder;
+use crate::input::global::GlobalProfile;
+use crate::input::pmu::{self, bytes_moved, record_bytes};
+use crate::matching::cdma::{bind_port, settle};
+use crate::matching::event::{Event, Link, SyncGuess};
+use crate::matching::order::Record;
+use crate::matching::sync::guess_dma;
+use crate::profile::PortProfile;
+use crate::report::{Engine, Fate, RecordNote, Report, Severity, Stream, StreamCounts, plural};
+
+/// A port's file, read and in order.
+pub(super) struct PortFile {
+    number: u32,
+    file: SourceFile,
+    raw_count: u64,
+    /// Its records, the sync pair first.
+    pub records: Vec<Record>,
+    left_out: Vec<(Record, Fate)>,
+}
+
+/// Reads all ports.
+pub(super) fn read(folder: &Folder, spec: &ChipSpec) -> Result<Vec<PortFile>> {
+    let read: Vec<Result<PortFile>> = folder
+        .ports
+        .par_iter()
+        .map(|(number, path)| {
+            let file = SourceFile::read(path)?;
+            let mut raw = Vec::new();
+            for block in blocks(&file.bytes, path)?
+                .iter()
+                .filter(|b| b.kind == BlockKind::Cdma)
+            {
+                check_whole_records(spec.chip, Engine::Cdma, block, path)?;
+                pmu::read(
+                    spec.chip,
+                    Engine::Cdma,
+                    block.payload,
+                    block.offset,
+                    &mut raw,
+                );
+            }
+            let (records, left_out) = settle(&raw, spec.preamble_len());
+            Ok(PortFile {
+                number: *number,
+                file,
+                raw_count: raw.len() as u64,
+                records,
+                left_out,
+            })
+        })
+        .collect();
+    read.into_iter().collect()
+}
+
+/// Puts the ports on the cores' clock and gives records their commands.
+pub(super) fn bind(
+    files: Vec<PortFile>,
+    cores: &[TimedCore],
+    clocks: &Clocks,
+    global: &GlobalProfile,
+    report: &mut Report,
+) -> Vec<PortProfile> {
+    let spec = global.chip.spec();
+    let anchor = cores
+        .iter()
+        .find(|core| core.profile.number + 1 == spec.cores && !global.bmodel);
+    let anchor_number = anchor.map(|core| core.profile.number);
+    let core_files: Vec<_> = cores.iter().map(|core| &core.profile.file).collect();
+    let mut live = 0;
+    let mut ports = Vec::with_capacity(files.len());
+    for mut port in files {
+        let stream = Stream {
+            engine: Engine::Cdma,
+            number: port.number,
+        };
+        let mut counts = StreamCounts::new(stream);
+        counts.records = port.raw_count;
+        counts.expected = global.counts.get(&stream).copied();
+        note_left_out(&port, stream, global, &mut counts, report);
+        let mut shift_ns = 0;
+        if port.records.len() > 1 {
+            let here = clocks
+                .plain_ns(Engine::Cdma, port.records[0].end)
+                .round_ties_even() as i64;
+            match anchor.and_then(|core| Some((core, *core.port_anchor_ends_ns.get(live)?))) {
+                Some((core, there)) => shift_ns = here - there + core.shift_ns as i64,
+                None => {
+                    // Unknown against the cores: begin where the cores begin.
+                    let first = cores
+                        .iter()
+                        .flat_map(|core| core.profile.events.iter().flatten())
+                        .map(|event| event.start_ns)
+                        .min()
+                        .unwrap_or(0);
+                    let start = clocks
+                        .plain_ns(Engine::Cdma, port.records[0].start)
+                        .round_ties_even() as i64;
+                    shift_ns = start - first;
+                    let text = format!(
+                        "there is no SDMA sync record of core {} to align it by; its times are right among themselves \
+                         only",
+                        spec.cores - 1
+                    );
+                    report.add(Severity::Loss, "port_not_aligned", stream, 1, text);
+                }
+            }
+            live += 1;
+            if anchor.is_some() {
+                let preamble = spec.preamble_len().min(port.records.len());
+                port.records.drain(..preamble);
+                counts.preamble = preamble as u64;
+            }
+        }
+        let bound = bind_port(
+            spec.chip,
+            port.number as usize,
+            &port.file,
+            &port.records,
+            &core_files,
+            anchor_number,
+        );
+        let mut events: Vec<Event> = port
+            .records
+            .iter()
+            .zip(&bound.bound)
+            .map(|(record, (bound, core))| Event {
+                start_ns: clocks.ns(
+                    Engine::Cdma,
+                    record.start,
+                    clocks.plain_ns(Engine::Cdma, record.start),
+                ) - shift_ns,
+                end_ns: clocks.ns(
+                    Engine::Cdma,
+                    record.end,
+                    clocks.plain_ns(Engine::Cdma, record.start),
+                ) - shift_ns,
+                cycles: record.cycles(),
+                id: record.id,
+                offset: record.offset,
+                link: bound.link,
+                tags: bound.tags,
+                sync: SyncGuess::None,
+                certainty: bound.certainty,
+                core: core.or(anchor_number),
+            })
+            .collect();
+        guess_dma(spec.chip, Engine::Cdma, &port.file, &mut events);
+        for event in events.iter_mut().filter(|event| event.link != Link::None) {
+            event.sync = SyncGuess::None;
+        }
+        counts.commands = bound.commands;
+        counts.commands_without_record = bound.commands - bound.commands_used.min(bound.commands);
+        if bound.ambiguous > 0 {
+            let text = format!(
+                "{} that several cores' commands explain",
+                plural(bound.ambiguous, "record")
+            );
+            report.add(Severity::Loss, "ambiguous", stream, bound.ambiguous, text);
+        }
+        if counts.commands_without_record > 0 {
+            let count = counts.commands_without_record;
+            let text = format!("{} without a record", plural(count, "command"));
+            report.add(Severity::Loss, "records_lost", stream, count, text);
+        }
+        report.streams.push(counts);
+        ports.push(PortProfile {
+            number: port.number,
+            file: port.file,
+            events,
+        });
+    }
+    ports
+}
+
+fn note_left_out(
+    port: &PortFile,
+    stream: Stream,
+    global: &GlobalProfile,
+    counts: &mut StreamCounts,
+    report: &mut Report,
+) {
+    let size = record_bytes(global.chip, Engine::Cdma);
+    for (record, fate) in &port.left_out {
+        match fate {
+            Fate::Duplicate => counts.duplicates += 1,
+            _ => counts.outside += 1,
+        }
+        report.records.push(RecordNote {
+            stream,
+            fate: *fate,
+            id: u64::from(record.id),
+            offset: record.offset,
+            cycles: record.cycles(),
+            bytes: bytes_moved(
+                global.chip,
+                Engine::Cdma,
+                port.file.slice(record.offset, size),
+            ),
+        });
+    }
+    if counts.duplicates > 0 {
+        let text = format!(
+            "{} with the id of another, the longer one is kept",
+            plural(counts.duplicates, "record")
+        );
+        report.add(
+            Severity::Loss,
+            "duplicates",
+            stream,
+            counts.duplicates,
+            text,
+        );
+    }
+    if let Some(expected) = counts
+        .expected
+        .filter(|&expected| expected != counts.records)
+    {
+        let text = format!(
+            "global.profile says {}, the file has {}",
+            plural(expected, "record"),
+            counts.records
+        );
+        report.add(
+            Severity::Loss,
+            "count_mismatch",
+            stream,
+            counts.records.abs_diff(expected),
+            text,
+        );
+    }
+}

@@ -1,0 +1,483 @@
+//! One core's file, read: raw records and commands of each engine, with the pool of decoded descriptors.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::chip::Chip;
+use crate::error::{Error, Result, io_at};
+use crate::input::container::{Block, BlockKind, blocks};
+use crate::input::nodes::{Command, CommandKind, NONE, Nodes, Tags};
+use crate::input::pmu::{self, RawRecord};
+use crate::regs::{CommandUnit, DecodeStop, Decoded, Table, decode_one, decode_stream};
+use crate::report::{Engine, Report, Severity, plural};
+
+/// A file with its name and bytes.
+#[derive(Debug)]
+pub struct SourceFile {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// All of it.
+    pub bytes: Vec<u8>,
+}
+
+impl SourceFile {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<SourceFile> {
+        let bytes = std::fs::read(path).map_err(io_at(path, "cannot read"))?;
+        Ok(SourceFile {
+            path: path.to_path_buf(),
+            bytes,
+        })
+    }
+
+    /// The bytes from an offset on, at most `length`.
+    pub fn slice(&self, offset: u64, length: usize) -> &[u8] {
+        let start = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(self.bytes.len());
+        &self.bytes[start..start.saturating_add(length).min(self.bytes.len())]
+    }
+
+    /// Its name without folders.
+    pub fn name(&self) -> String {
+        self.path
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    }
+}
+
+/// Commands of one engine as they were recorded.
+#[derive(Debug, Default)]
+pub struct CommandLists {
+    /// From descriptors of a compiled model.
+    pub descriptors: Vec<Command>,
+    /// From command nodes.
+    pub nodes: Vec<Command>,
+}
+
+/// A core's file, read.
+#[derive(Debug)]
+pub struct CoreFile {
+    /// Core number from the file's name.
+    pub number: u32,
+    /// The chip.
+    pub chip: Chip,
+    /// The file.
+    pub file: SourceFile,
+    /// Raw records of TIU, GDMA, SDMA.
+    pub records: [Vec<RawRecord>; 3],
+    /// Which of those had a block at all.
+    pub present: [bool; 3],
+    /// Commands of TIU, GDMA, SDMA.
+    pub commands: [CommandLists; 3],
+    /// CDMA commands per port.
+    pub cdma_commands: Vec<Vec<Command>>,
+    /// Decoded commands.
+    pub pool: Vec<Decoded>,
+    /// Runs of descriptors that nodes refer to: from (offset, count, unit) to their place in the pool.
+    pub runs: HashMap<(u32, u32, CommandUnitKey), (u32, u32)>,
+    /// Names of kernel launches.
+    pub scopes: Vec<String>,
+    /// Whether any command node was recorded.
+    pub has_nodes: bool,
+    /// Whether details of nodes were recorded.
+    pub has_details: bool,
+}
+
+/// [`CommandUnit`] as a map's key.
+pub type CommandUnitKey = u8;
+
+pub(crate) fn unit_key(unit: CommandUnit) -> CommandUnitKey {
+    match unit {
+        CommandUnit::Tiu => 0,
+        CommandUnit::Dma => 1,
+        CommandUnit::Cdma => 2,
+    }
+}
+
+/// Reads a core's file.
+pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> Result<CoreFile> {
+    let file = SourceFile::read(path)?;
+    let found = blocks(&file.bytes, path)?;
+    let mut core = CoreFile {
+        number,
+        chip,
+        records: Default::default(),
+        present: [false; 3],
+        commands: Default::default(),
+        cdma_commands: Vec::new(),
+        pool: Vec::new(),
+        runs: HashMap::new(),
+        scopes: Vec::new(),
+        has_nodes: false,
+        has_details: false,
+        file: SourceFile {
+            path: path.to_path_buf(),
+            bytes: Vec::new(),
+        },
+    };
+    for block in &found {
+        let engine = match block.kind {
+            BlockKind::Tiu => Engine::Tiu,
+            BlockKind::Gdma => Engine::Gdma,
+            BlockKind::Sdma => Engine::Sdma,
+            _ => continue,
+        };
+        check_whole_records(chip, engine, block, path)?;
+        core.present[engine.slot()] = true;
+        pmu::read(
+            chip,
+            engine,
+            block.payload,
+            block.offset,
+            &mut core.records[engine.slot()],
+        );
+    }
+    let name = file.name();
+    read_descriptors(chip, &found, &name, &mut core, report);
+    let details = read_details(&found, &name, &mut core, report);
+    read_runs(chip, &found, path, &name, &mut core, report)?;
+    read_nodes(chip, &found, path, &name, details, &mut core, report)?;
+    core.file = file;
+    Ok(core)
+}
+
+pub(crate) fn check_whole_records(
+    chip: Chip,
+    engine: Engine,
+    block: &Block,
+    path: &Path,
+) -> Result<()> {
+    let size = pmu::record_bytes(chip, engine);
+    let left = block.payload.len() % size;
+    if left == 0 {
+        return Ok(());
+    }
+    Err(Error::Format {
+        path: path.to_path_buf(),
+        offset: block.offset + (block.payload.len() - left) as u64,
+        found: format!("{left} bytes at the end of a block of {engine} records"),
+        expected: format!("whole records of {size} bytes; the block is cut off or damaged"),
+    })
+}
+
+fn unit_of(engine: Engine) -> CommandUnit {
+    match engine {
+        Engine::Tiu => CommandUnit::Tiu,
+        Engine::Gdma | Engine::Sdma => CommandUnit::Dma,
+        Engine::Cdma => CommandUnit::Cdma,
+    }
+}
+
+fn read_descriptors(
+    chip: Chip,
+    found: &[Block],
+    name: &str,
+    core: &mut CoreFile,
+    report: &mut Report,
+) {
+    for block in found {
+        let engine = match block.kind {
+            BlockKind::DesTiu => Engine::Tiu,
+            BlockKind::DesGdma => Engine::Gdma,
+            BlockKind::DesSdma => Engine::Sdma,
+            _ => continue,
+        };
+        let (decoded, stop) = decode_stream(chip, unit_of(engine), block.payload, block.offset);
+        note_stop(chip, engine, &stop, block, name, report);
+        let list = &mut core.commands[engine.slot()].descriptors;
+        for (id, command) in decoded.into_iter().enumerate() {
+            let kind = CommandKind::Descriptor(core.pool.len() as u32);
+            core.pool.push(command);
+            list.push(Command {
+                kind,
+                id: id as u32,
+                tags: Tags::NONE,
+            });
+        }
+    }
+}
+
+fn note_stop(
+    chip: Chip,
+    engine: Engine,
+    stop: &DecodeStop,
+    block: &Block,
+    name: &str,
+    report: &mut Report,
+) {
+    let (offset, found) = match stop {
+        DecodeStop::End => return,
+        DecodeStop::Unknown { offset, head } => (
+            *offset,
+            format!("{head:#018x} begins no {engine} command of {chip}"),
+        ),
+        DecodeStop::Short {
+            offset,
+            name,
+            need,
+            left,
+        } => (
+            *offset,
+            format!("a {name} command of {need} bytes, but {left} are left"),
+        ),
+    };
+    let left = block.offset + block.payload.len() as u64 - offset;
+    report.add(
+        Severity::Loss,
+        "undecodable_command",
+        name,
+        1,
+        format!(
+            "at byte {offset}: {found}; the {left} bytes after it in the block are not decoded, \
+             so its later records have no command"
+        ),
+    );
+}
+
+/// Where the details of nodes lie (mode 2): offset in the file and length of each, in order.
+fn read_details(
+    found: &[Block],
+    name: &str,
+    core: &mut CoreFile,
+    report: &mut Report,
+) -> Option<Vec<(u64, u64)>> {
+    let mut details = Vec::new();
+    let mut any = false;
+    for block in found.iter().filter(|b| b.kind == BlockKind::Extra) {
+        any = true;
+        let mut at = 0usize;
+        while at < block.payload.len() {
+            let rest = &block.payload[at..];
+            let length = pmu::word(rest, 2) as usize;
+            if rest.len() < 12 || rest.len() - 12 < length {
+                report.add(
+                    Severity::Loss,
+                    "details_cut_off",
+                    name,
+                    1,
+                    format!(
+                        "at byte {}: the details of a command are cut off ({} bytes left); later commands have none",
+                        block.offset + at as u64,
+                        rest.len()
+                    ),
+                );
+                break;
+            }
+            details.push((block.offset + at as u64 + 12, length as u64));
+            at += 12 + length;
+        }
+    }
+    core.has_details = any && !details.is_empty();
+    core.has_details.then_some(details)
+}
+
+fn read_runs(
+    chip: Chip,
+    found: &[Block],
+    path: &Path,
+    name: &str,
+    core: &mut CoreFile,
+    report: &mut Report,
+) -> Result<()> {
+    for block in found.iter().filter(|b| b.kind == BlockKind::DesMap) {
+        let Some(commands) = block.payload.get(12..) else {
+            return Err(Error::Format {
+                path: path.to_path_buf(),
+                offset: block.offset,
+                found: format!("a descriptor map of {} bytes", block.payload.len()),
+                expected: "offset, count and id, 12 bytes, before the descriptors".to_string(),
+            });
+        };
+        let (offset, count) = (pmu::word(block.payload, 0), pmu::word(block.payload, 1));
+        // The block does not say whose commands these are: every unit that can decode them all may be asked for them.
+        let mut fits_any = false;
+        for unit in [CommandUnit::Tiu, CommandUnit::Dma, CommandUnit::Cdma] {
+            let (decoded, stop) = decode_stream(chip, unit, commands, block.offset + 12);
+            if stop == DecodeStop::End && !decoded.is_empty() {
+                let start = core.pool.len() as u32;
+                core.runs.insert(
+                    (offset, count, unit_key(unit)),
+                    (start, decoded.len() as u32),
+                );
+                core.pool.extend(&decoded);
+                fits_any = true;
+            }
+        }
+        if !fits_any {
+            report.add(
+                Severity::Loss,
+                "undecodable_command",
+                name,
+                u64::from(count),
+                format!(
+                    "at byte {}: the descriptors of map entry {offset} are of no engine of {chip}",
+                    block.offset
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn read_nodes(
+    chip: Chip,
+    found: &[Block],
+    path: &Path,
+    name: &str,
+    details: Option<Vec<(u64, u64)>>,
+    core: &mut CoreFile,
+    report: &mut Report,
+) -> Result<()> {
+    let mut nodes = Nodes::new(chip.spec().cdma_ports as usize);
+    let total = details.as_ref().map_or(0, Vec::len);
+    // Details get their numbers in the order of nodes; they are decoded below, when the node's engine is known.
+    let number = |n: usize| (n < total).then_some(n as u32);
+    for block in found.iter().filter(|b| b.kind == BlockKind::Nodes) {
+        if block.payload.len() % 4 != 0 {
+            return Err(Error::Format {
+                path: path.to_path_buf(),
+                offset: block.offset + (block.payload.len() & !3) as u64,
+                found: format!(
+                    "{} bytes at the end of a block of command nodes",
+                    block.payload.len() % 4
+                ),
+                expected: "whole nodes of 4 bytes; the block is cut off or damaged".to_string(),
+            });
+        }
+        core.has_nodes = true;
+        let of: &dyn Fn(usize) -> Option<u32> = &number;
+        nodes.read(
+            chip,
+            block.payload,
+            block.offset,
+            details.as_ref().map(|_| of),
+        );
+    }
+    for bad in nodes.bad.iter().take(5) {
+        report.add(
+            Severity::Loss,
+            "bad_node",
+            name,
+            1,
+            format!(
+                "at byte {}: {:#010x}: {}; it is passed over",
+                bad.offset, bad.word, bad.what
+            ),
+        );
+    }
+    if nodes.bad.len() > 5 {
+        let more = nodes.bad.len() as u64 - 5;
+        report.add(
+            Severity::Loss,
+            "bad_node",
+            name,
+            more,
+            format!("{} more of these", plural(more, "node")),
+        );
+    }
+    if let Some(details) = details {
+        if nodes.without_detail > 0 || nodes.details_used() < total {
+            report.add(
+                Severity::Loss,
+                "details_do_not_fit",
+                name,
+                nodes
+                    .without_detail
+                    .max((total - nodes.details_used().min(total)) as u64),
+                format!(
+                    "{} recorded for {}: they are paired in order, so the later ones may be wrong",
+                    plural(total as u64, "detail"),
+                    plural(nodes.details_used() as u64, "command node")
+                ),
+            );
+        }
+        decode_details(chip, found, &details, &mut nodes, name, core, report);
+    }
+    core.commands[0].nodes = nodes.tiu;
+    core.commands[1].nodes = nodes.gdma;
+    core.commands[2].nodes = nodes.sdma;
+    core.cdma_commands = nodes.cdma;
+    core.scopes = nodes.scopes;
+    Ok(())
+}
+
+fn decode_details(
+    chip: Chip,
+    found: &[Block],
+    details: &[(u64, u64)],
+    nodes: &mut Nodes,
+    name: &str,
+    core: &mut CoreFile,
+    report: &mut Report,
+) {
+    let bytes_at = |offset: u64, length: u64| {
+        found
+            .iter()
+            .find(|b| {
+                b.kind == BlockKind::Extra
+                    && offset >= b.offset
+                    && offset - b.offset <= b.payload.len() as u64
+            })
+            .map(|b| {
+                &b.payload[(offset - b.offset) as usize..(offset - b.offset + length) as usize]
+            })
+            .unwrap_or_default()
+    };
+    let mut failed: Vec<u64> = Vec::new();
+    let lists = [
+        (CommandUnit::Tiu, &mut nodes.tiu),
+        (CommandUnit::Dma, &mut nodes.gdma),
+        (CommandUnit::Dma, &mut nodes.sdma),
+    ];
+    for (unit, list) in lists {
+        for command in list.iter_mut() {
+            let CommandKind::Node { detail, .. } = &mut command.kind else {
+                continue;
+            };
+            if *detail == NONE {
+                continue;
+            }
+            let (offset, length) = details[*detail as usize];
+            *detail = match decode_one(chip, unit, bytes_at(offset, length), offset) {
+                Ok(decoded) => {
+                    core.pool.push(decoded);
+                    core.pool.len() as u32 - 1
+                }
+                Err(_) => {
+                    failed.push(offset);
+                    NONE
+                }
+            };
+        }
+    }
+    // CDMA commands keep their nodes: their details have another layout and the vendor's tool ignores them as well.
+    for list in &mut nodes.cdma {
+        for command in list {
+            if let CommandKind::Node { detail, .. } = &mut command.kind {
+                *detail = NONE;
+            }
+        }
+    }
+    if let Some(first) = failed.iter().min() {
+        report.add(
+            Severity::Loss,
+            "undecodable_command",
+            name,
+            failed.len() as u64,
+            format!(
+                "the details of {} are no commands of {chip}, the first at byte {first}; their nodes are used",
+                plural(failed.len() as u64, "command")
+            ),
+        );
+    }
+}
+
+impl CoreFile {
+    /// Bytes of a decoded command.
+    pub fn command_bytes(&self, chip: Chip, decoded: &Decoded) -> &[u8] {
+        self.file
+            .slice(decoded.offset, Table::of(chip).layout(decoded.op).bytes)
+    }
+}

@@ -1,0 +1,12 @@
+//! Reading the files of a dump: `global.profile`, the containers, PMU records, command nodes and descriptors.
+//!
+//! Owns bytes and their meaning one by one. Order in time, ids and which command belongs to which record are the
+//! business of [`crate::matching`].
+
+pub mod container;
+pub mod core;
+pub mod folder;
+pub mod global;
+pub mod layers;
+pub mod nodes;
+pub mod pmu;

@@ -1,0 +1,440 @@
+//! Command nodes: what the runtime recorded when it sent commands to the engines.
+//!
+//! A node is a 32-bit word: type in bits 0–6, engine 7–9, operation 10–14, function 15–19, info 20–31. Types: 0 name
+//! of a kernel (upper 25 bits its length, then its bytes), 1 command, 8–11 reference to descriptors (25-bit offset,
+//! next word the count; the port of CDMA in its top four bits), 12 reset of an engine's ids, 13 run-time generated
+//! command, 14 batch, 15 end of a kernel. Nodes have no ids: they are counted per engine, from 0 after each reset.
+
+use crate::chip::{Chip, NodeEngine};
+
+/// "None" in the compact fields of commands and events.
+pub const NONE: u32 = u32::MAX;
+
+/// How a command reached its engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// Not recorded.
+    Unknown,
+    /// Run-time generated.
+    Rvt,
+    /// Written by the firmware one by one.
+    Tdi,
+    /// Read by the engine from descriptors in memory.
+    Des,
+}
+
+impl Mode {
+    /// As in RegInfo files and traces; `None` if not recorded.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Mode::Unknown => None,
+            Mode::Rvt => Some("RVT"),
+            Mode::Tdi => Some("TDI"),
+            Mode::Des => Some("DES"),
+        }
+    }
+}
+
+/// Kernel, batch and mode of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tags {
+    /// Number of the kernel launch in its core's stream, or [`NONE`].
+    pub scope: u32,
+    /// Batch index, or [`NONE`].
+    pub batch: u32,
+    /// How it was sent.
+    pub mode: Mode,
+}
+
+impl Tags {
+    /// Nothing known.
+    pub const NONE: Tags = Tags {
+        scope: NONE,
+        batch: NONE,
+        mode: Mode::Unknown,
+    };
+}
+
+/// What a command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandKind {
+    /// A node's word, and its details' number in the pool of decoded commands or [`NONE`].
+    Node {
+        /// The 32-bit word.
+        word: u32,
+        /// Number in the pool, or [`NONE`].
+        detail: u32,
+    },
+    /// A decoded descriptor: its number in the pool.
+    Descriptor(u32),
+    /// A reference to a run of descriptors.
+    Reference {
+        /// Key of the run.
+        offset: u32,
+        /// Commands in the run.
+        count: u32,
+    },
+}
+
+/// One command of an engine's stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command {
+    /// What it is.
+    pub kind: CommandKind,
+    /// Id within its section, from 0.
+    pub id: u32,
+    /// Kernel, batch, mode.
+    pub tags: Tags,
+}
+
+/// Operation code of a node.
+pub fn node_task(word: u32) -> u32 {
+    word >> 10 & 0x1f
+}
+
+/// Function code of a node.
+pub fn node_function(word: u32) -> u32 {
+    word >> 15 & 0x1f
+}
+
+/// Info bits of a node.
+pub fn node_info(word: u32) -> u32 {
+    word >> 20
+}
+
+/// A word that is no node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadNode {
+    /// Byte offset in the file.
+    pub offset: u64,
+    /// The word.
+    pub word: u32,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+/// The commands of all blocks of nodes of a core.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    /// TIU commands.
+    pub tiu: Vec<Command>,
+    /// GDMA commands.
+    pub gdma: Vec<Command>,
+    /// SDMA commands.
+    pub sdma: Vec<Command>,
+    /// CDMA commands per port.
+    pub cdma: Vec<Vec<Command>>,
+    /// Names of the kernel launches, by scope.
+    pub scopes: Vec<String>,
+    /// Words that are no nodes.
+    pub bad: Vec<BadNode>,
+    /// Nodes that had no detail although others had.
+    pub without_detail: u64,
+    details_used: usize,
+}
+
+impl Nodes {
+    /// No commands, for a chip with this many ports.
+    pub fn new(ports: usize) -> Nodes {
+        Nodes {
+            cdma: vec![Vec::new(); ports],
+            ..Nodes::default()
+        }
+    }
+
+    /// Details that were taken by nodes.
+    pub fn details_used(&self) -> usize {
+        self.details_used
+    }
+
+    /// Reads one block. `details` gives the pool's number for the n-th detailed node, if details were recorded.
+    pub fn read(
+        &mut self,
+        chip: Chip,
+        payload: &[u8],
+        offset: u64,
+        details: Option<&dyn Fn(usize) -> Option<u32>>,
+    ) {
+        let mut reader = Reader {
+            chip,
+            ids: [0; 3],
+            port_ids: vec![0; self.cdma.len()],
+            tags: Tags::NONE,
+        };
+        let words: Vec<u32> = payload
+            .chunks_exact(4)
+            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .collect();
+        let mut at = 0;
+        while at < words.len() {
+            let word = words[at];
+            let mut bad = |what| {
+                self.bad.push(BadNode {
+                    offset: offset + at as u64 * 4,
+                    word,
+                    what,
+                })
+            };
+            match word & 0x7f {
+                0 => {
+                    let length = (word >> 7) as usize;
+                    let span = length.div_ceil(4);
+                    if at + 1 + span > words.len() {
+                        bad("a kernel's name that is longer than the block");
+                        break;
+                    }
+                    let bytes = &payload[(at + 1) * 4..(at + 1) * 4 + length];
+                    reader.tags.scope = self.scopes.len() as u32;
+                    self.scopes
+                        .push(String::from_utf8_lossy(bytes).into_owned());
+                    at += span;
+                }
+                kind @ (1 | 13) => {
+                    let mode = if kind == 13 { Mode::Rvt } else { Mode::Tdi };
+                    let detail = match details {
+                        Some(of) if mode == Mode::Tdi => {
+                            let detail = of(self.details_used);
+                            self.details_used += 1;
+                            self.without_detail += u64::from(detail.is_none());
+                            detail.unwrap_or(NONE)
+                        }
+                        _ => NONE,
+                    };
+                    if let Err(what) = reader.command(self, word, mode, detail) {
+                        self.bad.push(BadNode {
+                            offset: offset + at as u64 * 4,
+                            word,
+                            what,
+                        });
+                    }
+                }
+                8..=11 => {
+                    let Some(&count) = words.get(at + 1) else {
+                        bad("a reference to descriptors without its count");
+                        break;
+                    };
+                    if let Err(what) = reader.reference(self, word, count) {
+                        self.bad.push(BadNode {
+                            offset: offset + at as u64 * 4,
+                            word,
+                            what,
+                        });
+                    }
+                    at += 1;
+                }
+                12 => match chip.spec().node_engine(word >> 7 & 7) {
+                    Some(NodeEngine::Tiu) => reader.ids[0] = 0,
+                    Some(NodeEngine::Gdma) => reader.ids[1] = 0,
+                    Some(NodeEngine::Sdma) => reader.ids[2] = 0,
+                    Some(NodeEngine::Cdma) => {
+                        match reader.port_ids.get_mut((node_info(word) >> 8) as usize) {
+                            Some(id) => *id = 0,
+                            None => bad("an id reset of a port that the chip does not have"),
+                        }
+                    }
+                    Some(NodeEngine::Hau) => {}
+                    None => bad("an id reset of an engine that the chip does not have"),
+                },
+                14 => reader.tags.batch = word >> 7,
+                15 => reader.tags.scope = NONE,
+                2..=7 | 100 | 127 => {}
+                _ => bad("a node of unknown type"),
+            }
+            at += 1;
+        }
+    }
+}
+
+/// State while a block is read.
+struct Reader {
+    chip: Chip,
+    ids: [u32; 3],
+    port_ids: Vec<u32>,
+    tags: Tags,
+}
+
+impl Reader {
+    fn command(
+        &mut self,
+        nodes: &mut Nodes,
+        word: u32,
+        mode: Mode,
+        detail: u32,
+    ) -> Result<(), &'static str> {
+        let tags = Tags { mode, ..self.tags };
+        let kind = CommandKind::Node { word, detail };
+        let push = |list: &mut Vec<Command>, id: &mut u32| {
+            list.push(Command {
+                kind,
+                id: *id,
+                tags,
+            });
+            *id += 1;
+        };
+        match self.chip.spec().node_engine(word >> 7 & 7) {
+            Some(NodeEngine::Tiu) => push(&mut nodes.tiu, &mut self.ids[0]),
+            Some(NodeEngine::Gdma) => push(&mut nodes.gdma, &mut self.ids[1]),
+            Some(NodeEngine::Sdma) => {
+                push(&mut nodes.sdma, &mut self.ids[2]);
+                return Ok(());
+            }
+            Some(NodeEngine::Cdma) => {
+                let port = (node_info(word) >> 8) as usize;
+                let (Some(list), Some(id)) =
+                    (nodes.cdma.get_mut(port), self.port_ids.get_mut(port))
+                else {
+                    return Err("a command of a port that the chip does not have");
+                };
+                push(list, id);
+                return Ok(());
+            }
+            Some(NodeEngine::Hau) => return Ok(()),
+            None => return Err("a command of an engine that the chip does not have"),
+        }
+        if mode == Mode::Rvt && self.chip.spec().rvt_wrap_id == Some(self.ids[0]) {
+            self.wrap(nodes);
+        }
+        Ok(())
+    }
+
+    /// The runtime inserts a register write per engine when its ids run out, and starts again at 0.
+    fn wrap(&mut self, nodes: &mut Nodes) {
+        let word = |engine: u32, task: u32| 1 | engine << 7 | task << 10 | 3 << 15;
+        let command = |engine, task, id| Command {
+            kind: CommandKind::Node {
+                word: word(engine, task),
+                detail: NONE,
+            },
+            id,
+            tags: Tags::NONE,
+        };
+        nodes.tiu.push(command(0, 15, self.ids[0]));
+        nodes.gdma.push(command(1, 6, self.ids[1]));
+        self.ids[0] = 0;
+        self.ids[1] = 0;
+    }
+
+    fn reference(&mut self, nodes: &mut Nodes, word: u32, count: u32) -> Result<(), &'static str> {
+        let cdma = word & 0x7f == 11;
+        let (port, count) = if cdma {
+            ((count >> 28) as usize, count & 0x0fff_ffff)
+        } else {
+            (0, count)
+        };
+        self.ids = [0; 3];
+        self.port_ids.fill(0);
+        if count == 0 {
+            return Err("a reference to no descriptors");
+        }
+        let command = Command {
+            kind: CommandKind::Reference {
+                offset: word >> 7,
+                count,
+            },
+            id: 0,
+            tags: Tags {
+                mode: Mode::Des,
+                ..self.tags
+            },
+        };
+        match word & 0x7f {
+            8 => nodes.tiu.push(command),
+            9 => nodes.gdma.push(command),
+            10 => nodes.sdma.push(command),
+            _ => nodes
+                .cdma
+                .get_mut(port)
+                .ok_or("a reference of a port that the chip does not have")?
+                .push(command),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(chip: Chip, words: &[u32]) -> Nodes {
+        let mut nodes = Nodes::new(chip.spec().cdma_ports as usize);
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        nodes.read(chip, &bytes, 100, None);
+        nodes
+    }
+
+    #[test]
+    fn kernels_batches_and_resets() {
+        let name = u32::from_le_bytes(*b"abc\0");
+        let tiu = 1 | 2 << 10;
+        let nodes = read(
+            Chip::Aks,
+            &[
+                14 | 3 << 7,
+                3 << 7,
+                name,
+                tiu,
+                tiu,
+                12,
+                tiu,
+                15,
+                tiu,
+                1 | 5 << 7 | 6 << 10,
+            ],
+        );
+        assert_eq!(nodes.scopes, ["abc"]);
+        assert_eq!(
+            nodes.tiu.iter().map(|c| c.id).collect::<Vec<_>>(),
+            [0, 1, 0, 1]
+        );
+        assert_eq!(
+            nodes.tiu.iter().map(|c| c.tags.scope).collect::<Vec<_>>(),
+            [0, 0, 0, NONE]
+        );
+        assert_eq!(nodes.tiu[0].tags.batch, 3);
+        assert_eq!(nodes.sdma.len(), 1);
+        assert!(nodes.bad.is_empty());
+    }
+
+    #[test]
+    fn references_and_ports() {
+        let nodes = read(Chip::Aks, &[8 | 77 << 7, 5, 11 | 9 << 7, 2 << 28 | 6]);
+        assert_eq!(
+            nodes.tiu[0].kind,
+            CommandKind::Reference {
+                offset: 77,
+                count: 5
+            }
+        );
+        assert_eq!(
+            nodes.cdma[2][0].kind,
+            CommandKind::Reference {
+                offset: 9,
+                count: 6
+            }
+        );
+    }
+
+    #[test]
+    fn bad_words_are_named() {
+        let nodes = read(Chip::Aksv, &[77, 1 | 5 << 7, 12 | 7 << 7, 8]);
+        let at: Vec<_> = nodes.bad.iter().map(|b| (b.offset, b.what)).collect();
+        assert_eq!(at[0], (100, "a node of unknown type"));
+        assert_eq!(
+            at[1],
+            (104, "a command of an engine that the chip does not have")
+        );
+        assert_eq!(at[2].0, 108);
+        assert_eq!(at[3], (112, "a reference to descriptors without its count"));
+        assert_eq!(read(Chip::Aks, &[400 << 7]).bad.len(), 1);
+    }
+
+    #[test]
+    fn generated_commands_wrap_their_ids() {
+        let rvt = 13 | 2 << 10;
+        let nodes = read(Chip::Aksv, &vec![rvt; 0x40001]);
+        assert_eq!(nodes.tiu.len(), 0x40001 + 1);
+        assert_eq!(nodes.tiu[0x3ffff].id, 0x3ffff);
+        assert_eq!(nodes.tiu[0x40000].id, 0);
+        assert_eq!(nodes.gdma.len(), 1);
+    }
+}

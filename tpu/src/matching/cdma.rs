@@ -1,0 +1,219 @@
+//! Chip-to-chip ports: each has one file of records, but any core may have sent the commands.
+//!
+//! Records of a port are written slightly out of order (it sends and receives at once) and are put back by id. A
+//! record belongs to a core only if exactly one core's commands explain it.
+
+use crate::chip::Chip;
+use crate::input::core::{CoreFile, SourceFile};
+use crate::input::pmu::RawRecord;
+use crate::matching::bind::{Bound, Stream, bind};
+use crate::matching::event::{Certainty, Link};
+use crate::matching::order::Record;
+use crate::matching::sections::{Anchor, Fit};
+use crate::report::{Engine, Fate};
+
+/// Ids that fall by more than this start a new launch; less is disorder.
+const RESET_FALL: u32 = 10;
+
+/// The records of a port in order, and those left out: traffic from before the profile, and doubles.
+pub fn settle(raw: &[RawRecord], preamble: usize) -> (Vec<Record>, Vec<(Record, Fate)>) {
+    let mut records: Vec<Record> = Vec::with_capacity(raw.len());
+    let (mut lift, mut id_lift, mut last_id) = (0i64, 0u32, 0u32);
+    for r in raw {
+        if last_id > 65000 && last_id <= 0xffff && r.id < 1000 {
+            id_lift += 1 << 16;
+        }
+        last_id = r.id;
+        let start = i64::from(r.start) + lift;
+        let end = i64::from(r.end) + lift;
+        if records.last().is_some_and(|last| {
+            start < last.start && end < last.end && last.start - start > 1 << 31
+        }) {
+            lift += 1 << 32;
+        }
+        let start = i64::from(r.start) + lift;
+        records.push(Record {
+            start,
+            end: start + i64::from(r.end.wrapping_sub(r.start)),
+            id: r.id.wrapping_add(id_lift),
+            offset: r.offset,
+        });
+    }
+    let mut left_out = Vec::new();
+    let Some(first) = records.iter().position(|r| r.id == 1) else {
+        return (records, left_out);
+    };
+    if records.len() < 2 {
+        return (records, left_out);
+    }
+    let head = first.saturating_sub(preamble);
+    left_out.extend(records[..head].iter().map(|r| (*r, Fate::Outside)));
+    let mut out: Vec<Record> = records[head..first].to_vec();
+    let mut launch: Vec<Record> = Vec::new();
+    let mut before: Option<u32> = None;
+    let mut flush = |launch: &mut Vec<Record>, out: &mut Vec<Record>| {
+        launch.sort_by_key(|r| r.id);
+        for record in launch.drain(..) {
+            match out.last_mut() {
+                Some(last) if last.id == record.id && out_is_same_launch(last, &record) => {
+                    // Of two records with one id the longer is the command's.
+                    let mut other = record;
+                    if record.end - record.start > last.end - last.start {
+                        std::mem::swap(last, &mut other);
+                    }
+                    left_out.push((other, Fate::Duplicate));
+                }
+                _ => out.push(record),
+            }
+        }
+    };
+    for record in &records[first..] {
+        if before.is_some_and(|b| b > record.id && b - record.id > RESET_FALL) {
+            flush(&mut launch, &mut out);
+        }
+        launch.push(*record);
+        before = Some(record.id);
+    }
+    flush(&mut launch, &mut out);
+    (out, left_out)
+}
+
+fn out_is_same_launch(last: &Record, record: &Record) -> bool {
+    // Sync records before the first launch may carry the id of its first command.
+    last.id == record.id && last.id != 0
+}
+
+/// The command and the core of each record of a port.
+pub struct PortBinding {
+    /// One for each record.
+    pub bound: Vec<(Bound, Option<u32>)>,
+    /// Records that more than one core explains.
+    pub ambiguous: u64,
+    /// Commands for this port in all cores.
+    pub commands: u64,
+    /// Commands that have a record.
+    pub commands_used: u64,
+}
+
+/// Tries every core's commands against the records of a port. `anchor_core` recorded the preamble.
+pub fn bind_port(
+    chip: Chip,
+    port: usize,
+    file: &SourceFile,
+    records: &[Record],
+    cores: &[&CoreFile],
+    anchor_core: Option<u32>,
+) -> PortBinding {
+    let mut result = PortBinding {
+        bound: vec![
+            (
+                Bound {
+                    certainty: Certainty::NoCommands,
+                    ..Bound::UNMATCHED
+                },
+                None
+            );
+            records.len()
+        ],
+        ambiguous: 0,
+        commands: 0,
+        commands_used: 0,
+    };
+    let mut ambiguous = vec![false; records.len()];
+    let lists: Vec<_> = cores
+        .iter()
+        .filter_map(|core| {
+            let all = core.cdma_commands.get(port)?;
+            let skip = if Some(core.number) == anchor_core {
+                chip.spec().preamble_len()
+            } else {
+                0
+            };
+            let list = all.get(skip..).filter(|list| !list.is_empty())?;
+            Some((*core, list))
+        })
+        .collect();
+    if !lists.is_empty() {
+        for (bound, _) in &mut result.bound {
+            bound.certainty = Certainty::Unmatched;
+        }
+    }
+    let fit = if lists.len() == 1 {
+        Fit::Partial
+    } else {
+        Fit::Equal
+    };
+    for (core, list) in lists {
+        let stream = Stream {
+            chip,
+            engine: Engine::Cdma,
+            core,
+            record_file: file,
+            base: 1,
+            anchor: Anchor::Start,
+            fit,
+        };
+        let binding = bind(&stream, &mut records.to_vec(), list);
+        result.commands += binding.commands;
+        for (place, bound) in binding.bound.into_iter().enumerate() {
+            if bound.link == Link::None {
+                continue;
+            }
+            if result.bound[place].0.link != Link::None {
+                ambiguous[place] = true;
+            } else {
+                result.bound[place] = (bound, Some(core.number));
+            }
+        }
+    }
+    for (place, many) in ambiguous.iter().enumerate() {
+        if *many {
+            result.bound[place] = (Bound::UNMATCHED, None);
+            result.ambiguous += 1;
+        }
+    }
+    result.commands_used = result
+        .bound
+        .iter()
+        .filter(|(bound, _)| bound.link != Link::None)
+        .count() as u64;
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_is_sorted_and_its_doubles_collapse() {
+        let raw: Vec<RawRecord> = [
+            (5, 1),
+            (10, 2),
+            (20, 17),
+            (30, 1),
+            (50, 3),
+            (40, 2),
+            (41, 2),
+            (90, 1),
+        ]
+        .iter()
+        .enumerate()
+        .map(|(i, &(start, id))| RawRecord {
+            start,
+            end: start + 5 + i as u32,
+            id,
+            offset: i as u64,
+        })
+        .collect();
+        // The first id 1 starts the launch; ids that fall by little are disorder.
+        let (records, left_out) = settle(&raw, 2);
+        assert_eq!(
+            records.iter().map(|r| r.id).collect::<Vec<_>>(),
+            [1, 2, 17, 1, 2, 3]
+        );
+        assert_eq!(
+            left_out.iter().filter(|n| n.1 == Fate::Duplicate).count(),
+            2
+        );
+    }
+}

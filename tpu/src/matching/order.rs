@@ -1,0 +1,395 @@
+//! Order in time of one engine's records.
+//!
+//! Hardware writes records in the order in which an engine finishes its commands, into a ring, with 32-bit clocks and
+//! (mostly) 16-bit ids. This undoes a lapped ring and wrapped counters, finds records that stand at the wrong place,
+//! twice, or whose times are impossible, and leaves all others alone. A record is impossible only if its neighbours
+//! agree with each other and not with it.
+
+use crate::input::pmu::RawRecord;
+use crate::report::{Engine, Fate};
+
+const WRAP: i64 = 1 << 32;
+const HALF: i64 = 1 << 31;
+
+/// A record with unwrapped times and id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// Ticks at the start.
+    pub start: i64,
+    /// Ticks at the end.
+    pub end: i64,
+    /// Command id.
+    pub id: u32,
+    /// Byte offset in the file.
+    pub offset: u64,
+}
+
+impl Record {
+    /// Cycles, both ends counted.
+    pub fn cycles(&self) -> u64 {
+        (self.end - self.start + 1).max(0) as u64
+    }
+}
+
+/// Records in order, and what happened to the others.
+#[derive(Debug, Default)]
+pub struct Ordered {
+    /// In order.
+    pub records: Vec<Record>,
+    /// Left out, or moved.
+    pub notes: Vec<(Record, Fate)>,
+    /// Whether the ring had lapped: earlier records are lost.
+    pub lapped: bool,
+}
+
+/// Brings records into order.
+pub fn settle(engine: Engine, raw: &[RawRecord]) -> Ordered {
+    let mut raw = raw.to_vec();
+    let lapped = unroll_ring(&mut raw);
+    unwrap_ids(&mut raw);
+    let mut ordered = unwrap_times(&raw);
+    ordered.lapped = lapped;
+    if engine == Engine::Sdma {
+        order_by_id(&mut ordered.records);
+    } else {
+        drop_containers(&mut ordered);
+    }
+    ordered
+}
+
+fn regressions(records: impl Iterator<Item = RawRecord>) -> usize {
+    let mut last_end = 0;
+    let mut count = 0;
+    for (index, record) in records.enumerate() {
+        if index > 0 && record.start < last_end {
+            count += 1;
+        }
+        last_end = last_end.max(record.end);
+    }
+    count
+}
+
+/// Turns a lapped ring back: it is dumped by slot, so its oldest record lies in the middle. A clock that wrapped looks
+/// alike, but there the ids go on and the seam is short.
+fn unroll_ring(raw: &mut Vec<RawRecord>) -> bool {
+    let before = regressions(raw.iter().copied());
+    if before == 0 {
+        return false;
+    }
+    let pivot = (0..raw.len()).min_by_key(|&i| raw[i].start).unwrap_or(0);
+    if pivot == 0 {
+        return false;
+    }
+    let after = regressions(raw[pivot..].iter().chain(&raw[..pivot]).copied());
+    // Damaged records may leave a few.
+    if after > 8 || after * 4 > before {
+        return false;
+    }
+    let (newest, oldest) = (raw[pivot - 1], raw[pivot]);
+    let ring_gap = i64::from(raw[0].start) - i64::from(raw[raw.len() - 1].end);
+    if i64::from(newest.end) > HALF || newest.end < newest.start {
+        let wrap_gap = i64::from(oldest.start.wrapping_sub(newest.end));
+        if oldest.id == newest.id.wrapping_add(1) || wrap_gap < ring_gap {
+            return false;
+        }
+    }
+    // Two records that changed places at the very start look like a ring with a tiny part before the seam.
+    if pivot < 3 && ring_gap < 0 {
+        return false;
+    }
+    if pivot < 3
+        && raw[pivot].start < raw[0].start
+        && raw[0].start < raw[(pivot + 1).min(raw.len() - 1)].start
+    {
+        return false;
+    }
+    raw.rotate_left(pivot);
+    true
+}
+
+/// 16-bit ids that ran over go on.
+fn unwrap_ids(raw: &mut [RawRecord]) {
+    let mut lift = 0u32;
+    let mut last = 0;
+    for record in raw {
+        if last > 65000 && last <= 0xffff && record.id < 1000 {
+            lift += 1 << 16;
+        }
+        last = record.id;
+        record.id = record.id.wrapping_add(lift);
+    }
+}
+
+fn unwrap_times(raw: &[RawRecord]) -> Ordered {
+    let mut ordered = Ordered::default();
+    let mut pending: Vec<Record> = Vec::new();
+    let mut lift = 0i64;
+    let out = &mut ordered.records;
+    out.reserve(raw.len());
+    for (index, r) in raw.iter().enumerate() {
+        let length = i64::from(r.end.wrapping_sub(r.start));
+        let at = |lift: i64| {
+            let start = i64::from(r.start) + lift;
+            Record {
+                start,
+                end: start + length,
+                id: r.id,
+                offset: r.offset,
+            }
+        };
+        if length >= HALF {
+            // The end lies before the start, and not because the clock ran over in between.
+            ordered.notes.push((
+                Record {
+                    end: i64::from(r.end) + lift,
+                    ..at(lift)
+                },
+                Fate::Implausible,
+            ));
+            continue;
+        }
+        let mut record = at(lift);
+        let Some(&last) = out.last() else {
+            out.push(record);
+            continue;
+        };
+        if record.start >= last.start {
+            if record.id == last.id && record.start == last.start && record.end == last.end {
+                ordered.notes.push((record, Fate::Duplicate));
+            } else {
+                out.push(record);
+            }
+            continue;
+        }
+        let next = raw.get(index + 1).map(|n| i64::from(n.start) + lift);
+        let before = out.len().checked_sub(2).map(|i| out[i]);
+        let next_follows_last = next.is_some_and(|n| n >= last.start);
+        let fits_before = before.is_some_and(|b| b.start <= record.start) || before.is_none();
+        let regress = last.start - record.start;
+        if next_follows_last {
+            pending.push(record);
+        } else if fits_before
+            && next.is_some_and(|n| n >= record.start)
+            && (regress < HALF || before.is_some())
+        {
+            // The last one is ahead of its time, not this one behind.
+            pending.extend(out.pop());
+            out.push(record);
+        } else if regress > HALF || (last.start - lift > HALF && !fits_before) {
+            lift += WRAP;
+            record = at(lift);
+            out.push(record);
+        } else {
+            pending.push(record);
+        }
+    }
+    place(&mut ordered, pending);
+    ordered
+}
+
+/// Puts records that stood at the wrong place where their times say, if they fit there.
+fn place(ordered: &mut Ordered, mut pending: Vec<Record>) {
+    if pending.is_empty() {
+        return;
+    }
+    pending.sort_by_key(|r| (r.start, r.id));
+    let span = match (ordered.records.first(), ordered.records.last()) {
+        (Some(first), Some(last)) => last.end - first.start,
+        _ => 0,
+    };
+    let mut merged: Vec<Record> = Vec::with_capacity(ordered.records.len() + pending.len());
+    let mut rest = ordered.records.iter().copied().peekable();
+    for record in pending {
+        while let Some(next) = rest.next_if(|n| n.start <= record.start) {
+            merged.push(next);
+        }
+        let same = |other: &Record| {
+            other.id == record.id && other.start == record.start && other.end == record.end
+        };
+        let last = merged.last().copied();
+        let next = rest.peek().copied();
+        let fate = if last.as_ref().is_some_and(same) || next.as_ref().is_some_and(same) {
+            Fate::Duplicate
+        } else {
+            let overlaps = last.is_some_and(|l| l.end > record.start)
+                || next.is_some_and(|n| record.end > n.start);
+            let in_step =
+                last.is_none_or(|l| l.id < record.id) && next.is_none_or(|n| record.id < n.id);
+            let fits = match (last, next) {
+                (Some(_), Some(_)) => in_step || !overlaps,
+                // Beyond all others: only by a little, or its clock is wrong rather than its place.
+                (Some(last), None) => in_step && record.start - last.end <= span,
+                (None, Some(next)) => in_step && next.start - record.end <= span,
+                (None, None) => true,
+            };
+            if fits { Fate::Moved } else { Fate::Implausible }
+        };
+        if fate == Fate::Moved {
+            merged.push(record);
+        }
+        ordered.notes.push((record, fate));
+    }
+    merged.extend(rest);
+    ordered.records = merged;
+}
+
+/// A record that contains two later ones of the same engine has a wrong end; so has a last one that is far longer than
+/// all the others together.
+fn drop_containers(ordered: &mut Ordered) {
+    let records = &ordered.records;
+    let count = records.len();
+    let span = match (records.first(), records.get(count.wrapping_sub(2))) {
+        (Some(first), Some(last)) if count > 8 => (last.end - first.start).max(1),
+        _ => i64::MAX / 1000,
+    };
+    let impossible = |i: usize| {
+        let r = records[i];
+        match (records.get(i + 1), records.get(i + 2)) {
+            (Some(a), Some(b)) => r.end > a.end && r.end > b.end,
+            (None, None) => {
+                r.end - r.start > span.saturating_mul(100) && r.end - r.start > 1_000_000
+            }
+            (Some(a), _) => r.end > a.end && r.end - a.end > span.saturating_mul(100),
+            _ => false,
+        }
+    };
+    let bad: Vec<usize> = (0..count).filter(|&i| impossible(i)).collect();
+    for &i in bad.iter().rev() {
+        let record = ordered.records.remove(i);
+        ordered.notes.push((record, Fate::Implausible));
+    }
+}
+
+/// The system DMA retires commands of two threads: neighbours may stand in the wrong order of ids.
+fn order_by_id(records: &mut [Record]) {
+    let length = records.len();
+    for i in 1..length {
+        if records[i].id >= records[i - 1].id {
+            continue;
+        }
+        if i >= 2 && records[i].id == records[i - 2].id.wrapping_add(1) {
+            records.swap(i, i - 1);
+        } else if i + 1 < length && records[i + 1].id == records[i - 1].id.wrapping_add(1) {
+            records.swap(i, i + 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(list: &[(u32, u32, u32)]) -> Vec<RawRecord> {
+        list.iter()
+            .enumerate()
+            .map(|(i, &(start, end, id))| RawRecord {
+                start,
+                end,
+                id,
+                offset: i as u64,
+            })
+            .collect()
+    }
+
+    fn ids(ordered: &Ordered) -> Vec<u32> {
+        ordered.records.iter().map(|r| r.id).collect()
+    }
+
+    fn ten() -> Vec<(u32, u32, u32)> {
+        (0..10)
+            .map(|i| (1000 + i * 100, 1090 + i * 100, i))
+            .collect()
+    }
+
+    #[test]
+    fn records_in_order_stay() {
+        let ordered = settle(Engine::Tiu, &raw(&ten()));
+        assert_eq!(ids(&ordered), (0..10).collect::<Vec<_>>());
+        assert!(ordered.notes.is_empty() && !ordered.lapped);
+    }
+
+    #[test]
+    fn any_two_swapped_records_go_back() {
+        for a in 0..10 {
+            for b in a + 1..10 {
+                let mut list = ten();
+                list.swap(a, b);
+                let ordered = settle(Engine::Gdma, &raw(&list));
+                assert_eq!(ids(&ordered), (0..10).collect::<Vec<_>>(), "{a} {b}");
+                assert!(ordered.notes.iter().all(|n| n.1 == Fate::Moved), "{a} {b}");
+                assert!(!ordered.notes.is_empty() && !ordered.lapped, "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn doubles_are_dropped_wherever_they_stand() {
+        for a in 0..10 {
+            for b in 0..=10 {
+                let mut list = ten();
+                list.insert(b, list[a]);
+                let ordered = settle(Engine::Tiu, &raw(&list));
+                assert_eq!(ids(&ordered), (0..10).collect::<Vec<_>>(), "{a} {b}");
+                assert!(
+                    ordered.notes.iter().any(|n| n.1 == Fate::Duplicate),
+                    "{a} {b}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrapped_clock_goes_on() {
+        let wrapped: Vec<_> = (0..10u32)
+            .map(|i| {
+                let start = (u32::MAX - 450).wrapping_add(i * 100);
+                (start, start.wrapping_add(90), i)
+            })
+            .collect();
+        let ordered = settle(Engine::Tiu, &raw(&wrapped));
+        assert_eq!(ids(&ordered), (0..10).collect::<Vec<_>>());
+        assert!(ordered.notes.is_empty() && !ordered.lapped);
+        assert_eq!(ordered.records[9].end - ordered.records[0].start, 990);
+    }
+
+    #[test]
+    fn a_lapped_ring_is_turned_back() {
+        let mut list = ten();
+        list.rotate_left(6);
+        let ordered = settle(Engine::Gdma, &raw(&list));
+        assert_eq!(ids(&ordered), (0..10).collect::<Vec<_>>());
+        assert!(ordered.lapped);
+    }
+
+    #[test]
+    fn one_flipped_bit_costs_one_record() {
+        for index in 0..10 {
+            for bit in 12..32 {
+                for field in 0..2 {
+                    let mut list = ten();
+                    if field == 0 {
+                        list[index].0 ^= 1 << bit;
+                    } else {
+                        list[index].1 ^= 1 << bit;
+                    }
+                    let ordered = settle(Engine::Tiu, &raw(&list));
+                    let total = ordered.records.last().unwrap().end - ordered.records[0].start;
+                    assert!(ordered.records.len() >= 9, "{index} {bit} {field}");
+                    // The first and last record have a neighbour on one side only.
+                    if (1..8).contains(&index) {
+                        assert!(total < 1100, "{index} {bit} {field}: {total}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ids_of_sixteen_bits_go_on() {
+        let list: Vec<_> = (0..10u32)
+            .map(|i| (i * 10, i * 10 + 5, (65530 + i) & 0xffff))
+            .collect();
+        let ordered = settle(Engine::Tiu, &raw(&list));
+        assert_eq!(ids(&ordered), (65530..65540).collect::<Vec<_>>());
+    }
+}

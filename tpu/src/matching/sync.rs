@@ -1,0 +1,162 @@
+//! The marks that frame a profile: preambles, strays, and pairs of sync commands at both ends.
+//!
+//! Firmware writes them; they are no part of the profiled program. Also guesses, in dumps without commands, which
+//! records are sync commands.
+
+use crate::chip::{Chip, Preamble};
+use crate::input::core::{CoreFile, SourceFile};
+use crate::input::pmu::{moves_nothing, record_bytes, word};
+use crate::matching::event::{Event, SyncGuess};
+use crate::matching::order::Record;
+use crate::report::Engine;
+
+/// How many of the first records are the preamble. It is a section of its own, of two records if whole.
+pub fn preamble_len(chip: Chip, records: &[Record]) -> usize {
+    let full = chip.spec().preamble_len();
+    let first_section = 1 + records.windows(2).take_while(|w| w[1].id > w[0].id).count();
+    if records.is_empty() {
+        0
+    } else if first_section < full && records.len() > first_section {
+        first_section
+    } else {
+        full.min(records.len())
+    }
+}
+
+/// Takes stray TIU records off both ends (CV84X6). `commands` is the number of commands of the last section, if any
+/// were recorded. Returns those taken.
+pub fn trim_strays(chip: Chip, records: &mut Vec<Record>, commands: Option<u64>) -> Vec<Record> {
+    let mut taken = Vec::new();
+    if chip.spec().preamble != Preamble::Strays || records.is_empty() {
+        return taken;
+    }
+    // The head stray carries an old id: the ids fall right after it. A core that never ran has nothing else.
+    if records.len() == 1 && records[0].id != 0
+        || records.len() > 1 && records[1].id <= records[0].id
+    {
+        taken.push(records.remove(0));
+    }
+    let Some(&last) = records.last() else {
+        return taken;
+    };
+    let before = records.len().checked_sub(2).map(|i| records[i].id);
+    let stray = match commands {
+        Some(count) => u64::from(last.id) >= count || before.is_some_and(|b| last.id <= b),
+        None => before.is_some_and(|b| last.id <= b),
+    };
+    if stray && records.len() > 1 {
+        taken.extend(records.pop());
+    }
+    taken
+}
+
+/// Duration of a transfer that no sync "send" reaches, in ns: they retire in about 10.
+const SEND_MAX_NS: i64 = 1000;
+
+/// Which DMA records look like sync commands by their counters: sends and waits alternate, and the waits last longer.
+/// To be asked for all records of a stream, so that the alternation is not broken.
+pub fn guess_dma(chip: Chip, engine: Engine, file: &SourceFile, events: &mut [Event]) {
+    let size = record_bytes(chip, engine);
+    let mut totals = [0i64; 2];
+    let mut found = Vec::new();
+    for (place, event) in events.iter().enumerate() {
+        if moves_nothing(chip, engine, file.slice(event.offset, size)) {
+            let parity = found.len() % 2;
+            totals[parity] += event.end_ns - event.start_ns;
+            found.push(place);
+        }
+    }
+    let waits = usize::from(totals[1] > totals[0]);
+    for (number, &place) in found.iter().enumerate() {
+        let event = &mut events[place];
+        let long = event.end_ns - event.start_ns > SEND_MAX_NS;
+        event.sync = if long || number % 2 == waits {
+            SyncGuess::Wait
+        } else {
+            SyncGuess::Send
+        };
+    }
+}
+
+/// Which TIU records of a stream without commands look like a send and a wait: neighbours that both carry the mark of
+/// a system command (2 in the last word), one of them as short as a send. A single mark is no evidence: it is what a
+/// computation with one bank conflict leaves too.
+pub fn guess_tiu(chip: Chip, file: &SourceFile, events: &mut [Event]) {
+    if !matches!(chip, Chip::Aks | Chip::Aksv) {
+        return;
+    }
+    let marked = |event: &Event| word(file.slice(event.offset, 16), 3) == 2;
+    for first in 0..events.len().saturating_sub(1) {
+        let (a, b) = (events[first], events[first + 1]);
+        let pair = marked(&a)
+            && marked(&b)
+            && b.id == a.id.wrapping_add(1)
+            && a.cycles.min(b.cycles) <= 16;
+        if pair && a.sync == SyncGuess::None {
+            let waits_first = a.cycles > b.cycles;
+            events[first].sync = if waits_first {
+                SyncGuess::Wait
+            } else {
+                SyncGuess::Send
+            };
+            events[first + 1].sync = if waits_first {
+                SyncGuess::Send
+            } else {
+                SyncGuess::Wait
+            };
+        }
+    }
+}
+
+/// Takes the pairs of sync commands off both ends of a stream; in a stream of at most two records (and unless there
+/// is CDMA traffic to tell why they are there) all sync commands. Returns those taken.
+pub fn trim_pairs<'a>(
+    chip: Chip,
+    core_of: &dyn Fn(&Event) -> Option<&'a CoreFile>,
+    code: u32,
+    keep_short: bool,
+    events: &mut Vec<Event>,
+) -> Vec<Event> {
+    let is_sync = |event: &Event| {
+        event.sync != SyncGuess::None
+            || core_of(event).is_some_and(|core| {
+                event
+                    .codes(chip, core)
+                    .is_some_and(|(task, _)| task == code)
+            })
+    };
+    let mut taken = Vec::new();
+    let (mut head, mut tail) = (0, events.len());
+    loop {
+        let list = &events[head..tail];
+        let n = list.len();
+        if n < 3 {
+            break;
+        }
+        if list[n - 1].id == list[n - 2].id.wrapping_add(1)
+            && list[n - 2].id <= list[n - 3].id
+            && is_sync(&list[n - 2])
+        {
+            tail -= 2;
+        } else if list[1].id == list[0].id.wrapping_add(1)
+            && list[2].id <= list[1].id
+            && is_sync(&list[0])
+        {
+            head += 2;
+        } else {
+            break;
+        }
+    }
+    taken.extend(events.drain(tail..));
+    taken.extend(events.drain(..head));
+    if !keep_short && events.len() <= 2 {
+        events.retain(|event| {
+            let sync = is_sync(event);
+            if sync {
+                taken.push(*event);
+            }
+            !sync
+        });
+    }
+    taken
+}

@@ -1,0 +1,136 @@
+//! A dump that was read, matched and put on one clock: what analysis and exports start from.
+
+use std::path::PathBuf;
+
+use crate::chip::Chip;
+use crate::input::core::{CoreFile, SourceFile};
+use crate::input::global::GlobalProfile;
+use crate::input::layers::Layers;
+use crate::matching::event::Event;
+use crate::report::{Engine, Report, Stream};
+
+/// How much the runtime recorded beside the PMU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CaptureMode {
+    /// Mode 0: nothing, so the kind of command is unknown.
+    PmuOnly,
+    /// Mode 1: a word per command.
+    Nodes,
+    /// Mode 2: each command whole.
+    Details,
+    /// A compiled model with its descriptors.
+    Bmodel,
+}
+
+impl CaptureMode {
+    /// As in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            CaptureMode::PmuOnly => "0 (PMU only)",
+            CaptureMode::Nodes => "1 (commands)",
+            CaptureMode::Details => "2 (detailed commands)",
+            CaptureMode::Bmodel => "bmodel",
+        }
+    }
+}
+
+/// One core.
+#[derive(Debug)]
+pub struct CoreProfile {
+    /// Its number, from the file's name.
+    pub number: u32,
+    /// The file, with decoded commands and kernel names.
+    pub file: CoreFile,
+    /// Events of TIU, GDMA, SDMA in order of time.
+    pub events: [Vec<Event>; 3],
+    /// Number of this core's first kernel launch among those of all cores.
+    pub scope_base: u32,
+}
+
+/// One chip-to-chip port.
+#[derive(Debug)]
+pub struct PortProfile {
+    /// Its number, from the file's name.
+    pub number: u32,
+    /// The file.
+    pub file: SourceFile,
+    /// Events in order.
+    pub events: Vec<Event>,
+}
+
+/// A dump.
+#[derive(Debug)]
+pub struct Profile {
+    /// Its folder.
+    pub path: PathBuf,
+    /// The chip.
+    pub chip: Chip,
+    /// What was recorded.
+    pub mode: CaptureMode,
+    /// `global.profile`.
+    pub global: GlobalProfile,
+    /// TIU clock used, MHz.
+    pub tiu_mhz: f64,
+    /// DMA clock used, MHz.
+    pub dma_mhz: f64,
+    /// Cores by number.
+    pub cores: Vec<CoreProfile>,
+    /// Ports by number.
+    pub ports: Vec<PortProfile>,
+    /// Layers of the model, if its files are there.
+    pub layers: Option<Layers>,
+    /// End of the last record in ns, before sync records were left out; the anchor for host traces.
+    pub tail_ns: Option<i64>,
+    /// What was matched, guessed, lost.
+    pub report: Report,
+}
+
+impl Profile {
+    /// The core with this number.
+    pub fn core(&self, number: u32) -> Option<&CoreProfile> {
+        self.cores.iter().find(|core| core.number == number)
+    }
+
+    /// All streams with their events, core by core, then ports.
+    pub fn streams(&self) -> impl Iterator<Item = (Stream, &[Event])> {
+        let of_cores = self.cores.iter().flat_map(|core| {
+            Engine::OF_CORE.into_iter().map(|engine| {
+                (
+                    Stream {
+                        engine,
+                        number: core.number,
+                    },
+                    core.events[engine.slot()].as_slice(),
+                )
+            })
+        });
+        let of_ports = self.ports.iter().map(|port| {
+            (
+                Stream {
+                    engine: Engine::Cdma,
+                    number: port.number,
+                },
+                port.events.as_slice(),
+            )
+        });
+        of_cores.chain(of_ports)
+    }
+
+    /// First start and last end of all events in ns, if there are any.
+    pub fn span_ns(&self) -> Option<(i64, i64)> {
+        let mut span: Option<(i64, i64)> = None;
+        for event in self.streams().flat_map(|(_, events)| events) {
+            let (first, last) = span.unwrap_or((event.start_ns, event.end_ns));
+            span = Some((first.min(event.start_ns), last.max(event.end_ns)));
+        }
+        span
+    }
+
+    /// The dump's folder name.
+    pub fn name(&self) -> String {
+        self.path.file_name().map_or_else(
+            || self.path.display().to_string(),
+            |n| n.to_string_lossy().into_owned(),
+        )
+    }
+}

@@ -1,0 +1,256 @@
+//! What was read, matched, guessed, left over and damaged: the account that every run gives.
+//!
+//! Counts per core and engine, findings in words, and one note for each record that is not plainly matched. Owns no
+//! policy but one: a finding of severity [`Severity::Loss`] means that numbers lack something (exit status 4, and an
+//! error with `--strict`).
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// An engine of a core, or a chip-to-chip port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// Tensor computing unit.
+    Tiu,
+    /// The core's DMA.
+    Gdma,
+    /// System DMA.
+    Sdma,
+    /// Chip-to-chip DMA.
+    Cdma,
+}
+
+impl Engine {
+    /// The engines of a core.
+    pub const OF_CORE: [Engine; 3] = [Engine::Tiu, Engine::Gdma, Engine::Sdma];
+
+    /// Name as in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Tiu => "TIU",
+            Engine::Gdma => "GDMA",
+            Engine::Sdma => "SDMA",
+            Engine::Cdma => "CDMA",
+        }
+    }
+
+    /// Number in RegInfo files.
+    pub fn id(self) -> u32 {
+        match self {
+            Engine::Tiu => 0,
+            Engine::Gdma => 1,
+            Engine::Sdma => 3,
+            Engine::Cdma => 4,
+        }
+    }
+
+    /// Place in arrays over a core's engines (CDMA has none there and gives 3).
+    pub fn slot(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whose stream: a core's engine, or a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Stream {
+    /// The engine.
+    pub engine: Engine,
+    /// The core's number as in its file name; the port's for CDMA.
+    pub number: u32,
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.engine {
+            Engine::Cdma => write!(f, "CDMA port {}", self.number),
+            engine => write!(f, "core {} {engine}", self.number),
+        }
+    }
+}
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing; the numbers are whole.
+    Note,
+    /// Something is missing, doubtful or damaged.
+    Loss,
+}
+
+/// Something found while reading a dump.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// A word for scripts, e.g. `records_lost`.
+    pub kind: &'static str,
+    /// Where: a file, `core 3 GDMA`, …
+    pub place: String,
+    /// How many records, commands or files it is about.
+    pub count: u64,
+    /// In words, with what to do where there is something.
+    pub text: String,
+}
+
+/// What became of a record that is not plainly matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// Kept, but no command is known for it.
+    Unmatched,
+    /// Kept with the likeliest of several commands.
+    Guessed,
+    /// Left out: the same record stands in the stream already.
+    Duplicate,
+    /// Kept, moved to the place that its time says.
+    Moved,
+    /// Left out: its times or its id contradict its neighbours.
+    Implausible,
+    /// Left out: before the first or after the last record of the profiled program.
+    Outside,
+}
+
+/// One record that is not plainly matched.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RecordNote {
+    /// Whose.
+    pub stream: Stream,
+    /// What became of it.
+    pub fate: Fate,
+    /// Command id in the record.
+    pub id: u64,
+    /// Byte offset of the record in its file.
+    pub offset: u64,
+    /// Duration in clock cycles.
+    pub cycles: u64,
+    /// Bytes it moved, for DMA.
+    pub bytes: u64,
+}
+
+/// Counts of one stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StreamCounts {
+    /// Whose.
+    pub stream: Stream,
+    /// Records that `global.profile` says were written.
+    pub expected: Option<u64>,
+    /// Records in the file.
+    pub records: u64,
+    /// Of them: the preamble.
+    pub preamble: u64,
+    /// Of them: kept with their command.
+    pub matched: u64,
+    /// Of them: kept with a likely command.
+    pub guessed: u64,
+    /// Of them: kept, command unknown although commands were recorded.
+    pub unmatched: u64,
+    /// Of them: kept in a stream without recorded commands.
+    pub without_commands: u64,
+    /// Of them: sync records and transfers outside the profiled program, left out.
+    pub outside: u64,
+    /// Of them: left out as doubles.
+    pub duplicates: u64,
+    /// Of them: left out as impossible.
+    pub implausible: u64,
+    /// Of the kept: moved to their place in time.
+    pub moved: u64,
+    /// Commands recorded, without the preamble's.
+    pub commands: u64,
+    /// Of them: without a record.
+    pub commands_without_record: u64,
+}
+
+impl StreamCounts {
+    /// All zero.
+    pub fn new(stream: Stream) -> StreamCounts {
+        StreamCounts {
+            stream,
+            expected: None,
+            records: 0,
+            preamble: 0,
+            matched: 0,
+            guessed: 0,
+            unmatched: 0,
+            without_commands: 0,
+            outside: 0,
+            duplicates: 0,
+            implausible: 0,
+            moved: 0,
+            commands: 0,
+            commands_without_record: 0,
+        }
+    }
+
+    /// Records kept in the profile.
+    pub fn kept(&self) -> u64 {
+        self.matched + self.guessed + self.unmatched + self.without_commands
+    }
+}
+
+/// The account of one dump.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// In the order found.
+    pub findings: Vec<Finding>,
+    /// One for each stream that has a file.
+    pub streams: Vec<StreamCounts>,
+    /// Records that are not plainly matched.
+    pub records: Vec<RecordNote>,
+}
+
+impl Report {
+    /// Adds a finding.
+    pub fn add(
+        &mut self,
+        severity: Severity,
+        kind: &'static str,
+        place: impl fmt::Display,
+        count: u64,
+        text: String,
+    ) {
+        self.findings.push(Finding {
+            severity,
+            kind,
+            place: place.to_string(),
+            count,
+            text,
+        });
+    }
+
+    /// Findings that mean a loss.
+    pub fn losses(&self) -> impl Iterator<Item = &Finding> {
+        self.findings
+            .iter()
+            .filter(|f| f.severity == Severity::Loss)
+    }
+
+    /// Whether nothing is missing or doubtful.
+    pub fn is_whole(&self) -> bool {
+        self.losses().next().is_none()
+    }
+
+    /// Adds another account, of another file of the same dump.
+    pub fn merge(&mut self, other: Report) {
+        self.findings.extend(other.findings);
+        self.streams.extend(other.streams);
+        self.records.extend(other.records);
+    }
+}
+
+/// `1 record`, `2 records`.
+pub(crate) fn plural(count: u64, word: &str) -> String {
+    if count == 1 {
+        format!("{count} {word}")
+    } else {
+        format!("{count} {word}s")
+    }
+}
