@@ -104,6 +104,42 @@ fn resnet18_imports_once_and_then_comes_from_the_cache() {
 }
 
 #[test]
+fn every_model_of_the_registry_imports_and_costs_what_is_published() {
+    let bench = Bench::new();
+    for model in &bench.registry.models {
+        let graph = bench.local(&model.name).graph;
+        let contractions = graph.operators.iter().filter(|o| o.kind.is_contraction());
+        let flops: u64 = contractions.map(|o| o.count * o.flops).sum();
+        let expected = 2 * model.macs.unwrap();
+        let ratio = flops as f64 / expected as f64;
+        assert!(
+            (0.999..1.001).contains(&ratio),
+            "{}: {flops} for {expected}",
+            model.name
+        );
+        if let Some(published) = model.published_macs {
+            let ratio = graph.totals().flops as f64 / (2 * published) as f64;
+            assert!(
+                (0.98..1.02).contains(&ratio),
+                "{}: {ratio} of what is published",
+                model.name
+            );
+        }
+        for operator in &graph.operators {
+            let anchors = operator.blocks_of(BlockRole::Anchor).count();
+            assert_eq!(anchors, 1, "{} of {}", operator.symbol, model.name);
+            assert_ne!(
+                operator.kind,
+                OperatorKind::Other,
+                "{} of {}",
+                operator.symbol,
+                model.name
+            );
+        }
+    }
+}
+
+#[test]
 fn batch_sequence_and_shapes_reach_the_graph() {
     let bench = Bench::new();
     let request = ImportRequest {

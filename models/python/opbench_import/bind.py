@@ -26,7 +26,12 @@ def bind(graph: OnnxGraph, request: Request) -> int:
         if name not in graph.inputs:
             near = difflib.get_close_matches(name, graph.inputs, n=1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise ImportFailure("unknown_input", f"the model has no input '{name}'{hint} (inputs: {', '.join(graph.inputs)})", name=name, inputs=list(graph.inputs))
+            raise ImportFailure(
+                "unknown_input",
+                f"the model has no input '{name}'{hint} (inputs: {', '.join(graph.inputs)})",
+                name=name,
+                inputs=list(graph.inputs),
+            )
     for label, number in (("batch size", request.batch), ("sequence length", request.seqlen)):
         if number is not None and number < 1:
             raise bad_shape(f"{label} {number} is not a positive number")
@@ -50,13 +55,18 @@ def bind(graph: OnnxGraph, request: Request) -> int:
                 spec.dims[axis], used_sequence = request.seqlen or 16, True
             elif kind == "unknown":
                 shown = "x".join(str(d) if d is not None else "?" for d in spec.dims)
-                raise bad_shape(f"input '{name}' has shape {shown} with the open dimension '{dim or axis}'; give it with --input {name}:SHAPE")
+                raise bad_shape(
+                    f"input '{name}' has shape {shown} with the open dimension '{dim or axis}'; "
+                    f"give it with --input {name}:SHAPE"
+                )
         learn(symbols, name, declared, spec.dims)
     bind_weights(graph, symbols)
     if used_batch is None and old_batch is not None:
         used_batch = rebatch(graph, old_batch, request, given)
     if request.seqlen is not None and not used_sequence and not given:
-        raise bad_shape("this model has no sequence dimension for --seqlen; give the whole shape with --input NAME:SHAPE")
+        raise bad_shape(
+            "this model has no sequence dimension for --seqlen; give the whole shape with --input NAME:SHAPE"
+        )
     return used_batch or batch
 
 
@@ -64,7 +74,10 @@ def learn(symbols: dict[str, int], name: str, declared: list, bound: list) -> No
     """Notes what each symbol of an input stands for; the same symbol must mean the same number everywhere."""
     for symbol, number in zip(declared, bound):
         if isinstance(symbol, str) and symbols.setdefault(symbol, number) != number:
-            raise bad_shape(f"input '{name}' makes '{symbol}' {number}, another input makes it {symbols[symbol]}; give all of them with --input")
+            raise bad_shape(
+                f"input '{name}' makes '{symbol}' {number}, another input makes it {symbols[symbol]}; "
+                "give all of them with --input"
+            )
 
 
 def bind_weights(graph: OnnxGraph, symbols: dict[str, int]) -> None:
@@ -97,7 +110,9 @@ def apply_override(name: str, spec, override) -> None:
     """Replaces the shape (and type) of one input by what the user gave."""
     if spec.dims and len(override.shape) != len(spec.dims):
         shown = "x".join(str(d) if d is not None else "?" for d in spec.dims)
-        raise bad_shape(f"input '{name}' has {len(spec.dims)} dimensions ({shown}), but {len(override.shape)} were given")
+        raise bad_shape(
+            f"input '{name}' has {len(spec.dims)} dimensions ({shown}), but {len(override.shape)} were given"
+        )
     if any(d < 1 for d in override.shape):
         raise bad_shape(f"input '{name}': every dimension must be at least 1")
     spec.dims = list(override.shape)
@@ -105,7 +120,9 @@ def apply_override(name: str, spec, override) -> None:
         try:
             np.dtype(override.dtype)
         except TypeError as error:
-            raise bad_shape(f"input '{name}': unknown element type '{override.dtype}' (for example float32, int64)") from error
+            raise bad_shape(
+                f"input '{name}': unknown element type '{override.dtype}' (for example float32, int64)"
+            ) from error
         spec.dtype = override.dtype
 
 

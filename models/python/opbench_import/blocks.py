@@ -9,14 +9,34 @@ from __future__ import annotations
 import json
 import math
 
-from tvm import tirx
 from tvm.ir import Call
 from tvm.s_tir.stmt import SBlock
+
+from tvm import tirx
 
 from . import tensor_ir
 from .legalise import MARK
 
-ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "LT", "LE", "GT", "GE", "EQ", "NE", "And", "Or", "Not")
+ARITHMETIC = (
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Mod",
+    "FloorDiv",
+    "FloorMod",
+    "Min",
+    "Max",
+    "LT",
+    "LE",
+    "GT",
+    "GE",
+    "EQ",
+    "NE",
+    "And",
+    "Or",
+    "Not",
+)
 FREE_CALLS = ("prim.if_then_else", "tirx.if_then_else", "tirx.reinterpret", "prim.likely", "tirx.likely")
 
 
@@ -45,7 +65,10 @@ def extents(block: SBlock) -> list[int]:
 def iterations(block: SBlock) -> list[dict]:
     """Block axes in order with extent and kind."""
     kinds = {tirx.IterVar.DataPar: "spatial", tirx.IterVar.CommReduce: "reduction"}
-    return [{"name": short(v.var.name), "extent": n, "kind": kinds.get(v.iter_type, "spatial")} for v, n in zip(block.iter_vars, extents(block))]
+    return [
+        {"name": short(v.var.name), "extent": n, "kind": kinds.get(v.iter_type, "spatial")}
+        for v, n in zip(block.iter_vars, extents(block))
+    ]
 
 
 def accesses(regions, own: list[str]) -> list[dict]:
@@ -53,7 +76,14 @@ def accesses(regions, own: list[str]) -> list[dict]:
     found = []
     for region in regions:
         indices = [[n for n in own if n in {short(v.name) for v in tensor_ir.variables(r.min)}] for r in region.region]
-        found.append({"buffer": region.source.name, "shape": shape_of(region.source), "dtype": dtype_of(region.source), "index_iters": indices})
+        found.append(
+            {
+                "buffer": region.source.name,
+                "shape": shape_of(region.source),
+                "dtype": dtype_of(region.source),
+                "index_iters": indices,
+            }
+        )
     return found
 
 
@@ -94,5 +124,12 @@ def count(expr, floating: bool) -> int:
             return max(count(a, floating) for a in list(expr.args)[1:])
         own = 0 if name in FREE_CALLS or (floating and not is_float(expr)) else 1
         return own + sum(count(a, floating) for a in expr.args if hasattr(a, "ty"))
-    own = int(kind in ARITHMETIC and (not floating or is_float(expr) or any(is_float(c) for c in tensor_ir.subexpressions(expr) if hasattr(c, "ty"))))
+    own = int(
+        kind in ARITHMETIC
+        and (
+            not floating
+            or is_float(expr)
+            or any(is_float(c) for c in tensor_ir.subexpressions(expr) if hasattr(c, "ty"))
+        )
+    )
     return own + sum(count(c, floating) for c in tensor_ir.subexpressions(expr))

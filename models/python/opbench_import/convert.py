@@ -10,10 +10,10 @@ import io
 import sys
 import warnings
 
+from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
+
 import tvm
 from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
-from tvm.relax.frontend.onnx import onnx_frontend
 
 from . import frontend
 from .errors import ImportFailure, bad_shape, unsupported
@@ -44,7 +44,12 @@ def refuse_unsupported(graph: OnnxGraph, rewritten: frozenset[str] = frozenset()
                 "export the model with it decomposed into basic operators, or cut the model before it",
             )
         if node.op_type in REFUSED:
-            raise unsupported(node.op_type, label, f"operator {node.op_type} (node '{label}') cannot be studied: {REFUSED[node.op_type]}; cut the model before it")
+            raise unsupported(
+                node.op_type,
+                label,
+                f"operator {node.op_type} (node '{label}') cannot be studied: {REFUSED[node.op_type]}; "
+                "cut the model before it",
+            )
 
 
 def check_shapes(graph: OnnxGraph) -> None:
@@ -54,11 +59,17 @@ def check_shapes(graph: OnnxGraph) -> None:
         data, weight = (graph.shape(n) for n in node.input[:2]) if node.op_type == "Conv" else (None, None)
         expected = weight[1] * attributes(node).get("group", 1) if data and weight else 0
         if expected and data[1] != expected:
-            raise bad_shape(f"convolution '{label}' expects {expected} channels but gets {data[1]}; check the shapes given with --input")
+            raise bad_shape(
+                f"convolution '{label}' expects {expected} channels but gets {data[1]}; "
+                "check the shapes given with --input"
+            )
         for name in node.output:
             shape = graph.shape(name)
             if shape and min(shape) < 1:
-                raise bad_shape(f"operator {node.op_type} (node '{label}') would have an empty result of shape {list(shape)}; give a larger shape with --input")
+                raise bad_shape(
+                    f"operator {node.op_type} (node '{label}') would have an empty result of shape {list(shape)}; "
+                    "give a larger shape with --input"
+                )
 
 
 def convert(graph: OnnxGraph) -> tuple[tvm.IRModule, list[str]]:
@@ -90,7 +101,12 @@ def check_static(module: tvm.IRModule, graph: OnnxGraph) -> None:
                 continue
             node = next((n for n in graph.nodes if any(o and graph.shape(o) is None for o in n.output)), graph.nodes[0])
             label = node.name or node.output[0]
-            raise unsupported(node.op_type, label, f"the size of what operator {node.op_type} (node '{label}') computes depends on data; export the model with fixed shapes, or cut it before that node")
+            raise unsupported(
+                node.op_type,
+                label,
+                f"the size of what operator {node.op_type} (node '{label}') computes depends on data; "
+                "export the model with fixed shapes, or cut it before that node",
+            )
 
 
 def is_static(ty: tvm.ir.Type) -> bool:
@@ -110,4 +126,6 @@ def conversion_failure(graph: OnnxGraph, error: Exception, talk: str) -> ImportF
         op = talk.rsplit(marker, 1)[1].split(",", 1)[0].strip()
     nodes = [n for n in graph.nodes if n.op_type == op]
     label = nodes[0].name or nodes[0].output[0] if nodes else "?"
-    return unsupported(op, label, f"operator {op} (first such node: '{label}') could not be converted: {first_line(error)}")
+    return unsupported(
+        op, label, f"operator {op} (first such node: '{label}') could not be converted: {first_line(error)}"
+    )

@@ -42,7 +42,13 @@ def hint(op: str, index: int, param: Param) -> dict | None:
         return normal(math.sqrt(2.0 / max(1, param.shape[0])))
     if op in ("MatMul", "Gemm") and len(param.shape) >= 2:
         return normal(math.sqrt(2.0 / max(1, param.shape[-2])))
-    if op in ("LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization", "BatchNormalization"):
+    if op in (
+        "LayerNormalization",
+        "InstanceNormalization",
+        "GroupNormalization",
+        "RMSNormalization",
+        "BatchNormalization",
+    ):
         return {1: constant(1.0), 2: normal(0.01), 3: constant(0.0), 4: constant(1.0)}.get(index)
     if op in ("Add", "Sub"):
         return normal(0.01)

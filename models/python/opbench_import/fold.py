@@ -16,7 +16,15 @@ from .load import constant_value
 from .onnx_graph import OnnxGraph, attributes
 from .params import Param, compact, with_value, without_value
 
-RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
+RANDOM = {
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+    "Dropout",
+}
 MAX_ROUNDS = 16
 
 
@@ -121,4 +129,8 @@ def evaluate(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:
     if any(not isinstance(v, np.ndarray | np.generic) for v in values):
         return None
     arrays = iter(compact(np.asarray(v)) for v in values)
-    return [Param(a.shape, a.dtype.name, a) if o else without_value((), "float32") for o in node.output for a in ([next(arrays)] if o else [np.zeros(())])]
+    return [
+        Param(a.shape, a.dtype.name, a) if o else without_value((), "float32")
+        for o in node.output
+        for a in ([next(arrays)] if o else [np.zeros(())])
+    ]

@@ -2,8 +2,8 @@
 
 Clip with known bounds is one ``clip`` (the frontend guards the bounds against NaN at run time); Max and Min of two
 tensors are one element-wise operator (the frontend stacks and reduces); Gather knows the axis it indexes (the
-frontend asks for its extent with kernels), and of one known position it is a slice. LRN is one operator (the frontend makes a three-dimensional pooling
-and four element-wise operators of it), PRelu takes slopes of any shape.
+frontend asks for its extent with kernels), and of one known position it is a slice. LRN is one operator (the frontend
+makes a three-dimensional pooling and four element-wise operators of it), PRelu takes slopes of any shape.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from tvm.relax.frontend.onnx import onnx_frontend
+
 import tvm
 from tvm import relax
-from tvm.relax.frontend.onnx import onnx_frontend
 
 from . import legalise
 
@@ -104,7 +105,12 @@ class LRN(onnx_frontend.OnnxOpConverter):
 
     @classmethod
     def _impl_v1(cls, bb, inputs, attr, params):
-        options = {"size": attr["size"], "alpha": attr.get("alpha", 1e-4), "beta": attr.get("beta", 0.75), "bias": attr.get("bias", 1.0)}
+        options = {
+            "size": attr["size"],
+            "alpha": attr.get("alpha", 1e-4),
+            "beta": attr.get("beta", 0.75),
+            "bias": attr.get("bias", 1.0),
+        }
         return legalise.response_normalisation(bb, inputs[0], options)
 
 

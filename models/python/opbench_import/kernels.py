@@ -1,8 +1,9 @@
 """Tensor expressions of the contractions that the study is about, over packed or plain weights.
 
 A packed convolution weight is [OC/b, IC/g, K..., b] and a packed matrix [N/b, K, b]: the innermost axis is a run of b
-output channels, which is what a vectorised inner loop reads; the last run is filled up with zeros. Outputs stay NCHW and row major. Axis names are part of
-the contract with the schedules: nn, ff, (zz,) yy, xx, rc, (rz,) ry, rx for convolutions, i..., j, k for products.
+output channels, which is what a vectorised inner loop reads; the last run is filled up with zeros. Outputs stay NCHW
+and row major. Axis names are part of the contract with the schedules: nn, ff, (zz,) yy, xx, rc, (rz,) ry, rx for
+convolutions, i..., j, k for products.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def global_average(data: te.Tensor, keepdims: bool) -> te.Tensor:
 
 
 def response_normalisation(data: te.Tensor, size: int, alpha: float, beta: float, bias: float) -> te.Tensor:
-    """``x / (bias + alpha / size * sum of squares of the neighbouring channels) ** beta``, channels on axis 1 (ONNX LRN)."""
+    """ONNX LRN: ``x / (bias + alpha / size * sum of squares of neighbouring channels) ** beta``, channels on axis 1."""
     before, after = (size - 1) // 2, size // 2
     rank = len(data.shape)
     padded = topi.nn.pad(data, [0, before, *[0] * (rank - 2)], [0, after, *[0] * (rank - 2)], name="pad_temp")
@@ -184,7 +185,7 @@ def response_normalisation(data: te.Tensor, size: int, alpha: float, beta: float
 
 
 def inverse_power(base, exponent: float):
-    """``base ** -exponent``; of the usual exponents by roots, which vectorise where a general power calls the C library."""
+    """``base ** -exponent``; the usual exponents by roots, which vectorise where a power calls the C library."""
     one = tirx.const(1.0, base.ty.dtype)
     if exponent == 1.0:
         return one / base

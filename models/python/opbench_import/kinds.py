@@ -49,12 +49,52 @@ KINDS = {
     "relax.astype": "cast",
 }
 
-REDUCTIONS = ("sum", "mean", "max", "min", "prod", "variance", "std", "argmax", "argmin", "cumsum", "cumprod", "median", "norm")
-OTHER = ("scatter", "topk", "sort", "argsort", "one_hot", "unique", "arange", "full", "zeros", "ones", "tril", "triu", "eye", "grid_sample", "multinomial")
+REDUCTIONS = (
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "prod",
+    "variance",
+    "std",
+    "argmax",
+    "argmin",
+    "cumsum",
+    "cumprod",
+    "median",
+    "norm",
+)
+OTHER = (
+    "scatter",
+    "topk",
+    "sort",
+    "argsort",
+    "one_hot",
+    "unique",
+    "arange",
+    "full",
+    "zeros",
+    "ones",
+    "tril",
+    "triu",
+    "eye",
+    "grid_sample",
+    "multinomial",
+)
 
 # Smaller is stronger: the anchor of a fused function is its strongest operator.
 RANKS = (
-    ("conv1d", "conv2d", "depthwise_conv2d", "group_conv2d", "conv3d", "conv_transpose", "dense", "matmul", "batch_matmul"),
+    (
+        "conv1d",
+        "conv2d",
+        "depthwise_conv2d",
+        "group_conv2d",
+        "conv3d",
+        "conv_transpose",
+        "dense",
+        "matmul",
+        "batch_matmul",
+    ),
     ("softmax", "layer_norm", "batch_norm", "lrn", "max_pool", "avg_pool", "global_avg_pool", "reduce"),
     ("resize", "gather", "concat", "transpose", "pad", "other"),
     ("elementwise",),
@@ -100,4 +140,10 @@ def short_name(facts: dict) -> str:
     if rank(kind) == 0 or kind in ("global_avg_pool", "lrn"):
         return kind
     name = facts["op"].rsplit(".", 1)[-1]
-    return {"permute_dims": "transpose", "astype": "cast", "strided_slice": "slice", "concat": "concat", "take": "gather"}.get(name, name)
+    return {
+        "permute_dims": "transpose",
+        "astype": "cast",
+        "strided_slice": "slice",
+        "concat": "concat",
+        "take": "gather",
+    }.get(name, name)

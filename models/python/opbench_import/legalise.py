@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 
+from tvm.ir import Op
+
 import tvm
 from tvm import relax
-from tvm.ir import Op
 
 from . import kernels, tensor_ir
 
@@ -76,7 +77,9 @@ def conv_options(call: relax.Call) -> dict:
     }
 
 
-def packed_convolution(builder: relax.BlockBuilder, call: relax.Call, data: relax.Expr, weight: relax.Expr, block: int | None) -> relax.Expr:
+def packed_convolution(
+    builder: relax.BlockBuilder, call: relax.Call, data: relax.Expr, weight: relax.Expr, block: int | None
+) -> relax.Expr:
     """A convolution over a packed (or, without ``block``, plain) weight."""
     options = conv_options(call)
     rank = len(call.args[0].ty.shape.values) - 2
@@ -85,7 +88,13 @@ def packed_convolution(builder: relax.BlockBuilder, call: relax.Call, data: rela
     kind = f"conv{rank}d"
     facts = {
         "op": call.op.name,
-        "attrs": {**options, "kernel": shape[2:], "in_channels": shape[1] * options["groups"], "out_channels": shape[0], "weight_layout": f"{letters}{block}o" if block else letters},
+        "attrs": {
+            **options,
+            "kernel": shape[2:],
+            "in_channels": shape[1] * options["groups"],
+            "out_channels": shape[0],
+            "weight_layout": f"{letters}{block}o" if block else letters,
+        },
         "extents": {"ff": shape[0]},
     }
 
@@ -96,10 +105,16 @@ def packed_convolution(builder: relax.BlockBuilder, call: relax.Call, data: rela
     return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
 
 
-def packed_dense(builder: relax.BlockBuilder, call: relax.Call, data: relax.Expr, weight: relax.Expr, block: int | None) -> relax.Expr:
+def packed_dense(
+    builder: relax.BlockBuilder, call: relax.Call, data: relax.Expr, weight: relax.Expr, block: int | None
+) -> relax.Expr:
     """A product with a packed (or plain) weight matrix."""
     shape = [int(d) for d in call.args[1].ty.shape.values]
-    facts = {"op": "dense", "attrs": {"in_channels": shape[0], "out_channels": shape[1], "weight_layout": f"NK{block}n" if block else "KN"}, "extents": {"j": shape[1]}}
+    facts = {
+        "op": "dense",
+        "attrs": {"in_channels": shape[0], "out_channels": shape[1], "weight_layout": f"NK{block}n" if block else "KN"},
+        "extents": {"j": shape[1]},
+    }
 
     def expression(data, weight):
         return kernels.dense(data, weight, block, shape[1])
@@ -118,7 +133,16 @@ def convolution_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Exp
         return packed_convolution(builder, call, data, weight, None)
     rank = len(shape) - 2
     letters = "OI" + "DHW"[3 - rank :]
-    facts = {"op": call.op.name, "attrs": {**options, "kernel": shape[2:], "in_channels": channels, "out_channels": shape[0], "weight_layout": letters}}
+    facts = {
+        "op": call.op.name,
+        "attrs": {
+            **options,
+            "kernel": shape[2:],
+            "in_channels": channels,
+            "out_channels": shape[0],
+            "weight_layout": letters,
+        },
+    }
 
     def expression(data, weight):
         return kernels.depthwise_convolution(data, weight, options)
@@ -133,7 +157,9 @@ def matmul_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     ranks = len(left.ty.shape.values), len(right.ty.shape.values)
     if min(ranks) < 2:
         return default_rule("relax.matmul")(builder, call)
-    made = builder.call_te(kernels.matmul, left, right, primfunc_name_hint="matmul" if max(ranks) == 2 else "batch_matmul")
+    made = builder.call_te(
+        kernels.matmul, left, right, primfunc_name_hint="matmul" if max(ranks) == 2 else "batch_matmul"
+    )
     return mark(builder, made, {"op": call.op.name, "attrs": {}, "shapes": argument_shapes(call)}, OUT_ELEMWISE_FUSABLE)
 
 
@@ -201,6 +227,12 @@ def rules(module: tvm.IRModule) -> dict:
     relax.analysis.post_order_visit(module["main"], visit)
     table = {name: default_rule(name) for name in used if Op.get(name).get_attr("FLegalize") is not None}
     table.update({name: keep for name in VIEWS if name in used})
-    own = {"relax.nn.conv1d": convolution_rule, "relax.nn.conv2d": convolution_rule, "relax.nn.conv3d": convolution_rule, "relax.matmul": matmul_rule, "relax.mean": mean_rule}
+    own = {
+        "relax.nn.conv1d": convolution_rule,
+        "relax.nn.conv2d": convolution_rule,
+        "relax.nn.conv3d": convolution_rule,
+        "relax.matmul": matmul_rule,
+        "relax.mean": mean_rule,
+    }
     table.update({name: rule for name, rule in own.items() if name in used})
     return table

@@ -13,6 +13,7 @@ import warnings
 
 import numpy as np
 import onnx
+import onnx.inliner
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper, version_converter
 
@@ -39,12 +40,16 @@ def read_model(path: str) -> onnx.ModelProto:
     except IsADirectoryError as error:
         raise ImportFailure("missing_file", f"{path}: is a folder, not an ONNX file", path=path) from error
     except (DecodeError, onnx.checker.ValidationError, ValueError, TypeError) as error:
-        raise ImportFailure("corrupt_model", f"{path}: not an ONNX file, or damaged ({first_line(error)})", path=path) from error
+        raise ImportFailure(
+            "corrupt_model", f"{path}: not an ONNX file, or damaged ({first_line(error)})", path=path
+        ) from error
     except OSError as error:
         kind = "no_space" if error.errno == errno.ENOSPC else "missing_file"
         raise ImportFailure(kind, f"{path}: {error.strerror or error}", path=path) from error
     if size == 0 or not model.graph.node or not model.graph.output:
-        raise ImportFailure("corrupt_model", f"{path}: holds no graph (file of {size} bytes); export or download it again", path=path)
+        raise ImportFailure(
+            "corrupt_model", f"{path}: holds no graph (file of {size} bytes); export or download it again", path=path
+        )
     if not model.opset_import:
         raise ImportFailure("corrupt_model", f"{path}: names no operator set", path=path)
     return model
@@ -53,8 +58,11 @@ def read_model(path: str) -> onnx.ModelProto:
 def load(path: str) -> OnnxGraph:
     """The file as a graph ready for rewriting."""
     model = read_model(path)
-    reject_foreign_nodes(model)
     params = take_weights(model)
+    if model.functions:
+        # Exporters wrap composed operators into functions of the model; what matters is what they consist of.
+        model = onnx.inliner.inline_local_functions(model)
+    reject_foreign_nodes(model)
     declared = default_opset(model)
     model = modernise(model)
     check(model, path)
@@ -65,15 +73,22 @@ def load(path: str) -> OnnxGraph:
 
 def reject_foreign_nodes(model: onnx.ModelProto) -> None:
     """Refuses operators of vendor domains and control flow: nothing later could express them."""
-    functions = {(f.domain, f.name) for f in model.functions}
     for node in model.graph.node:
         label = node.name or (node.output[0] if node.output else "?")
-        if (node.domain, node.op_type) in functions:
-            raise unsupported(node.op_type, label, f"operator {node.op_type} (node '{label}') is a model-local function; export the model with functions inlined (onnx.inliner)")
         if node.domain not in STANDARD_DOMAINS:
-            raise unsupported(node.op_type, label, f"operator {node.domain}::{node.op_type} (node '{label}') belongs to a vendor domain; export the model with standard ONNX operators")
+            raise unsupported(
+                node.op_type,
+                label,
+                f"operator {node.domain}::{node.op_type} (node '{label}') belongs to a vendor domain; "
+                "export the model with standard ONNX operators",
+            )
         if node.op_type in ("If", "Loop", "Scan"):
-            raise unsupported(node.op_type, label, f"operator {node.op_type} (node '{label}') is control flow, which a per-operator study cannot follow; export the model with fixed shapes so that the exporter resolves it")
+            raise unsupported(
+                node.op_type,
+                label,
+                f"operator {node.op_type} (node '{label}') is control flow, which a per-operator study cannot follow; "
+                "export the model with fixed shapes so that the exporter resolves it",
+            )
 
 
 def take_weights(model: onnx.ModelProto) -> dict[str, Param]:
@@ -113,7 +128,9 @@ def modernise(model: onnx.ModelProto) -> onnx.ModelProto:
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         warnings.warn(f"kept operator set {opset}: {first_line(error)}", stacklevel=2)
         return model
-    converted.metadata_props.extend(p for p in model.metadata_props if p.key not in {q.key for q in converted.metadata_props})
+    converted.metadata_props.extend(
+        p for p in model.metadata_props if p.key not in {q.key for q in converted.metadata_props}
+    )
     return converted
 
 
@@ -132,7 +149,12 @@ def check(model: onnx.ModelProto, path: str) -> None:
         if "No Op registered for" in text:
             op = text.split("No Op registered for", 1)[1].split()[0]
             node = next((n.name or n.output[0] for n in model.graph.node if n.op_type == op), "?")
-            raise unsupported(op, node, f"operator {op} (node '{node}') is not an ONNX operator of set {default_opset(model)}; check the model's operator set or export it again") from error
+            raise unsupported(
+                op,
+                node,
+                f"operator {op} (node '{node}') is not an ONNX operator of set {default_opset(model)}; "
+                "check the model's operator set or export it again",
+            ) from error
         if "is required but missing" not in text:
             raise ImportFailure("corrupt_model", f"{path}: {first_line(error)}", path=path) from error
 
@@ -155,7 +177,10 @@ def build_graph(model: onnx.ModelProto, params: dict[str, Param]) -> OnnxGraph:
         if not tensor.HasField("shape"):
             dims: list = []
         else:
-            dims = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else (d.dim_param or None) for d in tensor.shape.dim]
+            dims = [
+                d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else (d.dim_param or None)
+                for d in tensor.shape.dim
+            ]
         dtype = dtype_name(tensor.elem_type)
         if true_names is not None and info.name not in true_names:
             if all(isinstance(d, int) for d in dims):
@@ -165,7 +190,9 @@ def build_graph(model: onnx.ModelProto, params: dict[str, Param]) -> OnnxGraph:
         else:
             inputs[info.name] = TensorSpec(dims, dtype)
     domains = [(o.domain, o.version) for o in model.opset_import]
-    return OnnxGraph(list(graph.node), inputs, params, [o.name for o in graph.output], default_opset(model), domains, open_params)
+    return OnnxGraph(
+        list(graph.node), inputs, params, [o.name for o in graph.output], default_opset(model), domains, open_params
+    )
 
 
 def constant_value(node: onnx.NodeProto) -> np.ndarray | None:

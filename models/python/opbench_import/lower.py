@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
 import tvm
 from tvm import relax
-from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from . import legalise, tensor_ir
 
@@ -26,7 +27,7 @@ PATTERNS = {
 
 
 def lower(module: tvm.IRModule) -> tvm.IRModule:
-    """Legalises and fuses; blocks stay marked (see ``legalise``) and gain their function's pattern as ``opbench.pattern``."""
+    """Legalises and fuses; blocks stay marked (see ``legalise``) and gain their function's pattern as another mark."""
     before = tvm.transform.Sequential(
         [
             relax.transform.DecomposeOpsForInference(),
@@ -93,7 +94,9 @@ def rename(module: tvm.IRModule, names: dict) -> tvm.IRModule:
     functions = {}
     for old, new in table.items():
         function = tensor_ir.strip(tensor_ir.strip(module[old], legalise.MARK), PATTERN_MARK)
-        functions[new] = function.without_attr("op_pattern") if function.attrs and "op_pattern" in function.attrs else function
+        functions[new] = (
+            function.without_attr("op_pattern") if function.attrs and "op_pattern" in function.attrs else function
+        )
         new_type = getattr(old, "ty", None)
         if new_type is not None:
             relax.expr._update_type(new, new_type)  # noqa: SLF001 - global variables carry their function's type

@@ -16,14 +16,18 @@ from .params import Param, with_value
 
 
 def explicit_pads(graph: OnnxGraph) -> None:
-    """Replaces ``auto_pad`` by numbers, as ONNX defines them: total = (ceil(in / stride) - 1) * stride + window - in."""
+    """Replaces ``auto_pad`` by numbers; ONNX: total = (ceil(in / stride) - 1) * stride + window - in."""
     for node in graph.nodes:
         options = attributes(node)
         mode = options.get("auto_pad", "NOTSET")
         if node.op_type not in ("Conv", "MaxPool", "AveragePool", "LpPool") or mode == "NOTSET":
             continue
         shape = graph.shape(node.input[0])
-        kernel = options.get("kernel_shape") or (graph.shape(node.input[1]) or ())[2:] if node.op_type == "Conv" else options.get("kernel_shape")
+        kernel = (
+            options.get("kernel_shape") or (graph.shape(node.input[1]) or ())[2:]
+            if node.op_type == "Conv"
+            else options.get("kernel_shape")
+        )
         if shape is None or not kernel:
             continue
         spatial = len(shape) - 2
@@ -52,7 +56,11 @@ def split_gemm(graph: OnnxGraph) -> None:
         if options.get("transB", 0):
             weight = weight.transposed((1, 0))
         weight = scaled(weight, options.get("alpha", 1.0))
-        name = node.input[1] if weight is graph.params[node.input[1]] else graph.add_param(graph.fresh(node.input[1]), weight)
+        name = (
+            node.input[1]
+            if weight is graph.params[node.input[1]]
+            else graph.add_param(graph.fresh(node.input[1]), weight)
+        )
         left = node.input[0]
         if options.get("transA", 0):
             left = graph.fresh(left)
@@ -75,7 +83,9 @@ def split_gemm(graph: OnnxGraph) -> None:
 def gemm_is_plain(graph: OnnxGraph, node: onnx.NodeProto) -> bool:
     """Whether weight and bias are given tensors, so that scaling and transposing cost nothing."""
     bias = node.input[2] if len(node.input) > 2 else ""
-    return node.input[1] in graph.params and graph.shape(node.output[0]) is not None and (not bias or bias in graph.params)
+    return (
+        node.input[1] in graph.params and graph.shape(node.output[0]) is not None and (not bias or bias in graph.params)
+    )
 
 
 def scaled(param: Param, factor: float) -> Param:
@@ -145,11 +155,19 @@ def channel_slopes(graph: OnnxGraph) -> None:
         if node.op_type != "PRelu" or node.input[1] not in graph.params:
             continue
         data, slope = graph.shape(node.input[0]), graph.params[node.input[1]]
-        if data is None or len(data) < 3 or len(slope.shape) != 1 or slope.size in (1, data[-1]) and graph.declared_opset >= 7:
+        if (
+            data is None
+            or len(data) < 3
+            or len(slope.shape) != 1
+            or slope.size in (1, data[-1])
+            and graph.declared_opset >= 7
+        ):
             continue
         if slope.size == data[1]:
             target = (slope.size,) + (1,) * (len(data) - 2)
-            node.input[1] = graph.add_param(graph.fresh(node.input[1]), slope.derive(target, lambda v, t=target: v.reshape(t)))
+            node.input[1] = graph.add_param(
+                graph.fresh(node.input[1]), slope.derive(target, lambda v, t=target: v.reshape(t))
+            )
 
 
 def full_expansions(graph: OnnxGraph) -> None:

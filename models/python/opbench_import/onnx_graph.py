@@ -155,7 +155,11 @@ class OnnxGraph:
         inline = self.inline_names()
         inputs = [value_info(n, s.shape, s.dtype) for n, s in self.inputs.items()]
         inputs += [value_info(n, p.shape, p.dtype) for n, p in self.params.items() if n not in inline]
-        initializers = [numpy_helper.from_array(np.ascontiguousarray(self.params[n].value).reshape(self.params[n].shape), n) for n in self.params if n in inline]
+        initializers = [
+            numpy_helper.from_array(np.ascontiguousarray(self.params[n].value).reshape(self.params[n].shape), n)
+            for n in self.params
+            if n in inline
+        ]
         outputs = [helper.make_empty_tensor_value_info(n) for n in self.outputs]
         for info in outputs:
             known = self.types.get(info.name)

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 import numpy as np
+
 import tvm
 from tvm import relax
 
@@ -49,7 +50,11 @@ def calls(main: relax.Function) -> dict:
         for binding in block.bindings:
             value = binding.value
             if isinstance(value, tvm.ir.Call) and value.args and isinstance(value.args[0], tvm.ir.GlobalVar):
-                args = list(value.args[1].fields) if len(value.args) > 1 and isinstance(value.args[1], relax.Tuple) else list(value.args[1:])
+                args = (
+                    list(value.args[1].fields)
+                    if len(value.args) > 1 and isinstance(value.args[1], relax.Tuple)
+                    else list(value.args[1:])
+                )
                 ty = value.ty_args[0]
                 outputs = len(ty.fields) if isinstance(ty, relax.TupleType) else 1
                 found.setdefault(value.args[0], []).append(Use(args, outputs))
@@ -62,7 +67,7 @@ def steps(function: tvm.tirx.PrimFunc) -> list[Step]:
     for block in tensor_ir.blocks(function):
         facts = lower.marks(block) or {"op": block.name_hint, "attrs": {}, "pattern": "opaque", "shapes": []}
         # The same operator twice in a row (bias, residual) writes a new result: a step ends when its result is read.
-        same = found and found[-1].facts == facts and not (kinds.kind_of(facts) == "elementwise")
+        same = found and found[-1].facts == facts and kinds.kind_of(facts) != "elementwise"
         if same:
             found[-1].blocks.append(block)
         else:
@@ -99,7 +104,11 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
     arguments = describe_arguments(function, uses, weights, parts)
     reads = sum(nbytes(a) for a in arguments if a["role"] != "output")
     writes = sum(nbytes(a) for a in arguments if a["role"] == "output")
-    main_block = max(anchor.blocks, key=block_facts.arithmetic) if any(block_facts.arithmetic(b) for b in anchor.blocks) else anchor.blocks[-1]
+    main_block = (
+        max(anchor.blocks, key=block_facts.arithmetic)
+        if any(block_facts.arithmetic(b) for b in anchor.blocks)
+        else anchor.blocks[-1]
+    )
     described = []
     seen_anchor = False
     for part in parts:
@@ -194,7 +203,14 @@ def attributes(anchor: Step, arguments: list[dict]) -> dict:
         }
     if kind in ("max_pool", "avg_pool") and "pool_size" in attrs:
         channels = anchor.facts["shapes"][0][1]
-        return {"kernel": attrs["pool_size"], "stride": attrs["strides"], "padding": attrs["padding"], "dilation": attrs["dilation"], "in_channels": channels, "out_channels": channels}
+        return {
+            "kernel": attrs["pool_size"],
+            "stride": attrs["strides"],
+            "padding": attrs["padding"],
+            "dilation": attrs["dilation"],
+            "in_channels": channels,
+            "out_channels": channels,
+        }
     if kind == "dense":
         return {k: attrs[k] for k in ("in_channels", "out_channels", "weight_layout")}
     wanted = ("kernel", "axis", "axes", "keepdims", "size", "epsilon", "method")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
 import tvm
 from tvm import relax
-from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from . import kernels, legalise
 from .params import Param
@@ -41,7 +42,9 @@ class Packing:
         missing = -value.shape[axis] % self.block
         if missing:
             value = np.pad(value, [(0, missing if i == axis else 0) for i in range(value.ndim)])
-        split = value.reshape(*value.shape[:axis], value.shape[axis] // self.block, self.block, *value.shape[axis + 1 :])
+        split = value.reshape(
+            *value.shape[:axis], value.shape[axis] // self.block, self.block, *value.shape[axis + 1 :]
+        )
         outer = [i for i in range(split.ndim) if i not in (axis, axis + 1)]
         return np.ascontiguousarray(split.transpose(axis, *outer, axis + 1))
 

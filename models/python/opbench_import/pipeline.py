@@ -6,11 +6,28 @@ import platform
 import sys
 
 import onnx
-import tvm
 import tvm_ffi
+
+import tvm
 from tvm import relax
 
-from . import GRAPH_FORMAT, bind, convert, fill, fold, load, lower, normalise, operators, pack, recurrent, reference, simple_ops, simplify, write
+from . import (
+    GRAPH_FORMAT,
+    bind,
+    convert,
+    fill,
+    fold,
+    load,
+    lower,
+    normalise,
+    operators,
+    pack,
+    recurrent,
+    reference,
+    simple_ops,
+    simplify,
+    write,
+)
 from .errors import ImportFailure, bad_shape
 from .onnx_graph import OnnxGraph
 from .params import Param
@@ -19,10 +36,7 @@ from .request import Request
 
 def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | None]:
     """The model as a clean static graph, the batch in effect, and reference data if there is some."""
-    if request.simple is not None:
-        graph = simple_ops.build(request.simple)
-    else:
-        graph = load.load(request.file)
+    graph = load.load(request.file) if request.simple is None else simple_ops.build(request.simple)
     declared = reference.declared_shapes(graph)
     batch = bind.bind(graph, request)
     refs = reference.find(request.file, graph, declared) if request.file else None
@@ -71,7 +85,9 @@ def run(request: Request) -> dict:
     weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
     records, names = operators.records(module, weights)
     if not records:
-        raise ImportFailure("corrupt_model", f"{request.model} computes nothing: its graph has no operators left after simplification")
+        raise ImportFailure(
+            "corrupt_model", f"{request.model} computes nothing: its graph has no operators left after simplification"
+        )
     module = lower.rename(module, names)
     try:
         return write_import(request, graph, batch, refs, module, packed, records)
@@ -79,7 +95,9 @@ def run(request: Request) -> dict:
         raise write.disk_failure(error, request.out) from error
 
 
-def write_import(request: Request, graph: OnnxGraph, batch: int, refs, module: tvm.IRModule, packed: pack.Packed, records: list[dict]) -> dict:
+def write_import(
+    request: Request, graph: OnnxGraph, batch: int, refs, module: tvm.IRModule, packed: pack.Packed, records: list[dict]
+) -> dict:
     """Writes all files; graph.json last."""
     write.write_text(f"{request.out}/module.json", tvm.ir.save_json(module))
     main = module["main"]
@@ -87,7 +105,12 @@ def write_import(request: Request, graph: OnnxGraph, batch: int, refs, module: t
         "format": GRAPH_FORMAT,
         "source": request.source,
         "model": request.model,
-        "versions": {"tvm": tvm.__version__, "tvm_ffi": tvm_ffi.__version__, "onnx": onnx.__version__, "python": platform.python_version()},
+        "versions": {
+            "tvm": tvm.__version__,
+            "tvm_ffi": tvm_ffi.__version__,
+            "onnx": onnx.__version__,
+            "python": platform.python_version(),
+        },
         "batch": batch,
         "entry": "main",
         "inputs": describe_inputs(request, graph, main, packed),
@@ -111,10 +134,26 @@ def describe_inputs(request: Request, graph: OnnxGraph, main: relax.Function, pa
     for var, name in zip(main.params, packed.names):
         entry = {"name": name, **tensor_facts(var.ty)}
         if name not in packed.params:
-            described.append({**entry, "role": "input", "fill": request.fills.get(name) or fill.input_hint(graph, name), "layout": None, "data": None})
+            described.append(
+                {
+                    **entry,
+                    "role": "input",
+                    "fill": request.fills.get(name) or fill.input_hint(graph, name),
+                    "layout": None,
+                    "data": None,
+                }
+            )
             continue
         param, packing = packed.params[name]
-        described.append({**entry, "role": "param", "fill": param.fill, "layout": layout(param, packing), "data": store(file, param, packing)})
+        described.append(
+            {
+                **entry,
+                "role": "param",
+                "fill": param.fill,
+                "layout": layout(param, packing),
+                "data": store(file, param, packing),
+            }
+        )
     file.close()
     return described
 
@@ -151,6 +190,9 @@ def write_reference(request: Request, refs: reference.Reference | None) -> dict 
         return None
     file = write.TensorFile(f"{request.out}/refs.bin")
     inputs = [{"name": n, **file.append(v)} for n, v in refs.inputs.items()]
-    outputs = [{"index": i, **file.append(v), "shape": list(v.shape), "dtype": v.dtype.name} for i, v in enumerate(refs.outputs)]
+    outputs = [
+        {"index": i, **file.append(v), "shape": list(v.shape), "dtype": v.dtype.name}
+        for i, v in enumerate(refs.outputs)
+    ]
     file.close()
     return {"inputs": inputs, "outputs": outputs, "rtol": reference.RTOL, "atol": reference.ATOL, "origin": refs.origin}

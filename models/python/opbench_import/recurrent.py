@@ -76,16 +76,24 @@ class Unrolled:
         names = self.options.get("activations")
         reasons = {
             "its input has no static shape": shape is None or len(shape) != 3,
-            "its weights are computed by the model": any(self.inputs[i] not in self.graph.params for i in (1, 2)) or bool(self.inputs[3]) and self.inputs[3] not in self.graph.params,
-            "it has sequence lengths of its own (sequence_lens)": bool(self.inputs[4]) and (lengths is None or bool(np.any(lengths != steps))),
+            "its weights are computed by the model": any(self.inputs[i] not in self.graph.params for i in (1, 2))
+            or bool(self.inputs[3])
+            and self.inputs[3] not in self.graph.params,
+            "it has sequence lengths of its own (sequence_lens)": bool(self.inputs[4])
+            and (lengths is None or bool(np.any(lengths != steps))),
             "it has peephole weights": bool(self.inputs[7]),
             "it clips its gates": "clip" in self.options,
             "it couples input and forget gates": bool(self.options.get("input_forget", 0)),
-            "it uses an activation other than " + ", ".join(ACTIVATIONS): bool(names) and any(text(a) not in ACTIVATIONS for a in names),
+            "it uses an activation other than " + ", ".join(ACTIVATIONS): bool(names)
+            and any(text(a) not in ACTIVATIONS for a in names),
         }
         for reason, holds in reasons.items():
             if holds:
-                raise unsupported(op, self.label, f"operator {op} (node '{self.label}') cannot be unrolled: {reason}; export the model without that")
+                raise unsupported(
+                    op,
+                    self.label,
+                    f"operator {op} (node '{self.label}') cannot be unrolled: {reason}; export the model without that",
+                )
 
     def emit(self, op: str, inputs: list[str], **options: object) -> str:
         """Adds a node and names its result."""
@@ -144,7 +152,9 @@ class Unrolled:
         graph, width = self.graph, self.gates * self.hidden
         std = normal(1.0 / math.sqrt(self.hidden))
         w, r = (self.matrix(graph.params[self.inputs[i]], index, std) for i in (1, 2))
-        names = [text(a) for a in self.options.get("activations") or DEFAULT_ACTIVATIONS[self.node.op_type] * self.directions]
+        names = [
+            text(a) for a in self.options.get("activations") or DEFAULT_ACTIVATIONS[self.node.op_type] * self.directions
+        ]
         own = len(DEFAULT_ACTIVATIONS[self.node.op_type])
         input_bias = reset_bias = None
         if self.inputs[3]:
@@ -215,7 +225,9 @@ class Unrolled:
         if self.steps == 1:
             return [self.reshape(projected, [self.batch, width])]
         pieces = [self.graph.fresh(self.label) for _ in range(self.steps)]
-        self.nodes.append(helper.make_node("Split", [projected, self.ints([1] * self.steps)], pieces, name=self.label, axis=0))
+        self.nodes.append(
+            helper.make_node("Split", [projected, self.ints([1] * self.steps)], pieces, name=self.label, axis=0)
+        )
         return [self.reshape(p, [self.batch, width]) for p in pieces]
 
     def recurrences(self, weights: Direction) -> list[str]:
@@ -235,7 +247,9 @@ class Unrolled:
         """``state * R + projection``."""
         return self.emit("Add", [self.emit("MatMul", [state, matrix]), projected])
 
-    def lstm_step(self, projected: str, state: str, cell: str, recurrence: list[str], weights: Direction) -> tuple[str, str]:
+    def lstm_step(
+        self, projected: str, state: str, cell: str, recurrence: list[str], weights: Direction
+    ) -> tuple[str, str]:
         """c' = f c + i g; h' = o tanh(c')."""
         gates = self.add_product(projected, state, recurrence[0])
         i, o, f = (self.activate(weights, 0, self.columns(gates, n)) for n in range(3))
@@ -249,7 +263,10 @@ class Unrolled:
             product = self.emit("MatMul", [state, recurrence[0]])
             if weights.reset_bias:
                 product = self.emit("Add", [product, weights.reset_bias])
-            z, r = (self.activate(weights, 0, self.emit("Add", [self.columns(projected, n), self.columns(product, n)])) for n in range(2))
+            z, r = (
+                self.activate(weights, 0, self.emit("Add", [self.columns(projected, n), self.columns(product, n)]))
+                for n in range(2)
+            )
             inner = self.emit("Add", [self.columns(projected, 2), self.emit("Mul", [r, self.columns(product, 2)])])
         else:
             gates = self.activate(weights, 0, self.add_product(self.columns(projected, 0, 2), state, recurrence[0]))

@@ -57,7 +57,9 @@ def find(path: str, graph: OnnxGraph, declared: dict[str, tuple]) -> Reference |
                 tensor.ParseFromString(file.read())
             outputs.append(numpy_helper.to_array(tensor))
         except (DecodeError, ValueError, TypeError, OSError) as error:
-            raise ImportFailure("corrupt_model", f"{one}: damaged reference output; remove or replace it ({error})", path=one) from error
+            raise ImportFailure(
+                "corrupt_model", f"{one}: damaged reference output; remove or replace it ({error})", path=one
+            ) from error
     inputs = {name: ramp(spec) for name, spec in graph.inputs.items()}
     return Reference(inputs, outputs, os.path.basename(paths[0]))
 

@@ -14,7 +14,17 @@ from .onnx_graph import OnnxGraph, TensorSpec
 from .params import Param
 
 OPSET = 20
-UNARY = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "sqrt": "Sqrt", "erf": "Erf", "gelu": "Gelu", "neg": "Neg", "abs": "Abs"}
+UNARY = {
+    "relu": "Relu",
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
+    "exp": "Exp",
+    "sqrt": "Sqrt",
+    "erf": "Erf",
+    "gelu": "Gelu",
+    "neg": "Neg",
+    "abs": "Abs",
+}
 BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "max": "Max", "min": "Min"}
 
 
@@ -46,8 +56,16 @@ def convolution(b: Builder, p: dict, kernel: list[int], spatial: list[int]) -> N
     """Convolution of any rank."""
     rank = len(kernel)
     groups = p.get("groups", 1)
-    options = {"kernel_shape": kernel, "strides": [p["stride"]] * rank, "pads": [p["pad"]] * (2 * rank), "dilations": [p["dilation"]] * rank, "group": groups}
-    b.node("Conv", [b.input("x", p["n"], p["c"], *spatial), b.weight("w", p["o"], p["c"] // groups, *kernel)], **options)
+    options = {
+        "kernel_shape": kernel,
+        "strides": [p["stride"]] * rank,
+        "pads": [p["pad"]] * (2 * rank),
+        "dilations": [p["dilation"]] * rank,
+        "group": groups,
+    }
+    b.node(
+        "Conv", [b.input("x", p["n"], p["c"], *spatial), b.weight("w", p["o"], p["c"] // groups, *kernel)], **options
+    )
 
 
 def conv2d(b: Builder, p: dict) -> None:
@@ -91,7 +109,13 @@ def pooling(op: str):
     """2-D pooling."""
 
     def build(b: Builder, p: dict) -> None:
-        b.node(op, [b.input("x", p["n"], p["c"], p["h"], p["w"])], kernel_shape=[p["kh"], p["kw"]], strides=[p["stride"]] * 2, pads=[p["pad"]] * 4)
+        b.node(
+            op,
+            [b.input("x", p["n"], p["c"], p["h"], p["w"])],
+            kernel_shape=[p["kh"], p["kw"]],
+            strides=[p["stride"]] * 2,
+            pads=[p["pad"]] * 4,
+        )
 
     return build
 
@@ -108,7 +132,11 @@ def softmax(b: Builder, p: dict) -> None:
 
 def layer_norm(b: Builder, p: dict) -> None:
     """Over the last axis, with scale and bias."""
-    b.node("LayerNormalization", [b.input("x", p["m"], p["n"]), b.weight("scale", p["n"]), b.weight("bias", p["n"])], axis=-1)
+    b.node(
+        "LayerNormalization",
+        [b.input("x", p["m"], p["n"]), b.weight("scale", p["n"]), b.weight("bias", p["n"])],
+        axis=-1,
+    )
 
 
 def elementwise(b: Builder, p: dict) -> None:
@@ -119,7 +147,9 @@ def elementwise(b: Builder, p: dict) -> None:
     elif op in BINARY:
         b.node(BINARY[op], [b.input("x", p["m"], p["n"]), b.input("z", p["m"], p["n"])])
     else:
-        raise ImportFailure("bad_request", f"unknown elementwise function '{op}' (known: {', '.join(sorted(UNARY | BINARY))})")
+        raise ImportFailure(
+            "bad_request", f"unknown elementwise function '{op}' (known: {', '.join(sorted(UNARY | BINARY))})"
+        )
 
 
 BUILDERS = {

@@ -53,7 +53,9 @@ def forward(graph: OnnxGraph, node: onnx.NodeProto, earlier: list[onnx.NodeProto
 def is_no_op(graph: OnnxGraph, node: onnx.NodeProto) -> bool:
     """Whether the first output equals the first input."""
     if node.op_type in ("Identity", "Dropout"):
-        return len(node.output) < 2 or not any(o in graph.outputs or o in graph.consumers() for o in node.output[1:] if o)
+        return len(node.output) < 2 or not any(
+            o in graph.outputs or o in graph.consumers() for o in node.output[1:] if o
+        )
     if node.op_type == "Cast":
         return graph.dtype(node.input[0]) is not None and graph.dtype(node.input[0]) == graph.dtype(node.output[0])
     if node.op_type in ("Reshape", "Flatten", "Expand"):
@@ -154,7 +156,12 @@ def collect(graph: OnnxGraph, node: onnx.NodeProto, axis: int, affine: Affine, r
         affine.then(None, graph.params[node.input[2]])
     while True:
         users = readers.get(current.output[0], [])
-        if len(users) != 1 or not users[0].op_type or any(current.output[1:]) and current.op_type != "BatchNormalization":
+        if (
+            len(users) != 1
+            or not users[0].op_type
+            or any(current.output[1:])
+            and current.op_type != "BatchNormalization"
+        ):
             break
         step = affine_step(graph, users[0], current.output[0], axis, affine)
         if step is None:
@@ -210,7 +217,9 @@ def batch_norm_step(graph: OnnxGraph, node: onnx.NodeProto, affine: Affine):
     return with_value(scale.astype(affine.dtype)), with_value((beta - mean * scale).astype(affine.dtype))
 
 
-def rebuild(graph: OnnxGraph, node: onnx.NodeProto, chain: list[onnx.NodeProto], axis: int, affine: Affine) -> list[onnx.NodeProto]:
+def rebuild(
+    graph: OnnxGraph, node: onnx.NodeProto, chain: list[onnx.NodeProto], axis: int, affine: Affine
+) -> list[onnx.NodeProto]:
     """The shortest nodes with the effect of ``node`` and ``chain``."""
     output = chain[-1].output[0]
     rank = len(graph.shape(node.output[0]) or ())
@@ -218,7 +227,9 @@ def rebuild(graph: OnnxGraph, node: onnx.NodeProto, chain: list[onnx.NodeProto],
         head = onnx.NodeProto()
         head.CopyFrom(node)
         if affine.scale is not None:
-            head.input[1] = graph.add_param(graph.fresh(node.input[1]), scale_weight(node, graph.params[node.input[1]], affine.scale))
+            head.input[1] = graph.add_param(
+                graph.fresh(node.input[1]), scale_weight(node, graph.params[node.input[1]], affine.scale)
+            )
         if node.op_type == "MatMul":
             return [head] if affine.shift is None else with_shift(graph, head, axis, rank, affine, output)
         del head.input[2:]
@@ -230,15 +241,25 @@ def rebuild(graph: OnnxGraph, node: onnx.NodeProto, chain: list[onnx.NodeProto],
     value = node.input[0]
     if affine.scale is not None:
         result = output if affine.shift is None else graph.fresh(value)
-        nodes.append(helper.make_node("Mul", [value, channel_param(graph, affine.scale, axis, rank, node.input[1])], [result], name=node.name))
+        nodes.append(
+            helper.make_node(
+                "Mul", [value, channel_param(graph, affine.scale, axis, rank, node.input[1])], [result], name=node.name
+            )
+        )
         graph.types[result] = graph.types[node.output[0]]
         value = result
     if affine.shift is not None:
-        nodes.append(helper.make_node("Add", [value, channel_param(graph, affine.shift, axis, rank, node.input[2])], [output], name=node.name))
+        nodes.append(
+            helper.make_node(
+                "Add", [value, channel_param(graph, affine.shift, axis, rank, node.input[2])], [output], name=node.name
+            )
+        )
     return nodes
 
 
-def with_shift(graph: OnnxGraph, head: onnx.NodeProto, axis: int, rank: int, affine: Affine, output: str) -> list[onnx.NodeProto]:
+def with_shift(
+    graph: OnnxGraph, head: onnx.NodeProto, axis: int, rank: int, affine: Affine, output: str
+) -> list[onnx.NodeProto]:
     """A matrix product followed by one Add."""
     head.output[0] = graph.fresh(head.output[0])
     graph.types[head.output[0]] = graph.types[output]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tvm import tirx
 from tvm.s_tir.stmt import SBlock, SBlockRealize
+
+from tvm import tirx
 
 CHILDREN = ("a", "b", "condition", "true_value", "false_value", "value")
 
@@ -23,7 +24,15 @@ def map_blocks(function: tirx.PrimFunc, change: Callable[[SBlock], SBlock]) -> t
             block = rebuild(block, body, block.annotations)
             return SBlockRealize(stmt.iter_values, stmt.predicate, block if root else change(block))
         if isinstance(stmt, tirx.For):
-            return tirx.For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, walk(stmt.body, False), stmt.thread_binding, stmt.annotations)
+            return tirx.For(
+                stmt.loop_var,
+                stmt.min,
+                stmt.extent,
+                stmt.kind,
+                walk(stmt.body, False),
+                stmt.thread_binding,
+                stmt.annotations,
+            )
         if isinstance(stmt, tirx.SeqStmt):
             return tirx.SeqStmt([walk(s, False) for s in stmt.seq])
         if isinstance(stmt, tirx.IfThenElse):
@@ -36,7 +45,17 @@ def map_blocks(function: tirx.PrimFunc, change: Callable[[SBlock], SBlock]) -> t
 
 def rebuild(block: SBlock, body, annotations) -> SBlock:
     """A copy of ``block`` with another body and annotations."""
-    return SBlock(block.iter_vars, block.reads, block.writes, block.name_hint, body, block.init, block.alloc_buffers, block.match_buffers, annotations)
+    return SBlock(
+        block.iter_vars,
+        block.reads,
+        block.writes,
+        block.name_hint,
+        body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        annotations,
+    )
 
 
 def annotate(function: tirx.PrimFunc, key: str, value: str) -> tirx.PrimFunc:

@@ -67,5 +67,9 @@ def disk_failure(error: OSError, folder: str) -> ImportFailure:
     """The importer's error for a failed write."""
     where = error.filename or folder
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return ImportFailure("no_space", f"no space left while writing the import to {where}; free some space or name another cache folder", path=str(where))
+        return ImportFailure(
+            "no_space",
+            f"no space left while writing the import to {where}; free some space or name another cache folder",
+            path=str(where),
+        )
     return ImportFailure("no_permission", f"cannot write {where}: {error.strerror or error}", path=str(where))

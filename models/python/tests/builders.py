@@ -39,5 +39,11 @@ class Model:
 
     def build(self, *outputs: str, opset: int = 17) -> onnx.ModelProto:
         """The finished model."""
-        graph = helper.make_graph(self.nodes, "test", self.inputs, [helper.make_tensor_value_info(o, onnx.TensorProto.FLOAT, None) for o in outputs], self.initializers)
+        graph = helper.make_graph(
+            self.nodes,
+            "test",
+            self.inputs,
+            [helper.make_tensor_value_info(o, onnx.TensorProto.FLOAT, None) for o in outputs],
+            self.initializers,
+        )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)

@@ -1,4 +1,4 @@
-"""Runs imports for tests: writes an import to a folder, executes it in TVM's virtual machine, compares with ONNX Runtime."""
+"""Runs imports for tests: writes one to a folder, executes it in TVM's virtual machine, compares with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import tempfile
 import numpy as np
 import onnx
 import onnxruntime
-import tvm
-from tvm import relax
-
 from opbench_import import pipeline
 from opbench_import.request import Request
+
+import tvm
+from tvm import relax
 
 
 class Imported:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import unittest
 
 import numpy as np
-
 from opbench_import import kernels
 from opbench_import.kinds import KINDS, rank
 
@@ -48,7 +47,17 @@ class Flops(unittest.TestCase):
         steps, batch, features, hidden = 6, 2, 10, 8
         m = Model()
         m.input("x", steps, batch, features)
-        m.node("LSTM", ["x", m.weight("w", 1, 4 * hidden, features), m.weight("r", 1, 4 * hidden, hidden), m.weight("b", 1, 8 * hidden)], ["y"], hidden_size=hidden)
+        m.node(
+            "LSTM",
+            [
+                "x",
+                m.weight("w", 1, 4 * hidden, features),
+                m.weight("r", 1, 4 * hidden, hidden),
+                m.weight("b", 1, 8 * hidden),
+            ],
+            ["y"],
+            hidden_size=hidden,
+        )
         imported = support.import_model(m.build("y"))
         products = sum(o["flops"] * o["count"] for o in imported.operators("dense"))
         self.assertEqual(products, steps * batch * 2 * 4 * hidden * (features + hidden))
@@ -71,16 +80,33 @@ class Structure(unittest.TestCase):
 
     def test_a_padded_convolution_has_producer_anchor_and_epilogue(self):
         m = Model()
-        m.node("Conv", [m.input("x", 1, 8, 6, 6), m.weight("w", 32, 8, 3, 3), m.weight("b", 32)], "c", pads=[1, 1, 1, 1])
+        m.node(
+            "Conv", [m.input("x", 1, 8, 6, 6), m.weight("w", 32, 8, 3, 3), m.weight("b", 32)], "c", pads=[1, 1, 1, 1]
+        )
         m.node("Relu", ["c"], "y")
         (record,) = support.import_model(m.build("y")).graph["operators"]
-        self.assertEqual([(b["name"], b["role"]) for b in record["blocks"]], [("pad_temp", "producer"), ("conv2d", "anchor"), ("T_add", "epilogue"), ("compute", "epilogue")])
+        self.assertEqual(
+            [(b["name"], b["role"]) for b in record["blocks"]],
+            [("pad_temp", "producer"), ("conv2d", "anchor"), ("T_add", "epilogue"), ("compute", "epilogue")],
+        )
         self.assertEqual([a["name"] for a in record["loops"]], ["nn", "ff", "yy", "xx", "rc", "ry", "rx"])
         self.assertEqual([a["kind"] for a in record["loops"]], ["spatial"] * 4 + ["reduction"] * 3)
         data, weight = record["blocks"][1]["reads"]
         self.assertEqual(data["index_iters"], [["nn"], ["rc"], ["yy", "ry"], ["xx", "rx"]])
         self.assertEqual(weight["index_iters"], [["ff"], ["rc"], ["ry"], ["rx"], ["ff"]])
-        self.assertEqual(record["attrs"], {"kernel": [3, 3], "stride": [1, 1], "padding": [1, 1, 1, 1], "dilation": [1, 1], "groups": 1, "in_channels": 8, "out_channels": 32, "weight_layout": "OIHW16o"})
+        self.assertEqual(
+            record["attrs"],
+            {
+                "kernel": [3, 3],
+                "stride": [1, 1],
+                "padding": [1, 1, 1, 1],
+                "dilation": [1, 1],
+                "groups": 1,
+                "in_channels": 8,
+                "out_channels": 32,
+                "weight_layout": "OIHW16o",
+            },
+        )
 
     def test_a_residual_block_fuses_and_equal_layers_share(self):
         m = Model()

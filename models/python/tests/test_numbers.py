@@ -6,7 +6,7 @@ import itertools
 import unittest
 
 import numpy as np
-
+from onnx import helper
 from opbench_import.errors import ImportFailure
 
 from . import support
@@ -36,7 +36,11 @@ class Convolutions(Numbers):
             m = Model()
             inputs = [m.input("x", 1, 3, 9, 9), m.weight("w", 16, 3, 3, 3)] + ([m.weight("b", 16)] if bias else [])
             m.node("Conv", inputs, "c", pads=[1, 1, 1, 1])
-            m.node("BatchNormalization", ["c", m.weight("g", 16), m.weight("beta", 16), m.weight("mean", 16), m.weight("var", 16, low=0.5)], "n")
+            m.node(
+                "BatchNormalization",
+                ["c", m.weight("g", 16), m.weight("beta", 16), m.weight("mean", 16), m.weight("var", 16, low=0.5)],
+                "n",
+            )
             m.node("Mul", ["n", m.weight("s", 16, 1, 1)], "scaled")
             m.node("Add", ["scaled", m.weight("t", 16, 1, 1)], "shifted")
             m.node("Relu", ["shifted"], "y")
@@ -74,7 +78,16 @@ class Convolutions(Numbers):
             with self.subTest(**case):
                 m = Model()
                 inputs, outputs = case.pop("channels")
-                m.node("Conv", [m.input("x", 2, inputs, 10, 9), m.weight("w", outputs, inputs // case.get("group", 1), 3, 3), m.weight("b", outputs)], "y", **case)
+                m.node(
+                    "Conv",
+                    [
+                        m.input("x", 2, inputs, 10, 9),
+                        m.weight("w", outputs, inputs // case.get("group", 1), 3, 3),
+                        m.weight("b", outputs),
+                    ],
+                    "y",
+                    **case,
+                )
                 self.check(m.build("y"))
 
     def test_one_and_three_dimensional_convolutions(self):
@@ -88,7 +101,11 @@ class Convolutions(Numbers):
     def test_transposed_convolution_with_batch_norm(self):
         m = Model()
         m.node("ConvTranspose", [m.input("x", 1, 4, 5, 5), m.weight("w", 4, 6, 2, 2)], "c", strides=[2, 2])
-        m.node("BatchNormalization", ["c", m.weight("g", 6), m.weight("beta", 6), m.weight("mean", 6), m.weight("var", 6, low=0.5)], "y")
+        m.node(
+            "BatchNormalization",
+            ["c", m.weight("g", 6), m.weight("beta", 6), m.weight("mean", 6), m.weight("var", 6, low=0.5)],
+            "y",
+        )
         self.assertEqual(self.check(m.build("y")).graph["operators"][0]["kind"], "conv_transpose")
 
     def test_a_weight_with_unlike_readers_stays_as_it_is(self):
@@ -111,7 +128,15 @@ class Products(Numbers):
                 m = Model()
                 m.input("x", *((6, 3) if transposed_a else (3, 6)))
                 m.weight("w", *((10, 6) if transposed_b else (6, 10)))
-                m.node("Gemm", ["x", "w", m.weight("b", 10)], "y", transA=transposed_a, transB=transposed_b, alpha=0.5, beta=2.0)
+                m.node(
+                    "Gemm",
+                    ["x", "w", m.weight("b", 10)],
+                    "y",
+                    transA=transposed_a,
+                    transB=transposed_b,
+                    alpha=0.5,
+                    beta=2.0,
+                )
                 dense = self.check(m.build("y")).operators("dense")
                 self.assertEqual((len(dense), dense[0]["attrs"]["weight_layout"]), (1, "NK10n"))
 
@@ -147,12 +172,18 @@ class Recurrent(Numbers):
 
     STEPS, BATCH, FEATURES, HIDDEN = 3, 2, 5, 4
 
-    def recurrent(self, op: str, gates: int, direction: str = "forward", bias: bool = True, states: bool = False, **options):
+    def recurrent(
+        self, op: str, gates: int, direction: str = "forward", bias: bool = True, states: bool = False, **options
+    ):
         """A model of one recurrent node with all its outputs."""
         m = Model()
         both = 2 if direction == "bidirectional" else 1
         m.input("x", self.STEPS, self.BATCH, self.FEATURES)
-        inputs = ["x", m.weight("w", both, gates * self.HIDDEN, self.FEATURES), m.weight("r", both, gates * self.HIDDEN, self.HIDDEN)]
+        inputs = [
+            "x",
+            m.weight("w", both, gates * self.HIDDEN, self.FEATURES),
+            m.weight("r", both, gates * self.HIDDEN, self.HIDDEN),
+        ]
         inputs.append(m.weight("b", both, 2 * gates * self.HIDDEN) if bias else "")
         inputs.append("")
         if states:
@@ -164,9 +195,15 @@ class Recurrent(Numbers):
         return m.build(*outputs)
 
     def test_all_cells_in_all_directions(self):
-        for (op, gates), direction in itertools.product((("LSTM", 4), ("GRU", 3), ("RNN", 1)), ("forward", "reverse", "bidirectional")):
+        for (op, gates), direction in itertools.product(
+            (("LSTM", 4), ("GRU", 3), ("RNN", 1)), ("forward", "reverse", "bidirectional")
+        ):
             with self.subTest(op=op, direction=direction):
-                self.check(self.recurrent(op, gates, direction, states=direction != "reverse", bias=direction != "bidirectional"))
+                self.check(
+                    self.recurrent(
+                        op, gates, direction, states=direction != "reverse", bias=direction != "bidirectional"
+                    )
+                )
 
     def test_gru_that_resets_after_the_product(self):
         for direction, bias in (("forward", True), ("bidirectional", True), ("forward", False)):
@@ -180,7 +217,9 @@ class Recurrent(Numbers):
     def test_a_single_step(self):
         m = Model()
         m.input("x", 1, 1, 5)
-        m.node("LSTM", ["x", m.weight("w", 1, 16, 5), m.weight("r", 1, 16, 4), m.weight("b", 1, 32)], ["y"], hidden_size=4)
+        m.node(
+            "LSTM", ["x", m.weight("w", 1, 16, 5), m.weight("r", 1, 16, 4), m.weight("b", 1, 32)], ["y"], hidden_size=4
+        )
         self.check(m.build("y"))
 
     def test_weights_without_values_keep_the_structure(self):
@@ -201,7 +240,12 @@ class OldModels(Numbers):
 
     def test_constants_of_shape_dropout_and_legacy_softmax(self):
         m = Model()
-        m.node("ConstantOfShape", [m.constant("shape", np.array([8, 3, 1, 1]))], "w", value=support.onnx.numpy_helper.from_array(np.array([0.25], dtype=np.float32)))
+        m.node(
+            "ConstantOfShape",
+            [m.constant("shape", np.array([8, 3, 1, 1]))],
+            "w",
+            value=support.onnx.numpy_helper.from_array(np.array([0.25], dtype=np.float32)),
+        )
         m.node("Conv", [m.input("x", 1, 3, 2, 2), "w"], "c")
         m.node("Dropout", ["c"], ["d", "mask"], ratio=0.5)
         m.node("Softmax", ["d"], "y", axis=1)
@@ -236,6 +280,16 @@ class OldModels(Numbers):
         m.node("Sum", ["l", "x", "x"], "y")
         imported = self.check(m.build("y", opset=9))
         self.assertEqual(imported.graph["operators"][0]["kind"], "lrn")
+
+    def test_functions_of_the_model_are_inlined(self):
+        m = Model()
+        m.node("Swish", [m.input("x", 2, 4)], "y", domain="local")
+        model = m.build("y")
+        body = [helper.make_node("Sigmoid", ["a"], ["s"]), helper.make_node("Mul", ["a", "s"], ["b"])]
+        function = helper.make_function("local", "Swish", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+        model.functions.append(function)
+        model.opset_import.append(helper.make_opsetid("local", 1))
+        self.assertEqual([o["name"] for o in self.check(model).graph["operators"]], ["sigmoid_multiply"])
 
     def test_another_batch_than_the_file_fixes(self):
         m = Model()

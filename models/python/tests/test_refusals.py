@@ -11,7 +11,6 @@ import unittest
 
 import onnx
 from onnx import helper
-
 from opbench_import.errors import ImportFailure
 from opbench_import.request import InputOverride
 
@@ -50,13 +49,24 @@ class Refusals(unittest.TestCase):
         m.node("Magic", [m.input("x", 1, 4)], "y", domain="acme")
         self.assertIn("acme::Magic", str(self.refuse(m.build("y"))))
         m = Model()
-        branch = helper.make_graph([helper.make_node("Constant", [], ["o"], value_float=1.0)], "b", [], [helper.make_empty_tensor_value_info("o")])
+        branch = helper.make_graph(
+            [helper.make_node("Constant", [], ["o"], value_float=1.0)],
+            "b",
+            [],
+            [helper.make_empty_tensor_value_info("o")],
+        )
         m.node("If", [m.input("c", dtype=onnx.TensorProto.BOOL)], "y", then_branch=branch, else_branch=branch)
         self.assertEqual(self.refuse(m.build("y")).fields["op"], "If")
 
     def test_recurrent_nodes_beyond_the_unrolling_say_why(self):
         m = Model()
-        m.node("LSTM", [m.input("x", 3, 1, 5), m.weight("w", 1, 16, 5), m.weight("r", 1, 16, 4)], ["y"], hidden_size=4, clip=1.0)
+        m.node(
+            "LSTM",
+            [m.input("x", 3, 1, 5), m.weight("w", 1, 16, 5), m.weight("r", 1, 16, 4)],
+            ["y"],
+            hidden_size=4,
+            clip=1.0,
+        )
         self.assertIn("clips its gates", str(self.refuse(m.build("y"))))
 
     def test_wrong_shapes_are_refused_before_conversion(self):
@@ -95,7 +105,9 @@ class Protocol(unittest.TestCase):
         """One run of the program."""
         folder = os.path.join(os.path.dirname(__file__), "..")
         text = request if isinstance(request, str) else json.dumps(request)
-        done = subprocess.run([sys.executable, "-m", "opbench_import"], input=text, capture_output=True, text=True, cwd=folder, check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "opbench_import"], input=text, capture_output=True, text=True, cwd=folder, check=True
+        )
         self.assertEqual(len(done.stdout.splitlines()), 1)
         return json.loads(done.stdout)
 
@@ -107,7 +119,11 @@ class Protocol(unittest.TestCase):
             self.assertEqual(sorted(os.listdir(out)), ["graph.json", "module.json"])
 
     def test_failures_are_answers_too(self):
-        for request in ("{", {"source": "onnx"}, {"source": "onnx", "model": "m", "out": "o", "flavour": 1, "file": "f"}):
+        for request in (
+            "{",
+            {"source": "onnx"},
+            {"source": "onnx", "model": "m", "out": "o", "flavour": 1, "file": "f"},
+        ):
             self.assertEqual(self.ask(request)["error"]["kind"], "bad_request")
         missing = {"source": "onnx", "model": "m", "file": "/no/such.onnx", "out": "/tmp"}
         self.assertEqual(self.ask(missing)["error"]["kind"], "missing_file")

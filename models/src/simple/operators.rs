@@ -1,0 +1,182 @@
+//! The single operators: names, parameters in order, defaults.
+
+/// One operator and its parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct SimpleOperator {
+    /// The name to write.
+    pub name: &'static str,
+    /// What it computes, in one line.
+    pub title: &'static str,
+    /// Parameters in the order to show them, with defaults.
+    pub params: &'static [(&'static str, ParamDefault)],
+    /// The parameter that `--batchsize` sets.
+    pub batch: Option<&'static str>,
+}
+
+/// The default of a parameter, which also fixes its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParamDefault {
+    /// An extent: at least one.
+    Extent(u64),
+    /// A count that may be zero.
+    Count(u64),
+    /// One of several words.
+    Word(&'static str, &'static [&'static str]),
+}
+
+/// The functions of `elementwise`.
+pub const FUNCTIONS: &[&str] = &[
+    "abs", "add", "div", "erf", "exp", "gelu", "max", "min", "mul", "neg", "relu", "sigmoid",
+    "sqrt", "sub", "tanh",
+];
+
+use ParamDefault::{Count, Extent, Word};
+
+/// All single operators, in the order to show them.
+pub const OPERATORS: &[SimpleOperator] = &[
+    SimpleOperator {
+        name: "matmul",
+        title: "A[m,k] B[k,n]",
+        params: &[("m", Extent(512)), ("n", Extent(512)), ("k", Extent(512))],
+        batch: None,
+    },
+    SimpleOperator {
+        name: "dense",
+        title: "X[m,k] W[n,k]^T, W a weight",
+        params: &[("m", Extent(1)), ("n", Extent(1000)), ("k", Extent(2048))],
+        batch: Some("m"),
+    },
+    SimpleOperator {
+        name: "batch_matmul",
+        title: "A[b,m,k] B[b,k,n]",
+        params: &[
+            ("b", Extent(12)),
+            ("m", Extent(128)),
+            ("n", Extent(128)),
+            ("k", Extent(64)),
+        ],
+        batch: Some("b"),
+    },
+    SimpleOperator {
+        name: "matmul_matmul_add",
+        title: "(A[m,k] B[k,n]) C[n,p] + D[m,p]",
+        params: &[
+            ("m", Extent(256)),
+            ("n", Extent(256)),
+            ("k", Extent(256)),
+            ("p", Extent(256)),
+        ],
+        batch: None,
+    },
+    SimpleOperator {
+        name: "conv2d",
+        title: "2-D convolution, NCHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(64)),
+            ("h", Extent(56)),
+            ("w", Extent(56)),
+            ("o", Extent(64)),
+            ("kh", Extent(3)),
+            ("kw", Extent(3)),
+            ("stride", Extent(1)),
+            ("pad", Count(1)),
+            ("dilation", Extent(1)),
+            ("groups", Extent(1)),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "depthwise_conv2d",
+        title: "one filter a channel, NCHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(96)),
+            ("h", Extent(56)),
+            ("w", Extent(56)),
+            ("kh", Extent(3)),
+            ("kw", Extent(3)),
+            ("stride", Extent(1)),
+            ("pad", Count(1)),
+            ("dilation", Extent(1)),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "conv3d",
+        title: "3-D convolution, NCDHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(64)),
+            ("d", Extent(8)),
+            ("h", Extent(28)),
+            ("w", Extent(28)),
+            ("o", Extent(64)),
+            ("kd", Extent(3)),
+            ("kh", Extent(3)),
+            ("kw", Extent(3)),
+            ("stride", Extent(1)),
+            ("pad", Count(1)),
+            ("dilation", Extent(1)),
+            ("groups", Extent(1)),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "max_pool2d",
+        title: "maximum over windows, NCHW",
+        params: POOLING,
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "avg_pool2d",
+        title: "mean over windows, NCHW",
+        params: POOLING,
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "global_avg_pool",
+        title: "mean over the image, NCHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(512)),
+            ("h", Extent(7)),
+            ("w", Extent(7)),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "softmax",
+        title: "over the last axis of X[m,n]",
+        params: &[("m", Extent(128)), ("n", Extent(1024))],
+        batch: Some("m"),
+    },
+    SimpleOperator {
+        name: "layer_norm",
+        title: "over the last axis of X[m,n], with scale and bias",
+        params: &[("m", Extent(128)), ("n", Extent(768))],
+        batch: Some("m"),
+    },
+    SimpleOperator {
+        name: "elementwise",
+        title: "one function of one or two X[m,n]",
+        params: &[
+            ("op", Word("add", FUNCTIONS)),
+            ("m", Extent(1024)),
+            ("n", Extent(1024)),
+        ],
+        batch: Some("m"),
+    },
+];
+
+/// Parameters of both pooling operators.
+const POOLING: &[(&str, ParamDefault)] = &[
+    ("n", Extent(1)),
+    ("c", Extent(64)),
+    ("h", Extent(112)),
+    ("w", Extent(112)),
+    ("kh", Extent(3)),
+    ("kw", Extent(3)),
+    ("stride", Extent(2)),
+    ("pad", Count(1)),
+];
