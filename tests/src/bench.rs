@@ -23,7 +23,7 @@ const SHORT: [&str; 8] = [
     "--warmup",
     "1",
     "--min-samples",
-    "5",
+    "6",
     "--max-samples",
     "50",
 ];

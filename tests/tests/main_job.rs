@@ -58,11 +58,11 @@ fn mlp_becomes_a_table_and_a_dataset() {
         assert_eq!(row.status, Status::Measured, "{:?}", row.reason);
         assert_eq!(row.model_name.as_deref(), Some("mlp"));
         assert_eq!(row.batch, Some(1));
-        assert_eq!(row.cache_state, Some(CacheState::Hot));
+        assert_eq!(row.cache_state, Some(CacheState::Model));
         assert!(row.time_median_ns.is_some_and(|time| time > 0.0));
         assert!(row.time_ci_low_ns <= row.time_median_ns);
         assert!(row.time_median_ns <= row.time_ci_high_ns);
-        assert!(row.samples.is_some_and(|samples| samples >= 5));
+        assert!(row.samples.is_some_and(|samples| samples >= 6));
         assert!(row.quality.is_some() && row.drift_ratio.is_some());
         assert!(row.max_abs_error <= row.tolerance_abs || row.max_rel_error <= row.tolerance_rel);
         assert!(row.codegen_ns.is_some() && row.workload_hash.is_some());
