@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use opcollect::app;
-use opcollect::cli::{self, Exit, Process};
+use opcollect::cli::{self, Process};
 use opcollect::env::{Cores, Root};
 use opcollect::plan::HostFacts;
 

@@ -114,8 +114,8 @@ pub struct PointArgs {
     /// Thread counts, `max` being all cores this process may use [default: 1,max]
     #[arg(long, value_name = "N,N,…", action = clap::ArgAction::Append, allow_negative_numbers = true)]
     pub threads: Vec<String>,
-    /// Cache states: hot, flushed or both [default: hot]
-    #[arg(long, value_name = "STATE,…", action = clap::ArgAction::Append, value_parser = Suggest(&["hot", "flushed"]))]
+    /// Cache states: as in the model, hot, flushed, or several of them [default: model]
+    #[arg(long, value_name = "STATE,…", action = clap::ArgAction::Append, value_parser = Suggest(&["model", "hot", "flushed"]))]
     pub cache: Vec<String>,
     /// What runs the whole model [default: vm]
     #[arg(long, value_name = "EXECUTOR", value_parser = Suggest(&["vm"]))]

@@ -56,7 +56,7 @@ pub const SETTINGS: &[Setting] = &[
     list("input", None),
     one("target", Some("llvm")),
     list("threads", Some("1,max")),
-    list("cache", Some("hot")),
+    list("cache", Some("model")),
     one("executor", Some("vm")),
     one("whole-model", Some("measure")),
     one("seed", Some("0")),

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tvm_bridge::Tensor;
-use tvm_bridge::kernel::BoundKernel;
 
 use super::flush::Flusher;
 use crate::plan::TimingPolicy;
@@ -24,7 +23,7 @@ const WARM_UP_LIMIT: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub enum Caches<'a> {
     /// As the previous call left them.
-    Hot,
+    Kept,
     /// Without the kernel's arguments.
     Flushed(&'a mut Flusher, &'a [Tensor]),
 }
@@ -62,7 +61,7 @@ pub fn take<E>(
         warmup += 1;
     }
     let number = match caches {
-        Caches::Hot => calls_per_sample(shortest),
+        Caches::Kept => calls_per_sample(shortest),
         Caches::Flushed(..) => 1,
     };
     let (samples, stopped) = collect(policy.stop, || {
@@ -86,18 +85,6 @@ pub fn take<E>(
         warmup,
         stopped,
     })
-}
-
-/// As [`take`], for a kernel.
-///
-/// # Errors
-/// The kernel's.
-pub fn take_kernel(
-    policy: TimingPolicy,
-    caches: Caches<'_>,
-    kernel: &BoundKernel<'_>,
-) -> tvm_bridge::Result<Taken> {
-    take(policy, caches, || kernel.call())
 }
 
 fn calls_per_sample(call: Duration) -> u32 {

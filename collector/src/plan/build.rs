@@ -286,7 +286,7 @@ fn cache_states(settings: &Settings) -> Result<Vec<CacheState>, PlanError> {
                 .find(|state| state.as_str() == text)
                 .ok_or_else(|| "no such cache state".to_owned())
         },
-        "give hot, flushed or hot,flushed",
+        "give model, hot, flushed or several of them, as in model,flushed",
     )
 }
 

@@ -279,7 +279,14 @@ impl RunReport {
     pub fn headline(&self) -> Option<Headline> {
         self.settings()
             .into_iter()
-            .max_by_key(|(threads, cache)| (*cache == CacheState::Hot, *threads))
+            .max_by_key(|(threads, cache)| {
+                let likeness = match cache {
+                    CacheState::Model => 2,
+                    CacheState::Hot => 1,
+                    CacheState::Flushed => 0,
+                };
+                (likeness, *threads)
+            })
             .map(|(threads, cache)| Headline { threads, cache })
     }
 
@@ -298,7 +305,7 @@ impl RunReport {
             cache,
             operators_sum_ns: sum,
             missing,
-            whole_model: (cache == CacheState::Hot)
+            whole_model: (cache != CacheState::Flushed)
                 .then(|| self.whole_model.iter().find(|run| run.threads == threads))
                 .flatten(),
         }

@@ -14,8 +14,9 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use opdata::{RunManifest, RunState, RunWriter};
-use opmodels::{ImportRequest, Imported, Provenance};
+use opmodels::{Graph, ImportRequest, Imported, Provenance};
 use serde_json::json;
+use tvm_bridge::DType;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 use crate::env::{Environment, Root, Software, revision_near};
@@ -135,6 +136,7 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
         target: target.clone(),
         max_threads: plan.threads.iter().copied().max().unwrap_or(1) as usize,
         seed: plan.seed,
+        model_weight_bytes: weight_bytes(&imported.graph),
         memory_limit_mib: plan.worker.memory_limit_mib,
     };
     let launcher = Launcher {
@@ -210,6 +212,12 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
         warnings,
         wall_ns: start.elapsed().as_nanos() as u64,
     })
+}
+
+/// Bytes of all weights as the kernels read them.
+fn weight_bytes(graph: &Graph) -> u64 {
+    let bytes_of = |dtype: &str| dtype.parse::<DType>().map_or(0, |d| d.bytes() as u64);
+    graph.weights().map(|w| w.shape.iter().product::<u64>() * bytes_of(&w.dtype)).sum()
 }
 
 fn describe_target(target: &serde_json::Value) -> String {

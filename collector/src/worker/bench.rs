@@ -16,7 +16,7 @@ use super::serve::{Replies, Shared};
 use crate::measure::check::{Comparison, Tolerance, compare};
 use crate::measure::fill::{filled, spoil};
 use crate::measure::flush::Flusher;
-use crate::measure::timer::{Caches, take_kernel};
+use crate::measure::timer::{Caches, take};
 use crate::schedule::default_schedule;
 
 /// Kernels that were built, and the outputs that they must have.
@@ -26,7 +26,7 @@ pub(super) struct Bench {
     /// Outputs of unscheduled kernels, by symbol.
     references: HashMap<String, Vec<Tensor>>,
     /// The arguments of the last operator measured: its points follow each other.
-    arguments: Option<(String, Vec<Tensor>)>,
+    arguments: Option<Arguments>,
     flusher: Option<Flusher>,
 }
 
@@ -79,61 +79,42 @@ impl Bench {
     }
 
     /// Checks and times one kernel.
-    pub fn measure(
-        &mut self,
-        shared: &mut Shared,
-        point: &MeasureSpec,
-    ) -> anyhow::Result<Measured> {
+    pub fn measure(&mut self, shared: &mut Shared, point: &MeasureSpec) -> anyhow::Result<Measured> {
         let ready = self
             .kernels
             .get(&point.id)
             .ok_or_else(|| anyhow!("kernel {} was not built", point.id))?;
         let spec = &ready.spec;
-        if self
-            .arguments
-            .as_ref()
-            .is_none_or(|(symbol, _)| *symbol != spec.symbol)
-        {
+        if self.arguments.as_ref().is_none_or(|a| a.symbol != spec.symbol) {
             self.arguments = None;
-            self.arguments = Some((
-                spec.symbol.clone(),
-                arguments(&spec.arguments, shared.setup.seed)?,
-            ));
+            self.arguments = Some(Arguments::new(spec, shared.setup.seed)?);
         }
-        let (_, tensors) = self.arguments.as_mut().context("no arguments")?;
-        let inputs = first_output(&spec.arguments);
-        let references = self
-            .references
-            .get(&spec.symbol)
-            .context("no reference output")?;
+        let arguments = self.arguments.as_mut().context("no arguments")?;
+        let references = self.references.get(&spec.symbol).context("no reference output")?;
         shared.pool.use_threads(point.threads)?;
         let before = shared.sentinel.drift();
 
-        tensors[inputs..].iter_mut().for_each(spoil);
-        ready.kernel.bind(tensors).call()?;
-        let comparison = worst(&tensors[inputs..], references, spec.reduction_length)?;
+        arguments.outputs().iter_mut().for_each(spoil);
+        ready.kernel.bind(&arguments.tensors).call()?;
+        let comparison = worst(arguments.outputs(), references, spec.reduction_length)?;
         if !comparison.agrees() {
-            return Ok(Measured {
-                id: point.id,
-                comparison,
-                taken: None,
-                drift: before,
-            });
+            return Ok(Measured { id: point.id, comparison, taken: None, drift: before });
         }
+        let sets = match point.cache {
+            CacheState::Model => arguments.rotation(shared.setup.model_weight_bytes)?,
+            CacheState::Hot | CacheState::Flushed => std::slice::from_ref(&arguments.tensors),
+        };
         let caches = match point.cache {
-            CacheState::Hot => Caches::Hot,
+            CacheState::Model | CacheState::Hot => Caches::Kept,
             CacheState::Flushed => {
-                Caches::Flushed(self.flusher.get_or_insert_with(Flusher::new), tensors)
+                Caches::Flushed(self.flusher.get_or_insert_with(Flusher::new), &sets[0])
             }
         };
-        let taken = take_kernel(point.policy, caches, &ready.kernel.bind(tensors))?;
+        let bound: Vec<_> = sets.iter().map(|set| ready.kernel.bind(set)).collect();
+        let mut turn = bound.iter().cycle();
+        let taken = take(point.policy, caches, || turn.next().map_or(Ok(()), |b| b.call()))?;
         let drift = before.max(shared.sentinel.drift());
-        Ok(Measured {
-            id: point.id,
-            comparison,
-            taken: Some(taken),
-            drift,
-        })
+        Ok(Measured { id: point.id, comparison, taken: Some(taken), drift })
     }
 
     /// Forgets kernels; their code is freed.
@@ -141,6 +122,52 @@ impl Bench {
         for id in ids {
             self.kernels.remove(id);
         }
+    }
+}
+
+/// The arguments of one operator.
+struct Arguments {
+    symbol: String,
+    specs: Vec<Argument>,
+    tensors: Vec<Tensor>,
+    /// [`Arguments::tensors`] and further sets that share everything but the weights.
+    sets: Vec<Vec<Tensor>>,
+}
+
+/// Most sets of weights: beyond it, even small weights have long left every cache but the last.
+const MAX_SETS: u64 = 512;
+/// Most bytes of all sets together: larger than the caches of a core many times over.
+const MAX_ROTATED_BYTES: u64 = 256 << 20;
+
+impl Arguments {
+    fn new(spec: &KernelSpec, seed: u64) -> anyhow::Result<Arguments> {
+        let tensors = arguments(&spec.arguments, seed)?;
+        Ok(Arguments { symbol: spec.symbol.clone(), specs: spec.arguments.clone(), tensors, sets: Vec::new() })
+    }
+
+    fn outputs(&mut self) -> &mut [Tensor] {
+        let first = first_output(&self.specs);
+        &mut self.tensors[first..]
+    }
+
+    /// Sets of arguments to take in turn, so that as many bytes of weights are read between two uses of one weight as
+    /// the model has weights.
+    fn rotation(&mut self, model_weight_bytes: u64) -> anyhow::Result<&[Vec<Tensor>]> {
+        if self.sets.is_empty() {
+            let weights: Vec<usize> =
+                (0..self.specs.len()).filter(|&i| self.specs[i].role == ArgumentRole::Weight).collect();
+            let own: u64 = weights.iter().map(|&i| self.tensors[i].bytes().len() as u64).sum();
+            let wanted = model_weight_bytes.min(MAX_ROTATED_BYTES).div_ceil(own.max(1));
+            self.sets.push(self.tensors.clone());
+            for _ in 1..if own == 0 { 1 } else { wanted.min(MAX_SETS) } {
+                let mut set = self.tensors.clone();
+                for &i in &weights {
+                    set[i] = Tensor::from_bytes(set[i].shape(), set[i].dtype(), set[i].bytes())?;
+                }
+                self.sets.push(set);
+            }
+        }
+        Ok(&self.sets)
     }
 }
 

@@ -57,6 +57,8 @@ pub struct Setup {
     pub max_threads: usize,
     /// Seed of argument data and schedules.
     pub seed: u64,
+    /// Bytes of all weights of the model: how much is read between two uses of one weight.
+    pub model_weight_bytes: u64,
     /// Most memory the process may use, in MiB.
     pub memory_limit_mib: u64,
 }

@@ -101,6 +101,8 @@ words! {
 words! {
     /// What the caches held when a sample began.
     CacheState, "a cache state" {
+        /// As inside the model: activations were left where the run before put them, but weights were last read as many bytes ago as the model has weights.
+        Model = "model",
         /// The arguments were left where the run before put them.
         Hot = "hot",
         /// The caches were overwritten before every sample.

@@ -37,7 +37,7 @@ fn the_main_job() {
     let planned = plan(&[("modelname", "resnet-18")]).unwrap();
     let plan = &planned.plan;
     assert_eq!(plan.threads, [1, 2]);
-    assert_eq!(plan.cache_states, [CacheState::Hot]);
+    assert_eq!(plan.cache_states, [CacheState::Model]);
     assert_eq!(plan.timing.stop.ci_target, 0.03);
     assert_eq!(plan.timing.stop.budget_ns, 1_000_000_000);
     assert_eq!(plan.worker.memory_limit_mib, 8192);
