@@ -1,5 +1,6 @@
 //! Everything beside the main job: lists, doctor, dry runs, settings, completions, manual.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -148,31 +149,41 @@ fn print_config_shows_where_each_value_comes_from() {
     assert!(!text.contains("2%"), "{text}");
 }
 
+/// Values of all settings, by key, as `--print-config` gives them.
+fn settings(bench: &Bench, args: &[&str]) -> BTreeMap<String, Value> {
+    let args = [args, &["--print-config", "--json"]].concat();
+    let object = json(bench.run(&args).done());
+    let list = object["values"].as_array().expect("a list of values");
+    let pair = |value: &Value| {
+        (
+            value["key"].as_str().unwrap().to_owned(),
+            value["texts"].clone(),
+        )
+    };
+    list.iter().map(pair).collect()
+}
+
 #[test]
-fn the_example_settings_are_accepted_and_name_only_settings() {
+fn the_example_settings_are_the_defaults() {
     let bench = Bench::new();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/opcollect.toml");
-    let outcome = bench.run(&[
-        "--config",
-        example.to_str().unwrap(),
-        "--modelname",
-        "mlp",
-        "--dry-run",
-    ]);
-    outcome.done();
-    // The commented settings must be right as well.
-    let text = std::fs::read_to_string(example).unwrap();
-    let uncommented: String = text
+    let text = std::fs::read_to_string(&example).unwrap();
+    let example = example.to_str().unwrap();
+    let defaults = settings(&bench, &[]);
+    assert_eq!(settings(&bench, &["--config", example]), defaults);
+    // The commented settings (no space follows the sign) must be right as well.
+    let is_setting = |rest: &&str| rest.starts_with(|c: char| c.is_ascii_lowercase());
+    let all: Vec<&str> = text
         .lines()
-        .map(|line| {
-            line.strip_prefix('#')
-                .filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))
-                .unwrap_or(line)
-        })
-        .map(|line| format!("{line}\n"))
+        .map(|line| line.strip_prefix('#').filter(is_setting).unwrap_or(line))
         .collect();
-    assert_ne!(uncommented, text, "the example has commented settings");
-    bench.file("all.toml", uncommented);
+    bench.file("all.toml", all.join("\n"));
+    let mut shown = settings(&bench, &["--config", "all.toml"]);
+    for named_for_show in ["modelname", "batchsize", "input"] {
+        assert_ne!(shown[named_for_show], defaults[named_for_show]);
+        shown.insert(named_for_show.to_owned(), defaults[named_for_show].clone());
+    }
+    assert_eq!(shown, defaults);
     bench.run(&["--config", "all.toml", "--dry-run"]).done();
 }
 

@@ -33,8 +33,6 @@ fn mlp_becomes_a_table_and_a_dataset() {
         "llvm",
         "--threads",
         "1,2",
-        "--cache",
-        "hot",
         "--out",
         "run",
     ]);

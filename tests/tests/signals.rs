@@ -9,7 +9,7 @@ use opdata::{Row, RunManifest, RunState, read_rows};
 const INTERRUPTED: i32 = 130;
 
 /// A run long enough to be met in the middle.
-const LONG: [&str; 10] = [
+const LONG: [&str; 12] = [
     "--modelname",
     "resnet-18",
     "--threads",
@@ -18,6 +18,8 @@ const LONG: [&str; 10] = [
     "300ms",
     "--ci",
     "0.01%",
+    "--whole-model",
+    "skip",
     "--out",
     "run",
 ];
