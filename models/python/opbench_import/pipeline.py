@@ -70,7 +70,7 @@ def compile_graph(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, pac
     try:
         module, names = convert.convert(graph)
     except ImportFailure as failure:
-        if failure.kind == "unsupported_operator" and (request.inputs or request.batch or 1) != 1:
+        if failure.kind == "unsupported_operator" and (request.inputs or request.batch not in (None, 1)):
             raise bad_shape(f"the model does not work with the shapes that were given: {failure}") from failure
         raise
     packed = pack.pack(module, names, graph.params)

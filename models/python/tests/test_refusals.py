@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import unittest
 
 import onnx
 from onnx import helper
+from opbench_import import write
 from opbench_import.errors import ImportFailure
 from opbench_import.request import InputOverride
 
@@ -97,6 +99,15 @@ class Refusals(unittest.TestCase):
             self.assertEqual(caught.exception.kind, "corrupt_model")
             self.assertIn(path, str(caught.exception))
 
+    def test_missing_external_weights_are_named(self):
+        path = os.path.join(support.scratch(), "model.onnx")
+        onnx.save(self.image_model(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+        self.assertEqual(len(support.import_file(path).graph["operators"]), 1)
+        os.remove(os.path.join(os.path.dirname(path), "weights.bin"))
+        with self.assertRaises(ImportFailure) as caught:
+            support.import_file(path)
+        self.assertIn("weights.bin", str(caught.exception))
+
 
 class Protocol(unittest.TestCase):
     """The program as the Rust side runs it."""
@@ -127,6 +138,10 @@ class Protocol(unittest.TestCase):
             self.assertEqual(self.ask(request)["error"]["kind"], "bad_request")
         missing = {"source": "onnx", "model": "m", "file": "/no/such.onnx", "out": "/tmp"}
         self.assertEqual(self.ask(missing)["error"]["kind"], "missing_file")
+
+    def test_a_full_disk_is_named(self):
+        failure = write.disk_failure(OSError(errno.ENOSPC, "No space left on device", "/cache/params.bin"), "/cache")
+        self.assertEqual((failure.kind, failure.fields["path"]), ("no_space", "/cache/params.bin"))
 
     def test_a_folder_that_cannot_be_written_is_reported(self):
         simple = {"op": "softmax", "params": {"m": 2, "n": 4}}
