@@ -22,5 +22,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     std::fs::create_dir_all(&out)?;
     tpuprofile::export::reginfo::write(&profile, &out)?;
+    tpuprofile::export::perfetto::write(&profile, None, &out.join("perfetto.pftrace"))?;
+    print!(
+        "{}",
+        tpuprofile::export::summary::text(
+            &profile,
+            &tpuprofile::analysis::summary::summarise(&profile)
+        )
+    );
     Ok(())
 }

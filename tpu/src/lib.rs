@@ -5,6 +5,7 @@
 //! order and commands, [`view`] meaning. [`analysis`] draws conclusions, [`export`] writes files. The account of what
 //! was lost or guessed is part of every profile ([`report::Report`]). Never here: TVM, and the command line.
 
+pub mod analysis;
 pub mod chip;
 pub mod error;
 pub mod export;

@@ -73,7 +73,8 @@ fn regressions(records: impl Iterator<Item = RawRecord>) -> usize {
 /// alike, but there the ids go on and the seam is short.
 fn unroll_ring(raw: &mut Vec<RawRecord>) -> bool {
     let before = regressions(raw.iter().copied());
-    if before == 0 {
+    // A lapped ring is a full one, never a handful of records.
+    if before == 0 || raw.len() < 8 {
         return false;
     }
     let pivot = (0..raw.len()).min_by_key(|&i| raw[i].start).unwrap_or(0);

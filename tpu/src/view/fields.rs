@@ -10,7 +10,6 @@ use crate::chip::Chip;
 use crate::input::nodes::{Mode, NONE, node_function, node_info, node_task};
 use crate::input::pmu::{DmaCounters, WideDmaCounters, word};
 use crate::matching::event::Link;
-use crate::names::UNKNOWN;
 use crate::report::Engine;
 use crate::view::{Detail, DmaDetail, Memory, View, percent, round4};
 
@@ -277,7 +276,7 @@ fn times(view: &View, info: &mut FieldList) {
 }
 
 fn direction(view: &View, dma: &DmaDetail, info: &mut FieldList) {
-    info.push("Direction", view.direction().unwrap_or_default());
+    info.push("Direction", view.direction().unwrap_or("unknown"));
     info.push("from_addr", dma.from.name(view.chip));
     info.push("to_addr", dma.to.name(view.chip));
 }
@@ -614,5 +613,4 @@ fn dma_cv84x6_node(view: &View, dma: &DmaDetail, info: &mut FieldList) {
     ] {
         info.push(key, value);
     }
-    debug_assert!(view.task <= UNKNOWN);
 }

@@ -53,6 +53,35 @@ impl Memory {
     }
 }
 
+/// `DDR->LMEM` and the like.
+pub fn direction_name(from: Memory, to: Memory, chip: Chip) -> &'static str {
+    use Memory::{Ddr, L2, Local, Unknown};
+    let cv = chip == Chip::Cv84x6;
+    match (from, to) {
+        (Ddr, Ddr) => "DDR->DDR",
+        (Ddr, Local) => "DDR->LMEM",
+        (Local, Ddr) => "LMEM->DDR",
+        (Local, Local) => "LMEM->LMEM",
+        (Ddr, L2) if cv => "DDR->L2",
+        (L2, Ddr) if cv => "L2->DDR",
+        (Local, L2) if cv => "LMEM->L2",
+        (L2, Local) if cv => "L2->LMEM",
+        (L2, L2) if cv => "L2->L2",
+        (Ddr, L2) => "DDR->L2M",
+        (L2, Ddr) => "L2M->DDR",
+        (Local, L2) => "LMEM->L2M",
+        (L2, Local) => "L2M->LMEM",
+        (L2, L2) => "L2M->L2M",
+        (Unknown, Ddr) => "unknown->DDR",
+        (Unknown, L2) => "unknown->L2M",
+        (Unknown, Local) => "unknown->LMEM",
+        (Ddr, Unknown) => "DDR->unknown",
+        (L2, Unknown) => "L2M->unknown",
+        (Local, Unknown) => "LMEM->unknown",
+        (Unknown, Unknown) => "unknown->unknown",
+    }
+}
+
 /// What kind of waiting a command is, if it is no work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -160,15 +189,9 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// `DDR->LMEM` and the like, for DMA.
-    pub fn direction(&self) -> Option<String> {
-        match &self.detail {
-            Detail::Dma(dma) => Some(format!(
-                "{}->{}",
-                dma.from.name(self.chip),
-                dma.to.name(self.chip)
-            )),
-            Detail::Tiu(_) => None,
-        }
+    pub fn direction(&self) -> Option<&'static str> {
+        self.dma()
+            .map(|dma| direction_name(dma.from, dma.to, self.chip))
     }
 
     /// The DMA details.
@@ -502,7 +525,6 @@ fn fill_dma(view: &mut View) {
         (view.kind, view.name) = (Cow::Borrowed(kind), Cow::Borrowed(name));
         dtype = None;
     } else {
-        let direction = (from.name(chip), to.name(chip));
         (view.kind, view.name) = if cdma {
             names::cdma(view.task, view.function)
         } else {
@@ -510,7 +532,7 @@ fn fill_dma(view: &mut View) {
                 chip,
                 view.task,
                 view.function,
-                &format!("{}->{}", direction.0, direction.1),
+                direction_name(from, to, chip),
             )
         };
     }

@@ -1,0 +1,9 @@
+//! What a profile says: totals, roll-ups, gaps, overlap, roofline.
+//!
+//! Pure functions from a [`crate::Profile`] to values; printing is in [`crate::export`].
+
+pub mod gaps;
+pub mod intervals;
+pub mod rollup;
+pub mod roofline;
+pub mod summary;

@@ -1,0 +1,241 @@
+//! Times added up per operator, kernel or layer, with filters and the longest first.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::profile::Profile;
+use crate::report::{Engine, Stream};
+use crate::view::{Memory, Role, View, Viewer};
+
+/// What events are put together by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grouping {
+    /// Engine, type and name of the function.
+    Operator,
+    /// Kernel.
+    Kernel,
+    /// Layer of a compiled model.
+    Layer,
+}
+
+impl Grouping {
+    /// All groupings.
+    pub const ALL: [Grouping; 3] = [Grouping::Operator, Grouping::Kernel, Grouping::Layer];
+
+    /// Name on the command line and in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Grouping::Operator => "operator",
+            Grouping::Kernel => "kernel",
+            Grouping::Layer => "layer",
+        }
+    }
+}
+
+/// Which events count.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Filter {
+    /// Only these cores; all if empty.
+    pub cores: Vec<u32>,
+    /// Only these engines; all if empty.
+    pub engines: Vec<Engine>,
+    /// Only functions or kernels whose name contains this, in any case.
+    pub name: Option<String>,
+    /// Only events of at least this many ns.
+    pub min_ns: i64,
+}
+
+impl Filter {
+    /// Whether an event passes.
+    pub fn passes(&self, view: &View) -> bool {
+        let core = view.event.core.unwrap_or(view.stream.number);
+        let named = |wanted: &str| {
+            let has = |name: &str| name.to_lowercase().contains(wanted);
+            has(&view.name) || has(&view.kind) || view.kernel.is_some_and(has)
+        };
+        (self.cores.is_empty() || self.cores.contains(&core))
+            && (self.engines.is_empty() || self.engines.contains(&view.stream.engine))
+            && view.duration_ns() >= self.min_ns
+            && self
+                .name
+                .as_ref()
+                .is_none_or(|wanted| named(&wanted.to_lowercase()))
+    }
+}
+
+/// Sums of one group.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    /// Name of the operator, kernel or layer.
+    pub name: String,
+    /// Type of function, or operator of the layer.
+    pub kind: String,
+    /// The engine, for operators.
+    pub engine: Option<Engine>,
+    /// Number of the layer or first launch, to keep their order.
+    pub order: u32,
+    /// Executions: events for operators, launches per core for kernels, cores for layers.
+    pub count: u64,
+    /// Of each execution: first start to last end, in ns.
+    pub durations_ns: Vec<i64>,
+    /// Their sum, in ns.
+    pub total_ns: i64,
+    /// TIU cycles of work.
+    pub tiu_cycles: u64,
+    /// Cycles of transfers.
+    pub dma_cycles: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Bytes read from global memory, where commands tell.
+    pub ddr_read_bytes: u64,
+    /// Bytes written to global memory, where commands tell.
+    pub ddr_write_bytes: u64,
+    /// Whether a transfer's direction was unknown.
+    pub direction_unknown: bool,
+    /// Operations of the algorithm, where commands tell.
+    pub alg_ops: Option<f64>,
+    /// Operations of the hardware, where commands tell.
+    pub uarch_ops: Option<f64>,
+    /// Total over that of all groups.
+    pub share: f64,
+}
+
+impl Group {
+    fn new(name: String, kind: String, engine: Option<Engine>, order: u32) -> Group {
+        Group {
+            name,
+            kind,
+            engine,
+            order,
+            count: 0,
+            durations_ns: Vec::new(),
+            total_ns: 0,
+            tiu_cycles: 0,
+            dma_cycles: 0,
+            bytes: 0,
+            ddr_read_bytes: 0,
+            ddr_write_bytes: 0,
+            direction_unknown: false,
+            alg_ops: None,
+            uarch_ops: None,
+            share: 0.0,
+        }
+    }
+
+    fn add(&mut self, view: &View) {
+        if let Some(dma) = view.dma() {
+            self.dma_cycles += view.event.cycles;
+            self.bytes += dma.bytes;
+            self.ddr_read_bytes += if dma.from == Memory::Ddr {
+                dma.bytes
+            } else {
+                0
+            };
+            self.ddr_write_bytes += if dma.to == Memory::Ddr { dma.bytes } else { 0 };
+            self.direction_unknown |= dma.from == Memory::Unknown;
+        } else {
+            self.tiu_cycles += view.event.cycles;
+        }
+        if let Some(ops) = view.ops() {
+            self.alg_ops = Some(self.alg_ops.unwrap_or(0.0) + ops.alg_ops as f64);
+            self.uarch_ops = Some(self.uarch_ops.unwrap_or(0.0) + ops.uarch_ops as f64);
+        }
+    }
+}
+
+/// Adds the events of a profile up. Sync commands count for kernels' spans only.
+pub fn roll_up(profile: &Profile, grouping: Grouping, filter: &Filter) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut index: HashMap<(Option<Engine>, String), usize> = HashMap::new();
+    // Executions that are made of several events: from group and execution to their span.
+    let mut spans: HashMap<(usize, u64), (i64, i64)> = HashMap::new();
+    for (stream, events) in profile.streams() {
+        let Some(viewer) = Viewer::new(profile, stream) else {
+            continue;
+        };
+        for (at, event) in events.iter().enumerate() {
+            let view = viewer.view(at, event);
+            if !filter.passes(&view) || (view.role != Role::Work && grouping != Grouping::Kernel) {
+                continue;
+            }
+            let Some((key, group, execution)) = place(profile, &view, stream, grouping) else {
+                continue;
+            };
+            let number = *index.entry(key).or_insert_with(|| {
+                groups.push(group);
+                groups.len() - 1
+            });
+            groups[number].add(&view);
+            match execution {
+                None => groups[number].durations_ns.push(view.duration_ns()),
+                Some(execution) => {
+                    let span = spans
+                        .entry((number, execution))
+                        .or_insert((event.start_ns, event.end_ns));
+                    *span = (span.0.min(event.start_ns), span.1.max(event.end_ns));
+                }
+            }
+        }
+    }
+    for ((number, _), (start, end)) in spans {
+        groups[number].durations_ns.push(end - start);
+    }
+    for group in &mut groups {
+        group.durations_ns.sort_unstable();
+        group.count = group.durations_ns.len() as u64;
+        group.total_ns = group.durations_ns.iter().sum();
+    }
+    let all: i64 = groups.iter().map(|g| g.total_ns).sum();
+    for group in &mut groups {
+        group.share = crate::analysis::summary::ratio(group.total_ns as f64, all as f64);
+    }
+    groups.sort_by(|a, b| {
+        b.total_ns
+            .cmp(&a.total_ns)
+            .then(a.order.cmp(&b.order))
+            .then(a.name.cmp(&b.name))
+    });
+    groups
+}
+
+/// Key, empty group and, if an execution has several events, its number.
+#[allow(clippy::type_complexity)]
+fn place(
+    profile: &Profile,
+    view: &View,
+    stream: Stream,
+    grouping: Grouping,
+) -> Option<((Option<Engine>, String), Group, Option<u64>)> {
+    let core = u64::from(view.event.core.unwrap_or(stream.number));
+    match grouping {
+        Grouping::Operator => {
+            let engine = Some(stream.engine);
+            let mut name = view.name.to_string();
+            if let Some(direction) = view.direction().filter(|d| !d.contains("unknown")) {
+                name = format!("{name} {direction}");
+            }
+            let group = Group::new(name.clone(), view.kind.to_string(), engine, 0);
+            Some(((engine, name), group, None))
+        }
+        Grouping::Kernel => {
+            let (kernel, scope) = (view.kernel?, view.scope?);
+            let group = Group::new(kernel.to_string(), "kernel".to_string(), None, scope);
+            Some((
+                (None, kernel.to_string()),
+                group,
+                Some(u64::from(scope) << 16 | core),
+            ))
+        }
+        Grouping::Layer => {
+            let layer = profile
+                .layers
+                .as_ref()?
+                .of(stream.engine, stream.number, view.event.id)?;
+            let name = format!("{} {}", layer.id, layer.name);
+            let group = Group::new(layer.name.clone(), layer.kind().to_string(), None, layer.id);
+            Some(((None, name), group, Some(core)))
+        }
+    }
+}
