@@ -15,6 +15,11 @@ use crate::{ImportError, graph};
 /// Characters of the hash in a folder name; 64 bits are enough for a cache.
 const DIGITS: usize = 16;
 
+/// Largest model file that is searched for the names of external weights: 4 MiB.
+const LARGEST_GRAPH_BYTES: u64 = 4 << 20;
+/// Shorter names would be found in any file by chance.
+const SHORTEST_NAME: usize = 5;
+
 /// The folder name of an import: the model's name for people, the hash for certainty.
 pub(crate) fn cache_key(resolved: &Resolved, tooling: &Tooling) -> Result<String, ImportError> {
     let mut hash = Sha256::new();
@@ -41,7 +46,7 @@ pub(crate) fn cache_key(resolved: &Resolved, tooling: &Tooling) -> Result<String
         part(&mut hash, "requirements", &text);
     }
     if let Some(file) = &resolved.file {
-        for path in model_files(file) {
+        for path in model_files(file)? {
             stream(&mut hash, &path)?;
         }
     }
@@ -105,25 +110,29 @@ fn importer_sources(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
 }
 
 /// The model file and what lies beside it and belongs to it, in a fixed order.
-fn model_files(file: &Path) -> Vec<PathBuf> {
+///
+/// External weights belong to a model by being named in it: an ONNX file holds their names as plain bytes. A file that
+/// happens to be named without belonging only costs its hashing.
+fn model_files(file: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let stem = file
         .file_stem()
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let name = file
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let belongs = |other: &str| {
-        let reference = other.starts_with(&format!("{stem}_output_")) && other.ends_with(".pb");
-        let external = [
-            format!("{name}.data"),
-            format!("{name}_data"),
-            format!("{stem}.data"),
-        ];
-        reference || external.iter().any(|e| e == other)
+    let failed = |e| ImportError::io(file, e);
+    // Models beyond this carry their weights themselves.
+    let small = std::fs::metadata(file).map_err(failed)?.len() <= LARGEST_GRAPH_BYTES;
+    let graph = if small {
+        std::fs::read(file).map_err(failed)?
+    } else {
+        Vec::new()
+    };
+    let named = |name: &str| {
+        name.len() >= SHORTEST_NAME && graph.windows(name.len()).any(|w| w == name.as_bytes())
+    };
+    let belongs = |name: &str| {
+        let reference = name.starts_with(&format!("{stem}_output_")) && name.ends_with(".pb");
+        reference || (!name.ends_with(".onnx") && named(name))
     };
     let folder = file.parent().unwrap_or(Path::new("."));
     let beside = std::fs::read_dir(folder)
@@ -131,11 +140,11 @@ fn model_files(file: &Path) -> Vec<PathBuf> {
         .flatten()
         .filter_map(|e| Some(e.ok()?.path()));
     let mut files: Vec<PathBuf> = beside
-        .filter(|p| p.file_name().is_some_and(|n| belongs(&n.to_string_lossy())))
+        .filter(|p| p.is_file() && p.file_name().is_some_and(|n| belongs(&n.to_string_lossy())))
         .collect();
     files.push(file.to_path_buf());
     files.sort();
-    files
+    Ok(files)
 }
 
 /// A model's name as a folder name.
@@ -206,9 +215,9 @@ mod tests {
         keys.push(fixture.key(|r| r.seqlen = Some(2)));
         keys.push(fixture.key(|r| r.inputs = vec!["x:1x2".parse().unwrap()]));
         for (file, text) in [
-            ("model.onnx", "another graph"),
+            ("model.onnx", "another graph with weights.bin"),
             ("model_output_0.pb", "expected"),
-            ("model.onnx.data", "weights"),
+            ("weights.bin", "weights"),
             ("requirements.txt", "onnx==2"),
             ("python/opbench_import/a.py", "two"),
             ("python/opbench_import/b.py", "more"),
