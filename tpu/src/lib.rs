@@ -7,14 +7,17 @@
 
 pub mod analysis;
 pub mod chip;
+pub mod diff;
 pub mod error;
 pub mod export;
 mod ingest;
 pub mod input;
+pub mod job;
 pub mod matching;
 pub mod names;
 pub mod ops;
 pub mod profile;
+pub mod record;
 pub mod regs;
 pub mod report;
 pub mod view;

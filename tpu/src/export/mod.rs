@@ -1,7 +1,14 @@
 //! What is written of a profile, a kind a file.
 
+pub mod csv;
 pub mod host_trace;
+pub mod json;
+pub mod parquet;
 pub mod perfetto;
 pub mod proto;
 pub mod reginfo;
+pub mod rows;
 pub mod summary;
+pub mod table;
+pub mod web;
+pub mod xlsx;

@@ -1,0 +1,184 @@
+//! Two dumps compared: totals, and operators, kernels or layers side by side, the largest change first.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::analysis::rollup::{Filter, Group, Grouping, roll_up};
+use crate::analysis::summary::{Summary, summarise};
+use crate::profile::Profile;
+
+/// One line of the comparison; times in ns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// Name of the operator, kernel or layer.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// Executions in the first dump.
+    pub count_a: u64,
+    /// Executions in the second.
+    pub count_b: u64,
+    /// Total in the first.
+    pub total_a_ns: i64,
+    /// Total in the second.
+    pub total_b_ns: i64,
+    /// Second less first.
+    pub change_ns: i64,
+    /// Second over first; `None` if it is in one dump only.
+    pub ratio: Option<f64>,
+}
+
+/// The comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diff {
+    /// Total of the first dump in ns.
+    pub total_a_ns: i64,
+    /// Total of the second in ns.
+    pub total_b_ns: i64,
+    /// Second over first.
+    pub ratio: Option<f64>,
+    /// TIU working ratio of both.
+    pub tiu_working_ratio: (f64, f64),
+    /// Parallelism of both.
+    pub parallelism: (f64, f64),
+    /// What was put side by side.
+    pub grouping: Grouping,
+    /// By size of change.
+    pub changes: Vec<Change>,
+    /// What makes the comparison doubtful: other chip, other clocks, losses.
+    pub warnings: Vec<String>,
+}
+
+/// Compares two profiles.
+pub fn diff(a: &Profile, b: &Profile, grouping: Grouping, filter: &Filter) -> Diff {
+    let (sa, sb) = (summarise(a), summarise(b));
+    let mut sides: BTreeMap<(String, String), (Option<Group>, Option<Group>)> = BTreeMap::new();
+    for group in roll_up(a, grouping, filter) {
+        sides
+            .entry((group.name.clone(), group.kind.clone()))
+            .or_default()
+            .0 = Some(group);
+    }
+    for group in roll_up(b, grouping, filter) {
+        sides
+            .entry((group.name.clone(), group.kind.clone()))
+            .or_default()
+            .1 = Some(group);
+    }
+    let mut changes: Vec<Change> = sides
+        .into_iter()
+        .map(|((name, kind), (a, b))| {
+            let of = |g: &Option<Group>| g.as_ref().map_or((0, 0), |g| (g.count, g.total_ns));
+            let ((count_a, total_a_ns), (count_b, total_b_ns)) = (of(&a), of(&b));
+            Change {
+                name,
+                kind,
+                count_a,
+                count_b,
+                total_a_ns,
+                total_b_ns,
+                change_ns: total_b_ns - total_a_ns,
+                ratio: (total_a_ns > 0 && b.is_some())
+                    .then(|| total_b_ns as f64 / total_a_ns as f64),
+            }
+        })
+        .collect();
+    changes.sort_by(|x, y| {
+        y.change_ns
+            .abs()
+            .cmp(&x.change_ns.abs())
+            .then(x.name.cmp(&y.name))
+    });
+    Diff {
+        total_a_ns: sa.total_ns,
+        total_b_ns: sb.total_ns,
+        ratio: (sa.total_ns > 0).then(|| sb.total_ns as f64 / sa.total_ns as f64),
+        tiu_working_ratio: (sa.tiu_working_ratio, sb.tiu_working_ratio),
+        parallelism: (sa.parallelism, sb.parallelism),
+        grouping,
+        changes,
+        warnings: warnings(a, b, &sa, &sb),
+    }
+}
+
+fn warnings(a: &Profile, b: &Profile, sa: &Summary, sb: &Summary) -> Vec<String> {
+    let mut list = Vec::new();
+    if a.chip != b.chip {
+        list.push(format!("the chips differ: {} and {}", a.chip, b.chip));
+    }
+    if (sa.tiu_mhz, sa.dma_mhz) != (sb.tiu_mhz, sb.dma_mhz) {
+        list.push(format!(
+            "the clocks differ: TIU {} and {} MHz, DMA {} and {} MHz",
+            sa.tiu_mhz, sb.tiu_mhz, sa.dma_mhz, sb.dma_mhz
+        ));
+    }
+    if a.mode != b.mode {
+        list.push(format!(
+            "the modes differ ({} and {}), so names may too",
+            a.mode.name(),
+            b.mode.name()
+        ));
+    }
+    if a.cores.len() != b.cores.len() {
+        list.push(format!(
+            "{} cores and {} cores",
+            a.cores.len(),
+            b.cores.len()
+        ));
+    }
+    for (name, profile) in [("first", a), ("second", b)] {
+        let losses = profile.report.losses().count();
+        if losses > 0 {
+            list.push(format!("the {name} dump is not whole ({losses} findings)"));
+        }
+    }
+    list
+}
+
+/// The comparison as a table of at most `top` lines.
+pub fn text(diff: &Diff, top: usize) -> String {
+    let mut text = String::new();
+    let us = |ns: i64| ns as f64 / 1000.0;
+    let times = |ratio: Option<f64>| ratio.map_or("-".to_string(), |r| format!("{r:.3}"));
+    let _ = writeln!(
+        text,
+        "total {:.3} us -> {:.3} us (x {}), TIU {:.2}% -> {:.2}%, parallelism {:.2}% -> {:.2}%",
+        us(diff.total_a_ns),
+        us(diff.total_b_ns),
+        times(diff.ratio),
+        diff.tiu_working_ratio.0 * 100.0,
+        diff.tiu_working_ratio.1 * 100.0,
+        diff.parallelism.0 * 100.0,
+        diff.parallelism.1 * 100.0
+    );
+    let _ = writeln!(
+        text,
+        "\n{:<40} {:>8} {:>8} {:>14} {:>14} {:>14} {:>8}",
+        diff.grouping.name(),
+        "count A",
+        "count B",
+        "A (us)",
+        "B (us)",
+        "B - A (us)",
+        "B / A"
+    );
+    for change in diff.changes.iter().take(top) {
+        let _ = writeln!(
+            text,
+            "{:<40} {:>8} {:>8} {:>14.3} {:>14.3} {:>+14.3} {:>8}",
+            change.name,
+            change.count_a,
+            change.count_b,
+            us(change.total_a_ns),
+            us(change.total_b_ns),
+            us(change.change_ns),
+            times(change.ratio)
+        );
+    }
+    if diff.changes.len() > top {
+        let _ = writeln!(text, "… {} more", diff.changes.len() - top);
+    }
+    text
+}

@@ -1,0 +1,223 @@
+//! A whole job: dumps in, chosen files out. What `opcollect tpu` does, without its command line.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::analysis::rollup::Filter;
+use crate::analysis::summary::{Summary, summarise};
+use crate::error::{Error, Result, io_at};
+use crate::export::host_trace::HostTrace;
+use crate::export::{
+    csv, json as profile_json, parquet, perfetto, reginfo, rows, summary, web, xlsx,
+};
+use crate::ingest::{IngestOptions, ingest};
+use crate::profile::Profile;
+
+/// A kind of file to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Output {
+    /// `summary.txt`.
+    Summary,
+    /// `perfetto.pftrace`.
+    Perfetto,
+    /// RegInfo text, CSV and workbook.
+    Doc,
+    /// `result.html`.
+    Web,
+    /// `profile.json`.
+    Json,
+    /// `events.parquet`.
+    Parquet,
+    /// A run of dataset rows.
+    Rows,
+}
+
+/// What is written if nothing is chosen.
+pub const DEFAULT_OUTPUTS: [Output; 2] = [Output::Summary, Output::Perfetto];
+
+/// A job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Folders of dumps.
+    pub dumps: Vec<PathBuf>,
+    /// Where files go: into this folder for one dump, into one folder each in it for several.
+    pub out: PathBuf,
+    /// What to write.
+    pub outputs: BTreeSet<Output>,
+    /// How to read.
+    pub ingest: IngestOptions,
+    /// Host trace to merge into the Perfetto trace.
+    pub trace_file: Option<PathBuf>,
+    /// Which events roll-ups count.
+    pub filter: Filter,
+    /// Length of lists.
+    pub top: usize,
+}
+
+impl Job {
+    /// Checks the values.
+    pub fn validate(&self) -> Result<()> {
+        self.ingest.validate()?;
+        if self.dumps.is_empty() {
+            return Err(Error::Option {
+                option: "DIR",
+                what: "give at least one cdm_profile_data_* folder".into(),
+            });
+        }
+        if self.top == 0 {
+            return Err(Error::Option {
+                option: "--top",
+                what: "give a number more than 0".to_string(),
+            });
+        }
+        if self.trace_file.is_some() && self.dumps.len() > 1 {
+            return Err(Error::Option {
+                option: "--trace_file",
+                what: "a host trace belongs to one dump; give one folder".to_string(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Each dump with the folder of its files.
+    pub fn places(&self) -> Vec<(PathBuf, PathBuf)> {
+        if let [dump] = self.dumps.as_slice() {
+            return vec![(dump.clone(), self.out.clone())];
+        }
+        let mut used = BTreeSet::new();
+        self.dumps
+            .iter()
+            .map(|dump| {
+                let name = dump
+                    .file_name()
+                    .map_or("dump".to_string(), |n| n.to_string_lossy().into_owned());
+                let mut place = name.clone();
+                let mut number = 2;
+                while !used.insert(place.clone()) {
+                    place = format!("{name}-{number}");
+                    number += 1;
+                }
+                (dump.clone(), self.out.join(place))
+            })
+            .collect()
+    }
+}
+
+/// A dump that was done.
+#[derive(Debug)]
+pub struct Done {
+    /// The profile.
+    pub profile: Profile,
+    /// Its totals.
+    pub summary: Summary,
+    /// The folder of its files.
+    pub out: PathBuf,
+    /// The files written.
+    pub files: Vec<PathBuf>,
+}
+
+impl Done {
+    /// What `--json` prints of it.
+    pub fn json(&self, job: &Job) -> Value {
+        let mut object = profile_json::object(&self.profile, &self.summary, &job.filter, job.top);
+        object["out"] = json!(self.out.display().to_string());
+        object["files"] = json!(
+            self.files
+                .iter()
+                .map(|f| f.display().to_string())
+                .collect::<Vec<_>>()
+        );
+        object
+    }
+}
+
+/// Reads one dump and writes its files.
+pub fn run_one(job: &Job, dump: &Path, out: &Path) -> Result<Done> {
+    let host = job.trace_file.as_deref().map(HostTrace::read).transpose()?;
+    let profile = ingest(dump, &job.ingest)?;
+    let summary = summarise(&profile);
+    std::fs::create_dir_all(out).map_err(io_at(out, "cannot make the folder"))?;
+    let mut done = Done {
+        profile,
+        summary,
+        out: out.to_path_buf(),
+        files: Vec::new(),
+    };
+    for output in &job.outputs {
+        write(job, &mut done, *output, host.as_ref())?;
+    }
+    let path = out.join("report.json");
+    write_text(&path, &format!("{:#}\n", json!(done.profile.report)))?;
+    done.files.push(path);
+    Ok(done)
+}
+
+fn write_text(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(io_at(path, "cannot write"))
+}
+
+fn write(job: &Job, done: &mut Done, output: Output, host: Option<&HostTrace>) -> Result<()> {
+    let out = done.out.clone();
+    let profile = &done.profile;
+    match output {
+        Output::Summary => {
+            let path = out.join("summary.txt");
+            write_text(&path, &summary::text(profile, &done.summary))?;
+            done.files.push(path);
+        }
+        Output::Perfetto => {
+            let path = out.join("perfetto.pftrace");
+            perfetto::write(profile, host, &path)?;
+            done.files.push(path);
+        }
+        Output::Doc => {
+            let files = reginfo::write(profile, &out)?;
+            done.files.extend(files);
+            let folder = out.join("PerfDoc");
+            std::fs::create_dir_all(&folder).map_err(io_at(&folder, "cannot make the folder"))?;
+            let name = out
+                .file_name()
+                .map_or("profile".to_string(), |n| n.to_string_lossy().into_owned());
+            let (table, book) = (
+                folder.join(format!("{name}.csv")),
+                folder.join(format!("{name}.xlsx")),
+            );
+            csv::write(profile, &table)?;
+            xlsx::write(profile, &done.summary, &book)?;
+            done.files.extend([table, book]);
+        }
+        Output::Web => {
+            let path = out.join("result.html");
+            web::write(profile, &done.summary, &path)?;
+            done.files.push(path);
+        }
+        Output::Json => {
+            let path = out.join("profile.json");
+            let object = profile_json::object(profile, &done.summary, &job.filter, job.top);
+            write_text(&path, &format!("{object:#}\n"))?;
+            done.files.push(path);
+        }
+        Output::Parquet => {
+            let path = out.join("events.parquet");
+            parquet::write(profile, &path)?;
+            done.files.push(path);
+        }
+        Output::Rows => {
+            let run_id = format!(
+                "{}-tpu-{}",
+                opdata::Timestamp::now().compact(),
+                profile.name()
+            );
+            let folder = out.join("rows");
+            // A run is never overwritten; files of an earlier one in the same place are this job's own.
+            if folder.join("run.json").is_file() {
+                std::fs::remove_dir_all(&folder).map_err(io_at(&folder, "cannot replace"))?;
+            }
+            let files = rows::write(profile, &run_id, &folder, &job.filter)?;
+            done.files.extend(files);
+        }
+    }
+    Ok(())
+}
