@@ -61,6 +61,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         ),
         Action::List(request) => list(request, view),
         Action::Doctor(request) => diagnose(&request, view),
+        Action::Tpu(request) => Ok(crate::tpu::perform(*request, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),
         Action::Worker(_) => {

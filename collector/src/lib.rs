@@ -13,4 +13,5 @@ pub mod render;
 pub mod run;
 pub mod schedule;
 pub mod stats;
+pub mod tpu;
 pub mod worker;

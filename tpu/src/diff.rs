@@ -56,16 +56,12 @@ pub fn diff(a: &Profile, b: &Profile, grouping: Grouping, filter: &Filter) -> Di
     let (sa, sb) = (summarise(a), summarise(b));
     let mut sides: BTreeMap<(String, String), (Option<Group>, Option<Group>)> = BTreeMap::new();
     for group in roll_up(a, grouping, filter) {
-        sides
-            .entry((group.name.clone(), group.kind.clone()))
-            .or_default()
-            .0 = Some(group);
+        let key = (group.name.clone(), group.kind.clone());
+        sides.entry(key).or_default().0 = Some(group);
     }
     for group in roll_up(b, grouping, filter) {
-        sides
-            .entry((group.name.clone(), group.kind.clone()))
-            .or_default()
-            .1 = Some(group);
+        let key = (group.name.clone(), group.kind.clone());
+        sides.entry(key).or_default().1 = Some(group);
     }
     let mut changes: Vec<Change> = sides
         .into_iter()

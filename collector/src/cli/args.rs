@@ -217,6 +217,8 @@ pub enum Command {
     },
     /// Check libraries, compiler, counters, cores and memory, each problem with its fix
     Doctor(DoctorArgs),
+    /// Read profile dumps of Sophgo TPUs: summary, traces, tables, page, rows
+    Tpu(Box<super::tpu::TpuArgs>),
     /// Print a completion script for a shell
     Completions {
         /// The shell

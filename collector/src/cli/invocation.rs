@@ -79,6 +79,8 @@ pub enum Action {
     List(ListRequest),
     /// Check the machine.
     Doctor(DoctorRequest),
+    /// Work on dumps of TPUs.
+    Tpu(Box<super::tpu::TpuRequest>),
     /// Print completions.
     Completions(clap_complete::Shell),
     /// Print the manual page.
@@ -159,6 +161,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
                 python: settings.get("python").texts.first().map(PathBuf::from),
             })
         }
+        Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
         Some(Command::Completions { shell }) => Action::Completions(shell),
         Some(Command::Man) => Action::Man,
         Some(Command::Worker { args }) => Action::Worker(args),

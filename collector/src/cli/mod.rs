@@ -8,6 +8,7 @@ pub mod args;
 mod docs;
 mod exit;
 mod invocation;
+pub mod tpu;
 
 pub use docs::{completions, man_page};
 pub use exit::{CliError, Exit};

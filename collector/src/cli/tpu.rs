@@ -1,0 +1,427 @@
+//! Flags of `opcollect tpu`: dumps of Sophgo TPUs in, files out; and its `diff` and `record`.
+//!
+//! Names that bigTpuProfile has are kept, those of its versions 0.3.0 and 0.3.7 alike. This turns syntax into the
+//! plain requests of `tpuprofile`; nothing is read or written here.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use tpuprofile::analysis::rollup::{Filter, Grouping};
+use tpuprofile::job::{DEFAULT_OUTPUTS, Job, Output};
+use tpuprofile::record::RecordOptions;
+use tpuprofile::report::Engine;
+use tpuprofile::{IngestOptions, Strictness};
+
+/// `opcollect tpu`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct TpuArgs {
+    /// Reading and writing.
+    #[command(flatten)]
+    pub job: TpuJobArgs,
+    /// Anything but reading dumps.
+    #[command(subcommand)]
+    pub command: Option<TpuCommand>,
+}
+
+/// What else can be done with dumps.
+#[derive(Debug, Subcommand)]
+pub enum TpuCommand {
+    /// Compare two dumps, the largest change first
+    Diff(TpuDiffArgs),
+    /// Run a command with profiling on and read the dumps that it writes
+    Record(TpuRecordArgs),
+}
+
+/// How dumps are read.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Reading")]
+pub struct TpuReadArgs {
+    /// TIU clock in MHz instead of the dump's
+    #[arg(
+        long = "tiu_freq",
+        alias = "tiu-freq",
+        value_name = "MHZ",
+        allow_negative_numbers = true
+    )]
+    pub tiu_freq: Option<f64>,
+    /// DMA clock in MHz instead of the chip's
+    #[arg(
+        long = "dma_freq",
+        alias = "dma-freq",
+        value_name = "MHZ",
+        allow_negative_numbers = true
+    )]
+    pub dma_freq: Option<f64>,
+    /// Fail if anything is missing, guessed or damaged
+    #[arg(long)]
+    pub strict: bool,
+    /// Count only events of these cores
+    #[arg(long = "core", value_name = "N,N,…", value_delimiter = ',')]
+    pub cores: Vec<u32>,
+    /// Count only events of these engines
+    #[arg(long = "engine", value_name = "ENGINE,…", value_delimiter = ',')]
+    pub engines: Vec<EngineName>,
+    /// Count only functions and kernels whose name contains this
+    #[arg(long = "name", value_name = "TEXT")]
+    pub name: Option<String>,
+    /// Count only events of at least this many ns
+    #[arg(long = "min-ns", value_name = "NS", default_value_t = 0)]
+    pub min_ns: i64,
+    /// Length of lists
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+}
+
+/// What is written.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Files (without any of these: --summary and --perfetto)")]
+pub struct TpuOutputArgs {
+    /// Folder of the files [default: profile_out]
+    #[arg(long, value_name = "OUT", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
+    /// summary.txt
+    #[arg(long)]
+    pub summary: bool,
+    /// perfetto.pftrace
+    #[arg(long)]
+    pub perfetto: bool,
+    /// RegInfo text, CSV and workbook
+    #[arg(long, visible_alias = "enable_doc")]
+    pub doc: bool,
+    /// result.html, a page with timelines that needs nothing else
+    #[arg(long)]
+    pub web: bool,
+    /// profile.json: totals, roll-ups, gaps, roofline, account
+    #[arg(long)]
+    pub profile_json: bool,
+    /// events.parquet
+    #[arg(long)]
+    pub parquet: bool,
+    /// Rows of the dataset, per operator, kernel and layer
+    #[arg(long)]
+    pub rows: bool,
+    /// All of these
+    #[arg(long)]
+    pub all: bool,
+    /// Merge this host trace (Chrome JSON) into the Perfetto trace
+    #[arg(long = "trace_file", alias = "trace-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub trace_file: Option<PathBuf>,
+    /// Print a table of operators, kernels or layers too
+    #[arg(long, value_name = "WHAT")]
+    pub by: Vec<GroupingName>,
+    /// Accepted for old commands: no summary.txt
+    #[arg(long = "disable_summary")]
+    pub disable_summary: bool,
+    /// Accepted for old commands: no documents
+    #[arg(long = "disable_doc")]
+    pub disable_doc: bool,
+    /// Accepted for old commands: no page
+    #[arg(long = "disable_web")]
+    pub disable_web: bool,
+    /// Accepted for old commands: cores are counted in the dump, and a difference is told
+    #[arg(long = "num_core", value_name = "N")]
+    pub num_core: Option<u32>,
+}
+
+/// `opcollect tpu DIR…`.
+#[derive(Debug, Args)]
+pub struct TpuJobArgs {
+    /// Folders cdm_profile_data_*; as in bigTpuProfile a second one that is no dump is the folder of the files
+    #[arg(value_name = "DIR", required = true, value_hint = ValueHint::DirPath)]
+    pub dirs: Vec<PathBuf>,
+    /// How to read.
+    #[command(flatten)]
+    pub read: TpuReadArgs,
+    /// What to write.
+    #[command(flatten)]
+    pub output: TpuOutputArgs,
+}
+
+/// `opcollect tpu diff`.
+#[derive(Debug, Args)]
+pub struct TpuDiffArgs {
+    /// The first dump
+    #[arg(value_name = "A", value_hint = ValueHint::DirPath)]
+    pub a: PathBuf,
+    /// The second dump
+    #[arg(value_name = "B", value_hint = ValueHint::DirPath)]
+    pub b: PathBuf,
+    /// What to put side by side
+    #[arg(long, value_name = "WHAT", default_value = "operator")]
+    pub by: GroupingName,
+    /// How to read.
+    #[command(flatten)]
+    pub read: TpuReadArgs,
+}
+
+/// `opcollect tpu record`.
+#[derive(Debug, Args)]
+pub struct TpuRecordArgs {
+    /// PROFILE_MODE for the command: 0, 1 or 2
+    #[arg(long, value_name = "MODE")]
+    pub profile_mode: Option<u32>,
+    /// PROFILE_RECORD_SIZE for the command [its default: 131072]
+    #[arg(long, value_name = "N")]
+    pub record_size: Option<u64>,
+    /// TPUKERNEL_FIRMWARE_PATH for the command
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub firmware: Option<PathBuf>,
+    /// How to read.
+    #[command(flatten)]
+    pub read: TpuReadArgs,
+    /// What to write.
+    #[command(flatten)]
+    pub output: TpuOutputArgs,
+    /// The command and its arguments, after --
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// An engine by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// Tensor computing unit
+    Tiu,
+    /// The core's DMA
+    Gdma,
+    /// System DMA
+    Sdma,
+    /// Chip-to-chip DMA
+    Cdma,
+}
+
+/// A grouping by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GroupingName {
+    /// Engine and function
+    Operator,
+    /// Kernel
+    Kernel,
+    /// Layer of a compiled model
+    Layer,
+}
+
+impl From<GroupingName> for Grouping {
+    fn from(name: GroupingName) -> Grouping {
+        match name {
+            GroupingName::Operator => Grouping::Operator,
+            GroupingName::Kernel => Grouping::Kernel,
+            GroupingName::Layer => Grouping::Layer,
+        }
+    }
+}
+
+/// What to do with TPU dumps.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TpuRequest {
+    /// Read dumps and write files.
+    Read(TpuReading),
+    /// Compare two dumps.
+    Diff {
+        /// The first.
+        a: PathBuf,
+        /// The second.
+        b: PathBuf,
+        /// What to put side by side.
+        by: Grouping,
+        /// How to read.
+        ingest: IngestOptions,
+        /// Which events count.
+        filter: Filter,
+        /// Length of the list.
+        top: usize,
+    },
+    /// Record, then read.
+    Record {
+        /// What to run.
+        options: RecordOptions,
+        /// What to do with what it writes; its dumps are not known yet.
+        reading: TpuReading,
+    },
+}
+
+/// Reading dumps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TpuReading {
+    /// The job.
+    pub job: Job,
+    /// Tables to print after the summary.
+    pub tables: Vec<Grouping>,
+    /// Number of cores that the user expects.
+    pub cores: Option<u32>,
+}
+
+impl TpuReadArgs {
+    fn ingest(&self) -> IngestOptions {
+        IngestOptions {
+            tiu_mhz: self.tiu_freq,
+            dma_mhz: self.dma_freq,
+            strictness: if self.strict {
+                Strictness::Strict
+            } else {
+                Strictness::Report
+            },
+        }
+    }
+
+    fn filter(&self) -> Filter {
+        let engine = |name: &EngineName| match name {
+            EngineName::Tiu => Engine::Tiu,
+            EngineName::Gdma => Engine::Gdma,
+            EngineName::Sdma => Engine::Sdma,
+            EngineName::Cdma => Engine::Cdma,
+        };
+        Filter {
+            cores: self.cores.clone(),
+            engines: self.engines.iter().map(engine).collect(),
+            name: self.name.clone(),
+            min_ns: self.min_ns,
+        }
+    }
+}
+
+impl TpuOutputArgs {
+    fn outputs(&self) -> BTreeSet<Output> {
+        let chosen = [
+            (self.summary, Output::Summary),
+            (self.perfetto, Output::Perfetto),
+            (self.doc, Output::Doc),
+            (self.web, Output::Web),
+            (self.profile_json, Output::Json),
+            (self.parquet, Output::Parquet),
+            (self.rows, Output::Rows),
+        ];
+        let mut outputs: BTreeSet<Output> = chosen
+            .iter()
+            .filter(|(yes, _)| *yes || self.all)
+            .map(|(_, output)| *output)
+            .collect();
+        // bigTpuProfile writes the summary and the trace, and more if asked for.
+        if outputs.is_empty() || (self.doc && !self.summary && !self.perfetto && !self.all) {
+            outputs.extend(DEFAULT_OUTPUTS);
+        }
+        for (off, output) in [
+            (self.disable_summary, Output::Summary),
+            (self.disable_doc, Output::Doc),
+            (self.disable_web, Output::Web),
+        ] {
+            if off {
+                outputs.remove(&output);
+            }
+        }
+        outputs
+    }
+}
+
+fn reading(mut dumps: Vec<PathBuf>, read: &TpuReadArgs, output: &TpuOutputArgs) -> TpuReading {
+    let mut out = output.out.clone();
+    if out.is_none() && dumps.len() == 2 && !dumps[1].join("global.profile").exists() {
+        out = dumps.pop();
+    }
+    TpuReading {
+        job: Job {
+            dumps,
+            out: out.unwrap_or_else(|| PathBuf::from("profile_out")),
+            outputs: output.outputs(),
+            ingest: read.ingest(),
+            trace_file: output.trace_file.clone(),
+            filter: read.filter(),
+            top: read.top,
+        },
+        tables: output.by.iter().map(|&name| name.into()).collect(),
+        cores: output.num_core,
+    }
+}
+
+impl TpuArgs {
+    /// The request that the arguments make.
+    pub fn request(self) -> TpuRequest {
+        match self.command {
+            None => TpuRequest::Read(reading(self.job.dirs, &self.job.read, &self.job.output)),
+            Some(TpuCommand::Diff(args)) => TpuRequest::Diff {
+                by: args.by.into(),
+                ingest: args.read.ingest(),
+                filter: args.read.filter(),
+                top: args.read.top,
+                a: args.a,
+                b: args.b,
+            },
+            Some(TpuCommand::Record(args)) => TpuRequest::Record {
+                reading: reading(Vec::new(), &args.read, &args.output),
+                options: RecordOptions {
+                    command: args.command,
+                    directory: PathBuf::from("."),
+                    mode: args.profile_mode,
+                    records: args.record_size,
+                    firmware: args.firmware,
+                },
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Whole {
+        #[command(flatten)]
+        tpu: TpuArgs,
+    }
+
+    fn parse(line: &str) -> TpuRequest {
+        Whole::try_parse_from(std::iter::once("tpu").chain(line.split(' ')))
+            .expect(line)
+            .tpu
+            .request()
+    }
+
+    fn read(line: &str) -> TpuReading {
+        match parse(line) {
+            TpuRequest::Read(reading) => reading,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn old_commands_work() {
+        let old = read("dump out --disable_web --disable_doc --perfetto --num_core 4");
+        assert_eq!(
+            (old.job.dumps.len(), old.job.out.to_str(), old.cores),
+            (1, Some("out"), Some(4))
+        );
+        assert_eq!(old.job.outputs, [Output::Perfetto].into());
+        let newer = read("dump out --enable_doc --tiu_freq 800 --trace_file t.json");
+        assert_eq!(
+            newer.job.outputs,
+            [Output::Summary, Output::Perfetto, Output::Doc].into()
+        );
+        assert_eq!(newer.job.ingest.tiu_mhz, Some(800.0));
+    }
+
+    #[test]
+    fn defaults_and_subcommands() {
+        let plain = read("a b c --out o");
+        assert_eq!(
+            (plain.job.dumps.len(), plain.job.outputs),
+            (3, DEFAULT_OUTPUTS.into())
+        );
+        assert!(matches!(
+            parse("diff a b --by kernel"),
+            TpuRequest::Diff {
+                by: Grouping::Kernel,
+                ..
+            }
+        ));
+        let TpuRequest::Record { options, .. } = parse("record --profile-mode 2 -- run --x") else {
+            panic!()
+        };
+        assert_eq!((options.command.len(), options.mode), (2, Some(2)));
+    }
+}
