@@ -218,6 +218,22 @@ pub struct IndexMap {
 }
 
 impl IndexMap {
+    /// Splits the last of `dims` axes into `(…, last mod stride, last div stride)`: one phase after the other.
+    ///
+    /// # Errors
+    /// There is no axis, or TVM's.
+    pub fn phases(dims: usize, stride: i64) -> Result<IndexMap> {
+        let vars = (0..dims).map(|i| index_var(&format!("i{i}"))).collect::<Result<Vec<_>>>()?;
+        let Some((last, others)) = vars.split_last() else {
+            return Err(Error::unexpected("IndexMap::phases", "no axis"));
+        };
+        let stride = index_constant(stride)?;
+        let phase = binary("prim.FloorMod", last, &stride)?;
+        let place = binary("prim.FloorDiv", last, &stride)?;
+        let target = array(others.iter().chain([&phase, &place]))?;
+        Ok(IndexMap { handle: call("tirx.IndexMap", &[&array(&vars)?, &target, &none()])? })
+    }
+
     /// The permutation that puts source axis `order[i]` at place `i`.
     ///
     /// # Errors
@@ -247,12 +263,20 @@ impl IndexMap {
 }
 
 /// Block variables of imported operators are 64-bit, and an index map's have to agree with them.
+fn index_constant(value: i64) -> Result<Obj> {
+    call("ir.IntImm", &[&int64(), &crate::call::int(value), &none()])
+}
+
+/// `a op b`; `op` is a name of TVM's expression constructors (`prim.FloorDiv`).
+fn binary(op: &str, a: &Obj, b: &Obj) -> Result<Obj> {
+    call(op, &[a, b, &none()])
+}
+
+fn int64() -> Obj {
+    Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType { code: tvm_ffi::DLDataTypeCode::kDLInt as u8, bits: 64, lanes: 1 }))
+}
+
 fn index_var(name: &str) -> Result<Obj> {
-    let int64 = Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
-        code: tvm_ffi::DLDataTypeCode::kDLInt as u8,
-        bits: 64,
-        lanes: 1,
-    }));
-    let of_type = call("ir.PrimType", &[&int64])?;
+    let of_type = call("ir.PrimType", &[&int64()])?;
     call("ir.Var", &[&text(name), &of_type, &none()])
 }

@@ -406,6 +406,14 @@ impl Schedule {
         ))
     }
 
+    /// Asks lowering to part `l` into iterations that need no condition and those at its end that do.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn part_loop(&self, l: &Loop) -> Result<()> {
+        self.annotate_loop(l, "pragma_loop_partition_hint", 1)
+    }
+
     /// Annotates a loop with an integer, for passes to read.
     ///
     /// # Errors

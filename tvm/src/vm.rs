@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tvm_ffi::{Any, AnyView, Function};
 
-use crate::call::{Obj, array, boolean, call, elements, int, invoke, map, module_function};
+use crate::call::{Obj, array, boolean, call, int, invoke, map, module_function, value};
 use crate::error::{Error, Result};
 use crate::ir::IrModule;
 use crate::kernel::KernelModule;
@@ -144,18 +144,17 @@ impl VirtualMachine {
     /// # Errors
     /// The function has not run, or returned something else than tensors.
     pub fn outputs(&self, name: &str) -> Result<Vec<Tensor>> {
-        let whole = self.invoke("get_output", &[&crate::call::text(name)]);
-        let parts = match whole {
-            Ok(one) if Tensor::from_obj(&one).is_some() => vec![one],
-            Ok(tuple) => elements(&tuple)?,
-            Err(e) => return Err(e),
+        let name = crate::call::text(name);
+        const ARITY: &str = "get_output_arity";
+        let arity: i64 = value(ARITY, self.invoke(ARITY, &[&name])?)?;
+        // An arity of -1 stands for one tensor; else the outputs are a tuple of that many.
+        let parts = match arity {
+            -1 => vec![self.invoke("get_output", &[&name])?],
+            n => (0..n).map(|i| self.invoke("get_output", &[&name, &int(i)])).collect::<Result<_>>()?,
         };
         parts
             .iter()
-            .map(|o| {
-                Tensor::from_obj(o)
-                    .ok_or_else(|| Error::unexpected("get_output", "not a contiguous CPU tensor"))
-            })
+            .map(|o| Tensor::from_obj(o).ok_or_else(|| Error::unexpected("get_output", "not a contiguous CPU tensor")))
             .collect()
     }
 
@@ -169,7 +168,9 @@ impl VirtualMachine {
         // Arguments: function, symbol, before_run, result, and the call's own arguments.
         let function = Function::from_packed(move |args: &[AnyView<'_>]| {
             let called = catch_unwind(AssertUnwindSafe(|| {
-                let symbol: Option<tvm_ffi::String> = args.get(1).and_then(|a| a.try_as());
+                // The symbol comes as a raw C++ string, which has to be copied to become a TVM one.
+                let symbol: Option<tvm_ffi::String> =
+                    args.get(1).and_then(|a| Any::from(*a).try_as());
                 let before: Option<bool> = args.get(2).and_then(|a| a.try_as());
                 if let (Some(symbol), Some(before)) = (symbol, before) {
                     hook(

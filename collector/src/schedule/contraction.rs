@@ -8,12 +8,12 @@
 //! that LLVM starts to spill (measured on AVX-512: 16 accumulators reach 212 GFLOP/s where 28 fall to 75).
 
 use serde::{Deserialize, Serialize};
-use tvm_bridge::inspect::{Access, BlockInfo, IterKind};
+use tvm_bridge::inspect::{Access, BlockInfo, Iter, IterKind};
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::schedule::{Access as Buffer, Loop};
 use tvm_bridge::{Block, Result, Schedule};
 
-use super::lanes::{divisors, efficiency, registers, vector_length};
+use super::lanes::{divisors, efficiency, even_vector_length, pieces, vector_length};
 use super::prepare::{Part, prepare};
 use super::{Choice, VectorUnit, pad, spatial, unfit};
 
@@ -43,14 +43,19 @@ const VECTOR_LOAD_COST: f64 = 2.1;
 /// Largest scalar tile, where nothing can be vectorised: enough independent sums to hide an addition's latency.
 const SCALAR_TILE: i64 = 8;
 
-/// The template with the tail inside the tile.
-pub(super) fn fused(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
-    apply(s, unit, Tail::InTile)
+/// The template: the tail inside the tile, paddings close to their use.
+pub(super) fn close(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
+    apply(s, unit, Tail::InTile, Paddings::Near)
 }
 
-/// The template with the tail as a nest of its own, for tails that index the result in another way.
+/// The template with paddings in nests of their own.
+pub(super) fn fused(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
+    apply(s, unit, Tail::InTile, Paddings::Apart)
+}
+
+/// The template with the tail in a nest of its own too, for tails that index the result in another way.
 pub(super) fn separate(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
-    apply(s, unit, Tail::Apart)
+    apply(s, unit, Tail::Apart, Paddings::Apart)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,17 +64,29 @@ enum Tail {
     Apart,
 }
 
-fn apply(s: &Schedule, unit: VectorUnit, tail: Tail) -> Result<Choice> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Paddings {
+    Near,
+    Apart,
+}
+
+fn apply(s: &Schedule, unit: VectorUnit, tail: Tail, paddings: Paddings) -> Result<Choice> {
     let parts = prepare(s)?;
     let [anchor] = &parts.reductions[..] else {
         return Err(unfit("not exactly one reduction"));
     };
-    for padding in &parts.paddings {
-        pad::schedule(s, padding, unit)?;
+    let anchor = pack_if_nothing_is_contiguous(s, anchor.clone())?;
+    let mut knobs = default_knobs(&anchor.info, unit);
+    let staged = match paddings {
+        Paddings::Near => Some(Staged::find(s, &parts.paddings, &anchor, &knobs)?),
+        Paddings::Apart => {
+            parts.paddings.iter().try_for_each(|padding| pad::apart(s, padding, unit))?;
+            None
+        }
+    };
+    if let Some(staged) = &staged {
+        knobs.fused_outer = staged.outer_axes;
     }
-    let anchor = anchor.clone();
-    let anchor = pack_if_nothing_is_contiguous(s, anchor)?;
-    let knobs = default_knobs(&anchor.info, unit);
     let copy_out = match (&parts.tail, tail) {
         (Some(last), Tail::InTile) => {
             s.set_scope(&anchor.block, 0, "local")?;
@@ -81,8 +98,54 @@ fn apply(s: &Schedule, unit: VectorUnit, tail: Tail) -> Result<Choice> {
         }
         (None, _) => s.cache_write(&anchor.block, 0, "local")?,
     };
-    tile(s, &anchor, &copy_out, &knobs, unit)?;
+    tile(s, &anchor, &copy_out, &knobs, staged.as_ref(), unit)?;
     Ok(Choice::Contraction(knobs))
+}
+
+/// A buffer that is filled, piece by piece, close to where the reduction reads it.
+struct Staged {
+    filling: Part,
+    /// How many of the outermost loops index the buffer plainly: one fill for each of their values.
+    outer_axes: usize,
+    /// Step of the innermost axis between neighbouring outputs.
+    stride: i64,
+}
+
+/// Fewest fills worth their parallel loop.
+const FEWEST_FILLS: i64 = 8;
+
+impl Staged {
+    /// The padding of the reduction's operand, or else a copy of an operand that is read with a stride, if a window
+    /// slides over it separately for every value of the outermost axes.
+    fn find(s: &Schedule, paddings: &[Part], anchor: &Part, knobs: &ContractionKnobs) -> Result<Staged> {
+        let info = &anchor.info;
+        let windows = |access: &Access| -> Option<(usize, i64)> {
+            let plain = access.indices.iter().take_while(|i| i.terms.is_empty() || i.plain().is_some()).count();
+            let outer: Vec<usize> = access.indices[..plain].iter().filter_map(|i| i.plain()).collect();
+            let leading = knobs.loop_order.iter().take(outer.len()).collect::<Vec<_>>();
+            let spatial = outer.iter().all(|&i| {
+                info.iters[i].kind == IterKind::Spatial && leading.contains(&&info.iters[i].name)
+            });
+            let fills: i64 = outer.iter().map(|&i| info.iters[i].extent).product();
+            let vector = knobs.vector_axis.as_deref();
+            let stride = access.indices.last().and_then(|index| {
+                let of_vector = |t: &&(usize, Option<i64>)| Some(info.iters[t.0].name.as_str()) == vector;
+                index.terms.iter().find(of_vector).and_then(|t| t.1)
+            });
+            (spatial && fills >= FEWEST_FILLS && plain < access.indices.len()).then_some((outer.len(), stride?))
+        };
+        for (operand, access) in info.reads.iter().enumerate() {
+            let Some((outer_axes, stride)) = windows(access) else { continue };
+            let padding = paddings.iter().find(|p| p.info.writes.iter().any(|w| w.buffer == access.buffer));
+            let filling = match padding {
+                Some(padding) if paddings.len() == 1 => padding.clone(),
+                None if stride > 1 && paddings.is_empty() => pad::copy_of(s, &anchor.block, operand)?,
+                _ => continue,
+            };
+            return Ok(Staged { filling, outer_axes, stride });
+        }
+        Err(unfit("no operand is worth filling close to its use"))
+    }
 }
 
 /// Where no operand is contiguous along a spatial axis (both walk along the reduction), the operand of the last output
@@ -170,18 +233,15 @@ fn vector_axis(info: &BlockInfo) -> Option<VectorAxis> {
 pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKnobs {
     let spatial: Vec<usize> = info.of_kind(IterKind::Spatial).collect();
     let axis = vector_axis(info);
-    let budget = i64::from(unit.registers) / 2;
-    let (length, per_vector, vectors) = match axis {
+    let (length, most_blocks) = match axis {
         Some(a) => {
             let extent = info.iters[a.iter].extent;
-            let length = a
-                .packed
-                .filter(|l| extent % l == 0)
-                .unwrap_or_else(|| vector_length(extent, unit.lanes()));
-            (length, registers(length, unit.lanes()), extent / length)
+            let length = a.packed.filter(|l| extent % l == 0).unwrap_or_else(|| vector_length(extent, unit.lanes()));
+            (length, if extent % length == 0 { extent / length } else { 1 })
         }
-        None => (1, 1, 1),
+        None => (1, 1),
     };
+    let per_vector = pieces(length, unit.lanes());
     // Axes that reuse what is loaded along the vector axis, innermost first.
     let reusing: Vec<usize> = spatial
         .iter()
@@ -193,22 +253,18 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
             None => true,
         })
         .collect();
-    let budget = if axis.is_some() { budget } else { SCALAR_TILE };
+    let budget = if axis.is_some() { i64::from(unit.registers) / 2 } else { SCALAR_TILE };
     let extent_of = |place: usize| reusing.get(place).map_or(1, |&i| info.iters[i].extent);
     let mut best = (f64::INFINITY, 1, 1, 1);
-    for blocks in divisors(vectors) {
-        for first in divisors(extent_of(0)) {
+    for blocks in divisors(most_blocks) {
+        for first in 1..=extent_of(0).min(budget) {
             for second in divisors(extent_of(1)).filter(|&t| t == 1 || first == extent_of(0)) {
                 let accumulators = blocks * per_vector * first * second;
                 if accumulators > budget.max(per_vector) {
                     continue;
                 }
-                let cost = loads_per_multiply_add(
-                    blocks * per_vector,
-                    first * second,
-                    accumulators,
-                    budget,
-                );
+                let loads = loads_per_multiply_add(blocks * per_vector, first * second, accumulators, budget);
+                let cost = loads / efficiency(extent_of(0), first);
                 if cost < best.0 {
                     best = (cost, blocks, first, second);
                 }
@@ -223,19 +279,25 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
         .map(|(t, &i)| (info.iters[i].name.clone(), *t))
         .collect();
     let order = loop_order(info, &spatial, axis);
-    let fused_outer = fused_outer(
-        info,
-        &order,
-        &tile,
-        axis.map(|a| (a.iter, length * vector_blocks)),
-    );
-    ContractionKnobs {
+    let mut knobs = ContractionKnobs {
         vector_axis: axis.map(|a| info.iters[a.iter].name.clone()),
         vector_length: length,
         vector_blocks,
         tile,
         loop_order: order.iter().map(|&i| info.iters[i].name.clone()).collect(),
-        fused_outer,
+        fused_outer: 1,
+    };
+    knobs.fused_outer = fused_outer(info, &order, &knobs);
+    knobs
+}
+
+impl ContractionKnobs {
+    /// Values of an axis in the register tile.
+    fn tile_of(&self, axis: &str) -> i64 {
+        if self.vector_axis.as_deref() == Some(axis) {
+            return self.vector_blocks * self.vector_length;
+        }
+        self.tile.iter().find(|(name, _)| name == axis).map_or(1, |t| t.1)
     }
 }
 
@@ -281,28 +343,22 @@ fn loop_order(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> 
     order
 }
 
-/// Number of leading loops to fuse so that there are enough parallel pieces.
-fn fused_outer(
-    info: &BlockInfo,
-    order: &[usize],
-    tile: &[(String, i64)],
-    vector: Option<(usize, i64)>,
-) -> usize {
-    let mut pieces = 1;
+/// Number of leading loops to fuse so that there are enough parallel pieces. Loops that the tile does not divide evenly
+/// stay outside, because they have to be parted.
+fn fused_outer(info: &BlockInfo, order: &[usize], knobs: &ContractionKnobs) -> usize {
+    let mut count = 1;
     for (place, &iter) in order.iter().enumerate() {
-        let inner = match vector {
-            Some((axis, values)) if axis == iter => values,
-            _ => tile
-                .iter()
-                .find(|(name, _)| *name == info.iters[iter].name)
-                .map_or(1, |t| t.1),
-        };
-        pieces *= info.iters[iter].extent / inner;
-        if pieces >= PARALLEL_PIECES {
-            return place + 1;
+        let Iter { name, extent, .. } = &info.iters[iter];
+        if extent % knobs.tile_of(name) != 0 {
+            break;
+        }
+        count = place + 1;
+        let done: i64 = order[..count].iter().map(|&i| info.iters[i].extent / knobs.tile_of(&info.iters[i].name)).product();
+        if done >= PARALLEL_PIECES {
+            break;
         }
     }
-    order.len()
+    count
 }
 
 /// Applies the knobs.
@@ -311,14 +367,12 @@ fn tile(
     anchor: &Part,
     copy_out: &Block,
     knobs: &ContractionKnobs,
+    staged: Option<&Staged>,
     unit: VectorUnit,
 ) -> Result<()> {
     let info = &anchor.info;
     let place = |name: &String| {
-        info.iters
-            .iter()
-            .position(|i| i.name == *name)
-            .ok_or_else(|| unfit("unknown axis"))
+        info.iters.iter().position(|i| i.name == *name).ok_or_else(|| unfit("unknown axis"))
     };
     let vector = knobs.vector_axis.as_ref().map(place).transpose()?;
     if let (Some(axis), Some(write)) = (vector, info.writes.first())
@@ -326,12 +380,7 @@ fn tile(
         && dim + 1 != write.indices.len()
     {
         let order = moved_last(write.indices.len(), dim);
-        s.transform_layout(
-            &anchor.block,
-            0,
-            Buffer::Write,
-            &IndexMap::permutation(&order)?,
-        )?;
+        s.transform_layout(&anchor.block, 0, Buffer::Write, &IndexMap::permutation(&order)?)?;
     }
     let loops = s.loops(&anchor.block)?;
     if loops.len() != info.iters.len() {
@@ -343,39 +392,32 @@ fn tile(
     for name in &knobs.loop_order {
         let iter = place(name)?;
         if Some(iter) == vector {
-            let split = s.split(
-                &loops[iter],
-                &[None, Some(knobs.vector_blocks), Some(knobs.vector_length)],
-            )?;
+            let split =
+                s.split(&loops[iter], &[None, Some(knobs.vector_blocks), Some(knobs.vector_length)])?;
             outer.push(split[0].clone());
             lanes.extend_from_slice(&split[1..]);
         } else {
-            let tile = knobs.tile.iter().find(|t| t.0 == *name).map_or(1, |t| t.1);
-            let split = s.split(&loops[iter], &[None, Some(tile)])?;
+            let split = s.split(&loops[iter], &[None, Some(knobs.tile_of(name))])?;
             outer.push(split[0].clone());
             inner.push(split[1].clone());
         }
     }
-    let reductions: Vec<Loop> = info
-        .of_kind(IterKind::Reduction)
-        .map(|i| loops[i].clone())
-        .collect();
-    let first_reduction = reductions
-        .first()
-        .ok_or_else(|| unfit("no reduction loop"))?;
-    s.reorder(
-        &outer
-            .iter()
-            .chain(&reductions)
-            .chain(&inner)
-            .chain(&lanes)
-            .collect::<Vec<_>>(),
-    )?;
+    let reductions: Vec<Loop> = info.of_kind(IterKind::Reduction).map(|i| loops[i].clone()).collect();
+    let first_reduction = reductions.first().ok_or_else(|| unfit("no reduction loop"))?;
+    s.reorder(&outer.iter().chain(&reductions).chain(&inner).chain(&lanes).collect::<Vec<_>>())?;
     let fused = knobs.fused_outer.clamp(1, outer.len());
+    for (name, l) in knobs.loop_order.iter().zip(&outer).skip(fused) {
+        if info.iters[place(name)?].extent % knobs.tile_of(name) != 0 {
+            s.part_loop(l)?;
+        }
+    }
     let parallel = s.fuse(&outer[..fused].iter().collect::<Vec<_>>())?;
-    let innermost_outer = outer[fused..].last().unwrap_or(&parallel).clone();
-    s.reverse_compute_at(copy_out, &innermost_outer)?;
+    let innermost_outer = outer[fused..].last().unwrap_or(&parallel);
+    s.reverse_compute_at(copy_out, innermost_outer)?;
     s.parallel(&parallel)?;
+    if let Some(staged) = staged {
+        pad::near(s, &staged.filling, &parallel, staged.stride, unit)?;
+    }
     // Unrolled and vectorised before the parting, so that the initialisation inherits both.
     if let Some((vector, blocks)) = lanes.split_last() {
         s.vectorize(vector)?;
@@ -385,34 +427,19 @@ fn tile(
         s.unroll(l)?;
     }
     s.decompose_reduction(&anchor.block, first_reduction)?;
-    vectorize_tail(s, copy_out, &innermost_outer, knobs, unit)
+    vectorize_tail(s, copy_out, knobs, unit)
 }
 
-/// Vectorises the tail's innermost loop where its elements are contiguous in the tile too.
-fn vectorize_tail(
-    s: &Schedule,
-    tail: &Block,
-    _under: &Loop,
-    knobs: &ContractionKnobs,
-    unit: VectorUnit,
-) -> Result<()> {
+/// Vectorises the tail's innermost loop where that fills a good part of a register.
+fn vectorize_tail(s: &Schedule, tail: &Block, knobs: &ContractionKnobs, unit: VectorUnit) -> Result<()> {
     let info = s.info(tail)?;
-    let Some(innermost) = s.loops(tail)?.pop() else {
-        return Ok(());
-    };
+    let Some(innermost) = s.loops(tail)?.pop() else { return Ok(()) };
     let extent = s.extent(&innermost)?;
-    let written_last = info
-        .writes
-        .first()
-        .and_then(|w| w.indices.last())
-        .and_then(|i| i.plain());
+    let written_last = info.writes.first().and_then(|w| w.indices.last()).and_then(|i| i.plain());
     let vectors_are_last =
         written_last.map(|i| Some(&info.iters[i].name)) == Some(knobs.vector_axis.as_ref());
-    let length = if vectors_are_last {
-        knobs.vector_length
-    } else {
-        vector_length(extent, unit.lanes())
-    };
+    let length =
+        if vectors_are_last { knobs.vector_length } else { even_vector_length(extent, unit.lanes()) };
     if extent > 1 && extent % length == 0 && efficiency(length, unit.lanes()) > 0.25 {
         s.vectorize(&s.split(&innermost, &[None, Some(length)])?[1])?;
     }

@@ -78,7 +78,8 @@ pub struct Scheduled {
 type Template = fn(&Schedule, VectorUnit) -> tvm_bridge::Result<Choice>;
 
 /// From the most to the least specific.
-const TEMPLATES: [Template; 5] = [
+const TEMPLATES: [Template; 6] = [
+    contraction::close,
     contraction::fused,
     rows::apply,
     contraction::separate,

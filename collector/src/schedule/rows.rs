@@ -4,7 +4,7 @@
 
 use tvm_bridge::{Result, Schedule};
 
-use super::lanes::vector_length;
+use super::lanes::even_vector_length;
 use super::{Choice, VectorUnit, unfit};
 
 /// The template.
@@ -41,7 +41,7 @@ pub(super) fn apply(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
             continue;
         }
         if let Some(innermost) = s.loops(block)?.get(1..).and_then(|inside| inside.last()) {
-            let length = vector_length(s.extent(innermost)?, unit.lanes());
+            let length = even_vector_length(s.extent(innermost)?, unit.lanes());
             s.vectorize(&s.split(innermost, &[None, Some(length)])?[1])?;
         }
     }

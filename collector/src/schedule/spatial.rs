@@ -5,7 +5,7 @@
 use tvm_bridge::inspect::{BlockInfo, IterKind};
 use tvm_bridge::{Result, Schedule};
 
-use super::lanes::vector_length;
+use super::lanes::even_vector_length;
 use super::prepare::{Part, prepare};
 use super::{Choice, VectorUnit, pad, unfit};
 
@@ -17,7 +17,7 @@ pub(super) fn apply(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
         _ => return Err(unfit("the operator reduces something")),
     };
     for padding in &parts.paddings {
-        pad::schedule(s, padding, unit)?;
+        pad::apart(s, padding, unit)?;
     }
     Ok(Choice::Spatial {
         vector_length: nest(s, &tail, unit)?,
@@ -40,7 +40,7 @@ pub(super) fn nest(s: &Schedule, part: &Part, unit: VectorUnit) -> Result<i64> {
     } else {
         suffix[0].clone()
     };
-    let length = vector_length(s.extent(&inner)?, unit.lanes());
+    let length = even_vector_length(s.extent(&inner)?, unit.lanes());
     let split = s.split(&inner, &[None, Some(length)])?;
     let mut outer: Vec<_> = loops[..kept].iter().collect();
     outer.push(&split[0]);
