@@ -11,6 +11,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
+use crate::chip::Chip;
 use crate::error::{Result, io_at};
 use crate::export::host_trace::HostTrace;
 use crate::export::proto::Message;
@@ -18,7 +19,7 @@ use crate::input::nodes::NONE;
 use crate::names::{CdmaLane, cdma_lane};
 use crate::profile::Profile;
 use crate::report::{Engine, Stream};
-use crate::view::{Detail, Memory, View, Viewer};
+use crate::view::{Detail, DmaDetail, Memory, View, Viewer};
 
 /// Writes the trace of a profile, with a host trace merged in if there is one.
 pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result<()> {
@@ -26,7 +27,7 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed())?);
     let offset_ns = host.map_or(0, |trace| trace.offset_ns(profile));
     let shared = Shared::of(profile, offset_ns);
-    let mut head = Writer::new(1);
+    let mut head = Writer::new(1, 0);
     if let Some(trace) = host {
         write_host(trace, &mut head);
     }
@@ -98,18 +99,84 @@ enum Order {
     Explicit,
 }
 
+/// Names of arguments: known beforehand, so that no text is looked up for them.
+#[rustfmt::skip]
+const KEYS: [&str; 38] = [
+    "Batch Launch", "Kernel Function", "Function Type", "Function Name", "Mode", "Cmd Id", "uArch Rate",
+    "des_cmd_short", "des_cmd_id_dep", "Data Type", "cmd_id_dep", "Direction", "DMA data size(B)",
+    "DDR Bandwidth(GB/s)", "L2M Bandwidth(GB/s)", "Global Idx", "src_info", "dst_info", "Func Scope Id",
+    "src_start_addr", "src_nsize", "src_csize", "src_hsize", "src_wsize", "src_nstride", "src_cstride",
+    "src_hstride", "src_wstride",
+    "dst_start_addr", "dst_nsize", "dst_csize", "dst_hsize", "dst_wsize", "dst_nstride", "dst_cstride",
+    "dst_hstride", "dst_wstride", "",
+];
+
+/// Places in [`KEYS`].
+#[derive(Clone, Copy)]
+#[repr(usize)]
+enum Key {
+    Batch,
+    Kernel,
+    Type,
+    Name,
+    Mode,
+    Id,
+    Rate,
+    Short,
+    TiuDependency,
+    DataType,
+    Dependency,
+    Direction,
+    Bytes,
+    Ddr,
+    L2,
+    Index,
+    Source,
+    Destination,
+    Scope,
+}
+
+/// First places of the keys of a transfer's two sides: address, then sizes and strides.
+const SOURCE: usize = 19;
+const DESTINATION: usize = 28;
+const SIDE_KEYS: usize = 9;
+
 /// Packets of one sequence of tracks.
 struct Writer {
     out: Message,
+    body: Message,
     next_id: u64,
 }
+
+/// A cheap hash: texts are few and come from the dump's own tables.
+#[derive(Default, Clone, Copy)]
+struct TextHasher(u64);
+
+impl std::hash::Hasher for TextHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0u8; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word))
+                .wrapping_mul(0x517c_c1b7_2722_0a95);
+        }
+    }
+}
+
+type Texts = HashMap<String, u64, std::hash::BuildHasherDefault<TextHasher>>;
 
 struct TrackState {
     id: u64,
     name: String,
     parent: Option<u64>,
     /// Texts already sent on this track, by their kind.
-    interned: [HashMap<String, u64>; 4],
+    interned: [Texts; 3],
+    /// Keys already sent on this track.
+    keys: [bool; KEYS.len()],
     fresh: Message,
     begun: bool,
 }
@@ -117,11 +184,22 @@ struct TrackState {
 /// Kinds of interned texts, with their field in `InternedData`.
 const CATEGORY: usize = 0;
 const NAME: usize = 1;
-const KEY: usize = 2;
-const TEXT: usize = 3;
-const INTERNED_FIELDS: [u32; 4] = [1, 2, 3, 29];
+const TEXT: usize = 2;
+const INTERNED_FIELDS: [u32; 3] = [1, 2, 29];
+const KEY_FIELD: u32 = 3;
 
 impl TrackState {
+    fn key(&mut self, key: usize) -> u64 {
+        let id = key as u64 + 1;
+        if !std::mem::replace(&mut self.keys[key], true) {
+            self.fresh.message(KEY_FIELD, |entry| {
+                entry.uint(1, id);
+                entry.bytes(2, KEYS[key].as_bytes());
+            });
+        }
+        id
+    }
+
     fn intern(&mut self, kind: usize, text: &str) -> u64 {
         if let Some(&id) = self.interned[kind].get(text) {
             return id;
@@ -144,9 +222,10 @@ struct Slice<A> {
 }
 
 impl Writer {
-    fn new(first_id: u64) -> Writer {
+    fn new(first_id: u64, bytes: usize) -> Writer {
         Writer {
-            out: Message::default(),
+            out: Message(Vec::with_capacity(bytes)),
+            body: Message::default(),
             next_id: first_id,
         }
     }
@@ -182,13 +261,16 @@ impl Writer {
             name: name.to_string(),
             parent,
             interned: Default::default(),
+            keys: [false; KEYS.len()],
             fresh: Message::default(),
             begun: false,
         }
     }
 
-    fn packet(&mut self, track: &mut TrackState, time_ns: i64, body: &[u8]) {
+    /// Writes the packet whose event is in `self.body`.
+    fn packet(&mut self, track: &mut TrackState, time_ns: i64) {
         let begun = std::mem::replace(&mut track.begun, true);
+        let body = &self.body.0;
         self.out.message(1, |packet| {
             packet.uint(8, time_ns as u64);
             packet.uint(10, track.id);
@@ -201,44 +283,50 @@ impl Writer {
         });
     }
 
+    /// Begins a slice; `annotate` adds its arguments.
     fn begin(
         &mut self,
         track: &mut TrackState,
         time_ns: i64,
         name: &str,
         category: Option<&str>,
-        args: &Message,
+        annotate: impl FnOnce(&mut Args),
     ) {
-        let mut body = Message::default();
+        let mut body = std::mem::take(&mut self.body);
+        body.0.clear();
         body.uint(9, 1);
         body.uint(11, track.id);
-        let name = track.intern(NAME, name);
-        body.uint(10, name);
+        body.uint(10, track.intern(NAME, name));
         if let Some(category) = category {
-            let category = track.intern(CATEGORY, category);
-            body.uint(3, category);
+            body.uint(3, track.intern(CATEGORY, category));
         }
-        body.0.extend_from_slice(&args.0);
-        self.packet(track, time_ns, &body.0);
+        let mut args = Args { track, out: body };
+        annotate(&mut args);
+        self.body = args.out;
+        self.packet(track, time_ns);
     }
 
     fn end(&mut self, track: &mut TrackState, time_ns: i64, category: Option<&str>) {
-        let mut body = Message::default();
-        body.uint(9, 2);
-        body.uint(11, track.id);
+        self.body.0.clear();
+        self.body.uint(9, 2);
+        self.body.uint(11, track.id);
         if let Some(category) = category {
             let category = track.intern(CATEGORY, category);
-            body.uint(3, category);
+            self.body.uint(3, category);
         }
-        self.packet(track, time_ns, &body.0);
+        self.packet(track, time_ns);
     }
 
-    fn count(&mut self, track: &mut TrackState, time_ns: i64, value: f64) {
-        let mut body = Message::default();
-        body.uint(9, 4);
-        body.uint(11, track.id);
-        body.double(44, value);
-        self.packet(track, time_ns, &body.0);
+    fn count(&mut self, track: &TrackState, time_ns: i64, value: f64) {
+        self.out.message(1, |packet| {
+            packet.uint(8, time_ns as u64);
+            packet.uint(10, track.id);
+            packet.message(11, |event| {
+                event.uint(9, 4);
+                event.uint(11, track.id);
+                event.double(44, value);
+            });
+        });
     }
 
     /// Writes slices to a track, and those that overlap to further tracks beside it.
@@ -286,24 +374,24 @@ struct Args<'a> {
 }
 
 impl Args<'_> {
-    fn int(&mut self, key: &str, value: i64) {
-        let key = self.track.intern(KEY, key);
+    fn int(&mut self, key: Key, value: i64) {
+        let key = self.track.key(key as usize);
         self.out.message(4, |arg| {
             arg.uint(1, key);
             arg.uint(4, value as u64);
         });
     }
 
-    fn float(&mut self, key: &str, value: f64) {
-        let key = self.track.intern(KEY, key);
+    fn float(&mut self, key: Key, value: f64) {
+        let key = self.track.key(key as usize);
         self.out.message(4, |arg| {
             arg.uint(1, key);
             arg.double(5, value);
         });
     }
 
-    fn text(&mut self, key: &str, value: &str) {
-        let key = self.track.intern(KEY, key);
+    fn text(&mut self, key: Key, value: &str) {
+        let key = self.track.key(key as usize);
         let value = self.track.intern(TEXT, value);
         self.out.message(4, |arg| {
             arg.uint(1, key);
@@ -311,51 +399,56 @@ impl Args<'_> {
         });
     }
 
-    fn group(&mut self, key: &str, entries: &[(&str, i64)]) {
-        let key = self.track.intern(KEY, key);
-        let entries: Vec<(u64, i64)> = entries
-            .iter()
-            .map(|(k, v)| (self.track.intern(KEY, k), *v))
-            .collect();
+    /// One side of a transfer: its address, and what else its command has.
+    fn side(&mut self, key: Key, first: usize, view: &View) {
+        let key = self.track.key(key as usize);
+        let track = &mut *self.track;
         self.out.message(4, |arg| {
             arg.uint(1, key);
-            for (key, value) in entries {
+            let mut entry = |key: usize, value: i64| {
+                let key = track.key(key);
                 arg.message(11, |entry| {
                     entry.uint(1, key);
                     entry.uint(4, value as u64);
                 });
+            };
+            entry(first, address(view, &KEYS[first][..3]));
+            let Some(command) = view.decoded else { return };
+            for place in first + 1..first + SIDE_KEYS {
+                if let Some(value) = command.get(KEYS[place]) {
+                    entry(place, value as i64);
+                }
             }
         });
     }
 }
 
-fn annotate(view: &View, track: &mut TrackState) -> Message {
-    let mut args = Args {
-        track,
-        out: Message::default(),
-    };
+fn annotate(view: &View, args: &mut Args) {
     if view.event.tags.batch != NONE {
-        args.int("Batch Launch", i64::from(view.event.tags.batch));
+        args.int(Key::Batch, i64::from(view.event.tags.batch));
     }
     if let Some(kernel) = view.kernel {
-        args.text("Kernel Function", kernel);
+        args.text(Key::Kernel, kernel);
     }
-    args.text("Function Type", &view.kind);
-    args.text("Function Name", &view.name);
+    args.text(Key::Type, &view.kind);
+    args.text(Key::Name, &view.name);
     if let Some(mode) = view.event.tags.mode.name() {
-        args.text("Mode", mode);
+        args.text(Key::Mode, mode);
     }
-    args.int("Cmd Id", view.command_id() as i64);
-    let sync = matches!(&*view.kind, "sys" | "SYS");
+    args.int(Key::Id, view.command_id() as i64);
+    let sync = is_sync(view);
     match &view.detail {
-        Detail::Tiu(_) => {
+        Detail::Tiu(tiu) => {
             if !sync {
-                args.text("uArch Rate", &view.uarch_rate());
+                match tiu.ops {
+                    Some(_) => args.text(Key::Rate, &view.uarch_rate()),
+                    None => args.text(Key::Rate, "0.0%"),
+                }
             }
             if let Some(command) = view.decoded {
                 for (key, field) in [
-                    ("des_cmd_short", "cmd_short"),
-                    ("des_cmd_id_dep", "cmd_id_dep"),
+                    (Key::Short, "cmd_short"),
+                    (Key::TiuDependency, "cmd_id_dep"),
                 ] {
                     if let Some(value) = command.get(field) {
                         args.int(key, value as i64);
@@ -364,79 +457,44 @@ fn annotate(view: &View, track: &mut TrackState) -> Message {
             }
         }
         Detail::Dma(dma) => {
-            if !(view.stream.engine != Engine::Cdma
-                && view.data_type().is_empty()
-                && view.decoded.is_none())
-            {
-                args.text("Data Type", view.data_type());
+            let generated = view.data_type().is_empty() && view.decoded.is_none();
+            if !generated || view.stream.engine == Engine::Cdma {
+                args.text(Key::DataType, view.data_type());
             }
             if let Some(dependency) = view.decoded.and_then(|d| d.get("cmd_id_dep")) {
-                args.int("cmd_id_dep", dependency as i64);
+                args.int(Key::Dependency, dependency as i64);
             }
             if !sync {
-                args.text("Direction", view.direction().unwrap_or("unknown"));
-                args.int("DMA data size(B)", dma.bytes as i64);
-                let of_l2 =
-                    view.decoded.is_some() && dma.from != Memory::Ddr && dma.to != Memory::Ddr;
-                if of_l2
-                    && dma.ddr_gbps == 0.0
-                    && matches!(view.chip, crate::chip::Chip::Aks | crate::chip::Chip::Aksv)
-                {
-                    args.int("DDR Bandwidth(GB/s)", 0);
-                } else {
-                    args.float("DDR Bandwidth(GB/s)", dma.ddr_gbps);
-                }
-                match dma.l2_gbps {
-                    Some(rate) => args.float("L2M Bandwidth(GB/s)", rate),
-                    None => args.int("L2M Bandwidth(GB/s)", 0),
-                }
+                args.text(Key::Direction, view.direction().unwrap_or("unknown"));
+                args.int(Key::Bytes, dma.bytes as i64);
+                bandwidths(view, dma, args);
             }
         }
     }
-    args.int("Global Idx", view.index as i64);
+    args.int(Key::Index, view.index as i64);
     if matches!(view.detail, Detail::Dma(_)) && !sync {
-        args.group("src_info", &side(view, &SOURCE));
-        args.group("dst_info", &side(view, &DESTINATION));
+        args.side(Key::Source, SOURCE, view);
+        args.side(Key::Destination, DESTINATION, view);
     }
-    args.out
 }
 
-type SideKeys = [&'static str; 9];
-
-const SOURCE: SideKeys = [
-    "src_start_addr",
-    "src_nsize",
-    "src_csize",
-    "src_hsize",
-    "src_wsize",
-    "src_nstride",
-    "src_cstride",
-    "src_hstride",
-    "src_wstride",
-];
-const DESTINATION: SideKeys = [
-    "dst_start_addr",
-    "dst_nsize",
-    "dst_csize",
-    "dst_hsize",
-    "dst_wsize",
-    "dst_nstride",
-    "dst_cstride",
-    "dst_hstride",
-    "dst_wstride",
-];
-
-fn side(view: &View, keys: &SideKeys) -> Vec<(&'static str, i64)> {
-    let Some(command) = view.decoded else {
-        return vec![(keys[0], 0)];
-    };
-    let mut entries = vec![(keys[0], address(view, &keys[0][..3]))];
-    for key in &keys[1..] {
-        if let Some(value) = command.get(key) {
-            entries.push((key, value as i64));
-        }
+/// Bandwidths are numbers with a point except where bigTpuProfile has a bare 0.
+fn bandwidths(view: &View, dma: &DmaDetail, args: &mut Args) {
+    let aks = matches!(view.chip, Chip::Aks | Chip::Aksv);
+    let without_ddr = view.decoded.is_some() && dma.from != Memory::Ddr && dma.to != Memory::Ddr;
+    if aks && without_ddr {
+        args.int(Key::Ddr, 0);
+    } else {
+        args.float(Key::Ddr, dma.ddr_gbps);
     }
-    entries
+    match dma.l2_gbps {
+        Some(rate) => args.float(Key::L2, rate),
+        None => args.int(Key::L2, 0),
+    }
+}
+
+fn is_sync(view: &View) -> bool {
+    matches!(&*view.kind, "sys" | "SYS")
 }
 
 /// The address of a side (`src` or `dst`), whatever the chip calls its parts.
@@ -520,36 +578,32 @@ fn write_launches(writer: &mut Writer, mut track: TrackState, launches: Vec<Laun
             .filter(|m| launch.modes.contains(m))
             .collect();
         let category = (!modes.is_empty()).then(|| modes.join("/"));
-        let mut args = Args {
-            track: &mut track,
-            out: Message::default(),
-        };
-        args.text("Kernel Function", &launch.kernel);
-        if let Some(scope) = launch.scope {
-            args.int("Func Scope Id", i64::from(scope));
-        }
-        match launch.batches.as_slice() {
-            [] => {}
-            [batch] => args.int("Batch Launch", i64::from(*batch)),
-            many => args.text(
-                "Batch Launch",
-                &many
-                    .iter()
-                    .map(u32::to_string)
-                    .collect::<Vec<_>>()
-                    .join("/"),
-            ),
-        }
-        if let Some(mode) = &category {
-            args.text("Mode", mode);
-        }
-        let out = args.out;
         writer.begin(
             &mut track,
             launch.start_ns,
             &launch.kernel,
             category.as_deref(),
-            &out,
+            |args| {
+                args.text(Key::Kernel, &launch.kernel);
+                if let Some(scope) = launch.scope {
+                    args.int(Key::Scope, i64::from(scope));
+                }
+                match launch.batches.as_slice() {
+                    [] => {}
+                    [batch] => args.int(Key::Batch, i64::from(*batch)),
+                    many => args.text(
+                        Key::Batch,
+                        &many
+                            .iter()
+                            .map(u32::to_string)
+                            .collect::<Vec<_>>()
+                            .join("/"),
+                    ),
+                }
+                if let Some(mode) = &category {
+                    args.text(Key::Mode, mode);
+                }
+            },
         );
         writer.end(&mut track, launch.end_ns, category.as_deref());
     }
@@ -559,16 +613,18 @@ fn core_packets(profile: &Profile, number: u32, shared: &Shared) -> Vec<u8> {
     let Some(core) = profile.core(number) else {
         return Vec::new();
     };
-    let mut writer = Writer::new(CORE_IDS * (u64::from(number) + 1));
+    // About what the packets of an event take; a buffer that grows is copied again and again.
+    let bytes = core.events.iter().map(Vec::len).sum::<usize>() * 224;
+    let mut writer = Writer::new(CORE_IDS * (u64::from(number) + 1), bytes);
     let parent = writer.track(&format!("Core {number}"), None, Order::Explicit, false);
     let child = |writer: &mut Writer, name: &str, rank, counter| {
         writer.track(name, Some(parent.id), Order::Ranked(rank), counter)
     };
     let kernels = child(&mut writer, "Kernel Function", 5, false);
     let tiu = child(&mut writer, "TIU", 4, false);
-    let mut utilisation = child(&mut writer, "TIU Utilization", 3, true);
+    let utilisation = child(&mut writer, "TIU Utilization", 3, true);
     let gdma = child(&mut writer, "GDMA", 2, false);
-    let mut bandwidth = child(&mut writer, "GDMA Bandwidth", 1, true);
+    let bandwidth = child(&mut writer, "GDMA Bandwidth", 1, true);
     let sdma = (!core.events[Engine::Sdma.slot()].is_empty())
         .then(|| child(&mut writer, "SDMA", 0, false));
     let mut launches = Vec::new();
@@ -594,33 +650,34 @@ fn core_packets(profile: &Profile, number: u32, shared: &Shared) -> Vec<u8> {
             .collect();
         writer.lanes(track, slices, |writer, track, slice| {
             let view = viewer.view(slice.args, &events[slice.args]);
-            let args = annotate(&view, track);
-            writer.begin(track, slice.start_ns, &view.name, Some(&view.kind), &args);
+            writer.begin(
+                track,
+                slice.start_ns,
+                &view.name,
+                Some(&view.kind),
+                |args| annotate(&view, args),
+            );
             writer.end(track, slice.end_ns, Some(&view.kind));
-            let sync = matches!(&*view.kind, "sys" | "SYS");
-            match &view.detail {
-                Detail::Tiu(_) => {
-                    let rate = view
-                        .uarch_rate()
-                        .trim_end_matches('%')
-                        .parse()
-                        .unwrap_or(0.0);
-                    writer.count(
-                        &mut utilisation,
-                        slice.start_ns,
-                        if sync { 0.0 } else { rate },
-                    );
-                    writer.count(&mut utilisation, slice.end_ns, 0.0);
+            let counted = match &view.detail {
+                Detail::Tiu(tiu) => {
+                    let rate = match tiu.ops {
+                        Some(_) if !is_sync(&view) => view
+                            .uarch_rate()
+                            .trim_end_matches('%')
+                            .parse()
+                            .unwrap_or(0.0),
+                        _ => 0.0,
+                    };
+                    Some((&utilisation, rate))
                 }
                 Detail::Dma(dma) if engine == Engine::Gdma => {
-                    writer.count(
-                        &mut bandwidth,
-                        slice.start_ns,
-                        if sync { 0.0 } else { dma.ddr_gbps },
-                    );
-                    writer.count(&mut bandwidth, slice.end_ns, 0.0);
+                    Some((&bandwidth, if is_sync(&view) { 0.0 } else { dma.ddr_gbps }))
                 }
-                Detail::Dma(_) => {}
+                Detail::Dma(_) => None,
+            };
+            if let Some((counter, value)) = counted {
+                writer.count(counter, slice.start_ns, value);
+                writer.count(counter, slice.end_ns, 0.0);
             }
             let with_ports = |kernel: &str| {
                 shared
@@ -654,7 +711,7 @@ fn push_or_extend(launches: &mut Vec<Launch>, view: &View, offset_ns: i64) {
 }
 
 fn cdma_packets(profile: &Profile, shared: &Shared) -> Vec<u8> {
-    let mut writer = Writer::new(CDMA_ID);
+    let mut writer = Writer::new(CDMA_ID, 0);
     let parent = writer.track("CDMA", None, Order::Free, false);
     for port in profile.ports.iter().filter(|port| !port.events.is_empty()) {
         let stream = Stream {
@@ -694,8 +751,13 @@ fn cdma_packets(profile: &Profile, shared: &Shared) -> Vec<u8> {
         for (track, slices) in lanes {
             writer.lanes(track, slices, |writer, track, slice| {
                 let view = viewer.view(slice.args, &port.events[slice.args]);
-                let args = annotate(&view, track);
-                writer.begin(track, slice.start_ns, &view.name, Some(&view.kind), &args);
+                writer.begin(
+                    track,
+                    slice.start_ns,
+                    &view.name,
+                    Some(&view.kind),
+                    |args| annotate(&view, args),
+                );
                 writer.end(track, slice.end_ns, Some(&view.kind));
             });
         }
@@ -719,7 +781,7 @@ fn write_host(trace: &HostTrace, writer: &mut Writer) {
             })
             .collect();
         writer.lanes(track, slices, |writer, track, slice| {
-            writer.begin(track, slice.start_ns, slice.args, None, &Message::default());
+            writer.begin(track, slice.start_ns, slice.args, None, |_| {});
             writer.end(track, slice.end_ns, None);
         });
     }

@@ -113,6 +113,59 @@ pub(super) fn find_sync_points(parts: &mut [CoreParts], clocks: &Clocks, report:
     }
 }
 
+/// Lets the clocks of a core's engines begin in the same turn. Each wraps after 2^32 ticks of its own, so that one may
+/// seem to be a turn (seconds) ahead; engines of a core work at the same time.
+pub(super) fn join_turns(part: &mut CoreParts, clocks: &Clocks) {
+    const TURN: i64 = 1 << 32;
+    const FAR_NS: f64 = 1e8;
+    let start = |part: &CoreParts, engine: Engine| {
+        let slot = engine.slot();
+        let first = part.preamble[slot].first().or(part.records[slot].first())?;
+        Some(clocks.plain_ns(engine, first.start))
+    };
+    let Some(base) = start(part, Engine::Tiu) else {
+        return;
+    };
+    for engine in [Engine::Gdma, Engine::Sdma] {
+        let Some(here) = start(part, engine) else {
+            continue;
+        };
+        if (here - base).abs() < FAR_NS {
+            continue;
+        }
+        // Few turns at most: a profile is short against the time since the clocks began.
+        let apart = |tiu: i64, other: i64| {
+            (here + clocks.plain_ns(engine, other * TURN)
+                - base
+                - clocks.plain_ns(Engine::Tiu, tiu * TURN))
+            .abs()
+        };
+        let turns = (0..=2i64).flat_map(|tiu| (0..=2i64).map(move |other| (tiu, other)));
+        let best = turns
+            .filter(|&(tiu, other)| apart(tiu, other) < FAR_NS / 10.0)
+            .min_by_key(|(t, o)| t + o);
+        let Some((tiu, other)) = best else { continue };
+        // The TIU stays, so that its sync record does; the difference is whole ticks where the clocks are equal.
+        let shift_ns =
+            clocks.plain_ns(engine, other * TURN) - clocks.plain_ns(Engine::Tiu, tiu * TURN);
+        let ticks = (shift_ns / 1000.0 * clocks.dma_dump).round() as i64;
+        let slot = engine.slot();
+        for record in part.records[slot]
+            .iter_mut()
+            .chain(&mut part.preamble[slot])
+        {
+            record.start += ticks;
+            record.end += ticks;
+        }
+        if engine == Engine::Sdma {
+            for record in &mut part.port_anchors {
+                record.start += ticks;
+                record.end += ticks;
+            }
+        }
+    }
+}
+
 /// The place of the sync record in the TIU records, once strays are gone.
 pub(super) fn sync_place(chip: Chip, bmodel: bool) -> usize {
     match chip.spec().preamble {

@@ -96,11 +96,22 @@ pub(super) fn read(
             &mut counts,
             &mut parts.report,
         );
+        if engine == Engine::Sdma {
+            let gdma = Engine::Gdma.slot();
+            let other: Vec<&Record> = parts.preamble[gdma]
+                .iter()
+                .chain(&parts.records[gdma])
+                .collect();
+            if let (Some(first), Some(last)) = (other.first(), other.last()) {
+                let window = (first.start, last.end);
+                drop_beyond(window, &mut records, &mut counts, &mut parts.report);
+            }
+        }
         let commands = take_commands(&mut parts.file, engine, global, spec);
         let preamble = if lapped {
             0
         } else {
-            preamble_len(chip, &records)
+            preamble_len(chip, &records, first_command(&commands))
         };
         counts.preamble = preamble as u64;
         parts.preamble[slot] = records.drain(..preamble).collect();
@@ -179,6 +190,15 @@ fn take_commands(
         },
         nodes,
     }
+}
+
+/// Id of the first command, if there are any.
+fn first_command(commands: &Commands) -> Option<u32> {
+    commands
+        .descriptors
+        .first()
+        .or(commands.nodes.first())
+        .map(|command| command.id)
 }
 
 /// Commands in the last section, if there are any.
@@ -474,6 +494,33 @@ fn drop_impossible_counters(
         counts.implausible += dropped;
         let text = format!(
             "{} with more bytes than the bus can move in its time, left out",
+            plural(dropped, "record")
+        );
+        report.add(Severity::Loss, "implausible", counts.stream, dropped, text);
+    }
+}
+
+/// Leaves out SDMA records that lie farther from the core's GDMA records than these reach: their clock is damaged.
+fn drop_beyond(
+    (first, last): (i64, i64),
+    records: &mut Vec<Record>,
+    counts: &mut StreamCounts,
+    report: &mut Report,
+) {
+    let slack = (last - first).max(1_000_000);
+    let before = records.len();
+    records.retain(|record| {
+        let near = record.start >= first - slack && record.end <= last + slack;
+        if !near {
+            push_note(report, counts.stream, Fate::Implausible, record, 0);
+        }
+        near
+    });
+    let dropped = (before - records.len()) as u64;
+    if dropped > 0 {
+        counts.implausible += dropped;
+        let text = format!(
+            "{} far outside the time of the core's other engines, left out",
             plural(dropped, "record")
         );
         report.add(Severity::Loss, "implausible", counts.stream, dropped, text);

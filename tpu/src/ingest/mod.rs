@@ -88,6 +88,9 @@ pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
         parts.push(part?);
     }
     core::check_across(&parts, &mut report);
+    for part in &mut parts {
+        clock::join_turns(part, &clocks);
+    }
     clock::find_sync_points(&mut parts, &clocks, &mut report);
     let mut cores = core::to_profiles(parts, &clocks, &mut report);
     let mut ports = ports::bind(port_files, &cores, &clocks, &global, &mut report);

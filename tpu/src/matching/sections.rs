@@ -156,7 +156,7 @@ fn cost(records: &RecordSection, commands: &CommandSection, base: u32, fit: Fit)
     }
     // Commands were lost, or a stray record follows.
     let over = high + 1 - commands.count;
-    (low < commands.count && over <= 2 + commands.count / 8).then_some(150 + over.min(100) as u32)
+    (low < commands.count && over <= 2 + commands.count / 8).then_some(210 + over.min(80) as u32)
 }
 
 /// Aligns the sections.

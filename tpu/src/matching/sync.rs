@@ -10,16 +10,18 @@ use crate::matching::event::{Event, SyncGuess};
 use crate::matching::order::Record;
 use crate::report::Engine;
 
-/// How many of the first records are the preamble. It is a section of its own, of two records if whole.
-pub fn preamble_len(chip: Chip, records: &[Record]) -> usize {
+/// How many of the first records are the preamble. It is a section of its own, of two records if whole; unless ids
+/// are not reset after it, which shows in the first command's id. Without commands it is taken to be whole.
+pub fn preamble_len(chip: Chip, records: &[Record], first_command: Option<u32>) -> usize {
     let full = chip.spec().preamble_len();
     let first_section = 1 + records.windows(2).take_while(|w| w[1].id > w[0].id).count();
-    if records.is_empty() {
-        0
-    } else if first_section < full && records.len() > first_section {
-        first_section
-    } else {
-        full.min(records.len())
+    if records.is_empty() || full == 0 {
+        return 0;
+    }
+    match first_command {
+        _ if first_section < full && records.len() > first_section => first_section,
+        Some(0) if first_section > full => 0,
+        _ => full.min(records.len()),
     }
 }
 

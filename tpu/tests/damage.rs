@@ -1,0 +1,407 @@
+//! Whole dumps are read as they were made; damaged ones keep all that can be known, and say what cannot.
+
+mod dumps;
+
+use std::path::Path;
+
+use dumps::{CAPTURES, Capture, Dump, Spec, Truth, make};
+use proptest::prelude::*;
+use tpuprofile::chip::Chip;
+use tpuprofile::matching::event::Certainty;
+use tpuprofile::report::{Engine, Stream};
+use tpuprofile::view::Viewer;
+use tpuprofile::{IngestOptions, Profile, Strictness, ingest};
+
+fn read(dump: &Dump) -> Profile {
+    let dir = tempfile::tempdir().unwrap();
+    dump.write(dir.path());
+    ingest(dir.path(), &IngestOptions::default()).unwrap()
+}
+
+/// What the profile says of a core's engine, as truths; commands that are not certain without a name.
+fn seen(profile: &Profile, core: u32, engine: Engine) -> Vec<(u64, u32, String, Certainty)> {
+    let viewer = Viewer::new(
+        profile,
+        Stream {
+            engine,
+            number: core,
+        },
+    )
+    .unwrap();
+    let events = &profile.core(core).unwrap().events[engine.slot()];
+    let work = |name: &str| {
+        !matches!(
+            name,
+            "send_msg" | "wait_msg" | "end" | "system.end" | "sys" | "chain end" | "unknown"
+        )
+    };
+    events
+        .iter()
+        .enumerate()
+        .map(|(i, event)| (event, viewer.view(i, event)))
+        .filter(|(event, view)| work(&view.name) || event.certainty != Certainty::Matched)
+        .map(|(event, view)| {
+            (
+                event.cycles,
+                event.id,
+                plain(&view.name).to_string(),
+                event.certainty,
+            )
+        })
+        .collect()
+}
+
+/// The name of a function whatever the mode calls it.
+fn plain(name: &str) -> &str {
+    match name {
+        "mm2.nn" => "MM2_NN",
+        "arith.add" => "add",
+        other => other,
+    }
+}
+
+fn truths(list: &[Truth]) -> Vec<(u64, u32, String, Certainty)> {
+    list.iter()
+        .map(|t| (t.cycles, t.id, t.name.to_string(), Certainty::Matched))
+        .collect()
+}
+
+#[test]
+fn whole_dumps_of_every_chip_and_mode() {
+    for chip in Chip::ALL {
+        for capture in CAPTURES {
+            for wrap in [false, true] {
+                let dump = make(Spec {
+                    wrap,
+                    ..Spec::new(chip, capture)
+                });
+                let profile = read(&dump);
+                let place = format!("{chip} {capture:?} wrap {wrap}");
+                let losses: Vec<_> = profile
+                    .report
+                    .losses()
+                    .map(|f| format!("{} {}", f.place, f.text))
+                    .collect();
+                assert!(losses.is_empty(), "{place}: {losses:?}");
+                for (number, core) in dump.cores.iter().enumerate() {
+                    for engine in Engine::OF_CORE {
+                        let truth = &core.truth[engine.slot()];
+                        let events = &profile.core(number as u32).unwrap().events[engine.slot()];
+                        if capture == Capture::Pmu {
+                            assert!(
+                                events.len() >= truth.len(),
+                                "{place} core {number} {engine}"
+                            );
+                        } else {
+                            assert_eq!(
+                                seen(&profile, number as u32, engine),
+                                truths(truth),
+                                "{place} {number} {engine}"
+                            );
+                        }
+                    }
+                }
+                let (first, last) = profile.span_ns().unwrap();
+                assert!(first == 0 && last < 400_000, "{place}: {last}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_and_batches_reach_their_records() {
+    let dump = make(Spec::new(Chip::Aks, Capture::Nodes));
+    let profile = read(&dump);
+    let viewer = Viewer::new(
+        &profile,
+        Stream {
+            engine: Engine::Tiu,
+            number: 2,
+        },
+    )
+    .unwrap();
+    let events = &profile.core(2).unwrap().events[0];
+    for (i, (event, truth)) in events.iter().zip(&dump.cores[2].truth[0]).enumerate() {
+        let view = viewer.view(i, event);
+        assert_eq!(
+            view.kernel,
+            Some(format!("kernel_{}", truth.kernel).as_str())
+        );
+        assert_eq!(
+            (view.scope, event.tags.batch),
+            (Some(2 * 3 + truth.kernel), truth.kernel)
+        );
+    }
+}
+
+/// Checks a damaged engine: what is called certain is true, and nothing true is gone beyond what was removed.
+fn check(profile: &Profile, dump: &Dump, core: u32, engine: Engine, removed: usize) {
+    let truth = truths(&dump.cores[core as usize].truth[engine.slot()]);
+    let seen = seen(profile, core, engine);
+    let certain: Vec<_> = seen.iter().filter(|s| s.3 == Certainty::Matched).collect();
+    let mut rest = truth.iter();
+    for one in &certain {
+        assert!(
+            rest.any(|t| t == *one),
+            "{core} {engine}: {one:?} is not true, or out of order"
+        );
+    }
+    let missing = truth.len() - certain.len();
+    assert!(
+        missing <= removed,
+        "{core} {engine}: {missing} of {} are gone, {removed} were removed",
+        truth.len()
+    );
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    Remove(prop::sample::Index),
+    Double(prop::sample::Index, prop::sample::Index),
+    Swap(prop::sample::Index, prop::sample::Index),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let any = any::<prop::sample::Index>;
+    prop_oneof![
+        any().prop_map(Damage::Remove),
+        (any(), any()).prop_map(|(a, b)| Damage::Double(a, b)),
+        (any(), any()).prop_map(|(a, b)| Damage::Swap(a, b)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// One to three damages anywhere in the TIU or GDMA records of a core, of any chip and mode with commands.
+    #[test]
+    fn damaged_records_cost_themselves_only(
+        chip in 0..4usize,
+        capture in 1..4usize,
+        engine in 0..2usize,
+        seed in 1..50u64,
+        damages in prop::collection::vec(damage(), 1..4),
+    ) {
+        let (chip, capture) = (Chip::ALL[chip], CAPTURES[capture]);
+        let whole = make(Spec { seed, counts: false, ..Spec::new(chip, capture) });
+        let mut dump = make(Spec { seed, counts: false, ..Spec::new(chip, capture) });
+        let mut removed = 0;
+        let list = &mut dump.cores[1].records[engine];
+        let before = list.clone();
+        for one in damages {
+            match one {
+                Damage::Remove(i) => {
+                    list.remove(i.index(list.len()));
+                    removed += 1;
+                }
+                Damage::Double(i, j) => {
+                    let copy = list[i.index(list.len())];
+                    list.insert(j.index(list.len()), copy);
+                }
+                Damage::Swap(i, j) => {
+                    let (i, j) = (i.index(list.len()), j.index(list.len()));
+                    list.swap(i, j);
+                }
+            }
+        }
+        let changed = *list != before;
+        let profile = read(&dump);
+        // CV84X6's stray records are no part of the program: nobody misses one.
+        let stray = chip == Chip::Cv84x6 && engine == 0;
+        prop_assert!(!changed || stray || !profile.report.findings.is_empty(), "nothing was said");
+        for core in 0..dump.cores.len() as u32 {
+            for kind in Engine::OF_CORE {
+                let lost = if core == 1 && kind.slot() == engine { removed } else { 0 };
+                check(&profile, &whole, core, kind, lost);
+            }
+        }
+    }
+
+    /// Any bytes changed or cut: a message or a profile, never a panic.
+    #[test]
+    fn any_bytes_are_survived(
+        chip in 0..4usize,
+        capture in 0..4usize,
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..20),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+        noise in prop::option::of(prop::collection::vec(any::<u8>(), 0..200)),
+    ) {
+        let dump = make(Spec { ports: 1, ..Spec::new(Chip::ALL[chip], CAPTURES[capture]) });
+        let dir = tempfile::tempdir().unwrap();
+        dump.write(dir.path());
+        let mut bytes = dump.core_bytes(0);
+        for (at, value) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] ^= value;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        if let Some(noise) = noise {
+            bytes.extend(noise);
+        }
+        std::fs::write(dir.path().join("cdmlib0_0.profile"), bytes).unwrap();
+        if let Ok(profile) = ingest(dir.path(), &IngestOptions::default()) {
+            export_all(&profile, dir.path());
+        }
+    }
+}
+
+fn export_all(profile: &Profile, folder: &Path) {
+    use tpuprofile::analysis::rollup::Filter;
+    let summary = tpuprofile::analysis::summary::summarise(profile);
+    tpuprofile::export::summary::text(profile, &summary);
+    tpuprofile::export::perfetto::write(profile, None, &folder.join("p")).unwrap();
+    tpuprofile::export::reginfo::write(profile, folder).unwrap();
+    tpuprofile::export::csv::write(profile, &folder.join("c")).unwrap();
+    tpuprofile::export::json::object(profile, &summary, &Filter::default(), 10);
+    tpuprofile::export::rows::rows(profile, "r", &Filter::default());
+}
+
+#[test]
+fn strict_refuses_what_is_not_whole() {
+    let mut dump = make(Spec::new(Chip::Aks, Capture::Nodes));
+    let dir = tempfile::tempdir().unwrap();
+    dump.write(dir.path());
+    let strict = IngestOptions {
+        strictness: Strictness::Strict,
+        ..IngestOptions::default()
+    };
+    ingest(dir.path(), &strict).unwrap();
+    dump.cores[3].records[1].remove(10);
+    dump.spec.counts = false;
+    dump.write(dir.path());
+    let error = ingest(dir.path(), &strict).unwrap_err().to_string();
+    assert!(
+        error.contains("--strict")
+            && error.contains("core 3 GDMA")
+            && error.contains("missing ids: 8"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_missing_core_leaves_the_others_their_numbers() {
+    let dump = make(Spec::new(Chip::Aks, Capture::Nodes));
+    let dir = tempfile::tempdir().unwrap();
+    dump.write(dir.path());
+    std::fs::remove_file(dir.path().join("cdmlib0_3.profile")).unwrap();
+    let profile = ingest(dir.path(), &IngestOptions::default()).unwrap();
+    assert_eq!(
+        profile.cores.iter().map(|c| c.number).collect::<Vec<_>>(),
+        [0, 1, 2, 4, 5, 6, 7]
+    );
+    assert!(
+        profile
+            .report
+            .losses()
+            .any(|f| f.kind == "core_missing" && f.place == "core 3")
+    );
+    assert_eq!(
+        seen(&profile, 4, Engine::Gdma),
+        truths(&dump.cores[4].truth[1])
+    );
+}
+
+#[test]
+fn other_clocks_do_not_move_cores() {
+    let dump = make(Spec::new(Chip::Aks, Capture::Nodes));
+    let dir = tempfile::tempdir().unwrap();
+    dump.write(dir.path());
+    let total = |tiu: Option<f64>, dma: Option<f64>| {
+        let profile = ingest(
+            dir.path(),
+            &IngestOptions {
+                tiu_mhz: tiu,
+                dma_mhz: dma,
+                ..Default::default()
+            },
+        )
+        .unwrap();
+        profile.span_ns().unwrap().1 as f64
+    };
+    let plain = total(None, None);
+    // Slower clocks make it longer, by no more than they are slower.
+    for (tiu, dma) in [(800.0, 1000.0), (1000.0, 800.0), (800.0, 800.0)] {
+        let ratio = total(Some(tiu), Some(dma)) / plain;
+        assert!((1.0..1.27).contains(&ratio), "{tiu} {dma}: {ratio}");
+    }
+    let error = ingest(
+        dir.path(),
+        &IngestOptions {
+            tiu_mhz: Some(0.0),
+            ..Default::default()
+        },
+    )
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "--tiu_freq: 0 is no clock; give MHz, more than 0, e.g. 1000"
+    );
+}
+
+#[test]
+fn a_lapped_ring_keeps_its_latest_kernels() {
+    let whole = make(Spec {
+        kernels: 9,
+        counts: false,
+        ..Spec::new(Chip::Aks, Capture::Nodes)
+    });
+    let mut dump = make(Spec {
+        kernels: 9,
+        counts: false,
+        ..Spec::new(Chip::Aks, Capture::Nodes)
+    });
+    let list = &mut dump.cores[0].records[1];
+    let keep = list.len() - 57;
+    list.drain(..57);
+    list.rotate_right(31);
+    let profile = read(&dump);
+    assert!(profile.report.losses().any(|f| f.kind == "ring_lapped"));
+    let truth = truths(&whole.cores[0].truth[1]);
+    assert_eq!(seen(&profile, 0, Engine::Gdma), truth[truth.len() - keep..]);
+}
+
+#[test]
+fn ports_belong_to_the_core_that_sent() {
+    let dump = make(Spec {
+        ports: 2,
+        ..Spec::new(Chip::Aks, Capture::Nodes)
+    });
+    let profile = read(&dump);
+    assert!(profile.report.is_whole());
+    for port in &profile.ports {
+        assert_eq!(port.events.len(), 5);
+        assert!(
+            port.events
+                .iter()
+                .all(|e| e.core == Some(port.number) && e.certainty == Certainty::Matched)
+        );
+    }
+}
+
+#[test]
+fn time_is_linear_in_kernels() {
+    let time = |kernels| {
+        let mut dump = make(Spec {
+            kernels,
+            tiles: 1,
+            ..Spec::new(Chip::Aks, Capture::Nodes)
+        });
+        dump.cores.truncate(1);
+        let dir = tempfile::tempdir().unwrap();
+        dump.write(dir.path());
+        let best = (0..3).map(|_| {
+            let started = std::time::Instant::now();
+            ingest(dir.path(), &IngestOptions::default()).unwrap();
+            started.elapsed().as_secs_f64()
+        });
+        best.fold(f64::MAX, f64::min)
+    };
+    // Eight times the kernels: eight times as long, sixty-four if it were quadratic.
+    let (few, many) = (time(1000), time(8000));
+    assert!(
+        many < few * 24.0,
+        "{few} s for 1000 kernels, {many} s for 8000"
+    );
+}
