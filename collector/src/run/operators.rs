@@ -123,6 +123,7 @@ fn kernel_spec(operator: &Operator, id: u64) -> KernelSpec {
         id,
         symbol: operator.symbol.clone(),
         arguments: operator.args.clone(),
+        own_weights: operator.weight_sets == operator.count,
         reduction_length: operator.reduction_length(),
     }
 }

@@ -101,7 +101,7 @@ impl Bench {
             return Ok(Measured { id: point.id, comparison, taken: None, drift: before });
         }
         let sets = match point.cache {
-            CacheState::Model => arguments.rotation(shared.setup.model_weight_bytes)?,
+            CacheState::Model => arguments.rotation(if spec.own_weights { shared.setup.model_weight_bytes } else { 0 })?,
             CacheState::Hot | CacheState::Flushed => std::slice::from_ref(&arguments.tensors),
         };
         let caches = match point.cache {

@@ -72,6 +72,8 @@ pub struct KernelSpec {
     pub symbol: String,
     /// Its arguments, outputs last.
     pub arguments: Vec<Argument>,
+    /// Whether each call of the model has weights of its own, which it finds as cold as the model leaves them.
+    pub own_weights: bool,
     /// Terms in an element's sum: what the check's tolerance depends on.
     pub reduction_length: u64,
 }

@@ -14,7 +14,7 @@ from tvm.s_tir.stmt import SBlock
 
 from tvm import tirx
 
-from . import tensor_ir
+from . import functions, tensor_ir
 from .legalise import MARK
 
 ARITHMETIC = (
@@ -103,6 +103,8 @@ def describe(block: SBlock, role: str) -> dict:
 def arithmetic(block: SBlock) -> int:
     """Operations of a block over its whole iteration space."""
     points = math.prod(extents(block))
+    if block.name_hint in functions.BLOCKS:
+        return points
     return points * sum(count(s.value, is_float(s.value)) for s in tensor_ir.stores(block.body))
 
 

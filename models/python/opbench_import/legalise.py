@@ -15,7 +15,7 @@ from tvm.ir import Op
 import tvm
 from tvm import relax
 
-from . import kernels, tensor_ir
+from . import functions, kernels, tensor_ir
 
 MARK = "opbench"
 VIEWS = ("relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten")
@@ -59,6 +59,7 @@ def mark(builder: relax.BlockBuilder, call: relax.Expr, facts: dict, pattern: in
         return call
     variable = call.args[0]
     function = builder.get()[variable]
+    facts = {**facts, "blocks": len(tensor_ir.blocks(function))}
     marked = tensor_ir.annotate(function, MARK, json.dumps(facts, sort_keys=True))
     if pattern is not None:
         marked = marked.with_attr("op_pattern", pattern)
@@ -200,6 +201,15 @@ def gather(builder: relax.BlockBuilder, data: relax.Expr, position: relax.Expr, 
     return mark(builder, made, {"op": "relax.take", "attrs": {"axis": axis}, "shapes": shapes}, INJECTIVE)
 
 
+def function_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Exponential functions as polynomials where there are some."""
+    expression = functions.expression(call)
+    if expression is None:
+        return default_rule(call.op.name)(builder, call)
+    made = builder.call_te(expression, call.args[0], primfunc_name_hint=call.op.name.rsplit(".", 1)[-1])
+    return mark(builder, made, {"op": call.op.name, "attrs": attribute_map(call), "shapes": argument_shapes(call)})
+
+
 def default_rule(name: str):
     """TVM's rule for an operator, with marked blocks."""
     rule = Op.get(name).get_attr("FLegalize")
@@ -234,6 +244,8 @@ def rules(module: tvm.IRModule) -> dict:
         "relax.nn.conv3d": convolution_rule,
         "relax.matmul": matmul_rule,
         "relax.mean": mean_rule,
+        "relax.nn.softmax": function_rule,
+        **dict.fromkeys(functions.UNARY, function_rule),
     }
     table.update({name: rule for name, rule in own.items() if name in used})
     return table

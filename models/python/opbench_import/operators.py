@@ -66,8 +66,9 @@ def steps(function: tvm.tirx.PrimFunc) -> list[Step]:
     found: list[Step] = []
     for block in tensor_ir.blocks(function):
         facts = lower.marks(block) or {"op": block.name_hint, "attrs": {}, "pattern": "opaque", "shapes": []}
-        # The same operator twice in a row (bias, residual) writes a new result: a step ends when its result is read.
-        same = found and found[-1].facts == facts and kinds.kind_of(facts) != "elementwise"
+        # The same operator twice in a row (bias, residual) is two steps: an element-wise one ends with its last block.
+        ended = kinds.kind_of(facts) == "elementwise" and found and len(found[-1].blocks) >= facts.get("blocks", 1)
+        same = found and found[-1].facts == facts and not ended
         if same:
             found[-1].blocks.append(block)
         else:
@@ -124,6 +125,7 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
         "kind": anchor.kind,
         "pattern": max((s.facts["pattern"] for s in parts), key=STRENGTH.index),
         "count": len(uses),
+        "weight_sets": weight_sets(uses, weights),
         "args": arguments,
         "attrs": attributes(anchor, arguments),
         "flops": flops,
@@ -133,6 +135,12 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
         "loops": block_facts.iterations(main_block),
         "blocks": described,
     }
+
+
+def weight_sets(uses: list[Use], weights: dict) -> int:
+    """How many different sets of weights the calls read: fewer than calls where layers share them (recurrent steps)."""
+    sets = {tuple(i for i, v in enumerate(weights) if any(v.same_as(a) for a in u.args if isinstance(a, relax.Var))) for u in uses}
+    return len(sets)
 
 
 def readable_name(parts: list[Step]) -> str:

@@ -21,6 +21,8 @@ pub struct Operator {
     pub pattern: Pattern,
     /// Calls in the model.
     pub count: u64,
+    /// Different sets of weights that these calls read: fewer than calls where steps of a recurrent layer share them.
+    pub weight_sets: u64,
     /// Arguments in the function's order, outputs last.
     pub args: Vec<Argument>,
     /// The anchor's attributes.

@@ -10,7 +10,7 @@ pub(crate) const SAMPLE: &str = r#"{"format":1,"source":"onnx","model":"tiny","v
   "layout":{"original_shape":[4,4,1,1],"transpose":null,"block_axis":0,"block":4},"data":{"offset":64,"bytes":64}}],
 "outputs":[{"name":"y","shape":[1,4,2,2],"dtype":"float32"}],
 "reference":{"inputs":[{"name":"x","offset":0,"bytes":64}],"outputs":[{"index":0,"offset":64,"bytes":64,"shape":[1,4,2,2],"dtype":"float32"}],"rtol":0.001,"atol":1e-5,"origin":"y.pb"},
-"operators":[{"symbol":"conv2d_add","name":"conv2d_add","kind":"conv2d","pattern":"out_ewise_fusable","count":2,
+"operators":[{"symbol":"conv2d_add","name":"conv2d_add","kind":"conv2d","pattern":"out_ewise_fusable","count":2,"weight_sets":2,
  "args":[{"name":"input0","shape":[1,4,2,2],"dtype":"float32","role":"input","fill":{"kind":"normal","std":1.0}},
   {"name":"weight0","shape":[1,4,1,1,4],"dtype":"float32","role":"weight","fill":{"kind":"normal","std":0.7}},
   {"name":"output0","shape":[1,4,2,2],"dtype":"float32","role":"output","fill":{"kind":"const","value":0.0}}],
