@@ -214,3 +214,33 @@ fn every_field_of_a_real_dump() {
     };
     assert!(check(&program, &dump, Chip::Aks, Capture::Bmodel, "real") > 240);
 }
+
+/// The trace: all tracks, slices, arguments and counters that SQL sees, where every record has its command.
+#[test]
+fn the_trace_is_the_same() {
+    let Some(program) = tool() else { return };
+    for (chip, capture, ports) in [
+        (Chip::Aks, Capture::Nodes, 2),
+        (Chip::Aks, Capture::Bmodel, 0),
+        (Chip::Aksv, Capture::Nodes, 1),
+        (Chip::Bm1688, Capture::Bmodel, 0),
+        (Chip::Cv84x6, Capture::Details, 0),
+    ] {
+        let work = tempfile::tempdir().unwrap();
+        let dump = work.path().join("dump");
+        make(Spec { ports, ..Spec::new(chip, capture) }).write(&dump);
+        let theirs = work.path().join("theirs");
+        assert!(Command::new(&program).arg(&dump).arg(&theirs).output().unwrap().status.success());
+        let ours = work.path().join("ours.pftrace");
+        let profile = ingest(&dump, &IngestOptions::default()).unwrap();
+        tpuprofile::export::perfetto::write(&profile, None, &ours).unwrap();
+        let output = Command::new(program.with_file_name("python"))
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compare_traces.py"))
+            .arg(theirs.join("perfetto.pftrace"))
+            .arg(&ours)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{chip} {capture:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
