@@ -10,6 +10,9 @@ built_stamp=$binaries/.opbench-built
 # The binaries look for .venv above themselves, so they must stay inside the checkout.
 export CARGO_TARGET_DIR=$root/target
 
+# Where rustup puts it, for shells that have not read a profile since.
+command -v cargo >/dev/null || export PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+
 say() { printf '%s\n' "$*" >&2; }
 
 die() {
