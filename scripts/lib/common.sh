@@ -4,7 +4,7 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 venv=$root/.venv
 binaries=$root/target/release
-# Its time is that of the start of the last build that succeeded.
+# Its time is that of the start of the last build that succeeded; it holds the folder of the libraries it was linked to.
 built_stamp=$binaries/.opbench-built
 
 # The binaries look for .venv above themselves, so they must stay inside the checkout.
