@@ -228,9 +228,21 @@ fn the_trace_is_the_same() {
     ] {
         let work = tempfile::tempdir().unwrap();
         let dump = work.path().join("dump");
-        make(Spec { ports, ..Spec::new(chip, capture) }).write(&dump);
+        make(Spec {
+            ports,
+            ..Spec::new(chip, capture)
+        })
+        .write(&dump);
         let theirs = work.path().join("theirs");
-        assert!(Command::new(&program).arg(&dump).arg(&theirs).output().unwrap().status.success());
+        assert!(
+            Command::new(&program)
+                .arg(&dump)
+                .arg(&theirs)
+                .output()
+                .unwrap()
+                .status
+                .success()
+        );
         let ours = work.path().join("ours.pftrace");
         let profile = ingest(&dump, &IngestOptions::default()).unwrap();
         tpuprofile::export::perfetto::write(&profile, None, &ours).unwrap();
@@ -241,6 +253,10 @@ fn the_trace_is_the_same() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{chip} {capture:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{chip} {capture:?}: {said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

@@ -134,7 +134,8 @@ pub struct Summary {
 
 /// ns of a number of cycles, as bigTpuProfile cuts them.
 pub fn real_time_ns(cycles: u64, mhz: f64) -> i64 {
-    (cycles as f64 / mhz * 1000.0) as i64
+    // To hundredths first: the quotient of a whole number of ns may come out just below it.
+    ((cycles as f64 / mhz * 1000.0 * 100.0).round_ties_even() / 100.0) as i64
 }
 
 struct StreamTotals {

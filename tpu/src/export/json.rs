@@ -82,10 +82,10 @@ pub fn element_bytes(profile: &Profile) -> f64 {
             continue;
         };
         for (index, event) in events.iter().enumerate() {
-            if let Detail::Tiu(tiu) = viewer.view(index, event).detail {
-                if let Some(dtype) = tiu.dtype.filter(|&d| d < 16) {
-                    cycles[dtype as usize] += event.cycles;
-                }
+            if let Detail::Tiu(tiu) = viewer.view(index, event).detail
+                && let Some(dtype) = tiu.dtype.filter(|&d| d < 16)
+            {
+                cycles[dtype as usize] += event.cycles;
             }
         }
     }

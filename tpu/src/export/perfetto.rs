@@ -414,8 +414,8 @@ impl Args<'_> {
             };
             entry(first, address(view, &KEYS[first][..3]));
             let Some(command) = view.decoded else { return };
-            for place in first + 1..first + SIDE_KEYS {
-                if let Some(value) = command.get(KEYS[place]) {
+            for (place, name) in KEYS.iter().enumerate().skip(first + 1).take(SIDE_KEYS - 1) {
+                if let Some(value) = command.get(name) {
                     entry(place, value as i64);
                 }
             }

@@ -17,6 +17,9 @@ use crate::report::{Engine, Stream};
 use crate::view::Viewer;
 use crate::view::fields::{FieldList, fields};
 
+/// A stream and its events.
+type Events<'a> = (Stream, &'a [Event]);
+
 /// Writes the files of all streams that have events into a folder. Files of an earlier dump are removed first.
 pub fn write(profile: &Profile, folder: &Path) -> Result<Vec<PathBuf>> {
     if let Ok(entries) = std::fs::read_dir(folder) {
@@ -28,7 +31,7 @@ pub fn write(profile: &Profile, folder: &Path) -> Result<Vec<PathBuf>> {
             }
         }
     }
-    let mut files: Vec<(String, Vec<(Stream, &[Event])>)> = Vec::new();
+    let mut files: Vec<(String, Vec<Events>)> = Vec::new();
     for core in &profile.cores {
         let of = |engine: Engine| {
             (
@@ -69,7 +72,7 @@ pub fn write(profile: &Profile, folder: &Path) -> Result<Vec<PathBuf>> {
         .collect()
 }
 
-fn write_file(profile: &Profile, path: &Path, streams: &[(Stream, &[Event])]) -> Result<()> {
+fn write_file(profile: &Profile, path: &Path, streams: &[Events]) -> Result<()> {
     let failed = || io_at(path, "cannot write");
     let mut out = BufWriter::with_capacity(1 << 18, File::create(path).map_err(failed())?);
     let mut text = String::from("__CHIP_ARCH_ARGS__\n");

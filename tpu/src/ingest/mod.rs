@@ -51,13 +51,13 @@ impl IngestOptions {
     /// Checks the values.
     pub fn validate(&self) -> Result<()> {
         for (option, value) in [("--tiu_freq", self.tiu_mhz), ("--dma_freq", self.dma_mhz)] {
-            if let Some(mhz) = value {
-                if !mhz.is_finite() || mhz <= 0.0 || mhz > 1e6 {
-                    return Err(Error::Option {
-                        option,
-                        what: format!("{mhz} is no clock; give MHz, more than 0, e.g. 1000"),
-                    });
-                }
+            if let Some(mhz) = value
+                && !(mhz > 0.0 && mhz <= 1e6)
+            {
+                return Err(Error::Option {
+                    option,
+                    what: format!("{mhz} is no clock; give MHz, more than 0, e.g. 1000"),
+                });
             }
         }
         Ok(())

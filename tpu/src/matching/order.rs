@@ -132,7 +132,7 @@ fn regressions(records: impl Iterator<Item = RawRecord>) -> usize {
 
 /// Turns a lapped ring back: it is dumped by slot, so its oldest record lies in the middle. A clock that wrapped looks
 /// alike, but there the ids go on and the seam is short.
-fn unroll_ring(raw: &mut Vec<RawRecord>) -> bool {
+fn unroll_ring(raw: &mut [RawRecord]) -> bool {
     let before = regressions(raw.iter().copied());
     // A lapped ring is a full one, never a handful of records.
     if before == 0 || raw.len() < 8 {

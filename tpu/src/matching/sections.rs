@@ -261,10 +261,12 @@ fn banded(
             if i > 0 && inside(i - 1, j) {
                 offer(costs[at(i - 1, j)], SKIP_RECORDS, 2);
             }
-            if i > 0 && j > 0 && inside(i - 1, j - 1) {
-                if let Some(add) = price(records.start + i - 1, commands.start + j - 1) {
-                    offer(costs[at(i - 1, j - 1)], add, 1);
-                }
+            if i > 0
+                && j > 0
+                && inside(i - 1, j - 1)
+                && let Some(add) = price(records.start + i - 1, commands.start + j - 1)
+            {
+                offer(costs[at(i - 1, j - 1)], add, 1);
             }
             costs[at(i, j)] = best.0;
             steps[at(i, j)] = best.1;
