@@ -119,7 +119,9 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
     match request {
         ListRequest::Models => show_list(&Listing::Models(&Home::find()?.registry()?.models), view),
         ListRequest::Targets => show_list(&Listing::Targets, view),
-        ListRequest::SimpleOperators => show_list(&Listing::SimpleOperators(opmodels::simple::OPERATORS), view),
+        ListRequest::SimpleOperators => {
+            show_list(&Listing::SimpleOperators(opmodels::simple::OPERATORS), view)
+        }
         ListRequest::Operators(model, python) => {
             let imported = run::import(&Home::find()?, &model, python.as_deref())?;
             show_list(&Listing::Operators(&imported.graph), view)

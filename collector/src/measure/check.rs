@@ -109,8 +109,8 @@ pub fn compare(found: &Tensor, reference: &Tensor, tolerance: Tolerance) -> Comp
         if r != 0.0 {
             result.max_rel_error = result.max_rel_error.max(error / r.abs());
         }
-        // Written so that a NaN on one side only counts as wrong.
-        if !(excess <= 0.0) {
+        // A NaN on one side alone makes the excess one, and counts as wrong.
+        if excess.is_nan() || excess > 0.0 {
             result.wrong += 1;
             if result.worst.is_none() || excess > worst_excess || excess.is_nan() {
                 worst_excess = excess;

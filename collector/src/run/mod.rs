@@ -217,7 +217,10 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
 /// Bytes of all weights as the kernels read them.
 fn weight_bytes(graph: &Graph) -> u64 {
     let bytes_of = |dtype: &str| dtype.parse::<DType>().map_or(0, |d| d.bytes() as u64);
-    graph.weights().map(|w| w.shape.iter().product::<u64>() * bytes_of(&w.dtype)).sum()
+    graph
+        .weights()
+        .map(|w| w.shape.iter().product::<u64>() * bytes_of(&w.dtype))
+        .sum()
 }
 
 fn describe_target(target: &serde_json::Value) -> String {

@@ -193,3 +193,71 @@ pub(super) fn time_report(measured: &Measured) -> Option<TimeReport> {
     let summary = measured.taken.as_ref()?.samples.summary().ok()?;
     Some(TimeReport::new(&summary, quality(&summary, measured.drift)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::check::Comparison;
+    use crate::measure::timer::Taken;
+    use crate::plan::TimingPolicy;
+    use crate::stats::{Nanos, Samples, StopReason, StopRule};
+
+    /// Measures with the drifts that the test lays out, one a call.
+    struct Drifting(Vec<f64>);
+
+    impl Lab for Drifting {
+        fn build(&mut self, _: &[KernelSpec], _: &mut dyn FnMut(u64, Kernel)) {}
+
+        fn measure(&mut self, point: &MeasureSpec) -> std::result::Result<Measured, Failure> {
+            let samples: Samples = [Nanos::ZERO; 6].into_iter().collect();
+            Ok(Measured {
+                id: point.id,
+                comparison: Comparison {
+                    max_abs_error: 0.0,
+                    max_rel_error: 0.0,
+                    tolerance_abs: 0.0,
+                    tolerance_rel: 0.0,
+                    wrong: 0,
+                    elements: 1,
+                    worst: None,
+                },
+                taken: Some(Taken {
+                    samples,
+                    number: 1,
+                    warmup: 1,
+                    stopped: StopReason::Precise,
+                }),
+                drift: self.0.remove(0),
+            })
+        }
+    }
+
+    fn settled_drift(drifts: &[f64]) -> (f64, usize) {
+        let mut lab = Drifting(drifts.to_vec());
+        let stop = StopRule {
+            ci_target: 1.0,
+            min_samples: 6,
+            max_samples: 6,
+            budget_ns: 1,
+        };
+        let point = MeasureSpec {
+            id: 0,
+            threads: 1,
+            cache: CacheState::Hot,
+            policy: TimingPolicy { warmup: 1, stop },
+        };
+        let measured = settled(&mut lab, &point).unwrap();
+        (measured.drift, drifts.len() - lab.0.len())
+    }
+
+    #[test]
+    fn a_point_is_measured_again_while_the_machine_drifts() {
+        assert_eq!(settled_drift(&[1.02, 9.0]), (1.02, 1));
+        assert_eq!(settled_drift(&[1.5, 1.05, 9.0]), (1.05, 2));
+        assert_eq!(
+            settled_drift(&[1.5, 1.2, 1.3, 9.0]),
+            (1.2, 3),
+            "the best of three counts"
+        );
+    }
+}

@@ -80,7 +80,10 @@ fn apply(s: &Schedule, unit: VectorUnit, tail: Tail, paddings: Paddings) -> Resu
     let staged = match paddings {
         Paddings::Near => Some(Staged::find(s, &parts.paddings, &anchor, &knobs)?),
         Paddings::Apart => {
-            parts.paddings.iter().try_for_each(|padding| pad::apart(s, padding, unit))?;
+            parts
+                .paddings
+                .iter()
+                .try_for_each(|padding| pad::apart(s, padding, unit))?;
             None
         }
     };
@@ -117,32 +120,60 @@ const FEWEST_FILLS: i64 = 8;
 impl Staged {
     /// The padding of the reduction's operand, or else a copy of an operand that is read with a stride, if a window
     /// slides over it separately for every value of the outermost axes.
-    fn find(s: &Schedule, paddings: &[Part], anchor: &Part, knobs: &ContractionKnobs) -> Result<Staged> {
+    fn find(
+        s: &Schedule,
+        paddings: &[Part],
+        anchor: &Part,
+        knobs: &ContractionKnobs,
+    ) -> Result<Staged> {
         let info = &anchor.info;
         let windows = |access: &Access| -> Option<(usize, i64)> {
-            let plain = access.indices.iter().take_while(|i| i.terms.is_empty() || i.plain().is_some()).count();
-            let outer: Vec<usize> = access.indices[..plain].iter().filter_map(|i| i.plain()).collect();
-            let leading = knobs.loop_order.iter().take(outer.len()).collect::<Vec<_>>();
+            let plain = access
+                .indices
+                .iter()
+                .take_while(|i| i.terms.is_empty() || i.plain().is_some())
+                .count();
+            let outer: Vec<usize> = access.indices[..plain]
+                .iter()
+                .filter_map(|i| i.plain())
+                .collect();
+            let leading = knobs
+                .loop_order
+                .iter()
+                .take(outer.len())
+                .collect::<Vec<_>>();
             let spatial = outer.iter().all(|&i| {
                 info.iters[i].kind == IterKind::Spatial && leading.contains(&&info.iters[i].name)
             });
             let fills: i64 = outer.iter().map(|&i| info.iters[i].extent).product();
             let vector = knobs.vector_axis.as_deref();
             let stride = access.indices.last().and_then(|index| {
-                let of_vector = |t: &&(usize, Option<i64>)| Some(info.iters[t.0].name.as_str()) == vector;
+                let of_vector =
+                    |t: &&(usize, Option<i64>)| Some(info.iters[t.0].name.as_str()) == vector;
                 index.terms.iter().find(of_vector).and_then(|t| t.1)
             });
-            (spatial && fills >= FEWEST_FILLS && plain < access.indices.len()).then_some((outer.len(), stride?))
+            (spatial && fills >= FEWEST_FILLS && plain < access.indices.len())
+                .then_some((outer.len(), stride?))
         };
         for (operand, access) in info.reads.iter().enumerate() {
-            let Some((outer_axes, stride)) = windows(access) else { continue };
-            let padding = paddings.iter().find(|p| p.info.writes.iter().any(|w| w.buffer == access.buffer));
+            let Some((outer_axes, stride)) = windows(access) else {
+                continue;
+            };
+            let padding = paddings
+                .iter()
+                .find(|p| p.info.writes.iter().any(|w| w.buffer == access.buffer));
             let filling = match padding {
                 Some(padding) if paddings.len() == 1 => padding.clone(),
-                None if stride > 1 && paddings.is_empty() => pad::copy_of(s, &anchor.block, operand)?,
+                None if stride > 1 && paddings.is_empty() => {
+                    pad::copy_of(s, &anchor.block, operand)?
+                }
                 _ => continue,
             };
-            return Ok(Staged { filling, outer_axes, stride });
+            return Ok(Staged {
+                filling,
+                outer_axes,
+                stride,
+            });
         }
         Err(unfit("no operand is worth filling close to its use"))
     }
@@ -236,8 +267,18 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
     let (length, most_blocks) = match axis {
         Some(a) => {
             let extent = info.iters[a.iter].extent;
-            let length = a.packed.filter(|l| extent % l == 0).unwrap_or_else(|| vector_length(extent, unit.lanes()));
-            (length, if extent % length == 0 { extent / length } else { 1 })
+            let length = a
+                .packed
+                .filter(|l| extent % l == 0)
+                .unwrap_or_else(|| vector_length(extent, unit.lanes()));
+            (
+                length,
+                if extent % length == 0 {
+                    extent / length
+                } else {
+                    1
+                },
+            )
         }
         None => (1, 1),
     };
@@ -253,7 +294,11 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
             None => true,
         })
         .collect();
-    let budget = if axis.is_some() { i64::from(unit.registers) / 2 } else { SCALAR_TILE };
+    let budget = if axis.is_some() {
+        i64::from(unit.registers) / 2
+    } else {
+        SCALAR_TILE
+    };
     let extent_of = |place: usize| reusing.get(place).map_or(1, |&i| info.iters[i].extent);
     let mut best = (f64::INFINITY, 1, 1, 1);
     for blocks in divisors(most_blocks) {
@@ -263,7 +308,12 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
                 if accumulators > budget.max(per_vector) {
                     continue;
                 }
-                let loads = loads_per_multiply_add(blocks * per_vector, first * second, accumulators, budget);
+                let loads = loads_per_multiply_add(
+                    blocks * per_vector,
+                    first * second,
+                    accumulators,
+                    budget,
+                );
                 let cost = loads / efficiency(extent_of(0), first);
                 if cost < best.0 {
                     best = (cost, blocks, first, second);
@@ -297,7 +347,10 @@ impl ContractionKnobs {
         if self.vector_axis.as_deref() == Some(axis) {
             return self.vector_blocks * self.vector_length;
         }
-        self.tile.iter().find(|(name, _)| name == axis).map_or(1, |t| t.1)
+        self.tile
+            .iter()
+            .find(|(name, _)| name == axis)
+            .map_or(1, |t| t.1)
     }
 }
 
@@ -353,7 +406,10 @@ fn fused_outer(info: &BlockInfo, order: &[usize], knobs: &ContractionKnobs) -> u
             break;
         }
         count = place + 1;
-        let done: i64 = order[..count].iter().map(|&i| info.iters[i].extent / knobs.tile_of(&info.iters[i].name)).product();
+        let done: i64 = order[..count]
+            .iter()
+            .map(|&i| info.iters[i].extent / knobs.tile_of(&info.iters[i].name))
+            .product();
         if done >= PARALLEL_PIECES {
             break;
         }
@@ -372,7 +428,10 @@ fn tile(
 ) -> Result<()> {
     let info = &anchor.info;
     let place = |name: &String| {
-        info.iters.iter().position(|i| i.name == *name).ok_or_else(|| unfit("unknown axis"))
+        info.iters
+            .iter()
+            .position(|i| i.name == *name)
+            .ok_or_else(|| unfit("unknown axis"))
     };
     let vector = knobs.vector_axis.as_ref().map(place).transpose()?;
     if let (Some(axis), Some(write)) = (vector, info.writes.first())
@@ -380,7 +439,12 @@ fn tile(
         && dim + 1 != write.indices.len()
     {
         let order = moved_last(write.indices.len(), dim);
-        s.transform_layout(&anchor.block, 0, Buffer::Write, &IndexMap::permutation(&order)?)?;
+        s.transform_layout(
+            &anchor.block,
+            0,
+            Buffer::Write,
+            &IndexMap::permutation(&order)?,
+        )?;
     }
     let loops = s.loops(&anchor.block)?;
     if loops.len() != info.iters.len() {
@@ -392,8 +456,10 @@ fn tile(
     for name in &knobs.loop_order {
         let iter = place(name)?;
         if Some(iter) == vector {
-            let split =
-                s.split(&loops[iter], &[None, Some(knobs.vector_blocks), Some(knobs.vector_length)])?;
+            let split = s.split(
+                &loops[iter],
+                &[None, Some(knobs.vector_blocks), Some(knobs.vector_length)],
+            )?;
             outer.push(split[0].clone());
             lanes.extend_from_slice(&split[1..]);
         } else {
@@ -402,9 +468,21 @@ fn tile(
             inner.push(split[1].clone());
         }
     }
-    let reductions: Vec<Loop> = info.of_kind(IterKind::Reduction).map(|i| loops[i].clone()).collect();
-    let first_reduction = reductions.first().ok_or_else(|| unfit("no reduction loop"))?;
-    s.reorder(&outer.iter().chain(&reductions).chain(&inner).chain(&lanes).collect::<Vec<_>>())?;
+    let reductions: Vec<Loop> = info
+        .of_kind(IterKind::Reduction)
+        .map(|i| loops[i].clone())
+        .collect();
+    let first_reduction = reductions
+        .first()
+        .ok_or_else(|| unfit("no reduction loop"))?;
+    s.reorder(
+        &outer
+            .iter()
+            .chain(&reductions)
+            .chain(&inner)
+            .chain(&lanes)
+            .collect::<Vec<_>>(),
+    )?;
     let fused = knobs.fused_outer.clamp(1, outer.len());
     for (name, l) in knobs.loop_order.iter().zip(&outer).skip(fused) {
         if info.iters[place(name)?].extent % knobs.tile_of(name) != 0 {
@@ -431,15 +509,29 @@ fn tile(
 }
 
 /// Vectorises the tail's innermost loop where that fills a good part of a register.
-fn vectorize_tail(s: &Schedule, tail: &Block, knobs: &ContractionKnobs, unit: VectorUnit) -> Result<()> {
+fn vectorize_tail(
+    s: &Schedule,
+    tail: &Block,
+    knobs: &ContractionKnobs,
+    unit: VectorUnit,
+) -> Result<()> {
     let info = s.info(tail)?;
-    let Some(innermost) = s.loops(tail)?.pop() else { return Ok(()) };
+    let Some(innermost) = s.loops(tail)?.pop() else {
+        return Ok(());
+    };
     let extent = s.extent(&innermost)?;
-    let written_last = info.writes.first().and_then(|w| w.indices.last()).and_then(|i| i.plain());
+    let written_last = info
+        .writes
+        .first()
+        .and_then(|w| w.indices.last())
+        .and_then(|i| i.plain());
     let vectors_are_last =
         written_last.map(|i| Some(&info.iters[i].name)) == Some(knobs.vector_axis.as_ref());
-    let length =
-        if vectors_are_last { knobs.vector_length } else { even_vector_length(extent, unit.lanes()) };
+    let length = if vectors_are_last {
+        knobs.vector_length
+    } else {
+        even_vector_length(extent, unit.lanes())
+    };
     if extent > 1 && extent % length == 0 && efficiency(length, unit.lanes()) > 0.25 {
         s.vectorize(&s.split(&innermost, &[None, Some(length)])?[1])?;
     }

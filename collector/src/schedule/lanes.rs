@@ -40,8 +40,10 @@ pub(super) fn even_vector_length(extent: i64, lanes: i64) -> i64 {
 pub(super) fn vector_length(extent: i64, lanes: i64) -> i64 {
     let even = even_vector_length(extent, lanes);
     let steps = |length: i64| extent / length * pieces(length, lanes) + extent % length;
-    (1..=lanes.min(extent))
-        .filter(|&length| steps(length) < steps(even))
+    // Whole, half and quarter registers: loads of other lengths come in pieces.
+    [lanes, lanes / 2, lanes / 4]
+        .into_iter()
+        .filter(|&length| (1..=extent).contains(&length) && steps(length) < steps(even))
         .min_by_key(|&length| (steps(length), -length))
         .unwrap_or(even)
 }
@@ -53,14 +55,29 @@ mod tests {
 
     #[test]
     fn lengths_fill_registers_where_they_can() {
-        for (extent, length) in [(48, 48), (56, 14), (7, 7), (1000, 10), (1, 1), (13, 13), (55, 11)] {
+        for (extent, length) in [
+            (48, 48),
+            (56, 14),
+            (7, 7),
+            (1000, 10),
+            (1, 1),
+            (13, 13),
+            (55, 11),
+        ] {
             assert_eq!(even_vector_length(extent, 16), length, "{extent}");
         }
     }
 
     #[test]
     fn loops_of_prime_extent_are_vectorised_but_for_their_end() {
-        for (extent, length) in [(197, 16), (17, 16), (149, 16), (111, 11), (56, 14), (64, 64)] {
+        for (extent, length) in [
+            (197, 16),
+            (17, 16),
+            (149, 16),
+            (111, 8),
+            (56, 14),
+            (64, 64),
+        ] {
             assert_eq!(vector_length(extent, 16), length, "{extent}");
         }
     }

@@ -15,7 +15,9 @@ use super::{VectorUnit, unfit};
 /// Fills the whole padded buffer in parallel loops of its own.
 pub(super) fn apart(s: &Schedule, padding: &Part, unit: VectorUnit) -> Result<()> {
     let loops = s.loops(&padding.block)?;
-    let outermost = loops.first().ok_or_else(|| unfit("a padding without loops"))?;
+    let outermost = loops
+        .first()
+        .ok_or_else(|| unfit("a padding without loops"))?;
     let fill = s.decompose_padding(&padding.block, outermost)?;
     for block in [&fill, &padding.block] {
         let mut loops = s.loops(block)?;
@@ -34,19 +36,34 @@ pub(super) fn apart(s: &Schedule, padding: &Part, unit: VectorUnit) -> Result<()
 ///
 /// With a `stride` above 1 the innermost axis is stored phase by phase (all columns `0, s, 2s, …`, then `1, s+1, …`),
 /// which makes the strided reads of the window contiguous.
-pub(super) fn near(s: &Schedule, padding: &Part, outermost: &Loop, stride: i64, unit: VectorUnit) -> Result<()> {
+pub(super) fn near(
+    s: &Schedule,
+    padding: &Part,
+    outermost: &Loop,
+    stride: i64,
+    unit: VectorUnit,
+) -> Result<()> {
     let dims = padding.info.writes.first().map_or(0, |w| w.indices.len());
     if stride > 1 {
-        s.transform_layout(&padding.block, 0, Access::Write, &IndexMap::phases(dims, stride)?)?;
+        s.transform_layout(
+            &padding.block,
+            0,
+            Access::Write,
+            &IndexMap::phases(dims, stride)?,
+        )?;
     }
     s.compute_at(&padding.block, outermost)?;
     let own_loops = |block: &Block| -> Result<Vec<Loop>> { Ok(s.loops(block)?.split_off(1)) };
-    let Some(first) = own_loops(&padding.block)?.into_iter().next() else { return Ok(()) };
+    let Some(first) = own_loops(&padding.block)?.into_iter().next() else {
+        return Ok(());
+    };
     if s.can_decompose_padding(&padding.block, &first)? {
         // The fill is left as it is: LLVM turns it into one call of memset.
         s.decompose_padding(&padding.block, &first)?;
     }
-    let Some(row) = own_loops(&padding.block)?.pop() else { return Ok(()) };
+    let Some(row) = own_loops(&padding.block)?.pop() else {
+        return Ok(());
+    };
     if stride > 1 {
         // Neighbours go to different phases; together they are one load and a shuffle for LLVM.
         let extent = s.extent(&row)?;

@@ -79,18 +79,29 @@ impl Bench {
     }
 
     /// Checks and times one kernel.
-    pub fn measure(&mut self, shared: &mut Shared, point: &MeasureSpec) -> anyhow::Result<Measured> {
+    pub fn measure(
+        &mut self,
+        shared: &mut Shared,
+        point: &MeasureSpec,
+    ) -> anyhow::Result<Measured> {
         let ready = self
             .kernels
             .get(&point.id)
             .ok_or_else(|| anyhow!("kernel {} was not built", point.id))?;
         let spec = &ready.spec;
-        if self.arguments.as_ref().is_none_or(|a| a.symbol != spec.symbol) {
+        if self
+            .arguments
+            .as_ref()
+            .is_none_or(|a| a.symbol != spec.symbol)
+        {
             self.arguments = None;
             self.arguments = Some(Arguments::new(spec, shared.setup.seed)?);
         }
         let arguments = self.arguments.as_mut().context("no arguments")?;
-        let references = self.references.get(&spec.symbol).context("no reference output")?;
+        let references = self
+            .references
+            .get(&spec.symbol)
+            .context("no reference output")?;
         shared.pool.use_threads(point.threads)?;
         let before = shared.sentinel.drift();
 
@@ -98,10 +109,19 @@ impl Bench {
         ready.kernel.bind(&arguments.tensors).call()?;
         let comparison = worst(arguments.outputs(), references, spec.reduction_length)?;
         if !comparison.agrees() {
-            return Ok(Measured { id: point.id, comparison, taken: None, drift: before });
+            return Ok(Measured {
+                id: point.id,
+                comparison,
+                taken: None,
+                drift: before,
+            });
         }
         let sets = match point.cache {
-            CacheState::Model => arguments.rotation(if spec.own_weights { shared.setup.model_weight_bytes } else { 0 })?,
+            CacheState::Model => arguments.rotation(if spec.own_weights {
+                shared.setup.model_weight_bytes
+            } else {
+                0
+            })?,
             CacheState::Hot | CacheState::Flushed => std::slice::from_ref(&arguments.tensors),
         };
         let caches = match point.cache {
@@ -112,9 +132,16 @@ impl Bench {
         };
         let bound: Vec<_> = sets.iter().map(|set| ready.kernel.bind(set)).collect();
         let mut turn = bound.iter().cycle();
-        let taken = take(point.policy, caches, || turn.next().map_or(Ok(()), |b| b.call()))?;
+        let taken = take(point.policy, caches, || {
+            turn.next().map_or(Ok(()), |b| b.call())
+        })?;
         let drift = before.max(shared.sentinel.drift());
-        Ok(Measured { id: point.id, comparison, taken: Some(taken), drift })
+        Ok(Measured {
+            id: point.id,
+            comparison,
+            taken: Some(taken),
+            drift,
+        })
     }
 
     /// Forgets kernels; their code is freed.
@@ -142,7 +169,12 @@ const MAX_ROTATED_BYTES: u64 = 256 << 20;
 impl Arguments {
     fn new(spec: &KernelSpec, seed: u64) -> anyhow::Result<Arguments> {
         let tensors = arguments(&spec.arguments, seed)?;
-        Ok(Arguments { symbol: spec.symbol.clone(), specs: spec.arguments.clone(), tensors, sets: Vec::new() })
+        Ok(Arguments {
+            symbol: spec.symbol.clone(),
+            specs: spec.arguments.clone(),
+            tensors,
+            sets: Vec::new(),
+        })
     }
 
     fn outputs(&mut self) -> &mut [Tensor] {
@@ -154,10 +186,16 @@ impl Arguments {
     /// the model has weights.
     fn rotation(&mut self, model_weight_bytes: u64) -> anyhow::Result<&[Vec<Tensor>]> {
         if self.sets.is_empty() {
-            let weights: Vec<usize> =
-                (0..self.specs.len()).filter(|&i| self.specs[i].role == ArgumentRole::Weight).collect();
-            let own: u64 = weights.iter().map(|&i| self.tensors[i].bytes().len() as u64).sum();
-            let wanted = model_weight_bytes.min(MAX_ROTATED_BYTES).div_ceil(own.max(1));
+            let weights: Vec<usize> = (0..self.specs.len())
+                .filter(|&i| self.specs[i].role == ArgumentRole::Weight)
+                .collect();
+            let own: u64 = weights
+                .iter()
+                .map(|&i| self.tensors[i].bytes().len() as u64)
+                .sum();
+            let wanted = model_weight_bytes
+                .min(MAX_ROTATED_BYTES)
+                .div_ceil(own.max(1));
             self.sets.push(self.tensors.clone());
             for _ in 1..if own == 0 { 1 } else { wanted.min(MAX_SETS) } {
                 let mut set = self.tensors.clone();

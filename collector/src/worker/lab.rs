@@ -354,3 +354,157 @@ fn unexpected(reply: &Reply) -> Failure {
         reason: format!("the worker gave an answer to another question: {reply:?}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::schedule::Choice;
+
+    /// A stand-in for a worker: builds what is called `good`, and does what the test says with anything else.
+    fn lab(folder: &std::path::Path, otherwise: &str) -> ProcessLab {
+        let built = serde_json::to_string(&Reply::Built(Built {
+            id: 1,
+            choice: Choice::Unscheduled,
+            trace: serde_json::Value::Null,
+            program_hash: 0,
+            schedule_ns: 0,
+            lower_ns: 0,
+            codegen_ns: 0,
+            jit_ns: 0,
+        }))
+        .unwrap();
+        let script = format!(
+            r#"#!/bin/sh
+read setup
+echo '{{"reply":"ready"}}'
+while read line; do
+  case "$line" in
+    *bad*) echo '{{"reply":"started","id":0}}'; echo '{{"reply":"started","id":1}}'; {otherwise};;
+    *good*) echo '{{"reply":"started","id":1}}'; echo '{built}'; echo '{{"reply":"all_built"}}';;
+    *measure*) {otherwise};;
+  esac
+done
+"#
+        );
+        let program = folder.join("worker.sh");
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let setup = Setup {
+            import: folder.to_owned(),
+            target: serde_json::json!({}),
+            max_threads: 1,
+            seed: 0,
+            model_weight_bytes: 0,
+            memory_limit_mib: 1024,
+        };
+        let policy = WorkerPolicy {
+            compile_timeout_ns: 300_000_000,
+            measure_timeout_ns: 300_000_000,
+            memory_limit_mib: 1024,
+        };
+        let launcher = Launcher {
+            program,
+            log: folder.join("worker.log"),
+        };
+        ProcessLab::new(launcher, setup, policy, 2, Interrupt::default())
+    }
+
+    fn kernel(id: u64, symbol: &str) -> KernelSpec {
+        KernelSpec {
+            id,
+            symbol: symbol.to_owned(),
+            arguments: Vec::new(),
+            own_weights: true,
+            reduction_length: 1,
+        }
+    }
+
+    fn build(lab: &mut ProcessLab, kernels: &[KernelSpec]) -> BTreeMap<u64, Result<(), Failure>> {
+        let mut results = BTreeMap::new();
+        lab.build(kernels, &mut |id, result| {
+            assert!(
+                results.insert(id, result.map(drop)).is_none(),
+                "{id} was reported twice"
+            );
+        });
+        results
+    }
+
+    #[test]
+    fn a_crash_is_blamed_on_the_kernel_that_crashes_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut lab = lab(folder.path(), "kill -SEGV $$");
+        let results = build(&mut lab, &[kernel(0, "bad"), kernel(1, "good")]);
+        assert_eq!(results[&1], Ok(()));
+        let failure = results[&0].clone().unwrap_err();
+        assert_eq!(failure.status, Status::Crashed);
+        assert!(failure.reason.contains("SIGSEGV"), "{}", failure.reason);
+    }
+
+    #[test]
+    fn a_build_that_hangs_times_out_and_the_rest_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut lab = lab(folder.path(), "sleep 60");
+        let results = build(&mut lab, &[kernel(0, "bad"), kernel(1, "good")]);
+        assert_eq!(results[&1], Ok(()));
+        assert_eq!(results[&0].clone().unwrap_err().status, Status::TimedOut);
+    }
+
+    #[test]
+    fn a_kernel_that_kills_its_worker_while_measured_costs_its_own_point() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut lab = lab(folder.path(), "echo out of luck >&2; kill -ABRT $$");
+        assert_eq!(build(&mut lab, &[kernel(1, "good")])[&1], Ok(()));
+        let policy = TimingPolicy {
+            warmup: 1,
+            stop: crate::stats::StopRule {
+                ci_target: 1.0,
+                min_samples: 6,
+                max_samples: 6,
+                budget_ns: 1,
+            },
+        };
+        let point = MeasureSpec {
+            id: 1,
+            threads: 1,
+            cache: opdata::CacheState::Hot,
+            policy,
+        };
+        for _ in 0..2 {
+            // The second time, the kernel is built again in a new worker first.
+            let failure = lab.measure(&point).unwrap_err();
+            assert_eq!(failure.status, Status::Crashed);
+            assert!(
+                failure.reason.contains("SIGABRT") && failure.reason.contains("out of luck"),
+                "{}",
+                failure.reason
+            );
+        }
+    }
+
+    #[test]
+    fn an_interrupted_build_leaves_no_kernel_without_a_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut lab = lab(folder.path(), "sleep 60");
+        lab.interrupt.request();
+        let results = build(&mut lab, &[kernel(0, "bad"), kernel(1, "good")]);
+        assert!(
+            results
+                .values()
+                .all(|r| r.as_ref().unwrap_err().status == Status::Skipped),
+            "{results:?}"
+        );
+        assert_eq!(results.len(), 2);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut lab = lab(folder.path(), "true");
+        lab.launcher.program = folder.path().join("missing");
+        let results = build(&mut lab, &[kernel(1, "good")]);
+        assert!(results[&1].clone().unwrap_err().reason.contains("missing"));
+    }
+}

@@ -94,7 +94,7 @@ fn bad_values_say_what_where_and_what_next() {
     insta::assert_snapshot!(error("target", "lvm"), @"--target lvm (command line): no such target (did you mean llvm?); available here: llvm");
     insta::assert_snapshot!(error("target", "cuda"), @"--target cuda (command line): not available yet: this build has no code generator for NVIDIA GPUs; available here: llvm");
     insta::assert_snapshot!(error("target", "llvm -num-cores"), @"--target llvm -num-cores (command line): `-num-cores` is no option of a target here; options are -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads");
-    insta::assert_snapshot!(error("cache", "warm"), @"--cache warm (command line): no such cache state; give hot, flushed or hot,flushed");
+    insta::assert_snapshot!(error("cache", "warm"), @"--cache warm (command line): no such cache state; give model, hot, flushed or several of them, as in model,flushed");
     insta::assert_snapshot!(error("ci", "0"), @"--ci 0 (command line): no number of samples makes an interval of no width; give a share above 0, e.g. 3%");
     insta::assert_snapshot!(error("max-samples", "7"), @"--max-samples 7 (command line): less than --min-samples 10; raise it, or lower --min-samples");
     insta::assert_snapshot!(error("budget", "soon"), @"--budget soon (command line): not a duration such as 500ms, 2s or 1m; give a duration such as 500ms or 2s");
