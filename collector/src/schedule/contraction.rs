@@ -283,17 +283,7 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
         None => (1, 1),
     };
     let per_vector = pieces(length, unit.lanes());
-    // Axes that reuse what is loaded along the vector axis, innermost first.
-    let reusing: Vec<usize> = spatial
-        .iter()
-        .rev()
-        .copied()
-        .filter(|&i| info.iters[i].extent > 1 && Some(i) != axis.map(|a| a.iter))
-        .filter(|&i| match axis {
-            Some(a) => info.reads.iter().any(|r| r.uses(a.iter) && !r.uses(i)),
-            None => true,
-        })
-        .collect();
+    let reusing = tiled_axes(info, &spatial, axis);
     let budget = if axis.is_some() {
         i64::from(unit.registers) / 2
     } else {
@@ -339,6 +329,25 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
     };
     knobs.fused_outer = fused_outer(info, &order, &knobs);
     knobs
+}
+
+/// The axes worth a place in the register tile, innermost first: those that reuse what is loaded along the vector axis;
+/// where there is none (depthwise convolutions, pooling), the innermost other one, for independent sums.
+fn tiled_axes(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> Vec<usize> {
+    let others: Vec<usize> = spatial
+        .iter()
+        .rev()
+        .copied()
+        .filter(|&i| info.iters[i].extent > 1 && Some(i) != axis.map(|a| a.iter))
+        .collect();
+    let Some(axis) = axis else { return others };
+    let reuses = |i: &usize| info.reads.iter().any(|r| r.uses(axis.iter) && !r.uses(*i));
+    let reusing: Vec<usize> = others.iter().copied().filter(reuses).collect();
+    if reusing.is_empty() {
+        others.into_iter().take(1).collect()
+    } else {
+        reusing
+    }
 }
 
 impl ContractionKnobs {

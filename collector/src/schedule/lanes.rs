@@ -70,14 +70,7 @@ mod tests {
 
     #[test]
     fn loops_of_prime_extent_are_vectorised_but_for_their_end() {
-        for (extent, length) in [
-            (197, 16),
-            (17, 16),
-            (149, 16),
-            (111, 8),
-            (56, 14),
-            (64, 64),
-        ] {
+        for (extent, length) in [(197, 16), (17, 16), (149, 16), (111, 8), (56, 14), (64, 64)] {
             assert_eq!(vector_length(extent, 16), length, "{extent}");
         }
     }
