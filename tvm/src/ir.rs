@@ -223,7 +223,9 @@ impl IndexMap {
     /// # Errors
     /// There is no axis, or TVM's.
     pub fn phases(dims: usize, stride: i64) -> Result<IndexMap> {
-        let vars = (0..dims).map(|i| index_var(&format!("i{i}"))).collect::<Result<Vec<_>>>()?;
+        let vars = (0..dims)
+            .map(|i| index_var(&format!("i{i}")))
+            .collect::<Result<Vec<_>>>()?;
         let Some((last, others)) = vars.split_last() else {
             return Err(Error::unexpected("IndexMap::phases", "no axis"));
         };
@@ -231,7 +233,9 @@ impl IndexMap {
         let phase = binary("prim.FloorMod", last, &stride)?;
         let place = binary("prim.FloorDiv", last, &stride)?;
         let target = array(others.iter().chain([&phase, &place]))?;
-        Ok(IndexMap { handle: call("tirx.IndexMap", &[&array(&vars)?, &target, &none()])? })
+        Ok(IndexMap {
+            handle: call("tirx.IndexMap", &[&array(&vars)?, &target, &none()])?,
+        })
     }
 
     /// The permutation that puts source axis `order[i]` at place `i`.
@@ -273,7 +277,11 @@ fn binary(op: &str, a: &Obj, b: &Obj) -> Result<Obj> {
 }
 
 fn int64() -> Obj {
-    Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType { code: tvm_ffi::DLDataTypeCode::kDLInt as u8, bits: 64, lanes: 1 }))
+    Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
+        code: tvm_ffi::DLDataTypeCode::kDLInt as u8,
+        bits: 64,
+        lanes: 1,
+    }))
 }
 
 fn index_var(name: &str) -> Result<Obj> {

@@ -79,7 +79,10 @@ pub fn generate(module: &IrModule, target: &Target) -> Result<(Linked, IrModule)
 fn plan(module: &IrModule) -> Result<Obj> {
     let planned = run_all(&PASSES, module.handle.clone())?;
     // Shape checks that name the argument they are about.
-    let lowered = run(&make("relax.transform.VMShapeLower", &[&boolean(true)])?, &planned)?;
+    let lowered = run(
+        &make("relax.transform.VMShapeLower", &[&boolean(true)])?,
+        &planned,
+    )?;
     run_all(&["relax.transform.AttachGlobalSymbol"], lowered)
 }
 
@@ -150,11 +153,16 @@ impl VirtualMachine {
         // An arity of -1 stands for one tensor; else the outputs are a tuple of that many.
         let parts = match arity {
             -1 => vec![self.invoke("get_output", &[&name])?],
-            n => (0..n).map(|i| self.invoke("get_output", &[&name, &int(i)])).collect::<Result<_>>()?,
+            n => (0..n)
+                .map(|i| self.invoke("get_output", &[&name, &int(i)]))
+                .collect::<Result<_>>()?,
         };
         parts
             .iter()
-            .map(|o| Tensor::from_obj(o).ok_or_else(|| Error::unexpected("get_output", "not a contiguous CPU tensor")))
+            .map(|o| {
+                Tensor::from_obj(o)
+                    .ok_or_else(|| Error::unexpected("get_output", "not a contiguous CPU tensor"))
+            })
             .collect()
     }
 
@@ -201,7 +209,8 @@ impl VirtualMachine {
     /// # Errors
     /// TVM's.
     pub fn clear_instrument(&self) -> Result<()> {
-        self.invoke("set_instrument", &[&crate::call::none()]).map(drop)
+        self.invoke("set_instrument", &[&crate::call::none()])
+            .map(drop)
     }
 
     fn invoke(&self, name: &str, args: &[&Obj]) -> Result<Obj> {
