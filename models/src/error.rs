@@ -140,7 +140,7 @@ impl ImportError {
                 Self::NoPermission { path }
             }
             io::ErrorKind::NotFound => Self::MissingFile {
-                message: format!("{}: no such file", path.display()),
+                message: format!("{}: no such file; check the path", path.display()),
                 path,
             },
             _ => Self::Io { path, source },
@@ -148,13 +148,13 @@ impl ImportError {
     }
 }
 
-/// `; did you mean 'a', 'b'?`, or nothing without candidates.
+/// ` (did you mean 'a' or 'b'?)`, or nothing without candidates.
 pub(crate) fn did_you_mean(candidates: &[String]) -> String {
     if candidates.is_empty() {
         return String::new();
     }
     let quoted: Vec<String> = candidates.iter().map(|c| format!("'{c}'")).collect();
-    format!("; did you mean {}?", quoted.join(" or "))
+    format!(" (did you mean {}?)", quoted.join(" or "))
 }
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
             name: "resnet18x".into(),
             nearest: vec!["resnet-18".into()],
         };
-        insta::assert_snapshot!(error, @"unknown model 'resnet18x'; did you mean 'resnet-18'?; `opcollect list models` shows all of them");
+        insta::assert_snapshot!(error, @"unknown model 'resnet18x' (did you mean 'resnet-18'?); `opcollect list models` shows all of them");
         assert!(error.is_usage());
     }
 }

@@ -89,6 +89,27 @@ impl IrModule {
         })
     }
 
+    /// The module's functions dealt out to at most `parts` modules of about equal size.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn deal_out(&self, parts: usize) -> Result<Vec<IrModule>> {
+        let entries = self.entries()?;
+        let dealt = |part: usize| {
+            entries
+                .iter()
+                .skip(part)
+                .step_by(parts.max(1))
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        (0..parts.max(1))
+            .map(dealt)
+            .filter(|p| !p.is_empty())
+            .map(|p| IrModule::of_functions(&p))
+            .collect()
+    }
+
     /// Global variables with their functions.
     pub(crate) fn entries(&self) -> Result<Vec<(Obj, Obj)>> {
         let vars = elements(&call("ir.Module_GetGlobalVars", &[&self.handle])?)?;

@@ -2,7 +2,7 @@
 //!
 //! The passes are those of TVM's own pipeline for scheduled TensorIR (`tvm/s_tir/pipeline.py` of the wheel, 0.27), in
 //! its order. Passes that can only change GPU code are listed but not run: a test checks that leaving them out gives
-//! the same program, and running them all costs a third more time.
+//! the same program.
 
 use crate::call::{Obj, boolean, int, text};
 use crate::error::Result;

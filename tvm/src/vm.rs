@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tvm_ffi::{Any, AnyView, Function};
 
-use crate::call::{Obj, array, boolean, call, int, invoke, map, module_function, value};
+use crate::call::{Obj, array, boolean, call, int, invoke, map, module_function, none, value};
 use crate::error::{Error, Result};
 use crate::ir::IrModule;
 use crate::kernel::KernelModule;
@@ -44,7 +44,6 @@ pub enum Moment {
 
 /// The parts of a model between its Relax program and a running machine.
 pub struct Linked {
-    relax: IrModule,
     builder: Obj,
 }
 
@@ -68,10 +67,7 @@ pub fn generate(module: &IrModule, target: &Target) -> Result<(Linked, IrModule)
         .collect();
     let kernels = IrModule::of_functions(&functions)?;
     Ok((
-        Linked {
-            relax: rest,
-            builder,
-        },
+        Linked { builder },
         kernels,
     ))
 }
@@ -91,18 +87,17 @@ impl Linked {
     ///
     /// # Errors
     /// A kernel is missing.
-    pub fn start(self, kernels: &KernelModule, target: &Target) -> Result<VirtualMachine> {
-        let _keep = self.relax;
-        let none_extra = array([])?;
+    pub fn start(self, kernels: &[KernelModule], target: &Target) -> Result<VirtualMachine> {
+        let (first, others) = match kernels {
+            [] => (none(), array([])?),
+            [first, others @ ..] => (
+                first.handle.clone(),
+                array(others.iter().map(|k| &k.handle))?,
+            ),
+        };
         let executable = call(
             "relax.VMLink",
-            &[
-                &self.builder,
-                &target.handle,
-                &kernels.handle,
-                &none_extra,
-                &map([])?,
-            ],
+            &[&self.builder, &target.handle, &first, &others, &map([])?],
         )?;
         const LOAD: &str = "vm_load_executable";
         let module = invoke(LOAD, &module_function(&executable, LOAD)?, &[])?;

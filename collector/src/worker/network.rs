@@ -10,9 +10,9 @@ use std::time::Instant;
 use anyhow::Context;
 use opmodels::Graph;
 use opmodels::graph::{InputRole, Place};
-use tvm_bridge::compile::{Asserts, compile};
+use tvm_bridge::compile::{Asserts, Compiled, compile};
 use tvm_bridge::vm::{self, Moment};
-use tvm_bridge::{IrModule, PrimFunc, Tensor, VirtualMachine};
+use tvm_bridge::{IrModule, KernelModule, PrimFunc, Tensor, VirtualMachine};
 
 use super::bench::worst;
 use super::protocol::{NetworkMeasured, NetworkReady, NetworkSpec, OperatorInModel};
@@ -38,17 +38,17 @@ impl Network {
         let NetworkSpec { graph, jobs } = spec;
         let start = Instant::now();
         shared.pool.use_threads(shared.setup.max_threads)?;
-        let functions = schedule_all(shared, &graph, jobs)?;
+        let functions = schedule_all(shared, &graph)?;
         let module = shared
             .module
             .with_functions(functions.iter().map(|(n, f)| (n.as_str(), f)))?;
-        let machine = start_machine(shared, &module)?;
+        let machine = start_machine(shared, &module, jobs)?;
         let build_ns = start.elapsed().as_nanos() as u64;
         let inputs = inputs(shared, &graph)?;
         machine.set_inputs(&graph.entry, &inputs)?;
         machine.runner(&graph.entry)?.run()?;
         let outputs = machine.outputs(&graph.entry)?;
-        let (comparison, checked_against) = check(shared, &graph, &inputs, &outputs)?;
+        let (comparison, checked_against) = check(shared, &graph, jobs, &inputs, &outputs)?;
         Ok((
             NetworkReady {
                 comparison,
@@ -150,11 +150,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Every operator's function with its default schedule.
-fn schedule_all(
-    shared: &Shared,
-    graph: &Graph,
-    _jobs: usize,
-) -> anyhow::Result<Vec<(String, PrimFunc)>> {
+fn schedule_all(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<(String, PrimFunc)>> {
     graph
         .operators
         .iter()
@@ -169,10 +165,25 @@ fn schedule_all(
         .collect()
 }
 
-fn start_machine(shared: &Shared, module: &IrModule) -> anyhow::Result<VirtualMachine> {
+/// Compiles the model's functions on `jobs` threads and starts a machine with them.
+fn start_machine(
+    shared: &Shared,
+    module: &IrModule,
+    jobs: usize,
+) -> anyhow::Result<VirtualMachine> {
     let (linked, kernels) = vm::generate(module, &shared.target)?;
-    let compiled = compile(&kernels, &shared.target, Asserts::Kept)?;
-    Ok(linked.start(&compiled.module, &shared.target)?)
+    let target = &shared.target;
+    let compiled: Vec<tvm_bridge::Result<Compiled>> = std::thread::scope(|scope| {
+        let parts = kernels.deal_out(jobs)?;
+        let build = |part: IrModule| scope.spawn(move || compile(&part, target, Asserts::Kept));
+        let builders: Vec<_> = parts.into_iter().map(build).collect();
+        Ok::<_, tvm_bridge::Error>(builders.into_iter().filter_map(|b| b.join().ok()).collect())
+    })?;
+    let modules: Vec<KernelModule> = compiled
+        .into_iter()
+        .map(|c| Ok(c?.module))
+        .collect::<tvm_bridge::Result<_>>()?;
+    Ok(linked.start(&modules, target)?)
 }
 
 /// The entry function's arguments: values that came with the model, else made up.
@@ -212,6 +223,7 @@ fn inputs(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<Tensor>> {
 fn check(
     shared: &Shared,
     graph: &Graph,
+    jobs: usize,
     inputs: &[Tensor],
     outputs: &[Tensor],
 ) -> anyhow::Result<(Comparison, String)> {
@@ -246,7 +258,7 @@ fn check(
             .context("the reference has no outputs")?;
         return Ok((comparison, reference.origin.clone()));
     }
-    let plain = start_machine(shared, &shared.module)?;
+    let plain = start_machine(shared, &shared.module, jobs)?;
     plain.set_inputs(&graph.entry, inputs)?;
     plain.runner(&graph.entry)?.run()?;
     let expected = plain.outputs(&graph.entry)?;

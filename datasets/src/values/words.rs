@@ -105,7 +105,7 @@ words! {
         Model = "model",
         /// The arguments were left where the run before put them.
         Hot = "hot",
-        /// The caches were overwritten before every sample.
+        /// The arguments were evicted from every cache before each sample.
         Flushed = "flushed",
     }
 }
