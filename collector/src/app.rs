@@ -174,17 +174,16 @@ fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppError> {
     })
 }
 
-/// The packages that a requirements file pins to one version.
+/// The packages that a requirements file pins to one version. Those pinned by Python version are left out: which of
+/// their pins applies is pip's to know.
 fn pinned(requirements: &Path) -> Vec<PackageWanted> {
     let text = std::fs::read_to_string(requirements).unwrap_or_default();
     text.lines()
-        .filter_map(|line| {
-            let (name, rest) = line.trim().split_once("==")?;
-            let version = rest.split([' ', ';', '\\']).next()?;
-            (!name.starts_with('#')).then(|| PackageWanted {
-                name: name.to_owned(),
-                version: version.to_owned(),
-            })
+        .filter(|line| !line.starts_with('#') && !line.contains(';'))
+        .filter_map(|line| line.trim_end_matches('\\').trim().split_once("=="))
+        .map(|(name, version)| PackageWanted {
+            name: name.to_owned(),
+            version: version.to_owned(),
         })
         .collect()
 }

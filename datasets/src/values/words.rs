@@ -150,7 +150,7 @@ mod tests {
         let error = "lukewarm".parse::<CacheState>().unwrap_err();
         assert_eq!(
             error,
-            "expected a cache state (one of hot, flushed), found `lukewarm`"
+            "expected a cache state (one of model, hot, flushed), found `lukewarm`"
         );
     }
 }
