@@ -66,10 +66,7 @@ pub fn generate(module: &IrModule, target: &Target) -> Result<(Linked, IrModule)
         .filter(|(_, f)| crate::ir::is_prim_func(f))
         .collect();
     let kernels = IrModule::of_functions(&functions)?;
-    Ok((
-        Linked { builder },
-        kernels,
-    ))
+    Ok((Linked { builder }, kernels))
 }
 
 fn plan(module: &IrModule) -> Result<Obj> {
