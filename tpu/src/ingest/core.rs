@@ -114,6 +114,17 @@ pub(super) fn read(
             preamble_len(chip, &records, first_command(&commands))
         };
         counts.preamble = preamble as u64;
+        let framed = spec.preamble_len();
+        if (1..framed).contains(&preamble) {
+            let lost = (framed - preamble) as u64;
+            let text = format!(
+                "{} of the pair that opens a profile missing; the program's own records are not touched by it",
+                plural(lost, "record")
+            );
+            parts
+                .report
+                .add(Severity::Loss, "preamble_lost", stream, lost, text);
+        }
         parts.preamble[slot] = records.drain(..preamble).collect();
         if engine == Engine::Tiu {
             let last_section = last_section(&commands);

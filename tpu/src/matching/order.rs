@@ -5,7 +5,7 @@
 //! twice, or whose times are impossible, and leaves all others alone. A record is impossible only if its neighbours
 //! agree with each other and not with it.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use crate::input::pmu::RawRecord;
 use crate::report::{Engine, Fate};
@@ -184,77 +184,161 @@ fn unwrap_ids(raw: &mut [RawRecord]) {
 
 fn unwrap_times(raw: &[RawRecord]) -> Ordered {
     let mut ordered = Ordered::default();
-    let mut pending: Vec<Record> = Vec::new();
-    let mut lift = 0i64;
-    let out = &mut ordered.records;
-    out.reserve(raw.len());
-    for (index, r) in raw.iter().enumerate() {
-        let length = i64::from(r.end.wrapping_sub(r.start));
-        let at = |lift: i64| {
-            let start = i64::from(r.start) + lift;
-            Record {
-                start,
-                end: start + length,
-                id: r.id,
-                offset: r.offset,
-            }
-        };
-        if length >= HALF {
-            // The end lies before the start, and not because the clock ran over in between.
-            ordered.notes.push((
-                Record {
-                    end: i64::from(r.end) + lift,
-                    ..at(lift)
-                },
-                Fate::Implausible,
-            ));
+    let mut sound = Vec::with_capacity(raw.len());
+    for r in raw {
+        if i64::from(r.end.wrapping_sub(r.start)) < HALF {
+            sound.push(*r);
             continue;
         }
-        let mut record = at(lift);
-        let Some(&last) = out.last() else {
-            out.push(record);
-            continue;
+        // The end lies before the start, and not because the clock ran over in between.
+        let shown = Record {
+            start: i64::from(r.start),
+            end: i64::from(r.end),
+            id: r.id,
+            offset: r.offset,
         };
-        if record.start >= last.start {
-            if record.id == last.id && record.start == last.start && record.end == last.end {
-                ordered.notes.push((record, Fate::Duplicate));
-            } else {
-                out.push(record);
-            }
-            continue;
-        }
-        let next = raw.get(index + 1).map(|n| i64::from(n.start) + lift);
-        let before = out.len().checked_sub(2).map(|i| out[i]);
-        let next_follows_last = next.is_some_and(|n| n >= last.start);
-        let fits_before = before.is_some_and(|b| b.start <= record.start) || before.is_none();
-        let regress = last.start - record.start;
-        if next_follows_last {
+        ordered.notes.push((shown, Fate::Implausible));
+    }
+    let records: Vec<Record> = unwrapped_starts(&sound)
+        .into_iter()
+        .zip(&sound)
+        .map(|(start, r)| Record {
+            start,
+            end: start + i64::from(r.end.wrapping_sub(r.start)),
+            id: r.id,
+            offset: r.offset,
+        })
+        .collect();
+    if records
+        .windows(2)
+        .all(|w| w[0].start <= w[1].start && key(&w[0]) != key(&w[1]))
+    {
+        ordered.records = records;
+        return ordered;
+    }
+    let in_step = longest_in_step(&records);
+    let mut pending = Vec::new();
+    let mut same_start = HashSet::new();
+    let mut start = i64::MIN;
+    for (record, keep) in records.into_iter().zip(in_step) {
+        if !keep {
             pending.push(record);
-        } else if fits_before
-            && next.is_some_and(|n| n >= record.start)
-            && (regress < HALF || before.is_some())
-        {
-            // The last one is ahead of its time, not this one behind.
-            pending.extend(out.pop());
-            out.push(record);
-        } else if regress > HALF || (last.start - lift > HALF && !fits_before) {
-            lift += WRAP;
-            record = at(lift);
-            out.push(record);
+            continue;
+        }
+        if record.start != start {
+            start = record.start;
+            same_start.clear();
+        }
+        if same_start.insert(key(&record)) {
+            ordered.records.push(record);
         } else {
-            pending.push(record);
+            ordered.notes.push((record, Fate::Duplicate));
         }
     }
     place(&mut ordered, pending);
     ordered
 }
 
-/// Puts records that stood at the wrong place where their times say, if they fit there.
+/// What makes a record the same as another: an engine does not do two commands at one time.
+fn key(record: &Record) -> (i64, i64, u32) {
+    (record.start, record.end, record.id)
+}
+
+/// Starts with the clock's wraps undone. Where any goes back, each is taken as near as can be to the middle one of the
+/// latest five, so that records out of place or with a wrong clock do not carry the others along; a leap of a quarter
+/// of the clock's range or more is believed if the records behind it follow.
+fn unwrapped_starts(raw: &[RawRecord]) -> Vec<i64> {
+    let apart = |from: u32, to: u32| i64::from(to.wrapping_sub(from) as i32);
+    let Some(first) = raw.first() else {
+        return Vec::new();
+    };
+    let mut at = i64::from(first.start);
+    if raw.windows(2).all(|w| apart(w[0].start, w[1].start) >= 0) {
+        let steps = raw.windows(2).map(|w| apart(w[0].start, w[1].start));
+        let rest = steps.map(|step| {
+            at += step;
+            at
+        });
+        return std::iter::once(i64::from(first.start))
+            .chain(rest)
+            .collect();
+    }
+    const LEAP: i64 = HALF / 2;
+    let mut latest = VecDeque::from([at]);
+    let mut starts = Vec::with_capacity(raw.len());
+    for (i, r) in raw.iter().enumerate() {
+        let mut sorted: Vec<i64> = latest.iter().copied().collect();
+        sorted.sort_unstable();
+        let level = sorted[sorted.len() / 2];
+        let level_ticks = level as u32;
+        let mut start = level + apart(level_ticks, r.start);
+        if (start - level).abs() > LEAP {
+            let behind = &raw[i + 1..raw.len().min(i + 5)];
+            let following = behind
+                .iter()
+                .filter(|b| apart(r.start, b.start).abs() < apart(level_ticks, b.start).abs())
+                .count();
+            let believed = if behind.is_empty() {
+                start > level || r.start > level_ticks
+            } else {
+                following * 2 > behind.len()
+            };
+            if believed {
+                // Time does not go back: it is a long gap.
+                start += if start < level { WRAP } else { 0 };
+                latest.clear();
+            } else {
+                starts.push(start);
+                continue;
+            }
+        }
+        latest.push_back(start);
+        if latest.len() > 5 {
+            latest.pop_front();
+        }
+        starts.push(start);
+    }
+    starts
+}
+
+/// Marks the most records that are in order of time as they stand; all others are out of place.
+fn longest_in_step(records: &[Record]) -> Vec<bool> {
+    // `ends[k]` is the earliest record that ends a series of k + 1.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before = vec![usize::MAX; records.len()];
+    for (i, record) in records.iter().enumerate() {
+        let length = ends.partition_point(|&e| records[e].start <= record.start);
+        if length > 0 {
+            before[i] = ends[length - 1];
+        }
+        if length == ends.len() {
+            ends.push(i);
+        } else {
+            ends[length] = i;
+        }
+    }
+    let mut marks = vec![false; records.len()];
+    let mut at = ends.last().copied().unwrap_or(usize::MAX);
+    while at != usize::MAX {
+        marks[at] = true;
+        at = before[at];
+    }
+    marks
+}
+
+/// Puts records that stood at the wrong place where their times say, if they fit there and are not there already.
 fn place(ordered: &mut Ordered, mut pending: Vec<Record>) {
     if pending.is_empty() {
         return;
     }
     pending.sort_by_key(|r| (r.start, r.id));
+    let wanted: HashSet<_> = pending.iter().map(key).collect();
+    let mut there: HashSet<_> = ordered
+        .records
+        .iter()
+        .map(key)
+        .filter(|k| wanted.contains(k))
+        .collect();
     let span = match (ordered.records.first(), ordered.records.last()) {
         (Some(first), Some(last)) => (last.end - first.start).max(1 << 20),
         _ => 1 << 20,
@@ -265,12 +349,9 @@ fn place(ordered: &mut Ordered, mut pending: Vec<Record>) {
         while let Some(next) = rest.next_if(|n| n.start <= record.start) {
             merged.push(next);
         }
-        let same = |other: &Record| {
-            other.id == record.id && other.start == record.start && other.end == record.end
-        };
         let last = merged.last().copied();
         let next = rest.peek().copied();
-        let fate = if last.as_ref().is_some_and(same) || next.as_ref().is_some_and(same) {
+        let fate = if !there.insert(key(&record)) {
             Fate::Duplicate
         } else {
             let overlaps = last.is_some_and(|l| l.end > record.start)
@@ -398,6 +479,56 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_double_and_a_swap_together_cost_nothing() {
+        for (a, b) in (0..10).flat_map(|a| (a + 1..10).map(move |b| (a, b))) {
+            for (from, to) in (0..10).flat_map(|from| (0..=10).map(move |to| (from, to))) {
+                let mut list = ten();
+                list.insert(to, list[from]);
+                list.swap(a, b);
+                let ordered = settle(Engine::Gdma, &raw(&list));
+                assert_eq!(
+                    ids(&ordered),
+                    (0..10).collect::<Vec<_>>(),
+                    "{from} {to} {a} {b}"
+                );
+                let doubles = ordered.notes.iter().filter(|n| n.1 == Fate::Duplicate);
+                assert_eq!(doubles.count(), 1, "{from} {to} {a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn records_swapped_while_the_clock_ran_over_go_back() {
+        let whole: Vec<_> = (0..20u32)
+            .map(|i| {
+                let start = (u32::MAX - 950).wrapping_add(i * 100);
+                (start, start.wrapping_add(90), i)
+            })
+            .collect();
+        for (a, b) in (0..20).flat_map(|a| (a + 1..20).map(move |b| (a, b))) {
+            let mut list = whole.clone();
+            list.swap(a, b);
+            let ordered = settle(Engine::Tiu, &raw(&list));
+            assert_eq!(ids(&ordered), (0..20).collect::<Vec<_>>(), "{a} {b}");
+            let span = ordered.records[19].end - ordered.records[0].start;
+            assert_eq!(span, 1990, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_long_gap_beside_a_swap_is_a_gap() {
+        let mut list: Vec<_> = (0..20u32)
+            .map(|i| (100 * i + (i / 10) * 3_000_000_000, i))
+            .map(|(start, i)| (start, start + 90, i))
+            .collect();
+        list.swap(3, 4);
+        list.swap(12, 15);
+        let ordered = settle(Engine::Tiu, &raw(&list));
+        assert_eq!(ids(&ordered), (0..20).collect::<Vec<_>>());
+        assert_eq!(ordered.records[19].end, 3_000_001_990);
     }
 
     #[test]
