@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn wrong_specifications_name_what_would_be_right() {
-        insta::assert_snapshot!(message("conv2"), @"simple operator 'conv2': no operator 'conv2'; did you mean 'conv2d' or 'conv3d' or 'depthwise_conv2d'? (known: matmul, dense, batch_matmul, matmul_matmul_add, conv2d, depthwise_conv2d, conv3d, max_pool2d, avg_pool2d, global_avg_pool, softmax, layer_norm, elementwise)");
+        insta::assert_snapshot!(message("conv2"), @"simple operator 'conv2': no operator 'conv2' (did you mean 'conv2d' or 'conv3d' or 'depthwise_conv2d'?) (known: matmul, dense, batch_matmul, matmul_matmul_add, conv2d, depthwise_conv2d, conv3d, max_pool2d, avg_pool2d, global_avg_pool, softmax, layer_norm, elementwise)");
         insta::assert_snapshot!(message("matmul:x=3"), @"simple operator 'matmul:x=3': matmul has no parameter 'x' (it has: m, n, k)");
         insta::assert_snapshot!(message("matmul:m=0"), @"simple operator 'matmul:m=0': m=0: must be between 1 and 1073741824");
         insta::assert_snapshot!(message("matmul:m=big"), @"simple operator 'matmul:m=big': m=big: not a whole number");
