@@ -8,12 +8,14 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`contraction`] | one dominating reduction: convolutions, dense, matmuls, pooling, means |
+//! | [`knobs`] | … and the tile that suits it |
 //! | [`rows`] | several reductions over the same rows: softmax, layer norm |
 //! | [`spatial`] | no reduction: element-wise, copies, transposes |
 //!
 //! Structure is read from the TensorIR itself ([`tvm_bridge::inspect`]), never from operator names.
 
 mod contraction;
+mod knobs;
 mod lanes;
 mod pad;
 mod prepare;
@@ -23,7 +25,7 @@ mod spatial;
 use serde::{Deserialize, Serialize};
 use tvm_bridge::{PrimFunc, Schedule};
 
-pub use contraction::ContractionKnobs;
+pub use knobs::ContractionKnobs;
 
 /// The vector unit that schedules are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

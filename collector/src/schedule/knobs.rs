@@ -1,0 +1,242 @@
+//! The knobs of a register-tiled reduction, and the ones that an operator's structure suggests.
+//!
+//! The tile is the one with the fewest loads a multiply-add among those that fill at most half of the registers: beyond
+//! that LLVM starts to spill (measured on AVX-512: 16 accumulators reach 212 GFLOP/s where 28 fall to 75). Plain
+//! arithmetic on iterators and accesses; the loops are transformed in [`super::contraction`].
+
+use serde::{Deserialize, Serialize};
+use tvm_bridge::inspect::{Access, BlockInfo, Iter, IterKind};
+
+use super::VectorUnit;
+use super::lanes::{divisors, efficiency, pieces, vector_length};
+
+/// The knobs of a register-tiled reduction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContractionKnobs {
+    /// Name of the axis whose values are the lanes of vectors; none if nothing is contiguous.
+    pub vector_axis: Option<String>,
+    /// Values of that axis in one vector.
+    pub vector_length: i64,
+    /// Vectors of that axis in the register tile.
+    pub vector_blocks: i64,
+    /// Values in the register tile along the other spatial axes, by axis name; axes not named count 1.
+    pub tile: Vec<(String, i64)>,
+    /// Spatial axes from the outermost loop to the innermost.
+    pub loop_order: Vec<String>,
+    /// How many outer loops are fused into the parallel one.
+    pub fused_outer: usize,
+}
+
+/// Smallest number of parallel pieces wanted: enough to share out evenly over a few tens of threads.
+const PARALLEL_PIECES: i64 = 64;
+/// An operand up to this size is read again and again from the second-level cache without harm, in bytes.
+const CACHED_OPERAND_BYTES: i64 = 1 << 20;
+/// A vector of weights comes from the second-level cache, a broadcast value from the first.
+const VECTOR_LOAD_COST: f64 = 2.1;
+/// Largest scalar tile, where nothing can be vectorised: enough independent sums to hide an addition's latency.
+const SCALAR_TILE: i64 = 8;
+
+/// How an axis is vectorised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct VectorAxis {
+    pub iter: usize,
+    /// Length that the operand's layout demands (packed weights), if it does.
+    pub packed: Option<i64>,
+}
+
+/// The spatial axis along which an operand is contiguous: packed operands first, then the output's own last axis.
+pub(super) fn vector_axis(info: &BlockInfo) -> Option<VectorAxis> {
+    let spatial: Vec<usize> = info
+        .of_kind(IterKind::Spatial)
+        .filter(|&i| info.iters[i].extent > 1)
+        .collect();
+    let last = |access: &Access| access.indices.last().cloned().unwrap_or_default();
+    let packed = spatial.iter().find_map(|&iter| {
+        let read = info
+            .reads
+            .iter()
+            .find(|r| last(r).terms == [(iter, None)])?;
+        Some(VectorAxis {
+            iter,
+            packed: read.shape.last().copied(),
+        })
+    });
+    packed.or_else(|| {
+        let written = info.writes.first().and_then(|w| last(w).plain());
+        let contiguous = |iter: usize| {
+            info.reads
+                .iter()
+                .any(|r| last(r).terms.iter().any(|&(i, f)| i == iter && f.is_some()))
+        };
+        let iter = written
+            .filter(|&i| spatial.contains(&i) && contiguous(i))
+            .or_else(|| spatial.iter().rev().copied().find(|&i| contiguous(i)))?;
+        Some(VectorAxis { iter, packed: None })
+    })
+}
+
+/// The knobs that the operator's structure suggests.
+pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKnobs {
+    let spatial: Vec<usize> = info.of_kind(IterKind::Spatial).collect();
+    let axis = vector_axis(info);
+    let (length, most_blocks) = match axis {
+        Some(a) => {
+            let extent = info.iters[a.iter].extent;
+            let length = a
+                .packed
+                .filter(|l| extent % l == 0)
+                .unwrap_or_else(|| vector_length(extent, unit.lanes()));
+            (
+                length,
+                if extent % length == 0 {
+                    extent / length
+                } else {
+                    1
+                },
+            )
+        }
+        None => (1, 1),
+    };
+    let per_vector = pieces(length, unit.lanes());
+    let reusing = tiled_axes(info, &spatial, axis);
+    let budget = if axis.is_some() {
+        i64::from(unit.registers) / 2
+    } else {
+        SCALAR_TILE
+    };
+    let extent_of = |place: usize| reusing.get(place).map_or(1, |&i| info.iters[i].extent);
+    let mut best = (f64::INFINITY, 1, 1, 1);
+    for blocks in divisors(most_blocks) {
+        for first in 1..=extent_of(0).min(budget) {
+            for second in divisors(extent_of(1)).filter(|&t| t == 1 || first == extent_of(0)) {
+                let accumulators = blocks * per_vector * first * second;
+                if accumulators > budget.max(per_vector) {
+                    continue;
+                }
+                let loads = loads_per_multiply_add(
+                    blocks * per_vector,
+                    first * second,
+                    accumulators,
+                    budget,
+                );
+                let cost = loads / efficiency(extent_of(0), first);
+                if cost < best.0 {
+                    best = (cost, blocks, first, second);
+                }
+            }
+        }
+    }
+    let (_, vector_blocks, first, second) = best;
+    let tile: Vec<(String, i64)> = [first, second]
+        .iter()
+        .zip(&reusing)
+        .filter(|(t, _)| **t > 1)
+        .map(|(t, &i)| (info.iters[i].name.clone(), *t))
+        .collect();
+    let order = loop_order(info, &spatial, axis);
+    let mut knobs = ContractionKnobs {
+        vector_axis: axis.map(|a| info.iters[a.iter].name.clone()),
+        vector_length: length,
+        vector_blocks,
+        tile,
+        loop_order: order.iter().map(|&i| info.iters[i].name.clone()).collect(),
+        fused_outer: 1,
+    };
+    knobs.fused_outer = fused_outer(info, &order, &knobs);
+    knobs
+}
+
+/// The axes worth a place in the register tile, innermost first: those that reuse what is loaded along the vector axis;
+/// where there is none (depthwise convolutions, pooling), the innermost other one, for independent sums.
+fn tiled_axes(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> Vec<usize> {
+    let others: Vec<usize> = spatial
+        .iter()
+        .rev()
+        .copied()
+        .filter(|&i| info.iters[i].extent > 1 && Some(i) != axis.map(|a| a.iter))
+        .collect();
+    let Some(axis) = axis else { return others };
+    let reuses = |i: &usize| info.reads.iter().any(|r| r.uses(axis.iter) && !r.uses(*i));
+    let reusing: Vec<usize> = others.iter().copied().filter(reuses).collect();
+    if reusing.is_empty() {
+        others.into_iter().take(1).collect()
+    } else {
+        reusing
+    }
+}
+
+impl ContractionKnobs {
+    /// Values of an axis in the register tile.
+    pub(super) fn tile_of(&self, axis: &str) -> i64 {
+        if self.vector_axis.as_deref() == Some(axis) {
+            return self.vector_blocks * self.vector_length;
+        }
+        self.tile
+            .iter()
+            .find(|(name, _)| name == axis)
+            .map_or(1, |t| t.1)
+    }
+}
+
+/// Loads for each multiply-add of a tile, with a penalty for tiles too small to hide the latency of the additions.
+fn loads_per_multiply_add(vectors: i64, broadcasts: i64, accumulators: i64, budget: i64) -> f64 {
+    let loads =
+        (VECTOR_LOAD_COST * vectors as f64 + broadcasts as f64) / (vectors * broadcasts) as f64;
+    let hidden = accumulators as f64 / budget as f64;
+    loads + 0.5 * (1.0 - hidden).max(0.0)
+}
+
+/// Outer loop order: the vector axis outside all others if what it indexes is too big to be read for every row of them,
+/// else behind the first axes, so that the other operand is read once.
+fn loop_order(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> Vec<usize> {
+    let Some(axis) = axis else {
+        return spatial.to_vec();
+    };
+    let operand_bytes = |access: &Access| 4 * access.shape.iter().product::<i64>();
+    let own: i64 = info
+        .reads
+        .iter()
+        .filter(|r| r.uses(axis.iter))
+        .map(operand_bytes)
+        .max()
+        .unwrap_or(0);
+    let others: Vec<usize> = spatial
+        .iter()
+        .copied()
+        .filter(|&i| i != axis.iter)
+        .collect();
+    // Axes that index the same operand as the vector axis (batch of a batched product) stay outside it in any case.
+    let shared = |i: &usize| info.reads.iter().any(|r| r.uses(axis.iter) && r.uses(*i));
+    let (shared_axes, free): (Vec<usize>, Vec<usize>) = others.into_iter().partition(shared);
+    let mut order = shared_axes;
+    if own > CACHED_OPERAND_BYTES || free.len() < 2 {
+        order.push(axis.iter);
+        order.extend(free);
+    } else {
+        let (innermost, outer) = (free[free.len() - 1], &free[..free.len() - 1]);
+        order.extend(outer);
+        order.extend([axis.iter, innermost]);
+    }
+    order
+}
+
+/// Number of leading loops to fuse so that there are enough parallel pieces. Loops that the tile does not divide evenly
+/// stay outside, because they have to be parted.
+fn fused_outer(info: &BlockInfo, order: &[usize], knobs: &ContractionKnobs) -> usize {
+    let mut count = 1;
+    for (place, &iter) in order.iter().enumerate() {
+        let Iter { name, extent, .. } = &info.iters[iter];
+        if extent % knobs.tile_of(name) != 0 {
+            break;
+        }
+        count = place + 1;
+        let done: i64 = order[..count]
+            .iter()
+            .map(|&i| info.iters[i].extent / knobs.tile_of(&info.iters[i].name))
+            .product();
+        if done >= PARALLEL_PIECES {
+            break;
+        }
+    }
+    count
+}
