@@ -115,10 +115,10 @@ pub(super) fn read(
         };
         counts.preamble = preamble as u64;
         let framed = spec.preamble_len();
-        if (1..framed).contains(&preamble) {
+        if preamble < framed && !lapped && !records.is_empty() {
             let lost = (framed - preamble) as u64;
             let text = format!(
-                "{} of the pair that opens a profile missing; the program's own records are not touched by it",
+                "{} missing of the pair that opens a profile",
                 plural(lost, "record")
             );
             parts
