@@ -37,42 +37,83 @@ pub struct Compiled {
     pub times: StageTimes,
 }
 
+/// A module that went through the lowering passes and waits for code generation.
+#[derive(Debug)]
+pub struct Lowered {
+    module: IrModule,
+    /// Names under which the functions will be found.
+    functions: Vec<String>,
+    target: Target,
+    took: Duration,
+}
+
 /// Compiles every exported function of `module` for a CPU target.
 ///
 /// # Errors
 /// A pass refuses the program, or LLVM does.
 pub fn compile(module: &IrModule, target: &Target, asserts: Asserts) -> Result<Compiled> {
-    compile_with(module, target, asserts, Pipeline::Cpu)
+    Lowered::new(module, target, asserts)?.build()
 }
 
-pub(crate) fn compile_with(
-    module: &IrModule,
-    target: &Target,
-    asserts: Asserts,
-    pipeline: Pipeline,
-) -> Result<Compiled> {
-    let _context = Context::enter(&[])?;
-    let start = Instant::now();
-    let lowered = lower(module, target, asserts, pipeline)?;
-    let after_lower = Instant::now();
-    let built = KernelModule {
-        handle: call(
-            &format!("target.build.{}", target.kind()),
-            &[&lowered.handle, &target.handle],
-        )?,
-    };
-    let after_codegen = Instant::now();
-    // The JIT works when a function is asked for the first time.
-    for name in module.function_names()? {
-        built.function(&name)?;
+impl Lowered {
+    /// Lowers every function of `module` for a CPU target.
+    ///
+    /// # Errors
+    /// A pass refuses the program.
+    pub fn new(module: &IrModule, target: &Target, asserts: Asserts) -> Result<Lowered> {
+        let _context = Context::enter(&[])?;
+        let start = Instant::now();
+        let lowered = lower(module, target, asserts, Pipeline::Cpu)?;
+        Ok(Lowered {
+            functions: module.function_names()?,
+            module: lowered,
+            target: target.clone(),
+            took: start.elapsed(),
+        })
     }
-    let times = StageTimes {
-        lower: after_lower - start,
-        codegen: after_codegen - after_lower,
-        jit: after_codegen.elapsed(),
-    };
-    Ok(Compiled {
-        module: built,
-        times,
-    })
+
+    /// A hash of what will be compiled: equal for modules whose code is equal, however they were scheduled.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn structural_hash(&self) -> Result<u64> {
+        self.module.structural_hash()
+    }
+
+    /// Number of statements after unrolling, which decides what LLVM will cost; counting stops beyond `limit`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn statements(&self, limit: u64) -> Result<u64> {
+        crate::inspect::statements(&self.module, limit)
+    }
+
+    /// Generates code and loads it.
+    ///
+    /// # Errors
+    /// LLVM refuses the program.
+    pub fn build(self) -> Result<Compiled> {
+        let _context = Context::enter(&[])?;
+        let start = Instant::now();
+        let built = KernelModule {
+            handle: call(
+                &format!("target.build.{}", self.target.kind()),
+                &[&self.module.handle, &self.target.handle],
+            )?,
+        };
+        let after_codegen = Instant::now();
+        // The JIT works when a function is asked for the first time.
+        for name in &self.functions {
+            built.function(name)?;
+        }
+        let times = StageTimes {
+            lower: self.took,
+            codegen: after_codegen - start,
+            jit: after_codegen.elapsed(),
+        };
+        Ok(Compiled {
+            module: built,
+            times,
+        })
+    }
 }

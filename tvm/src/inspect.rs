@@ -6,7 +6,7 @@
 
 use crate::call::{Obj, elements, field, value};
 use crate::error::Result;
-use crate::ir::type_key;
+use crate::ir::{IrModule, is_prim_func, type_key};
 
 /// A block's iteration space and its accesses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,6 +138,44 @@ impl BlockInfo {
             writes,
         })
     }
+}
+
+/// Number of statements of all functions of a module; counting stops beyond `limit`.
+pub(crate) fn statements(module: &IrModule, limit: u64) -> Result<u64> {
+    let mut count = 0;
+    for (_, function) in module.entries()? {
+        if is_prim_func(&function) {
+            count_statements(&field(&function, "body")?, limit, &mut count)?;
+        }
+    }
+    Ok(count)
+}
+
+fn count_statements(statement: &Obj, limit: u64, count: &mut u64) -> Result<()> {
+    if *count > limit {
+        return Ok(());
+    }
+    match type_key(statement) {
+        Some("tirx.SeqStmt") => {
+            for part in elements(&field(statement, "seq")?)? {
+                count_statements(&part, limit, count)?;
+            }
+        }
+        Some("tirx.For" | "tirx.AttrStmt" | "tirx.While") => {
+            *count += 1;
+            count_statements(&field(statement, "body")?, limit, count)?;
+        }
+        Some("tirx.IfThenElse") => {
+            *count += 1;
+            for branch in ["then_case", "else_case"] {
+                count_statements(&field(statement, branch)?, limit, count)?;
+            }
+        }
+        // No `else` branch.
+        Some("None") | None => {}
+        Some(_) => *count += 1,
+    }
+    Ok(())
 }
 
 fn access(region: &Obj, names: &[String]) -> Result<Access> {

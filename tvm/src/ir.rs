@@ -41,6 +41,14 @@ impl IrModule {
         to_json(&self.handle)
     }
 
+    /// A hash of the module's structure, equal for modules that differ in variable names alone.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn structural_hash(&self) -> Result<u64> {
+        structural_hash(&self.handle)
+    }
+
     /// Names of the module's functions, sorted.
     ///
     /// # Errors
@@ -150,6 +158,11 @@ impl PrimFunc {
         script(&self.handle)
     }
 
+    /// The block around the function's body.
+    pub(crate) fn root_block(&self) -> Result<Obj> {
+        field(&field(&self.handle, "body")?, "block")
+    }
+
     /// A module with this function alone, named [`ENTRY`].
     ///
     /// # Errors
@@ -191,13 +204,17 @@ impl PrimFunc {
     /// # Errors
     /// TVM's.
     pub fn structural_hash(&self) -> Result<u64> {
-        const NAME: &str = "ffi.StructuralHash";
-        let hash: i64 = value(
-            NAME,
-            call(NAME, &[&self.handle, &boolean(false), &boolean(false)])?,
-        )?;
-        Ok(hash as u64)
+        structural_hash(&self.handle)
     }
+}
+
+fn structural_hash(object: &Obj) -> Result<u64> {
+    const NAME: &str = "ffi.StructuralHash";
+    let hash: i64 = value(
+        NAME,
+        call(NAME, &[object, &boolean(false), &boolean(false)])?,
+    )?;
+    Ok(hash as u64)
 }
 
 fn to_json(object: &Obj) -> Result<String> {

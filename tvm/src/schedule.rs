@@ -8,6 +8,7 @@ use crate::call::{Obj, array, boolean, call, elements, field, int, none, text, v
 use crate::error::{Error, Result};
 use crate::inspect::BlockInfo;
 use crate::ir::{IndexMap, IrModule, PrimFunc};
+use crate::trace::Trace;
 
 /// A block (one computation with its iteration variables) of a schedule.
 #[derive(Debug, Clone)]
@@ -30,11 +31,10 @@ pub enum Access {
 #[derive(Debug)]
 pub struct Schedule {
     handle: Obj,
+    /// TVM transforms what nobody else refers to in place, and looks only at blocks and loops for that: a function's
+    /// root block must have a second owner, or a schedule changes the function that it was made from.
+    _root: Obj,
 }
-
-/// The record of a schedule, which rebuilds it on the same function.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Trace(pub serde_json::Value);
 
 /// `-1` tells TVM to use the last position (of a sibling list), and a random seed.
 const UNSET: i64 = -1;
@@ -48,20 +48,31 @@ impl Schedule {
         /// No self-checks, and errors without a rendered program: both cost more than a candidate's schedule.
         const DEBUG_MASK: i64 = 0;
         const TERSE_ERRORS: i64 = 1;
-        // TVM takes seeds of 1 to 2³¹ − 2.
-        let seed = (seed % (i32::MAX as u64 - 1)) as i64 + 1;
         let module = function.to_module()?;
+        let root = function.root_block()?;
         let handle = call(
             "s_tir.schedule.TracedSchedule",
             &[
                 &module.handle,
-                &int(seed),
+                &int(Self::seed(seed)),
                 &int(DEBUG_MASK),
                 &int(TERSE_ERRORS),
                 &boolean(true),
             ],
         )?;
-        Ok(Schedule { handle })
+        Ok(Schedule {
+            handle,
+            _root: root,
+        })
+    }
+
+    /// The seed as TVM takes it: 1 to 2³¹ − 2.
+    pub(crate) fn seed(seed: u64) -> i64 {
+        (seed % (i32::MAX as u64 - 1)) as i64 + 1
+    }
+
+    pub(crate) fn handle(&self) -> &Obj {
+        &self.handle
     }
 
     /// The module as scheduled so far: one function, exported as [`crate::ir::ENTRY`].
@@ -95,13 +106,7 @@ impl Schedule {
     /// # Errors
     /// TVM's.
     pub fn trace(&self) -> Result<Trace> {
-        let trace = self.call("ScheduleGetTrace", &[])?;
-        let json = call("s_tir.schedule.TraceAsJSON", &[&trace, &boolean(false)])?;
-        const NAME: &str = "ffi.ToJSONGraphString";
-        let json: tvm_ffi::String = value(NAME, call(NAME, &[&json, &none()])?)?;
-        serde_json::from_str(json.as_str())
-            .map(Trace)
-            .map_err(|e| Error::unexpected(NAME, e))
+        Trace::of(&self.call("ScheduleGetTrace", &[])?)
     }
 
     /// Applies a recorded trace to this (fresh) schedule.
@@ -109,10 +114,9 @@ impl Schedule {
     /// # Errors
     /// The trace does not fit the function.
     pub fn apply(&self, trace: &Trace) -> Result<()> {
-        let json = call("ffi.FromJSONGraphString", &[&text(&trace.0.to_string())])?;
         call(
             "s_tir.schedule.TraceApplyJSONToSchedule",
-            &[&json, &self.handle],
+            &[&trace.to_object()?, &self.handle],
         )?;
         Ok(())
     }

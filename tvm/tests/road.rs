@@ -1,8 +1,8 @@
 //! The road from TVM's JSON to a running kernel, on real TVM.
 
-use tvm_bridge::compile::{Asserts, compile};
+use tvm_bridge::compile::{Asserts, Lowered, compile};
 use tvm_bridge::threads::Pool;
-use tvm_bridge::{DType, PrimFunc, Schedule, Target, Tensor, Trace};
+use tvm_bridge::{DType, DesignSpace, PrimFunc, Schedule, Target, Tensor, Trace};
 
 fn function(name: &str) -> PrimFunc {
     let path = format!("{}/tests/fixtures/{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -130,6 +130,61 @@ fn a_scheduled_function_agrees_with_the_unscheduled_one_and_its_trace_rebuilds_i
 }
 
 #[test]
+fn the_design_space_gives_the_same_sample_for_a_seed_and_others_for_others() {
+    let plain = function("conv2d_relu");
+    let target = Target::llvm("x86-64-v3", 2).unwrap();
+    let space = DesignSpace::generate(&plain, &target, 0).unwrap();
+    assert!(space.sketches() > 1, "with and without a write cache");
+    let sample = |seed| space.sample(seed).unwrap();
+    let hashes: Vec<u64> = (0..6)
+        .map(|seed| sample(seed).function().unwrap().structural_hash().unwrap())
+        .collect();
+    let again = sample(3).function().unwrap().structural_hash().unwrap();
+    assert_eq!(again, hashes[3]);
+    let distinct: std::collections::HashSet<_> = hashes.iter().collect();
+    assert!(distinct.len() > 3, "{hashes:?}");
+
+    let expected = run_conv(&plain.to_module().unwrap());
+    let found = run_conv(&sample(1).module().unwrap());
+    for (e, f) in expected.iter().zip(&found) {
+        assert!((e - f).abs() <= 1e-4 * e.abs().max(1.0), "{e} against {f}");
+    }
+    let trace = sample(1).trace().unwrap();
+    assert!(
+        trace
+            .decisions()
+            .iter()
+            .any(|(kind, _)| *kind == "SamplePerfectTile")
+    );
+    let rebuilt = Schedule::new(&plain, 99).unwrap();
+    rebuilt.apply(&trace).unwrap();
+    assert_eq!(rebuilt.script().unwrap(), sample(1).script().unwrap());
+}
+
+#[test]
+fn unrolled_statements_are_counted_before_code_is_made_of_them() {
+    let plain = function("conv2d_relu");
+    let target = Target::llvm("x86-64-v3", 2).unwrap();
+    let statements = |module: &tvm_bridge::IrModule, limit| {
+        Lowered::new(module, &target, Asserts::Dropped)
+            .unwrap()
+            .statements(limit)
+            .unwrap()
+    };
+    let unrolled = Schedule::new(&plain, 0).unwrap();
+    let loops = unrolled.loops(&unrolled.block("conv2d").unwrap()).unwrap();
+    unrolled.unroll(&loops[3]).unwrap();
+    let (small, unrolled) = (plain.to_module().unwrap(), unrolled.module().unwrap());
+    let few = statements(&small, 10_000);
+    let many = statements(&unrolled, 10_000);
+    assert!(few < many, "{few} {many}");
+    assert!(
+        statements(&unrolled, few) <= few + 2,
+        "counting stops at the limit"
+    );
+}
+
+#[test]
 fn an_impossible_primitive_says_why_in_one_line() {
     let s = Schedule::new(&function("conv2d_relu"), 1).unwrap();
     let conv = s.block("conv2d").unwrap();
@@ -202,4 +257,22 @@ fn a_block_tells_its_iterators_and_accesses() {
     );
     let pad = info.reads.iter().find(|r| r.buffer == "pad_temp").unwrap();
     assert_eq!(pad.indices[3].terms, [(3, Some(1)), (6, Some(1))]);
+}
+
+#[test]
+fn schedules_and_design_spaces_leave_their_function_as_it_was() {
+    let plain = function("conv2d_relu");
+    let (before, module) = (plain.structural_hash().unwrap(), plain.to_module().unwrap());
+    tiled(&plain);
+    assert_eq!(plain.structural_hash().unwrap(), before);
+    let target = Target::llvm("x86-64-v3", 2).unwrap();
+    let space = DesignSpace::generate(&plain, &target, 0).unwrap();
+    space.sample(1).unwrap();
+    assert_eq!(plain.structural_hash().unwrap(), before);
+    Lowered::new(&module, &target, Asserts::Dropped).unwrap();
+    assert_eq!(plain.structural_hash().unwrap(), before);
+    assert_eq!(
+        module.structural_hash().unwrap(),
+        plain.to_module().unwrap().structural_hash().unwrap()
+    );
 }

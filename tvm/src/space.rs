@@ -1,0 +1,135 @@
+//! MetaSchedule's design space of a function: TVM's own rules for the target, sampled here.
+//!
+//! Post-order apply runs TVM's default LLVM rules (inlining, rfactor, multi-level tiling, parallel-vectorise-unroll,
+//! random compute location) and gives a few sketches; a sample is a sketch replayed with fresh random decisions and
+//! TVM's postprocessors, as MetaSchedule's `replay-trace` strategy does it. The same seed gives the same sample.
+//!
+//! The plain LLVM rules are taken for every CPU: those for VNNI, AVX-512 or dot-product CPUs add tensor intrinsics of
+//! 8-bit integers, which need TVM's Python package.
+
+use tvm_ffi::{Any, AnyView, Function};
+
+use crate::call::{Obj, boolean, call, elements, int, map, none, text, value};
+use crate::error::{Error, Result};
+use crate::ir::PrimFunc;
+use crate::schedule::Schedule;
+use crate::target::Target;
+
+/// The sketches of one function.
+#[derive(Debug, Clone)]
+pub struct DesignSpace {
+    function: PrimFunc,
+    /// Traces without decisions.
+    sketches: Vec<Obj>,
+    postprocessors: Vec<Obj>,
+}
+
+/// How often a sample may be refused by a postprocessor before the seed is given up.
+const ATTEMPTS: u64 = 16;
+/// Step between the seeds of attempts: any odd number far from the small steps between callers' seeds.
+const NEXT_ATTEMPT: u64 = 0x9e37_79b9;
+
+impl DesignSpace {
+    /// The space that TVM's default rules make of `function`.
+    ///
+    /// # Errors
+    /// A rule fails on the function.
+    pub fn generate(function: &PrimFunc, target: &Target, seed: u64) -> Result<DesignSpace> {
+        let rules = call(&name("ScheduleRuleDefaultLLVM"), &[])?;
+        let postprocessors = call(&name("PostprocDefaultLLVM"), &[])?;
+        let generator = call(
+            &name("SpaceGeneratorPostOrderApply"),
+            // Rules, postprocessors and mutators must all be given, or TVM takes those of the CPU's extensions.
+            &[&none(), &rules, &postprocessors, &map([])?],
+        )?;
+        let module = function.to_module()?;
+        // See [`Schedule`]: the rules' schedules would otherwise transform the function itself.
+        let _root = function.root_block()?;
+        let silent = Obj(Any::from(Function::from_packed(|_: &[AnyView<'_>]| {
+            Ok(Any::new())
+        })));
+        let context = call(
+            &name("TuneContext"),
+            &[
+                &module.handle,
+                &target.handle,
+                &generator,
+                &none(),
+                &text(crate::ir::ENTRY),
+                &int(1),
+                &int(Schedule::seed(seed)),
+                &silent,
+            ],
+        )?;
+        call(&name("TuneContextInitialize"), &[&context])?;
+        let schedules = call(
+            &name("SpaceGeneratorGenerateDesignSpace"),
+            &[&generator, &module.handle],
+        )?;
+        let sketches = elements(&schedules)?
+            .iter()
+            .map(|schedule| {
+                let trace = call("s_tir.schedule.ScheduleGetTrace", &[schedule])?;
+                let trace = call("s_tir.schedule.TraceSimplified", &[&trace, &boolean(true)])?;
+                let steps = crate::call::field(&trace, "insts")?;
+                call("s_tir.schedule.Trace", &[&steps, &map([])?])
+            })
+            .collect::<Result<Vec<_>>>()?;
+        if sketches.is_empty() {
+            return Err(Error::unexpected(
+                "SpaceGeneratorGenerateDesignSpace",
+                "no sketch",
+            ));
+        }
+        Ok(DesignSpace {
+            function: function.clone(),
+            sketches,
+            postprocessors: elements(&postprocessors)?,
+        })
+    }
+
+    /// Number of sketches.
+    pub fn sketches(&self) -> usize {
+        self.sketches.len()
+    }
+
+    /// The schedule that `seed` draws: the sketches take turns, decisions are random.
+    ///
+    /// # Errors
+    /// No attempt gave a schedule that the postprocessors accept.
+    pub fn sample(&self, seed: u64) -> Result<Schedule> {
+        let mut refused = Error::unexpected("DesignSpace::sample", "no attempt was made");
+        for attempt in 0..ATTEMPTS {
+            let seed = seed.wrapping_add(attempt.wrapping_mul(NEXT_ATTEMPT));
+            match self.try_sample(seed) {
+                Ok(schedule) => return Ok(schedule),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    fn try_sample(&self, seed: u64) -> Result<Schedule> {
+        let schedule = Schedule::new(&self.function, seed)?;
+        let sketch = &self.sketches[(seed % self.sketches.len() as u64) as usize];
+        call(
+            "s_tir.schedule.TraceApplyToSchedule",
+            &[sketch, schedule.handle(), &boolean(true), &none()],
+        )?;
+        call("s_tir.schedule.ScheduleEnterPostproc", &[schedule.handle()])?;
+        for postprocessor in &self.postprocessors {
+            let accepted = call(&name("PostprocApply"), &[postprocessor, schedule.handle()])?;
+            if !value::<bool>("PostprocApply", accepted)? {
+                return Err(Error::unexpected(
+                    "PostprocApply",
+                    "a postprocessor refused the sample",
+                ));
+            }
+        }
+        Ok(schedule)
+    }
+}
+
+fn name(function: &str) -> String {
+    format!("s_tir.meta_schedule.{function}")
+}
