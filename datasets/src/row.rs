@@ -224,7 +224,7 @@ mod tests {
     fn faults_are_named() {
         insta::assert_snapshot!(
             [
-                fault(|row| row.schema_version = 2),
+                fault(|row| row.schema_version = 1),
                 fault(|row| row.run_id.clear()),
                 fault(|row| row.max_abs_error = Some(f64::NAN)),
                 fault(|row| row.time_min_ns = Some(-1.0)),
@@ -235,7 +235,7 @@ mod tests {
             ]
             .join("\n"),
             @"
-        row `run.000001`: column `schema_version`: expected 1, found 2
+        row `run.000001`: column `schema_version`: expected 2, found 1
         row `run.000001`: column `run_id`: every row needs it
         row `run.000001`: column `max_abs_error`: NaN is not a finite number
         row `run.000001`: column `time_min_ns`: -1 ns is a negative time

@@ -80,12 +80,40 @@ pub struct RunManifest {
     pub command_line: Vec<String>,
     /// What was to be done.
     pub plan: Value,
+    /// What decides which points there are, as a hash: runs of one plan, and its shards, have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_hash: Option<String>,
+    /// Which part of the plan's points is this run's; all of them if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
     /// The machine and its state.
     pub environment: Value,
     /// Versions of what was used, by name.
     pub versions: BTreeMap<String, String>,
     /// How its points ended.
     pub counts: Counts,
+}
+
+/// A part of a plan's points: of those numbered in the plan's order, every `count`-th, beginning with the `index`-th.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// Which one, from 1.
+    pub index: u32,
+    /// Of how many.
+    pub count: u32,
+}
+
+impl Shard {
+    /// Whether the shard holds the point (or group of points) number `place`, from 0.
+    pub fn holds(self, place: u64) -> bool {
+        place % u64::from(self.count.max(1)) + 1 == u64::from(self.index)
+    }
+}
+
+impl std::fmt::Display for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
 }
 
 impl RunManifest {
@@ -100,6 +128,8 @@ impl RunManifest {
             state: RunState::Running,
             command_line: Vec::new(),
             plan: Value::Null,
+            plan_hash: None,
+            shard: None,
             environment: Value::Null,
             versions: BTreeMap::new(),
             counts: Counts::default(),
@@ -199,7 +229,7 @@ mod tests {
         insta::assert_snapshot!(serde_json::to_string_pretty(&manifest()).unwrap(), @r#"
         {
           "format": 1,
-          "schema_version": 1,
+          "schema_version": 2,
           "run_id": "20260101T120000Z-mlp",
           "created": "2026-01-01T12:00:00.000Z",
           "ended": null,
@@ -239,7 +269,7 @@ mod tests {
                 load_error(|text| text[..text.len() / 2].to_owned()),
                 load_error(|text| text.replace("\"format\":1,", "")),
                 load_error(|text| text.replace("\"format\":1", "\"format\":2")),
-                load_error(|text| text.replace("\"schema_version\":1", "\"schema_version\":0")),
+                load_error(|text| text.replace("\"schema_version\":2", "\"schema_version\":0")),
                 load_error(|text| text.replace("\"running\"", "\"jogging\"")),
             ]
             .join("\n"),
@@ -247,10 +277,20 @@ mod tests {
         runs/x/run.json is damaged: EOF while parsing a string at line 1 column 154; the rows in rows.csv do not depend on it: restore run.json from a copy, or move it away and use rows.csv by its path
         runs/x/run.json is damaged: it has no number `format`; the rows in rows.csv do not depend on it: restore run.json from a copy, or move it away and use rows.csv by its path
         runs/x/run.json: run format 2, this program reads format 1; use the version of the tool that made it
-        runs/x/run.json: rows of schema version 0, this program reads version 1; convert them with the version of the program that wrote them
+        runs/x/run.json: rows of schema version 0, this program reads version 2; convert them with the version of the program that wrote them
         runs/x/run.json is damaged: unknown variant `jogging`, expected one of `running`, `finished`, `interrupted`; the rows in rows.csv do not depend on it: restore run.json from a copy, or move it away and use rows.csv by its path
         "
         );
+    }
+
+    #[test]
+    fn every_point_is_in_exactly_one_shard() {
+        for count in 1..7 {
+            for place in 0..40 {
+                let holding = (1..=count).filter(|&index| Shard { index, count }.holds(place));
+                assert_eq!(holding.count(), 1, "point {place} of {count} shards");
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 mod manifest;
 mod writer;
 
-pub use manifest::{Counts, MANIFEST_FORMAT, RunManifest, RunState};
+pub use manifest::{Counts, MANIFEST_FORMAT, RunManifest, RunState, Shard};
 pub use writer::{Reopened, RunWriter};
 
 /// The rows of a run as they are made.

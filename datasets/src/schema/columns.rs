@@ -10,7 +10,7 @@ use crate::values::{
 };
 
 /// The version of the schema that this build reads and writes.
-pub const SCHEMA_VERSION: u64 = 1;
+pub const SCHEMA_VERSION: u64 = 2;
 
 /// Declares [`Row`] and [`COLUMNS`] from one table: `name: type [unit],` under its group.
 macro_rules! columns {
@@ -170,24 +170,32 @@ columns! {
         program_hash: Option<String>,
         /// Seed of the inputs and of every random choice.
         seed: Option<u64>,
-        /// Tile extents of the spatial loops, outermost first, joined with `x`.
+        /// Innermost (register) tile of every spatial loop, in the order of `loop_nest`, joined with `x`.
         knob_tile_spatial: Option<String>,
-        /// Tile extents of the reduction loops, outermost first, joined with `x`.
+        /// How many of those tiles make a cache tile, for every spatial loop in the same order.
+        knob_tile_cache: Option<String>,
+        /// Innermost tile of every reduction loop, in the order of `loop_nest`, joined with `x`.
         knob_tile_reduction: Option<String>,
+        /// Loop that is vectorised.
+        knob_vector_axis: Option<String>,
         /// Lanes of the vectorised loop.
         knob_vector_length: Option<u64> ["elements"],
         /// Steps that are unrolled.
         knob_unroll: Option<u64> ["steps"],
         /// Extent of the parallel loop.
         knob_parallel_extent: Option<u64> ["iterations"],
-        /// Loops in their final order, outermost first, joined with `,`.
+        /// Spatial loops in their final order, outermost first, joined with `,`.
         knob_loop_order: Option<String>,
+        /// How spatial and reduction levels alternate: `tiles_outside`, `reduction_between`, or the structure's letters.
+        knob_level_order: Option<String>,
         /// Outer loops fused into one.
         knob_fuse_outer: Option<u64> ["loops"],
         /// Scope of the write cache, `none` if the schedule has none.
         knob_cache_write: Option<String>,
-        /// Loop at which producers or the epilogue are computed.
+        /// Where the epilogue is computed: `tile`, `outer`, `root`, or the sampled locations.
         knob_compute_at: Option<String>,
+        /// Where a padding is filled: `root`, `near`, `inline`.
+        knob_padding: Option<String>,
         /// Blocks that were inlined, joined with `,`.
         knob_inline: Option<String>,
     }
