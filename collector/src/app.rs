@@ -24,6 +24,8 @@ use crate::render::{
 use crate::run::{self, Home, Session};
 use crate::worker::serve;
 
+mod runs;
+
 /// Why an action was not done, and how the program ends with it.
 #[derive(Debug)]
 pub struct AppError {
@@ -61,6 +63,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         ),
         Action::List(request) => list(request, view),
         Action::Doctor(request) => diagnose(&request, view),
+        Action::Compare(request) => runs::compare_runs(&request, view),
         Action::Tpu(request) => Ok(crate::tpu::perform(*request, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),

@@ -2,6 +2,7 @@
 
 pub mod app;
 pub mod cli;
+pub mod compare;
 pub mod config;
 pub mod doctor;
 pub mod env;

@@ -217,6 +217,8 @@ pub enum Command {
     },
     /// Check libraries, compiler, counters, cores and memory, each problem with its fix
     Doctor(DoctorArgs),
+    /// Compare two runs: what became slower or faster, and how sure that is (exit code 3 on a regression)
+    Compare(super::runs::CompareArgs),
     /// Read profile dumps of Sophgo TPUs: summary, traces, tables, page, rows
     Tpu(Box<super::tpu::TpuArgs>),
     /// Print a completion script for a shell

@@ -79,6 +79,8 @@ pub enum Action {
     List(ListRequest),
     /// Check the machine.
     Doctor(DoctorRequest),
+    /// Compare two sets of rows.
+    Compare(super::runs::CompareRequest),
     /// Work on dumps of TPUs.
     Tpu(Box<super::tpu::TpuRequest>),
     /// Print completions.
@@ -161,6 +163,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
                 python: settings.get("python").texts.first().map(PathBuf::from),
             })
         }
+        Some(Command::Compare(args)) => Action::Compare(args.request()),
         Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
         Some(Command::Completions { shell }) => Action::Completions(shell),
         Some(Command::Man) => Action::Man,

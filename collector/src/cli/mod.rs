@@ -8,6 +8,7 @@ pub mod args;
 mod docs;
 mod exit;
 mod invocation;
+pub mod runs;
 pub mod tpu;
 
 pub use docs::{completions, man_page};

@@ -6,7 +6,7 @@
 
 mod build;
 mod model;
-mod parse;
+pub(crate) mod parse;
 mod reader;
 mod run_id;
 

@@ -2,7 +2,7 @@
 //! problem as a clause; the caller adds which setting it was and where it came from.
 
 /// A whole number within bounds.
-pub(super) fn count(text: &str, low: u64, high: u64) -> Result<u64, String> {
+pub(crate) fn count(text: &str, low: u64, high: u64) -> Result<u64, String> {
     let number: u64 = text
         .trim()
         .parse()
@@ -17,7 +17,7 @@ pub(super) fn count(text: &str, low: u64, high: u64) -> Result<u64, String> {
 }
 
 /// A share: `0.03` or `3%`, within 0 to 1.
-pub(super) fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let (digits, scale) = match text.strip_suffix('%') {
         Some(digits) => (digits.trim(), 0.01),
@@ -35,7 +35,7 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 }
 
 /// A duration in nanoseconds: a number with `ns`, `us`, `ms`, `s`, `m` or `h`; seconds without.
-pub(super) fn duration_ns(text: &str) -> Result<u64, String> {
+pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     const UNITS: &[(&str, f64)] = &[
         ("ns", 1.0),
         ("us", 1e3),
@@ -57,7 +57,7 @@ pub(super) fn duration_ns(text: &str) -> Result<u64, String> {
 }
 
 /// A size in MiB: a number with `MiB`, `GiB`, `MB` or `GB`; MiB without.
-pub(super) fn size_mib(text: &str) -> Result<u64, String> {
+pub(crate) fn size_mib(text: &str) -> Result<u64, String> {
     const MIB: f64 = 1024.0 * 1024.0;
     const UNITS: &[(&str, f64)] = &[
         ("MiB", 1.0),

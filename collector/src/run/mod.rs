@@ -29,6 +29,7 @@ use crate::worker::process::Launcher;
 use crate::worker::protocol::Setup;
 
 pub use home::{HOME_VARIABLE, Home};
+pub use network::WHOLE_MODEL_JSON;
 
 /// Name and version of this program, as rows give it.
 pub const TOOL_VERSION: &str = concat!("opcollect ", env!("CARGO_PKG_VERSION"));

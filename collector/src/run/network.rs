@@ -17,7 +17,7 @@ use crate::worker::lab::{Failure, ProcessLab};
 use crate::worker::protocol::{NetworkMeasured, NetworkReady, NetworkSpec};
 
 /// File of a run's folder with everything measured of the whole model.
-const FILE: &str = "whole_model.json";
+pub const WHOLE_MODEL_JSON: &str = "whole_model.json";
 
 /// What is known of the whole model.
 #[derive(Debug, Default)]
@@ -193,7 +193,7 @@ pub(super) fn save(folder: &Path, network: &Network) -> anyhow::Result<()> {
         .collect();
     let text = serde_json::to_string_pretty(&File { ready, threads })?;
     Ok(opdata::write_atomically(
-        &folder.join(FILE),
+        &folder.join(WHOLE_MODEL_JSON),
         text.as_bytes(),
     )?)
 }

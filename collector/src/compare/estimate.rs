@@ -1,0 +1,407 @@
+//! From two medians with their intervals to a ratio with its interval.
+//!
+//! All is done on natural logarithms, where a ratio is a difference. Of a median m with the interval [l, h] of level L,
+//! the standard errors are (ln m − ln l) / z and (ln h − ln m) / z below and above it, z the two-sided normal quantile of
+//! L (Altman & Bland, "How to obtain the P value from a confidence interval", BMJ 343, 2011). Where there is no interval,
+//! both are 1.2533·s / (√n·m), the large-sample standard error of a median. The difference's are joined crosswise, which
+//! keeps the asymmetry (MOVER: Zou & Donner, "Construction of confidence limits about effect measures", Statistics in Medicine 27, 2008).
+//!
+//! An interval from the samples of one run says nothing of what changes from run to run (placement of code and data, the
+//! machine's state), which is often more (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). That part is
+//! estimated from the comparison itself: see [`noise_between_runs`].
+
+use serde::Serialize;
+
+/// Level of the intervals of ratios.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Least noise between runs, as a standard deviation of ln(B / A): no two runs of one kernel agree better than that.
+const NOISE_FLOOR: f64 = 0.01;
+/// Most: beyond it the differences are taken for real. Otherwise a change of every operator by another factor would pass
+/// for noise.
+const NOISE_CEILING: f64 = 0.05;
+/// What is assumed where there are too few operators to tell.
+const NOISE_UNKNOWN: f64 = 0.03;
+/// Fewest operators to estimate the noise from.
+const MIN_FOR_NOISE: usize = 6;
+
+/// What a row says of its median.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Timing {
+    /// Median, in ns; more than 0.
+    pub median_ns: f64,
+    /// Confidence interval of the median in ns, and its level.
+    pub interval: Option<(f64, f64, f64)>,
+    /// Standard deviation of the samples, in ns.
+    pub std_ns: Option<f64>,
+    /// Number of samples.
+    pub samples: Option<u64>,
+    /// How much slower the machine was around this point than around others of its run, as ln of the sentinel's ratio.
+    pub drift: f64,
+}
+
+/// Standard errors of a logarithm.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Spread {
+    /// Downwards.
+    pub below: f64,
+    /// Upwards.
+    pub above: f64,
+}
+
+impl Spread {
+    /// Variance, the mean of both directions.
+    pub fn variance(&self) -> f64 {
+        (self.below.powi(2) + self.above.powi(2)) / 2.0
+    }
+}
+
+impl Timing {
+    /// Standard errors of ln(median), if the samples tell them.
+    fn spread(&self) -> Option<Spread> {
+        let own = self.interval_spread().or_else(|| self.sample_spread())?;
+        // What slowed the sentinel may have slowed the kernel, by an amount that is not known.
+        Some(Spread {
+            below: own.below.hypot(self.drift),
+            above: own.above.hypot(self.drift),
+        })
+    }
+
+    fn interval_spread(&self) -> Option<Spread> {
+        let (low, high, level) = self.interval?;
+        // One or two samples have a range but hardly an interval.
+        if !(0.5..1.0).contains(&level) || low <= 0.0 {
+            return None;
+        }
+        let z = two_sided_quantile(level);
+        Some(Spread {
+            below: (self.median_ns / low).ln() / z,
+            above: (high / self.median_ns).ln() / z,
+        })
+    }
+
+    fn sample_spread(&self) -> Option<Spread> {
+        let samples = self.samples.filter(|n| *n >= 2)?;
+        // √(π/2): Kendall & Stuart, The Advanced Theory of Statistics, vol. 1, §14.
+        let factor = std::f64::consts::FRAC_PI_2.sqrt();
+        let error = factor * self.std_ns? / (samples as f64).sqrt() / self.median_ns;
+        Some(Spread {
+            below: error,
+            above: error,
+        })
+    }
+}
+
+/// ln(B / A) with its standard errors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LogRatio {
+    /// ln(B / A).
+    pub log: f64,
+    /// Its standard errors, where both sides have them.
+    pub spread: Option<Spread>,
+    /// Degrees of freedom of those errors, where a part of them was estimated from few operators.
+    pub freedom: Option<f64>,
+}
+
+impl LogRatio {
+    /// Of two medians.
+    pub fn between(a: &Timing, b: &Timing) -> LogRatio {
+        let spread = a.spread().zip(b.spread()).map(|(a, b)| Spread {
+            below: b.below.hypot(a.above),
+            above: b.above.hypot(a.below),
+        });
+        LogRatio {
+            log: (b.median_ns / a.median_ns).ln(),
+            spread,
+            freedom: None,
+        }
+    }
+
+    /// With what changes from run to run added to its standard errors.
+    pub fn with_noise(self, noise: Noise) -> LogRatio {
+        let spread = self.spread.map(|s| Spread {
+            below: s.below.hypot(noise.log_std),
+            above: s.above.hypot(noise.log_std),
+        });
+        LogRatio {
+            spread,
+            freedom: noise.freedom,
+            ..self
+        }
+    }
+
+    /// The ratio and its interval.
+    pub fn estimate(&self) -> Estimate {
+        let z = student(two_sided_quantile(CONFIDENCE), self.freedom);
+        Estimate {
+            value: self.log.exp(),
+            low: self.spread.map(|s| (self.log - z * s.below).exp()),
+            high: self.spread.map(|s| (self.log + z * s.above).exp()),
+        }
+    }
+
+    /// Two-sided probability of a ratio at least as far from 1 if nothing has changed: the interval of level 1 − p just
+    /// touches 1.
+    pub fn p_value(&self) -> Option<f64> {
+        let spread = self.spread?;
+        let error = if self.log > 0.0 {
+            spread.below
+        } else {
+            spread.above
+        };
+        let z = normal(self.log.abs() / error.max(f64::MIN_POSITIVE), self.freedom);
+        Some(libm::erfc(z / std::f64::consts::SQRT_2))
+    }
+}
+
+/// The mean of independent log ratios, which is the geometric mean of the ratios; `None` for none. Its spread is known
+/// if every one's is; the degrees of freedom are those of the last, as one comparison has one noise.
+pub(super) fn mean(ratios: impl Iterator<Item = LogRatio>) -> Option<LogRatio> {
+    let (mut log, mut count) = (0.0, 0.0);
+    let mut squares = Some((0.0, 0.0));
+    let mut freedom = None;
+    for ratio in ratios {
+        log += ratio.log;
+        count += 1.0;
+        freedom = ratio.freedom;
+        squares = squares
+            .zip(ratio.spread)
+            .map(|((below, above), s)| (below + s.below.powi(2), above + s.above.powi(2)));
+    }
+    (count > 0.0).then(|| LogRatio {
+        log: log / count,
+        freedom,
+        spread: squares.map(|(below, above)| Spread {
+            below: below.sqrt() / count,
+            above: above.sqrt() / count,
+        }),
+    })
+}
+
+/// A ratio and its interval of level [`CONFIDENCE`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// B / A.
+    pub value: f64,
+    /// Lower end; `None` where the spread is not known.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// How the same point varies from run to run, beyond what its samples tell.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Noise {
+    /// Standard deviation of ln(B / A); for small values that of the ratio.
+    pub log_std: f64,
+    /// Degrees of freedom of that estimate.
+    #[serde(skip)]
+    pub freedom: Option<f64>,
+    /// Where the number comes from.
+    pub source: NoiseSource,
+}
+
+/// Where the noise's number comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoiseSource {
+    /// From the operators of this comparison.
+    Estimated,
+    /// Too few operators: a usual value.
+    Assumed,
+}
+
+/// The noise between runs, from each operator's log ratio and the variance that its samples explain: what remains of the scale
+/// of the log ratios.
+pub(super) fn noise_between_runs(operators: impl Iterator<Item = (f64, f64)>) -> Noise {
+    let (mut logs, mut variances): (Vec<f64>, Vec<f64>) = operators.unzip();
+    if logs.len() < MIN_FOR_NOISE {
+        return Noise {
+            log_std: NOISE_UNKNOWN,
+            freedom: None,
+            source: NoiseSource::Assumed,
+        };
+    }
+    logs.sort_by(f64::total_cmp);
+    variances.sort_by(f64::total_cmp);
+    let unexplained = scale_of_sorted(&logs).powi(2) - variances[variances.len() / 2];
+    Noise {
+        log_std: unexplained
+            .max(0.0)
+            .sqrt()
+            .clamp(NOISE_FLOOR, NOISE_CEILING),
+        freedom: Some((logs.len() - 1) as f64),
+        source: NoiseSource::Estimated,
+    }
+}
+
+/// Standard deviation of those numbers that belong together, if half of them do, wherever the others lie: the shortest
+/// interval that holds half of them gives a first centre and scale, the numbers within 2.5 of those scales the final one
+/// (least median of squares and its reweighting: Rousseeuw & Leroy, *Robust Regression and Outlier Detection*, 1987, ch. 4 and 5).
+fn scale_of_sorted(sorted: &[f64]) -> f64 {
+    let half = sorted.len().div_ceil(2);
+    let mut shortest = (f64::INFINITY, 0.0);
+    for window in sorted.windows(half) {
+        let (low, high) = (window[0], window[half - 1]);
+        if high - low < shortest.0 {
+            shortest = (high - low, low + (high - low) / 2.0);
+        }
+    }
+    let (length, centre) = shortest;
+    // Half of a normal distribution lies within 1 / 1.4826 of its standard deviation; the second factor is for small samples.
+    let first = 1.4826 * (1.0 + 5.0 / (sorted.len() - 1) as f64) * length / 2.0;
+    let kept = || sorted.iter().filter(|x| (*x - centre).abs() <= 2.5 * first);
+    let count = kept().count() as f64;
+    let mean = kept().sum::<f64>() / count;
+    let squares: f64 = kept().map(|x| (x - mean).powi(2)).sum();
+    // A normal distribution cut off at 2.5 has 0.9546 of its standard deviation.
+    (squares / (count - 1.0)).sqrt() / 0.9546
+}
+
+/// Student's t as the z of equal probability, within 0.2 % from 5 degrees of freedom on (D. L. Wallace, "Bounds on normal
+/// approximations to Student's and the chi-square distributions", Annals of Mathematical Statistics 30, 1959).
+fn normal(t: f64, freedom: Option<f64>) -> f64 {
+    freedom.map_or(t, |n| wallace(n) * (n * (t.powi(2) / n).ln_1p()).sqrt())
+}
+
+/// The inverse of [`normal`].
+fn student(z: f64, freedom: Option<f64>) -> f64 {
+    freedom.map_or(z, |n| (n * ((z / wallace(n)).powi(2) / n).exp_m1()).sqrt())
+}
+
+fn wallace(freedom: f64) -> f64 {
+    (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0)
+}
+
+/// z with a probability of `level` between −z and z, by bisection; `level` in 0..1.
+fn two_sided_quantile(level: f64) -> f64 {
+    let (mut low, mut high) = (0.0f64, 40.0f64);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if libm::erf(middle / std::f64::consts::SQRT_2) < level {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timing(median_ns: f64, half_width: f64) -> Timing {
+        Timing {
+            median_ns,
+            interval: Some((
+                median_ns * (-half_width).exp(),
+                median_ns * half_width.exp(),
+                CONFIDENCE,
+            )),
+            std_ns: None,
+            samples: Some(10),
+            drift: 0.0,
+        }
+    }
+
+    #[test]
+    fn quantiles_of_the_normal_table() {
+        for (level, z) in [(0.95, 1.959_964), (0.99, 2.575_829), (0.5, 0.674_490)] {
+            assert!((two_sided_quantile(level) - z).abs() < 1e-6, "{level}");
+        }
+    }
+
+    #[test]
+    fn quantiles_of_students_table() {
+        for (freedom, t) in [(5.0, 2.5706), (10.0, 2.2281), (39.0, 2.0227)] {
+            let found = student(1.959_964, Some(freedom));
+            assert!((found / t - 1.0).abs() < 0.003, "{freedom}: {found}");
+            assert!((normal(found, Some(freedom)) - 1.959_964).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn intervals_of_equal_width_join_by_the_root_of_two() {
+        let ratio = LogRatio::between(&timing(100.0, 0.03), &timing(110.0, 0.03));
+        let estimate = ratio.estimate();
+        assert!((estimate.value - 1.1).abs() < 1e-12);
+        let half = 0.03 * 2.0f64.sqrt();
+        assert!((estimate.low.unwrap() - 1.1 * (-half).exp()).abs() < 1e-9);
+        assert!((estimate.high.unwrap() - 1.1 * half.exp()).abs() < 1e-9);
+        // ln 1.1 is 2.246 half widths from 0, each 1.96 standard errors: 4.40 of them.
+        assert!((ratio.p_value().unwrap() - 1.07e-5).abs() < 2e-7);
+    }
+
+    #[test]
+    fn the_side_towards_one_decides() {
+        // A's upper and B's lower end are far away, so a slower B may be none; a faster one is sure.
+        let wide = |low: f64, high: f64| Timing {
+            interval: Some((low, high, CONFIDENCE)),
+            ..timing(100.0, 0.0)
+        };
+        let (a, b) = (wide(99.9, 150.0), wide(70.0, 100.1));
+        let slower = Timing {
+            median_ns: 115.0,
+            interval: Some((80.5, 115.1, CONFIDENCE)),
+            ..b
+        };
+        let faster = Timing {
+            median_ns: 85.0,
+            interval: Some((59.5, 85.1, CONFIDENCE)),
+            ..b
+        };
+        assert!(LogRatio::between(&a, &slower).p_value().unwrap() > 0.3);
+        assert!(LogRatio::between(&a, &faster).p_value().unwrap() < 1e-6);
+    }
+
+    #[test]
+    fn without_an_interval_the_deviation_serves_and_without_both_nothing_is_sure() {
+        let by_std = Timing {
+            interval: None,
+            std_ns: Some(10.0),
+            samples: Some(100),
+            ..timing(100.0, 0.0)
+        };
+        let spread = by_std.spread().unwrap();
+        assert!((spread.below - 0.012_533).abs() < 1e-6, "{spread:?}");
+        let single = Timing {
+            interval: Some((100.0, 100.0, 0.0)),
+            samples: Some(1),
+            ..timing(100.0, 0.0)
+        };
+        let ratio = LogRatio::between(&single, &by_std);
+        assert_eq!((ratio.p_value(), ratio.estimate().low), (None, None));
+    }
+
+    #[test]
+    fn a_disturbed_machine_widens_the_interval() {
+        let calm = timing(100.0, 0.01);
+        let disturbed = Timing { drift: 0.2, ..calm };
+        let b = timing(115.0, 0.01);
+        assert!(LogRatio::between(&calm, &b).p_value().unwrap() < 1e-9);
+        assert!(LogRatio::between(&disturbed, &b).p_value().unwrap() > 0.4);
+    }
+
+    #[test]
+    fn noise_is_that_of_the_half_that_agrees() {
+        let noise = |logs: &[f64]| noise_between_runs(logs.iter().map(|l| (*l, 0.0))).log_std;
+        let calm: Vec<f64> = (0..40).map(|i| 0.002 * f64::from(i - 20) / 20.0).collect();
+        assert_eq!(noise(&calm), NOISE_FLOOR);
+        // Half of the operators slower by a third does not make the noise larger.
+        let half: Vec<f64> = calm
+            .iter()
+            .enumerate()
+            .map(|(i, l)| l + if i % 2 == 0 { 0.3 } else { 0.0 })
+            .collect();
+        assert_eq!(noise(&half), NOISE_FLOOR);
+        // Each by another factor: taken for real beyond the ceiling.
+        let spread: Vec<f64> = (0..40).map(|i| 0.05 * f64::from(i)).collect();
+        assert_eq!(noise(&spread), NOISE_CEILING);
+        assert_eq!(noise(&[0.0; 5]), NOISE_UNKNOWN);
+        // What the samples explain is not counted twice.
+        let wide: Vec<f64> = (0..40).map(|i| 0.03 * f64::from(i - 20) / 20.0).collect();
+        let explained = noise_between_runs(wide.iter().map(|l| (*l, 0.0004)));
+        assert!(explained.log_std < noise(&wide));
+    }
+}

@@ -1,0 +1,408 @@
+//! One side of a comparison, read row by row: of a row only what is compared is kept.
+//!
+//! Reads run folders (rows, the machine's name from `run.json`, the whole model from `whole_model.json`), folders of run folders,
+//! and single files of rows. It changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+use std::path::{Path, PathBuf};
+
+use opdata::run::{ROWS_CSV, ROWS_PARQUET, RUN_JSON};
+use opdata::{CacheState, Row, RowReader, RunManifest, Status};
+use serde::{Deserialize, Serialize};
+
+use super::estimate::Timing;
+use super::{CompareError, Ending, SideFacts, Subject};
+use crate::run::WHOLE_MODEL_JSON;
+use crate::stats::Samples;
+
+/// A machine, as far as its runs tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// Its fingerprint; `None` for rows that do not say.
+    pub env_hash: Option<String>,
+    /// Its processor.
+    pub cpu: Option<String>,
+}
+
+impl Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.env_hash, &self.cpu) {
+            (None, _) => f.write_str("an unknown machine"),
+            (Some(hash), None) => write!(f, "machine {hash}"),
+            (Some(hash), Some(cpu)) => write!(f, "machine {hash} ({cpu})"),
+        }
+    }
+}
+
+/// A point, as far as it is compared.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub subject: Subject,
+    pub model: String,
+    pub point_id: String,
+    pub row_id: String,
+    pub symbol: String,
+    pub kind: String,
+    pub shapes: String,
+    pub target: String,
+    pub target_kind: String,
+    pub target_cpu: String,
+    pub threads: Option<u64>,
+    pub cache: Option<CacheState>,
+    pub status: Status,
+    reason: Option<String>,
+    workload: String,
+    name: String,
+    schedule: String,
+    timing: Option<Timing>,
+}
+
+impl Point {
+    /// What is compared of a row.
+    pub fn of(row: &Row) -> Point {
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        let shapes: Vec<String> = [&row.input_shapes, &row.weight_shapes]
+            .into_iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect();
+        let shapes = shapes.join(";");
+        let target = row
+            .target
+            .as_ref()
+            .map_or_else(String::new, ToString::to_string);
+        let kind = row
+            .target
+            .as_ref()
+            .and_then(|t| t.decode::<TargetKind>().ok())
+            .map_or_else(|| row.device_kind.to_string(), |t| t.kind);
+        // A default schedule is what the tool makes of an operator today; knobs tell the schedules of a sweep apart.
+        let schedule = match row.schedule_space.as_deref() {
+            Some("default") => "default".to_owned(),
+            _ => row
+                .schedule_knobs
+                .as_ref()
+                .or(row.schedule_trace.as_ref())
+                .map_or_else(String::new, ToString::to_string),
+        };
+        Point {
+            subject: Subject::Operator,
+            model: model_label(row),
+            point_id: row.point_id.clone(),
+            row_id: row.row_id.clone(),
+            symbol: row.op_symbol.clone().unwrap_or_else(|| row.op_name.clone()),
+            kind: row.op_kind.clone(),
+            target_cpu: text(&row.target_cpu),
+            target,
+            target_kind: kind,
+            threads: row.threads,
+            cache: row.cache_state,
+            status: row.status,
+            reason: row.reason.clone(),
+            workload: row.workload_hash.clone().unwrap_or_else(|| shapes.clone()),
+            name: row.op_name.clone(),
+            schedule,
+            shapes,
+            timing: timing(row),
+        }
+    }
+
+    /// Its median, if it has one that can be divided by.
+    pub fn median(&self) -> Option<Timing> {
+        self.timing
+    }
+
+    /// What the point is, the target aside.
+    pub fn identity(&self) -> String {
+        let cache = self.cache.map_or("", CacheState::as_str);
+        format!(
+            "{:?}\n{}\n{}\n{}\n{:?}\n{cache}\n{}",
+            self.subject, self.model, self.workload, self.name, self.threads, self.schedule
+        )
+    }
+
+    /// What its verdict is about: everything but the schedule.
+    pub fn group_key(&self) -> String {
+        let cache = self.cache.map_or("", CacheState::as_str);
+        format!(
+            "{:?}\n{}\n{}\n{}\n{}\n{:?}\n{cache}",
+            self.subject, self.model, self.symbol, self.workload, self.target, self.threads
+        )
+    }
+
+    /// Kind of target and processor.
+    pub fn target_label(&self) -> String {
+        format!("{} {}", self.target_kind, self.target_cpu)
+            .trim_end()
+            .to_owned()
+    }
+
+    /// How it ended.
+    pub fn ending(&self) -> Ending {
+        Ending {
+            status: self.status,
+            reason: self.reason.clone(),
+            row: self.row_id.clone(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct TargetKind {
+    kind: String,
+}
+
+/// The model of a row, with what changes its operators.
+fn model_label(row: &Row) -> String {
+    let mut label = row.model_name.clone().unwrap_or_default();
+    if let Some(batch) = row.batch {
+        label.push_str(&format!(", batch {batch}"));
+    }
+    if let Some(seqlen) = row.seqlen {
+        label.push_str(&format!(", sequence {seqlen}"));
+    }
+    label
+}
+
+fn timing(row: &Row) -> Option<Timing> {
+    let interval = match (row.time_ci_low_ns, row.time_ci_high_ns, row.ci_level) {
+        (Some(low), Some(high), Some(level)) => Some((low, high, level)),
+        _ => None,
+    };
+    Some(Timing {
+        median_ns: row.time_median_ns.filter(|median| *median > 0.0)?,
+        interval,
+        std_ns: row.time_std_ns,
+        samples: row.samples,
+        // Made relative to the run by `centre_drift`, once the run is read.
+        drift: row.drift_ratio.filter(|d| *d > 0.0).map_or(0.0, f64::ln),
+    })
+}
+
+/// One side.
+#[derive(Debug)]
+pub(super) struct Side {
+    /// What the user named.
+    pub paths: Vec<PathBuf>,
+    /// Points, in the order of the rows; a run's whole models behind them.
+    pub points: Vec<Point>,
+    /// Machines, by fingerprint.
+    pub machines: Vec<Machine>,
+}
+
+impl Side {
+    /// Reads everything at `paths`.
+    pub fn read(paths: &[PathBuf]) -> Result<Side, CompareError> {
+        let mut points = Vec::new();
+        let mut machines: BTreeMap<Option<String>, Option<String>> = BTreeMap::new();
+        for path in paths {
+            for run in find_runs(path)? {
+                let first = points.len();
+                read_run(&run, &mut points, &mut machines)?;
+                centre_drift(&mut points[first..]);
+            }
+        }
+        Ok(Side {
+            paths: paths.to_vec(),
+            points,
+            machines: machines
+                .into_iter()
+                .map(|(env_hash, cpu)| Machine { env_hash, cpu })
+                .collect(),
+        })
+    }
+
+    /// Fingerprints of its machines.
+    pub fn env_hashes(&self) -> BTreeSet<Option<&str>> {
+        self.machines
+            .iter()
+            .map(|m| m.env_hash.as_deref())
+            .collect()
+    }
+
+    /// Its models.
+    pub fn models(&self) -> Vec<String> {
+        let all: BTreeSet<&str> = self.points.iter().map(|p| p.model.as_str()).collect();
+        all.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Its numbers.
+    pub fn facts(&self) -> SideFacts {
+        let count = |of: &dyn Fn(&Point) -> bool| {
+            self.points
+                .iter()
+                .filter(|p| p.subject == Subject::Operator && of(p))
+                .count() as u64
+        };
+        SideFacts {
+            paths: self.paths.clone(),
+            machines: self.machines.clone(),
+            models: self.models(),
+            points: count(&|_| true),
+            measured: count(&|p| p.status == Status::Measured),
+            skipped: count(&|p| p.status == Status::Skipped),
+        }
+    }
+}
+
+/// The runs at a path: the path itself if it is a file or a run's folder, else all run folders below it, by name.
+///
+/// # Errors
+/// There is none, or a folder cannot be read.
+pub fn find_runs(path: &Path) -> Result<Vec<PathBuf>, CompareError> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut runs = Vec::new();
+    collect_runs(path, &mut runs)?;
+    if runs.is_empty() {
+        return Err(CompareError::NoRun {
+            path: path.to_owned(),
+        });
+    }
+    runs.sort();
+    Ok(runs)
+}
+
+fn collect_runs(folder: &Path, runs: &mut Vec<PathBuf>) -> Result<(), CompareError> {
+    // A folder with a manifest and no rows is a damaged run, which reading it will say.
+    if [ROWS_CSV, ROWS_PARQUET, RUN_JSON]
+        .iter()
+        .any(|file| folder.join(file).exists())
+    {
+        runs.push(folder.to_owned());
+        return Ok(());
+    }
+    let unreadable = |source| opdata::Error::Io {
+        action: "read",
+        path: folder.to_owned(),
+        source,
+    };
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        // Links are not followed: they may lead round in a circle.
+        if !hidden && entry.file_type().is_ok_and(|t| t.is_dir()) {
+            collect_runs(&entry.path(), runs)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_run(
+    run: &Path,
+    points: &mut Vec<Point>,
+    machines: &mut BTreeMap<Option<String>, Option<String>>,
+) -> Result<(), CompareError> {
+    let first = points.len();
+    let mut env_hash = None;
+    for row in RowReader::open(run)? {
+        let row = row?;
+        // Nearly all rows of a run are of one machine: no need to look it up for each.
+        if env_hash.as_ref() != Some(&row.env_hash) {
+            env_hash = Some(row.env_hash.clone());
+            machines.entry(row.env_hash.clone()).or_default();
+        }
+        points.push(Point::of(&row));
+    }
+    if !run.is_dir() {
+        return Ok(());
+    }
+    if let (Some(Some(hash)), Ok(manifest)) = (env_hash, RunManifest::load(run)) {
+        let cpu = manifest.environment["machine"]["cpu"]["name"].as_str();
+        machines.insert(Some(hash), cpu.map(str::to_owned));
+    }
+    let whole = match points.get(first) {
+        Some(of_run) => whole_models(run, of_run)?,
+        None => Vec::new(),
+    };
+    points.extend(whole);
+    Ok(())
+}
+
+/// What `whole_model.json` holds of interest here.
+#[derive(Deserialize)]
+struct WholeModelFile {
+    threads: Vec<WholeModelAt>,
+}
+
+#[derive(Deserialize)]
+struct WholeModelAt {
+    threads: u64,
+    taken: WholeModelSamples,
+    #[serde(default)]
+    drift: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct WholeModelSamples {
+    samples: Samples,
+}
+
+/// The whole model at each number of threads, if the run has it; `of_run` is any point of the run.
+fn whole_models(run: &Path, of_run: &Point) -> Result<Vec<Point>, CompareError> {
+    let path = run.join(WHOLE_MODEL_JSON);
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => {
+            let action = "read";
+            return Err(opdata::Error::Io {
+                action,
+                path,
+                source,
+            }
+            .into());
+        }
+    };
+    let file: WholeModelFile =
+        serde_json::from_slice(&text).map_err(|error| opdata::Error::Damaged {
+            path: path.clone(),
+            detail: error.to_string(),
+            fix: "the rows do not depend on it: move it away to compare the operators alone",
+        })?;
+    let points = file.threads.iter().map(|at| {
+        let timing = at.taken.samples.summary().ok().map(|s| Timing {
+            median_ns: s.median.get(),
+            interval: Some((s.ci_low.get(), s.ci_high.get(), s.ci_level)),
+            std_ns: s.std.map(|std| std.get()),
+            samples: Some(s.samples),
+            drift: at.drift.filter(|d| *d > 0.0).map_or(0.0, f64::ln),
+        });
+        Point {
+            subject: Subject::WholeModel,
+            point_id: format!("whole model {} {}", of_run.target, at.threads),
+            row_id: format!("{WHOLE_MODEL_JSON}, threads {}", at.threads),
+            symbol: "whole model".to_owned(),
+            name: "whole model".to_owned(),
+            kind: "model".to_owned(),
+            shapes: String::new(),
+            workload: String::new(),
+            schedule: String::new(),
+            threads: Some(at.threads),
+            cache: None,
+            status: Status::Measured,
+            reason: None,
+            timing: timing.filter(|t| t.median_ns > 0.0),
+            ..of_run.clone()
+        }
+    });
+    Ok(points.collect())
+}
+
+/// Makes the drifts of a run relative to its usual one: what slows every point of a run alike is the run's.
+fn centre_drift(points: &mut [Point]) {
+    let mut drifts: Vec<f64> = points
+        .iter()
+        .filter_map(|p| Some(p.timing?.drift))
+        .collect();
+    if drifts.is_empty() {
+        return;
+    }
+    let middle = drifts.len() / 2;
+    let usual = *drifts.select_nth_unstable_by(middle, f64::total_cmp).1;
+    for timing in points.iter_mut().filter_map(|p| p.timing.as_mut()) {
+        timing.drift -= usual;
+    }
+}
