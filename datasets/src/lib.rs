@@ -28,6 +28,7 @@
 pub mod error;
 pub mod formats;
 pub mod identity;
+pub mod import;
 pub mod row;
 pub mod run;
 pub mod schema;
