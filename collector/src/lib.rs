@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod env;
 pub mod interrupt;
 pub mod measure;
+pub mod merge;
 pub mod plan;
 pub mod progress;
 pub mod render;

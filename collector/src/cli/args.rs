@@ -219,6 +219,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Compare two runs: what became slower or faster, and how sure that is (exit code 3 on a regression)
     Compare(super::runs::CompareArgs),
+    /// Join the shards of a plan (runs made with --shard) into one run
+    Merge(super::runs::MergeArgs),
     /// Read profile dumps of Sophgo TPUs: summary, traces, tables, page, rows
     Tpu(Box<super::tpu::TpuArgs>),
     /// Print a completion script for a shell

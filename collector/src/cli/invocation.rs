@@ -12,6 +12,7 @@ use opmodels::ImportRequest;
 use super::CliError;
 use super::args::{Cli, Command, ListWhat, ViewArgs};
 use crate::config::{ConfigFile, Layers, SETTINGS, Settings};
+use crate::merge::MergeRequest;
 use crate::plan::{HostFacts, Plan, Planned};
 
 /// Variable that names the configuration file when `--config` does not.
@@ -81,6 +82,8 @@ pub enum Action {
     Doctor(DoctorRequest),
     /// Compare two sets of rows.
     Compare(super::runs::CompareRequest),
+    /// Join shards.
+    Merge(MergeRequest),
     /// Work on dumps of TPUs.
     Tpu(Box<super::tpu::TpuRequest>),
     /// Print completions.
@@ -164,6 +167,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             })
         }
         Some(Command::Compare(args)) => Action::Compare(args.request()),
+        Some(Command::Merge(args)) => Action::Merge(args.request()),
         Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
         Some(Command::Completions { shell }) => Action::Completions(shell),
         Some(Command::Man) => Action::Man,

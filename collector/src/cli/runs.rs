@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::compare::{Machines, Options};
+use crate::merge::{Gaps, MergeRequest};
 use crate::plan::parse;
 
 /// `opcollect compare`.
@@ -37,6 +38,23 @@ pub struct CompareRequest {
     pub options: Options,
 }
 
+/// `opcollect merge`.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Folder of the new run, which must not exist yet
+    #[arg(value_name = "OUT", value_hint = ValueHint::DirPath)]
+    pub out: PathBuf,
+    /// Folders of the shards, in any order
+    #[arg(value_name = "SHARD", required = true, value_hint = ValueHint::DirPath)]
+    pub shards: Vec<PathBuf>,
+    /// Join what is there, though shards are missing or not finished
+    #[arg(long)]
+    pub partial: bool,
+    /// Join shards of unlike machines too
+    #[arg(long)]
+    pub allow_other_machine: bool,
+}
+
 /// The word for rows of unlike machines.
 fn machines(allow_other: bool) -> Machines {
     if allow_other {
@@ -55,6 +73,22 @@ impl CompareArgs {
             options: Options {
                 threshold: self.threshold,
                 machines: machines(self.allow_other_machine),
+            },
+        }
+    }
+}
+
+impl MergeArgs {
+    /// The request that the arguments make.
+    pub fn request(self) -> MergeRequest {
+        MergeRequest {
+            out: self.out,
+            shards: self.shards,
+            machines: machines(self.allow_other_machine),
+            gaps: if self.partial {
+                Gaps::Accept
+            } else {
+                Gaps::Refuse
             },
         }
     }

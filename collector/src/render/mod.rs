@@ -7,6 +7,7 @@ mod compare;
 mod config;
 mod doctor;
 mod lists;
+mod merge;
 mod plan;
 mod report;
 mod run_json;
@@ -20,6 +21,7 @@ pub use compare::{compare_json, compare_text};
 pub use config::{settings_json, settings_text};
 pub use doctor::{checks_json, checks_text};
 pub use lists::Listing;
+pub use merge::{merge_json, merge_text};
 pub use plan::{PlanSize, plan_json, plan_text};
 pub use report::{
     Counts, Headline, ModelOutcome, ModelTiming, OperatorReport, PointOutcome, PointReport,
