@@ -65,6 +65,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Doctor(request) => diagnose(&request, view),
         Action::Compare(request) => runs::compare_runs(&request, view),
         Action::Merge(request) => runs::merge_shards(&request, view),
+        Action::Nightly(request) => runs::nightly(&request, view),
         Action::Tpu(request) => Ok(crate::tpu::perform(*request, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),

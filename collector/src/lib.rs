@@ -9,6 +9,7 @@ pub mod env;
 pub mod interrupt;
 pub mod measure;
 pub mod merge;
+pub mod night;
 pub mod plan;
 pub mod progress;
 pub mod render;

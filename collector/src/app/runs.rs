@@ -1,11 +1,21 @@
-//! The commands that work on finished runs: `compare`, `merge`.
+//! The commands that work on finished runs: `compare`, `merge`, `nightly`.
+
+use anyhow::Context as _;
 
 use super::{AppError, show};
+use crate::cli::nightly::{NightlyMode, NightlyRequest};
 use crate::cli::runs::CompareRequest;
 use crate::cli::{Exit, View};
 use crate::compare::{Verdict, compare};
+use crate::interrupt::Interrupt;
 use crate::merge::{MergeRequest, merge};
-use crate::render::{compare_json, compare_text, merge_json, merge_text};
+use crate::night::jobs::ProcessRunner;
+use crate::night::{self, NightError, NightPlan};
+use crate::progress::for_stderr;
+use crate::render::{
+    compare_json, compare_text, merge_json, merge_text, night_json, night_markdown,
+    night_plan_json, night_plan_text,
+};
 
 /// Compares two sets of rows; a regression has an exit code of its own.
 pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit, AppError> {
@@ -31,4 +41,34 @@ pub(super) fn merge_shards(request: &MergeRequest, view: View) -> Result<Exit, A
         |style| merge_text(&merged, style),
         || merge_json(&merged),
     )
+}
+
+/// Runs a night, or shows what it would do.
+pub(super) fn nightly(request: &NightlyRequest, view: View) -> Result<Exit, AppError> {
+    let plan = NightPlan::read(&request.config, &request.date).map_err(|error| AppError {
+        exit: Exit::Usage,
+        source: NightError::Config(error).into(),
+    })?;
+    if request.mode == NightlyMode::Show {
+        let outlook = night::outlook(plan)?;
+        return show(
+            view,
+            |style| night_plan_text(&outlook, style),
+            || night_plan_json(&outlook),
+        );
+    }
+    let mut runner = ProcessRunner {
+        program: std::env::current_exe().context("the path of this program")?,
+    };
+    let mut progress = for_stderr(view.verbosity);
+    let report = night::run(
+        &plan,
+        &mut night::Session {
+            runner: &mut runner,
+            interrupt: Interrupt::install()?,
+            progress: progress.as_mut(),
+        },
+    )?;
+    show(view, |_| night_markdown(&report), || night_json(&report))?;
+    Ok(report.exit())
 }

@@ -221,6 +221,8 @@ pub enum Command {
     Compare(super::runs::CompareArgs),
     /// Join the shards of a plan (runs made with --shard) into one run
     Merge(super::runs::MergeArgs),
+    /// Run a night: models, targets and sweeps within a time budget, and compare with the night before
+    Nightly(super::nightly::NightlyArgs),
     /// Read profile dumps of Sophgo TPUs: summary, traces, tables, page, rows
     Tpu(Box<super::tpu::TpuArgs>),
     /// Print a completion script for a shell

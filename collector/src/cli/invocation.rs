@@ -82,6 +82,8 @@ pub enum Action {
     Doctor(DoctorRequest),
     /// Compare two sets of rows.
     Compare(super::runs::CompareRequest),
+    /// Run a night.
+    Nightly(super::nightly::NightlyRequest),
     /// Join shards.
     Merge(MergeRequest),
     /// Work on dumps of TPUs.
@@ -168,6 +170,9 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
         }
         Some(Command::Compare(args)) => Action::Compare(args.request()),
         Some(Command::Merge(args)) => Action::Merge(args.request()),
+        Some(Command::Nightly(args)) => {
+            Action::Nightly(args.request(config.clone(), process.host.now)?)
+        }
         Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
         Some(Command::Completions { shell }) => Action::Completions(shell),
         Some(Command::Man) => Action::Man,

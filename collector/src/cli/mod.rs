@@ -8,6 +8,7 @@ pub mod args;
 mod docs;
 mod exit;
 mod invocation;
+pub mod nightly;
 pub mod runs;
 pub mod tpu;
 

@@ -142,7 +142,7 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
 }
 
 /// The line, from 1, of a byte offset.
-fn line_of(text: &str, offset: usize) -> usize {
+pub(crate) fn line_of(text: &str, offset: usize) -> usize {
     text.bytes()
         .take(offset)
         .filter(|byte| *byte == b'\n')

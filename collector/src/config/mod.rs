@@ -10,6 +10,7 @@ mod layers;
 mod table;
 
 pub use file::ConfigFile;
+pub(crate) use file::line_of;
 pub use layers::{Layers, Origin, Settings, Value};
 pub use table::{Arity, SETTINGS, Setting, env_name, nearest};
 

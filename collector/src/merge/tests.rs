@@ -244,7 +244,11 @@ fn damage_loses_nothing() {
     let whole = fs::read_to_string(&csv).unwrap();
     fs::write(&csv, &whole[..whole.len() - 20]).unwrap();
     assert!(cut.refused(&shards).contains("torn"));
-    fs::write(&csv, whole.replacen("\n2,", "\n9,", 1)).unwrap();
+    fs::write(
+        &csv,
+        whole.replacen(&format!("\n{},", opdata::SCHEMA_VERSION), "\n9,", 1),
+    )
+    .unwrap();
     assert!(cut.refused(&shards).contains("schema version 9"));
     fs::write(&csv, &whole).unwrap();
     fs::write(shards[1].join("run.json"), "{").unwrap();

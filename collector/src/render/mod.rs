@@ -8,6 +8,7 @@ mod config;
 mod doctor;
 mod lists;
 mod merge;
+mod night;
 mod plan;
 mod report;
 mod run_json;
@@ -22,6 +23,7 @@ pub use config::{settings_json, settings_text};
 pub use doctor::{checks_json, checks_text};
 pub use lists::Listing;
 pub use merge::{merge_json, merge_text};
+pub use night::{night_html, night_json, night_markdown, night_plan_json, night_plan_text};
 pub use plan::{PlanSize, plan_json, plan_text};
 pub use report::{
     Counts, Headline, ModelOutcome, ModelTiming, OperatorReport, PointOutcome, PointReport,

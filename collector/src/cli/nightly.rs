@@ -1,0 +1,79 @@
+//! Flags of `opcollect nightly`: syntax only, turned into a plain request.
+
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory};
+use opdata::Timestamp;
+
+use super::args::Cli;
+use crate::night::history::is_date;
+
+/// `opcollect nightly`; its configuration is the file of `--config`.
+#[derive(Debug, Args)]
+pub struct NightlyArgs {
+    /// The night, as 2026-11-20 [default: today, UTC]; one that was begun is gone on with
+    #[arg(long, value_name = "DATE", value_parser = date)]
+    pub date: Option<String>,
+    /// Print the jobs, their shares of the time and what would be removed, and stop
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// A night to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NightlyRequest {
+    /// Its configuration.
+    pub config: PathBuf,
+    /// Its date.
+    pub date: String,
+    /// What to do with it.
+    pub mode: NightlyMode,
+}
+
+/// What to do with a night.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NightlyMode {
+    /// Run it.
+    Run,
+    /// Show what it would do.
+    Show,
+}
+
+fn date(text: &str) -> Result<String, String> {
+    if is_date(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("give a date as 2026-11-20".to_owned())
+    }
+}
+
+impl NightlyArgs {
+    /// The request that the arguments make; `config` is the file of `--config`.
+    ///
+    /// # Errors
+    /// There is no such file named.
+    pub fn request(
+        self,
+        config: Option<PathBuf>,
+        now: Timestamp,
+    ) -> Result<NightlyRequest, clap::Error> {
+        let Some(config) = config else {
+            let message =
+                "which night? give its configuration, such as --config configs/nightly.toml";
+            return Err(Cli::command().error(ErrorKind::MissingRequiredArgument, message));
+        };
+        Ok(NightlyRequest {
+            config,
+            // The first ten characters of a time are its date.
+            date: self
+                .date
+                .unwrap_or_else(|| now.to_string()[..10].to_owned()),
+            mode: if self.dry_run {
+                NightlyMode::Show
+            } else {
+                NightlyMode::Run
+            },
+        })
+    }
+}

@@ -1,0 +1,286 @@
+//! A night: models × targets × sweeps within a time budget, a dated partition of the dataset, and what it says against the
+//! night before.
+//!
+//! [`config`] reads `nightly.toml` into a [`NightPlan`]; [`jobs`] runs each job as a process of its own, so that one that fails costs only
+//! itself; [`history`] knows the nights on disk, which of them is a baseline and which may go; [`digest`] reads tonight's rows;
+//! [`report`] is what comes out. A night's folder is `date=2026-11-20`, below it a run's folder for each job, in the manner of Hive, so
+//! that DuckDB, pandas and Spark read the partitions as columns. Names of partitions differ from those of the rows' columns.
+
+pub mod config;
+pub mod digest;
+pub mod history;
+pub mod jobs;
+mod lock;
+mod outlook;
+pub mod report;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use opdata::{RunManifest, RunState, Timestamp};
+use thiserror::Error;
+
+use crate::compare::{CompareError, Comparison, Machines, Options, compare};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::render::units;
+
+pub use config::{Job, NightPlan};
+use digest::{Digest, Tally};
+use history::{Night, NightRun};
+use jobs::{JobCommand, JobEnd, JobRunner};
+use lock::NightLock;
+pub use outlook::{JobOutlook, NightOutlook, outlook};
+use report::{JobOutcome, JobReport, NightReport, NightState};
+
+/// A job is told to stop this long after its share of the time is spent, if it has not stopped by itself.
+const GRACE: Duration = Duration::from_secs(30);
+/// With less than this left for a job it is not begun.
+const LEAST_SHARE: Duration = Duration::from_secs(5);
+
+/// Why a night could not take place.
+#[derive(Debug, Error)]
+pub enum NightError {
+    /// The night's configuration.
+    #[error(transparent)]
+    Config(#[from] config::ConfigError),
+    /// Another night is under way.
+    #[error("another night is under way in {} ({holder}); wait for its end, or stop it", dataset.display())]
+    Locked {
+        /// The dataset.
+        dataset: PathBuf,
+        /// Who holds the lock.
+        holder: String,
+    },
+    /// A file or folder of the dataset.
+    #[error(transparent)]
+    Data(#[from] opdata::Error),
+    /// The nights on disk cannot be read.
+    #[error(transparent)]
+    History(#[from] CompareError),
+}
+
+/// The error of an operation on a path of the dataset.
+fn io_error(action: &'static str, path: &std::path::Path, source: std::io::Error) -> NightError {
+    let path = path.to_owned();
+    NightError::Data(opdata::Error::Io {
+        action,
+        path,
+        source,
+    })
+}
+
+/// What a night needs besides its plan.
+pub struct Session<'a> {
+    /// What runs jobs.
+    pub runner: &'a mut dyn JobRunner,
+    /// Whether the user wants to stop.
+    pub interrupt: Interrupt,
+    /// Where talk goes.
+    pub progress: &'a mut dyn Progress,
+}
+
+/// Runs a night to its end: jobs, comparison, summary, retention.
+///
+/// # Errors
+/// Another night is under way, or the dataset cannot be read or written. Jobs that fail are no errors.
+pub fn run(plan: &NightPlan, session: &mut Session<'_>) -> Result<NightReport, NightError> {
+    let started = Timestamp::now();
+    let clock = Instant::now();
+    let folder = plan.night_folder();
+    let lock = NightLock::take(&plan.dataset)?;
+    std::fs::create_dir_all(folder.join(jobs::LOGS))
+        .map_err(|source| io_error("create", &folder, source))?;
+
+    let mut reports = Vec::with_capacity(plan.jobs.len());
+    session.progress.begin("night", plan.jobs.len() as u64);
+    for (place, job) in plan.jobs.iter().enumerate() {
+        let left = plan.budget().saturating_sub(clock.elapsed());
+        let share = share(left, &plan.jobs[place..]);
+        session.progress.working(&format!(
+            "{}, up to {}",
+            job.label(),
+            units::wall(share.as_nanos() as u64)
+        ));
+        let report = one_job(plan, job, share, &lock, session);
+        session.progress.point(&job.label(), &report.words());
+        reports.push(report);
+    }
+    session.progress.end();
+
+    let mut tally = Tally::default();
+    for report in &mut reports {
+        add_rows(report, &mut tally);
+    }
+    let nights = history::nights(&plan.dataset)?;
+    let (comparison, not_compared) = against_before(plan, &mut reports, &nights);
+    let state = if session.interrupt.requested() {
+        NightState::Interrupted
+    } else {
+        NightState::Complete
+    };
+    // An interrupted night is no reason to let an older one go.
+    let retention = match state {
+        NightState::Complete => history::apply(&history::retention(plan, &nights))?,
+        NightState::Interrupted => history::Retention::default(),
+    };
+    let report = NightReport {
+        date: plan.date.clone(),
+        config: plan.config.clone(),
+        folder: folder.clone(),
+        started,
+        ended: Timestamp::now(),
+        budget_ns: plan.budget_ns,
+        wall_ns: clock.elapsed().as_nanos() as u64,
+        max_failed_share: plan.max_failed_share,
+        state,
+        jobs: reports,
+        findings: tally.findings(),
+        comparison,
+        not_compared,
+        retention,
+    };
+    report.save(&folder)?;
+    Ok(report)
+}
+
+/// The part of the time left that the first of these jobs gets: by its weight among all that are still to come, so that what one
+/// leaves over goes to the others.
+fn share(left: Duration, jobs: &[Job]) -> Duration {
+    let all: f64 = jobs.iter().map(|job| job.weight).sum();
+    match jobs.first() {
+        Some(job) if all > 0.0 => left.mul_f64((job.weight / all).clamp(0.0, 1.0)),
+        _ => Duration::ZERO,
+    }
+}
+
+fn one_job(
+    plan: &NightPlan,
+    job: &Job,
+    share: Duration,
+    lock: &NightLock,
+    session: &mut Session<'_>,
+) -> JobReport {
+    let mut report = JobReport::new(job, plan.job_folder(job), share);
+    let before = RunManifest::load(&report.folder).ok().map(|m| m.state);
+    if before == Some(RunState::Finished) {
+        report.outcome = JobOutcome::Earlier;
+        return report;
+    }
+    if session.interrupt.requested() {
+        report.outcome = JobOutcome::NotBegun {
+            reason: "interrupted".to_owned(),
+        };
+        return report;
+    }
+    if share < LEAST_SHARE {
+        report.outcome = JobOutcome::NotBegun {
+            reason: "no time was left".to_owned(),
+        };
+        return report;
+    }
+    let command = JobCommand {
+        // A run that was begun is gone on with: a night can be killed and started again.
+        args: match before {
+            Some(_) => job.resume_arguments(&report.folder, share),
+            None => job.arguments(&report.folder, share),
+        },
+        log: plan.job_log(job),
+        stop_after: share + GRACE,
+        lock: lock.handle(),
+    };
+    let began = Instant::now();
+    let end = session.runner.run(&command, &session.interrupt);
+    report.wall_ns = began.elapsed().as_nanos() as u64;
+    report.log = Some(command.log.clone());
+    report.outcome = match end {
+        Ok(end) => JobOutcome::of(end, session.interrupt.requested(), &command.log),
+        Err(error) => JobOutcome::Failed {
+            exit_code: None,
+            reason: format!("it could not be started: {error}"),
+        },
+    };
+    report
+}
+
+/// Reads the rows that a job has left, whatever became of it.
+fn add_rows(report: &mut JobReport, tally: &mut Tally) {
+    if !report.folder.exists() {
+        return;
+    }
+    match Digest::read(&report.folder, tally) {
+        Ok(digest) => report.digest = digest,
+        Err(error) => {
+            report.outcome = JobOutcome::Failed {
+                exit_code: None,
+                reason: format!("its rows cannot be read: {error}"),
+            };
+        }
+    }
+}
+
+/// Tonight's runs against the last usable run of the same job on the same machine; and what could not be compared, with the
+/// reason.
+fn against_before(
+    plan: &NightPlan,
+    reports: &mut [JobReport],
+    nights: &[Night],
+) -> (Option<Comparison>, Vec<String>) {
+    let tonight = nights.iter().find(|night| night.date == plan.date);
+    let mut notes = Vec::new();
+    let (mut before, mut now) = (Vec::new(), Vec::new());
+    for report in reports {
+        let own = |run: &&NightRun| run.key == report.key && run.is_usable();
+        let Some(run) = tonight.and_then(|night| night.runs.iter().find(own)) else {
+            continue;
+        };
+        match history::baseline(nights, &plan.date, run) {
+            Some(base) => {
+                report.baseline = Some(base.folder.clone());
+                before.push(base.folder.clone());
+                now.push(run.folder.clone());
+            }
+            None => notes.push(format!(
+                "{}: no earlier night on this machine",
+                report.label()
+            )),
+        }
+    }
+    if now.is_empty() {
+        return (None, notes);
+    }
+    let options = Options {
+        threshold: plan.threshold,
+        machines: Machines::Alike,
+    };
+    match compare(&before, &now, options) {
+        Ok(comparison) => (Some(comparison), notes),
+        Err(error) => {
+            notes.push(error.to_string());
+            (None, notes)
+        }
+    }
+}
+
+impl JobOutcome {
+    /// What the end of a process means for its job.
+    fn of(end: JobEnd, interrupted: bool, log: &std::path::Path) -> JobOutcome {
+        match end {
+            JobEnd::Exited(0) => JobOutcome::Done,
+            JobEnd::Exited(4) => JobOutcome::PointsFailed,
+            JobEnd::OutOfTime => JobOutcome::OutOfTime,
+            _ if interrupted => JobOutcome::Interrupted,
+            JobEnd::Exited(130) => JobOutcome::Interrupted,
+            JobEnd::Exited(code) => JobOutcome::Failed {
+                exit_code: Some(code),
+                reason: jobs::last_words(log),
+            },
+            JobEnd::Killed(signal) => JobOutcome::Failed {
+                exit_code: None,
+                reason: format!("it was killed by signal {signal}"),
+            },
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What a night has come to: plain data, from which the summary is made, and its three files in the night's folder.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use opdata::{Counts, Status, Timestamp};
+use serde::Serialize;
+
+use super::NightError;
+use super::config::Job;
+use super::digest::{Digest, Findings};
+use super::history::Retention;
+use crate::cli::Exit;
+use crate::compare::{Comparison, Verdict};
+use crate::render::{night_html, night_json, night_markdown, units};
+
+/// The summary for people.
+pub const SUMMARY_MD: &str = "summary.md";
+/// The same as a page that needs nothing else.
+pub const SUMMARY_HTML: &str = "summary.html";
+/// The same for programs.
+pub const NIGHT_JSON: &str = "night.json";
+
+/// A night.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NightReport {
+    /// The night, as `2026-11-20`.
+    pub date: String,
+    /// The configuration.
+    pub config: PathBuf,
+    /// The night's folder.
+    pub folder: PathBuf,
+    /// When it began.
+    pub started: Timestamp,
+    /// When its jobs had ended.
+    pub ended: Timestamp,
+    /// Time for all jobs, in ns.
+    pub budget_ns: u64,
+    /// Time they took, in ns.
+    pub wall_ns: u64,
+    /// Share of points that may fail.
+    pub max_failed_share: f64,
+    /// Whether it came to its end.
+    pub state: NightState,
+    /// The jobs, in the plan's order.
+    pub jobs: Vec<JobReport>,
+    /// What the rows say.
+    pub findings: Findings,
+    /// Against the nights before.
+    pub comparison: Option<Comparison>,
+    /// What could not be compared, and why.
+    pub not_compared: Vec<String>,
+    /// What became of older nights.
+    pub retention: Retention,
+}
+
+/// Whether a night came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NightState {
+    /// Every job had its turn.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+}
+
+/// A job of a night.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobReport {
+    /// The model.
+    pub model: String,
+    /// The target.
+    pub target: String,
+    /// The sweep, if it was one.
+    pub sweep: Option<String>,
+    /// Its folder below the night's.
+    pub key: PathBuf,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What it said; `None` if it was not begun.
+    pub log: Option<PathBuf>,
+    /// Time it might take, in ns.
+    pub share_ns: u64,
+    /// Time it took, in ns.
+    pub wall_ns: u64,
+    /// How it ended.
+    pub outcome: JobOutcome,
+    /// Its rows, in numbers.
+    pub digest: Digest,
+    /// The run it is compared with.
+    pub baseline: Option<PathBuf>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum JobOutcome {
+    /// All well.
+    Done,
+    /// Done, but points failed.
+    PointsFailed,
+    /// It was finished earlier tonight.
+    Earlier,
+    /// Its time was over before it was done.
+    OutOfTime,
+    /// The user stopped it.
+    Interrupted,
+    /// It was not begun.
+    NotBegun {
+        /// Why.
+        reason: String,
+    },
+    /// It could not do its work.
+    Failed {
+        /// Its exit code, if it had one.
+        exit_code: Option<i32>,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl JobReport {
+    /// A job that has not been begun.
+    pub fn new(job: &Job, folder: PathBuf, share: Duration) -> JobReport {
+        JobReport {
+            model: job.model.clone(),
+            target: job.target.clone(),
+            sweep: job.sweep.clone(),
+            key: job.key(),
+            folder,
+            log: None,
+            share_ns: share.as_nanos() as u64,
+            wall_ns: 0,
+            outcome: JobOutcome::Done,
+            digest: Digest::default(),
+            baseline: None,
+        }
+    }
+
+    /// What people call it.
+    pub fn label(&self) -> String {
+        let mut label = format!("{}, {}", self.model, self.target);
+        if let Some(sweep) = &self.sweep {
+            label.push_str(", ");
+            label.push_str(sweep);
+        }
+        label
+    }
+
+    /// How it ended, in a few words.
+    pub fn words(&self) -> String {
+        let wall = units::wall(self.wall_ns);
+        match &self.outcome {
+            JobOutcome::Done => format!("done in {wall}"),
+            JobOutcome::PointsFailed => format!("done in {wall}, some points failed"),
+            JobOutcome::Earlier => "was done before".to_owned(),
+            JobOutcome::OutOfTime => format!("stopped after {wall}, its share of the time"),
+            JobOutcome::Interrupted => format!("interrupted after {wall}"),
+            JobOutcome::NotBegun { reason } => format!("not begun: {reason}"),
+            JobOutcome::Failed { exit_code, reason } => match exit_code {
+                Some(code) => format!("failed (exit code {code}): {reason}"),
+                None => format!("failed: {reason}"),
+            },
+        }
+    }
+
+    /// Whether it could not do its work.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.outcome, JobOutcome::Failed { .. })
+    }
+}
+
+impl NightReport {
+    /// How all points ended.
+    pub fn counts(&self) -> Counts {
+        let mut all = Counts::default();
+        for (status, count) in self.jobs.iter().flat_map(|job| &job.digest.counts.ended) {
+            *all.ended.entry(*status).or_default() += count;
+        }
+        all
+    }
+
+    /// Share of the points tried that failed.
+    pub fn failed_share(&self) -> f64 {
+        let counts = self.counts();
+        let tried = counts.rows() - counts.of(Status::Skipped);
+        if tried == 0 {
+            return 0.0;
+        }
+        (tried - counts.of(Status::Measured)) as f64 / tried as f64
+    }
+
+    /// Regressions found.
+    pub fn regressions(&self) -> u64 {
+        self.comparison
+            .as_ref()
+            .map_or(0, |c| c.count(Verdict::Regression))
+    }
+
+    /// How the program ends: what needs somebody's eyes first goes first.
+    pub fn exit(&self) -> Exit {
+        let failed = self.jobs.iter().filter(|job| job.has_failed()).count();
+        if self.state == NightState::Interrupted {
+            Exit::Interrupted
+        } else if self.regressions() > 0 {
+            Exit::Regression
+        } else if failed == self.jobs.len() {
+            Exit::Failed
+        } else if failed > 0 || self.failed_share() > self.max_failed_share {
+            Exit::PointsFailed
+        } else {
+            Exit::Done
+        }
+    }
+
+    /// Writes the summary's files.
+    pub(super) fn save(&self, folder: &Path) -> Result<(), NightError> {
+        let files = [
+            (SUMMARY_MD, night_markdown(self)),
+            (SUMMARY_HTML, night_html(self)),
+            (NIGHT_JSON, night_json(self)),
+        ];
+        for (name, text) in files {
+            opdata::write_atomically(&folder.join(name), text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
