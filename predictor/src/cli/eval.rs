@@ -1,0 +1,45 @@
+//! `oppredict eval`.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::args::EvalArgs;
+use super::render;
+use crate::data::{Dataset, RowSet};
+use crate::eval::folds::Ranking;
+use crate::eval::{EvalOptions, evaluate};
+use crate::models::FitOptions;
+
+/// Folds between two lines of progress.
+const STEP: usize = 20;
+
+/// Evaluates and prints.
+pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
+    let rows = RowSet::read(&args.data.sources()?)?;
+    let dataset = Dataset::new(&rows, &args.data.machines())?;
+    drop(rows);
+    let options = EvalOptions {
+        split: args.split,
+        model: args.model,
+        fit: FitOptions {
+            seed: args.seed,
+            ..FitOptions::default()
+        },
+        ranking: if args.ranker { Ranking::With } else { Ranking::Without },
+        level: args.level,
+        curve: args.learning_curve.clone(),
+    };
+    let folds = args.split.folds(&dataset, args.seed)?.len();
+    let done = AtomicUsize::new(0);
+    let report = evaluate(&dataset, &options, &|| {
+        let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_multiple_of(STEP) {
+            eprintln!("{count} of {folds} folds");
+        }
+    })?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", render::report(&report, args.workloads));
+    }
+    Ok(())
+}

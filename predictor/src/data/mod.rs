@@ -1,0 +1,146 @@
+//! From rows to samples: what is left out, duplicates merged, machines told apart, weights by quality.
+
+mod intake;
+mod source;
+
+use std::collections::HashMap;
+
+use crate::error::{Error, Result};
+use crate::features::machine::MachineFacts;
+use crate::features::{FEATURES, Point, point_of};
+use crate::xgboost::Rows;
+
+pub use intake::{Intake, Machines};
+pub use source::{ImportFormat, RowSet, Source};
+
+/// One measured point.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// Features and estimates.
+    pub point: Point,
+    /// Base-2 logarithm of the time in ns.
+    pub log2_time: f64,
+    /// How much it counts, by its quality grade.
+    pub weight: f32,
+    /// Position of its workload in [`Dataset::workloads`].
+    pub workload: usize,
+    /// Position of its machine in [`Dataset::machines`].
+    pub machine: usize,
+    /// Kind of the operator.
+    pub kind: String,
+    /// Model that the operator came from.
+    pub model: Option<String>,
+    /// Threads that ran it.
+    pub threads: Option<u64>,
+    /// When it was measured, ms since 1970.
+    pub measured_ms: Option<i64>,
+    /// The row, or the first of several that measured the same point.
+    pub row_id: String,
+}
+
+/// What a workload is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// Hash of the computation.
+    pub hash: String,
+    /// Operator and shapes, for people.
+    pub label: String,
+}
+
+/// Samples to learn from.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    /// The samples.
+    pub samples: Vec<Sample>,
+    /// Workloads in the order of their first sample.
+    pub workloads: Vec<Workload>,
+    /// Machines in the order of their first sample.
+    pub machines: Vec<MachineFacts>,
+    /// What became of the rows.
+    pub intake: Intake,
+}
+
+impl Dataset {
+    /// Makes samples of rows.
+    ///
+    /// # Errors
+    /// No row can be learned from, the rows are of several machines without a word, or all times are equal.
+    pub fn new(rows: &RowSet, machines: &Machines) -> Result<Self> {
+        intake::dataset(rows, machines)
+    }
+
+    /// The features of some samples, row by row.
+    pub fn matrix(&self, indices: &[usize]) -> Vec<f32> {
+        let mut values = Vec::with_capacity(indices.len() * FEATURES.len());
+        for &index in indices {
+            values.extend_from_slice(&self.samples[index].point.features);
+        }
+        values
+    }
+
+    /// All positions.
+    pub fn all(&self) -> Vec<usize> {
+        (0..self.samples.len()).collect()
+    }
+
+    /// The measured times, base-2 logarithms of ns.
+    pub fn targets(&self) -> Vec<f64> {
+        self.samples.iter().map(|s| s.log2_time).collect()
+    }
+
+    /// Samples by workload.
+    pub fn by_workload(&self) -> Vec<Vec<usize>> {
+        let mut groups = vec![Vec::new(); self.workloads.len()];
+        for (index, sample) in self.samples.iter().enumerate() {
+            groups[sample.workload].push(index);
+        }
+        groups
+    }
+
+    /// Refuses a dataset that is too small for `what`.
+    ///
+    /// # Errors
+    /// There are fewer than `needed` samples.
+    pub fn require(&self, needed: usize, what: &str) -> Result<()> {
+        if self.samples.len() >= needed {
+            return Ok(());
+        }
+        Err(Error::TooFew {
+            what: what.to_owned(),
+            needed,
+            unit: "samples",
+            found: self.samples.len(),
+            next: "collect more with opcollect, or import a log",
+        })
+    }
+}
+
+/// Rows of a matrix of features.
+pub fn rows(values: &[f32]) -> Rows<'_> {
+    Rows {
+        values,
+        width: FEATURES.len(),
+    }
+}
+
+/// The features of rows that ask for a prediction, on a machine the model knows or not.
+pub fn points(rows: &[opdata::Row], machine: &MachineFacts) -> Vec<Point> {
+    rows.iter().map(|row| point_of(row, machine)).collect()
+}
+
+/// Numbers for names, in the order of their first use.
+#[derive(Debug, Default)]
+pub(crate) struct Numbering(HashMap<String, usize>);
+
+impl Numbering {
+    pub fn number(&mut self, name: &str) -> usize {
+        let next = self.0.len();
+        match self.0.get(name) {
+            Some(number) => *number,
+            None => {
+                self.0.insert(name.to_owned(), next);
+                next
+            }
+        }
+    }
+}

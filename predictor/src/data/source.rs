@@ -1,0 +1,80 @@
+//! Where rows come from: files and run folders of this project, logs of other tools.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use opdata::import::{autotvm, metaschedule};
+use opdata::{Row, RunManifest, read_rows};
+
+use crate::error::Result;
+use crate::features::machine::MachineFacts;
+
+/// A format of another tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ImportFormat {
+    /// AutoTVM's JSON lines (TVM 0.6 to 0.9), gzipped or not.
+    Autotvm,
+    /// A MetaSchedule database (its folder or its file of records).
+    Metaschedule,
+}
+
+/// One place to read rows from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A dataset: a run's folder, `.csv`, `.parquet` or `.jsonl`.
+    Dataset(PathBuf),
+    /// A foreign log.
+    Import(ImportFormat, PathBuf),
+}
+
+/// Rows and what is known of their machines.
+#[derive(Debug, Clone, Default)]
+pub struct RowSet {
+    /// The rows of all sources, in order.
+    pub rows: Vec<Row>,
+    /// Facts by machine, for the runs that recorded an environment.
+    pub facts: BTreeMap<String, MachineFacts>,
+    /// Records that have no row, counted by the reason.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+impl RowSet {
+    /// Reads all sources.
+    ///
+    /// # Errors
+    /// The first source that cannot be read.
+    pub fn read(sources: &[Source]) -> Result<Self> {
+        let mut set = Self::default();
+        for source in sources {
+            match source {
+                Source::Dataset(path) => set.read_dataset(path)?,
+                Source::Import(format, path) => {
+                    let imported = match format {
+                        ImportFormat::Autotvm => autotvm::read(path)?,
+                        ImportFormat::Metaschedule => metaschedule::read(path)?,
+                    };
+                    set.rows.extend(imported.rows);
+                    for (reason, count) in imported.left_out {
+                        *set.left_out.entry(reason).or_default() += count;
+                    }
+                }
+            }
+        }
+        Ok(set)
+    }
+
+    fn read_dataset(&mut self, path: &Path) -> Result<()> {
+        let rows = read_rows(path)?;
+        // The environment is an extra: rows without one are learned from all the same.
+        let folder = if path.is_dir() { Some(path) } else { path.parent() };
+        if let Some(manifest) = folder.and_then(|folder| RunManifest::load(folder).ok()) {
+            for hash in rows.iter().filter_map(|row| row.env_hash.as_ref()) {
+                self.facts
+                    .entry(hash.clone())
+                    .or_insert_with(|| MachineFacts::of_environment(hash, &manifest.environment));
+            }
+        }
+        self.rows.extend(rows);
+        Ok(())
+    }
+}

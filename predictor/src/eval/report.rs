@@ -1,0 +1,319 @@
+//! An evaluation: out-of-fold predictions, their metrics overall, by kind and by workload, and what the intervals hold.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::conformal::{Conformal, Held};
+use super::folds::{OutOfFold, Ranking, out_of_fold};
+use super::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
+use super::shift::ShiftFinder;
+use super::split::{Split, shuffled};
+use crate::data::{Dataset, Intake};
+use crate::error::Result;
+use crate::models::{FitOptions, ModelKind};
+
+/// What to evaluate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EvalOptions {
+    /// What is held out.
+    pub split: Split,
+    /// The model.
+    pub model: ModelKind,
+    /// How it is fitted.
+    pub fit: FitOptions,
+    /// Whether a ranker is evaluated, too.
+    pub ranking: Ranking,
+    /// Level of the intervals, 0 to 1.
+    pub level: f64,
+    /// Shares of the training samples for a learning curve, ascending; empty for none.
+    pub curve: Vec<f64>,
+}
+
+/// How predictions order the schedules of workloads with [`RANKED_SAMPLES`] samples or more.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Ordering {
+    /// Workloads that count.
+    pub workloads: usize,
+    /// Share of pairs in the right order, mean over workloads, percent.
+    pub pairwise: Option<f64>,
+    /// … over all pairs.
+    pub pairwise_micro: Option<f64>,
+    /// Best true time over the true time of the predicted best, mean over workloads, 0 to 1.
+    pub top1: Option<f64>,
+    /// … over the best of the five predicted best.
+    pub top5: Option<f64>,
+}
+
+/// What the intervals hold.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Coverage {
+    /// Promised share, percent.
+    pub nominal: f64,
+    /// Share of samples inside, percent.
+    pub samples: f64,
+    /// Mean over workloads of the share inside, percent.
+    pub workloads: f64,
+    /// Median of upper over lower end.
+    pub median_ratio: f64,
+}
+
+/// One workload's errors.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkloadReport {
+    /// Operator and shapes.
+    pub workload: String,
+    /// Samples.
+    pub samples: usize,
+    /// Mean absolute percentage error.
+    pub mape: f64,
+    /// Mean of log2(predicted ÷ measured).
+    pub bias_log2: f64,
+    /// Share of pairs in the right order, percent.
+    pub pairwise: Option<f64>,
+}
+
+/// One point of the learning curve.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// Share of the training samples.
+    pub share: f64,
+    /// Mean absolute percentage error.
+    pub mape: f64,
+    /// Share of pairs in the right order, percent.
+    pub pairwise: Option<f64>,
+}
+
+/// The result of an evaluation.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// What was held out.
+    pub split: String,
+    /// The model.
+    pub model: ModelKind,
+    /// What became of the rows.
+    pub data: Intake,
+    /// Workloads.
+    pub workloads: usize,
+    /// Folds.
+    pub folds: usize,
+    /// Metrics of all held-out samples.
+    #[serde(flatten)]
+    pub overall: Metrics,
+    /// Mean over workloads of their mean absolute percentage error.
+    pub mape_workloads: f64,
+    /// Ordering by predicted times.
+    #[serde(flatten)]
+    pub ordering: Ordering,
+    /// Ordering by the ranker's scores.
+    pub ranker: Option<Ordering>,
+    /// What the intervals hold; missing if there are too few groups.
+    pub coverage: Option<Coverage>,
+    /// Metrics by kind.
+    pub by_kind: BTreeMap<String, Metrics>,
+    /// Errors by workload, most samples first.
+    pub by_workload: Vec<WorkloadReport>,
+    /// The learning curve, if asked for.
+    pub curve: Vec<CurvePoint>,
+    /// The predictions themselves, for plots.
+    #[serde(skip)]
+    pub points: Vec<HeldOut>,
+}
+
+/// One held-out sample: what was measured and what was predicted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeldOut {
+    /// Position in the dataset.
+    pub index: usize,
+    /// Base-2 logarithm of the measured time, ns.
+    pub measured: f64,
+    /// … of the predicted time.
+    pub predicted: f64,
+}
+
+/// Evaluates a model. `done` is called after each fold.
+///
+/// # Errors
+/// The data do not suffice for the split, or a model cannot be fitted.
+pub fn evaluate(
+    dataset: &Dataset,
+    options: &EvalOptions,
+    done: &(dyn Fn() + Sync),
+) -> Result<Report> {
+    let folds = options.split.folds(dataset, options.fit.seed)?;
+    let mut held = out_of_fold(dataset, &folds, options.model, &options.fit, options.ranking, done)?;
+    let measured = held.measured(dataset);
+    if options.model == ModelKind::Ensemble {
+        shift_each_fold(&mut held, &measured);
+    }
+    let groups: Vec<usize> = held.index.iter().map(|&i| dataset.samples[i].workload).collect();
+    let negated = |scores: &Vec<f64>| scores.iter().map(|s| -s).collect::<Vec<_>>();
+    let mut curve = Vec::new();
+    for &share in &options.curve {
+        curve.push(curve_point(dataset, options, share)?);
+    }
+    let mut by_kind: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (place, &index) in held.index.iter().enumerate() {
+        by_kind.entry(&dataset.samples[index].kind).or_default().push(place);
+    }
+    let metrics_of = |places: &[usize]| {
+        let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect::<Vec<_>>();
+        Metrics::of(&pick(&measured), &pick(&held.predicted))
+    };
+    let by_workload = by_workload(dataset, &groups, &measured, &held.predicted);
+    let mape_workloads =
+        by_workload.iter().map(|w| w.mape).sum::<f64>() / by_workload.len().max(1) as f64;
+    Ok(Report {
+        split: options.split.to_string(),
+        model: options.model,
+        data: dataset.intake.clone(),
+        workloads: dataset.workloads.len(),
+        folds: folds.len(),
+        overall: Metrics::of(&measured, &held.predicted),
+        mape_workloads,
+        ordering: ordering(&groups, &measured, &held.predicted),
+        ranker: held.scores.as_ref().map(|s| ordering(&groups, &measured, &negated(s))),
+        coverage: coverage(&held, &measured, &groups, options.level),
+        by_kind: by_kind
+            .into_iter()
+            .map(|(kind, places)| (kind.to_owned(), metrics_of(&places)))
+            .collect(),
+        by_workload,
+        curve,
+        points: held
+            .index
+            .iter()
+            .zip(measured.iter().zip(&held.predicted))
+            .map(|(&index, (&measured, &predicted))| HeldOut {
+                index,
+                measured,
+                predicted,
+            })
+            .collect(),
+    })
+}
+
+/// Moves each fold by the constant that was best for all others.
+fn shift_each_fold(held: &mut OutOfFold, measured: &[f64]) {
+    let finder = ShiftFinder::new(&held.predicted, measured, &held.fold);
+    let folds = held.fold.iter().max().map_or(0, |f| f + 1);
+    let shifts: Vec<f64> = (0..folds).map(|fold| finder.shift(Some(fold))).collect();
+    for (predicted, fold) in held.predicted.iter_mut().zip(&held.fold) {
+        *predicted += shifts[*fold];
+    }
+}
+
+fn places_by_group(groups: &[usize]) -> BTreeMap<usize, Vec<usize>> {
+    let mut places: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (place, group) in groups.iter().enumerate() {
+        places.entry(*group).or_default().push(place);
+    }
+    places
+}
+
+fn ordering(groups: &[usize], measured: &[f64], predicted: &[f64]) -> Ordering {
+    let (mut shares, mut firsts, mut fifths) = (Vec::new(), Vec::new(), Vec::new());
+    let mut all = Pairs::default();
+    for places in places_by_group(groups).values() {
+        if places.len() < RANKED_SAMPLES {
+            continue;
+        }
+        let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect::<Vec<_>>();
+        let (measured, predicted) = (pick(measured), pick(predicted));
+        let pairs = Pairs::of(&measured, &predicted);
+        all.pairs += pairs.pairs;
+        all.right += pairs.right;
+        shares.extend(pairs.share());
+        firsts.push(top(&measured, &predicted, 1));
+        fifths.push(top(&measured, &predicted, 5));
+    }
+    let mean = |values: &[f64]| {
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    Ordering {
+        workloads: firsts.len(),
+        pairwise: mean(&shares),
+        pairwise_micro: all.share(),
+        top1: mean(&firsts),
+        top5: mean(&fifths),
+    }
+}
+
+/// Calibrates on all folds but one and counts what the intervals hold there, fold by fold.
+fn coverage(held: &OutOfFold, measured: &[f64], groups: &[usize], level: f64) -> Option<Coverage> {
+    let all: Vec<Held> = (0..measured.len())
+        .map(|i| Held {
+            error: measured[i] - held.predicted[i],
+            disagreement: held.disagreement[i],
+            group: groups[i],
+        })
+        .collect();
+    let mut inside: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    let mut ratios = Vec::new();
+    for (fold, places) in places_by_group(&held.fold) {
+        let others: Vec<Held> = (0..all.len())
+            .filter(|&i| held.fold[i] != fold)
+            .map(|i| all[i])
+            .collect();
+        let conformal = Conformal::fit(&others)?;
+        for place in places {
+            let one = all[place];
+            let (low, high) = conformal.interval(level, one.disagreement);
+            let entry = inside.entry(one.group).or_default();
+            entry.0 += f64::from(u8::from(low <= one.error && one.error <= high));
+            entry.1 += 1.0;
+            ratios.push((high - low).exp2());
+        }
+    }
+    let (hits, count) = inside.values().fold((0.0, 0.0), |(h, c), (hits, count)| (h + hits, c + count));
+    ratios.sort_by(f64::total_cmp);
+    Some(Coverage {
+        nominal: 100.0 * level,
+        samples: 100.0 * hits / count,
+        workloads: 100.0 * inside.values().map(|(h, c)| h / c).sum::<f64>() / inside.len() as f64,
+        median_ratio: *ratios.get(ratios.len() / 2)?,
+    })
+}
+
+fn by_workload(
+    dataset: &Dataset,
+    groups: &[usize],
+    measured: &[f64],
+    predicted: &[f64],
+) -> Vec<WorkloadReport> {
+    let mut reports: Vec<WorkloadReport> = places_by_group(groups)
+        .into_iter()
+        .map(|(group, places)| {
+            let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect::<Vec<_>>();
+            let (measured, predicted) = (pick(measured), pick(predicted));
+            let metrics = Metrics::of(&measured, &predicted);
+            WorkloadReport {
+                workload: dataset.workloads[group].label.clone(),
+                samples: places.len(),
+                mape: metrics.mape,
+                bias_log2: metrics.bias_log2,
+                pairwise: Pairs::of(&measured, &predicted).share(),
+            }
+        })
+        .collect();
+    reports.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.workload.cmp(&b.workload)));
+    reports
+}
+
+/// The same folds, learned from a random share of their training samples.
+fn curve_point(dataset: &Dataset, options: &EvalOptions, share: f64) -> Result<CurvePoint> {
+    let mut folds = options.split.folds(dataset, options.fit.seed)?;
+    for (number, fold) in folds.iter_mut().enumerate() {
+        let keep = ((fold.train.len() as f64 * share).round() as usize).max(2);
+        let order = shuffled(fold.train.len(), options.fit.seed + number as u64);
+        fold.train = order.into_iter().take(keep).map(|i| fold.train[i]).collect();
+    }
+    let held = out_of_fold(dataset, &folds, options.model, &options.fit, Ranking::Without, &|| ())?;
+    let measured = held.measured(dataset);
+    let groups: Vec<usize> = held.index.iter().map(|&i| dataset.samples[i].workload).collect();
+    Ok(CurvePoint {
+        share,
+        mape: Metrics::of(&measured, &held.predicted).mape,
+        pairwise: ordering(&groups, &measured, &held.predicted).pairwise,
+    })
+}

@@ -1,0 +1,76 @@
+//! Estimates of a point's time up to a constant, which the models correct.
+//!
+//! Trees do not extrapolate: a model that predicts `time ÷ estimate` carries over to sizes it has not seen, as far as
+//! the estimate grows as the time does. Three estimates err in different ways, and the ensemble averages over them.
+
+use super::Nest;
+use super::derive_gpu::SMS;
+use super::operator::Operator;
+
+/// Arithmetic that takes as long as moving one byte, on a nominal machine.
+const FLOPS_PER_BYTE: f64 = 8.0;
+/// Workers of a CPU whose number is not known.
+const WORKERS: f64 = 8.0;
+
+/// Which estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Base {
+    /// Nothing: the model predicts the time itself.
+    None,
+    /// Roofline: arithmetic plus traffic, shared by the threads.
+    Work,
+    /// What the busiest unit does one piece after the other, whole rounds counted.
+    Serial,
+    /// Instructions of a thread, step by step, and how often its multiprocessor is filled anew.
+    Steps,
+}
+
+/// The estimates of one point, base-2 logarithms of nominal operations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bases {
+    work: f64,
+    serial: f64,
+    steps: f64,
+}
+
+impl Bases {
+    pub(super) fn of(operator: &Operator, nest: &Nest, busy_threads: f64) -> Self {
+        let operations = operator.total_flops() + FLOPS_PER_BYTE * operator.bytes();
+        let work = (operations.max(1.0) / busy_threads).log2();
+        match nest {
+            Nest::Gpu(nest) => {
+                let rounds = (nest.blocks / SMS).ceil();
+                Self {
+                    work,
+                    serial: (rounds * nest.thread_work * nest.warps()).log2(),
+                    steps: (nest.steps * nest.step_instructions() * (nest.blocks / SMS).max(1.0))
+                        .log2(),
+                }
+            }
+            Nest::Cpu(nest) if busy_threads <= 1.0 => {
+                let serial = ((nest.parallel / WORKERS).ceil() * nest.task_work).max(1.0);
+                Self {
+                    work,
+                    serial: serial.log2(),
+                    steps: work,
+                }
+            }
+            _ => Self {
+                work,
+                serial: work,
+                steps: work,
+            },
+        }
+    }
+
+    /// One of them, 0 for [`Base::None`].
+    pub fn get(&self, base: Base) -> f64 {
+        match base {
+            Base::None => 0.0,
+            Base::Work => self.work,
+            Base::Serial => self.serial,
+            Base::Steps => self.steps,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A schedule's knobs as numbers: the JSON of `schedule_knobs`, with split factors resolved against extents.
+
+use opdata::JsonText;
+use serde_json::{Map, Value};
+
+/// The knobs of one schedule.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Knobs(Map<String, Value>);
+
+impl Knobs {
+    /// Reads the column; anything but an object holds no knobs.
+    pub fn read(text: Option<&JsonText>) -> Self {
+        match text.and_then(|text| text.decode::<Value>().ok()) {
+            Some(Value::Object(map)) => Self(map),
+            _ => Self::default(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a knob is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// A text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    /// A number; true and false count 1 and 0.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        let value = self.0.get(name)?;
+        value
+            .as_f64()
+            .or_else(|| value.as_bool().map(|b| f64::from(u8::from(b))))
+    }
+
+    /// The raw JSON of a knob.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// The number of factors of a split, 0 if there is no such split.
+    pub fn arity(&self, name: &str) -> usize {
+        self.0
+            .get(name)
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len)
+    }
+
+    /// A split of an axis of `extent` into `N` factors, outermost first. A factor that the log left open (-1) is what
+    /// covers the extent. Shorter splits are padded behind the outermost factor.
+    pub fn split<const N: usize>(&self, name: &str, extent: f64) -> Option<[f64; N]> {
+        let factors: Vec<f64> = self
+            .0
+            .get(name)?
+            .as_array()?
+            .iter()
+            .map(|f| f.as_f64().map(|f| if f == 0.0 { 1.0 } else { f }))
+            .collect::<Option<_>>()?;
+        if factors.is_empty() || factors.len() > N {
+            return None;
+        }
+        let mut result = [1.0; N];
+        let padding = N - factors.len();
+        for (place, factor) in factors.iter().enumerate() {
+            result[if place == 0 { 0 } else { place + padding }] = *factor;
+        }
+        let inner: f64 = result[1..].iter().product();
+        if result[0] < 0.0 {
+            result[0] = (extent / inner).ceil().max(1.0);
+        }
+        (inner > 0.0).then_some(result)
+    }
+
+    /// Products over all splits of the outermost, the middle and the innermost factors (open ones count 1).
+    pub fn products(&self) -> Option<[f64; 3]> {
+        let mut products = [1.0; 3];
+        let mut any = false;
+        for factors in self.0.values().filter_map(Value::as_array) {
+            let Some(factors) = factors
+                .iter()
+                .map(Value::as_f64)
+                .collect::<Option<Vec<f64>>>()
+            else {
+                continue;
+            };
+            if factors.len() < 2 {
+                continue;
+            }
+            any = true;
+            let last = factors.len() - 1;
+            for (place, factor) in factors.iter().enumerate() {
+                let which = match place {
+                    0 => 0,
+                    p if p == last => 2,
+                    _ => 1,
+                };
+                products[which] *= factor.max(1.0);
+            }
+        }
+        any.then_some(products)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn knobs(text: &str) -> Knobs {
+        Knobs::read(Some(&text.parse().unwrap()))
+    }
+
+    #[test]
+    fn splits_are_resolved_and_padded() {
+        let knobs = knobs(r#"{"a":[-1,4,2],"b":[3,5],"c":true,"d":[-1,0],"e":["none","unroll"]}"#);
+        assert_eq!(knobs.split::<3>("a", 20.0), Some([3.0, 4.0, 2.0]));
+        assert_eq!(knobs.split::<4>("b", 15.0), Some([3.0, 1.0, 1.0, 5.0]));
+        assert_eq!(knobs.split::<2>("a", 20.0), None);
+        assert_eq!(knobs.split::<2>("d", 7.0), Some([7.0, 1.0]));
+        assert_eq!(knobs.split::<2>("e", 7.0), None);
+        assert_eq!((knobs.number("c"), knobs.arity("a"), knobs.arity("x")), (Some(1.0), 3, 0));
+        assert_eq!(knobs.products(), Some([3.0, 4.0, 10.0]));
+    }
+}

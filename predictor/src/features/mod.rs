@@ -1,0 +1,350 @@
+//! From a row to its features: the same code at training and at query.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`list`] | names, meaning and scope of every feature; the version of the list |
+//! | [`operator`] | what is computed |
+//! | [`knobs`] | the schedule's knobs as numbers |
+//! | [`gpu`], [`cpu`] | the loop nest under the schedule |
+//! | [`machine`] | where it runs, from the run's environment |
+//! | [`base`] | estimates that the models correct |
+//!
+//! The schedule of a row whose `schedule_space` is `default` follows from the operator, and is not known when a model is
+//! asked about an operator that was never built. Its schedule features are therefore left missing on both sides.
+
+pub mod base;
+pub mod cpu;
+pub mod gpu;
+pub mod knobs;
+pub mod list;
+pub mod machine;
+pub mod operator;
+
+mod derive_cpu;
+mod derive_gpu;
+
+use opdata::{CacheState, DeviceKind, Row};
+
+use base::{Base, Bases};
+use knobs::Knobs;
+pub use list::{FEATURE_VERSION, FEATURES, Feature, Scope, Values, positions_of};
+use machine::MachineFacts;
+use operator::{Class, Operator};
+
+/// Everything that is known of a point before it is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// The features, in the order of [`FEATURES`].
+    pub features: Vec<f32>,
+    /// The estimates.
+    pub bases: Bases,
+    /// Arithmetic, flop; 0 if unknown.
+    pub flops: f64,
+    /// Compulsory traffic, bytes.
+    pub bytes: f64,
+}
+
+/// The loops of a kernel, by the kind of device.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Nest {
+    Gpu(gpu::GpuNest),
+    Cpu(cpu::CpuNest),
+    /// Not known: no knobs, or those of an unknown template.
+    None,
+}
+
+/// Base-2 logarithm of a count; missing if there is none.
+pub(crate) fn log(value: f64) -> f32 {
+    if value > 0.0 { value.log2() as f32 } else { f32::NAN }
+}
+
+/// Base-2 logarithm of a count that may be 0: that of 1 at least.
+pub(crate) fn log1(value: f64) -> f32 {
+    value.max(1.0).log2() as f32
+}
+
+/// The features of a row on a machine.
+pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
+    let operator = Operator::of_row(row);
+    let knobs = if row.schedule_space.as_deref() == Some("default") {
+        Knobs::default()
+    } else {
+        Knobs::read(row.schedule_knobs.as_ref())
+    };
+    let nest = nest_of(row, &operator, &knobs);
+    let threads = row.threads.map(|t| t as f64);
+    let mut values = Values::default();
+    describe_operator(&mut values, row, &operator);
+    match &nest {
+        Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest),
+        Nest::Cpu(nest) => derive_cpu::derive(&mut values, nest),
+        Nest::None => {
+            if let Some([outer, middle, inner]) = knobs.products() {
+                values.knobs_outer = log(outer);
+                values.knobs_middle = log(middle);
+                values.knobs_inner = log(inner);
+            }
+        }
+    }
+    let busy = describe_threads(&mut values, &nest, &operator, threads);
+    machine.describe(&mut values, row.threads);
+    values.cache_state = match row.cache_state {
+        Some(CacheState::Hot) => 0.0,
+        Some(CacheState::Model) => 1.0,
+        Some(CacheState::Flushed) => 2.0,
+        None => f32::NAN,
+    };
+    Point {
+        features: values.to_vec(),
+        bases: Bases::of(&operator, &nest, busy),
+        flops: operator.total_flops(),
+        bytes: operator.bytes(),
+    }
+}
+
+/// The estimate of a row that a member of the ensemble corrects, base-2 logarithm.
+pub fn base_of(point: &Point, base: Base) -> f64 {
+    point.bases.get(base)
+}
+
+fn nest_of(row: &Row, operator: &Operator, knobs: &Knobs) -> Nest {
+    if knobs.is_empty() {
+        return Nest::None;
+    }
+    let nest = match row.device_kind {
+        DeviceKind::Cuda => gpu::GpuNest::of(operator, knobs).map(Nest::Gpu),
+        _ => cpu::CpuNest::of(operator, &row.op_name, knobs).map(Nest::Cpu),
+    };
+    nest.unwrap_or(Nest::None)
+}
+
+fn describe_operator(values: &mut Values, row: &Row, o: &Operator) {
+    let flag = |class: Class| f32::from(u8::from(o.class == class));
+    values.kind_conv = flag(Class::Conv);
+    values.kind_depthwise = flag(Class::Depthwise);
+    values.kind_dense = flag(Class::Dense);
+    values.kind_batch_matmul = flag(Class::BatchMatmul);
+    values.kind_pool = flag(Class::Pool);
+    values.kind_rows = flag(Class::Rows);
+    values.kind_elementwise = flag(Class::Elementwise);
+    values.kind_movement = flag(Class::Movement);
+    values.winograd = f32::from(u8::from(row.op_name.contains("winograd")));
+    values.kernel = o.kernel_width as f32;
+    values.stride = o.stride as f32;
+    values.fused_operators = if row.schedule_space.as_deref() == Some("autotvm") {
+        0.0
+    } else {
+        fused_operators(&row.op_name)
+    };
+    values.element_bytes = o.element_bytes as f32;
+    values.flops = o.flops.map_or(f32::NAN, log1);
+    values.flops_epilogue = log1(o.flops_epilogue);
+    values.input_bytes = log1(o.input_bytes);
+    values.weight_bytes = log1(o.weight_bytes);
+    values.output_bytes = log1(o.output_bytes);
+    values.bytes = log1(o.bytes());
+    values.intensity = log(o.total_flops() / o.bytes());
+    values.rows = log(o.rows);
+    values.columns = log(o.columns);
+    values.depth = log(o.depth);
+    values.out_width = log(o.out_width);
+    values.out_height = log(o.out_height);
+    values.in_channels = log(o.in_channels);
+    values.batch = log(o.batch);
+    values.last_extent = log(o.last);
+    values.columns_fill_16 = fill(o.columns, 16.0);
+    values.last_fill_16 = fill(o.last, 16.0);
+}
+
+/// Operators behind the first in the name of a fused one: `conv2d_add_relu` has two, `…_3more` three more.
+fn fused_operators(name: &str) -> f32 {
+    let mut count = 0.0;
+    for word in name.split('_').skip(1) {
+        match word.strip_suffix("more").and_then(|n| n.parse::<f32>().ok()) {
+            Some(more) => count += more,
+            None => count += 1.0,
+        }
+    }
+    count
+}
+
+/// How full lanes of `width` are when `extent` is spread over them.
+pub(crate) fn fill(extent: f64, width: f64) -> f32 {
+    (extent / ((extent / width).ceil() * width)) as f32
+}
+
+/// Threads, and how many of them find work; returns these.
+fn describe_threads(values: &mut Values, nest: &Nest, o: &Operator, threads: Option<f64>) -> f64 {
+    let parallel = match nest {
+        Nest::Cpu(nest) => nest.parallel,
+        _ => (o.batch * o.rows * o.columns).max(1.0),
+    };
+    let Some(threads) = threads else { return 1.0 };
+    let busy = threads.min(parallel).max(1.0);
+    values.threads = log(threads);
+    values.threads_busy = log(busy);
+    values.threads_imbalance = ((parallel / threads).ceil() * threads / parallel) as f32;
+    values.flops_per_thread = log1(o.total_flops() / busy);
+    values.bytes_per_thread = log1(o.bytes() / busy);
+    busy
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Rows with schedules for the tests of this crate.
+
+    use opdata::{DeviceKind, Essentials, Loop, LoopKind, Row, Status};
+
+    fn base(name: &str, kind: &str, device_kind: DeviceKind, knobs: &str) -> Row {
+        Row {
+            schedule_space: Some("autotvm".to_owned()),
+            schedule_knobs: Some(knobs.parse().unwrap()),
+            dtypes: Some("float32;float32".to_owned()),
+            time_median_ns: Some(1e6),
+            workload_hash: Some("w".to_owned()),
+            ..Row::new(Essentials {
+                run_id: "run",
+                ordinal: 1,
+                point_id: "p",
+                op_name: name,
+                op_kind: kind,
+                device_kind,
+                status: Status::Measured,
+            })
+        }
+    }
+
+    fn device(knobs: &str) -> (DeviceKind, &'static str) {
+        let gpu = knobs.contains("tile_f") || knobs.contains("[-1,1,4,4]");
+        if gpu {
+            (DeviceKind::Cuda, "gpu")
+        } else {
+            (DeviceKind::Cpu, "x86")
+        }
+    }
+
+    /// A dense layer of `rows` × `depth` by `columns` × `depth`.
+    pub fn dense_row(rows: u64, columns: u64, depth: u64, knobs: &str) -> Row {
+        let (kind, target) = device(knobs);
+        let name = format!("dense_nopack.{target}");
+        Row {
+            input_shapes: Some(format!("{rows}x{depth}").parse().unwrap()),
+            weight_shapes: Some(format!("{columns}x{depth}").parse().unwrap()),
+            output_shapes: Some(format!("{rows}x{columns}").parse().unwrap()),
+            in_channels: Some(depth),
+            out_channels: Some(columns),
+            loop_nest: Some(
+                [
+                    Loop::new("i", rows, LoopKind::Spatial),
+                    Loop::new("j", columns, LoopKind::Spatial),
+                    Loop::new("k", depth, LoopKind::Reduction),
+                ]
+                .into_iter()
+                .collect(),
+            ),
+            flops: Some(2 * rows * columns * depth),
+            bytes_read: Some(4 * (rows + columns) * depth),
+            bytes_written: Some(4 * rows * columns),
+            ..base(&name, "dense", kind, knobs)
+        }
+    }
+
+    /// A convolution of `[n, c, h, w]` with `[channels, window, stride]`, padded to keep the extent.
+    pub fn conv_row(input: [u64; 4], [channels, window, stride]: [u64; 3], knobs: &str) -> Row {
+        let [n, c, h, w] = input;
+        let (out_h, out_w) = (h.div_ceil(stride), w.div_ceil(stride));
+        let (kind, target) = device(knobs);
+        let name = format!("conv2d.{target}");
+        Row {
+            input_shapes: Some(format!("{n}x{c}x{h}x{w}").parse().unwrap()),
+            weight_shapes: Some(format!("{channels}x{c}x{window}x{window}").parse().unwrap()),
+            output_shapes: Some(format!("{n}x{channels}x{out_h}x{out_w}").parse().unwrap()),
+            kernel: Some([window, window].into()),
+            stride: Some([stride, stride].into()),
+            in_channels: Some(c),
+            out_channels: Some(channels),
+            loop_nest: Some(
+                [
+                    Loop::new("nn", n, LoopKind::Spatial),
+                    Loop::new("ff", channels, LoopKind::Spatial),
+                    Loop::new("yy", out_h, LoopKind::Spatial),
+                    Loop::new("xx", out_w, LoopKind::Spatial),
+                    Loop::new("rc", c, LoopKind::Reduction),
+                    Loop::new("ry", window, LoopKind::Reduction),
+                    Loop::new("rx", window, LoopKind::Reduction),
+                ]
+                .into_iter()
+                .collect(),
+            ),
+            flops: Some(2 * n * channels * out_h * out_w * c * window * window),
+            bytes_read: Some(4 * (n * c * h * w + channels * c * window * window)),
+            bytes_written: Some(4 * n * channels * out_h * out_w),
+            ..base(&name, "conv2d", kind, knobs)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testing::{conv_row, dense_row};
+
+    fn value(point: &Point, name: &str) -> f32 {
+        let place = FEATURES.iter().position(|f| f.name == name).unwrap();
+        point.features[place]
+    }
+
+    #[test]
+    fn names_are_unique_and_told() {
+        let mut names: Vec<&str> = FEATURES.iter().map(|f| f.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FEATURES.len());
+        assert!(FEATURES.iter().all(|f| !f.doc.is_empty()));
+        assert_eq!(Values::default().to_vec().len(), FEATURES.len());
+    }
+
+    #[test]
+    fn a_row_has_the_features_of_its_schedule() {
+        let row = dense_row(
+            128,
+            768,
+            3072,
+            r#"{"tile_x":[-1,1,4,4],"tile_y":[-1,1,4,8],"tile_k":[-1,4,4]}"#,
+        );
+        let point = point_of(&row, &MachineFacts::default());
+        assert_eq!(value(&point, "kind_dense"), 1.0);
+        assert_eq!(value(&point, "block_threads"), 4.0);
+        assert_eq!(value(&point, "depth_stage"), 4.0);
+        assert!(value(&point, "vector").is_nan());
+        assert!(value(&point, "threads").is_nan());
+    }
+
+    #[test]
+    fn a_default_schedule_is_not_looked_at() {
+        let mut row = conv_row(
+            [1, 64, 56, 56],
+            [64, 3, 1],
+            r#"{"template":"contraction","vector_length":16,"vector_blocks":2,"tile":[["xx",8]]}"#,
+        );
+        row.threads = Some(2);
+        let tiled = point_of(&row, &MachineFacts::default());
+        assert_eq!(value(&tiled, "vector"), 4.0);
+        row.schedule_space = Some("default".to_owned());
+        let default = point_of(&row, &MachineFacts::default());
+        assert!(value(&default, "vector").is_nan());
+        row.schedule_knobs = None;
+        let unbuilt = point_of(&row, &MachineFacts::default());
+        assert_eq!(
+            format!("{:?}", default.features),
+            format!("{:?}", unbuilt.features)
+        );
+    }
+
+    #[test]
+    fn fused_operators_are_counted() {
+        assert_eq!(fused_operators("conv2d_add_relu"), 2.0);
+        assert_eq!(fused_operators("slice_sigmoid_2more"), 3.0);
+        assert_eq!(fused_operators("softmax"), 0.0);
+    }
+}

@@ -1,0 +1,210 @@
+//! What an operator computes, as the extents that its features are made of.
+//!
+//! Read from the columns of a row that hold for every source: kind, shapes, window, loop nest, arithmetic, traffic.
+
+use opdata::{Dims, LoopKind, Row, Shapes};
+
+/// Classes of operators that behave alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Convolution over all channels.
+    Conv,
+    /// Depthwise or grouped convolution.
+    Depthwise,
+    /// Dense layer, matrix product.
+    Dense,
+    /// Batch of matrix products.
+    BatchMatmul,
+    /// Pooling.
+    Pool,
+    /// Reductions over rows.
+    Rows,
+    /// Element-wise arithmetic.
+    Elementwise,
+    /// Copies, transposes, slices.
+    Movement,
+    /// Anything else.
+    Other,
+}
+
+impl Class {
+    /// The class of an operator's kind.
+    pub fn of_kind(kind: &str) -> Self {
+        match kind {
+            "conv1d" | "conv2d" | "conv3d" | "conv_transpose" => Self::Conv,
+            "depthwise_conv2d" | "group_conv2d" => Self::Depthwise,
+            "dense" | "matmul" => Self::Dense,
+            "batch_matmul" => Self::BatchMatmul,
+            "max_pool" | "avg_pool" | "global_avg_pool" => Self::Pool,
+            "softmax" | "layer_norm" | "batch_norm" | "reduce" | "lrn" => Self::Rows,
+            "elementwise" | "broadcast" | "cast" => Self::Elementwise,
+            "transpose" | "concat" | "pad" | "slice" | "gather" | "resize" | "reshape" => {
+                Self::Movement
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Extents of an operator; 1 where an axis does not exist.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operator {
+    /// Class of its kind.
+    pub class: Class,
+    /// Batch.
+    pub batch: f64,
+    /// Output pixels, or rows of a product.
+    pub rows: f64,
+    /// Output channels, or columns.
+    pub columns: f64,
+    /// Length of the reduction.
+    pub depth: f64,
+    /// Output height.
+    pub out_height: f64,
+    /// Output width.
+    pub out_width: f64,
+    /// Input height.
+    pub in_height: f64,
+    /// Input width.
+    pub in_width: f64,
+    /// Input channels.
+    pub in_channels: f64,
+    /// Window height.
+    pub kernel_height: f64,
+    /// Window width.
+    pub kernel_width: f64,
+    /// Stride along the width.
+    pub stride: f64,
+    /// Innermost extent of the output.
+    pub last: f64,
+    /// Arithmetic of the main computation, flop; missing if unknown.
+    pub flops: Option<f64>,
+    /// Arithmetic of the fused rest, flop.
+    pub flops_epilogue: f64,
+    /// Bytes of the inputs.
+    pub input_bytes: f64,
+    /// Bytes of the weights.
+    pub weight_bytes: f64,
+    /// Bytes of the outputs.
+    pub output_bytes: f64,
+    /// Bytes of an element.
+    pub element_bytes: f64,
+}
+
+fn elements(shapes: Option<&Shapes>) -> f64 {
+    shapes.map_or(0.0, |s| {
+        s.0.iter()
+            .map(|d| d.0.iter().map(|&n| n as f64).product::<f64>())
+            .sum()
+    })
+}
+
+fn last(dims: Option<&Dims>) -> Option<f64> {
+    dims?.0.last().map(|&n| n as f64)
+}
+
+/// Bytes of an element of the first type named.
+fn element_bytes(dtypes: Option<&str>) -> f64 {
+    let first = dtypes.unwrap_or("float32").split(';').next().unwrap_or("");
+    let digits = first.trim_start_matches(|c: char| !c.is_ascii_digit());
+    digits.parse::<f64>().map_or(4.0, |bits| bits / 8.0)
+}
+
+impl Operator {
+    /// What the row's operator computes.
+    pub fn of_row(row: &Row) -> Self {
+        let class = Class::of_kind(&row.op_kind);
+        let output: Vec<f64> = row
+            .output_shapes
+            .as_ref()
+            .and_then(|s| s.0.first())
+            .map(|d| d.0.iter().map(|&n| n as f64).collect())
+            .unwrap_or_default();
+        let nest = row.loop_nest.as_ref().map(|n| n.0.as_slice()).unwrap_or_default();
+        let product = |kind: LoopKind| -> f64 {
+            nest.iter()
+                .filter(|l| l.kind == kind)
+                .map(|l| l.extent as f64)
+                .product()
+        };
+        let windowed = row.kernel.is_some();
+        let trailing = |from_end: usize| -> f64 {
+            let place = output.len().checked_sub(from_end);
+            place.and_then(|p| output.get(p)).copied().unwrap_or(1.0)
+        };
+        let spatial: f64 = if windowed && output.len() > 2 {
+            output[2..].iter().product()
+        } else if output.len() > 1 {
+            trailing(2)
+        } else {
+            1.0
+        };
+        let batch = match class {
+            Class::BatchMatmul => output[..output.len().saturating_sub(2)].iter().product(),
+            _ if windowed => output.first().copied().unwrap_or(1.0),
+            _ => 1.0,
+        };
+        let total: f64 = output.iter().product();
+        let columns = row
+            .out_channels
+            .map_or_else(|| trailing(1), |channels| channels as f64)
+            .max(1.0);
+        let rows = match class {
+            Class::Dense => (total / columns).max(1.0),
+            _ => spatial.max(1.0),
+        };
+        let input = row.input_shapes.as_ref().and_then(|s| s.0.first());
+        // NCHW and its blocked forms have height and width behind the channels; three-dimensional windows have them last.
+        let first_spatial = if row.kernel.as_ref().is_some_and(|k| k.0.len() == 3) { 3 } else { 2 };
+        let in_extent = |axis: usize| -> f64 {
+            input
+                .filter(|d| d.0.len() >= 4)
+                .and_then(|d| d.0.get(first_spatial + axis))
+                .map_or(1.0, |&n| n as f64)
+        };
+        let element = element_bytes(row.dtypes.as_deref());
+        let weight_bytes = elements(row.weight_shapes.as_ref()) * element;
+        let kernel = |from_end: usize| -> f64 {
+            row.kernel
+                .as_ref()
+                .and_then(|d| d.0.get(d.0.len().checked_sub(from_end)?))
+                .map_or(1.0, |&n| n as f64)
+        };
+        Self {
+            class,
+            batch: batch.max(1.0),
+            rows,
+            columns,
+            depth: product(LoopKind::Reduction).max(1.0),
+            out_height: if windowed { trailing(2) } else { 1.0 },
+            out_width: if windowed { trailing(1) } else { rows },
+            in_height: in_extent(0),
+            in_width: in_extent(1),
+            in_channels: row.in_channels.map_or(1.0, |n| n as f64).max(1.0),
+            kernel_height: kernel(2),
+            kernel_width: kernel(1),
+            stride: last(row.stride.as_ref()).unwrap_or(1.0).max(1.0),
+            last: trailing(1),
+            flops: row.flops.map(|f| f as f64),
+            flops_epilogue: row.flops_epilogue.map_or(0.0, |f| f as f64),
+            input_bytes: row
+                .bytes_read
+                .map_or(elements(row.input_shapes.as_ref()) * element, |b| {
+                    (b as f64 - weight_bytes).max(0.0)
+                }),
+            weight_bytes,
+            output_bytes: row.bytes_written.map_or(total * element, |b| b as f64),
+            element_bytes: element,
+        }
+    }
+
+    /// Compulsory traffic, bytes.
+    pub fn bytes(&self) -> f64 {
+        self.input_bytes + self.weight_bytes + self.output_bytes
+    }
+
+    /// All arithmetic, flop; 0 if unknown.
+    pub fn total_flops(&self) -> f64 {
+        self.flops.unwrap_or(0.0) + self.flops_epilogue
+    }
+}

@@ -1,0 +1,19 @@
+//! How long an operator takes on a target, why, and where it turns.
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | [`features`] | the one list of features and how a row becomes a vector of them |
+//! | [`data`] | rows → samples: what is left out, duplicates, machines, weights |
+//! | [`xgboost`] | XGBoost's library, opened at run time |
+//! | [`models`] | the ensemble over a roofline, the roofline itself and the baselines |
+//! | [`eval`] | splits, metrics, out-of-fold predictions |
+
+pub mod cli;
+pub mod data;
+pub mod error;
+pub mod eval;
+pub mod features;
+pub mod models;
+pub mod xgboost;
+
+pub use error::{Error, Result};

@@ -1,0 +1,5 @@
+//! `oppredict`: see `oppredict --help`.
+
+fn main() -> std::process::ExitCode {
+    oppredict::cli::main()
+}

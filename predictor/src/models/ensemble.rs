@@ -1,0 +1,89 @@
+//! The ensemble: the mean of its members' logarithms, moved by one constant that makes relative errors smallest.
+//!
+//! Disturbed measurements are too slow, never too fast, so the mean of logarithms is above what a quiet machine takes;
+//! the constant is found on predictions of samples that the members had not seen ([`crate::eval::shift`]).
+
+use super::member::Member;
+use super::{FitOptions, Regressor};
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::features::Point;
+
+/// A trained ensemble.
+#[derive(Debug)]
+pub struct Ensemble {
+    /// Its members.
+    pub members: Vec<Member>,
+    /// Added to the mean, log2.
+    pub shift: f64,
+}
+
+impl Ensemble {
+    /// Trains all members; the shift stays 0.
+    ///
+    /// # Errors
+    /// There are fewer than two samples, or XGBoost's library is missing or fails.
+    pub fn fit(dataset: &Dataset, indices: &[usize], options: &FitOptions) -> Result<Self> {
+        let members = options
+            .members
+            .iter()
+            .map(|spec| Member::fit(spec, dataset, indices, options.threads, options.seed))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            members,
+            shift: 0.0,
+        })
+    }
+
+    /// Mean and standard deviation of the members' predictions.
+    fn spread(&self, points: &[&Point]) -> Result<Vec<(f64, f64)>> {
+        let all: Vec<Vec<f64>> = self
+            .members
+            .iter()
+            .map(|member| member.predict(points))
+            .collect::<Result<_>>()?;
+        let count = all.len() as f64;
+        Ok((0..points.len())
+            .map(|i| {
+                let mean = all.iter().map(|p| p[i]).sum::<f64>() / count;
+                let variance = all.iter().map(|p| (p[i] - mean).powi(2)).sum::<f64>() / count;
+                (mean, variance.sqrt())
+            })
+            .collect())
+    }
+
+    /// Mean SHAP values of one point: for each feature, and the constant (estimates and shift) last; log2.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn contributions(&self, point: &Point) -> Result<Vec<f64>> {
+        let mut sum: Vec<f64> = Vec::new();
+        for member in &self.members {
+            let own = member.contributions(point)?;
+            sum.resize(own.len(), 0.0);
+            for (total, value) in sum.iter_mut().zip(own) {
+                *total += value;
+            }
+        }
+        let count = self.members.len() as f64;
+        for value in &mut sum {
+            *value /= count;
+        }
+        if let Some(constant) = sum.last_mut() {
+            *constant += self.shift;
+        }
+        Ok(sum)
+    }
+}
+
+impl Regressor for Ensemble {
+    fn predict(&self, points: &[&Point]) -> Result<Vec<f64>> {
+        let spread = self.spread(points)?;
+        Ok(spread.into_iter().map(|(mean, _)| mean + self.shift).collect())
+    }
+
+    fn disagreement(&self, points: &[&Point]) -> Result<Option<Vec<f64>>> {
+        let spread = self.spread(points)?;
+        Ok(Some(spread.into_iter().map(|(_, deviation)| deviation).collect()))
+    }
+}

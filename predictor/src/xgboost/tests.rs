@@ -1,0 +1,117 @@
+//! XGBoost's predictions against those of the Python package (3.2.0) on the same data and parameters.
+
+use super::*;
+
+/// The generator that the Python side used too.
+fn uniform(count: usize) -> Vec<f64> {
+    let mut state: u64 = 12345;
+    (0..count)
+        .map(|_| {
+            state = (state * 1_103_515_245 + 12_345) % (1 << 31);
+            state as f64 / f64::from(1u32 << 31)
+        })
+        .collect()
+}
+
+fn data() -> (Vec<f32>, Vec<f32>) {
+    let mut values: Vec<f32> = uniform(800).iter().map(|v| *v as f32).collect();
+    let targets = values
+        .chunks(4)
+        .map(|x| 3.0 * x[0] + 2.0 * x[1] * x[1] - x[2])
+        .collect();
+    for row in (0..200).step_by(7) {
+        values[4 * row + 3] = f32::NAN;
+    }
+    (values, targets)
+}
+
+fn parameters(more: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+    [
+        ("max_depth", "4"),
+        ("eta", "0.3"),
+        ("reg_lambda", "1"),
+        ("tree_method", "hist"),
+        ("max_bin", "64"),
+        ("seed", "42"),
+        ("nthread", "1"),
+        ("verbosity", "0"),
+    ]
+    .iter()
+    .chain(more)
+    .map(|(name, value)| (*name, (*value).to_owned()))
+    .collect()
+}
+
+fn assert_close(found: &[f32], wanted: &[f32]) {
+    assert_eq!(found.len(), wanted.len());
+    for (found, wanted) in found.iter().zip(wanted) {
+        assert!((found - wanted).abs() < 2e-6, "{found} for {wanted}");
+    }
+}
+
+#[test]
+fn predictions_are_those_of_the_python_package() {
+    let (values, targets) = data();
+    let rows = Rows {
+        values: &values,
+        width: 4,
+    };
+    let labels = Labels {
+        targets: &targets,
+        ..Labels::default()
+    };
+    let squared = parameters(&[("objective", "reg:squarederror"), ("base_score", "0.5")]);
+    let booster = Booster::train(&squared, rows, labels, 20).unwrap();
+    let first = Rows {
+        values: &values[..32],
+        width: 4,
+    };
+    let golden = [
+        1.410_475_6, 1.390_664_2, 0.245_860_9, 0.961_761_8, 2.286_030_5, 1.097_699_2, 0.567_779_3, -0.259_534_3,
+    ];
+    assert_close(&booster.predict(first).unwrap(), &golden);
+
+    let again = Booster::from_bytes(&booster.to_bytes().unwrap(), 1).unwrap();
+    assert_eq!(again.predict(first).unwrap(), booster.predict(first).unwrap());
+
+    let one = Rows {
+        values: &values[..4],
+        width: 4,
+    };
+    let shap = booster.contributions(one).unwrap();
+    assert_close(&shap, &[0.494_007_92, -0.477_334_5, -0.108_707_13, -0.007_915_06, 1.510_424_6]);
+
+    let quantile = parameters(&[("objective", "reg:quantileerror"), ("quantile_alpha", "0.4")]);
+    let booster = Booster::train(&quantile, rows, labels, 20).unwrap();
+    let first = Rows {
+        values: &values[..16],
+        width: 4,
+    };
+    assert_close(
+        &booster.predict(first).unwrap(),
+        &[1.419_683_7, 1.417_061_7, 0.227_335_3, 0.766_242_1],
+    );
+}
+
+#[test]
+fn refusals_are_errors_with_the_librarys_words() {
+    let (values, targets) = data();
+    let rows = Rows {
+        values: &values,
+        width: 4,
+    };
+    let short = Labels {
+        targets: &targets[..7],
+        ..Labels::default()
+    };
+    let squared = parameters(&[("objective", "reg:squarederror")]);
+    assert!(Booster::train(&squared, rows, short, 1).is_err());
+    let unknown = parameters(&[("objective", "reg:astrology")]);
+    let labels = Labels {
+        targets: &targets,
+        ..Labels::default()
+    };
+    let error = Booster::train(&unknown, rows, labels, 1).unwrap_err();
+    assert!(error.to_string().starts_with("XGBoost: XGBooster"), "{error}");
+    assert!(Booster::from_bytes(b"not a model", 1).is_err());
+}
