@@ -28,12 +28,16 @@ requirement_files() {
     if [ "$1" = dev ]; then echo "$root/scripts/requirements-dev.txt"; fi
 }
 
+# The library that oppredict opens; installed apart from the Python packages.
+xgboost_requirements=$root/scripts/requirements-xgboost.txt
+xgboost=$venv/xgboost
+
 # What the stamp of a finished environment says: the files' hash, and the folder, because scripts in a virtual
 # environment hold its path and a moved one is broken.
 python_stamp() {
     local files
     mapfile -t files < <(requirement_files "$1")
-    printf '%s %s\n' "$(cat "${files[@]}" | sha256sum)" "$root"
+    printf '%s %s\n' "$(cat "${files[@]}" "$xgboost_requirements" | sha256sum)" "$root"
 }
 
 python_is_ready() {
@@ -43,7 +47,7 @@ python_is_ready() {
 # No program is younger than its sources. Folders count too: their times change when a file goes away. The Python
 # importer and the model zoo are read at run time and are no reason to build.
 binaries_are_ready() {
-    [ -x "$binaries/opcollect" ] && [ "$built_stamp" -nt "$venv/.opbench-base" ] || return 1
+    [ -x "$binaries/opcollect" ] && [ -x "$binaries/oppredict" ] && [ "$built_stamp" -nt "$venv/.opbench-base" ] || return 1
     [ -z "$(cd "$root" && find Cargo.toml Cargo.lock ./*/Cargo.toml ./*/build.rs ./*/src \
         -newer "$built_stamp" -print -quit 2>/dev/null)" ]
 }
