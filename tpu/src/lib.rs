@@ -5,6 +5,7 @@
 //! order and commands, [`view`] meaning. [`analysis`] draws conclusions, [`export`] writes files. The account of what
 //! was lost or guessed is part of every profile ([`report::Report`]). Never here: TVM, and the command line.
 
+mod align;
 pub mod analysis;
 pub mod chip;
 pub mod diff;
@@ -14,6 +15,7 @@ mod ingest;
 pub mod input;
 pub mod job;
 pub mod matching;
+pub mod memory;
 pub mod names;
 pub mod ops;
 pub mod profile;

@@ -4,8 +4,11 @@
 //! the order of these steps and the findings that concern whole files; each step is elsewhere.
 
 mod clock;
+mod commands;
 mod core;
+mod findings;
 mod ports;
+mod timed;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,6 +17,7 @@ use rayon::prelude::*;
 
 use crate::chip::ChipSpec;
 use crate::error::{Error, Result};
+use crate::ingest::findings::{lose, note_event};
 use crate::input::core::CoreFile;
 use crate::input::folder::{Folder, scan};
 use crate::input::global::GlobalProfile;
@@ -22,7 +26,7 @@ use crate::matching::event::{Certainty, Event};
 use crate::matching::sync::trim_pairs;
 use crate::names::{CDMA_SYS, DMA_SYS, TIU_SYS};
 use crate::profile::{CaptureMode, CoreProfile, PortProfile, Profile};
-use crate::report::{Engine, Fate, RecordNote, Report, Severity, Stream, plural};
+use crate::report::{Engine, Fate, Report, Severity, Stream, plural};
 
 pub use clock::Clocks;
 
@@ -92,7 +96,7 @@ pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
         clock::join_turns(part, &clocks);
     }
     clock::find_sync_points(&mut parts, &clocks, &mut report);
-    let mut cores = core::to_profiles(parts, &clocks, &mut report);
+    let mut cores = timed::to_profiles(parts, &clocks, &mut report);
     let mut ports = ports::bind(port_files, &cores, &clocks, &global, &mut report);
     let tail_ns = shift_to_zero(&mut cores, &mut ports);
     frame(spec, &mut cores, &mut ports, &mut report);
@@ -219,7 +223,7 @@ fn check_numbers(
     Ok(())
 }
 
-fn capture_mode(global: &GlobalProfile, cores: &[core::TimedCore]) -> CaptureMode {
+fn capture_mode(global: &GlobalProfile, cores: &[timed::TimedCore]) -> CaptureMode {
     let any = |test: &dyn Fn(&CoreProfile) -> bool| cores.iter().any(|core| test(&core.profile));
     if global.bmodel {
         CaptureMode::Bmodel
@@ -233,7 +237,7 @@ fn capture_mode(global: &GlobalProfile, cores: &[core::TimedCore]) -> CaptureMod
 }
 
 /// Lets time begin with the earliest record. Returns the last end of each stream's last record.
-fn shift_to_zero(cores: &mut [core::TimedCore], ports: &mut [PortProfile]) -> Option<i64> {
+fn shift_to_zero(cores: &mut [timed::TimedCore], ports: &mut [PortProfile]) -> Option<i64> {
     let mut lists: Vec<&mut Vec<Event>> = cores
         .iter_mut()
         .flat_map(|core| core.profile.events.iter_mut())
@@ -258,21 +262,14 @@ fn shift_to_zero(cores: &mut [core::TimedCore], ports: &mut [PortProfile]) -> Op
 /// Leaves out the sync commands that frame the profile.
 fn frame(
     spec: &ChipSpec,
-    cores: &mut [core::TimedCore],
+    cores: &mut [timed::TimedCore],
     ports: &mut [PortProfile],
     report: &mut Report,
 ) {
     let note = |report: &mut Report, stream: Stream, taken: Vec<Event>| {
         let count = taken.len() as u64;
-        for event in taken {
-            report.records.push(RecordNote {
-                stream,
-                fate: Fate::Outside,
-                id: u64::from(event.id),
-                offset: event.offset,
-                cycles: event.cycles,
-                bytes: 0,
-            });
+        for event in &taken {
+            note_event(report, stream, Fate::Outside, event, 0);
         }
         if let Some(counts) = report.streams.iter_mut().find(|s| s.stream == stream) {
             counts.outside += count;
@@ -330,7 +327,7 @@ fn frame(
 }
 
 /// Counts what the kept events are, and says what of it is a loss.
-fn count_certainties(cores: &[core::TimedCore], ports: &[PortProfile], report: &mut Report) {
+fn count_certainties(cores: &[timed::TimedCore], ports: &[PortProfile], report: &mut Report) {
     let streams = cores
         .iter()
         .flat_map(|core| {
@@ -354,47 +351,26 @@ fn count_certainties(cores: &[core::TimedCore], ports: &[PortProfile], report: &
             )
         }));
     for (stream, events) in streams {
-        let mut notes = Vec::new();
-        let Some(counts) = report.streams.iter_mut().find(|s| s.stream == stream) else {
+        let Some(at) = report.streams.iter().position(|s| s.stream == stream) else {
             continue;
         };
         for event in events {
-            let fate = match event.certainty {
-                Certainty::Matched => {
-                    counts.matched += 1;
-                    continue;
-                }
-                Certainty::NoCommands => {
-                    counts.without_commands += 1;
-                    continue;
-                }
-                Certainty::Guessed => {
-                    counts.guessed += 1;
-                    Fate::Guessed
-                }
-                Certainty::Unmatched => {
-                    counts.unmatched += 1;
-                    Fate::Unmatched
-                }
+            let counts = &mut report.streams[at];
+            let (count, fate) = match event.certainty {
+                Certainty::Matched => (&mut counts.matched, None),
+                Certainty::NoCommands => (&mut counts.without_commands, None),
+                Certainty::Guessed => (&mut counts.guessed, Some(Fate::Guessed)),
+                Certainty::Unmatched => (&mut counts.unmatched, Some(Fate::Unmatched)),
             };
-            notes.push(RecordNote {
-                stream,
-                fate,
-                id: u64::from(event.id),
-                offset: event.offset,
-                cycles: event.cycles,
-                bytes: 0,
-            });
+            *count += 1;
+            if let Some(fate) = fate {
+                note_event(report, stream, fate, event, 0);
+            }
         }
+        let counts = &report.streams[at];
         let (guessed, unmatched) = (counts.guessed, counts.unmatched);
-        report.records.extend(notes);
-        if guessed > 0 {
-            let text = format!(
-                "{} given a likely command, not a certain one",
-                plural(guessed, "record")
-            );
-            report.add(Severity::Loss, "guessed", stream, guessed, text);
-        }
+        let likely = "given a likely command, not a certain one";
+        lose(report, "guessed", stream, guessed, likely);
         if unmatched > 0 {
             let text = format!(
                 "no command fits {}; kept as unknown",

@@ -8,18 +8,19 @@ use rayon::prelude::*;
 use crate::chip::ChipSpec;
 use crate::error::Result;
 use crate::ingest::clock::Clocks;
-use crate::ingest::core::TimedCore;
+use crate::ingest::findings::{lose, note_fates, note_mismatch};
+use crate::ingest::timed::TimedCore;
 use crate::input::container::{BlockKind, blocks};
 use crate::input::core::{SourceFile, check_whole_records};
 use crate::input::folder::Folder;
 use crate::input::global::GlobalProfile;
-use crate::input::pmu::{self, bytes_moved, record_bytes};
+use crate::input::pmu;
 use crate::matching::cdma::{bind_port, settle};
 use crate::matching::event::{Event, Link, SyncGuess};
 use crate::matching::order::Record;
 use crate::matching::sync::guess_dma;
 use crate::profile::PortProfile;
-use crate::report::{Engine, Fate, RecordNote, Report, Severity, Stream, StreamCounts, plural};
+use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts, plural};
 
 /// A port's file, read and in order.
 pub(super) struct PortFile {
@@ -89,7 +90,15 @@ pub(super) fn bind(
         let mut counts = StreamCounts::new(stream);
         counts.records = port.raw_count;
         counts.expected = global.counts.get(&stream).copied();
-        note_left_out(&port, stream, global, &mut counts, report);
+        note_fates(&port.left_out, global.chip, &port.file, &mut counts, report);
+        let doubled = "with the id of another, the longer one is kept";
+        lose(report, "duplicates", stream, counts.duplicates, doubled);
+        if let Some(expected) = counts
+            .expected
+            .filter(|&expected| expected != counts.records)
+        {
+            note_mismatch(expected, &counts, report);
+        }
         let mut shift_ns = 0;
         if port.records.len() > 1 {
             let here = clocks
@@ -163,13 +172,8 @@ pub(super) fn bind(
         }
         counts.commands = bound.commands;
         counts.commands_without_record = bound.commands - bound.commands_used.min(bound.commands);
-        if bound.ambiguous > 0 {
-            let text = format!(
-                "{} that several cores' commands explain",
-                plural(bound.ambiguous, "record")
-            );
-            report.add(Severity::Loss, "ambiguous", stream, bound.ambiguous, text);
-        }
+        let several = "that several cores' commands explain";
+        lose(report, "ambiguous", stream, bound.ambiguous, several);
         if counts.commands_without_record > 0 {
             let count = counts.commands_without_record;
             let text = format!("{} without a record", plural(count, "command"));
@@ -183,62 +187,4 @@ pub(super) fn bind(
         });
     }
     ports
-}
-
-fn note_left_out(
-    port: &PortFile,
-    stream: Stream,
-    global: &GlobalProfile,
-    counts: &mut StreamCounts,
-    report: &mut Report,
-) {
-    let size = record_bytes(global.chip, Engine::Cdma);
-    for (record, fate) in &port.left_out {
-        match fate {
-            Fate::Duplicate => counts.duplicates += 1,
-            _ => counts.outside += 1,
-        }
-        report.records.push(RecordNote {
-            stream,
-            fate: *fate,
-            id: u64::from(record.id),
-            offset: record.offset,
-            cycles: record.cycles(),
-            bytes: bytes_moved(
-                global.chip,
-                Engine::Cdma,
-                port.file.slice(record.offset, size),
-            ),
-        });
-    }
-    if counts.duplicates > 0 {
-        let text = format!(
-            "{} with the id of another, the longer one is kept",
-            plural(counts.duplicates, "record")
-        );
-        report.add(
-            Severity::Loss,
-            "duplicates",
-            stream,
-            counts.duplicates,
-            text,
-        );
-    }
-    if let Some(expected) = counts
-        .expected
-        .filter(|&expected| expected != counts.records)
-    {
-        let text = format!(
-            "global.profile says {}, the file has {}",
-            plural(expected, "record"),
-            counts.records
-        );
-        report.add(
-            Severity::Loss,
-            "count_mismatch",
-            stream,
-            counts.records.abs_diff(expected),
-            text,
-        );
-    }
 }

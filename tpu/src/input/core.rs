@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::chip::Chip;
 use crate::error::{Error, Result, io_at};
 use crate::input::container::{Block, BlockKind, blocks};
-use crate::input::nodes::{Command, CommandKind, NONE, Nodes, Tags};
+use crate::input::details;
+use crate::input::nodes::{BadNode, Command, CommandKind, NONE, Nodes, Origin, Tags};
+use crate::input::pairing;
 use crate::input::pmu::{self, RawRecord};
-use crate::regs::{CommandUnit, DecodeStop, Decoded, Table, decode_one, decode_stream};
+use crate::regs::{CommandUnit, DecodeStop, Decoded, Table, decode_stream};
 use crate::report::{Engine, Report, Severity, plural};
 
 /// A file with its name and bytes.
@@ -136,9 +138,8 @@ pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> R
     }
     let name = file.name();
     read_descriptors(chip, &found, &name, &mut core, report);
-    let details = read_details(&found, &name, &mut core, report);
     read_runs(chip, &found, path, &name, &mut core, report)?;
-    read_nodes(chip, &found, path, &name, details, &mut core, report)?;
+    read_nodes(chip, &found, path, &name, &mut core, report)?;
     core.file = file;
     Ok(core)
 }
@@ -194,6 +195,7 @@ fn read_descriptors(
                 kind,
                 id: id as u32,
                 tags: Tags::NONE,
+                origin: Origin::Recorded,
             });
         }
     }
@@ -234,43 +236,6 @@ fn note_stop(
              so its later records have no command"
         ),
     );
-}
-
-/// Where the details of nodes lie (mode 2): offset in the file and length of each, in order.
-fn read_details(
-    found: &[Block],
-    name: &str,
-    core: &mut CoreFile,
-    report: &mut Report,
-) -> Option<Vec<(u64, u64)>> {
-    let mut details = Vec::new();
-    let mut any = false;
-    for block in found.iter().filter(|b| b.kind == BlockKind::Extra) {
-        any = true;
-        let mut at = 0usize;
-        while at < block.payload.len() {
-            let rest = &block.payload[at..];
-            let length = pmu::word(rest, 2) as usize;
-            if rest.len() < 12 || rest.len() - 12 < length {
-                report.add(
-                    Severity::Loss,
-                    "details_cut_off",
-                    name,
-                    1,
-                    format!(
-                        "at byte {}: the details of a command are cut off ({} bytes left); later commands have none",
-                        block.offset + at as u64,
-                        rest.len()
-                    ),
-                );
-                break;
-            }
-            details.push((block.offset + at as u64 + 12, length as u64));
-            at += 12 + length;
-        }
-    }
-    core.has_details = any && !details.is_empty();
-    core.has_details.then_some(details)
 }
 
 fn read_runs(
@@ -326,74 +291,45 @@ fn read_nodes(
     found: &[Block],
     path: &Path,
     name: &str,
-    details: Option<Vec<(u64, u64)>>,
     core: &mut CoreFile,
     report: &mut Report,
 ) -> Result<()> {
+    let blocks: Vec<&Block> = found
+        .iter()
+        .filter(|b| b.kind == BlockKind::Nodes)
+        .collect();
+    core.has_nodes = !blocks.is_empty();
+    if let Some(block) = blocks.iter().find(|b| b.payload.len() % 4 != 0) {
+        let left = block.payload.len() % 4;
+        return Err(Error::Format {
+            path: path.to_path_buf(),
+            offset: block.offset + (block.payload.len() - left) as u64,
+            found: format!("{left} bytes at the end of a block of command nodes"),
+            expected: "whole nodes of 4 bytes; the block is cut off or damaged".to_string(),
+        });
+    }
+    let details = details::read(found, name, report);
+    core.has_details = !details.is_empty();
+    let plan = core.has_details.then(|| {
+        let records = core.records.each_ref().map(Vec::len);
+        pairing::plan(chip, &blocks, details, records, name, report)
+    });
     let mut nodes = Nodes::new(chip.spec().cdma_ports as usize);
-    let total = details.as_ref().map_or(0, Vec::len);
-    // Details get their numbers in the order of nodes; they are decoded below, when the node's engine is known.
-    let number = |n: usize| (n < total).then_some(n as u32);
-    for block in found.iter().filter(|b| b.kind == BlockKind::Nodes) {
-        if block.payload.len() % 4 != 0 {
-            return Err(Error::Format {
-                path: path.to_path_buf(),
-                offset: block.offset + (block.payload.len() & !3) as u64,
-                found: format!(
-                    "{} bytes at the end of a block of command nodes",
-                    block.payload.len() % 4
-                ),
-                expected: "whole nodes of 4 bytes; the block is cut off or damaged".to_string(),
-            });
+    for (number, block) in blocks.iter().enumerate() {
+        let last = number + 1 == blocks.len();
+        nodes.read(chip, block.payload, block.offset, plan.as_ref(), last);
+    }
+    note_bad_nodes(&nodes.bad, name, report);
+    if let Some(plan) = plan {
+        for list in [&mut nodes.tiu, &mut nodes.gdma, &mut nodes.sdma] {
+            plan.decode(list, core);
         }
-        core.has_nodes = true;
-        let of: &dyn Fn(usize) -> Option<u32> = &number;
-        nodes.read(
-            chip,
-            block.payload,
-            block.offset,
-            details.as_ref().map(|_| of),
-        );
-    }
-    for bad in nodes.bad.iter().take(5) {
-        report.add(
-            Severity::Loss,
-            "bad_node",
-            name,
-            1,
-            format!(
-                "at byte {}: {:#010x}: {}; it is passed over",
-                bad.offset, bad.word, bad.what
-            ),
-        );
-    }
-    if nodes.bad.len() > 5 {
-        let more = nodes.bad.len() as u64 - 5;
-        report.add(
-            Severity::Loss,
-            "bad_node",
-            name,
-            more,
-            format!("{} more of these", plural(more, "node")),
-        );
-    }
-    if let Some(details) = details {
-        if nodes.without_detail > 0 || nodes.details_used() < total {
-            report.add(
-                Severity::Loss,
-                "details_do_not_fit",
-                name,
-                nodes
-                    .without_detail
-                    .max((total - nodes.details_used().min(total)) as u64),
-                format!(
-                    "{} recorded for {}: they are paired in order, so the later ones may be wrong",
-                    plural(total as u64, "detail"),
-                    plural(nodes.details_used() as u64, "command node")
-                ),
-            );
+        // CDMA commands keep their nodes: their details have another layout and the vendor's tool ignores them as well.
+        for command in nodes.cdma.iter_mut().flatten() {
+            if let CommandKind::Node { detail, .. } = &mut command.kind {
+                *detail = NONE;
+            }
         }
-        decode_details(chip, found, &details, &mut nodes, name, core, report);
     }
     core.commands[0].nodes = nodes.tiu;
     core.commands[1].nodes = nodes.gdma;
@@ -403,74 +339,19 @@ fn read_nodes(
     Ok(())
 }
 
-fn decode_details(
-    chip: Chip,
-    found: &[Block],
-    details: &[(u64, u64)],
-    nodes: &mut Nodes,
-    name: &str,
-    core: &mut CoreFile,
-    report: &mut Report,
-) {
-    let bytes_at = |offset: u64, length: u64| {
-        found
-            .iter()
-            .find(|b| {
-                b.kind == BlockKind::Extra
-                    && offset >= b.offset
-                    && offset - b.offset <= b.payload.len() as u64
-            })
-            .map(|b| {
-                &b.payload[(offset - b.offset) as usize..(offset - b.offset + length) as usize]
-            })
-            .unwrap_or_default()
-    };
-    let mut failed: Vec<u64> = Vec::new();
-    let lists = [
-        (CommandUnit::Tiu, &mut nodes.tiu),
-        (CommandUnit::Dma, &mut nodes.gdma),
-        (CommandUnit::Dma, &mut nodes.sdma),
-    ];
-    for (unit, list) in lists {
-        for command in list.iter_mut() {
-            let CommandKind::Node { detail, .. } = &mut command.kind else {
-                continue;
-            };
-            if *detail == NONE {
-                continue;
-            }
-            let (offset, length) = details[*detail as usize];
-            *detail = match decode_one(chip, unit, bytes_at(offset, length), offset) {
-                Ok(decoded) => {
-                    core.pool.push(decoded);
-                    core.pool.len() as u32 - 1
-                }
-                Err(_) => {
-                    failed.push(offset);
-                    NONE
-                }
-            };
-        }
-    }
-    // CDMA commands keep their nodes: their details have another layout and the vendor's tool ignores them as well.
-    for list in &mut nodes.cdma {
-        for command in list {
-            if let CommandKind::Node { detail, .. } = &mut command.kind {
-                *detail = NONE;
-            }
-        }
-    }
-    if let Some(first) = failed.iter().min() {
-        report.add(
-            Severity::Loss,
-            "undecodable_command",
-            name,
-            failed.len() as u64,
-            format!(
-                "the details of {} are no commands of {chip}, the first at byte {first}; their nodes are used",
-                plural(failed.len() as u64, "command")
-            ),
+fn note_bad_nodes(bad: &[BadNode], name: &str, report: &mut Report) {
+    const SHOWN: usize = 5;
+    for node in bad.iter().take(SHOWN) {
+        let text = format!(
+            "at byte {}: {:#010x}: {}",
+            node.offset, node.word, node.what
         );
+        report.add(Severity::Loss, "bad_node", name, 1, text);
+    }
+    if bad.len() > SHOWN {
+        let more = (bad.len() - SHOWN) as u64;
+        let text = format!("{} more of these", plural(more, "node"));
+        report.add(Severity::Loss, "bad_node", name, more, text);
     }
 }
 

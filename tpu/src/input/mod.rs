@@ -5,8 +5,11 @@
 
 pub mod container;
 pub mod core;
+pub(crate) mod details;
 pub mod folder;
 pub mod global;
 pub mod layers;
 pub mod nodes;
+mod pairing;
 pub mod pmu;
+pub(crate) mod words;

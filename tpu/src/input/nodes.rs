@@ -4,8 +4,11 @@
 //! of a kernel (upper 25 bits its length, then its bytes), 1 command, 8–11 reference to descriptors (25-bit offset,
 //! next word the count; the port of CDMA in its top four bits), 12 reset of an engine's ids, 13 run-time generated
 //! command, 14 batch, 15 end of a kernel. Nodes have no ids: they are counted per engine, from 0 after each reset.
+//! The words themselves are read in `words`; which details go with which node is the business of `details`.
 
 use crate::chip::{Chip, NodeEngine};
+use crate::input::details::{Plan, Planned};
+use crate::input::words::{Item, Items};
 
 /// "None" in the compact fields of commands and events.
 pub const NONE: u32 = u32::MAX;
@@ -76,6 +79,15 @@ pub enum CommandKind {
     },
 }
 
+/// Where a command is known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// It was recorded.
+    Recorded,
+    /// Its node is lost; it stands where its details do. Which kernel it is of may be the neighbour's.
+    Restored,
+}
+
 /// One command of an engine's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
@@ -85,6 +97,8 @@ pub struct Command {
     pub id: u32,
     /// Kernel, batch, mode.
     pub tags: Tags,
+    /// Where it is known from.
+    pub origin: Origin,
 }
 
 /// Operation code of a node.
@@ -128,9 +142,8 @@ pub struct Nodes {
     pub scopes: Vec<String>,
     /// Words that are no nodes.
     pub bad: Vec<BadNode>,
-    /// Nodes that had no detail although others had.
-    pub without_detail: u64,
-    details_used: usize,
+    /// Command nodes of type 1 read so far.
+    sent: usize,
 }
 
 impl Nodes {
@@ -142,105 +155,58 @@ impl Nodes {
         }
     }
 
-    /// Details that were taken by nodes.
-    pub fn details_used(&self) -> usize {
-        self.details_used
-    }
-
-    /// Reads one block. `details` gives the pool's number for the n-th detailed node, if details were recorded.
-    pub fn read(
+    /// Reads one block. `plan` gives the details of nodes, if details were recorded; the `last` block also gets the
+    /// commands that stand behind all nodes.
+    pub(crate) fn read(
         &mut self,
         chip: Chip,
         payload: &[u8],
         offset: u64,
-        details: Option<&dyn Fn(usize) -> Option<u32>>,
+        plan: Option<&Plan>,
+        last: bool,
     ) {
         let mut reader = Reader {
             chip,
             ids: [0; 3],
             port_ids: vec![0; self.cdma.len()],
             tags: Tags::NONE,
+            sent_tags: Tags::NONE,
         };
-        let words: Vec<u32> = payload
-            .chunks_exact(4)
-            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect();
-        let mut at = 0;
-        while at < words.len() {
-            let word = words[at];
-            let mut bad = |what| {
-                self.bad.push(BadNode {
-                    offset: offset + at as u64 * 4,
-                    word,
-                    what,
-                })
-            };
-            match word & 0x7f {
-                0 => {
-                    let length = (word >> 7) as usize;
-                    let span = length.div_ceil(4);
-                    if at + 1 + span > words.len() {
-                        bad("a kernel's name that is longer than the block");
-                        break;
-                    }
-                    let bytes = &payload[(at + 1) * 4..(at + 1) * 4 + length];
-                    reader.tags.scope = self.scopes.len() as u32;
-                    self.scopes
-                        .push(String::from_utf8_lossy(bytes).into_owned());
-                    at += span;
+        for (at, word, item) in Items::new(payload) {
+            let done = match item {
+                Item::Name(name) => {
+                    reader.begin(self, name);
+                    Ok(())
                 }
-                kind @ (1 | 13) => {
-                    let mode = if kind == 13 { Mode::Rvt } else { Mode::Tdi };
-                    let detail = match details {
-                        Some(of) if mode == Mode::Tdi => {
-                            let detail = of(self.details_used);
-                            self.details_used += 1;
-                            self.without_detail += u64::from(detail.is_none());
-                            detail.unwrap_or(NONE)
-                        }
-                        _ => NONE,
-                    };
-                    if let Err(what) = reader.command(self, word, mode, detail) {
-                        self.bad.push(BadNode {
-                            offset: offset + at as u64 * 4,
-                            word,
-                            what,
-                        });
-                    }
+                Item::DamagedName(name) => {
+                    reader.begin(self, name);
+                    Err("text without its head or a part of it, taken for a kernel's name")
                 }
-                8..=11 => {
-                    let Some(&count) = words.get(at + 1) else {
-                        bad("a reference to descriptors without its count");
-                        break;
-                    };
-                    if let Err(what) = reader.reference(self, word, count) {
-                        self.bad.push(BadNode {
-                            offset: offset + at as u64 * 4,
-                            word,
-                            what,
-                        });
-                    }
-                    at += 1;
-                }
-                12 => match chip.spec().node_engine(word >> 7 & 7) {
-                    Some(NodeEngine::Tiu) => reader.ids[0] = 0,
-                    Some(NodeEngine::Gdma) => reader.ids[1] = 0,
-                    Some(NodeEngine::Sdma) => reader.ids[2] = 0,
-                    Some(NodeEngine::Cdma) => {
-                        match reader.port_ids.get_mut((node_info(word) >> 8) as usize) {
-                            Some(id) => *id = 0,
-                            None => bad("an id reset of a port that the chip does not have"),
-                        }
-                    }
-                    Some(NodeEngine::Hau) => {}
-                    None => bad("an id reset of an engine that the chip does not have"),
+                Item::Command { word, mode } => match plan {
+                    Some(plan) if mode == Mode::Tdi => reader.sent(self, plan),
+                    _ => reader.command(self, word, mode, NONE, Origin::Recorded),
                 },
-                14 => reader.tags.batch = word >> 7,
-                15 => reader.tags.scope = NONE,
-                2..=7 | 100 | 127 => {}
-                _ => bad("a node of unknown type"),
+                Item::Reference { word, count } => reader.reference(self, word, count),
+                Item::Reset(word) => reader.reset(word),
+                Item::Batch(batch) => {
+                    reader.tags.batch = batch;
+                    Ok(())
+                }
+                Item::End => {
+                    reader.tags.scope = NONE;
+                    Ok(())
+                }
+                Item::Other => Ok(()),
+                Item::Bad(what) => Err(what),
+            };
+            if let Err(what) = done {
+                let offset = offset + at as u64 * 4;
+                self.bad.push(BadNode { offset, word, what });
             }
-            at += 1;
+        }
+        if let (Some(plan), true) = (plan, last) {
+            reader.tags = reader.sent_tags;
+            reader.restore(self, plan);
         }
     }
 }
@@ -251,23 +217,78 @@ struct Reader {
     ids: [u32; 3],
     port_ids: Vec<u32>,
     tags: Tags,
+    /// Tags of the latest command.
+    sent_tags: Tags,
 }
 
 impl Reader {
+    fn begin(&mut self, nodes: &mut Nodes, name: &[u8]) {
+        self.tags.scope = nodes.scopes.len() as u32;
+        let name = String::from_utf8_lossy(name).into_owned();
+        nodes.scopes.push(name);
+    }
+
+    fn reset(&mut self, word: u32) -> Result<(), &'static str> {
+        match self.chip.spec().node_engine(word >> 7 & 7) {
+            Some(NodeEngine::Tiu) => self.ids[0] = 0,
+            Some(NodeEngine::Gdma) => self.ids[1] = 0,
+            Some(NodeEngine::Sdma) => self.ids[2] = 0,
+            Some(NodeEngine::Cdma) => {
+                let port = (node_info(word) >> 8) as usize;
+                *self
+                    .port_ids
+                    .get_mut(port)
+                    .ok_or("an id reset of a port that the chip does not have")? = 0;
+            }
+            Some(NodeEngine::Hau) => {}
+            None => return Err("an id reset of an engine that the chip does not have"),
+        }
+        Ok(())
+    }
+
+    /// Commands whose nodes are lost and that stand before the next node.
+    fn restore(&mut self, nodes: &mut Nodes, plan: &Plan) {
+        for command in plan.restored_before(nodes.sent) {
+            // The word is of the plan's making: its engine is one of the core's.
+            let _ = self.planned(nodes, command);
+        }
+    }
+
+    /// A node that has details, in the order of the plan.
+    fn sent(&mut self, nodes: &mut Nodes, plan: &Plan) -> Result<(), &'static str> {
+        self.restore(nodes, plan);
+        let number = nodes.sent;
+        nodes.sent += 1;
+        plan.command(number)
+            .map_or(Ok(()), |command| self.planned(nodes, &command))
+    }
+
+    fn planned(&mut self, nodes: &mut Nodes, command: &Planned) -> Result<(), &'static str> {
+        let Planned {
+            word,
+            detail,
+            origin,
+        } = *command;
+        self.command(nodes, word, Mode::Tdi, detail, origin)
+    }
+
     fn command(
         &mut self,
         nodes: &mut Nodes,
         word: u32,
         mode: Mode,
         detail: u32,
+        origin: Origin,
     ) -> Result<(), &'static str> {
         let tags = Tags { mode, ..self.tags };
+        self.sent_tags = self.tags;
         let kind = CommandKind::Node { word, detail };
         let push = |list: &mut Vec<Command>, id: &mut u32| {
             list.push(Command {
                 kind,
                 id: *id,
                 tags,
+                origin,
             });
             *id += 1;
         };
@@ -307,6 +328,7 @@ impl Reader {
             },
             id,
             tags: Tags::NONE,
+            origin: Origin::Recorded,
         };
         nodes.tiu.push(command(0, 15, self.ids[0]));
         nodes.gdma.push(command(1, 6, self.ids[1]));
@@ -336,6 +358,7 @@ impl Reader {
                 mode: Mode::Des,
                 ..self.tags
             },
+            origin: Origin::Recorded,
         };
         match word & 0x7f {
             8 => nodes.tiu.push(command),
@@ -358,7 +381,7 @@ mod tests {
     fn read(chip: Chip, words: &[u32]) -> Nodes {
         let mut nodes = Nodes::new(chip.spec().cdma_ports as usize);
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        nodes.read(chip, &bytes, 100, None);
+        nodes.read(chip, &bytes, 100, None, true);
         nodes
     }
 

@@ -6,13 +6,15 @@
 
 use crate::chip::Chip;
 use crate::input::core::{CoreFile, unit_key};
-use crate::input::nodes::{Command, CommandKind, Tags, node_info, node_task};
+use crate::input::nodes::{Command, CommandKind, Mode, NONE, Origin, Tags, node_info, node_task};
 use crate::input::pmu::{DmaCounters, record_bytes};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
+use crate::matching::repair::{adopt, repartition};
 use crate::matching::sections::{
     Anchor, CommandSection, Fit, Pair, RecordSection, align, of_commands, of_records,
 };
+use crate::memory::{Memory, memories};
 use crate::names::DMA_SYS;
 use crate::regs::{CommandUnit, Table};
 use crate::report::Engine;
@@ -74,6 +76,17 @@ pub struct Stream<'a> {
     pub anchor: Anchor,
     /// Which sections may be paired.
     pub fit: Fit,
+    /// Whether records may be missing.
+    pub records: Completeness,
+}
+
+/// What `global.profile` says of the number of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completeness {
+    /// They are all there.
+    Whole,
+    /// Some are missing, or it says nothing.
+    Open,
 }
 
 impl Stream<'_> {
@@ -121,23 +134,31 @@ impl Stream<'_> {
         if !matches!(self.engine, Engine::Gdma | Engine::Sdma) || self.chip == Chip::Bm1688 {
             return false;
         }
-        let local = match bound.link {
+        let whole = match bound.link {
             Link::None => return false,
-            Link::Node { .. } if bound.tags.mode == crate::input::nodes::Mode::Rvt => return false,
-            Link::Node { word, .. } if node_task(word) == DMA_SYS => None,
-            Link::Node { word, .. } => Some(node_info(word) >> 6 & 3 == 2),
-            Link::Descriptor(number) => {
+            Link::Descriptor(number) => Some(number),
+            Link::Node { detail, .. } if detail != NONE => Some(detail),
+            Link::Node { .. } if bound.tags.mode == Mode::Rvt => return false,
+            Link::Node { .. } => None,
+        };
+        // Whether it writes local memory; a sync command writes none.
+        let local = match (whole, bound.link) {
+            (Some(number), _) => {
                 let Some(decoded) = self.core.pool.get(number as usize) else {
                     return false;
                 };
                 let layout = Table::of(self.chip).layout(decoded.op);
-                let bytes = self.core.command_bytes(self.chip, decoded);
-                match layout.get(bytes, "dst_start_addr_h13") {
-                    _ if layout.name == "sDMA_sys" => None,
-                    Some(high) => Some(high >> 8 == 31),
-                    None => return false,
+                if layout.name == "sDMA_sys" {
+                    None
+                } else {
+                    let bytes = self.core.command_bytes(self.chip, decoded);
+                    Some(memories(self.chip, layout, bytes).1 == Memory::Local)
                 }
             }
+            (None, Link::Node { word, .. }) if node_task(word) != DMA_SYS => {
+                Some(node_info(word) >> 6 & 3 == 2)
+            }
+            _ => None,
         };
         let counters = DmaCounters::read(
             self.record_file
@@ -155,14 +176,42 @@ impl Stream<'_> {
 /// Binds the records of a stream to its commands. `records` may have ids mended.
 pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Binding {
     let (record_sections, mended) = of_records(records);
-    let command_sections = of_commands(commands);
-    let pairs = align(
-        &record_sections,
-        &command_sections,
-        stream.base,
-        stream.anchor,
-        stream.fit,
-    );
+    let mut command_sections = of_commands(commands);
+    if let (Some(r), Some(c)) = (record_sections.first(), command_sections.first_mut())
+        && stream.anchor == Anchor::Start
+        && r.low < c.first
+    {
+        // The reset between preamble and program is lost.
+        c.first = 0;
+    }
+    let pair_up = |sections: &[CommandSection]| {
+        let (base, anchor, fit) = (stream.base, stream.anchor, stream.fit);
+        align(&record_sections, sections, base, anchor, fit)
+    };
+    let mut pairs = pair_up(&command_sections);
+    // Several cores' commands for one port: what is too long or too many is another core's.
+    let borders = match stream.fit {
+        Fit::Equal => None,
+        Fit::Partial => repartition(
+            &record_sections,
+            commands,
+            &command_sections,
+            &pairs,
+            stream.base,
+        ),
+    };
+    if let Some(borders) = borders {
+        pairs = pair_up(&borders);
+        command_sections = borders;
+    }
+    let mut adopted = Vec::new();
+    let commands = if commands.iter().any(|c| c.origin == Origin::Restored) {
+        adopted.extend_from_slice(commands);
+        adopt(&mut adopted, &command_sections);
+        &adopted
+    } else {
+        commands
+    };
     let mut binding = Binding {
         bound: vec![Bound::UNMATCHED; records.len()],
         before: 0,
@@ -209,7 +258,11 @@ fn bind_pair(
     let index = |record: &Record| u64::from(record.id.saturating_sub(zero));
     let at = |i: u64| stream.command(commands, c, i);
     let places = r.range.clone();
-    let sure = if pair.sure {
+    // More commands than records although no record is missing: one of them, anywhere, is no command.
+    let too_many = stream.records == Completeness::Whole
+        && stream.anchor == Anchor::Start
+        && c.count > r.range.len() as u64;
+    let sure = if pair.sure && !too_many {
         Certainty::Matched
     } else {
         Certainty::Guessed
@@ -302,33 +355,46 @@ struct Split {
     clashes: usize,
 }
 
+/// Before the border records have the command of their number, behind it the one `shift` before that; of `shift`
+/// records at the border (if it is more than 0) the commands are lost.
 fn split(
     places: &[usize],
     index: &dyn Fn(usize) -> i64,
     shift: i64,
     clash: &dyn Fn(usize, i64) -> bool,
 ) -> Split {
-    // Clashes of all records shifted; then, one by one from the front, unshifted.
-    let shifted: Vec<bool> = places.iter().map(|&p| clash(p, index(p) - shift)).collect();
-    let mut now = shifted.iter().filter(|&&s| s).count();
-    let mut best = Split {
-        earliest: 0,
-        latest: 0,
-        clashes: now,
-    };
-    for (k, &place) in places.iter().enumerate() {
-        now -= usize::from(shifted[k]);
-        now += usize::from(clash(place, index(place)));
-        let border = index(place) + 1;
-        if now < best.clashes {
-            best = Split {
-                earliest: border,
-                latest: border,
-                clashes: now,
-            };
-        } else if now == best.clashes {
-            best.latest = border;
+    // Clashes from each record on, all shifted.
+    let mut behind = vec![0; places.len() + 1];
+    for (k, &place) in places.iter().enumerate().rev() {
+        behind[k] = behind[k + 1] + usize::from(clash(place, index(place) - shift));
+    }
+    let mut best: Option<Split> = None;
+    let (mut before, mut free) = (0, 0);
+    for k in 0..=places.len() {
+        let earliest = k.checked_sub(1).map_or(0, |last| index(places[last]) + 1);
+        let border = places.get(k).map_or(earliest, |&place| index(place));
+        while free < places.len() && index(places[free]) < border + shift.max(0) {
+            free += 1;
+        }
+        let clashes = before + behind[free];
+        match &mut best {
+            Some(best) if best.clashes < clashes => {}
+            Some(best) if best.clashes == clashes => best.latest = border,
+            _ => {
+                best = Some(Split {
+                    earliest,
+                    latest: border,
+                    clashes,
+                })
+            }
+        }
+        if let Some(&place) = places.get(k) {
+            before += usize::from(clash(place, index(place)));
         }
     }
-    best
+    best.unwrap_or(Split {
+        earliest: 0,
+        latest: 0,
+        clashes: 0,
+    })
 }

@@ -6,7 +6,7 @@
 use crate::chip::Chip;
 use crate::input::core::{CoreFile, SourceFile};
 use crate::input::pmu::RawRecord;
-use crate::matching::bind::{Bound, Stream, bind};
+use crate::matching::bind::{Bound, Completeness, Stream, bind};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
@@ -152,6 +152,7 @@ pub fn bind_port(
             base: 1,
             anchor: Anchor::Start,
             fit,
+            records: Completeness::Open,
         };
         let binding = bind(&stream, &mut records.to_vec(), list);
         result.commands += binding.commands;

@@ -36,6 +36,8 @@ pub struct CommandSection {
     pub count: u64,
     /// Id of its first command.
     pub first: u32,
+    /// Whether its borders are known.
+    pub sure: bool,
 }
 
 /// A pair of the alignment, by numbers of sections.
@@ -104,6 +106,7 @@ pub fn of_commands(commands: &[Command]) -> Vec<CommandSection> {
                 range: i..i + 1,
                 count: u64::from(count),
                 first: 0,
+                sure: true,
             });
             open = false;
             continue;
@@ -117,6 +120,7 @@ pub fn of_commands(commands: &[Command]) -> Vec<CommandSection> {
                 range: i..i + 1,
                 count: 1,
                 first: command.id,
+                sure: true,
             }),
         }
         open = true;
@@ -214,12 +218,12 @@ pub fn align(
             Anchor::Start => Pair {
                 records: i,
                 commands: j,
-                sure: !doubt,
+                sure: !doubt && c(j).sure,
             },
             Anchor::End => Pair {
                 records: n - 1 - i,
                 commands: m - 1 - j,
-                sure: !doubt,
+                sure: !doubt && c(j).sure,
             },
         })
         .collect();
@@ -352,6 +356,7 @@ mod tests {
                 range: 0..count as usize,
                 count,
                 first: 0,
+                sure: true,
             })
             .collect()
     }

@@ -79,7 +79,8 @@ pub struct Truth {
 pub struct Core {
     pub records: [Vec<Rec>; 3],
     pub nodes: Vec<u32>,
-    pub extra: Vec<Vec<u8>>,
+    /// Ids and bytes.
+    pub extra: Vec<(u32, Vec<u8>)>,
     pub des: [Vec<Vec<u8>>; 2],
     pub truth: [Vec<Truth>; 3],
 }
@@ -220,7 +221,7 @@ impl Core {
     fn node(&mut self, code: u32, task: u32, function: u32, info: u32, detail: Vec<u8>) {
         self.nodes
             .push(1 | code << 7 | task << 10 | function << 15 | info << 20);
-        self.extra.push(detail);
+        self.extra.push((self.extra.len() as u32, detail));
     }
 }
 
@@ -514,8 +515,8 @@ impl Dump {
             Capture::Nodes | Capture::Details => {
                 if self.spec.capture == Capture::Details {
                     let mut extra = Vec::new();
-                    for (i, detail) in core.extra.iter().enumerate() {
-                        extra.extend((i as u32).to_le_bytes());
+                    for (id, detail) in &core.extra {
+                        extra.extend(id.to_le_bytes());
                         extra.extend(1u32.to_le_bytes());
                         extra.extend((detail.len() as u32).to_le_bytes());
                         extra.extend(detail);

@@ -1,0 +1,253 @@
+//! Packets of tracks: descriptions, slices, counters, with texts interned per track.
+
+use std::collections::HashMap;
+
+use crate::export::perfetto::args::{Args, KEYS};
+use crate::export::proto::Message;
+
+/// A track's place among its siblings.
+#[derive(Clone, Copy)]
+pub(super) enum Order {
+    /// As the viewer likes.
+    Free,
+    /// By rank.
+    Ranked(i32),
+    /// As a parent that ranks its children.
+    Explicit,
+}
+
+/// Packets of one sequence of tracks.
+pub(super) struct Writer {
+    /// What is to be written to the file.
+    pub out: Message,
+    body: Message,
+    next_id: u64,
+}
+
+/// A cheap hash: texts are few and come from the dump's own tables.
+#[derive(Default, Clone, Copy)]
+struct TextHasher(u64);
+
+impl std::hash::Hasher for TextHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0u8; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word))
+                .wrapping_mul(0x517c_c1b7_2722_0a95);
+        }
+    }
+}
+
+type Texts = HashMap<String, u64, std::hash::BuildHasherDefault<TextHasher>>;
+
+/// A track that packets are written to.
+pub(super) struct TrackState {
+    /// Its number.
+    pub id: u64,
+    name: String,
+    parent: Option<u64>,
+    /// Texts already sent on this track, by their kind.
+    interned: [Texts; 3],
+    /// Keys already sent on this track.
+    keys: [bool; KEYS.len()],
+    fresh: Message,
+    begun: bool,
+}
+
+/// Kinds of interned texts, with their field in `InternedData`.
+const CATEGORY: usize = 0;
+const NAME: usize = 1;
+pub(super) const TEXT: usize = 2;
+const INTERNED_FIELDS: [u32; 3] = [1, 2, 29];
+const KEY_FIELD: u32 = 3;
+
+impl TrackState {
+    /// The number of an argument's name, which is sent when it is used first.
+    pub fn key(&mut self, key: usize) -> u64 {
+        let id = key as u64 + 1;
+        if !std::mem::replace(&mut self.keys[key], true) {
+            self.fresh.message(KEY_FIELD, |entry| {
+                entry.uint(1, id);
+                entry.bytes(2, KEYS[key].as_bytes());
+            });
+        }
+        id
+    }
+
+    /// The number of a text, which is sent when it is used first.
+    pub fn intern(&mut self, kind: usize, text: &str) -> u64 {
+        if let Some(&id) = self.interned[kind].get(text) {
+            return id;
+        }
+        let id = self.interned[kind].len() as u64 + 1;
+        self.interned[kind].insert(text.to_string(), id);
+        self.fresh.message(INTERNED_FIELDS[kind], |entry| {
+            entry.uint(1, id);
+            entry.bytes(2, text.as_bytes());
+        });
+        id
+    }
+}
+
+/// One slice before it is given a track.
+pub(super) struct Slice<A> {
+    pub start_ns: i64,
+    pub end_ns: i64,
+    /// What it is of.
+    pub args: A,
+}
+
+impl Writer {
+    /// Tracks get numbers from `first_id` on; `bytes` is a guess of what will be written.
+    pub fn new(first_id: u64, bytes: usize) -> Writer {
+        Writer {
+            out: Message(Vec::with_capacity(bytes)),
+            body: Message::default(),
+            next_id: first_id,
+        }
+    }
+
+    /// Describes a track.
+    pub fn track(
+        &mut self,
+        name: &str,
+        parent: Option<u64>,
+        order: Order,
+        counter: bool,
+    ) -> TrackState {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.out.message(1, |packet| {
+            packet.message(60, |track| {
+                track.uint(1, id);
+                track.bytes(2, name.as_bytes());
+                if let Some(parent) = parent {
+                    track.uint(5, parent);
+                }
+                if counter {
+                    track.bytes(8, &[]);
+                }
+                match order {
+                    Order::Free => {}
+                    Order::Ranked(rank) => track.uint(12, rank as u64),
+                    Order::Explicit => track.uint(11, 3),
+                }
+            });
+        });
+        TrackState {
+            id,
+            name: name.to_string(),
+            parent,
+            interned: Default::default(),
+            keys: [false; KEYS.len()],
+            fresh: Message::default(),
+            begun: false,
+        }
+    }
+
+    /// Writes the packet whose event is in `self.body`.
+    fn packet(&mut self, track: &mut TrackState, time_ns: i64) {
+        let begun = std::mem::replace(&mut track.begun, true);
+        let body = &self.body.0;
+        self.out.message(1, |packet| {
+            packet.uint(8, time_ns as u64);
+            packet.uint(10, track.id);
+            packet.bytes(11, body);
+            if !track.fresh.0.is_empty() {
+                packet.bytes(12, &track.fresh.0);
+                track.fresh.0.clear();
+            }
+            packet.uint(13, if begun { 2 } else { 3 });
+        });
+    }
+
+    /// Begins a slice; `annotate` adds its arguments.
+    pub fn begin(
+        &mut self,
+        track: &mut TrackState,
+        time_ns: i64,
+        name: &str,
+        category: Option<&str>,
+        annotate: impl FnOnce(&mut Args),
+    ) {
+        let mut body = std::mem::take(&mut self.body);
+        body.0.clear();
+        body.uint(9, 1);
+        body.uint(11, track.id);
+        body.uint(10, track.intern(NAME, name));
+        if let Some(category) = category {
+            body.uint(3, track.intern(CATEGORY, category));
+        }
+        let mut args = Args { track, out: body };
+        annotate(&mut args);
+        self.body = args.out;
+        self.packet(track, time_ns);
+    }
+
+    /// Ends the slice that began last.
+    pub fn end(&mut self, track: &mut TrackState, time_ns: i64, category: Option<&str>) {
+        self.body.0.clear();
+        self.body.uint(9, 2);
+        self.body.uint(11, track.id);
+        if let Some(category) = category {
+            let category = track.intern(CATEGORY, category);
+            self.body.uint(3, category);
+        }
+        self.packet(track, time_ns);
+    }
+
+    /// Sets a counter.
+    pub fn count(&mut self, track: &TrackState, time_ns: i64, value: f64) {
+        self.out.message(1, |packet| {
+            packet.uint(8, time_ns as u64);
+            packet.uint(10, track.id);
+            packet.message(11, |event| {
+                event.uint(9, 4);
+                event.uint(11, track.id);
+                event.double(44, value);
+            });
+        });
+    }
+
+    /// Writes slices to a track, and those that overlap to further tracks beside it.
+    pub fn lanes<A>(
+        &mut self,
+        track: TrackState,
+        mut slices: Vec<Slice<A>>,
+        mut emit: impl FnMut(&mut Writer, &mut TrackState, &Slice<A>),
+    ) {
+        slices.sort_by_key(|s| (s.start_ns, s.end_ns));
+        let mut ends: Vec<i64> = Vec::new();
+        let lane_of: Vec<usize> = slices
+            .iter()
+            .map(
+                |slice| match ends.iter().position(|end| *end <= slice.start_ns) {
+                    Some(lane) => {
+                        ends[lane] = slice.end_ns;
+                        lane
+                    }
+                    None => {
+                        ends.push(slice.end_ns);
+                        ends.len() - 1
+                    }
+                },
+            )
+            .collect();
+        let (name, parent) = (track.name.clone(), track.parent);
+        let mut track = Some(track);
+        for lane in 0..ends.len() {
+            let mut state = match track.take() {
+                Some(state) => state,
+                None => self.track(&format!("{name} #{}", lane + 1), parent, Order::Free, false),
+            };
+            for (slice, _) in slices.iter().zip(&lane_of).filter(|(_, l)| **l == lane) {
+                emit(self, &mut state, slice);
+            }
+        }
+    }
+}

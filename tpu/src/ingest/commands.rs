@@ -1,0 +1,236 @@
+//! The commands of one engine of one core: the preamble's taken off, then given to its records.
+
+use crate::chip::ChipSpec;
+use crate::ingest::findings::note_binding;
+use crate::input::core::CoreFile;
+use crate::input::global::GlobalProfile;
+use crate::input::nodes::{Command, CommandKind, Origin};
+use crate::matching::bind::{Bound, Completeness, Stream, bind};
+use crate::matching::event::{Certainty, Link};
+use crate::matching::order::Record;
+use crate::matching::sections::{Anchor, Fit};
+use crate::report::{Engine, Report, StreamCounts};
+
+/// The commands of an engine.
+pub(super) struct Commands {
+    engine: Engine,
+    /// From descriptors of a compiled model.
+    pub descriptors: Vec<Command>,
+    /// From nodes.
+    pub nodes: Vec<Command>,
+}
+
+/// What records were given.
+pub(super) struct Given {
+    /// One for each record.
+    pub bound: Vec<Bound>,
+    /// Records at both ends that are outside the commands.
+    pub outside: (usize, usize),
+}
+
+impl Commands {
+    /// Takes an engine's commands out of its core's file, without the preamble's.
+    pub fn take(
+        file: &mut CoreFile,
+        engine: Engine,
+        global: &GlobalProfile,
+        spec: &ChipSpec,
+    ) -> Commands {
+        let lists = std::mem::take(&mut file.commands[engine.slot()]);
+        let mut nodes = lists.nodes;
+        drop_preamble(&mut nodes, spec.preamble_len());
+        Commands {
+            engine,
+            descriptors: if global.bmodel {
+                lists.descriptors
+            } else {
+                Vec::new()
+            },
+            nodes,
+        }
+    }
+
+    /// Whether any were recorded.
+    pub fn any(&self) -> bool {
+        !self.descriptors.is_empty() || !self.nodes.is_empty()
+    }
+
+    /// Descriptors if there are any, else nodes.
+    fn leading(&self) -> &[Command] {
+        if self.descriptors.is_empty() {
+            &self.nodes
+        } else {
+            &self.descriptors
+        }
+    }
+
+    /// Id of the first command, if there are any.
+    pub fn first_id(&self) -> Option<u32> {
+        self.leading().first().map(|command| command.id)
+    }
+
+    /// Commands in the last section, if there are any.
+    pub fn last_section(&self) -> Option<u64> {
+        let last = self.leading().last()?;
+        Some(match last.kind {
+            CommandKind::Reference { count, .. } => u64::from(count),
+            _ => u64::from(last.id) + 1,
+        })
+    }
+
+    /// Gives records their commands; nodes only where descriptors leave any.
+    pub fn give(
+        &self,
+        file: &CoreFile,
+        records: &mut [Record],
+        global: &GlobalProfile,
+        lapped: bool,
+        counts: &mut StreamCounts,
+        report: &mut Report,
+    ) -> Given {
+        if !self.any() {
+            let none = Bound {
+                certainty: Certainty::NoCommands,
+                ..Bound::UNMATCHED
+            };
+            return Given {
+                bound: vec![none; records.len()],
+                outside: (0, 0),
+            };
+        }
+        let stream = Stream {
+            chip: global.chip,
+            engine: self.engine,
+            core: file,
+            record_file: &file.file,
+            base: 0,
+            anchor: if lapped { Anchor::End } else { Anchor::Start },
+            fit: Fit::Partial,
+            records: if counts.expected == Some(counts.records) {
+                Completeness::Whole
+            } else {
+                Completeness::Open
+            },
+        };
+        let mut binding = bind(&stream, records, self.leading());
+        note_binding(&binding, counts, report, lapped);
+        if !self.descriptors.is_empty() && !self.nodes.is_empty() {
+            // A compiled model with parts sent at run time: what the descriptors left goes to the nodes.
+            let places: Vec<usize> = (0..records.len())
+                .filter(|&i| binding.bound[i].link == Link::None)
+                .collect();
+            let mut left: Vec<Record> = places.iter().map(|&i| records[i]).collect();
+            let second = bind(&stream, &mut left, &self.nodes);
+            note_binding(&second, counts, report, lapped);
+            for (&place, bound) in places.iter().zip(&second.bound) {
+                binding.bound[place] = *bound;
+            }
+            return Given {
+                bound: binding.bound,
+                outside: (0, 0),
+            };
+        }
+        // Whole sections before and after everything that has commands are not of the program.
+        let framed = global.bmodel || self.engine == Engine::Tiu;
+        let any = binding.bound.iter().any(|b| b.link != Link::None);
+        let outside = if framed && any {
+            (binding.before, binding.after)
+        } else {
+            (0, 0)
+        };
+        Given {
+            bound: binding.bound,
+            outside,
+        }
+    }
+}
+
+/// Takes the preamble's commands off: the first, up to a reset of ids if one of them is lost.
+fn drop_preamble(nodes: &mut Vec<Command>, length: usize) {
+    let section_end = |from: usize| {
+        let falls = |w: &[Command]| w[1].id <= w[0].id;
+        let at = nodes[from..].windows(2).position(falls);
+        at.map_or(nodes.len(), |at| from + at + 1)
+    };
+    let section = section_end(0);
+    if section >= length || section == nodes.len() {
+        nodes.drain(..length.min(nodes.len()));
+        return;
+    }
+    // One that was restored from its details may stand behind the reset.
+    let restored = nodes[section..]
+        .iter()
+        .take(length - section)
+        .take_while(|node| node.origin == Origin::Restored)
+        .count();
+    let end = section_end(section);
+    for node in &mut nodes[section..end] {
+        node.id = node.id.saturating_sub(restored as u32);
+    }
+    nodes.drain(..section + restored);
+}
+
+/// Ids of the first gaps, as text.
+pub(super) fn first_gaps(gaps: &[(u32, u64)]) -> Option<String> {
+    const SHOWN: usize = 5;
+    if gaps.is_empty() {
+        return None;
+    }
+    let one = |&(id, n): &(u32, u64)| match n {
+        1 => id.to_string(),
+        n => format!("{id}–{}", u64::from(id) + n - 1),
+    };
+    let mut text: Vec<String> = gaps.iter().take(SHOWN).map(one).collect();
+    if gaps.len() > SHOWN {
+        let last = text.pop().unwrap_or_default();
+        text.push(format!("{last} and {} more places", gaps.len() - SHOWN));
+    }
+    Some(text.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::nodes::{NONE, Tags};
+
+    fn left(ids: &[u32], restored: usize) -> Vec<u32> {
+        let mut nodes: Vec<Command> = ids
+            .iter()
+            .enumerate()
+            .map(|(at, &id)| Command {
+                kind: CommandKind::Node {
+                    word: 1,
+                    detail: NONE,
+                },
+                id,
+                tags: Tags::NONE,
+                origin: if at == restored {
+                    Origin::Restored
+                } else {
+                    Origin::Recorded
+                },
+            })
+            .collect();
+        drop_preamble(&mut nodes, 2);
+        nodes.iter().map(|node| node.id).collect()
+    }
+
+    #[test]
+    fn a_preamble_that_lost_a_command_takes_none_of_the_program() {
+        assert_eq!(left(&[0, 1, 0, 1, 2], 99), [0, 1, 2]);
+        assert_eq!(left(&[0, 0, 1, 2], 99), [0, 1, 2]);
+        assert_eq!(left(&[0, 0, 1, 2, 0], 1), [0, 1, 0]);
+        assert_eq!(left(&[0, 1, 2, 3], 99), [2, 3]);
+        assert_eq!(left(&[0], 99), [0; 0]);
+    }
+
+    #[test]
+    fn gaps_are_named() {
+        assert_eq!(first_gaps(&[]), None);
+        assert_eq!(first_gaps(&[(8, 1), (10, 3)]).unwrap(), "8, 10–12");
+        assert_eq!(
+            first_gaps(&[(1, 1); 7]).unwrap(),
+            "1, 1, 1, 1, 1 and 2 more places"
+        );
+    }
+}

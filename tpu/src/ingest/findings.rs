@@ -1,0 +1,216 @@
+//! What became of records, written to the account: the same words and counts for cores and ports.
+
+use crate::chip::{Chip, ChipSpec, Preamble};
+use crate::ingest::commands::first_gaps;
+use crate::input::core::SourceFile;
+use crate::input::global::GlobalProfile;
+use crate::input::pmu::{bytes_moved, record_bytes};
+use crate::matching::bind::Binding;
+use crate::matching::event::Event;
+use crate::matching::order::Record;
+use crate::report::{Engine, Fate, RecordNote, Report, Severity, Stream, StreamCounts, plural};
+
+/// Notes a record; `bytes` is what it moved.
+pub(super) fn note_record(
+    report: &mut Report,
+    stream: Stream,
+    fate: Fate,
+    record: &Record,
+    bytes: u64,
+) {
+    report.records.push(RecordNote {
+        stream,
+        fate,
+        id: u64::from(record.id),
+        offset: record.offset,
+        cycles: record.cycles(),
+        bytes,
+    });
+}
+
+/// Notes an event; `bytes` is what it moved.
+pub(super) fn note_event(
+    report: &mut Report,
+    stream: Stream,
+    fate: Fate,
+    event: &Event,
+    bytes: u64,
+) {
+    report.records.push(RecordNote {
+        stream,
+        fate,
+        id: u64::from(event.id),
+        offset: event.offset,
+        cycles: event.cycles,
+        bytes,
+    });
+}
+
+/// Notes records that were moved or left out, and counts them.
+pub(super) fn note_fates(
+    fates: &[(Record, Fate)],
+    chip: Chip,
+    file: &SourceFile,
+    counts: &mut StreamCounts,
+    report: &mut Report,
+) {
+    let stream = counts.stream;
+    let size = record_bytes(chip, stream.engine);
+    for (record, fate) in fates {
+        let raw = file.slice(record.offset, size);
+        let bytes = bytes_moved(chip, stream.engine, raw);
+        note_record(report, stream, *fate, record, bytes);
+        match fate {
+            Fate::Duplicate => counts.duplicates += 1,
+            Fate::Moved => counts.moved += 1,
+            Fate::Outside => counts.outside += 1,
+            _ => counts.implausible += 1,
+        }
+    }
+}
+
+/// A loss of so many records, if there is any.
+pub(super) fn lose(
+    report: &mut Report,
+    kind: &'static str,
+    stream: Stream,
+    count: u64,
+    text: &str,
+) {
+    if count > 0 {
+        let text = format!("{} {text}", plural(count, "record"));
+        report.add(Severity::Loss, kind, stream, count, text);
+    }
+}
+
+/// Says what putting a core's records in order found.
+pub(super) fn note_order(lapped: bool, counts: &StreamCounts, report: &mut Report) {
+    let stream = counts.stream;
+    for (kind, count, text) in [
+        (
+            "duplicates",
+            counts.duplicates,
+            "that stood there already, left out",
+        ),
+        (
+            "out_of_order",
+            counts.moved,
+            "out of order, put where the times say",
+        ),
+        (
+            "implausible",
+            counts.implausible,
+            "whose times contradict all around, left out",
+        ),
+    ] {
+        lose(report, kind, stream, count, text);
+    }
+    if lapped {
+        let text = "the record ring lapped: only the latest records survive; profile with a larger max_record_num \
+                    (PROFILE_RECORD_SIZE)"
+            .to_string();
+        report.add(Severity::Loss, "ring_lapped", stream, 1, text);
+    }
+}
+
+/// Says that a file has not as many records as `global.profile` says.
+pub(super) fn note_mismatch(expected: u64, counts: &StreamCounts, report: &mut Report) {
+    let text = format!(
+        "global.profile says {}, the file has {}",
+        plural(expected, "record"),
+        counts.records
+    );
+    let by = counts.records.abs_diff(expected);
+    report.add(Severity::Loss, "count_mismatch", counts.stream, by, text);
+}
+
+/// Compares a core's records with what `global.profile` says of them.
+pub(super) fn check_count(
+    global: &GlobalProfile,
+    spec: &ChipSpec,
+    counts: &StreamCounts,
+    lapped: bool,
+    report: &mut Report,
+) {
+    let Some(expected) = counts.expected else {
+        return;
+    };
+    let stream = counts.stream;
+    // Strays are written by the hardware and may not be counted by the runtime.
+    let strays = if spec.preamble == Preamble::Strays && stream.engine == Engine::Tiu {
+        2
+    } else {
+        0
+    };
+    let full = lapped && global.max_records.is_some_and(|max| counts.records >= max);
+    if counts.records < expected && !full || counts.records > expected + strays {
+        note_mismatch(expected, counts, report);
+    }
+    if expected == 1 && strays == 0 {
+        let text = "global.profile says 1 record; records come in pairs, so the dump is incomplete"
+            .to_string();
+        report.add(Severity::Loss, "count_of_one", stream, 1, text);
+    }
+    if expected == 0 && counts.records == 0 {
+        let text = "no records: the engine was idle".to_string();
+        report.add(Severity::Note, "idle", stream, 0, text);
+    }
+}
+
+/// Leaves out records that cannot be; `text` says why.
+pub(super) fn drop_impossible(
+    records: &mut Vec<Record>,
+    counts: &mut StreamCounts,
+    report: &mut Report,
+    text: &str,
+    possible: impl Fn(&Record) -> Result<(), u64>,
+) {
+    let before = records.len();
+    records.retain(|record| match possible(record) {
+        Ok(()) => true,
+        Err(bytes) => {
+            note_record(report, counts.stream, Fate::Implausible, record, bytes);
+            false
+        }
+    });
+    let dropped = (before - records.len()) as u64;
+    counts.implausible += dropped;
+    lose(report, "implausible", counts.stream, dropped, text);
+}
+
+/// Says what giving records their commands found.
+pub(super) fn note_binding(
+    binding: &Binding,
+    counts: &mut StreamCounts,
+    report: &mut Report,
+    lapped: bool,
+) {
+    let stream = counts.stream;
+    counts.commands += binding.commands;
+    let missing = binding.commands - binding.commands_used.min(binding.commands);
+    counts.commands_without_record += missing;
+    if missing > 0 {
+        let mut text = format!("{} without a record", plural(missing, "command"));
+        if let Some(ids) = first_gaps(&binding.gaps) {
+            text += &format!("; missing ids: {ids}");
+        }
+        if lapped {
+            text += "; the ring lapped";
+        }
+        report.add(Severity::Loss, "records_lost", stream, missing, text);
+    }
+    lose(
+        report,
+        "id_mended",
+        stream,
+        binding.mended.len() as u64,
+        "whose id does not fit between its neighbours'; taken by their place",
+    );
+    lose(
+        report,
+        "contradiction",
+        stream,
+        binding.contradictions,
+        "whose counters contradict the command",
+    );
+}

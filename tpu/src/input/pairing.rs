@@ -1,0 +1,544 @@
+//! Which details belong to which command node (mode 2).
+//!
+//! In a whole dump they pair one to one, in order. Nodes have no ids, details do: in a damaged dump these say which
+//! details are missing, doubled or swapped, and what a detail is (unit, operation, function, memories) says to which
+//! node it belongs. A command whose node is lost is restored from its details; a node beside details that are all there
+//! is a double.
+
+use std::collections::HashSet;
+
+use crate::align::{Step, align};
+use crate::chip::{Chip, NodeEngine, Preamble};
+use crate::input::container::Block;
+use crate::input::details::{Detail, ELSEWHERE, LEAVE, Meaning, Plan, Planned, price};
+use crate::input::nodes::{Mode, NONE, Origin};
+use crate::input::words::{Item, Items};
+use crate::report::{Engine, Report, Severity, plural};
+
+/// Pairs the details with the nodes of the blocks. `records` are the numbers of records of TIU, GDMA and SDMA.
+pub(super) fn plan(
+    chip: Chip,
+    blocks: &[&Block],
+    details: Vec<Detail>,
+    records: [usize; 3],
+    name: &str,
+    report: &mut Report,
+) -> Plan {
+    let words: Vec<u32> = blocks
+        .iter()
+        .flat_map(|block| Items::new(block.payload))
+        .filter_map(|(_, _, item)| match item {
+            Item::Command {
+                word,
+                mode: Mode::Tdi,
+            } => Some(word),
+            _ => None,
+        })
+        .collect();
+    let mut account = Account {
+        moved: falls(&details),
+        doubled: details.len() as u64,
+        ..Account::default()
+    };
+    let (details, order) = in_order(details);
+    account.doubled -= details.len() as u64;
+    if order == Order::Unknown {
+        account.moved = 0;
+    }
+    let meanings: Vec<Meaning> = details.iter().map(|d| Meaning::of(chip, d)).collect();
+    let as_they_come: Vec<Option<usize>> = (0..details.len()).map(Some).collect();
+    let fits = |(&word, meaning): (&u32, &Meaning)| price(chip, word, Some(meaning)) == 0;
+    let whole = words.len() == details.len() && words.iter().zip(&meanings).all(fits);
+    let counted = match order {
+        Order::Counted if !whole => by_id(&details, words.len()),
+        _ => None,
+    };
+    let pairing = Pairing {
+        chip,
+        words: &words,
+        meanings: &meanings,
+        complete: counted.is_some(),
+        slots: counted.unwrap_or(as_they_come),
+    };
+    let (nodes, restored) = pairing.solve(records, &mut account);
+    account.write(&details, &meanings, name, report);
+    Plan {
+        nodes,
+        restored,
+        meanings,
+    }
+}
+
+/// Places where ids fall.
+fn falls(details: &[Detail]) -> u64 {
+    details.windows(2).filter(|w| w[1].id < w[0].id).count() as u64
+}
+
+/// What ids say of the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Nothing: several details have the same id.
+    Unknown,
+    /// Each has its own.
+    Counted,
+}
+
+/// Details by their ids, exact doubles left out; as they come where ids tell nothing.
+fn in_order(mut details: Vec<Detail>) -> (Vec<Detail>, Order) {
+    if details.windows(2).all(|w| w[0].id < w[1].id) {
+        return (details, Order::Counted);
+    }
+    let as_they_came = details.clone();
+    details.sort_by_key(|d| d.id);
+    details.dedup_by(|b, a| a.id == b.id && a.bytes == b.bytes);
+    // Few may be doubled; ids that do not count at all look otherwise.
+    let unique = details.windows(2).all(|w| w[0].id < w[1].id);
+    if unique && details.len() * 2 > as_they_came.len() {
+        (details, Order::Counted)
+    } else {
+        (as_they_came, Order::Unknown)
+    }
+}
+
+/// One place for each id, empty where its details are lost; `None` if ids do not count the commands.
+fn by_id(details: &[Detail], nodes: usize) -> Option<Vec<Option<usize>>> {
+    let (first, last) = (details.first()?.id, details.last()?.id);
+    // They begin at 0, or the first are lost.
+    let base = if last as usize + 1 == nodes { 0 } else { first };
+    let span = (last - base) as usize + 1;
+    if span > details.len() + details.len() / 4 + 64 {
+        return None;
+    }
+    let mut slots = vec![None; span];
+    for (number, detail) in details.iter().enumerate() {
+        slots[(detail.id - base) as usize] = Some(number);
+    }
+    Some(slots)
+}
+
+/// Nodes and details that are to be paired.
+struct Pairing<'a> {
+    chip: Chip,
+    words: &'a [u32],
+    meanings: &'a [Meaning],
+    /// The details in order; places where some are known to be missing are empty.
+    slots: Vec<Option<usize>>,
+    /// Whether such places are known.
+    complete: bool,
+}
+
+/// Details whose node is elsewhere or lost.
+struct Homeless {
+    /// The node beside them, or the one that they stand before.
+    node: usize,
+    /// Whether that node stands where theirs should.
+    beside: bool,
+    detail: Option<usize>,
+    /// Their node, once it is found.
+    word: Option<u32>,
+}
+
+/// The parts of a [`Plan`]: its nodes, and what stands between them.
+type Parts = (Vec<Option<Planned>>, Vec<(usize, Planned)>);
+
+impl Pairing<'_> {
+    fn price(&self, node: usize, slot: usize) -> u32 {
+        let meaning = self.slots[slot].map(|s| &self.meanings[s]);
+        price(self.chip, self.words[node], meaning)
+    }
+
+    /// What each node is, and what stands between them.
+    fn solve(&self, records: [usize; 3], account: &mut Account) -> Parts {
+        let steps = align(
+            self.words.len(),
+            self.slots.len(),
+            &|node, slot| self.price(node, slot),
+            LEAVE,
+        );
+        let mut engines = Engines::new(self.chip, self.words, records);
+        let mut nodes: Vec<Option<Planned>> = Vec::with_capacity(self.words.len());
+        let mut homeless = Vec::new();
+        let mut spare = Vec::new();
+        let last_slot = steps.iter().rposition(|s| !matches!(s, Step::Left(_)));
+        for (at, step) in steps.iter().enumerate() {
+            let recorded = |node: usize, detail| Planned {
+                word: self.words[node],
+                detail,
+                origin: Origin::Recorded,
+            };
+            match *step {
+                Step::Pair(node, slot) => {
+                    let detail = self.slots[slot];
+                    nodes.push(Some(recorded(node, detail.map_or(NONE, |d| d as u32))));
+                    account.lost += u64::from(detail.is_none());
+                    if self.price(node, slot) >= ELSEWHERE {
+                        spare.push((node, self.words[node]));
+                        homeless.push(Homeless {
+                            node,
+                            beside: true,
+                            detail,
+                            word: None,
+                        });
+                    }
+                }
+                Step::Left(node) => {
+                    // Where no details are missing, a node without any is no command. Behind the last they may be
+                    // cut off.
+                    let double = self.complete
+                        && last_slot.is_some_and(|last| at < last)
+                        && engines.of(self.words[node]).is_some();
+                    nodes.push((!double).then(|| recorded(node, NONE)));
+                    if double {
+                        account.doubles += 1;
+                        engines.count(self.words[node], 1);
+                    } else {
+                        account.lost += 1;
+                    }
+                    spare.push((node, self.words[node]));
+                }
+                Step::Right(slot) => homeless.push(Homeless {
+                    node: nodes.len(),
+                    beside: false,
+                    detail: self.slots[slot],
+                    word: None,
+                }),
+            }
+        }
+        // More than so many are no accident: the runtime means something else by its nodes.
+        const MOST: usize = 64;
+        account.habit = spare.len() > MOST;
+        if !account.habit {
+            self.find_homes(&mut homeless, spare, &mut engines);
+        } else {
+            for one in homeless.iter_mut().filter(|one| one.beside) {
+                one.word = Some(self.words[one.node]);
+            }
+        }
+        self.make_homes(&mut homeless, &mut engines);
+        for one in homeless.iter_mut().filter(|one| one.beside) {
+            if let (Some(word), Some(detail)) = (one.word, one.detail) {
+                one.word = Some(engines.balanced(word, &self.meanings[detail]));
+            }
+        }
+        // Nodes behind all details: too many for the records, so not cut off details.
+        for (node, planned) in nodes.iter_mut().enumerate().rev() {
+            match planned {
+                Some(Planned { word, detail, .. }) if *detail == NONE => {
+                    let too_many = engines
+                        .of(*word)
+                        .is_some_and(|e| engines.short[e.slot()] < 0);
+                    if self.complete && too_many {
+                        account.doubles += 1;
+                        account.lost -= 1;
+                        engines.count(self.words[node], 1);
+                        *planned = None;
+                    }
+                }
+                _ => break,
+            }
+        }
+        let mut restored = Vec::new();
+        for one in homeless {
+            let (Some(word), Some(detail)) = (one.word, one.detail) else {
+                account.gone += u64::from(!one.beside);
+                continue;
+            };
+            let planned = Planned {
+                word,
+                detail: detail as u32,
+                origin: Origin::Restored,
+            };
+            if !one.beside {
+                account.restored += 1;
+                restored.push((one.node, planned));
+            } else if word != self.words[one.node] {
+                account.swapped += 1;
+                nodes[one.node] = Some(planned);
+            } else {
+                account.contrary += 1;
+            }
+        }
+        (nodes, restored)
+    }
+
+    /// Nodes that were swapped stand beside details of others: gives each its own, where they fit exactly.
+    fn find_homes(
+        &self,
+        homeless: &mut [Homeless],
+        mut spare: Vec<(usize, u32)>,
+        engines: &mut Engines,
+    ) {
+        let fits = |word: u32, detail: Option<usize>| {
+            detail.is_some_and(|d| price(self.chip, word, Some(&self.meanings[d])) == 0)
+        };
+        for one in homeless.iter_mut() {
+            if let Some(at) = spare.iter().position(|&(_, word)| fits(word, one.detail)) {
+                one.word = Some(spare.remove(at).1);
+            }
+        }
+        for one in homeless {
+            if one.beside {
+                engines.count(self.words[one.node], 1);
+            }
+            // The node may be right after all, unless its place is elsewhere.
+            if one.word.is_none() && one.beside && spare.iter().any(|s| s.0 == one.node) {
+                one.word = Some(self.words[one.node]);
+            }
+            if let Some(word) = one.word {
+                engines.count(word, -1);
+            }
+        }
+    }
+
+    /// Nodes for the details that are left: first those whose engine is plain.
+    fn make_homes(&self, homeless: &mut [Homeless], engines: &mut Engines) {
+        for plain in [true, false] {
+            for one in homeless.iter_mut().filter(|one| one.word.is_none()) {
+                let Some(detail) = one.detail else { continue };
+                let meaning = &self.meanings[detail];
+                one.word = if plain {
+                    engines.plain(meaning)
+                } else {
+                    engines.likely(one.node, meaning)
+                };
+                if let Some(word) = one.word {
+                    engines.count(word, -1);
+                }
+            }
+        }
+    }
+}
+
+/// Finds the engine of a command whose node is lost.
+struct Engines<'a> {
+    chip: Chip,
+    words: &'a [u32],
+    /// Records that no command is there for, of TIU, GDMA and SDMA; less than 0: commands without record.
+    short: [i64; 3],
+    /// What GDMA and SDMA are seen to do: operation, function and memories of their nodes.
+    habits: [HashSet<u32>; 2],
+}
+
+/// The bits of a node that say what it does: all but its type, its engine and the type of its elements.
+const DOING: u32 = 0x0f0f_fc00;
+
+impl<'a> Engines<'a> {
+    fn new(chip: Chip, words: &'a [u32], records: [usize; 3]) -> Engines<'a> {
+        let mut engines = Engines {
+            chip,
+            words,
+            short: records.map(|n| n as i64),
+            habits: Default::default(),
+        };
+        if chip.spec().preamble == Preamble::Strays {
+            // Two records of the hardware's own.
+            engines.short[0] -= 2;
+        }
+        for &word in words {
+            engines.count(word, -1);
+            match engines.of(word) {
+                Some(Engine::Gdma) => engines.habits[0].insert(word & DOING),
+                Some(Engine::Sdma) => engines.habits[1].insert(word & DOING),
+                _ => false,
+            };
+        }
+        engines
+    }
+
+    /// So many records more that have no command of a node's engine.
+    fn count(&mut self, word: u32, records: i64) {
+        if let Some(engine) = self.of(word) {
+            self.short[engine.slot()] += records;
+        }
+    }
+
+    /// The core's engine that a node is for.
+    fn of(&self, word: u32) -> Option<Engine> {
+        match self.chip.spec().node_engine(word >> 7 & 7)? {
+            NodeEngine::Tiu => Some(Engine::Tiu),
+            NodeEngine::Gdma => Some(Engine::Gdma),
+            NodeEngine::Sdma => Some(Engine::Sdma),
+            NodeEngine::Hau | NodeEngine::Cdma => None,
+        }
+    }
+
+    /// A node of an engine for these details.
+    fn node(&self, engine: NodeEngine, meaning: &Meaning) -> Option<u32> {
+        let reading = match engine {
+            NodeEngine::Tiu => meaning.tiu?,
+            _ => meaning.dma?,
+        };
+        let code = (0..8).find(|&code| self.chip.spec().node_engine(code) == Some(engine))?;
+        let info = reading.memories.map_or(0, |(from, to)| {
+            from.code().unwrap_or(0) << 4 | to.code().unwrap_or(0) << 6
+        });
+        Some(1 | code << 7 | reading.task << 10 | reading.function << 15 | info << 20)
+    }
+
+    /// A node for details that one engine only can have had.
+    fn plain(&self, meaning: &Meaning) -> Option<u32> {
+        let engine = match (&meaning.tiu, &meaning.dma) {
+            (Some(_), None) => NodeEngine::Tiu,
+            (None, Some(_)) => {
+                let doing = self.node(NodeEngine::Gdma, meaning)? & DOING;
+                match self.habits.each_ref().map(|habits| habits.contains(&doing)) {
+                    [true, false] => NodeEngine::Gdma,
+                    [false, true] => NodeEngine::Sdma,
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        self.node(engine, meaning)
+    }
+
+    /// The node beside details, or one of the other DMA engine if that lacks a command and the node's has one too many.
+    fn balanced(&mut self, word: u32, meaning: &Meaning) -> u32 {
+        let other = match self.of(word) {
+            Some(Engine::Gdma) => (Engine::Sdma, NodeEngine::Sdma),
+            Some(Engine::Sdma) => (Engine::Gdma, NodeEngine::Gdma),
+            _ => return word,
+        };
+        let too_many = self.of(word).is_some_and(|own| self.short[own.slot()] < 0);
+        match self.node(other.1, meaning) {
+            Some(better) if too_many && self.short[other.0.slot()] > 0 => {
+                self.count(word, 1);
+                self.count(better, -1);
+                better
+            }
+            _ => word,
+        }
+    }
+
+    /// A node for details before the n-th node that GDMA and SDMA may have had: the one that has records too many, or
+    /// the neighbour's.
+    fn likely(&self, node: usize, meaning: &Meaning) -> Option<u32> {
+        if meaning.tiu.is_some() {
+            return None;
+        }
+        let is_dma = |word: &&u32| matches!(self.of(**word), Some(Engine::Gdma | Engine::Sdma));
+        let before = self.words[..node].iter().rev().find(is_dma);
+        let after = self.words[node..].iter().find(is_dma);
+        let neighbour = before.or(after).and_then(|&word| self.of(word));
+        let [_, gdma, sdma] = self.short;
+        let engine = match (gdma > 0, sdma > 0) {
+            (true, false) => NodeEngine::Gdma,
+            (false, true) => NodeEngine::Sdma,
+            _ if neighbour == Some(Engine::Sdma) => NodeEngine::Sdma,
+            _ => NodeEngine::Gdma,
+        };
+        self.node(engine, meaning)
+    }
+}
+
+/// What pairing found.
+#[derive(Default)]
+struct Account {
+    /// Details that stood there twice.
+    doubled: u64,
+    /// Places where ids of details fell.
+    moved: u64,
+    /// Nodes that another took the place of.
+    swapped: u64,
+    /// Nodes that say other things than their details.
+    contrary: u64,
+    /// Whether so many do that it is no accident.
+    habit: bool,
+    /// Nodes whose details are lost.
+    lost: u64,
+    /// Nodes that are no command of their own.
+    doubles: u64,
+    /// Commands whose nodes are lost.
+    restored: u64,
+    /// Commands that ids or details speak of, and that cannot be had back.
+    gone: u64,
+}
+
+impl Account {
+    fn write(&self, details: &[Detail], meanings: &[Meaning], name: &str, report: &mut Report) {
+        let mut add = |kind, count: u64, text: String| {
+            if count > 0 {
+                report.add(Severity::Loss, kind, name, count, text);
+            }
+        };
+        let n = |count, what| plural(count, what);
+        add(
+            "details_doubled",
+            self.doubled,
+            format!(
+                "details of {} stood there twice",
+                n(self.doubled, "command")
+            ),
+        );
+        add(
+            "details_out_of_order",
+            self.moved,
+            format!(
+                "ids of details fall at {}; put in the order of their ids",
+                n(self.moved, "place")
+            ),
+        );
+        add(
+            "nodes_out_of_order",
+            self.swapped,
+            format!(
+                "{} beside details of another command; put where its own are",
+                n(self.swapped, "command node")
+            ),
+        );
+        if !self.habit {
+            add(
+                "nodes_contradicted",
+                self.contrary,
+                format!(
+                    "{} of another kind than the details; the details are believed",
+                    n(self.contrary, "command node")
+                ),
+            );
+        }
+        add(
+            "nodes_restored",
+            self.restored,
+            format!(
+                "the nodes of {} are lost; restored from their details",
+                n(self.restored, "command")
+            ),
+        );
+        add(
+            "nodes_doubled",
+            self.doubles,
+            format!(
+                "{} without details where no details are missing: no commands of their own, left out",
+                n(self.doubles, "command node")
+            ),
+        );
+        add(
+            "details_lost",
+            self.lost,
+            format!(
+                "the details of {} are lost; their nodes are used",
+                n(self.lost, "command")
+            ),
+        );
+        add(
+            "commands_lost",
+            self.gone,
+            format!(
+                "{} of which neither a node nor details that can be read are left",
+                n(self.gone, "command")
+            ),
+        );
+        let unread = |m: &&Meaning| m.tiu.is_none() && m.dma.is_none();
+        let bad = meanings.iter().filter(unread).count() as u64;
+        let first = meanings.iter().position(|m| unread(&m));
+        let offset = first.map_or(0, |first| details[first].offset);
+        add(
+            "undecodable_command",
+            bad,
+            format!(
+                "the details of {} are no commands of the chip, the first at byte {offset}; their nodes are used",
+                n(bad, "command")
+            ),
+        );
+    }
+}
