@@ -12,7 +12,10 @@ pub enum Error {
     #[error(transparent)]
     Data(#[from] opdata::Error),
     /// XGBoost's library is not where it was looked for.
-    #[error("XGBoost's library (libxgboost.so) was not found; run scripts/setup, or set {variable} to the file (looked in: {})", list(looked))]
+    #[error(
+        "XGBoost's library (libxgboost.so) was not found; run scripts/setup, or set {variable} to the file (looked in: {})",
+        list(looked)
+    )]
     LibraryMissing {
         /// Environment variable that names it.
         variable: &'static str,
@@ -68,7 +71,9 @@ pub enum Error {
         next: &'static str,
     },
     /// All times are the same.
-    #[error("all {samples} samples took {time_ns} ns: there is nothing to learn from a constant; is the time column right?")]
+    #[error(
+        "all {samples} samples took {time_ns} ns: there is nothing to learn from a constant; is the time column right?"
+    )]
     ConstantTarget {
         /// Samples.
         samples: usize,

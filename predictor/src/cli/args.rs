@@ -46,13 +46,18 @@ impl DataArgs {
         let mut sources: Vec<Source> = self.data.iter().cloned().map(Source::Dataset).collect();
         for pair in self.import.chunks(2) {
             let [format, file] = pair else { continue };
-            let format = <ImportFormat as clap::ValueEnum>::from_str(format, true).map_err(|_| {
-                anyhow::anyhow!("--import {format}: no such format; there are autotvm and metaschedule")
-            })?;
+            let format =
+                <ImportFormat as clap::ValueEnum>::from_str(format, true).map_err(|_| {
+                    anyhow::anyhow!(
+                        "--import {format}: no such format; there are autotvm and metaschedule"
+                    )
+                })?;
             sources.push(Source::Import(format, PathBuf::from(file)));
         }
         if sources.is_empty() {
-            anyhow::bail!("no data: name datasets (such as runs/*), or a log with --import autotvm FILE");
+            anyhow::bail!(
+                "no data: name datasets (such as runs/*), or a log with --import autotvm FILE"
+            );
         }
         Ok(sources)
     }

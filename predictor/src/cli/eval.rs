@@ -24,7 +24,11 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
             seed: args.seed,
             ..FitOptions::default()
         },
-        ranking: if args.ranker { Ranking::With } else { Ranking::Without },
+        ranking: if args.ranker {
+            Ranking::With
+        } else {
+            Ranking::Without
+        },
         level: args.level,
         curve: args.learning_curve.clone(),
     };

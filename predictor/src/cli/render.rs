@@ -39,7 +39,12 @@ fn ordering_line(name: &str, o: &Ordering) -> String {
 pub fn report(report: &Report, workloads: usize) -> String {
     let mut text = format!(
         "{} {:?}: {} samples of {} rows, {} workloads, {} folds\n",
-        report.split, report.model, report.overall.samples, report.data.rows, report.workloads, report.folds
+        report.split,
+        report.model,
+        report.overall.samples,
+        report.data.rows,
+        report.workloads,
+        report.folds
     );
     let noise = report.data.repeat_noise;
     if report.data.duplicates > 0 {
@@ -62,7 +67,11 @@ pub fn report(report: &Report, workloads: usize) -> String {
     for (kind, metrics) in &report.by_kind {
         text.push_str(&metrics_line(kind, metrics));
     }
-    let _ = writeln!(text, "\nMAPE as the mean over workloads: {:.1} %", report.mape_workloads);
+    let _ = writeln!(
+        text,
+        "\nMAPE as the mean over workloads: {:.1} %",
+        report.mape_workloads
+    );
     text.push_str(&ordering_line("predicted times", &report.ordering));
     if let Some(ranker) = &report.ranker {
         text.push_str(&ordering_line("ranker", ranker));
@@ -83,8 +92,26 @@ pub fn report(report: &Report, workloads: usize) -> String {
             optional(point.pairwise, 1)
         );
     }
+    if !report.models.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n{:>8} {:>12} {:>12} {:>8}  model",
+            "threads", "measured ms", "predicted ms", "error %"
+        );
+        for m in &report.models {
+            let _ = writeln!(
+                text,
+                "{:>8} {:>12.3} {:>12.3} {:>8.1}  {}",
+                m.threads, m.measured_ms, m.predicted_ms, m.error, m.model
+            );
+        }
+    }
     if workloads > 0 {
-        let _ = writeln!(text, "\n{:>8} {:>8} {:>8} {:>9}  workload", "samples", "MAPE %", "bias", "pairwise");
+        let _ = writeln!(
+            text,
+            "\n{:>8} {:>8} {:>8} {:>9}  workload",
+            "samples", "MAPE %", "bias", "pairwise"
+        );
         for w in report.by_workload.iter().take(workloads) {
             let _ = writeln!(
                 text,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use opdata::{Quality, Row, Status};
 
+use super::whole::Parts;
 use super::{Dataset, Numbering, RowSet, Sample, Workload};
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
@@ -46,8 +47,15 @@ pub struct Intake {
 
 /// The name of the machine that a row was measured on.
 fn machine_of(row: &Row) -> String {
-    let target = || row.target.as_ref().map(|t| t.as_str().trim_matches('"').to_owned());
-    row.env_hash.clone().or_else(target).unwrap_or_else(|| "unknown".to_owned())
+    let target = || {
+        row.target
+            .as_ref()
+            .map(|t| t.as_str().trim_matches('"').to_owned())
+    };
+    row.env_hash
+        .clone()
+        .or_else(target)
+        .unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// How much a row counts.
@@ -61,7 +69,8 @@ fn weight(quality: Option<Quality>) -> f32 {
 }
 
 fn usable(row: &Row) -> bool {
-    let work = row.flops.unwrap_or(0) > 0 || row.bytes_read.unwrap_or(0) + row.bytes_written.unwrap_or(0) > 0;
+    let work = row.flops.unwrap_or(0) > 0
+        || row.bytes_read.unwrap_or(0) + row.bytes_written.unwrap_or(0) > 0;
     work && row.output_shapes.is_some() || row.bytes_read.is_some()
 }
 
@@ -77,11 +86,15 @@ fn workload_hash(row: &Row) -> String {
 
 fn workload_label(row: &Row) -> String {
     let shapes = |s: &Option<opdata::Shapes>| s.as_ref().map(ToString::to_string);
-    [Some(row.op_name.clone()), shapes(&row.input_shapes), shapes(&row.weight_shapes)]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(" ")
+    [
+        Some(row.op_name.clone()),
+        shapes(&row.input_shapes),
+        shapes(&row.weight_shapes),
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>()
+    .join(" ")
 }
 
 pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
@@ -96,8 +109,10 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
         samples: Vec::new(),
         workloads: Vec::new(),
         machines: Vec::new(),
+        model_runs: Vec::new(),
         intake: Intake::default(),
     };
+    let mut parts = Parts::default();
     let mut places: HashMap<(usize, &str), usize> = HashMap::new();
     let mut times: Vec<Vec<f64>> = Vec::new();
     for row in measured {
@@ -123,8 +138,16 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
         if let Some(&place) = places.get(&(machine, row.point_id.as_str())) {
             intake.duplicates += 1;
             times[place].push(time_ns);
+            parts.add(row, place);
             let sample: &mut Sample = &mut dataset.samples[place];
             sample.weight = sample.weight.max(weight(row.quality));
+            if let Some(model) = row
+                .model_name
+                .as_ref()
+                .filter(|m| !sample.models.contains(m))
+            {
+                sample.models.push(model.clone());
+            }
             continue;
         }
         let hash = workload_hash(row);
@@ -134,6 +157,7 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
             dataset.workloads.push(Workload { hash, label });
         }
         places.insert((machine, row.point_id.as_str()), dataset.samples.len());
+        parts.add(row, dataset.samples.len());
         times.push(vec![time_ns]);
         dataset.samples.push(Sample {
             point: point_of(row, &dataset.machines[machine]),
@@ -142,7 +166,7 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
             workload,
             machine,
             kind: row.op_kind.clone(),
-            model: row.model_name.clone(),
+            models: row.model_name.iter().cloned().collect(),
             threads: row.threads,
             measured_ms: row.measured_at_utc.map(opdata::Timestamp::unix_ms),
             row_id: row.row_id.clone(),
@@ -156,6 +180,7 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
             unusable: intake.unusable,
         });
     }
+    dataset.model_runs = parts.model_runs(&set.timed);
     dataset.intake = intake;
     refuse_constant(&dataset)?;
     Ok(dataset)
@@ -166,7 +191,10 @@ fn select<'a>(set: &'a RowSet, machines: &Machines, intake: &mut Intake) -> Resu
     let mut measured = Vec::new();
     let mut names: Vec<String> = Vec::new();
     for row in &set.rows {
-        *intake.ended.entry(row.status.as_str().to_owned()).or_default() += 1;
+        *intake
+            .ended
+            .entry(row.status.as_str().to_owned())
+            .or_default() += 1;
         if row.status == Status::Measured {
             let name = machine_of(row);
             if !names.contains(&name) {
@@ -213,7 +241,10 @@ fn settle_times(samples: &mut [Sample], times: Vec<Vec<f64>>) -> Option<f64> {
 fn refuse_constant(dataset: &Dataset) -> Result<()> {
     let first = dataset.samples[0].log2_time;
     let constant = dataset.samples.len() > 1
-        && dataset.samples.iter().all(|s| (s.log2_time - first).abs() < 1e-12);
+        && dataset
+            .samples
+            .iter()
+            .all(|s| (s.log2_time - first).abs() < 1e-12);
     if constant {
         return Err(Error::ConstantTarget {
             samples: dataset.samples.len(),
@@ -248,7 +279,11 @@ mod tests {
 
     #[test]
     fn repeats_become_one_sample() {
-        let rows = vec![row("a", 100.0, "m"), row("a", 110.0, "m"), row("b", 400.0, "m")];
+        let rows = vec![
+            row("a", 100.0, "m"),
+            row("a", 110.0, "m"),
+            row("b", 400.0, "m"),
+        ];
         let dataset = made(rows, &Machines::Single).unwrap();
         assert_eq!(dataset.samples.len(), 2);
         assert_eq!(dataset.samples[0].log2_time, 105f64.log2());
@@ -258,9 +293,18 @@ mod tests {
 
     #[test]
     fn machines_are_not_mixed_unawares() {
-        let rows = || vec![row("a", 100.0, "m"), row("a", 200.0, "n"), row("b", 50.0, "n")];
+        let rows = || {
+            vec![
+                row("a", 100.0, "m"),
+                row("a", 200.0, "n"),
+                row("b", 50.0, "n"),
+            ]
+        };
         let error = made(rows(), &Machines::Single).unwrap_err().to_string();
-        assert!(error.starts_with("the rows are of 2 machines (m, n)"), "{error}");
+        assert!(
+            error.starts_with("the rows are of 2 machines (m, n)"),
+            "{error}"
+        );
         let mixed = made(rows(), &Machines::Mixed).unwrap();
         assert_eq!((mixed.samples.len(), mixed.machines.len()), (3, 2));
         let one = made(rows(), &Machines::Named("n".to_owned())).unwrap();

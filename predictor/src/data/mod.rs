@@ -2,6 +2,7 @@
 
 mod intake;
 mod source;
+mod whole;
 
 use std::collections::HashMap;
 
@@ -12,6 +13,7 @@ use crate::xgboost::Rows;
 
 pub use intake::{Intake, Machines};
 pub use source::{ImportFormat, RowSet, Source};
+pub use whole::ModelRun;
 
 /// One measured point.
 #[derive(Debug, Clone)]
@@ -28,8 +30,8 @@ pub struct Sample {
     pub machine: usize,
     /// Kind of the operator.
     pub kind: String,
-    /// Model that the operator came from.
-    pub model: Option<String>,
+    /// Models that the operator was measured for.
+    pub models: Vec<String>,
     /// Threads that ran it.
     pub threads: Option<u64>,
     /// When it was measured, ms since 1970.
@@ -56,6 +58,8 @@ pub struct Dataset {
     pub workloads: Vec<Workload>,
     /// Machines in the order of their first sample.
     pub machines: Vec<MachineFacts>,
+    /// Whole models that were timed, with the samples of their operators.
+    pub model_runs: Vec<ModelRun>,
     /// What became of the rows.
     pub intake: Intake,
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use opdata::import::{autotvm, metaschedule};
 use opdata::{Row, RunManifest, read_rows};
 
+use super::whole::{self, Timed};
 use crate::error::Result;
 use crate::features::machine::MachineFacts;
 
@@ -34,6 +35,8 @@ pub struct RowSet {
     pub rows: Vec<Row>,
     /// Facts by machine, for the runs that recorded an environment.
     pub facts: BTreeMap<String, MachineFacts>,
+    /// Whole models that were timed.
+    pub(super) timed: Vec<Timed>,
     /// Records that have no row, counted by the reason.
     pub left_out: BTreeMap<String, u64>,
 }
@@ -66,13 +69,20 @@ impl RowSet {
     fn read_dataset(&mut self, path: &Path) -> Result<()> {
         let rows = read_rows(path)?;
         // The environment is an extra: rows without one are learned from all the same.
-        let folder = if path.is_dir() { Some(path) } else { path.parent() };
+        let folder = if path.is_dir() {
+            Some(path)
+        } else {
+            path.parent()
+        };
         if let Some(manifest) = folder.and_then(|folder| RunManifest::load(folder).ok()) {
             for hash in rows.iter().filter_map(|row| row.env_hash.as_ref()) {
                 self.facts
                     .entry(hash.clone())
                     .or_insert_with(|| MachineFacts::of_environment(hash, &manifest.environment));
             }
+        }
+        if let (true, Some(row)) = (path.is_dir(), rows.first()) {
+            self.timed.extend(whole::timed(path, &row.run_id));
         }
         self.rows.extend(rows);
         Ok(())

@@ -45,7 +45,9 @@ pub struct Conformal {
 }
 
 fn mean(values: impl Iterator<Item = (f64, f64)>) -> f64 {
-    let (sum, weight) = values.fold((0.0, 0.0), |(s, w), (value, weight)| (s + value * weight, w + weight));
+    let (sum, weight) = values.fold((0.0, 0.0), |(s, w), (value, weight)| {
+        (s + value * weight, w + weight)
+    });
     if weight > 0.0 { sum / weight } else { 0.0 }
 }
 
@@ -63,7 +65,9 @@ fn weights(held: &[Held]) -> Vec<f64> {
 
 impl Difficulty {
     fn fit(held: &[Held], weights: &[f64]) -> Self {
-        let known: Vec<usize> = (0..held.len()).filter(|&i| held[i].disagreement.is_finite()).collect();
+        let known: Vec<usize> = (0..held.len())
+            .filter(|&i| held[i].disagreement.is_finite())
+            .collect();
         let overall = mean(held.iter().zip(weights).map(|(h, w)| (h.error.abs(), *w))).max(1e-4);
         if known.len() < BINNED_SAMPLES {
             return Self {
@@ -85,7 +89,11 @@ impl Difficulty {
                 sum = 0.0;
             }
         }
-        sizes.push(if bin.is_empty() { overall } else { mean(bin.into_iter()).max(1e-4) });
+        sizes.push(if bin.is_empty() {
+            overall
+        } else {
+            mean(bin.into_iter()).max(1e-4)
+        });
         // More disagreement never promises less error.
         for place in 1..sizes.len() {
             sizes[place] = f64::max(sizes[place], sizes[place - 1]);

@@ -66,7 +66,11 @@ pub fn out_of_fold(
         .map(|number| {
             let fold = &folds[number];
             let model = fit(kind, dataset, &fold.train, &single)?;
-            let points: Vec<&Point> = fold.test.iter().map(|&i| &dataset.samples[i].point).collect();
+            let points: Vec<&Point> = fold
+                .test
+                .iter()
+                .map(|&i| &dataset.samples[i].point)
+                .collect();
             let scores = match ranking {
                 Ranking::Without => None,
                 Ranking::With => {
@@ -95,8 +99,11 @@ pub fn out_of_fold(
         all.index.extend(test);
         all.fold.extend(std::iter::repeat_n(number, test.len()));
         all.predicted.extend(result.predicted);
-        all.disagreement
-            .extend(result.disagreement.unwrap_or_else(|| vec![f64::NAN; test.len()]));
+        all.disagreement.extend(
+            result
+                .disagreement
+                .unwrap_or_else(|| vec![f64::NAN; test.len()]),
+        );
         if let (Some(all), Some(own)) = (&mut all.scores, result.scores) {
             all.extend(own);
         }
@@ -107,6 +114,9 @@ pub fn out_of_fold(
 impl OutOfFold {
     /// Logarithms of the measured times, in the order of the predictions.
     pub fn measured(&self, dataset: &Dataset) -> Vec<f64> {
-        self.index.iter().map(|&i| dataset.samples[i].log2_time).collect()
+        self.index
+            .iter()
+            .map(|&i| dataset.samples[i].log2_time)
+            .collect()
     }
 }

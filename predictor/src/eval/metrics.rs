@@ -50,7 +50,11 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn r2(measured: &[f64], predicted: &[f64]) -> Option<f64> {
     let mean = mean(measured);
     let total: f64 = measured.iter().map(|m| (m - mean).powi(2)).sum();
-    let left: f64 = measured.iter().zip(predicted).map(|(m, p)| (m - p).powi(2)).sum();
+    let left: f64 = measured
+        .iter()
+        .zip(predicted)
+        .map(|(m, p)| (m - p).powi(2))
+        .sum();
     (total > 0.0).then(|| 1.0 - left / total)
 }
 
@@ -100,12 +104,19 @@ impl Metrics {
             .map(|(m, p)| 100.0 * ((p - m).exp2() - 1.0).abs())
             .collect();
         let within = |bound: f64| {
-            100.0 * errors.iter().filter(|e| **e <= bound).count() as f64 / errors.len().max(1) as f64
+            100.0 * errors.iter().filter(|e| **e <= bound).count() as f64
+                / errors.len().max(1) as f64
         };
         let ms = |logs: &[f64]| -> Vec<f64> { logs.iter().map(|l| l.exp2() / 1e6).collect() };
         let (measured_ms, predicted_ms) = (ms(measured), ms(predicted));
         let squared = |a: &[f64], b: &[f64]| {
-            mean(&a.iter().zip(b).map(|(x, y)| (x - y).powi(2)).collect::<Vec<_>>()).sqrt()
+            mean(
+                &a.iter()
+                    .zip(b)
+                    .map(|(x, y)| (x - y).powi(2))
+                    .collect::<Vec<_>>(),
+            )
+            .sqrt()
         };
         Self {
             samples: measured.len(),
@@ -165,7 +176,10 @@ pub fn top(measured: &[f64], predicted: &[f64], k: usize) -> f64 {
     let mut order: Vec<usize> = (0..measured.len()).collect();
     order.sort_by(|&a, &b| predicted[a].total_cmp(&predicted[b]));
     let best = |indices: &[usize]| {
-        indices.iter().map(|&i| measured[i]).fold(f64::INFINITY, f64::min)
+        indices
+            .iter()
+            .map(|&i| measured[i])
+            .fold(f64::INFINITY, f64::min)
     };
     (best(&order) - best(&order[..k.min(order.len())])).exp2()
 }
@@ -188,8 +202,14 @@ mod tests {
     #[test]
     fn ordering_is_counted_by_pairs() {
         let measured = [1.0, 2.0, 3.0, 3.0];
-        assert_eq!(Pairs::of(&measured, &[1.0, 2.0, 3.0, 4.0]).share(), Some(100.0));
-        assert_eq!(Pairs::of(&measured, &[4.0, 3.0, 2.0, 1.0]).share(), Some(0.0));
+        assert_eq!(
+            Pairs::of(&measured, &[1.0, 2.0, 3.0, 4.0]).share(),
+            Some(100.0)
+        );
+        assert_eq!(
+            Pairs::of(&measured, &[4.0, 3.0, 2.0, 1.0]).share(),
+            Some(0.0)
+        );
         assert_eq!(Pairs::of(&measured, &[0.0; 4]).share(), Some(50.0));
         assert_eq!(Pairs::of(&[1.0, 1.0], &[1.0, 2.0]).share(), None);
         assert_eq!(top(&measured, &[4.0, 1.0, 2.0, 3.0], 1), 0.5);

@@ -7,6 +7,7 @@
 //! | [`shift`] | the constant that makes relative errors smallest |
 //! | [`conformal`] | intervals with the coverage they promise |
 //! | [`metrics`] | errors, correlation, ordering |
+//! | [`whole`] | whole models from their predicted operators |
 //! | [`report`] | all of it together, by kind and by workload |
 
 pub mod conformal;
@@ -15,6 +16,7 @@ pub mod metrics;
 pub mod report;
 pub mod shift;
 pub mod split;
+pub mod whole;
 
 pub use folds::{OutOfFold, out_of_fold};
 pub use report::{EvalOptions, Report, evaluate};

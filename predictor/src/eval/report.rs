@@ -9,6 +9,7 @@ use super::folds::{OutOfFold, Ranking, out_of_fold};
 use super::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
 use super::shift::ShiftFinder;
 use super::split::{Split, shuffled};
+use super::whole::{self, WholeModel};
 use crate::data::{Dataset, Intake};
 use crate::error::Result;
 use crate::models::{FitOptions, ModelKind};
@@ -113,6 +114,8 @@ pub struct Report {
     pub by_kind: BTreeMap<String, Metrics>,
     /// Errors by workload, most samples first.
     pub by_workload: Vec<WorkloadReport>,
+    /// Whole models from their predicted operators, when models are held out.
+    pub models: Vec<WholeModel>,
     /// The learning curve, if asked for.
     pub curve: Vec<CurvePoint>,
     /// The predictions themselves, for plots.
@@ -141,12 +144,23 @@ pub fn evaluate(
     done: &(dyn Fn() + Sync),
 ) -> Result<Report> {
     let folds = options.split.folds(dataset, options.fit.seed)?;
-    let mut held = out_of_fold(dataset, &folds, options.model, &options.fit, options.ranking, done)?;
+    let mut held = out_of_fold(
+        dataset,
+        &folds,
+        options.model,
+        &options.fit,
+        options.ranking,
+        done,
+    )?;
     let measured = held.measured(dataset);
     if options.model == ModelKind::Ensemble {
         shift_each_fold(&mut held, &measured);
     }
-    let groups: Vec<usize> = held.index.iter().map(|&i| dataset.samples[i].workload).collect();
+    let groups: Vec<usize> = held
+        .index
+        .iter()
+        .map(|&i| dataset.samples[i].workload)
+        .collect();
     let negated = |scores: &Vec<f64>| scores.iter().map(|s| -s).collect::<Vec<_>>();
     let mut curve = Vec::new();
     for &share in &options.curve {
@@ -154,7 +168,10 @@ pub fn evaluate(
     }
     let mut by_kind: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (place, &index) in held.index.iter().enumerate() {
-        by_kind.entry(&dataset.samples[index].kind).or_default().push(place);
+        by_kind
+            .entry(&dataset.samples[index].kind)
+            .or_default()
+            .push(place);
     }
     let metrics_of = |places: &[usize]| {
         let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect::<Vec<_>>();
@@ -172,13 +189,17 @@ pub fn evaluate(
         overall: Metrics::of(&measured, &held.predicted),
         mape_workloads,
         ordering: ordering(&groups, &measured, &held.predicted),
-        ranker: held.scores.as_ref().map(|s| ordering(&groups, &measured, &negated(s))),
+        ranker: held
+            .scores
+            .as_ref()
+            .map(|s| ordering(&groups, &measured, &negated(s))),
         coverage: coverage(&held, &measured, &groups, options.level),
         by_kind: by_kind
             .into_iter()
             .map(|(kind, places)| (kind.to_owned(), metrics_of(&places)))
             .collect(),
         by_workload,
+        models: whole::of_held_out(dataset, &folds, &held),
         curve,
         points: held
             .index
@@ -265,7 +286,9 @@ fn coverage(held: &OutOfFold, measured: &[f64], groups: &[usize], level: f64) ->
             ratios.push((high - low).exp2());
         }
     }
-    let (hits, count) = inside.values().fold((0.0, 0.0), |(h, c), (hits, count)| (h + hits, c + count));
+    let (hits, count) = inside
+        .values()
+        .fold((0.0, 0.0), |(h, c), (hits, count)| (h + hits, c + count));
     ratios.sort_by(f64::total_cmp);
     Some(Coverage {
         nominal: 100.0 * level,
@@ -296,7 +319,11 @@ fn by_workload(
             }
         })
         .collect();
-    reports.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.workload.cmp(&b.workload)));
+    reports.sort_by(|a, b| {
+        b.samples
+            .cmp(&a.samples)
+            .then_with(|| a.workload.cmp(&b.workload))
+    });
     reports
 }
 
@@ -306,11 +333,26 @@ fn curve_point(dataset: &Dataset, options: &EvalOptions, share: f64) -> Result<C
     for (number, fold) in folds.iter_mut().enumerate() {
         let keep = ((fold.train.len() as f64 * share).round() as usize).max(2);
         let order = shuffled(fold.train.len(), options.fit.seed + number as u64);
-        fold.train = order.into_iter().take(keep).map(|i| fold.train[i]).collect();
+        fold.train = order
+            .into_iter()
+            .take(keep)
+            .map(|i| fold.train[i])
+            .collect();
     }
-    let held = out_of_fold(dataset, &folds, options.model, &options.fit, Ranking::Without, &|| ())?;
+    let held = out_of_fold(
+        dataset,
+        &folds,
+        options.model,
+        &options.fit,
+        Ranking::Without,
+        &|| (),
+    )?;
     let measured = held.measured(dataset);
-    let groups: Vec<usize> = held.index.iter().map(|&i| dataset.samples[i].workload).collect();
+    let groups: Vec<usize> = held
+        .index
+        .iter()
+        .map(|&i| dataset.samples[i].workload)
+        .collect();
     Ok(CurvePoint {
         share,
         mape: Metrics::of(&measured, &held.predicted).mape,

@@ -3,7 +3,7 @@
 //! With a = predicted ÷ measured, the sum of |s·a − 1| is smallest at the median of 1/a weighted by a.
 
 /// The furthest that predictions are moved, log2: beyond it the model is wrong, not the noise.
-const LARGEST: f64 = 0.5;
+const LARGEST: f64 = 0.25;
 
 /// Logarithms of predictions and measurements, sorted once.
 #[derive(Debug, Clone)]
@@ -60,7 +60,9 @@ mod tests {
         let best = finder.shift(None);
         for step in -50..=50 {
             let other = f64::from(step) / 100.0;
-            assert!(error(best, &predicted, &measured) <= error(other, &predicted, &measured) + 1e-12);
+            assert!(
+                error(best, &predicted, &measured) <= error(other, &predicted, &measured) + 1e-12
+            );
         }
         assert!(best < 0.0, "one that is too slow does not pull the rest up");
     }

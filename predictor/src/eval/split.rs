@@ -71,6 +71,8 @@ impl FromStr for Split {
 /// One part: learned from, and held out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fold {
+    /// The model that is held out, when models are.
+    pub model: Option<String>,
     /// Positions of the samples to learn from.
     pub train: Vec<usize>,
     /// Positions of those held out.
@@ -102,7 +104,8 @@ pub fn shuffled(count: usize, seed: u64) -> Vec<usize> {
 }
 
 impl Split {
-    /// The folds of a dataset. Every sample is held out at most once; by time only the last ones are.
+    /// The folds of a dataset. By time only the last ones are held out; by model those of several models
+    /// more than once.
     ///
     /// # Errors
     /// There is not enough to hold anything out.
@@ -125,7 +128,7 @@ impl Split {
                 samples.iter().map(|s| part[s.workload]).collect()
             }
             Self::LeaveOneWorkloadOut => samples.iter().map(|s| s.workload).collect(),
-            Self::LeaveOneModelOut => numbered(samples, |s| s.model.clone().unwrap_or_default()),
+            Self::LeaveOneModelOut => return self.by_model(samples),
             Self::LeaveOneMachineOut => samples.iter().map(|s| s.machine).collect(),
             Self::ByTime => return self.by_time(samples),
         };
@@ -139,10 +142,31 @@ impl Split {
         Ok(groups
             .into_iter()
             .map(|(label, test)| Fold {
+                model: None,
                 train: (0..samples.len()).filter(|&i| labels[i] != label).collect(),
                 test,
             })
             .collect())
+    }
+
+    /// An operator that several models have is held out with each of them.
+    fn by_model(self, samples: &[Sample]) -> Result<Vec<Fold>> {
+        let mut models: Vec<&String> = samples.iter().flat_map(|s| &s.models).collect();
+        models.sort_unstable();
+        models.dedup();
+        if models.len() < 2 {
+            return Err(self.too_few(models.len()));
+        }
+        let folds = models.into_iter().map(|model| {
+            let (test, train) =
+                (0..samples.len()).partition(|&i| samples[i].models.contains(model));
+            Fold {
+                model: Some(model.clone()),
+                train,
+                test,
+            }
+        });
+        Ok(folds.filter(|fold| fold.train.len() > 1).collect())
     }
 
     fn by_time(self, samples: &[Sample]) -> Result<Vec<Fold>> {
@@ -155,7 +179,11 @@ impl Split {
             return Err(self.too_few(order.len()));
         }
         let test = order.split_off(order.len() - held);
-        Ok(vec![Fold { train: order, test }])
+        Ok(vec![Fold {
+            model: None,
+            train: order,
+            test,
+        }])
     }
 
     fn too_few(self, found: usize) -> Error {
@@ -173,11 +201,6 @@ impl Split {
             next: "choose another --split, or add data",
         }
     }
-}
-
-fn numbered(samples: &[Sample], name: impl Fn(&Sample) -> String) -> Vec<usize> {
-    let mut numbers = crate::data::Numbering::default();
-    samples.iter().map(|s| numbers.number(&name(s))).collect()
 }
 
 #[cfg(test)]

@@ -9,11 +9,15 @@ use super::operator::Operator;
 
 /// Arithmetic that takes as long as moving one byte, on a nominal machine.
 const FLOPS_PER_BYTE: f64 = 8.0;
+/// Operations that take as long as calling a kernel at all: tiny operators do not shrink below it.
+const CALL_OPERATIONS: f64 = 5e4;
 /// Workers of a CPU whose number is not known.
 const WORKERS: f64 = 8.0;
 
 /// Which estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Base {
     /// Nothing: the model predicts the time itself.
@@ -37,7 +41,7 @@ pub struct Bases {
 impl Bases {
     pub(super) fn of(operator: &Operator, nest: &Nest, busy_threads: f64) -> Self {
         let operations = operator.total_flops() + FLOPS_PER_BYTE * operator.bytes();
-        let work = (operations.max(1.0) / busy_threads).log2();
+        let work = (operations / busy_threads + CALL_OPERATIONS).log2();
         match nest {
             Nest::Gpu(nest) => {
                 let rounds = (nest.blocks / SMS).ceil();

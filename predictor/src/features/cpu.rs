@@ -112,7 +112,9 @@ fn blocked_conv(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     let depthwise = o.class == Class::Depthwise;
     let [_, columns_block] = knobs.split::<2>("tile_oc", o.columns)?;
     let [_, width_tile] = knobs.split::<2>("tile_ow", o.out_width)?;
-    let in_block = knobs.split::<2>("tile_ic", o.in_channels).map_or(1.0, |f| f[1]);
+    let in_block = knobs
+        .split::<2>("tile_ic", o.in_channels)
+        .map_or(1.0, |f| f[1]);
     let height_tile = knobs.number("tile_oh").unwrap_or(1.0).max(1.0);
     let window = o.kernel_height * o.kernel_width;
     let channels = if depthwise { 1.0 } else { o.in_channels };
@@ -120,7 +122,9 @@ fn blocked_conv(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     let span = (width_tile - 1.0) * o.stride + o.kernel_width;
     Some(CpuNest {
         template: Template::BlockedConv,
-        parallel: o.batch * ceil_div(o.columns, columns_block) * ceil_div(o.out_height, height_tile),
+        parallel: o.batch
+            * ceil_div(o.columns, columns_block)
+            * ceil_div(o.out_height, height_tile),
         task_work: height_tile * o.out_width * columns_block * channels * window,
         depth_block: in_block,
         columns_block,
@@ -133,8 +137,11 @@ fn blocked_conv(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
         depth_outer: ceil_div(channels, depth_block),
         depth_tile: depth_block * window,
         weight_bytes: channels * window * columns_block * 4.0,
-        input_bytes: (if depthwise { columns_block } else { o.in_channels })
-            * ((height_tile - 1.0) * o.stride + o.kernel_height)
+        input_bytes: (if depthwise {
+            columns_block
+        } else {
+            o.in_channels
+        }) * ((height_tile - 1.0) * o.stride + o.kernel_height)
             * o.in_width
             * 4.0,
         output_bytes: height_tile * o.out_width * columns_block * 4.0,
@@ -229,9 +236,9 @@ fn spatial_pack(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     let [blocks, columns_block] = knobs.split::<2>("tile_co", o.columns)?;
     let [_, height_tile] = knobs.split::<2>("tile_oh", o.out_height)?;
     let [_, width_tile] = knobs.split::<2>("tile_ow", o.out_width)?;
-    let unrolled = knobs
-        .value("ann_spatial")
-        .map_or(0.0, |v| f64::from(u8::from(v.to_string().contains("unroll"))));
+    let unrolled = knobs.value("ann_spatial").map_or(0.0, |v| {
+        f64::from(u8::from(v.to_string().contains("unroll")))
+    });
     Some(CpuNest {
         template: Template::SpatialPack,
         parallel: o.batch * blocks,
@@ -267,7 +274,9 @@ fn winograd(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     let pixels = o.batch * ceil_div(o.out_height, outputs) * ceil_div(o.out_width, outputs);
     let pixel_tile = knobs.split::<2>("tile_p", pixels)?;
     let columns = knobs.split::<2>("tile_k", o.columns)?;
-    let depth = knobs.split::<2>("tile_c", o.in_channels).unwrap_or([1.0, o.in_channels]);
+    let depth = knobs
+        .split::<2>("tile_c", o.in_channels)
+        .unwrap_or([1.0, o.in_channels]);
     let product = Product {
         rows: [pixel_tile[0], 1.0, pixel_tile[1]],
         columns: [columns[0], 1.0, columns[1]],
@@ -286,7 +295,8 @@ fn vta(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     let [_, width_tile] = knobs.split::<2>("tile_w", o.out_width)?;
     let [depth_outer, in_blocks] = knobs.split::<2>("tile_ci", o.in_channels / BLOCK)?;
     let [_, out_blocks] = knobs.split::<2>("tile_co", o.columns / BLOCK)?;
-    let parallel = knobs.number("oc_nthread").unwrap_or(1.0) * knobs.number("h_nthread").unwrap_or(1.0);
+    let parallel =
+        knobs.number("oc_nthread").unwrap_or(1.0) * knobs.number("h_nthread").unwrap_or(1.0);
     let window = o.kernel_height * o.kernel_width;
     let span = (width_tile - 1.0) * o.stride + o.kernel_width;
     let height = (height_tile - 1.0) * o.stride + o.kernel_height;
@@ -376,7 +386,10 @@ mod tests {
             r#"{"tile_ic":[-1,16],"tile_oc":[-1,32],"tile_ow":[-1,7],"unroll_kw":true}"#,
         ));
         assert_eq!(nest.parallel, 4.0 * 28.0);
-        assert_eq!(nest.parallel * nest.task_work, 28.0 * 28.0 * 128.0 * 64.0 * 9.0);
+        assert_eq!(
+            nest.parallel * nest.task_work,
+            28.0 * 28.0 * 128.0 * 64.0 * 9.0
+        );
         assert_eq!((nest.register_tile, nest.tiles), (224.0, 4.0));
         assert_eq!(nest.inner_weight_bytes, 16.0 * 9.0 * 32.0 * 4.0);
     }

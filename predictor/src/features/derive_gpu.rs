@@ -19,7 +19,11 @@ const THREAD_REGISTERS: f64 = 255.0;
 /// Blocks that fit on a multiprocessor with `shared` bytes of shared memory, at least 1.
 fn resident(nest: &GpuNest, shared: f64, used: f64) -> f64 {
     let by_threads = (RESIDENT_THREADS / nest.threads.max(1.0)).floor();
-    let by_shared = if used > 0.0 { (shared / used).floor() } else { RESIDENT_BLOCKS };
+    let by_shared = if used > 0.0 {
+        (shared / used).floor()
+    } else {
+        RESIDENT_BLOCKS
+    };
     RESIDENT_BLOCKS.min(by_threads).min(by_shared).max(1.0)
 }
 
@@ -39,7 +43,11 @@ pub(super) fn derive(v: &mut Values, o: &Operator, n: &GpuNest) {
     v.grid_threads = log(n.blocks * n.threads);
     let staged = n.shared_first + n.shared_second;
     // Without staging every block reads both operands along the whole reduction.
-    let global = if staged > 0.0 { n.blocks * n.steps * staged } else { n.blocks * 2.0 * o.depth };
+    let global = if staged > 0.0 {
+        n.blocks * n.steps * staged
+    } else {
+        n.blocks * 2.0 * o.depth
+    };
     v.global_loads = log(global);
     v.global_bytes_per_flop = log(4.0 * global / kernel_flops);
     v.steps = log(n.steps);
@@ -72,7 +80,12 @@ fn tile(v: &mut Values, n: &GpuNest) {
     v.block_rows = log(n.block_rows);
     v.block_columns = log(n.block_columns);
     [v.rows_grid, v.rows_virtual, v.rows_threads, v.rows_inner] = n.rows.map(log);
-    [v.columns_grid, v.columns_virtual, v.columns_threads, v.columns_inner] = n.columns.map(log);
+    [
+        v.columns_grid,
+        v.columns_virtual,
+        v.columns_threads,
+        v.columns_inner,
+    ] = n.columns.map(log);
     v.last_inner = log(n.last[3]);
     v.last_virtual = log(n.last[1]);
     let body = n.inner_tile * n.depth_inner;
@@ -98,7 +111,11 @@ fn shared(v: &mut Values, n: &GpuNest, staged: f64) {
     v.loads_first = log(n.first.slots);
     v.loads_second = log(n.second.slots);
     v.loads = log(n.loads());
-    v.load_fill = if staged > 0.0 { (staged / (n.loads() * n.threads)) as f32 } else { 1.0 };
+    v.load_fill = if staged > 0.0 {
+        (staged / (n.loads() * n.threads)) as f32
+    } else {
+        1.0
+    };
     v.conflict_first = n.first.conflict as f32;
     v.conflict_second = n.second.conflict as f32;
     v.run_first = log(n.first.run);
@@ -121,7 +138,11 @@ fn waves(v: &mut Values, n: &GpuNest) {
     v.waves = log(waves);
     v.waves_48k = log1(n.blocks / (SMS * with_48));
     v.waves_64k = log1(n.blocks / (SMS * with_64));
-    v.wave_waste = if waves > 1.0 { (waves.ceil() / waves) as f32 } else { 1.0 };
+    v.wave_waste = if waves > 1.0 {
+        (waves.ceil() / waves) as f32
+    } else {
+        1.0
+    };
     let per_sm = n.blocks / SMS;
     v.blocks_per_sm = log1(per_sm);
     v.sm_waste = (per_sm.ceil() / per_sm.max(1.0)) as f32;

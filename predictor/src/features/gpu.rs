@@ -295,7 +295,10 @@ fn batch_matmul(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
     let (block_rows, block_columns) = (rows[2] * rows[3], columns[2] * columns[3]);
     let threads = rows[2] * columns[2];
     let (unroll_limit, unroll_explicit) = unrolling(knobs);
-    let lanes = (f64::from(BANKS) / columns[2]).floor().max(1.0).min(rows[2]);
+    let lanes = (f64::from(BANKS) / columns[2])
+        .floor()
+        .max(1.0)
+        .min(rows[2]);
     Some(GpuNest {
         template: Template::BatchMatmul,
         blocks: o.batch * rows[0] * columns[0],
@@ -322,7 +325,12 @@ fn batch_matmul(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         rows,
         columns,
         last: columns,
-        first: shared_loading(block_rows * stage, threads, conflict(rows[3] * stage, lanes), stage),
+        first: shared_loading(
+            block_rows * stage,
+            threads,
+            conflict(rows[3] * stage, lanes),
+            stage,
+        ),
         second: shared_loading(
             block_columns * stage,
             threads,
@@ -446,7 +454,12 @@ fn direct(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
         rows: f,
         columns: pixels,
         last: x,
-        first: shared_loading(shared_first, threads, conflict(x[3] * o.stride, x[2]), run_first),
+        first: shared_loading(
+            shared_first,
+            threads,
+            conflict(x[3] * o.stride, x[2]),
+            run_first,
+        ),
         second: shared_loading(shared_second, threads, 1.0, stage),
     })
 }
@@ -479,8 +492,14 @@ mod tests {
         )
         .unwrap();
         assert_eq!(nest.template, Template::LargeDense);
-        assert_eq!((nest.blocks, nest.threads, nest.steps), (8.0 * 24.0, 16.0, 192.0));
-        assert_eq!(nest.shared_bytes(nest.buffers), 4.0 * 2.0 * (16.0 + 32.0) * 16.0);
+        assert_eq!(
+            (nest.blocks, nest.threads, nest.steps),
+            (8.0 * 24.0, 16.0, 192.0)
+        );
+        assert_eq!(
+            nest.shared_bytes(nest.buffers),
+            4.0 * 2.0 * (16.0 + 32.0) * 16.0
+        );
         assert_eq!(nest.first.slots, 4.0 * 4.0, "four rows, one chunk of four");
         assert_eq!(nest.first.conflict, 4.0, "a stride of 64 words");
         let work = nest.blocks * nest.threads * nest.thread_work;
@@ -504,7 +523,10 @@ mod tests {
         assert_eq!(nest.shared_first, 8.0 * 3.0 * 55.0);
         assert_eq!(nest.shared_second, 64.0 * 24.0);
         assert_eq!(nest.steps, 8.0 * 3.0);
-        assert_eq!(nest.blocks * nest.threads * nest.thread_work, nest.kernel_work);
+        assert_eq!(
+            nest.blocks * nest.threads * nest.thread_work,
+            nest.kernel_work
+        );
         assert_eq!(nest.padding_ratio, 1.0);
     }
 }

@@ -123,7 +123,10 @@ mod tests {
         assert_eq!(knobs.split::<2>("a", 20.0), None);
         assert_eq!(knobs.split::<2>("d", 7.0), Some([7.0, 1.0]));
         assert_eq!(knobs.split::<2>("e", 7.0), None);
-        assert_eq!((knobs.number("c"), knobs.arity("a"), knobs.arity("x")), (Some(1.0), 3, 0));
+        assert_eq!(
+            (knobs.number("c"), knobs.arity("a"), knobs.arity("x")),
+            (Some(1.0), 3, 0)
+        );
         assert_eq!(knobs.products(), Some([3.0, 4.0, 10.0]));
     }
 }

@@ -10,7 +10,9 @@ pub const FEATURE_VERSION: u32 = 1;
 
 /// How a feature depends on the size of the problem; members of the ensemble leave out groups, so that some of them can
 /// only see what carries over to workloads of another size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// What is computed, apart from its size.

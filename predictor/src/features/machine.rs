@@ -131,7 +131,13 @@ mod tests {
         });
         let facts = MachineFacts::of_environment("m", &environment);
         assert_eq!(
-            (facts.cores, facts.l1_bytes, facts.l2_bytes, facts.l3_bytes, facts.lanes),
+            (
+                facts.cores,
+                facts.l1_bytes,
+                facts.l2_bytes,
+                facts.l3_bytes,
+                facts.lanes
+            ),
             (Some(2), Some(49152), Some(2097152), None, Some(16))
         );
         assert_eq!(facts.rates_at(8).unwrap().gflops, 90.0);

@@ -55,7 +55,11 @@ pub(crate) enum Nest {
 
 /// Base-2 logarithm of a count; missing if there is none.
 pub(crate) fn log(value: f64) -> f32 {
-    if value > 0.0 { value.log2() as f32 } else { f32::NAN }
+    if value > 0.0 {
+        value.log2() as f32
+    } else {
+        f32::NAN
+    }
 }
 
 /// Base-2 logarithm of a count that may be 0: that of 1 at least.
@@ -160,7 +164,10 @@ fn describe_operator(values: &mut Values, row: &Row, o: &Operator) {
 fn fused_operators(name: &str) -> f32 {
     let mut count = 0.0;
     for word in name.split('_').skip(1) {
-        match word.strip_suffix("more").and_then(|n| n.parse::<f32>().ok()) {
+        match word
+            .strip_suffix("more")
+            .and_then(|n| n.parse::<f32>().ok())
+        {
             Some(more) => count += more,
             None => count += 1.0,
         }

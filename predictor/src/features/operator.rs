@@ -120,7 +120,11 @@ impl Operator {
             .and_then(|s| s.0.first())
             .map(|d| d.0.iter().map(|&n| n as f64).collect())
             .unwrap_or_default();
-        let nest = row.loop_nest.as_ref().map(|n| n.0.as_slice()).unwrap_or_default();
+        let nest = row
+            .loop_nest
+            .as_ref()
+            .map(|n| n.0.as_slice())
+            .unwrap_or_default();
         let product = |kind: LoopKind| -> f64 {
             nest.iter()
                 .filter(|l| l.kind == kind)
@@ -155,7 +159,11 @@ impl Operator {
         };
         let input = row.input_shapes.as_ref().and_then(|s| s.0.first());
         // NCHW and its blocked forms have height and width behind the channels; three-dimensional windows have them last.
-        let first_spatial = if row.kernel.as_ref().is_some_and(|k| k.0.len() == 3) { 3 } else { 2 };
+        let first_spatial = if row.kernel.as_ref().is_some_and(|k| k.0.len() == 3) {
+            3
+        } else {
+            2
+        };
         let in_extent = |axis: usize| -> f64 {
             input
                 .filter(|d| d.0.len() >= 4)
@@ -170,6 +178,15 @@ impl Operator {
                 .and_then(|d| d.0.get(d.0.len().checked_sub(from_end)?))
                 .map_or(1.0, |&n| n as f64)
         };
+        let output_bytes = row.bytes_written.map_or(total * element, |b| b as f64);
+        // Picks what it copies out of a larger tensor, of which the rest is never touched.
+        let picks = matches!(row.op_kind.as_str(), "gather" | "slice");
+        let weight_bytes = if picks { 0.0 } else { weight_bytes };
+        let input_bytes = row
+            .bytes_read
+            .map_or(elements(row.input_shapes.as_ref()) * element, |b| {
+                (b as f64 - weight_bytes).max(0.0)
+            });
         Self {
             class,
             batch: batch.max(1.0),
@@ -187,13 +204,13 @@ impl Operator {
             last: trailing(1),
             flops: row.flops.map(|f| f as f64),
             flops_epilogue: row.flops_epilogue.map_or(0.0, |f| f as f64),
-            input_bytes: row
-                .bytes_read
-                .map_or(elements(row.input_shapes.as_ref()) * element, |b| {
-                    (b as f64 - weight_bytes).max(0.0)
-                }),
+            input_bytes: if picks {
+                input_bytes.min(output_bytes)
+            } else {
+                input_bytes
+            },
             weight_bytes,
-            output_bytes: row.bytes_written.map_or(total * element, |b| b as f64),
+            output_bytes,
             element_bytes: element,
         }
     }

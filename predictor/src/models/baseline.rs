@@ -13,8 +13,8 @@ use smartcore::linear::lasso::{Lasso, LassoParameters};
 use smartcore::linear::linear_regression::{LinearRegression, LinearRegressionParameters};
 use smartcore::linear::ridge_regression::{RidgeRegression, RidgeRegressionParameters};
 use smartcore::neighbors::knn_regressor::{KNNRegressor, KNNRegressorParameters};
-use smartcore::svm::svr::{SVR, SVRParameters};
 use smartcore::svm::Kernels;
+use smartcore::svm::svr::{SVR, SVRParameters};
 
 use super::{ModelKind, Regressor};
 use crate::data::Dataset;
@@ -73,7 +73,11 @@ impl Scaler {
                     .zip(self.means.iter().zip(&self.deviations))
                     .map(|(&column, (mean, deviation))| {
                         let value = f64::from(point.features[column]);
-                        if value.is_finite() { ((value - mean) / deviation).clamp(-8.0, 8.0) } else { 0.0 }
+                        if value.is_finite() {
+                            ((value - mean) / deviation).clamp(-8.0, 8.0)
+                        } else {
+                            0.0
+                        }
                     })
                     .collect()
             })
@@ -159,7 +163,9 @@ macro_rules! model {
         let fit = $fit;
         let model = fit(&matrix($rows, $name)?).map_err(|e| failed($name, &e))?;
         Box::new(move |rows: &[Vec<f64>]| {
-            model.predict(&matrix(rows, $name)?).map_err(|e| failed($name, &e))
+            model
+                .predict(&matrix(rows, $name)?)
+                .map_err(|e| failed($name, &e))
         })
     }};
 }
@@ -174,7 +180,9 @@ fn fitted(kind: ModelKind, rows: &[Vec<f64>], y: &Vec<f64>, seed: u64) -> Result
             RidgeRegression::fit(
                 x,
                 y,
-                RidgeRegressionParameters::default().with_alpha(1.0).with_normalize(false),
+                RidgeRegressionParameters::default()
+                    .with_alpha(1.0)
+                    .with_normalize(false),
             )
         }),
         ModelKind::Lasso => model!("lasso", rows, |x: &Matrix| {
@@ -226,9 +234,8 @@ fn support_vectors(rows: &[Vec<f64>], targets: &Vec<f64>) -> Result<Predict> {
     let trained = serde_json::to_value(&trained).map_err(|e| failed(NAME, &e))?;
     let machine: Machine = serde_json::from_value(trained).map_err(|e| failed(NAME, &e))?;
     Ok(Box::new(move |rows| {
-        let distance = |a: &[f64], b: &[f64]| -> f64 {
-            a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum()
-        };
+        let distance =
+            |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum() };
         let predict = |row: &Vec<f64>| {
             let weighted = machine.instances.iter().zip(&machine.w);
             machine.b

@@ -79,11 +79,16 @@ impl Ensemble {
 impl Regressor for Ensemble {
     fn predict(&self, points: &[&Point]) -> Result<Vec<f64>> {
         let spread = self.spread(points)?;
-        Ok(spread.into_iter().map(|(mean, _)| mean + self.shift).collect())
+        Ok(spread
+            .into_iter()
+            .map(|(mean, _)| mean + self.shift)
+            .collect())
     }
 
     fn disagreement(&self, points: &[&Point]) -> Result<Option<Vec<f64>>> {
         let spread = self.spread(points)?;
-        Ok(Some(spread.into_iter().map(|(_, deviation)| deviation).collect()))
+        Ok(Some(
+            spread.into_iter().map(|(_, deviation)| deviation).collect(),
+        ))
     }
 }

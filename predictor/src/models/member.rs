@@ -63,7 +63,7 @@ pub const TREES: Trees = Trees {
     colsample: 0.5,
     min_child_weight: 4.0,
     lambda: 2.0,
-    max_bin: 256,
+    max_bin: 64,
 };
 
 fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) -> MemberSpec {
@@ -119,7 +119,9 @@ impl MemberSpec {
     /// Positions of the features that it sees, of those that vary.
     pub fn columns(&self) -> Vec<usize> {
         let hidden = positions_of(&self.without);
-        (0..FEATURES.len()).filter(|c| !hidden.contains(c)).collect()
+        (0..FEATURES.len())
+            .filter(|c| !hidden.contains(c))
+            .collect()
     }
 
     pub(super) fn parameters(&self, threads: usize, seed: u64) -> Vec<(&'static str, String)> {
@@ -177,7 +179,12 @@ impl Member {
             values: &values,
             width: columns.len(),
         };
-        let booster = Booster::train(&spec.parameters(threads, seed), rows, labels, spec.trees.rounds)?;
+        let booster = Booster::train(
+            &spec.parameters(threads, seed),
+            rows,
+            labels,
+            spec.trees.rounds,
+        )?;
         Ok(Self {
             spec: spec.clone(),
             columns,

@@ -44,9 +44,12 @@ impl Ranker {
             // Stride through large groups, so that each piece spans the whole of it.
             let pieces = group.len().div_ceil(LARGEST_GROUP);
             for piece in 0..pieces {
-                let mut members: Vec<usize> = group.iter().copied().skip(piece).step_by(pieces).collect();
+                let mut members: Vec<usize> =
+                    group.iter().copied().skip(piece).step_by(pieces).collect();
                 members.sort_by(|a, b| {
-                    dataset.samples[*b].log2_time.total_cmp(&dataset.samples[*a].log2_time)
+                    dataset.samples[*b]
+                        .log2_time
+                        .total_cmp(&dataset.samples[*a].log2_time)
                 });
                 let last = (members.len() - 1).max(1) as f32;
                 targets.extend((0..members.len()).map(|rank| (STEPS * rank as f32 / last).round()));
@@ -86,6 +89,11 @@ impl Ranker {
             values: &values,
             width: self.columns.len(),
         };
-        Ok(self.booster.predict(rows)?.into_iter().map(f64::from).collect())
+        Ok(self
+            .booster
+            .predict(rows)?
+            .into_iter()
+            .map(f64::from)
+            .collect())
     }
 }

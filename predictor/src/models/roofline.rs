@@ -57,7 +57,10 @@ impl Roofline {
         };
         let mut by_threads: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for &index in indices {
-            if let Some(threads) = dataset.samples[index].threads.and_then(|t| u32::try_from(t).ok()) {
+            if let Some(threads) = dataset.samples[index]
+                .threads
+                .and_then(|t| u32::try_from(t).ok())
+            {
                 by_threads.entry(threads).or_default().push(index);
             }
         }

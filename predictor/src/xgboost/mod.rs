@@ -79,7 +79,11 @@ impl Matrix {
         let config = c"{\"missing\":NaN,\"nthread\":1}";
         // SAFETY: the interface names `rows.values`, which outlives the call; the library copies the values.
         library.check("XGDMatrixCreateFromDense", unsafe {
-            (library.dmatrix_create_from_dense)(interface.as_ptr(), config.as_ptr(), &raw mut handle)
+            (library.dmatrix_create_from_dense)(
+                interface.as_ptr(),
+                config.as_ptr(),
+                &raw mut handle,
+            )
         })?;
         let matrix = Self { library, handle };
         matrix.set_floats(c"label", labels.targets)?;

@@ -67,21 +67,43 @@ fn predictions_are_those_of_the_python_package() {
         width: 4,
     };
     let golden = [
-        1.410_475_6, 1.390_664_2, 0.245_860_9, 0.961_761_8, 2.286_030_5, 1.097_699_2, 0.567_779_3, -0.259_534_3,
+        1.410_475_6,
+        1.390_664_2,
+        0.245_860_9,
+        0.961_761_8,
+        2.286_030_5,
+        1.097_699_2,
+        0.567_779_3,
+        -0.259_534_3,
     ];
     assert_close(&booster.predict(first).unwrap(), &golden);
 
     let again = Booster::from_bytes(&booster.to_bytes().unwrap(), 1).unwrap();
-    assert_eq!(again.predict(first).unwrap(), booster.predict(first).unwrap());
+    assert_eq!(
+        again.predict(first).unwrap(),
+        booster.predict(first).unwrap()
+    );
 
     let one = Rows {
         values: &values[..4],
         width: 4,
     };
     let shap = booster.contributions(one).unwrap();
-    assert_close(&shap, &[0.494_007_92, -0.477_334_5, -0.108_707_13, -0.007_915_06, 1.510_424_6]);
+    assert_close(
+        &shap,
+        &[
+            0.494_007_92,
+            -0.477_334_5,
+            -0.108_707_13,
+            -0.007_915_06,
+            1.510_424_6,
+        ],
+    );
 
-    let quantile = parameters(&[("objective", "reg:quantileerror"), ("quantile_alpha", "0.4")]);
+    let quantile = parameters(&[
+        ("objective", "reg:quantileerror"),
+        ("quantile_alpha", "0.4"),
+    ]);
     let booster = Booster::train(&quantile, rows, labels, 20).unwrap();
     let first = Rows {
         values: &values[..16],
@@ -112,6 +134,9 @@ fn refusals_are_errors_with_the_librarys_words() {
         ..Labels::default()
     };
     let error = Booster::train(&unknown, rows, labels, 1).unwrap_err();
-    assert!(error.to_string().starts_with("XGBoost: XGBooster"), "{error}");
+    assert!(
+        error.to_string().starts_with("XGBoost: XGBooster"),
+        "{error}"
+    );
     assert!(Booster::from_bytes(b"not a model", 1).is_err());
 }

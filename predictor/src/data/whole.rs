@@ -1,0 +1,103 @@
+//! Whole models that were timed beside their operators: `whole_model.json` of a run's folder.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use opdata::{CacheState, Row};
+use serde_json::Value;
+
+/// The file in a run's folder.
+const FILE: &str = "whole_model.json";
+
+/// A whole model at one number of threads, as its run timed it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Timed {
+    run_id: String,
+    threads: u64,
+    end_to_end_ns: f64,
+}
+
+/// A whole model that was timed, and what it consists of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelRun {
+    /// The run.
+    pub run_id: String,
+    /// The model's name.
+    pub model: String,
+    /// Threads.
+    pub threads: u64,
+    /// Median time of the whole model, ns.
+    pub end_to_end_ns: f64,
+    /// Samples of its operators and how often the model calls each.
+    pub parts: Vec<(usize, u64)>,
+}
+
+/// The whole-model times of a run's folder; none if there are none or they cannot be read (they are an extra).
+pub(super) fn timed(folder: &Path, run_id: &str) -> Vec<Timed> {
+    let read = || -> Option<Vec<Timed>> {
+        let bytes = std::fs::read(folder.join(FILE)).ok()?;
+        let value: Value = serde_json::from_slice(&bytes).ok()?;
+        let all = value["threads"].as_array()?;
+        Some(all.iter().filter_map(|one| one_of(one, run_id)).collect())
+    };
+    read().unwrap_or_default()
+}
+
+fn one_of(value: &Value, run_id: &str) -> Option<Timed> {
+    let mut samples: Vec<f64> = value["taken"]["samples"]
+        .as_array()?
+        .iter()
+        .filter_map(Value::as_f64)
+        .filter(|t| *t > 0.0)
+        .collect();
+    samples.sort_by(f64::total_cmp);
+    let count = samples.len();
+    let median = (samples.get(count.checked_sub(1)? / 2)? + samples.get(count / 2)?) / 2.0;
+    Some(Timed {
+        run_id: run_id.to_owned(),
+        threads: value["threads"].as_u64()?,
+        end_to_end_ns: median,
+    })
+}
+
+/// The operators of runs, collected row by row.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    by_run: HashMap<(String, u64), (String, Vec<(usize, u64)>)>,
+}
+
+impl Parts {
+    /// Notes that a row is the sample at `place`. Only times as inside a model add up to one.
+    pub fn add(&mut self, row: &Row, place: usize) {
+        let (Some(threads), Some(count), Some(model)) =
+            (row.threads, row.op_count, &row.model_name)
+        else {
+            return;
+        };
+        if row.cache_state != Some(CacheState::Model) {
+            return;
+        }
+        let run = self
+            .by_run
+            .entry((row.run_id.clone(), threads))
+            .or_insert_with(|| (model.clone(), Vec::new()));
+        run.1.push((place, count));
+    }
+
+    /// The runs whose whole model was timed.
+    pub fn model_runs(mut self, timed: &[Timed]) -> Vec<ModelRun> {
+        timed
+            .iter()
+            .filter_map(|one| {
+                let (model, parts) = self.by_run.remove(&(one.run_id.clone(), one.threads))?;
+                Some(ModelRun {
+                    run_id: one.run_id.clone(),
+                    model,
+                    threads: one.threads,
+                    end_to_end_ns: one.end_to_end_ns,
+                    parts,
+                })
+            })
+            .collect()
+    }
+}
