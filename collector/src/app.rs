@@ -10,18 +10,21 @@ use opmodels::ImportError;
 use tvm_bridge::Libraries;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
+use crate::cli::runs::ReplayRequest;
 use crate::cli::{
-    Action, DoctorRequest, Exit, Invocation, ListRequest, OutputFormat, View, completions, man_page,
+    Action, DoctorRequest, Exit, Invocation, ListRequest, OutputFormat, ResumeRequest, Verbosity,
+    View, completions, man_page,
 };
 use crate::doctor::{self, Facts, FolderFacts, PackageWanted, Problem, PythonFacts};
 use crate::interrupt::Interrupt;
 use crate::plan::Planned;
 use crate::progress::for_stderr;
 use crate::render::{
-    Listing, PlanSize, Style, checks_json, checks_text, plan_json, plan_text, run_json, run_text,
-    settings_json, settings_text,
+    Listing, RunReport, Style, checks_json, checks_text, plan_json, plan_text, replay_json,
+    replay_text, run_json, run_text, settings_json, settings_text,
 };
-use crate::run::{self, Home, Session};
+use crate::run::{self, Home, Resumed, Session, Verdict};
+use crate::sweep::SweepFile;
 use crate::worker::serve;
 
 mod runs;
@@ -56,6 +59,8 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
     match invocation.action {
         Action::Run(planned) => main_job(&planned, view),
         Action::DryRun(planned) => dry_run(&planned, view),
+        Action::Resume(request) => go_on(&request, view),
+        Action::Replay(request) => replay(&request, view),
         Action::PrintConfig(settings) => show(
             view,
             |style| settings_text(&settings, style),
@@ -77,6 +82,46 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
 }
 
 fn main_job(planned: &Planned, view: View) -> Result<Exit, AppError> {
+    with_session(view, |session| {
+        let report = run::run(planned, session)?;
+        Ok(Done::Report(
+            Box::new(report),
+            planned.plan.max_failed_share,
+        ))
+    })
+}
+
+fn go_on(request: &ResumeRequest, view: View) -> Result<Exit, AppError> {
+    with_session(view, |session| {
+        let python = request.python.clone();
+        Ok(
+            match run::resume(&request.folder, request.time_budget_ns, python, session)? {
+                Resumed::Report {
+                    report,
+                    max_failed_share,
+                } => Done::Report(report, max_failed_share),
+                Resumed::Nothing { folder, rows } => Done::Nothing(format!(
+                    "{} is finished: {rows} rows, none left to measure",
+                    folder.display()
+                )),
+            },
+        )
+    })
+}
+
+/// What a run came to.
+enum Done {
+    /// Its report, and the share of points that may fail.
+    Report(Box<RunReport>, f64),
+    /// There was nothing to do.
+    Nothing(String),
+}
+
+/// Runs with progress and an ear for Ctrl-C, and shows the result.
+fn with_session(
+    view: View,
+    work: impl FnOnce(&mut Session<'_>) -> anyhow::Result<Done>,
+) -> Result<Exit, AppError> {
     let home = Home::find()?;
     let interrupt = Interrupt::install()?;
     let mut progress = for_stderr(view.verbosity);
@@ -86,17 +131,50 @@ fn main_job(planned: &Planned, view: View) -> Result<Exit, AppError> {
         interrupt: interrupt.clone(),
         progress: progress.as_mut(),
     };
-    let report = match run::run(planned, &mut session) {
+    let done = match work(&mut session) {
         Err(_) if interrupt.requested() => return Err(interrupted_before_results()),
         result => result?,
+    };
+    let (report, allowed) = match done {
+        Done::Report(report, allowed) => (report, allowed),
+        Done::Nothing(words) => {
+            session.progress.note(&words);
+            return Ok(Exit::Done);
+        }
     };
     show(view, |style| run_text(&report, style), || run_json(&report))?;
     Ok(if interrupt.requested() {
         Exit::Interrupted
-    } else if report.failed_share() > planned.plan.max_failed_share {
+    } else if report.failed_share() > allowed {
         Exit::PointsFailed
     } else {
         Exit::Done
+    })
+}
+
+fn replay(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
+    let home = Home::find()?;
+    let mut progress = for_stderr(view.verbosity);
+    let mut session = Session {
+        home: &home,
+        command_line: std::env::args().collect(),
+        interrupt: Interrupt::install()?,
+        progress: progress.as_mut(),
+    };
+    let replayed = run::replay(
+        &request.row,
+        request.run.as_deref(),
+        request.python.as_deref(),
+        &mut session,
+    )?;
+    show(
+        view,
+        |style| replay_text(&replayed, style),
+        || replay_json(&replayed),
+    )?;
+    Ok(match replayed.verdict {
+        Verdict::Inside => Exit::Done,
+        Verdict::Slower | Verdict::Faster => Exit::Regression,
     })
 }
 
@@ -109,14 +187,18 @@ fn interrupted_before_results() -> AppError {
 
 fn dry_run(planned: &Planned, view: View) -> Result<Exit, AppError> {
     let home = Home::find()?;
-    let imported = run::import(&home, &planned.plan.model, planned.python.as_deref())?;
-    let size = Some(PlanSize {
-        operators: imported.graph.operators.len() as u64,
-    });
+    let mut progress = for_stderr(Verbosity::Quiet);
+    let mut session = Session {
+        home: &home,
+        command_line: std::env::args().collect(),
+        interrupt: Interrupt::install()?,
+        progress: progress.as_mut(),
+    };
+    let outlook = run::outlook(planned, &mut session)?;
     show(
         view,
-        |style| plan_text(&planned.plan, size, style),
-        || plan_json(&planned.plan, size),
+        |style| plan_text(&planned.plan, Some(&outlook), style),
+        || plan_json(&planned.plan, Some(&outlook)),
     )
 }
 
@@ -124,6 +206,14 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
     match request {
         ListRequest::Models => show_list(&Listing::Models(&Home::find()?.registry()?.models), view),
         ListRequest::Targets => show_list(&Listing::Targets, view),
+        ListRequest::Sweeps => {
+            let folder = Home::find()?.sweeps();
+            let sweeps = SweepFile::names(&folder)
+                .iter()
+                .map(|name| SweepFile::find(name, &folder))
+                .collect::<Result<Vec<_>, _>>()?;
+            show_list(&Listing::Sweeps(&sweeps), view)
+        }
         ListRequest::SimpleOperators => {
             show_list(&Listing::SimpleOperators(opmodels::simple::OPERATORS), view)
         }

@@ -16,5 +16,6 @@ pub mod render;
 pub mod run;
 pub mod schedule;
 pub mod stats;
+pub mod sweep;
 pub mod tpu;
 pub mod worker;

@@ -7,6 +7,7 @@ use opcollect::app;
 use opcollect::cli::{self, Process};
 use opcollect::env::{Cores, Root};
 use opcollect::plan::HostFacts;
+use opcollect::run::Home;
 
 fn main() -> ExitCode {
     let process = Process {
@@ -16,6 +17,8 @@ fn main() -> ExitCode {
             cores: Cores::read(&Root::system()).usable(),
             now: opdata::Timestamp::now(),
         },
+        // Where there is no installation, no sweep is found, and only what needs one complains.
+        sweeps: Home::find().map_or_else(|_| "configs/sweeps".into(), |home| home.sweeps()),
     };
     let exit = match cli::parse(process) {
         Ok(invocation) => app::perform(invocation).unwrap_or_else(|error| {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use opcollect::plan::TimingPolicy;
-use opcollect::schedule::Choice;
+use opcollect::schedule::{Choice, Recipe};
 use opcollect::stats::StopRule;
 use opcollect::worker::protocol::{KernelSpec, MeasureSpec, Reply, Request, Setup};
 use opcollect::worker::serve;
@@ -31,6 +31,7 @@ fn setup(name: &str) -> Setup {
         max_threads: 2,
         seed: 3,
         model_weight_bytes: 1 << 20,
+        max_statements: 8192,
         memory_limit_mib: 4096,
     }
 }
@@ -38,6 +39,7 @@ fn setup(name: &str) -> Setup {
 fn policy() -> TimingPolicy {
     TimingPolicy {
         warmup: 1,
+        number: None,
         stop: StopRule {
             ci_target: 1.0,
             min_samples: 6,
@@ -51,6 +53,7 @@ fn specs(name: &str) -> Vec<KernelSpec> {
     let kernel = |(id, o): (usize, &opmodels::graph::Operator)| KernelSpec {
         id: id as u64,
         symbol: o.symbol.clone(),
+        recipe: Recipe::Default,
         arguments: o.args.clone(),
         own_weights: true,
         reduction_length: o.reduction_length(),
@@ -127,6 +130,7 @@ fn every_operator_is_built_right_and_measured_in_every_state() {
                     threads,
                     cache,
                     policy: policy(),
+                    hopeless_beyond_ns: None,
                 }));
             }
         }
@@ -164,7 +168,7 @@ fn check_choice(name: &str, choice: &Choice) {
                 "{name}: {knobs:?}"
             );
         }
-        Choice::Rows | Choice::Spatial { .. } => {
+        Choice::Rows(_) | Choice::Spatial(_) => {
             assert!(
                 ["softmax", "layer_norm", "elementwise"].contains(&name),
                 "{name}: {choice:?}"
@@ -204,6 +208,7 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
             threads: 1,
             cache: CacheState::Hot,
             policy: policy(),
+            hopeless_beyond_ns: None,
         })
     };
     let requests = [
@@ -223,7 +228,7 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
     let refused: Vec<_> = replies
         .iter()
         .filter_map(|r| {
-            if let Reply::Refused { id, reason } = r {
+            if let Reply::Refused { id, reason, .. } = r {
                 Some((*id, reason))
             } else {
                 None

@@ -4,6 +4,7 @@
 //! x86. [`Pool`] starts it at the size wanted, one pool thread a core, and then sets how many of its threads parallel
 //! loops use. Once a pool has started, the process must not fork: children would wait for threads they do not have.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 use crate::call::{Obj, array, call, int, text, value};
@@ -18,6 +19,8 @@ const ONE_CORE_PER_THREAD: i64 = -2;
 pub struct Pool {
     /// Processor number for each pool thread.
     processors: Vec<usize>,
+    /// What was set last.
+    in_use: Cell<usize>,
     _bound_to_thread: PhantomData<*const ()>,
 }
 
@@ -39,6 +42,7 @@ impl Pool {
         let processors = allowed.iter().copied().cycle().take(threads).collect();
         let pool = Pool {
             processors,
+            in_use: Cell::new(0),
             _bound_to_thread: PhantomData,
         };
         pool.use_threads(threads)?;
@@ -54,6 +58,9 @@ impl Pool {
             let reason = format!("{threads} threads of a pool of {}", self.processors.len());
             return Err(Error::unexpected("Pool::use_threads", reason));
         };
+        if self.in_use.get() == threads {
+            return Ok(());
+        }
         let names: Vec<Obj> = processors.iter().map(|p| text(&p.to_string())).collect();
         call(
             "runtime.config_threadpool",
@@ -64,7 +71,10 @@ impl Pool {
             ],
         )?;
         match self.in_use()? {
-            now if now == threads => Ok(()),
+            now if now == threads => {
+                self.in_use.set(threads);
+                Ok(())
+            }
             now => Err(Error::unexpected(
                 "runtime.config_threadpool",
                 format!("{now} threads instead of {threads}"),

@@ -12,8 +12,8 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 const AFTER_HELP: &str = "\
 Every option that takes a value can also be set by a variable (--max-failed is \
 OPCOLLECT_MAX_FAILED) or a key of the TOML file named by --config (max-failed = 0.1). The command \
-line goes before the environment, that before the file, that before the default; --print-config \
-shows which one won.
+line goes before the environment, that before the file, that before the sweep's own settings, \
+those before the default; --print-config shows which one won.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 regression found, 4 done but more points failed than \
 --max-failed allows, 130 interrupted (all rows are kept).";
@@ -117,6 +117,12 @@ pub struct PointArgs {
     /// Cache states: as in the model, hot, flushed, or several of them [default: model]
     #[arg(long, value_name = "STATE,…", action = clap::ArgAction::Append, value_parser = Suggest(&["model", "hot", "flushed"]))]
     pub cache: Vec<String>,
+    /// Measure many schedules: a name of `list sweeps`, or the path of a TOML file
+    #[arg(long, value_name = "SWEEP", value_hint = ValueHint::FilePath)]
+    pub sweep: Option<String>,
+    /// Measure the I-th of N parts of the points only, e.g. 1/4; `merge` joins the parts
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<String>,
     /// What runs the whole model [default: vm]
     #[arg(long, value_name = "EXECUTOR", value_parser = Suggest(&["vm"]))]
     pub executor: Option<String>,
@@ -147,6 +153,9 @@ pub struct TimingArgs {
     /// Most samples of a point [default: 1000]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub max_samples: Option<String>,
+    /// Calls in a sample; as many as the clock needs if auto [default: auto]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub number: Option<String>,
 }
 
 /// Limits, results and tools.
@@ -162,6 +171,15 @@ pub struct RunArgs {
     /// Most memory of a worker process [default: 8GiB]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory_limit: Option<String>,
+    /// Largest kernel worth compiling, in statements after unrolling [default: 8192]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub max_statements: Option<String>,
+    /// Stop in good order after this time, e.g. 6h; --resume goes on
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub time_budget: Option<String>,
+    /// Go on with a run that was stopped or killed, by its own plan
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub resume: Option<PathBuf>,
     /// Share of points that may fail before the exit code is 4 [default: 0]
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub max_failed: Option<String>,
@@ -215,6 +233,10 @@ pub enum Command {
         #[command(subcommand)]
         what: ListWhat,
     },
+    /// Show what the main job would measure, how long it would take and how large the data would be
+    Plan(Box<JobArgs>),
+    /// Measure a row of a dataset again, from its record alone (exit code 3 if the time is another)
+    Replay(super::runs::ReplayArgs),
     /// Check libraries, compiler, counters, cores and memory, each problem with its fix
     Doctor(DoctorArgs),
     /// Compare two runs: what became slower or faster, and how sure that is (exit code 3 on a regression)
@@ -248,6 +270,8 @@ pub enum ListWhat {
     Models,
     /// Targets, and whether this build has them
     Targets,
+    /// Sweeps that come with the program
+    Sweeps,
     /// Operators of the source `simple`, or of the model that is named
     Ops(ModelArgs),
 }
@@ -326,6 +350,7 @@ mod tests {
             "verbose",
             "dry-run",
             "print-config",
+            "resume",
             "help",
             "version",
         ];

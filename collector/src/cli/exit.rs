@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::config::ConfigError;
 use crate::plan::PlanError;
+use crate::sweep::SweepError;
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,9 @@ pub enum CliError {
     /// A configuration file or a variable that cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A sweep that cannot be used.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
     /// Values that make no plan.
     #[error(transparent)]
     Plan(Box<PlanError>),

@@ -11,9 +11,10 @@ use opmodels::ImportRequest;
 
 use super::CliError;
 use super::args::{Cli, Command, ListWhat, ViewArgs};
-use crate::config::{ConfigFile, Layers, SETTINGS, Settings};
+use crate::config::{ConfigFile, Layers, SETTINGS, Settings, SweepLayer};
 use crate::merge::MergeRequest;
 use crate::plan::{HostFacts, Plan, Planned};
+use crate::sweep::{Sweep, SweepFile};
 
 /// Variable that names the configuration file when `--config` does not.
 const CONFIG_VARIABLE: &str = "OPCOLLECT_CONFIG";
@@ -27,6 +28,8 @@ pub struct Process {
     pub environment: Vec<(OsString, OsString)>,
     /// Cores and time.
     pub host: HostFacts,
+    /// Folder of the sweeps that come with the program.
+    pub sweeps: PathBuf,
 }
 
 /// What to do and how to show it.
@@ -74,6 +77,10 @@ pub enum Action {
     Run(Box<Planned>),
     /// Show what the main job would do.
     DryRun(Box<Planned>),
+    /// Go on with a run.
+    Resume(ResumeRequest),
+    /// Measure a row again.
+    Replay(super::runs::ReplayRequest),
     /// Show the settings.
     PrintConfig(Settings),
     /// List something.
@@ -96,6 +103,17 @@ pub enum Action {
     Worker(Vec<OsString>),
 }
 
+/// Which run to go on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResumeRequest {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Time to spend, in nanoseconds; all that it takes if there is none.
+    pub time_budget_ns: Option<u64>,
+    /// The Python that runs the importer; `None` for the project's own.
+    pub python: Option<PathBuf>,
+}
+
 /// What to list.
 #[derive(Debug, PartialEq)]
 pub enum ListRequest {
@@ -103,6 +121,8 @@ pub enum ListRequest {
     Models,
     /// The targets.
     Targets,
+    /// The sweeps that come with the program.
+    Sweeps,
     /// The operators that `--modelsource simple` builds.
     SimpleOperators,
     /// The operators of a model, and the Python to import it with.
@@ -129,20 +149,30 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
     }
     let view = view(&cli.view);
     let config = cli.view.config.clone();
-    let settings = |matches: &ArgMatches| merge(matches, config.clone(), &process);
+    let settings = |matches: &ArgMatches| {
+        merge(matches, config.clone(), &process).map(|merged| merged.settings)
+    };
+    let planned = |matches: &ArgMatches| -> Result<Box<Planned>, CliError> {
+        let merged = merge(matches, config.clone(), &process)?;
+        Ok(Box::new(Plan::from_settings(
+            &merged.settings,
+            merged.sweep,
+            process.host,
+        )?))
+    };
     let action = match cli.command {
         None if cli.job.run.print_config => Action::PrintConfig(settings(&matches)?),
-        None => {
-            let planned = Box::new(Plan::from_settings(&settings(&matches)?, process.host)?);
-            if cli.job.run.dry_run {
-                Action::DryRun(planned)
-            } else {
-                Action::Run(planned)
-            }
-        }
+        None => match cli.job.run.resume {
+            Some(folder) => Action::Resume(resume(&matches, folder, settings(&matches)?)?),
+            None if cli.job.run.dry_run => Action::DryRun(planned(&matches)?),
+            None => Action::Run(planned(&matches)?),
+        },
+        Some(Command::Plan(_)) => Action::DryRun(planned(innermost(&matches))?),
+        Some(Command::Replay(args)) => Action::Replay(args.request()),
         Some(Command::List { what }) => Action::List(match what {
             ListWhat::Models => ListRequest::Models,
             ListWhat::Targets => ListRequest::Targets,
+            ListWhat::Sweeps => ListRequest::Sweeps,
             ListWhat::Ops(model) => {
                 let settings = settings(innermost(&matches))?;
                 // Without a model the question is what `simple` can build.
@@ -196,6 +226,31 @@ fn view(args: &ViewArgs) -> View {
     }
 }
 
+/// Everything else that a resumed run does is in its own plan.
+fn resume(
+    matches: &ArgMatches,
+    folder: PathBuf,
+    settings: Settings,
+) -> Result<ResumeRequest, CliError> {
+    let allowed = ["time-budget", "python"];
+    let given = command_line(matches);
+    if let Some(key) = given.keys().find(|key| !allowed.contains(key)) {
+        return Err(Cli::command()
+            .error(
+                clap::error::ErrorKind::ArgumentConflict,
+                format!(
+                    "--{key} cannot be given with --resume: the run goes on by its own plan; leave it out, or start a new run"
+                ),
+            )
+            .into());
+    }
+    Ok(ResumeRequest {
+        folder,
+        time_budget_ns: Plan::time_budget_of(&settings)?,
+        python: settings.get("python").texts.first().map(PathBuf::from),
+    })
+}
+
 /// The matches of the subcommand, or of its subcommand.
 fn innermost(matches: &ArgMatches) -> &ArgMatches {
     matches
@@ -220,11 +275,17 @@ fn refuse_stray_flags(matches: &ArgMatches, subcommand: &str) -> Result<(), clap
     }
 }
 
+/// All settings, and the sweep among them.
+struct Merged {
+    settings: Settings,
+    sweep: Option<Sweep>,
+}
+
 fn merge(
     matches: &ArgMatches,
     config: Option<PathBuf>,
     process: &Process,
-) -> Result<Settings, CliError> {
+) -> Result<Merged, CliError> {
     let from_variable = || {
         process
             .environment
@@ -236,12 +297,28 @@ fn merge(
         Some(path) => Some(ConfigFile::read(&path)?),
         None => None,
     };
-    let layers = Layers {
+    let mut layers = Layers {
         command_line: command_line(matches),
         environment: process.environment.clone(),
         file,
+        sweep: None,
     };
-    Ok(layers.merge()?)
+    let settings = layers.merge()?;
+    let Some(name) = settings.get("sweep").texts.first().cloned() else {
+        return Ok(Merged {
+            settings,
+            sweep: None,
+        });
+    };
+    let file = SweepFile::find(&name, &process.sweeps)?;
+    layers.sweep = Some(SweepLayer {
+        name: file.sweep.name.clone(),
+        texts: file.settings,
+    });
+    Ok(Merged {
+        settings: layers.merge()?,
+        sweep: Some(file.sweep),
+    })
 }
 
 /// Texts of the settings that were given as flags.

@@ -1,4 +1,4 @@
-//! Flags of the commands that work on finished runs: `compare`, `merge`, `nightly`.
+//! Flags of the commands that work on finished runs: `compare`, `merge`, `replay`.
 //!
 //! Syntax only: values are turned into plain requests, nothing is read or written here.
 
@@ -53,6 +53,42 @@ pub struct MergeArgs {
     /// Join shards of unlike machines too
     #[arg(long)]
     pub allow_other_machine: bool,
+}
+
+/// `opcollect replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The row: what its column `row_id` says
+    #[arg(value_name = "ROW-ID")]
+    pub row: String,
+    /// Folder of the run that has the row [default: the one of runs/ that the row's name begins with]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub run: Option<PathBuf>,
+    /// Python with TVM that imports models [default: the project's .venv]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    pub python: Option<PathBuf>,
+}
+
+/// What to replay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayRequest {
+    /// The row's name.
+    pub row: String,
+    /// The folder of its run, if it was given.
+    pub run: Option<PathBuf>,
+    /// The Python that runs the importer; `None` for the project's own.
+    pub python: Option<PathBuf>,
+}
+
+impl ReplayArgs {
+    /// The request that the arguments make.
+    pub fn request(self) -> ReplayRequest {
+        ReplayRequest {
+            row: self.row,
+            run: self.run,
+            python: self.python,
+        }
+    }
 }
 
 /// The word for rows of unlike machines.

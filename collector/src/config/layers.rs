@@ -28,6 +28,11 @@ pub enum Origin {
         /// The line, from 1.
         line: usize,
     },
+    /// The sweep of this name.
+    Sweep {
+        /// The sweep.
+        name: String,
+    },
     /// The built-in default.
     Default,
 }
@@ -38,6 +43,7 @@ impl std::fmt::Display for Origin {
             Self::CommandLine => f.write_str("command line"),
             Self::Environment { variable } => write!(f, "environment {variable}"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Sweep { name } => write!(f, "sweep {name}"),
             Self::Default => f.write_str("default"),
         }
     }
@@ -79,6 +85,17 @@ pub struct Layers {
     pub environment: Vec<(OsString, OsString)>,
     /// The configuration file, if one was named.
     pub file: Option<ConfigFile>,
+    /// What the sweep sets, if there is one.
+    pub sweep: Option<SweepLayer>,
+}
+
+/// The settings that a sweep brings.
+#[derive(Debug, Clone)]
+pub struct SweepLayer {
+    /// The sweep.
+    pub name: String,
+    /// Texts by setting.
+    pub texts: BTreeMap<&'static str, Vec<String>>,
 }
 
 /// Variables with our prefix that other parts of the program read; no settings, but no mistakes.
@@ -86,7 +103,7 @@ const OTHER_VARIABLES: &[&str] = &["OPCOLLECT_HOME", "OPCOLLECT_CONFIG"];
 
 impl Layers {
     /// Merges the layers over the defaults.
-    pub fn merge(self) -> Result<Settings, ConfigError> {
+    pub fn merge(&self) -> Result<Settings, ConfigError> {
         let environment = self.variables()?;
         let values = SETTINGS
             .iter()
@@ -102,6 +119,13 @@ impl Layers {
                 {
                     let path = file.path().to_owned();
                     (texts.to_vec(), Origin::File { path, line })
+                } else if let Some((sweep, texts)) = self
+                    .sweep
+                    .as_ref()
+                    .and_then(|s| s.texts.get(key).map(|t| (s, t)))
+                {
+                    let name = sweep.name.clone();
+                    (texts.clone(), Origin::Sweep { name })
                 } else {
                     (
                         setting.default.map(str::to_owned).into_iter().collect(),
@@ -197,6 +221,13 @@ mod tests {
                 .collect(),
             environment: env.iter().map(|(k, v)| (k.into(), v.into())).collect(),
             file: Some(ConfigFile::parse(Path::new("job.toml"), file).unwrap()),
+            sweep: Some(SweepLayer {
+                name: "quick".to_owned(),
+                texts: BTreeMap::from([
+                    ("seed", vec!["9".to_owned()]),
+                    ("budget", vec!["60ms".to_owned()]),
+                ]),
+            }),
         }
     }
 
@@ -231,6 +262,12 @@ mod tests {
         let target = settings.get("target");
         assert_eq!((target.text().as_str(), target.is_given()), ("llvm", false));
         assert_eq!(settings.get("modelname").text(), "-");
+        let budget = settings.get("budget");
+        assert_eq!(
+            (budget.text().as_str(), budget.origin.to_string().as_str()),
+            ("60ms", "sweep quick"),
+            "a sweep goes before the default and behind all else"
+        );
     }
 
     #[test]

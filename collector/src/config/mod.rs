@@ -1,4 +1,4 @@
-//! Settings from four layers: command line over environment over TOML file over default.
+//! Settings from five layers: command line over environment over TOML file over sweep over default.
 //!
 //! Owns the table of settings ([`SETTINGS`]: one key serves as flag `--key`, as variable
 //! `OPCOLLECT_KEY` and as TOML key), the merge, and where each value came from ([`Origin`]). Every
@@ -11,7 +11,7 @@ mod table;
 
 pub use file::ConfigFile;
 pub(crate) use file::line_of;
-pub use layers::{Layers, Origin, Settings, Value};
+pub use layers::{Layers, Origin, Settings, SweepLayer, Value};
 pub use table::{Arity, SETTINGS, Setting, env_name, nearest};
 
 use std::path::PathBuf;

@@ -83,7 +83,45 @@ impl Comparison {
 
 /// Compares `found` with `reference`, which must have the same shape and type.
 pub fn compare(found: &Tensor, reference: &Tensor, tolerance: Tolerance) -> Comparison {
-    let (found, reference) = (elements(found), elements(reference));
+    // 64-bit integers beyond 2⁵³ are compared rounded to double precision.
+    macro_rules! as_numbers {
+        ($t:ty) => {
+            as_numbers!($t, |v: $t| v as f64)
+        };
+        ($t:ty, $to_double:expr) => {{
+            let numbers = |tensor: &Tensor| -> Vec<f64> {
+                let read = |b: &[u8]| <$t>::from_le_bytes(b.try_into().unwrap_or_default());
+                let chunks = tensor.bytes().chunks_exact(size_of::<$t>());
+                chunks.map(|b| $to_double(read(b))).collect()
+            };
+            compare_numbers(&numbers(found), &numbers(reference), tolerance)
+        }};
+    }
+    match reference.dtype() {
+        DType::Float32 => as_numbers!(f32),
+        DType::Float64 => as_numbers!(f64),
+        DType::Float16 => as_numbers!(u16, half),
+        DType::Int8 => as_numbers!(i8),
+        DType::Int16 => as_numbers!(i16),
+        DType::Int32 => as_numbers!(i32),
+        DType::Int64 => as_numbers!(i64),
+        DType::UInt8 | DType::Bool => as_numbers!(u8),
+        DType::UInt16 => as_numbers!(u16),
+        DType::UInt32 => as_numbers!(u32),
+        DType::UInt64 => as_numbers!(u64),
+    }
+}
+
+/// Of several outputs' comparisons the one that is furthest from its reference.
+pub fn worst(comparisons: impl IntoIterator<Item = Comparison>) -> Option<Comparison> {
+    comparisons.into_iter().max_by(|a, b| {
+        a.wrong
+            .cmp(&b.wrong)
+            .then(a.max_rel_error.total_cmp(&b.max_rel_error))
+    })
+}
+
+fn compare_numbers(found: &[f64], reference: &[f64], tolerance: Tolerance) -> Comparison {
     let largest = reference
         .iter()
         .filter(|v| v.is_finite())
@@ -99,7 +137,7 @@ pub fn compare(found: &Tensor, reference: &Tensor, tolerance: Tolerance) -> Comp
         worst: (found.len() != reference.len()).then_some(0),
     };
     let mut worst_excess = 0f64;
-    for (i, (&f, &r)) in found.iter().zip(&reference).enumerate() {
+    for (i, (&f, &r)) in found.iter().zip(reference).enumerate() {
         if f == r || (f.is_nan() && r.is_nan()) {
             continue;
         }
@@ -119,35 +157,6 @@ pub fn compare(found: &Tensor, reference: &Tensor, tolerance: Tolerance) -> Comp
         }
     }
     result
-}
-
-/// The elements as double precision, exact for all types but 64-bit integers beyond 2⁵³.
-fn elements(tensor: &Tensor) -> Vec<f64> {
-    let bytes = tensor.bytes();
-    macro_rules! read {
-        ($t:ty) => {
-            bytes
-                .chunks_exact(size_of::<$t>())
-                .map(|b| <$t>::from_le_bytes(b.try_into().unwrap_or_default()) as f64)
-                .collect()
-        };
-    }
-    match tensor.dtype() {
-        DType::Float32 => read!(f32),
-        DType::Float64 => read!(f64),
-        DType::Float16 => bytes
-            .chunks_exact(2)
-            .map(|b| half(u16::from_le_bytes([b[0], b[1]])))
-            .collect(),
-        DType::Int8 => read!(i8),
-        DType::Int16 => read!(i16),
-        DType::Int32 => read!(i32),
-        DType::Int64 => read!(i64),
-        DType::UInt8 | DType::Bool => read!(u8),
-        DType::UInt16 => read!(u16),
-        DType::UInt32 => read!(u32),
-        DType::UInt64 => read!(u64),
-    }
 }
 
 /// An IEEE 754 binary16 value.

@@ -41,6 +41,37 @@ pub struct Taken {
     pub stopped: StopReason,
 }
 
+/// A limit beyond which a kernel is not worth its samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hopeless {
+    /// What the kernel's first run took.
+    pub first: Duration,
+    /// Runs that take longer than this are hopeless.
+    pub limit: Duration,
+}
+
+/// Times a kernel whose first run was beyond the limit once more; nothing if that run is not.
+///
+/// # Errors
+/// The error of `run`.
+pub fn take_if_hopeless<E>(
+    hopeless: Hopeless,
+    mut run: impl FnMut() -> Result<(), E>,
+) -> Result<Option<Taken>, E> {
+    if hopeless.first <= hopeless.limit {
+        return Ok(None);
+    }
+    let start = Instant::now();
+    run()?;
+    let elapsed = start.elapsed();
+    Ok((elapsed > hopeless.limit).then(|| Taken {
+        samples: [Nanos::per_call(elapsed, 1)].into_iter().collect(),
+        number: 1,
+        warmup: 1,
+        stopped: StopReason::Hopeless,
+    }))
+}
+
 /// Warms up and takes samples of `run` as the policy says.
 ///
 /// # Errors
@@ -60,9 +91,10 @@ pub fn take<E>(
         shortest = shortest.min(start.elapsed());
         warmup += 1;
     }
-    let number = match caches {
-        Caches::Kept => calls_per_sample(shortest),
-        Caches::Flushed(..) => 1,
+    let number = match (&caches, policy.number) {
+        (Caches::Flushed(..), _) => 1,
+        (Caches::Kept, Some(number)) => number.max(1),
+        (Caches::Kept, None) => calls_per_sample(shortest),
     };
     let (samples, stopped) = collect(policy.stop, || {
         let begin = Instant::now();
@@ -97,6 +129,34 @@ fn calls_per_sample(call: Duration) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hopeless_kernel_costs_one_run_more_and_an_unlucky_one_its_samples() {
+        let limit = Duration::from_millis(1);
+        let slow = || -> Result<(), ()> {
+            std::thread::sleep(2 * limit);
+            Ok(())
+        };
+        let first = 3 * limit;
+        let taken = take_if_hopeless(Hopeless { first, limit }, slow)
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (taken.samples.len(), taken.stopped),
+            (1, StopReason::Hopeless)
+        );
+        let quick = take_if_hopeless(Hopeless { first, limit }, || Ok::<(), ()>(())).unwrap();
+        assert_eq!(quick, None);
+        let never = take_if_hopeless(
+            Hopeless {
+                first: limit,
+                limit,
+            },
+            || Err(()),
+        )
+        .unwrap();
+        assert_eq!(never, None, "a first run within the limit costs nothing");
+    }
 
     #[test]
     fn samples_of_short_kernels_hold_many_calls() {

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use opdata::{CacheState, Timestamp};
 
 use super::parse;
-use super::reader::{at_least_one, bad, duration, hint, not_available, number, required, single};
+use super::reader::{
+    at_least_one, bad, duration, hint, not_available, number, optional, required, single,
+};
 use super::run_id::{free_directory, run_id};
 use super::{
-    Availability, PLAN_FORMAT, Plan, PlanError, ScheduleSource, Target, TargetKind, TimingPolicy,
-    WholeModel, WorkerPolicy,
+    Availability, PLAN_FORMAT, Plan, PlanError, Target, TargetKind, TimingPolicy, WholeModel,
+    WorkerPolicy,
 };
 use crate::config::Settings;
-use crate::stats::{MIN_FOR_INTERVAL, StopRule};
-
-/// More threads than this is taken for a mistake.
-const MAX_THREADS: u64 = 1024;
+use crate::stats::StopRule;
+use crate::sweep::Sweep;
 
 /// What a plan needs to know of the machine and the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,11 @@ impl std::fmt::Display for Warning {
 
 impl Plan {
     /// Reads and checks all settings.
-    pub fn from_settings(settings: &Settings, host: HostFacts) -> Result<Planned, PlanError> {
+    pub fn from_settings(
+        settings: &Settings,
+        sweep: Option<Sweep>,
+        host: HostFacts,
+    ) -> Result<Planned, PlanError> {
         refuse_what_is_not_there(settings)?;
         let model = Self::model_of(settings)?;
         let target = target(settings)?;
@@ -89,7 +93,14 @@ impl Plan {
             target,
             threads,
             cache_states: cache_states(settings)?,
-            schedule: ScheduleSource::Default,
+            sweep,
+            shard: optional(
+                settings,
+                "shard",
+                parse::shard,
+                "give which part of how many, e.g. --shard 1/4",
+            )?,
+            time_budget_ns: Self::time_budget_of(settings)?,
             timing: timing(settings)?,
             worker: worker(settings)?,
             seed: number(settings, "seed", 0, u64::MAX)?,
@@ -122,6 +133,16 @@ impl Plan {
 }
 
 impl Plan {
+    /// Reads and checks the time budget alone.
+    pub fn time_budget_of(settings: &Settings) -> Result<Option<u64>, PlanError> {
+        optional(
+            settings,
+            "time-budget",
+            parse::duration_ns,
+            "give a duration such as 90m or 6h",
+        )
+    }
+
     /// Reads and checks the thread counts alone; `max` is `cores`.
     pub fn threads_of(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
         threads(settings, cores)
@@ -263,16 +284,19 @@ fn target(settings: &Settings) -> Result<Target, PlanError> {
 }
 
 fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
-    at_least_one(
+    let lists = at_least_one(
         settings,
         "threads",
-        |text| match text {
-            "max" => Ok(cores.max(1)),
-            "0" => Err("a kernel needs at least one thread".to_owned()),
-            number => parse::count(number, 1, MAX_THREADS).map(|n| n as u32),
-        },
-        "give numbers from 1 up, or max for all cores, e.g. --threads 1,2,max",
-    )
+        |text| parse::thread_counts(text, cores.max(1)),
+        "give numbers from 1 up, max for all cores, or a range, e.g. --threads 1,2,max or 1..max",
+    )?;
+    let mut counts: Vec<u32> = Vec::new();
+    for count in lists.into_iter().flatten() {
+        if !counts.contains(&count) {
+            counts.push(count);
+        }
+    }
+    Ok(counts)
 }
 
 fn cache_states(settings: &Settings) -> Result<Vec<CacheState>, PlanError> {
@@ -306,7 +330,7 @@ fn timing(settings: &Settings) -> Result<TimingPolicy, PlanError> {
             "give a share above 0, e.g. 3%",
         ));
     }
-    let min_samples = number(settings, "min-samples", MIN_FOR_INTERVAL as u64, 1_000_000)? as u32;
+    let min_samples = number(settings, "min-samples", 1, 1_000_000)? as u32;
     let max_samples = number(settings, "max-samples", 1, 10_000_000)? as u32;
     if max_samples < min_samples {
         let value = settings.get("max-samples");
@@ -319,6 +343,15 @@ fn timing(settings: &Settings) -> Result<TimingPolicy, PlanError> {
     }
     Ok(TimingPolicy {
         warmup: number(settings, "warmup", 0, 1_000_000)? as u32,
+        number: required(
+            settings,
+            "number",
+            |text| match text {
+                "auto" => Ok(None),
+                number => parse::count(number, 1, 1_000_000).map(|n| Some(n as u32)),
+            },
+            "give a whole number, or auto",
+        )?,
         stop: StopRule {
             ci_target,
             min_samples,
@@ -346,6 +379,7 @@ fn worker(settings: &Settings) -> Result<WorkerPolicy, PlanError> {
     Ok(WorkerPolicy {
         compile_timeout_ns: duration(settings, "compile-timeout")?,
         measure_timeout_ns,
+        max_statements: number(settings, "max-statements", 1, u64::from(u32::MAX))?,
         memory_limit_mib: required(
             settings,
             "memory-limit",

@@ -14,16 +14,17 @@ pub use build::{HostFacts, Planned, Warning};
 
 use std::path::PathBuf;
 
-use opdata::CacheState;
+use opdata::{CacheState, Shard};
 use opmodels::ImportRequest;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::config::Origin;
 use crate::stats::StopRule;
+use crate::sweep::Sweep;
 
 /// Format of a serialised plan; raised when a field changes its meaning.
-pub const PLAN_FORMAT: u32 = 1;
+pub const PLAN_FORMAT: u32 = 2;
 
 /// A validated plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,8 +39,12 @@ pub struct Plan {
     pub threads: Vec<u32>,
     /// Cache states to measure in, without repetition.
     pub cache_states: Vec<CacheState>,
-    /// Where schedules come from.
-    pub schedule: ScheduleSource,
+    /// Which schedules to measure; the default ones if there is no sweep.
+    pub sweep: Option<Sweep>,
+    /// Which part of the points to measure; all if there is none.
+    pub shard: Option<Shard>,
+    /// Time to spend, in nanoseconds; all that it takes if there is none.
+    pub time_budget_ns: Option<u64>,
     /// How each point is timed.
     pub timing: TimingPolicy,
     /// What a worker process may use.
@@ -54,6 +59,30 @@ pub struct Plan {
     pub run_id: String,
     /// Share of points (0 to 1) that may fail with the run still counted as done.
     pub max_failed_share: f64,
+}
+
+impl Plan {
+    /// What decides which points there are and how they are measured, as a hash: equal for runs of one plan and for
+    /// its shards, wherever and for however long they run.
+    pub fn hash(&self) -> String {
+        let essence = Plan {
+            shard: None,
+            time_budget_ns: None,
+            out: PathBuf::new(),
+            run_id: String::new(),
+            max_failed_share: 0.0,
+            ..self.clone()
+        };
+        let text = serde_json::to_value(&essence).map_or_else(|_| String::new(), |v| v.to_string());
+        opdata::stable_hash(&[("plan", &text)])
+    }
+
+    /// Points of one kernel: thread counts × cache states, in the order they are measured.
+    pub fn settings(&self) -> impl Iterator<Item = (u32, CacheState)> + '_ {
+        self.threads
+            .iter()
+            .flat_map(|&t| self.cache_states.iter().map(move |&c| (t, c)))
+    }
 }
 
 /// What to compile for.
@@ -133,23 +162,6 @@ impl TargetKind {
     }
 }
 
-/// Where schedules come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScheduleSource {
-    /// The built-in default schedule of each operator.
-    Default,
-}
-
-impl ScheduleSource {
-    /// Its name in the dataset.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-        }
-    }
-}
-
 /// Whether the whole model is run beside its operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -165,6 +177,9 @@ pub enum WholeModel {
 pub struct TimingPolicy {
     /// Calls before the first timed one.
     pub warmup: u32,
+    /// Calls in a sample; none for as many as the clock needs.
+    #[serde(default)]
+    pub number: Option<u32>,
     /// When to stop sampling.
     pub stop: StopRule,
 }
@@ -176,6 +191,8 @@ pub struct WorkerPolicy {
     pub compile_timeout_ns: u64,
     /// Longest time one point may take to run, check and measure, in nanoseconds.
     pub measure_timeout_ns: u64,
+    /// Most statements of a lowered kernel that are worth compiling.
+    pub max_statements: u64,
     /// Most memory, in MiB.
     pub memory_limit_mib: u64,
 }

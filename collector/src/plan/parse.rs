@@ -1,6 +1,8 @@
 //! Readers of single values with units: counts, shares, durations and sizes. Each returns the
 //! problem as a clause; the caller adds which setting it was and where it came from.
 
+use opdata::Shard;
+
 /// A whole number within bounds.
 pub(crate) fn count(text: &str, low: u64, high: u64) -> Result<u64, String> {
     let number: u64 = text
@@ -77,6 +79,39 @@ pub(crate) fn size_mib(text: &str) -> Result<u64, String> {
     }
 }
 
+/// More threads than this is taken for a mistake.
+const MAX_THREADS: u64 = 1024;
+
+/// Thread counts: `4`, `max` (all `cores`), or a range of both, as in `1..max`.
+pub(crate) fn thread_counts(text: &str, cores: u32) -> Result<Vec<u32>, String> {
+    let one = |text: &str| match text.trim() {
+        "max" => Ok(cores),
+        "0" => Err("a kernel needs at least one thread".to_owned()),
+        number => count(number, 1, MAX_THREADS).map(|n| n as u32),
+    };
+    match text.split_once("..") {
+        None => Ok(vec![one(text)?]),
+        Some((low, high)) => {
+            let (low, high) = (one(low)?, one(high)?);
+            if low > high {
+                return Err(format!("the range from {low} to {high} is empty"));
+            }
+            Ok((low..=high).collect())
+        }
+    }
+}
+
+/// A shard: `2/4` is the second of four.
+pub(crate) fn shard(text: &str) -> Result<Shard, String> {
+    let (index, of) = text.split_once('/').ok_or("not a part such as 1/4")?;
+    let of = count(of, 1, 1_000_000)?;
+    let index = count(index, 1, of)?;
+    Ok(Shard {
+        index: index as u32,
+        count: of as u32,
+    })
+}
+
 fn quantity(text: &str, units: &[(&str, f64)], what: &str) -> Result<f64, String> {
     let text = text.trim();
     let split = text
@@ -126,10 +161,25 @@ mod tests {
         assert!(count("1.5", 1, 10).is_err());
     }
 
+    #[test]
+    fn reads_thread_counts_and_shards() {
+        assert_eq!(thread_counts("max", 8), Ok(vec![8]));
+        assert_eq!(thread_counts("2..4", 8), Ok(vec![2, 3, 4]));
+        assert_eq!(thread_counts("7..max", 8), Ok(vec![7, 8]));
+        for bad in ["0", "4..2", "x", "1..", "..", "2000"] {
+            assert!(thread_counts(bad, 8).is_err(), "{bad}");
+        }
+        assert_eq!(shard("2/4"), Ok(Shard { index: 2, count: 4 }));
+        for bad in ["0/4", "5/4", "1", "1/0", "a/b", "1/2/3"] {
+            assert!(shard(bad).is_err(), "{bad}");
+        }
+    }
+
     proptest! {
         #[test]
         fn never_panics(text in ".*") {
             let _ = (duration_ns(&text), share(&text), size_mib(&text), count(&text, 0, 9));
+            let _ = (thread_counts(&text, 2), shard(&text));
         }
     }
 }

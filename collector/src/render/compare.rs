@@ -1,8 +1,12 @@
 //! `opcollect compare`: one line an operator, the worst first, then what failed and the sum of it.
 
+use std::collections::BTreeMap;
+
 use super::table::{Cell, Column, Table};
 use super::{Style, units};
-use crate::compare::{Change, Comparison, Estimate, FailedPoint, NoiseSource, SideFacts, Verdict};
+use crate::compare::{
+    Change, Comparison, Ending, Estimate, FailedPoint, NoiseSource, SideFacts, Verdict,
+};
 
 /// Failed points that are named one by one.
 const FAILED_SHOWN: usize = 20;
@@ -144,34 +148,57 @@ pub(super) fn operator(change: &Change) -> String {
     }
 }
 
+/// Points without a time: those that had one before by name, the others counted by reason.
 fn failures(failed: &[FailedPoint], style: Style) -> String {
-    if failed.is_empty() {
-        return String::new();
-    }
     let mut out = String::new();
-    for point in failed.iter().take(FAILED_SHOWN) {
-        let line = failure(point);
-        out.push_str(&if point.is_new() {
-            style.red(&line)
-        } else {
-            line
-        });
+    let (new, old): (Vec<_>, Vec<_>) = failed.iter().partition(|point| point.is_new());
+    for point in new.iter().take(FAILED_SHOWN) {
+        out.push_str(&style.red(&failure(point)));
         out.push('\n');
     }
-    if failed.len() > FAILED_SHOWN {
-        let more = failed.len() - FAILED_SHOWN;
-        out.push_str(&format!("… {more} more without a time (--json has all)\n"));
+    if new.len() > FAILED_SHOWN {
+        let more = new.len() - FAILED_SHOWN;
+        out.push_str(&format!("… {more} more (--json has all)\n"));
     }
-    out.push('\n');
+    let mut kinds: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for point in old {
+        *kinds
+            .entry((ending(&point.a), ending(&point.b)))
+            .or_default() += 1;
+    }
+    for ((a, b), count) in kinds.iter().take(FAILED_SHOWN) {
+        let points = units::plural(*count, "point");
+        out.push_str(&if a == b {
+            format!("{points}: {a} in both\n")
+        } else {
+            format!("{points}: {a} in A, {b} in B\n")
+        });
+    }
+    if kinds.len() > FAILED_SHOWN {
+        let more = kinds.len() - FAILED_SHOWN;
+        out.push_str(&format!("… {more} more reasons (--json has all)\n"));
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
     out
+}
+
+/// How a point ended, with the beginning of its reason.
+fn ending(ending: &Ending) -> String {
+    const MOST: usize = 120;
+    match &ending.reason {
+        None => ending.status.to_string(),
+        Some(reason) if reason.chars().count() > MOST => {
+            let head: String = reason.chars().take(MOST - 1).collect();
+            format!("{} ({head}…)", ending.status)
+        }
+        Some(reason) => format!("{} ({reason})", ending.status),
+    }
 }
 
 /// One point without a time, in a line.
 pub(super) fn failure(point: &FailedPoint) -> String {
-    let ending = |ending: &crate::compare::Ending| match &ending.reason {
-        Some(reason) => format!("{} ({reason})", ending.status),
-        None => ending.status.to_string(),
-    };
     let threads = point
         .threads
         .map_or_else(String::new, |t| format!(", {}", units::plural(t, "thread")));
@@ -223,7 +250,7 @@ fn closing(comparison: &Comparison, style: Style) -> String {
         0 => style.green("no regression"),
         found => style.red(&units::plural(found, "regression")),
     };
-    format!("{verdict} (significant and beyond {threshold}): {rest}{failed}\n")
+    format!("{verdict} (surely slower by more than {threshold}): {rest}{failed}\n")
 }
 
 #[cfg(test)]
@@ -271,7 +298,7 @@ mod tests {
 
         geometric mean of B/A 1.067 (1.028 to 1.106); 3.0 % from run to run is assumed, with too few operators to tell
         4 points in both, 0 only in A, 0 only in B
-        1 regression (significant and beyond 5.0 %): 1 slower, 0 faster, 1 unclear, 1 the same; 1 point failed that had a time before
+        1 regression (surely slower by more than 5.0 %): 1 slower, 0 faster, 1 unclear, 1 the same; 1 point failed that had a time before
         ");
     }
 

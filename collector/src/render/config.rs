@@ -46,6 +46,7 @@ mod tests {
             command_line: [("threads", vec!["1,2".to_owned()])].into(),
             environment: vec![("OPCOLLECT_SEED".into(), "7".into())],
             file: None,
+            sweep: None,
         };
         let settings = layers.merge().unwrap();
         let text = settings_text(&settings, Style::PLAIN);

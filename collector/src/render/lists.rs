@@ -9,6 +9,7 @@ use super::report::read_shapes;
 use super::table::{Column, Table};
 use super::{Style, units};
 use crate::plan::{Availability, TargetKind};
+use crate::sweep::SweepFile;
 
 /// Something to list, as a table or as JSON.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +22,8 @@ pub enum Listing<'a> {
     SimpleOperators(&'a [SimpleOperator]),
     /// The operators of a model.
     Operators(&'a Graph),
+    /// The sweeps that come with the program.
+    Sweeps(&'a [SweepFile]),
 }
 
 impl Listing<'_> {
@@ -30,6 +33,7 @@ impl Listing<'_> {
             Self::Models(models) => models_table(models).render(style),
             Self::Targets => targets_table().render(style),
             Self::SimpleOperators(operators) => simple_table(operators).render(style),
+            Self::Sweeps(sweeps) => sweeps_table(sweeps).render(style),
             Self::Operators(graph) => operators_table(graph).render(style) + &totals(graph, style),
         }
     }
@@ -46,6 +50,9 @@ impl Listing<'_> {
             Self::SimpleOperators(operators) => {
                 json!({ "ops": operators.iter().map(simple_json).collect::<Vec<_>>() })
             }
+            Self::Sweeps(sweeps) => {
+                json!({ "sweeps": sweeps.iter().map(sweep_json).collect::<Vec<_>>() })
+            }
             Self::Operators(graph) => json!({
                 "model": graph.model,
                 "batch": graph.batch,
@@ -53,6 +60,31 @@ impl Listing<'_> {
             }),
         }
     }
+}
+
+fn sweeps_table(sweeps: &[SweepFile]) -> Table {
+    let mut table = Table::new(&[
+        Column::left("sweep"),
+        Column::left("space").hides(1),
+        Column::left("drawn").hides(0),
+        Column::right("schedules"),
+        Column::left("about").shrinks_to(30),
+    ]);
+    for file in sweeps {
+        let sweep = &file.sweep;
+        table.row([
+            sweep.name.clone().into(),
+            sweep.space.name().into(),
+            sweep.draw.name().into(),
+            sweep.schedules.to_string().into(),
+            file.about.clone().into(),
+        ]);
+    }
+    table
+}
+
+fn sweep_json(file: &SweepFile) -> Value {
+    json!({ "about": file.about, "sweep": file.sweep, "settings": file.settings })
 }
 
 fn models_table(models: &[Model]) -> Table {

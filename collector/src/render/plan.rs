@@ -3,25 +3,14 @@
 
 use serde_json::{Value, json};
 
+use super::table::{Column, Table};
 use super::{Style, units};
 use crate::plan::{Plan, WholeModel};
-
-/// How large a plan is, known once the model is taken apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlanSize {
-    /// Distinct operators of the model.
-    pub operators: u64,
-}
-
-impl PlanSize {
-    /// Points: operators × thread counts × cache states.
-    fn points(self, plan: &Plan) -> u64 {
-        self.operators * (plan.threads.len() * plan.cache_states.len()) as u64
-    }
-}
+use crate::run::Outlook;
+use crate::sweep::{SpaceKind, Sweep};
 
 /// The plan in words.
-pub fn plan_text(plan: &Plan, size: Option<PlanSize>, style: Style) -> String {
+pub fn plan_text(plan: &Plan, outlook: Option<&Outlook>, style: Style) -> String {
     let timing = &plan.timing;
     let model = &plan.model;
     let mut shape = format!("{} ({})", model.model, model.source);
@@ -55,7 +44,7 @@ pub fn plan_text(plan: &Plan, size: Option<PlanSize>, style: Style) -> String {
                     .collect(),
             ),
         ),
-        ("schedules", plan.schedule.name().to_owned()),
+        ("schedules", schedules(plan.sweep.as_ref())),
         (
             "whole model",
             match plan.whole_model {
@@ -95,32 +84,115 @@ pub fn plan_text(plan: &Plan, size: Option<PlanSize>, style: Style) -> String {
         ),
         ("out", plan.out.display().to_string()),
     ];
-    if let Some(size) = size {
-        let points = size.points(plan);
+    if let Some(shard) = plan.shard {
+        lines.push(("shard", format!("{shard} of the points")));
+    }
+    if let Some(budget) = plan.time_budget_ns {
+        lines.push(("time budget", units::wall(budget)));
+    }
+    if let Some(outlook) = outlook {
+        lines.push(("points", points(outlook)));
         lines.push((
-            "points",
+            "takes",
             format!(
-                "{points} ({}), at most about {} of sampling",
-                units::plural(size.operators, "operator"),
-                units::wall(points.saturating_mul(timing.stop.budget_ns))
+                "about {} (to a factor of two) and {} of disk",
+                units::wall(outlook.time_ns as u64),
+                units::bytes(outlook.disk_bytes)
             ),
         ));
     }
-    lines
+    let mut text: String = lines
         .iter()
         .map(|(name, text)| {
             let pad = " ".repeat(12 - name.len());
             format!("{}{pad}{text}\n", style.bold(name))
         })
-        .collect()
+        .collect();
+    if let (Some(outlook), Some(_)) = (outlook, &plan.sweep) {
+        text.push('\n');
+        text.push_str(&operators(outlook, style));
+    }
+    text
 }
 
-/// The plan as `{plan, operators, points}`; the last two are null as long as the model is unknown.
-pub fn plan_json(plan: &Plan, size: Option<PlanSize>) -> Value {
+fn schedules(sweep: Option<&Sweep>) -> String {
+    let Some(sweep) = sweep else {
+        return "default".to_owned();
+    };
+    let from = match sweep.space {
+        SpaceKind::Default => "the default one".to_owned(),
+        space => format!(
+            "the default one and {} of the space {} ({})",
+            sweep.schedules,
+            space.name(),
+            if space == SpaceKind::Template {
+                sweep.draw.name()
+            } else {
+                "sampled by TVM"
+            }
+        ),
+    };
+    format!("sweep {}: {from} for each operator", sweep.name)
+}
+
+fn points(outlook: &Outlook) -> String {
+    format!(
+        "{} ({} of {})",
+        outlook.points,
+        units::plural(outlook.kernels, "kernel"),
+        units::plural(outlook.operators.len() as u64, "operator"),
+    )
+}
+
+/// The operators of a sweep, with what was drawn of each.
+fn operators(outlook: &Outlook, style: Style) -> String {
+    const COLUMNS: [Column; 6] = [
+        Column::left("operator").shrinks_to(20),
+        Column::left("kind").hides(0),
+        Column::right("batch").hides(1),
+        Column::right("factors"),
+        Column::right("combinations"),
+        Column::right("schedules"),
+    ];
+    let mut table = Table::new(&COLUMNS);
+    for operator in &outlook.operators {
+        let combinations = match operator.combinations {
+            Some(count) if count < 1e6 => format!("{count}"),
+            Some(count) => format!("{count:.1e}"),
+            None => "-".to_owned(),
+        };
+        table.row(vec![
+            operator.name.clone().into(),
+            operator.kind.clone().into(),
+            operator.batch.to_string().into(),
+            operator.factors.to_string().into(),
+            combinations.into(),
+            operator.schedules.to_string().into(),
+        ]);
+    }
+    table.render(style)
+}
+
+/// The plan with what it comes to; the figures are null as long as the model is unknown.
+pub fn plan_json(plan: &Plan, outlook: Option<&Outlook>) -> Value {
+    let operators = outlook.map(|o| {
+        let object = |o: &crate::run::OperatorOutlook| {
+            json!({
+                "name": o.name, "kind": o.kind, "batch": o.batch, "factors": o.factors,
+                "combinations": o.combinations, "schedules": o.schedules,
+            })
+        };
+        o.operators.iter().map(object).collect::<Vec<_>>()
+    });
     json!({
         "plan": plan,
-        "operators": size.map(|size| size.operators),
-        "points": size.map(|size| size.points(plan)),
+        "plan_hash": plan.hash(),
+        "operators": outlook.map(|o| o.operators.len()),
+        "kernels": outlook.map(|o| o.kernels),
+        "points": outlook.map(|o| o.points),
+        "estimated_time_ns": outlook.map(|o| o.time_ns as u64),
+        "estimated_disk_bytes": outlook.map(|o| o.disk_bytes as u64),
+        "operator_rows": operators,
     })
 }
 
@@ -146,14 +218,32 @@ mod tests {
             cores: 2,
             now: Timestamp::from_unix_ms(0),
         };
-        Plan::from_settings(&layers.merge().unwrap(), host)
+        Plan::from_settings(&layers.merge().unwrap(), None, host)
             .unwrap()
             .plan
     }
 
+    fn outlook() -> Outlook {
+        Outlook {
+            operators: vec![crate::run::OperatorOutlook {
+                name: "dense_add".to_owned(),
+                kind: "dense".to_owned(),
+                batch: 1,
+                schedules: 9,
+                asked: 9,
+                factors: 4,
+                combinations: Some(1440.0),
+            }],
+            kernels: 9,
+            points: 36,
+            time_ns: 2.5e9,
+            disk_bytes: 216_000.0,
+        }
+    }
+
     #[test]
     fn in_words() {
-        let text = plan_text(&plan(), Some(PlanSize { operators: 9 }), Style::PLAIN);
+        let text = plan_text(&plan(), Some(&outlook()), Style::PLAIN);
         insta::assert_snapshot!(text, @r#"
         model       bert-tiny (local), sequence 64
         target      llvm (the CPU of this machine, through LLVM)
@@ -172,7 +262,7 @@ mod tests {
 
     #[test]
     fn as_json() {
-        let known = plan_json(&plan(), Some(PlanSize { operators: 9 }));
+        let known = plan_json(&plan(), Some(&outlook()));
         assert_eq!(known["points"], 36);
         assert_eq!(known["plan"]["model"]["seqlen"], 64);
         assert!(plan_json(&plan(), None)["points"].is_null());

@@ -32,6 +32,8 @@ pub struct RunReport {
     pub operators: Vec<OperatorReport>,
     /// Runs of the whole model, one for each number of threads at most; empty when skipped.
     pub whole_model: Vec<WholeModelReport>,
+    /// Points of the plan that have no row yet; above 0 only for runs that were stopped.
+    pub left: u64,
     /// What the reader should know: doubts about the machine or the plan.
     pub warnings: Vec<String>,
     /// How long the run took, in nanoseconds.
@@ -57,8 +59,50 @@ pub struct OperatorReport {
     pub bytes_read: u64,
     /// Bytes that one call must write.
     pub bytes_written: u64,
-    /// Its points.
+    /// The points of its default schedule.
     pub points: Vec<PointReport>,
+    /// What became of its other schedules, one entry a setting; empty without a sweep.
+    pub swept: Vec<SweptReport>,
+}
+
+/// The schedules of a sweep, at a number of threads and a cache state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SweptReport {
+    /// Threads.
+    pub threads: u32,
+    /// Cache state.
+    pub cache: CacheState,
+    /// Schedules with a time.
+    pub measured: u64,
+    /// Schedules that failed.
+    pub failed: u64,
+    /// Schedules left out: twins of others, or too large to compile.
+    pub skipped: u64,
+    /// The fastest.
+    pub best: Option<Best>,
+}
+
+impl SweptReport {
+    /// Nothing yet.
+    pub fn new(threads: u32, cache: CacheState) -> Self {
+        Self {
+            threads,
+            cache,
+            measured: 0,
+            failed: 0,
+            skipped: 0,
+            best: None,
+        }
+    }
+}
+
+/// The fastest of several schedules.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Best {
+    /// Median time of one call, in nanoseconds.
+    pub median_ns: f64,
+    /// Its row.
+    pub row_id: String,
 }
 
 /// One point: an operator at a number of threads and a cache state.
@@ -241,6 +285,12 @@ impl RunReport {
                 PointOutcome::NotMeasured { .. } => counts.failed += 1,
             }
         }
+        for swept in self.operators.iter().flat_map(|operator| &operator.swept) {
+            counts.points += swept.measured + swept.failed + swept.skipped;
+            counts.measured += swept.measured;
+            counts.failed += swept.failed;
+            counts.skipped += swept.skipped;
+        }
         counts
     }
 
@@ -325,6 +375,7 @@ impl OperatorReport {
             bytes_read: operator.bytes_read,
             bytes_written: operator.bytes_written,
             points,
+            swept: Vec::new(),
         }
     }
 
@@ -333,6 +384,13 @@ impl OperatorReport {
         self.points
             .iter()
             .find(|point| point.threads == threads && point.cache == cache)
+    }
+
+    /// What became of a sweep's schedules at a setting.
+    pub fn swept(&self, threads: u32, cache: CacheState) -> Option<&SweptReport> {
+        self.swept
+            .iter()
+            .find(|s| s.threads == threads && s.cache == cache)
     }
 
     /// Median time of one call at a setting, in nanoseconds, if measured.

@@ -10,7 +10,8 @@ use opmodels::ImportRequest;
 use serde::Serialize;
 
 use super::report::{
-    ModelOutcome, OperatorReport, PointOutcome, PointReport, RunReport, ThreadTotals, TimeReport,
+    ModelOutcome, OperatorReport, PointOutcome, PointReport, RunReport, SweptReport, ThreadTotals,
+    TimeReport,
 };
 
 #[derive(Serialize)]
@@ -27,6 +28,7 @@ struct RunObject<'a> {
     measured: u64,
     failed: u64,
     skipped: u64,
+    points_left: u64,
     failed_share: f64,
     end_to_end_ns: Option<f64>,
     operators_sum_ns: Option<f64>,
@@ -88,6 +90,20 @@ struct OperatorObject<'a> {
     bytes_read: u64,
     bytes_written: u64,
     points: Vec<PointObject<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    swept: Vec<SweptObject<'a>>,
+}
+
+/// The schedules of a sweep at one setting.
+#[derive(Serialize)]
+struct SweptObject<'a> {
+    threads: u32,
+    cache_state: CacheState,
+    measured: u64,
+    failed: u64,
+    skipped: u64,
+    best_time_median_ns: Option<f64>,
+    best_row_id: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -127,6 +143,7 @@ pub fn run_json(report: &RunReport) -> String {
         measured: counts.measured,
         failed: counts.failed,
         skipped: counts.skipped,
+        points_left: report.left,
         failed_share: report.failed_share(),
         end_to_end_ns: totals.as_ref().and_then(ThreadTotals::end_to_end_ns),
         operators_sum_ns: totals.as_ref().and_then(|totals| totals.operators_sum_ns),
@@ -221,6 +238,19 @@ fn operator_object<'a>(
             .iter()
             .map(|point| point_object(operator, point, sum_at(point)))
             .collect(),
+        swept: operator.swept.iter().map(swept_object).collect(),
+    }
+}
+
+fn swept_object(swept: &SweptReport) -> SweptObject<'_> {
+    SweptObject {
+        threads: swept.threads,
+        cache_state: swept.cache,
+        measured: swept.measured,
+        failed: swept.failed,
+        skipped: swept.skipped,
+        best_time_median_ns: swept.best.as_ref().map(|b| b.median_ns),
+        best_row_id: swept.best.as_ref().map(|b| b.row_id.as_str()),
     }
 }
 

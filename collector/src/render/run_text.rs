@@ -6,6 +6,7 @@ use opdata::{Quality, RunState};
 use super::report::{
     ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
 };
+use super::swept::swept_text;
 use super::table::{Cell, Column, Table};
 use super::{Style, units};
 use opmodels::Source;
@@ -31,7 +32,10 @@ pub fn run_text(report: &RunReport, style: Style) -> String {
     for (threads, cache) in report.settings() {
         let totals = report.totals(threads, cache);
         out.push('\n');
-        out.push_str(&operators(report, &totals, style));
+        match swept_text(report, threads, cache, style) {
+            Some(swept) => out.push_str(&swept),
+            None => out.push_str(&operators(report, &totals, style)),
+        }
         out.push_str(&sums(&totals, report.operators.len() as u64, style));
     }
     out.push_str(&failures(report, style));
@@ -235,13 +239,17 @@ fn closing(report: &RunReport, style: Style) -> String {
     let took = units::wall(report.wall_ns);
     let end = match report.state {
         RunState::Finished | RunState::Running => format!("in {took}"),
-        RunState::Interrupted => style.yellow(&format!("interrupted after {took}")),
+        RunState::Interrupted => style.yellow(&format!(
+            "stopped after {took}, {} left",
+            units::plural(report.left, "point")
+        )),
     };
-    format!(
-        "{} {end}; data in {}\n",
-        parts.join(", "),
-        report.out.display()
-    )
+    let out = report.out.display();
+    let mut text = format!("{} {end}; data in {out}\n", parts.join(", "));
+    if report.state == RunState::Interrupted {
+        text.push_str(&format!("go on with: opcollect --resume {out}\n"));
+    }
+    text
 }
 
 /// The interval as `1.2 %` of the median.

@@ -48,6 +48,7 @@ fn operator(name: &str, kind: &str, shapes: &str, count: u64, flops: u64) -> Ope
         bytes_read: 950_272,
         bytes_written: 802_816,
         points: Vec::new(),
+        swept: Vec::new(),
     }
 }
 
@@ -86,6 +87,7 @@ pub(super) fn finished() -> RunReport {
             },
         ],
         whole_model: vec![whole(1, 5_100_000.0), whole(2, 2_700_000.0)],
+        left: 0,
         warnings: Vec::new(),
         wall_ns: 41_300_000_000,
     }

@@ -61,6 +61,11 @@ impl Home {
         self.root.join("scripts/requirements.txt")
     }
 
+    /// Folder of the sweeps that come with the program.
+    pub fn sweeps(&self) -> PathBuf {
+        self.root.join("configs/sweeps")
+    }
+
     /// Where imports are kept.
     pub fn cache(&self) -> Cache {
         Cache::new(self.root.join(".cache/imports"))

@@ -1,35 +1,51 @@
 //! The main job: a model in, a dataset of its operators out.
 //!
-//! Import → whole model ([`network`]) → operators ([`operators`]) → rows on disk ([`row`]) → [`RunReport`]. The whole
-//! model comes first, so that every operator's row can say how long the operator takes inside the model. Owns the order
-//! of things and the run's folder; measuring is the workers', statistics and rendering are elsewhere.
+//! Import, at every batch and image size of the sweep ([`variants`]) → candidates ([`work`]) → whole model
+//! ([`network`]) → operators ([`collect`]) → rows on disk ([`row`], [`ledger`]) → [`RunReport`] ([`tally`]). The whole
+//! model comes before the operators, so that every row can say how long its operator takes inside the model. A run can
+//! end early ([`stop`]) and be taken up again ([`resume`]): what is done, it knows from its rows. Owns the order of
+//! things and the run's folder; measuring is the workers', statistics and rendering are elsewhere.
 
+mod collect;
 mod home;
+mod knobs;
+mod ledger;
 mod network;
-mod operators;
+mod outlook;
+mod prepare;
+mod replay;
+mod resume;
 mod row;
+mod stop;
+mod tally;
+mod variants;
+mod work;
 
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Context as _;
-use opdata::{RunManifest, RunState, RunWriter};
-use opmodels::{Graph, ImportRequest, Imported, Provenance};
+use opdata::{Row, RunManifest, RunState, RunWriter};
+use opmodels::{Graph, ImportRequest, Imported};
 use serde_json::json;
 use tvm_bridge::DType;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 use crate::env::{Environment, Root, Software, revision_near};
 use crate::interrupt::Interrupt;
-use crate::plan::{Plan, Planned, WholeModel};
+use crate::plan::{Plan, Planned};
 use crate::progress::Progress;
-use crate::render::{RunReport, units};
-use crate::worker::lab::ProcessLab;
-use crate::worker::process::Launcher;
-use crate::worker::protocol::Setup;
+use crate::render::RunReport;
+use collect::Collector;
+use ledger::Ledger;
+use prepare::Prepared;
+use stop::Stop;
+use tally::Tally;
 
 pub use home::{HOME_VARIABLE, Home};
 pub use network::WHOLE_MODEL_JSON;
+pub use outlook::{OperatorOutlook, Outlook, outlook};
+pub use replay::{Replayed, Verdict, replay};
+pub use resume::{Resumed, resume};
 
 /// Name and version of this program, as rows give it.
 pub const TOOL_VERSION: &str = concat!("opcollect ", env!("CARGO_PKG_VERSION"));
@@ -103,104 +119,128 @@ pub fn target_json(plan: &Plan, environment: &Environment) -> serde_json::Value 
     target
 }
 
-/// Runs a plan to its end or until interrupted; every row is on disk when it returns.
+/// Runs a plan to its end or until it is to stop; every row is on disk when it returns.
 ///
 /// # Errors
-/// The model cannot be imported, or the results cannot be written. Failed points are no errors.
+/// The model cannot be imported, the plan leaves nothing to measure, or the results cannot be written. Failed points are
+/// no errors.
 pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunReport> {
-    let start = Instant::now();
     let plan = &planned.plan;
-    let mut warnings: Vec<String> = planned.warnings.iter().map(ToString::to_string).collect();
-    for warning in &warnings {
-        session.progress.note(warning);
+    let prepared = Preparation::new(planned, session)?;
+    let writer = RunWriter::create(&plan.out)?;
+    let mut manifest = RunManifest::new(&plan.run_id);
+    manifest.command_line = session.command_line.clone();
+    manifest.plan = serde_json::to_value(plan)?;
+    manifest.plan_hash = Some(plan.hash());
+    manifest.shard = plan.shard;
+    manifest.environment = serde_json::to_value(&prepared.environment)?;
+    manifest.versions = prepared.environment.software.versions.clone();
+    let versions = prepared.imports.iter().map(|p| &p.imported.graph.versions);
+    manifest
+        .versions
+        .extend(versions.flatten().map(|(k, v)| (k.clone(), v.clone())));
+    measure(planned, session, prepared, writer, manifest, &[])
+}
+
+/// What is known before the first kernel is built.
+struct Preparation {
+    start: Instant,
+    stop: Stop,
+    environment: Environment,
+    target: serde_json::Value,
+    imports: Vec<Prepared>,
+}
+
+impl Preparation {
+    fn new(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Preparation> {
+        let start = Instant::now();
+        for warning in &planned.warnings {
+            session.progress.note(&warning.to_string());
+        }
+        let environment = environment(session.command_line.clone());
+        let target = target_json(&planned.plan, &environment);
+        let imports = prepare::prepare(planned, &environment, &target, session)?;
+        Ok(Preparation {
+            start,
+            // Importing is not measuring: the budget is for the points.
+            stop: Stop::new(session.interrupt.clone(), planned.plan.time_budget_ns),
+            environment,
+            target,
+            imports,
+        })
     }
+}
+
+/// Measures what `rows`, the rows that are there already, lack.
+fn measure(
+    planned: &Planned,
+    session: &mut Session<'_>,
+    prepared: Preparation,
+    mut writer: RunWriter,
+    mut manifest: RunManifest,
+    rows: &[Row],
+) -> anyhow::Result<RunReport> {
+    let plan = &planned.plan;
+    let Preparation {
+        start,
+        stop,
+        environment,
+        target,
+        imports,
+    } = prepared;
+    let candidates: usize = imports.iter().map(|p| p.work.candidates.len()).sum();
+    let planned_points = (candidates * plan.settings().count()) as u64;
+    let mut ledger = Ledger::new(&mut writer, &mut manifest, &plan.out, rows, planned_points);
+    ledger.sync()?;
     session
         .progress
-        .working(&format!("importing {}", plan.model.model));
-    let imported = import(session.home, &plan.model, planned.python.as_deref())?;
-    if let Provenance::Fresh(took) = imported.provenance {
-        let wall = units::wall(took.as_nanos() as u64);
-        session.progress.note(&format!(
-            "imported {} in {wall}; the next run finds it in the cache",
-            plan.model.model
-        ));
-    }
-
-    let environment = environment(session.command_line.clone());
-    let target = target_json(plan, &environment);
-    let mut writer = RunWriter::create(&plan.out)?;
-    let mut manifest = manifest(plan, &environment, &imported)?;
-    manifest.save(&plan.out)?;
-
-    let setup = Setup {
-        import: std::path::absolute(&imported.folder).context("the import's folder")?,
-        target: target.clone(),
-        max_threads: plan.threads.iter().copied().max().unwrap_or(1) as usize,
-        seed: plan.seed,
-        model_weight_bytes: weight_bytes(&imported.graph),
-        memory_limit_mib: plan.worker.memory_limit_mib,
-    };
-    let launcher = Launcher {
-        program: std::env::current_exe().context("the path of this program")?,
-        log: plan.out.join(WORKER_LOG),
-    };
-    let jobs = environment.state.cores_usable as usize;
-    let lab = || {
-        ProcessLab::new(
-            launcher.clone(),
-            setup.clone(),
-            plan.worker,
-            jobs,
-            session.interrupt.clone(),
-        )
-    };
-
-    let network = match plan.whole_model {
-        WholeModel::Measure => {
-            let mut lab = lab();
-            let result = network::measure(
+        .begin("measure", planned_points.saturating_sub(rows.len() as u64));
+    let mut whole_model = Vec::new();
+    let mut operators = Vec::new();
+    let batch = imports.first().map_or(1, |p| p.imported.graph.batch);
+    for mut import in imports {
+        let network = match stop.due() {
+            None => import.network(plan, session)?,
+            Some(_) => network::Network::default(),
+        };
+        let facts = row::RunFacts::new(plan, &import.imported, &environment, &target);
+        let mut tally = Tally::new(&import.imported.graph, facts.import_key());
+        rows.iter().for_each(|row| tally.add(row));
+        if stop.due().is_none() {
+            Collector {
                 plan,
-                &imported.graph,
-                jobs,
-                &mut lab,
-                session.progress,
-                &session.interrupt,
-            );
-            network::save(&plan.out, &result)?;
-            result
+                graph: &import.imported.graph,
+                facts: &facts,
+                network: &network,
+                lab: &mut import.lab,
+                ledger: &mut ledger,
+                tally: &mut tally,
+                progress: session.progress,
+                stop: &stop,
+            }
+            .collect(&import.work.candidates)?;
         }
-        WholeModel::Skip => network::Network::default(),
-    };
-    let facts = row::RunFacts::new(plan, &imported, &environment, &target);
-    let operators = operators::measure(
-        plan,
-        &imported.graph,
-        &facts,
-        &network,
-        &mut lab(),
-        &mut operators::Sink {
-            writer: &mut writer,
-            manifest: &mut manifest,
-        },
-        session.progress,
-        &session.interrupt,
-    )?;
-
-    let state = if session.interrupt.requested() {
-        RunState::Interrupted
-    } else {
+        whole_model.extend(network.reports);
+        operators.extend(tally.into_reports());
+    }
+    session.progress.end();
+    let left = ledger.left();
+    let state = if left == 0 {
         RunState::Finished
+    } else {
+        RunState::Interrupted
     };
     writer.finish()?;
     manifest.end(state);
     manifest.save(&plan.out)?;
+    let mut warnings: Vec<String> = planned.warnings.iter().map(ToString::to_string).collect();
     warnings.extend(doubts(&environment));
     Ok(RunReport {
         out: plan.out.clone(),
         run_id: plan.run_id.clone(),
         state,
         model: plan.model.clone(),
-        batch: imported.graph.batch,
+        batch,
         target: describe_target(&target),
         cpu: environment
             .machine
@@ -209,7 +249,8 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
             .clone()
             .unwrap_or_else(|| "unknown processor".to_owned()),
         operators,
-        whole_model: network.reports,
+        whole_model,
+        left,
         warnings,
         wall_ns: start.elapsed().as_nanos() as u64,
     })
@@ -229,22 +270,6 @@ fn describe_target(target: &serde_json::Value) -> String {
     target["mcpu"]
         .as_str()
         .map_or_else(|| kind.to_owned(), |cpu| format!("{kind} -mcpu={cpu}"))
-}
-
-fn manifest(
-    plan: &Plan,
-    environment: &Environment,
-    imported: &Imported,
-) -> anyhow::Result<RunManifest> {
-    let mut manifest = RunManifest::new(&plan.run_id);
-    manifest.command_line = environment.software.command_line.clone();
-    manifest.plan = serde_json::to_value(plan)?;
-    manifest.environment = serde_json::to_value(environment)?;
-    manifest.versions = environment.software.versions.clone();
-    manifest.versions.extend(imported.graph.versions.clone());
-    manifest.counts.planned =
-        (imported.graph.operators.len() * plan.threads.len() * plan.cache_states.len()) as u64;
-    Ok(manifest)
 }
 
 /// What makes the machine's times doubtful.

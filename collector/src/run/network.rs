@@ -1,11 +1,12 @@
 //! The whole model: built once, checked, then timed at every number of threads.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
 use opdata::{Quality, Status};
 use opmodels::Graph;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
@@ -64,7 +65,6 @@ pub(super) fn measure(
     progress: &mut dyn Progress,
     interrupt: &Interrupt,
 ) -> Network {
-    progress.begin("whole model", plan.threads.len() as u64);
     progress.working("building the whole model and checking its output");
     let ready = match lab.build_network(NetworkSpec {
         graph: graph.clone(),
@@ -76,7 +76,6 @@ pub(super) fn measure(
                 "the whole model was not measured: {}",
                 failure.reason
             ));
-            progress.end();
             return Network::failed(&plan.threads, &failure);
         }
     };
@@ -85,7 +84,6 @@ pub(super) fn measure(
         progress.note(&format!(
             "the whole model computes something else: {reason}"
         ));
-        progress.end();
         return Network::failed(
             &plan.threads,
             &Failure {
@@ -97,8 +95,8 @@ pub(super) fn measure(
     let mut network = Network::default();
     for &threads in &plan.threads {
         let label = format!(
-            "whole model ({threads} thread{})",
-            if threads == 1 { "" } else { "s" }
+            "whole model ({})",
+            units::plural(u64::from(threads), "thread")
         );
         progress.working(&label);
         let result = if interrupt.requested() {
@@ -113,10 +111,9 @@ pub(super) fn measure(
                 reason: failure.reason,
             },
         };
-        progress.point(&label, &words(&outcome));
+        progress.note(&format!("{label}  {}", words(&outcome)));
         network.reports.push(WholeModelReport { threads, outcome });
     }
-    progress.end();
     network.ready = Some(ready);
     network
 }
@@ -165,21 +162,21 @@ fn words(outcome: &ModelOutcome) -> String {
 }
 
 /// Everything measured of the whole model, as `whole_model.json` holds it.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct File<'a> {
-    ready: &'a NetworkReady,
+    ready: Cow<'a, NetworkReady>,
     threads: Vec<AtThreads<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct AtThreads<'a> {
     threads: u32,
     #[serde(flatten)]
-    measured: &'a NetworkMeasured,
+    measured: Cow<'a, NetworkMeasured>,
 }
 
-/// Writes `whole_model.json` into the run's folder, if the model was built.
-pub(super) fn save(folder: &Path, network: &Network) -> anyhow::Result<()> {
+/// Writes what was measured into a file of the run's folder, if the model was built.
+pub(super) fn save(path: &Path, network: &Network) -> anyhow::Result<()> {
     let Some(ready) = &network.ready else {
         return Ok(());
     };
@@ -188,12 +185,28 @@ pub(super) fn save(folder: &Path, network: &Network) -> anyhow::Result<()> {
         .iter()
         .map(|(threads, measured)| AtThreads {
             threads: *threads,
-            measured,
+            measured: Cow::Borrowed(measured),
         })
         .collect();
+    let ready = Cow::Borrowed(ready);
     let text = serde_json::to_string_pretty(&File { ready, threads })?;
-    Ok(opdata::write_atomically(
-        &folder.join(WHOLE_MODEL_JSON),
-        text.as_bytes(),
-    )?)
+    Ok(opdata::write_atomically(path, text.as_bytes())?)
+}
+
+/// Reads what [`save`] wrote; nothing if it is not there, or not of all these thread counts.
+pub(super) fn load(path: &Path, threads: &[u32]) -> Option<Network> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let file: File<'_> = serde_json::from_str(&text).ok()?;
+    let ready = file.ready.into_owned();
+    let mut network = Network::default();
+    for at in file.threads {
+        let outcome = network.take(at.threads, &ready, at.measured.into_owned());
+        let threads = at.threads;
+        network.reports.push(WholeModelReport { threads, outcome });
+    }
+    network.ready = Some(ready);
+    let complete = threads
+        .iter()
+        .all(|t| network.measured.iter().any(|(measured, _)| measured == t));
+    complete.then_some(network)
 }

@@ -9,12 +9,11 @@ use opmodels::graph::{ArgumentRole, AxisKind, Operator};
 use tvm_bridge::libs::TVM_VERSION;
 
 use super::TOOL_VERSION;
+use super::ledger::PointName;
 use super::network::quality;
-use super::operators::time_report;
 use crate::env::Environment;
 use crate::plan::Plan;
-use crate::render::PointOutcome;
-use crate::schedule::Choice;
+use crate::schedule::Recipe;
 use crate::worker::lab::Failure;
 use crate::worker::protocol::{Built, Measured};
 
@@ -24,14 +23,15 @@ pub(super) struct RunFacts<'a> {
     imported: &'a Imported,
     environment: &'a Environment,
     target: &'a serde_json::Value,
-    import_key: Option<String>,
+    import_key: String,
 }
 
 /// What a row is about.
 pub(super) struct PointFacts<'a> {
     pub operator: &'a Operator,
-    pub threads: u32,
-    pub cache: CacheState,
+    pub recipe: &'a Recipe,
+    /// Threads and cache state.
+    pub setting: (u32, CacheState),
     pub built: Option<&'a Built>,
     pub in_model_ns: Option<f64>,
 }
@@ -43,61 +43,77 @@ impl<'a> RunFacts<'a> {
         environment: &'a Environment,
         target: &'a serde_json::Value,
     ) -> RunFacts<'a> {
-        let import_key = imported
-            .folder
-            .file_name()
-            .map(|n| n.to_string_lossy().into_owned());
         RunFacts {
             plan,
             imported,
             environment,
             target,
-            import_key,
+            import_key: import_key(imported),
         }
     }
 
-    /// The row number `ordinal`, and the same for the report.
+    /// Key of the import that the rows are about.
+    pub fn import_key(&self) -> &str {
+        &self.import_key
+    }
+
+    /// What a point is known by before anything is compiled.
+    pub fn point_name(
+        &self,
+        operator: &Operator,
+        recipe: &Recipe,
+        (threads, cache): (u32, CacheState),
+    ) -> PointName {
+        let point_id = point_id(&PointKey {
+            workload: &operator.workload_hash(),
+            schedule: &recipe.key(),
+            target: &self.target.to_string(),
+            threads: u64::from(threads),
+            cache,
+            seed: self.plan.seed,
+        });
+        PointName {
+            import_key: self.import_key.clone(),
+            symbol: operator.symbol.clone(),
+            point_id,
+        }
+    }
+
+    /// The row number `ordinal`.
     pub fn row(
         &self,
         ordinal: u64,
         point: &PointFacts<'_>,
         result: Result<Measured, Failure>,
-    ) -> (Row, PointOutcome) {
+    ) -> Row {
         let (status, reason) = verdict(&result);
         let operator = point.operator;
         let plan = self.plan;
-        let workload = operator.workload_hash();
-        let target = self.target.to_string();
+        let (threads, cache) = point.setting;
+        let id = self
+            .point_name(operator, point.recipe, point.setting)
+            .point_id;
         let knobs = point
             .built
             .and_then(|b| serde_json::to_value(&b.choice).ok());
-        let schedule = knobs.as_ref().map(ToString::to_string).unwrap_or_default();
-        let id = point_id(&PointKey {
-            workload: &workload,
-            schedule: &schedule,
-            target: &target,
-            threads: u64::from(point.threads),
-            cache: point.cache,
-            seed: plan.seed,
-        });
         let mut row = Row {
             measured_at_utc: Some(Timestamp::now()),
             model_source: Some(self.imported.graph.source.clone()),
             model_name: Some(self.imported.graph.model.clone()),
-            import_key: self.import_key.clone(),
+            import_key: Some(self.import_key.clone()),
             batch: Some(self.imported.graph.batch),
             seqlen: self.imported.resolved.seqlen,
             target: Some(JsonText::from(self.target)),
             target_cpu: self.target["mcpu"].as_str().map(str::to_owned),
-            threads: Some(u64::from(point.threads)),
-            schedule_space: Some(plan.schedule.name().to_owned()),
+            threads: Some(u64::from(threads)),
+            schedule_space: Some(point.recipe.space().to_owned()),
             schedule_knobs: knobs.as_ref().map(JsonText::from),
             seed: Some(plan.seed),
-            cache_state: Some(point.cache),
+            cache_state: Some(cache),
             repeat: Some(u64::from(plan.timing.stop.max_samples)),
             in_model_time_ns: point.in_model_ns.and_then(finite),
             reason,
-            workload_hash: Some(workload),
+            workload_hash: Some(operator.workload_hash()),
             env_hash: Some(self.environment.env_hash.clone()),
             tvm_version: Some(TVM_VERSION.to_owned()),
             git_revision: self.environment.software.git_revision.clone(),
@@ -120,18 +136,14 @@ impl<'a> RunFacts<'a> {
             describe_measurement(&mut row, measured);
         }
         row.fill_derived();
-        let outcome = match (status, result.as_ref().ok().and_then(time_report)) {
-            (Status::Measured, Some(time)) => PointOutcome::Measured {
-                time,
-                in_model_ns: point.in_model_ns,
-            },
-            _ => PointOutcome::NotMeasured {
-                status,
-                reason: row.reason.clone().unwrap_or_default(),
-            },
-        };
-        (row, outcome)
+        row
     }
+}
+
+/// Key of an import: the name of its folder in the cache.
+pub(super) fn import_key(imported: &Imported) -> String {
+    let name = imported.folder.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 fn verdict(result: &Result<Measured, Failure>) -> (Status, Option<String>) {
@@ -206,31 +218,7 @@ fn describe_build(row: &mut Row, built: &Built) {
     row.lower_ns = Some(built.lower_ns);
     row.codegen_ns = Some(built.codegen_ns);
     row.jit_ns = Some(built.jit_ns);
-    match &built.choice {
-        Choice::Contraction(knobs) => {
-            let tiles: Vec<String> = knobs
-                .tile
-                .iter()
-                .map(|(_, extent)| extent.to_string())
-                .collect();
-            row.knob_tile_spatial = Some(
-                tiles
-                    .into_iter()
-                    .chain([(knobs.vector_blocks * knobs.vector_length).to_string()])
-                    .collect::<Vec<_>>()
-                    .join("x"),
-            );
-            row.knob_vector_length = u64::try_from(knobs.vector_length).ok();
-            row.knob_loop_order = Some(knobs.loop_order.join(","));
-            row.knob_fuse_outer = Some(knobs.fused_outer as u64);
-            row.knob_cache_write = Some("local".to_owned());
-        }
-        Choice::Spatial { vector_length } => {
-            row.knob_vector_length = u64::try_from(*vector_length).ok();
-            row.knob_cache_write = Some("none".to_owned());
-        }
-        Choice::Rows | Choice::Unscheduled => row.knob_cache_write = Some("none".to_owned()),
-    }
+    super::knobs::describe(row, &built.choice);
 }
 
 fn describe_measurement(row: &mut Row, measured: &Measured) {

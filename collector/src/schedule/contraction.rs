@@ -9,70 +9,116 @@ use tvm_bridge::ir::IndexMap;
 use tvm_bridge::schedule::{Access as Buffer, Loop};
 use tvm_bridge::{Block, Result, Schedule};
 
-use super::knobs::{ContractionKnobs, default_knobs, vector_axis};
+use super::knobs::{
+    CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, default_knobs, vector_axis,
+};
 use super::lanes::{efficiency, even_vector_length};
-use super::prepare::{Part, prepare};
+use super::prepare::{Part, Parts, prepare};
 use super::{Choice, VectorUnit, pad, spatial, unfit};
 
 /// The template: the tail inside the tile, paddings close to their use.
 pub(super) fn close(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
-    apply(s, unit, Tail::InTile, Paddings::Near)
+    suggested(s, unit, Epilogue::Tile, Padding::Near)
 }
 
 /// The template with paddings in nests of their own.
 pub(super) fn fused(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
-    apply(s, unit, Tail::InTile, Paddings::Apart)
+    suggested(s, unit, Epilogue::Tile, Padding::Root)
 }
 
 /// The template with the tail in a nest of its own too, for tails that index the result in another way.
 pub(super) fn separate(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
-    apply(s, unit, Tail::Apart, Paddings::Apart)
+    suggested(s, unit, Epilogue::Root, Padding::Root)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tail {
-    InTile,
-    Apart,
+/// The template with the knobs that the operator's structure suggests.
+fn suggested(
+    s: &Schedule,
+    unit: VectorUnit,
+    epilogue: Epilogue,
+    padding: Padding,
+) -> Result<Choice> {
+    let (parts, anchor) = anchored(s)?;
+    let knobs = ContractionKnobs {
+        epilogue,
+        padding,
+        ..default_knobs(&anchor.info, unit)
+    };
+    apply(s, &parts, &anchor, knobs, unit)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Paddings {
-    Near,
-    Apart,
+/// The template with knobs of one's own.
+pub(super) fn with_knobs(
+    s: &Schedule,
+    unit: VectorUnit,
+    knobs: &ContractionKnobs,
+) -> Result<Choice> {
+    let (parts, anchor) = anchored(s)?;
+    apply(s, &parts, &anchor, knobs.clone(), unit)
 }
 
-fn apply(s: &Schedule, unit: VectorUnit, tail: Tail, paddings: Paddings) -> Result<Choice> {
+/// The operator's parts, and its one reduction as the template tiles it.
+pub(super) fn anchored(s: &Schedule) -> Result<(Parts, Part)> {
     let parts = prepare(s)?;
     let [anchor] = &parts.reductions[..] else {
         return Err(unfit("not exactly one reduction"));
     };
     let anchor = pack_if_nothing_is_contiguous(s, anchor.clone())?;
-    let mut knobs = default_knobs(&anchor.info, unit);
-    let staged = match paddings {
-        Paddings::Near => Some(Staged::find(s, &parts.paddings, &anchor, &knobs)?),
-        Paddings::Apart => {
-            parts
-                .paddings
-                .iter()
-                .try_for_each(|padding| pad::apart(s, padding, unit))?;
+    Ok((parts, anchor))
+}
+
+fn apply(
+    s: &Schedule,
+    parts: &Parts,
+    anchor: &Part,
+    mut knobs: ContractionKnobs,
+    unit: VectorUnit,
+) -> Result<Choice> {
+    let staged = match knobs.padding {
+        Padding::Near => Some(Staged::find(s, &parts.paddings, anchor, &knobs)?),
+        Padding::Root => {
+            for padding in &parts.paddings {
+                pad::apart(s, padding, unit)?;
+            }
+            None
+        }
+        Padding::Inline => {
+            for padding in &parts.paddings {
+                s.compute_inline(&padding.block)?;
+            }
             None
         }
     };
     if let Some(staged) = &staged {
         knobs.fused_outer = staged.outer_axes;
     }
-    let copy_out = match (&parts.tail, tail) {
-        (Some(last), Tail::InTile) => {
-            s.set_scope(&anchor.block, 0, "local")?;
-            last.block.clone()
-        }
-        (Some(last), Tail::Apart) => {
+    let local = knobs.cache_write == CacheWrite::Local;
+    let copy_out = match (&parts.tail, knobs.epilogue) {
+        (Some(last), Epilogue::Root) => {
             spatial::nest(s, last, unit)?;
-            s.cache_write(&anchor.block, 0, "local")?
+            local
+                .then(|| s.cache_write(&anchor.block, 0, "local"))
+                .transpose()?
         }
-        (None, _) => s.cache_write(&anchor.block, 0, "local")?,
+        (Some(last), Epilogue::Tile | Epilogue::Outer) => {
+            if local {
+                s.set_scope(&anchor.block, 0, "local")?;
+            }
+            Some(last.block.clone())
+        }
+        (None, _) => local
+            .then(|| s.cache_write(&anchor.block, 0, "local"))
+            .transpose()?,
     };
-    tile(s, &anchor, &copy_out, &knobs, staged.as_ref(), unit)?;
+    let nest = Nest {
+        s,
+        anchor,
+        copy_out: copy_out.as_ref(),
+        owns_output: parts.tail.is_none() && !local,
+        knobs: &knobs,
+        unit,
+    };
+    nest.build(staged.as_ref())?;
     Ok(Choice::Contraction(knobs))
 }
 
@@ -192,95 +238,197 @@ fn moved_last(dims: usize, dim: usize) -> Vec<usize> {
     (0..dims).filter(|&d| d != dim).chain([dim]).collect()
 }
 
-/// Applies the knobs.
-fn tile(
-    s: &Schedule,
-    anchor: &Part,
-    copy_out: &Block,
-    knobs: &ContractionKnobs,
-    staged: Option<&Staged>,
+/// The loop nest that the knobs describe.
+struct Nest<'a> {
+    s: &'a Schedule,
+    anchor: &'a Part,
+    /// The tail, or the copy out of the accumulators, if there is one.
+    copy_out: Option<&'a Block>,
+    /// Whether the reduction writes the operator's output, whose layout is not ours to change.
+    owns_output: bool,
+    knobs: &'a ContractionKnobs,
     unit: VectorUnit,
-) -> Result<()> {
-    let info = &anchor.info;
-    let place = |name: &String| {
-        info.iters
-            .iter()
-            .position(|i| i.name == *name)
-            .ok_or_else(|| unfit("unknown axis"))
-    };
-    let vector = knobs.vector_axis.as_ref().map(place).transpose()?;
-    if let (Some(axis), Some(write)) = (vector, info.writes.first())
-        && let Some(dim) = write.indices.iter().position(|i| i.plain() == Some(axis))
-        && dim + 1 != write.indices.len()
-    {
-        let order = moved_last(write.indices.len(), dim);
-        s.transform_layout(
-            &anchor.block,
-            0,
-            Buffer::Write,
-            &IndexMap::permutation(&order)?,
-        )?;
+}
+
+/// The loops of the nest by level; each level from the outermost to the innermost.
+#[derive(Default)]
+struct Levels {
+    outer: Vec<Loop>,
+    cache_tile: Vec<Loop>,
+    outer_reduction: Vec<Loop>,
+    inner_reduction: Vec<Loop>,
+    register_tile: Vec<Loop>,
+    /// Vectors of the vector axis, then their lanes.
+    lanes: Vec<Loop>,
+}
+
+impl Nest<'_> {
+    fn build(&self, staged: Option<&Staged>) -> Result<()> {
+        let (s, knobs) = (self.s, self.knobs);
+        self.make_vector_axis_contiguous()?;
+        let levels = self.split()?;
+        self.reorder(&levels)?;
+        let fused = knobs.fused_outer.clamp(1, levels.outer.len());
+        for (name, l) in knobs.loop_order.iter().zip(&levels.outer).skip(fused) {
+            let tile = knobs.tile_of(name) * knobs.cache_tile_of(name);
+            if self.extent_of(name)? % tile != 0 {
+                s.part_loop(l)?;
+            }
+        }
+        let pieces = s.fuse(&levels.outer[..fused].iter().collect::<Vec<_>>())?;
+        let (parallel, of_piece) = match knobs.parallel_extent {
+            Some(extent) => {
+                let split = s.split(&pieces, &[Some(extent), None])?;
+                (split[0].clone(), split[1].clone())
+            }
+            None => (pieces.clone(), pieces),
+        };
+        let of_tile = match knobs.level_order {
+            LevelOrder::TilesOutside => levels.cache_tile.last(),
+            LevelOrder::ReductionBetween => None,
+        };
+        let of_tile = of_tile
+            .or(levels.outer[fused..].last())
+            .unwrap_or(&of_piece);
+        if let Some(copy_out) = self.copy_out {
+            let place = match knobs.epilogue {
+                // A copy out of the accumulators stays with them, wherever the tail is.
+                Epilogue::Tile | Epilogue::Root => of_tile,
+                Epilogue::Outer => &of_piece,
+            };
+            s.reverse_compute_at(copy_out, place)?;
+        }
+        s.parallel(&parallel)?;
+        if let Some(staged) = staged {
+            pad::near(s, &staged.filling, &parallel, staged.stride, self.unit)?;
+        }
+        self.unroll_and_vectorize(&levels)?;
+        let first_reduction = levels
+            .outer_reduction
+            .first()
+            .or(levels.inner_reduction.first())
+            .ok_or_else(|| unfit("no reduction loop"))?;
+        s.decompose_reduction(&self.anchor.block, first_reduction)?;
+        match self.copy_out {
+            Some(copy_out) => vectorize_tail(s, copy_out, knobs, self.unit),
+            None => Ok(()),
+        }
     }
-    let loops = s.loops(&anchor.block)?;
-    if loops.len() != info.iters.len() {
-        return Err(unfit("the block has other loops than iterators"));
+
+    fn place(&self, axis: &str) -> Result<usize> {
+        let iters = &self.anchor.info.iters;
+        let found = iters.iter().position(|i| i.name == axis);
+        found.ok_or_else(|| unfit("unknown axis"))
     }
-    let mut outer: Vec<Loop> = Vec::new();
-    let mut inner: Vec<Loop> = Vec::new();
-    let mut lanes: Vec<Loop> = Vec::new();
-    for name in &knobs.loop_order {
-        let iter = place(name)?;
-        if Some(iter) == vector {
-            let split = s.split(
-                &loops[iter],
-                &[None, Some(knobs.vector_blocks), Some(knobs.vector_length)],
+
+    fn extent_of(&self, axis: &str) -> Result<i64> {
+        Ok(self.anchor.info.iters[self.place(axis)?].extent)
+    }
+
+    fn make_vector_axis_contiguous(&self) -> Result<()> {
+        let Some(axis) = &self.knobs.vector_axis else {
+            return Ok(());
+        };
+        let axis = self.place(axis)?;
+        let info = &self.anchor.info;
+        if let Some(write) = info.writes.first()
+            && let Some(dim) = write.indices.iter().position(|i| i.plain() == Some(axis))
+            && dim + 1 != write.indices.len()
+            && !self.owns_output
+        {
+            let order = moved_last(write.indices.len(), dim);
+            self.s.transform_layout(
+                &self.anchor.block,
+                0,
+                Buffer::Write,
+                &IndexMap::permutation(&order)?,
             )?;
-            outer.push(split[0].clone());
-            lanes.extend_from_slice(&split[1..]);
-        } else {
-            let split = s.split(&loops[iter], &[None, Some(knobs.tile_of(name))])?;
-            outer.push(split[0].clone());
-            inner.push(split[1].clone());
         }
+        Ok(())
     }
-    let reductions: Vec<Loop> = info
-        .of_kind(IterKind::Reduction)
-        .map(|i| loops[i].clone())
-        .collect();
-    let first_reduction = reductions
-        .first()
-        .ok_or_else(|| unfit("no reduction loop"))?;
-    s.reorder(
-        &outer
+
+    fn split(&self) -> Result<Levels> {
+        let (s, knobs, info) = (self.s, self.knobs, &self.anchor.info);
+        let loops = s.loops(&self.anchor.block)?;
+        if loops.len() != info.iters.len() {
+            return Err(unfit("the block has other loops than iterators"));
+        }
+        let mut levels = Levels::default();
+        // Without a cache tile there is no loop for it, not even one of a single iteration.
+        let cache_level = !knobs.cache_tile.is_empty();
+        for name in &knobs.loop_order {
+            let own = &loops[self.place(name)?];
+            let is_vector_axis = Some(name) == knobs.vector_axis.as_ref();
+            let mut factors = vec![None];
+            factors.extend(cache_level.then_some(Some(knobs.cache_tile_of(name))));
+            if is_vector_axis {
+                factors.extend([Some(knobs.vector_blocks), Some(knobs.vector_length)]);
+            } else {
+                factors.push(Some(knobs.tile_of(name)));
+            }
+            let mut parts = s.split(own, &factors)?.into_iter();
+            levels.outer.extend(parts.next());
+            if cache_level {
+                levels.cache_tile.extend(parts.next());
+            }
+            if is_vector_axis {
+                levels.lanes.extend(parts);
+            } else {
+                levels.register_tile.extend(parts);
+            }
+        }
+        for iter in info.of_kind(IterKind::Reduction) {
+            let axis = &info.iters[iter];
+            let tile = knobs.reduction_tile_of(&axis.name, axis.extent);
+            if tile == axis.extent {
+                levels.inner_reduction.push(loops[iter].clone());
+            } else {
+                let mut parts = s.split(&loops[iter], &[None, Some(tile)])?.into_iter();
+                levels.outer_reduction.extend(parts.next());
+                levels.inner_reduction.extend(parts);
+            }
+        }
+        Ok(levels)
+    }
+
+    fn reorder(&self, levels: &Levels) -> Result<()> {
+        let between = match self.knobs.level_order {
+            LevelOrder::TilesOutside => [&levels.cache_tile, &levels.outer_reduction],
+            LevelOrder::ReductionBetween => [&levels.outer_reduction, &levels.cache_tile],
+        };
+        let all = levels
+            .outer
             .iter()
-            .chain(&reductions)
-            .chain(&inner)
-            .chain(&lanes)
-            .collect::<Vec<_>>(),
-    )?;
-    let fused = knobs.fused_outer.clamp(1, outer.len());
-    for (name, l) in knobs.loop_order.iter().zip(&outer).skip(fused) {
-        if info.iters[place(name)?].extent % knobs.tile_of(name) != 0 {
-            s.part_loop(l)?;
+            .chain(between.into_iter().flatten())
+            .chain(&levels.inner_reduction)
+            .chain(&levels.register_tile)
+            .chain(&levels.lanes);
+        self.s.reorder(&all.collect::<Vec<_>>())
+    }
+
+    /// Before the initialisation is parted from the update, so that it inherits both.
+    fn unroll_and_vectorize(&self, levels: &Levels) -> Result<()> {
+        let s = self.s;
+        if let Some((vector, blocks)) = levels.lanes.split_last() {
+            s.vectorize(vector)?;
+            for l in levels.register_tile.iter().chain(blocks) {
+                s.unroll(l)?;
+            }
+        } else {
+            for l in &levels.register_tile {
+                s.unroll(l)?;
+            }
         }
+        let mut steps = 1;
+        for l in levels.inner_reduction.iter().rev() {
+            steps *= s.extent(l)?;
+            if steps > self.knobs.unroll {
+                break;
+            }
+            s.unroll(l)?;
+        }
+        Ok(())
     }
-    let parallel = s.fuse(&outer[..fused].iter().collect::<Vec<_>>())?;
-    let innermost_outer = outer[fused..].last().unwrap_or(&parallel);
-    s.reverse_compute_at(copy_out, innermost_outer)?;
-    s.parallel(&parallel)?;
-    if let Some(staged) = staged {
-        pad::near(s, &staged.filling, &parallel, staged.stride, unit)?;
-    }
-    // Unrolled and vectorised before the parting, so that the initialisation inherits both.
-    if let Some((vector, blocks)) = lanes.split_last() {
-        s.vectorize(vector)?;
-        inner.extend_from_slice(blocks);
-    }
-    for l in &inner {
-        s.unroll(l)?;
-    }
-    s.decompose_reduction(&anchor.block, first_reduction)?;
-    vectorize_tail(s, copy_out, knobs, unit)
 }
 
 /// Vectorises the tail's innermost loop where that fills a good part of a register.

@@ -11,21 +11,31 @@
 //! | [`knobs`] | … and the tile that suits it |
 //! | [`rows`] | several reductions over the same rows: softmax, layer norm |
 //! | [`spatial`] | no reduction: element-wise, copies, transposes |
+//! | [`space`] | the factors of a template that a sweep can vary, and the values they take |
+//! | [`recipe`] | which schedule a kernel is to have: the default, knobs, a sample of MetaSchedule's space, a trace |
 //!
 //! Structure is read from the TensorIR itself ([`tvm_bridge::inspect`]), never from operator names.
 
 mod contraction;
+mod factor;
 mod knobs;
 mod lanes;
 mod pad;
 mod prepare;
+mod recipe;
 mod rows;
+mod space;
 mod spatial;
 
 use serde::{Deserialize, Serialize};
 use tvm_bridge::{PrimFunc, Schedule};
 
-pub use knobs::ContractionKnobs;
+pub use factor::{Factor, Setting};
+pub use knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
+pub use recipe::{Kitchen, Recipe};
+pub use rows::RowsKnobs;
+pub use space::{Dimension, MAX_UNROLLED, Space};
+pub use spatial::SpatialKnobs;
 
 /// The vector unit that schedules are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,14 +68,26 @@ pub enum Choice {
     /// Register-tiled reduction.
     Contraction(ContractionKnobs),
     /// Whole rows, one after the other.
-    Rows,
+    Rows(RowsKnobs),
     /// Flattened, vectorised, parallel.
-    Spatial {
-        /// Lanes of the vectorised loop (1: not vectorised).
-        vector_length: i64,
-    },
+    Spatial(SpatialKnobs),
     /// As TVM's operator library wrote it.
     Unscheduled,
+    /// A sample of MetaSchedule's space.
+    Sampled(Decisions),
+    /// What a recorded trace says.
+    Recorded,
+}
+
+/// The decisions that make a sample of MetaSchedule's space, each list in the order of the trace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Decisions {
+    /// Factors of every tiled loop, outermost first: four of a spatial loop, two of a reduction (`SSRSRS`).
+    pub tiles: Vec<Vec<i64>>,
+    /// Which of the categories was drawn (the unrolling steps, …).
+    pub categories: Vec<i64>,
+    /// The loop at which a block is computed, counted from the outermost (-1: at the root, -2: inlined).
+    pub compute_locations: Vec<i64>,
 }
 
 /// A scheduled operator.
@@ -108,6 +130,29 @@ pub fn default_schedule(
     }
     // The last template cannot refuse; this is reached only if the list is emptied.
     Err(refused.unwrap_or_else(|| unfit("no template")))
+}
+
+/// The schedule of `function` with knobs of one's own.
+///
+/// # Errors
+/// The knobs do not fit the function.
+pub fn with_choice(
+    function: &PrimFunc,
+    unit: VectorUnit,
+    seed: u64,
+    choice: &Choice,
+) -> tvm_bridge::Result<Scheduled> {
+    let schedule = Schedule::new(function, seed)?;
+    let choice = match choice {
+        Choice::Contraction(knobs) => contraction::with_knobs(&schedule, unit, knobs)?,
+        Choice::Rows(knobs) => rows::with_knobs(&schedule, unit, *knobs)?,
+        Choice::Spatial(knobs) => spatial::with_knobs(&schedule, unit, *knobs)?,
+        Choice::Unscheduled => Choice::Unscheduled,
+        Choice::Sampled(_) | Choice::Recorded => {
+            return Err(unfit("a sample or a record is rebuilt from its trace"));
+        }
+    };
+    Ok(Scheduled { schedule, choice })
 }
 
 /// The error of a template that does not fit an operator.

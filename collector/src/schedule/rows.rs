@@ -2,13 +2,37 @@
 //!
 //! Each row is finished before the next begins, so that it stays in the first-level cache; rows run in parallel.
 
-use tvm_bridge::{Result, Schedule};
+use serde::{Deserialize, Serialize};
+use tvm_bridge::inspect::IterKind;
+use tvm_bridge::{BlockInfo, Result, Schedule};
 
 use super::lanes::even_vector_length;
 use super::{Choice, VectorUnit, unfit};
 
-/// The template.
+/// The knobs of an operator that works row by row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowsKnobs {
+    /// Most lanes of a vectorised loop; each loop takes as many of them as divide it.
+    pub vector_length: i64,
+    /// Pieces that the parallel loop is dealt out in; none for one piece a row.
+    #[serde(default)]
+    pub parallel_extent: Option<i64>,
+}
+
+/// The template with the knobs that suit every such operator.
 pub(super) fn apply(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
+    with_knobs(
+        s,
+        unit,
+        RowsKnobs {
+            vector_length: unit.lanes(),
+            parallel_extent: None,
+        },
+    )
+}
+
+/// The template with knobs of one's own.
+pub(super) fn with_knobs(s: &Schedule, unit: VectorUnit, knobs: RowsKnobs) -> Result<Choice> {
     let blocks = s.blocks()?;
     let infos = blocks
         .iter()
@@ -22,17 +46,23 @@ pub(super) fn apply(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
         return Err(unfit("not several reductions with a tail"));
     }
     let loops = s.loops(output)?;
-    // What all reductions keep apart are the rows: the leading loops of the output.
-    let rows = reductions
-        .iter()
-        .map(|r| r.of_kind(tvm_bridge::inspect::IterKind::Spatial).count())
-        .min()
-        .unwrap_or(0);
+    let rows = rows_of(&reductions);
     if rows == 0 || rows >= loops.len() {
         return Err(unfit("no rows around the reductions"));
     }
     let row = s.fuse(&loops[..rows].iter().collect::<Vec<_>>())?;
-    s.parallel(&row)?;
+    let row = match knobs.parallel_extent {
+        Some(extent) => {
+            let split = s.split(&row, &[Some(extent), None])?;
+            s.parallel(&split[0])?;
+            split[1].clone()
+        }
+        None => {
+            s.parallel(&row)?;
+            row
+        }
+    };
+    let around = s.loops(output)?.len() - loops[rows..].len();
     for producer in producers.iter().rev() {
         s.compute_at(producer, &row)?;
     }
@@ -40,10 +70,37 @@ pub(super) fn apply(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
         if info.is_reduction() {
             continue;
         }
-        if let Some(innermost) = s.loops(block)?.get(1..).and_then(|inside| inside.last()) {
-            let length = even_vector_length(s.extent(innermost)?, unit.lanes());
+        if let Some(innermost) = s
+            .loops(block)?
+            .get(around..)
+            .and_then(|inside| inside.last())
+        {
+            let length =
+                even_vector_length(s.extent(innermost)?, knobs.vector_length.min(unit.lanes()));
             s.vectorize(&s.split(innermost, &[None, Some(length)])?[1])?;
         }
     }
-    Ok(Choice::Rows)
+    Ok(Choice::Rows(knobs))
+}
+
+/// Number of leading loops that are rows: what all reductions keep apart.
+fn rows_of(reductions: &[&BlockInfo]) -> usize {
+    reductions
+        .iter()
+        .map(|r| r.of_kind(IterKind::Spatial).count())
+        .min()
+        .unwrap_or(0)
+}
+
+/// Number of rows that run in parallel.
+pub(super) fn count(s: &Schedule) -> Result<i64> {
+    let blocks = s.blocks()?;
+    let infos = blocks
+        .iter()
+        .map(|b| s.info(b))
+        .collect::<Result<Vec<_>>>()?;
+    let reductions: Vec<_> = infos.iter().filter(|i| i.is_reduction()).collect();
+    let last = infos.last().ok_or_else(|| unfit("no block"))?;
+    let rows = &last.iters[..rows_of(&reductions).min(last.iters.len())];
+    Ok(rows.iter().map(|i| i.extent).product())
 }

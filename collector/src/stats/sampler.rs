@@ -39,6 +39,8 @@ pub enum StopReason {
     TimeSpent,
     /// The largest number of samples is taken.
     SamplesSpent,
+    /// The point is so much slower than the best known that it is not worth samples.
+    Hopeless,
 }
 
 /// What to do next.

@@ -15,6 +15,7 @@ use super::protocol::{
 };
 use crate::interrupt::Interrupt;
 use crate::plan::{TimingPolicy, WorkerPolicy};
+use crate::schedule::Space;
 
 /// Why a kernel was not built or a point not measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,22 +34,42 @@ impl Failure {
             reason: "the run was interrupted before this point".to_owned(),
         }
     }
+
+    /// Whether it is that: then the point is still to be measured.
+    pub fn is_interruption(&self) -> bool {
+        *self == Failure::interrupted()
+    }
+}
+
+/// What a build came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Made {
+    /// A kernel.
+    New(Box<Built>),
+    /// Nothing: the program is that of an earlier kernel.
+    Twin {
+        /// That kernel.
+        of: u64,
+    },
 }
 
 /// What a run needs of the place where kernels are built and measured: the seam behind which a test puts a double that
 /// crashes, hangs and miscomputes on command.
 pub trait Lab {
+    /// The template spaces of operators, in their order.
+    ///
+    /// # Errors
+    /// They cannot be described.
+    fn spaces(&mut self, symbols: &[String]) -> Result<Vec<Space>, Failure>;
     /// Builds kernels, reporting each as it ends.
-    fn build(
-        &mut self,
-        kernels: &[KernelSpec],
-        report: &mut dyn FnMut(u64, Result<Built, Failure>),
-    );
+    fn build(&mut self, kernels: &[KernelSpec], report: &mut dyn FnMut(u64, Result<Made, Failure>));
     /// Checks and times a kernel that was built.
     ///
     /// # Errors
     /// It was not measured.
     fn measure(&mut self, point: &MeasureSpec) -> Result<Measured, Failure>;
+    /// Frees kernels that will not be measured again.
+    fn forget(&mut self, ids: &[u64]);
 }
 
 /// The real laboratory: a worker process.
@@ -115,6 +136,11 @@ impl ProcessLab {
         }
     }
 
+    /// Ends the present worker; the next request starts another.
+    pub fn rest(&mut self) {
+        self.discard();
+    }
+
     /// Gives the present worker up.
     fn discard(&mut self) {
         self.worker = None;
@@ -127,7 +153,7 @@ impl ProcessLab {
         &mut self,
         pending: &mut BTreeMap<u64, KernelSpec>,
         jobs: usize,
-        report: &mut dyn FnMut(u64, Result<Built, Failure>),
+        report: &mut dyn FnMut(u64, Result<Made, Failure>),
     ) -> Option<(Vec<u64>, Failure)> {
         let request = Request::Build {
             kernels: pending.values().cloned().collect(),
@@ -158,21 +184,21 @@ impl ProcessLab {
                         self.known.insert(id, spec);
                     }
                     self.held.insert(id);
-                    report(id, Ok(built));
+                    report(id, Ok(Made::New(Box::new(built))));
+                }
+                Ok(Reply::Twin { id, of }) => {
+                    under_way.remove(&id);
+                    pending.remove(&id);
+                    report(id, Ok(Made::Twin { of }));
                 }
                 Ok(Reply::Refused {
                     id: Some(id),
+                    status,
                     reason,
                 }) => {
                     under_way.remove(&id);
                     pending.remove(&id);
-                    report(
-                        id,
-                        Err(Failure {
-                            status: Status::CompileFailed,
-                            reason,
-                        }),
-                    );
+                    report(id, Err(Failure { status, reason }));
                 }
                 Ok(Reply::AllBuilt) => return None,
                 Ok(_) => {}
@@ -210,10 +236,7 @@ impl ProcessLab {
         let sent = self.worker().and_then(|w| w.send(request));
         let reply = sent.and_then(|()| self.receive(timeout, stop));
         match reply {
-            Ok(Reply::Refused { reason, .. }) => Err(Failure {
-                status: Status::Crashed,
-                reason,
-            }),
+            Ok(Reply::Refused { status, reason, .. }) => Err(Failure { status, reason }),
             Ok(reply) => Ok(reply),
             Err(WorkerError::Silent) => {
                 self.discard();
@@ -273,10 +296,24 @@ impl ProcessLab {
 }
 
 impl Lab for ProcessLab {
+    fn spaces(&mut self, symbols: &[String]) -> Result<Vec<Space>, Failure> {
+        let request = Request::Spaces {
+            symbols: symbols.to_vec(),
+        };
+        let nanos = self
+            .policy
+            .compile_timeout_ns
+            .saturating_mul(1 + symbols.len() as u64);
+        match self.ask(&request, Duration::from_nanos(nanos), Interrupt::requested)? {
+            Reply::Spaces { spaces } => Ok(spaces),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     fn build(
         &mut self,
         kernels: &[KernelSpec],
-        report: &mut dyn FnMut(u64, Result<Built, Failure>),
+        report: &mut dyn FnMut(u64, Result<Made, Failure>),
     ) {
         let mut pending: BTreeMap<u64, KernelSpec> =
             kernels.iter().map(|k| (k.id, k.clone())).collect();
@@ -336,6 +373,19 @@ impl Lab for ProcessLab {
             other => Err(unexpected(&other)),
         }
     }
+
+    fn forget(&mut self, ids: &[u64]) {
+        for id in ids {
+            self.known.remove(id);
+            self.held.remove(id);
+        }
+        // A worker that is gone has forgotten everything already.
+        if let Some(worker) = &mut self.worker
+            && worker.send(&Request::Drop { ids: ids.to_vec() }).is_err()
+        {
+            self.discard();
+        }
+    }
 }
 
 fn failure(error: &WorkerError) -> Failure {
@@ -360,7 +410,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::schedule::Choice;
+    use crate::schedule::{Choice, Recipe};
 
     /// A stand-in for a worker: builds what is called `good`, and does what the test says with anything else.
     fn lab(folder: &std::path::Path, otherwise: &str) -> ProcessLab {
@@ -397,11 +447,13 @@ done
             max_threads: 1,
             seed: 0,
             model_weight_bytes: 0,
+            max_statements: 1000,
             memory_limit_mib: 1024,
         };
         let policy = WorkerPolicy {
             compile_timeout_ns: 300_000_000,
             measure_timeout_ns: 300_000_000,
+            max_statements: 1000,
             memory_limit_mib: 1024,
         };
         let launcher = Launcher {
@@ -415,6 +467,7 @@ done
         KernelSpec {
             id,
             symbol: symbol.to_owned(),
+            recipe: Recipe::Default,
             arguments: Vec::new(),
             own_weights: true,
             reduction_length: 1,
@@ -459,6 +512,7 @@ done
         assert_eq!(build(&mut lab, &[kernel(1, "good")])[&1], Ok(()));
         let policy = TimingPolicy {
             warmup: 1,
+            number: None,
             stop: crate::stats::StopRule {
                 ci_target: 1.0,
                 min_samples: 6,
@@ -471,6 +525,7 @@ done
             threads: 1,
             cache: opdata::CacheState::Hot,
             policy,
+            hopeless_beyond_ns: None,
         };
         for _ in 0..2 {
             // The second time, the kernel is built again in a new worker first.

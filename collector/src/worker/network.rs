@@ -14,10 +14,10 @@ use tvm_bridge::compile::{Asserts, Compiled, compile};
 use tvm_bridge::vm::{self, Moment};
 use tvm_bridge::{IrModule, KernelModule, PrimFunc, Tensor, VirtualMachine};
 
-use super::bench::worst;
+use super::arguments::compare_outputs;
 use super::protocol::{NetworkMeasured, NetworkReady, NetworkSpec, OperatorInModel};
 use super::serve::Shared;
-use crate::measure::check::{Comparison, Tolerance, compare};
+use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
 use crate::measure::timer::{Caches, take};
 use crate::plan::TimingPolicy;
@@ -177,7 +177,11 @@ fn start_machine(
         let parts = kernels.deal_out(jobs)?;
         let build = |part: IrModule| scope.spawn(move || compile(&part, target, Asserts::Kept));
         let builders: Vec<_> = parts.into_iter().map(build).collect();
-        Ok::<_, tvm_bridge::Error>(builders.into_iter().filter_map(|b| b.join().ok()).collect())
+        let lost = |_| anyhow::anyhow!("a thread that compiled a part of the model panicked");
+        builders
+            .into_iter()
+            .map(|b| b.join().map_err(lost))
+            .collect::<anyhow::Result<_>>()
     })?;
     let modules: Vec<KernelModule> = compiled
         .into_iter()
@@ -229,7 +233,7 @@ fn check(
 ) -> anyhow::Result<(Comparison, String)> {
     if let Some(reference) = &graph.reference {
         let path = shared.setup.import.join("refs.bin");
-        let comparison = reference
+        let comparisons = reference
             .outputs
             .iter()
             .map(|expected| {
@@ -239,23 +243,14 @@ fn check(
                 let found = outputs
                     .get(expected.index as usize)
                     .context("the model has fewer outputs than its reference")?;
-                Ok(compare(
-                    found,
-                    &expected_tensor,
-                    Tolerance {
-                        relative: reference.rtol,
-                        of_largest: reference.rtol,
-                    },
-                ))
+                let tolerance = Tolerance {
+                    relative: reference.rtol,
+                    of_largest: reference.rtol,
+                };
+                Ok(compare(found, &expected_tensor, tolerance))
             })
-            .collect::<anyhow::Result<Vec<_>>>()?
-            .into_iter()
-            .max_by(|a, b| {
-                a.wrong
-                    .cmp(&b.wrong)
-                    .then(a.max_rel_error.total_cmp(&b.max_rel_error))
-            })
-            .context("the reference has no outputs")?;
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let comparison = worst(comparisons).context("the reference has no outputs")?;
         return Ok((comparison, reference.origin.clone()));
     }
     let plain = start_machine(shared, &shared.module, jobs)?;
@@ -269,7 +264,7 @@ fn check(
         .map(|o| o.count * o.reduction_length())
         .sum();
     Ok((
-        worst(outputs, &expected, terms)?,
+        compare_outputs(outputs, &expected, terms)?,
         "the model run without schedules".to_owned(),
     ))
 }

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use opdata::CacheState;
+use opdata::{CacheState, Status};
 use opmodels::Graph;
 use opmodels::graph::Argument;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure::check::Comparison;
 use crate::measure::timer::Taken;
 use crate::plan::TimingPolicy;
-use crate::schedule::Choice;
+use crate::schedule::{Choice, Recipe, Space};
 
 /// What the worker is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,12 @@ use crate::schedule::Choice;
 pub enum Request {
     /// Load TVM and a module. Answered by [`Reply::Ready`].
     Setup(Setup),
-    /// Build kernels. Answered by [`Reply::Started`] and [`Reply::Built`] or [`Reply::Refused`] for each, then
+    /// Describe the template spaces of operators. Answered by [`Reply::Spaces`] or [`Reply::Refused`].
+    Spaces {
+        /// The operators' functions.
+        symbols: Vec<String>,
+    },
+    /// Build kernels. Answered by [`Reply::Started`] and [`Reply::Built`], [`Reply::Twin`] or [`Reply::Refused`] for each, then
     /// [`Reply::AllBuilt`].
     Build {
         /// What to build.
@@ -59,6 +64,8 @@ pub struct Setup {
     pub seed: u64,
     /// Bytes of all weights of the model: how much is read between two uses of one weight.
     pub model_weight_bytes: u64,
+    /// Most statements of a lowered kernel that are worth compiling.
+    pub max_statements: u64,
     /// Most memory the process may use, in MiB.
     pub memory_limit_mib: u64,
 }
@@ -70,6 +77,8 @@ pub struct KernelSpec {
     pub id: u64,
     /// The operator's function in the module.
     pub symbol: String,
+    /// Its schedule.
+    pub recipe: Recipe,
     /// Its arguments, outputs last.
     pub arguments: Vec<Argument>,
     /// Whether each call of the model has weights of its own, which it finds as cold as the model leaves them.
@@ -89,6 +98,8 @@ pub struct MeasureSpec {
     pub cache: CacheState,
     /// How to time.
     pub policy: TimingPolicy,
+    /// A kernel that takes longer is not worth samples, in nanoseconds.
+    pub hopeless_beyond_ns: Option<u64>,
 }
 
 /// A whole model to build.
@@ -106,6 +117,11 @@ pub struct NetworkSpec {
 pub enum Reply {
     /// Loaded.
     Ready,
+    /// What the operators asked for offer.
+    Spaces {
+        /// Their spaces, in the order of the request.
+        spaces: Vec<Space>,
+    },
     /// A build has begun.
     Started {
         /// The kernel.
@@ -113,10 +129,19 @@ pub enum Reply {
     },
     /// A kernel is ready to be measured.
     Built(Built),
+    /// A kernel's program is that of an earlier one; it was not compiled.
+    Twin {
+        /// The kernel.
+        id: u64,
+        /// The earlier one.
+        of: u64,
+    },
     /// Something asked for cannot be done; the worker goes on.
     Refused {
         /// The kernel, if it was about one.
         id: Option<u64>,
+        /// How it counts.
+        status: Status,
         /// Why, in one line.
         reason: String,
     },

@@ -4,14 +4,15 @@ use std::io::{BufRead, Write};
 use std::sync::Mutex;
 
 use anyhow::Context;
+use opdata::Status;
 use tvm_bridge::threads::Pool;
 use tvm_bridge::{IrModule, Target};
 
-use super::bench::Bench;
+use super::bench::{Bench, spaces};
 use super::network::Network;
 use super::protocol::{Reply, Request, Setup};
 use crate::measure::sentinel::Sentinel;
-use crate::schedule::VectorUnit;
+use crate::schedule::{Kitchen, VectorUnit};
 
 /// What every part of a worker needs.
 pub(super) struct Shared {
@@ -19,6 +20,7 @@ pub(super) struct Shared {
     pub module: IrModule,
     pub target: Target,
     pub unit: VectorUnit,
+    pub kitchen: Kitchen,
     pub pool: Pool,
     pub sentinel: Sentinel,
 }
@@ -29,7 +31,12 @@ pub(super) struct Replies(Mutex<Box<dyn Write + Send>>);
 impl Replies {
     /// Sends one reply. A parent that is gone cannot be told so; the worker then ends at its next request.
     pub fn send(&self, reply: &Reply) {
-        if let (Ok(line), Ok(mut out)) = (serde_json::to_string(reply), self.0.lock()) {
+        let line = serde_json::to_string(reply).unwrap_or_else(|error| {
+            // A parent that gets no answer would wait for it until its time is up.
+            serde_json::json!({ "reply": "refused", "id": null, "status": Status::Crashed, "reason": error.to_string() })
+                .to_string()
+        });
+        if let Ok(mut out) = self.0.lock() {
             let _ = writeln!(out, "{line}");
             let _ = out.flush();
         }
@@ -51,11 +58,19 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
     };
     let mut shared = set_up(setup)?;
     replies.send(&Reply::Ready);
-    let mut bench = Bench::default();
+    let mut bench = Bench::new();
     let mut network: Option<Network> = None;
     for line in lines {
         match parse(&line?)? {
             Request::Setup(_) => anyhow::bail!("a worker is set up once"),
+            Request::Spaces { symbols } => {
+                let described = spaces(&shared, &symbols);
+                answer(
+                    &replies,
+                    None,
+                    described.map(|spaces| Reply::Spaces { spaces }),
+                );
+            }
             Request::Build { kernels, jobs } => {
                 bench.build(&shared, &kernels, jobs, &replies);
                 replies.send(&Reply::AllBuilt);
@@ -101,6 +116,7 @@ fn parse(line: &str) -> anyhow::Result<Request> {
 fn answer(replies: &Replies, id: Option<u64>, result: anyhow::Result<Reply>) {
     replies.send(&result.unwrap_or_else(|error| Reply::Refused {
         id,
+        status: Status::Crashed,
         reason: format!("{error:#}"),
     }));
 }
@@ -116,6 +132,7 @@ fn set_up(setup: Setup) -> anyhow::Result<Shared> {
     let pool = Pool::start(setup.max_threads)?;
     Ok(Shared {
         module: IrModule::from_json(&json)?,
+        kitchen: Kitchen::new(unit, target.clone(), setup.seed),
         target,
         unit,
         pool,

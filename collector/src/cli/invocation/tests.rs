@@ -15,6 +15,7 @@ fn run(args: &[&str], environment: &[(&str, &str)]) -> Result<Invocation, CliErr
             cores: 2,
             now: Timestamp::from_unix_ms(0),
         },
+        sweeps: std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/sweeps")),
     })
 }
 

@@ -114,12 +114,14 @@ fn news(comparison: &Comparison) -> Vec<Section> {
         Section::new("Regressions").table(&CHANGE_HEAD, operators(Verdict::Regression));
     if !regressions.rows.is_empty() {
         regressions = regressions.says(format!(
-            "Significantly slower than before, by more than {threshold}."
+            "Surely slower than before, by more than {threshold}."
         ));
     }
     let mut unclear = Section::new("Unclear").table(&CHANGE_HEAD, operators(Verdict::Unclear));
     if !unclear.rows.is_empty() {
-        unclear = unclear.says(format!("Beyond {threshold}, but it may be noise."));
+        unclear = unclear.says(format!(
+            "Beyond {threshold}, but it may be noise or a busy machine."
+        ));
     }
     let whole: Vec<Vec<String>> = comparison
         .changes

@@ -27,7 +27,7 @@ pub fn night_plan_text(outlook: &NightOutlook, style: Style) -> String {
         ));
     }
     out.push_str(&format!(
-        "\na regression is significant and beyond {}; {} may fail; {} kept\n",
+        "\na regression is surely slower by more than {}; {} may fail; {} kept\n",
         units::percent(plan.threshold),
         units::percent(plan.max_failed_share),
         units::plural(plan.keep, "night")

@@ -1,0 +1,62 @@
+//! A replayed row: the recorded time and the time now, side by side.
+
+use serde_json::{Value, json};
+
+use super::{Style, TimeReport, units};
+use crate::run::{Replayed, Verdict};
+
+/// The result in words.
+pub fn replay_text(replayed: &Replayed, style: Style) -> String {
+    let line = |time: &TimeReport| {
+        let half = time.relative_half_width().filter(|half| *half > 0.0);
+        format!(
+            "{}{}, {}, grade {}",
+            units::time(time.median_ns),
+            half.map_or_else(String::new, |h| format!(" ±{}", units::percent(h))),
+            units::plural(time.samples, "sample"),
+            time.quality
+        )
+    };
+    let verdict = match replayed.verdict {
+        Verdict::Inside => style.green("inside the recorded noise"),
+        Verdict::Slower => style.red("slower than the recorded noise allows"),
+        Verdict::Faster => style.yellow("faster than the recorded noise allows"),
+    };
+    let mut text = format!(
+        "{}  {} ({}, {})\n  recorded  {}\n  now       {}\n  ratio     {:.3}, {verdict} (up to {:.3})\n",
+        style.bold(&replayed.row_id),
+        replayed.operator,
+        units::plural(u64::from(replayed.threads), "thread"),
+        replayed.cache,
+        line(&replayed.recorded),
+        line(&replayed.now),
+        replayed.ratio,
+        replayed.noise_ratio,
+    );
+    for doubt in &replayed.doubts {
+        text.push_str(&format!("{} {doubt}\n", style.yellow("warning:")));
+    }
+    text
+}
+
+/// The result as one object.
+pub fn replay_json(replayed: &Replayed) -> Value {
+    let time = |time: &TimeReport| {
+        json!({
+            "time_median_ns": time.median_ns, "time_ci_low_ns": time.ci_low_ns,
+            "time_ci_high_ns": time.ci_high_ns, "samples": time.samples, "quality": time.quality,
+        })
+    };
+    json!({
+        "row_id": replayed.row_id,
+        "operator": replayed.operator,
+        "threads": replayed.threads,
+        "cache_state": replayed.cache,
+        "recorded": time(&replayed.recorded),
+        "now": time(&replayed.now),
+        "ratio": replayed.ratio,
+        "noise_ratio": replayed.noise_ratio,
+        "verdict": replayed.verdict.word(),
+        "doubts": replayed.doubts,
+    })
+}

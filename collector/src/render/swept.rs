@@ -1,0 +1,69 @@
+//! A sweep's result as text: for each setting what the schedules of every operator came to.
+
+use opdata::CacheState;
+
+use super::report::{OperatorReport, RunReport};
+use super::table::{Cell, Column, Table};
+use super::{Style, units};
+
+const COLUMNS: [Column; 9] = [
+    Column::left("operator").shrinks_to(20),
+    Column::left("shapes").shrinks_to(14).hides(0),
+    Column::right("schedules"),
+    Column::right("failed").hides(1),
+    Column::right("skipped").hides(2),
+    Column::right("default"),
+    Column::right("best"),
+    Column::right("speed-up"),
+    Column::left("best row").shrinks_to(8).hides(3),
+];
+
+/// The schedules of every operator at one setting, those that gained most first; nothing without a sweep.
+pub(super) fn swept_text(
+    report: &RunReport,
+    threads: u32,
+    cache: CacheState,
+    style: Style,
+) -> Option<String> {
+    let mut rows: Vec<(f64, Vec<Cell>)> = report
+        .operators
+        .iter()
+        .filter_map(|operator| row(operator, threads, cache))
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut table = Table::new(&COLUMNS);
+    for (_, cells) in rows {
+        table.row(cells);
+    }
+    Some(table.render(style))
+}
+
+fn row(operator: &OperatorReport, threads: u32, cache: CacheState) -> Option<(f64, Vec<Cell>)> {
+    let swept = operator.swept(threads, cache)?;
+    let default = operator.median_ns(threads, cache);
+    let best = swept.best.as_ref();
+    let gain = default
+        .zip(best)
+        .filter(|(_, best)| best.median_ns > 0.0)
+        .map(|(default, best)| default / best.median_ns);
+    let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), units::time);
+    let cells = vec![
+        operator.name.clone().into(),
+        operator.shapes.clone().into(),
+        swept.measured.to_string().into(),
+        swept.failed.to_string().into(),
+        swept.skipped.to_string().into(),
+        time(default).into(),
+        time(best.map(|b| b.median_ns)).into(),
+        gain.map_or_else(|| "-".to_owned(), |g| format!("{g:.2}x"))
+            .into(),
+        // The run's name stands above already.
+        best.and_then(|b| b.row_id.rsplit_once('.'))
+            .map_or_else(|| "-".to_owned(), |(_, number)| number.to_owned())
+            .into(),
+    ];
+    Some((gain.unwrap_or(0.0), cells))
+}

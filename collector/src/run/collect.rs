@@ -1,0 +1,288 @@
+//! Candidates → rows: built in batches on all cores, then measured one at a time on a quiet machine.
+//!
+//! A point around which the machine drifted is put off to the end of its batch and measured again, a few times at most;
+//! of its results the one with the least drift counts. A row is written as soon as its point is settled.
+
+use std::collections::{HashMap, VecDeque};
+
+use anyhow::Result;
+use opdata::{CacheState, Row, Status};
+use opmodels::Graph;
+use opmodels::graph::Operator;
+
+use super::ledger::{Ledger, PointName};
+use super::network::Network;
+use super::row::{PointFacts, RunFacts};
+use super::stop::Stop;
+use super::tally::Tally;
+use super::work::Candidate;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::render::units;
+use crate::worker::lab::{Failure, Lab, Made};
+use crate::worker::protocol::{KernelSpec, MeasureSpec, Measured};
+
+/// Kernels built before the first of them is measured: enough to keep all cores busy, few enough for memory.
+const BATCH: usize = 64;
+/// A point around which the machine was slower than this, relative to its best, is measured again.
+const DRIFT_BOUND: f64 = 1.10;
+/// How often a point is measured at most.
+const ATTEMPTS: usize = 3;
+/// A candidate this many times slower than the best known of its operator is not worth samples.
+const HOPELESS: f64 = 20.0;
+
+/// A kernel, or why there is none.
+type Kernel = std::result::Result<Made, Failure>;
+
+/// Measures the candidates of one import.
+pub(super) struct Collector<'a, 'l> {
+    pub plan: &'a Plan,
+    pub graph: &'a Graph,
+    pub facts: &'a RunFacts<'a>,
+    pub network: &'a Network,
+    pub lab: &'a mut dyn Lab,
+    pub ledger: &'a mut Ledger<'l>,
+    pub tally: &'a mut Tally,
+    pub progress: &'a mut dyn Progress,
+    pub stop: &'a Stop,
+}
+
+/// A candidate of a batch with what is left to do of it.
+struct Job<'a> {
+    candidate: &'a Candidate,
+    operator: &'a Operator,
+    /// Its settings without a row, and the points they make.
+    settings: Vec<(u32, CacheState)>,
+    points: Vec<PointName>,
+}
+
+/// A point that waits to be measured.
+struct Pending {
+    job: usize,
+    setting: (u32, CacheState),
+    attempts: usize,
+    best: Option<Measured>,
+}
+
+impl Collector<'_, '_> {
+    /// Builds and measures every candidate that has no row yet, until all are done or the run is to stop.
+    ///
+    /// # Errors
+    /// A row cannot be written.
+    pub fn collect(&mut self, candidates: &[Candidate]) -> Result<()> {
+        for batch in candidates.chunks(BATCH) {
+            if self.stop.due().is_some() {
+                break;
+            }
+            let graph = self.graph;
+            let jobs: Vec<Job<'_>> = batch
+                .iter()
+                .map(|candidate| self.job(candidate, &graph.operators[candidate.operator]))
+                .filter(|job| !job.settings.is_empty())
+                .collect();
+            if !jobs.is_empty() {
+                self.batch(&jobs)?;
+                self.ledger.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn job<'j>(&self, candidate: &'j Candidate, operator: &'j Operator) -> Job<'j> {
+        let name = |setting| self.facts.point_name(operator, &candidate.recipe, setting);
+        let points: Vec<PointName> = self.plan.settings().map(name).collect();
+        let settings = self.plan.settings().zip(&points);
+        let settings = settings
+            .filter(|(_, point)| !self.ledger.has(point))
+            .map(|(setting, _)| setting)
+            .collect();
+        Job {
+            candidate,
+            operator,
+            settings,
+            points,
+        }
+    }
+
+    fn batch(&mut self, jobs: &[Job<'_>]) -> Result<()> {
+        let kernels = self.build(jobs);
+        let mut queue = VecDeque::new();
+        let mut twins = Vec::new();
+        for (job, kernel) in kernels.iter().enumerate() {
+            match kernel {
+                Ok(Made::New(built)) => {
+                    let hash = format!("{:016x}", built.program_hash);
+                    match self.ledger.twin(&jobs[job].points, &hash) {
+                        Some(row) => twins.push((job, format!("the row {row}"))),
+                        None => queue.extend(jobs[job].settings.iter().map(|&setting| Pending {
+                            job,
+                            setting,
+                            attempts: 0,
+                            best: None,
+                        })),
+                    }
+                }
+                Ok(Made::Twin { of }) => {
+                    twins.push((job, format!("the candidate number {of} of its plan")));
+                }
+                Err(failure) if failure.is_interruption() => {}
+                Err(failure) => {
+                    for &setting in &jobs[job].settings {
+                        self.settle(&jobs[job], setting, kernel, Err(failure.clone()))?;
+                    }
+                }
+            }
+        }
+        for (job, of) in twins {
+            let twin = Failure {
+                status: Status::Skipped,
+                reason: format!("the program is that of {of}"),
+            };
+            for &setting in &jobs[job].settings {
+                self.settle(&jobs[job], setting, &kernels[job], Err(twin.clone()))?;
+            }
+        }
+        self.measure(jobs, &kernels, queue)?;
+        let ids: Vec<u64> = jobs.iter().map(|job| job.candidate.place).collect();
+        self.lab.forget(&ids);
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        jobs: &[Job<'_>],
+        kernels: &[Kernel],
+        mut queue: VecDeque<Pending>,
+    ) -> Result<()> {
+        while let Some(mut point) = queue.pop_front() {
+            let job = &jobs[point.job];
+            if self.stop.due().is_some() {
+                // What was measured is worth its row, though the machine drifted.
+                if let Some(measured) = point.best {
+                    self.settle(job, point.setting, &kernels[point.job], Ok(measured))?;
+                }
+                continue;
+            }
+            self.progress.working(&label(job, point.setting));
+            let spec = MeasureSpec {
+                id: job.candidate.place,
+                threads: point.setting.0 as usize,
+                cache: point.setting.1,
+                policy: self.plan.timing,
+                hopeless_beyond_ns: self.hopeless_beyond_ns(job, point.setting),
+            };
+            point.attempts += 1;
+            match self.lab.measure(&spec) {
+                Err(failure) if failure.is_interruption() => {}
+                Err(failure) => {
+                    let result = point.best.ok_or(failure);
+                    self.settle(job, point.setting, &kernels[point.job], result)?;
+                }
+                Ok(measured) => {
+                    let quiet = measured.drift <= DRIFT_BOUND || measured.taken.is_none();
+                    if point.best.as_ref().is_none_or(|b| measured.drift < b.drift) {
+                        point.best = Some(measured);
+                    }
+                    if !quiet && point.attempts < ATTEMPTS {
+                        queue.push_back(point);
+                    } else if let Some(measured) = point.best {
+                        self.settle(job, point.setting, &kernels[point.job], Ok(measured))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// In a sweep; without one every operator has a single candidate.
+    fn hopeless_beyond_ns(&self, job: &Job<'_>, setting: (u32, CacheState)) -> Option<u64> {
+        self.plan.sweep.as_ref()?;
+        let point = job.points.first()?;
+        let best = self
+            .ledger
+            .best_ns(&point.import_key, &point.symbol, setting)?;
+        Some((best * HOPELESS) as u64)
+    }
+
+    fn settle(
+        &mut self,
+        job: &Job<'_>,
+        setting: (u32, CacheState),
+        kernel: &Kernel,
+        result: std::result::Result<Measured, Failure>,
+    ) -> Result<()> {
+        let built = match kernel {
+            Ok(Made::New(built)) => Some(built.as_ref()),
+            _ => None,
+        };
+        let point = PointFacts {
+            operator: job.operator,
+            recipe: &job.candidate.recipe,
+            setting,
+            built,
+            in_model_ns: self.network.in_model_ns(setting.0, &job.operator.symbol),
+        };
+        let row = self.facts.row(self.ledger.next_ordinal(), &point, result);
+        self.ledger.append(&row)?;
+        self.tally.add(&row);
+        self.progress.point(&label(job, setting), &words(&row));
+        Ok(())
+    }
+
+    /// Builds a batch; the results are in its order.
+    fn build(&mut self, jobs: &[Job<'_>]) -> Vec<Kernel> {
+        let specs: Vec<KernelSpec> = jobs
+            .iter()
+            .map(|job| kernel_spec(job.operator, job.candidate))
+            .collect();
+        self.progress.working(&format!(
+            "building {}",
+            units::plural(specs.len() as u64, "kernel")
+        ));
+        let mut results: HashMap<u64, Kernel> = HashMap::with_capacity(specs.len());
+        self.lab.build(&specs, &mut |id, result| {
+            results.insert(id, result);
+        });
+        let lost = || {
+            Err(Failure {
+                status: Status::CompileFailed,
+                reason: "the build gave no result".to_owned(),
+            })
+        };
+        specs
+            .iter()
+            .map(|spec| results.remove(&spec.id).unwrap_or_else(lost))
+            .collect()
+    }
+}
+
+/// What a worker needs to build a candidate.
+pub(super) fn kernel_spec(operator: &Operator, candidate: &Candidate) -> KernelSpec {
+    KernelSpec {
+        id: candidate.place,
+        symbol: operator.symbol.clone(),
+        recipe: candidate.recipe.clone(),
+        arguments: operator.args.clone(),
+        own_weights: operator.weight_sets == operator.count,
+        reduction_length: operator.reduction_length(),
+    }
+}
+
+fn label(job: &Job<'_>, (threads, cache): (u32, CacheState)) -> String {
+    format!(
+        "{} ({}, {cache})",
+        job.operator.symbol,
+        units::plural(u64::from(threads), "thread")
+    )
+}
+
+fn words(row: &Row) -> String {
+    match (row.time_median_ns, row.time_ci_low_ns, row.time_ci_high_ns) {
+        (Some(median), Some(low), Some(high)) if median > 0.0 && low < high => {
+            let half = (high - low) / 2.0 / median;
+            format!("{} ±{}", units::time(median), units::percent(half))
+        }
+        (Some(median), ..) => units::time(median),
+        (None, ..) => format!("{}: {}", row.status, row.reason.as_deref().unwrap_or("-")),
+    }
+}

@@ -1,0 +1,138 @@
+//! The rows of a run as it grows, and what they tell about the points still to come.
+//!
+//! Everything a run needs to know of its past it knows from its rows: which points are done, how fast an operator can
+//! be, which programs were built. A resumed run reads them from disk and goes on as if it had not been stopped.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use anyhow::Result;
+use opdata::{CacheState, Row, RunManifest, RunWriter, Status};
+
+/// A point as a run knows it: an operator's function in an import, and the point's id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PointName {
+    pub import_key: String,
+    pub symbol: String,
+    pub point_id: String,
+}
+
+/// The rows of a run.
+pub(super) struct Ledger<'a> {
+    writer: &'a mut RunWriter,
+    manifest: &'a mut RunManifest,
+    folder: &'a Path,
+    done: HashSet<PointName>,
+    best_ns: HashMap<(String, String, u64, Option<CacheState>), f64>,
+    /// Point and row that had a program of an operator first.
+    programs: HashMap<(String, String, String), (String, String)>,
+}
+
+impl<'a> Ledger<'a> {
+    /// A ledger of the rows that are there already.
+    pub fn new(
+        writer: &'a mut RunWriter,
+        manifest: &'a mut RunManifest,
+        folder: &'a Path,
+        rows: &[Row],
+        planned: u64,
+    ) -> Ledger<'a> {
+        let mut ledger = Ledger {
+            writer,
+            manifest,
+            folder,
+            done: HashSet::new(),
+            best_ns: HashMap::new(),
+            programs: HashMap::new(),
+        };
+        ledger.manifest.counts.ended.clear();
+        ledger.manifest.counts.planned = planned;
+        rows.iter().for_each(|row| ledger.learn(row));
+        ledger
+    }
+
+    /// The number of the next row.
+    pub fn next_ordinal(&self) -> u64 {
+        self.writer.rows()
+    }
+
+    /// Points of the plan without a row.
+    pub fn left(&self) -> u64 {
+        let counts = &self.manifest.counts;
+        counts.planned.saturating_sub(counts.rows())
+    }
+
+    /// Whether a point has its row.
+    pub fn has(&self, point: &PointName) -> bool {
+        self.done.contains(point)
+    }
+
+    /// The best time known of an operator at a setting, in nanoseconds.
+    pub fn best_ns(&self, import: &str, symbol: &str, setting: (u32, CacheState)) -> Option<f64> {
+        let key = (
+            import.to_owned(),
+            symbol.to_owned(),
+            u64::from(setting.0),
+            Some(setting.1),
+        );
+        self.best_ns.get(&key).copied()
+    }
+
+    /// The row that had a program first, unless it is of one of the kernel's own points.
+    pub fn twin(&self, own: &[PointName], program_hash: &str) -> Option<&str> {
+        let point = own.first()?;
+        let key = (
+            point.import_key.clone(),
+            point.symbol.clone(),
+            program_hash.to_owned(),
+        );
+        let (point_id, row_id) = self.programs.get(&key)?;
+        let is_own = own.iter().any(|p| p.point_id == *point_id);
+        (!is_own).then_some(row_id.as_str())
+    }
+
+    /// Adds a row; when this returns, it survives the end of the process.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn append(&mut self, row: &Row) -> Result<()> {
+        self.writer.append(row)?;
+        self.learn(row);
+        Ok(())
+    }
+
+    /// Makes all rows survive a power cut too.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn sync(&mut self) -> Result<()> {
+        self.writer.sync()?;
+        Ok(self.manifest.save(self.folder)?)
+    }
+
+    fn learn(&mut self, row: &Row) {
+        self.manifest.counts.add(row);
+        let import = row.import_key.clone().unwrap_or_default();
+        let symbol = row.op_symbol.clone().unwrap_or_default();
+        if let Some(ns) = row.time_median_ns {
+            let key = (
+                import.clone(),
+                symbol.clone(),
+                row.threads.unwrap_or_default(),
+                row.cache_state,
+            );
+            let best = self.best_ns.entry(key).or_insert(ns);
+            *best = best.min(ns);
+        }
+        if let (Some(hash), true) = (&row.program_hash, row.status != Status::Skipped) {
+            self.programs
+                .entry((import.clone(), symbol.clone(), hash.clone()))
+                .or_insert_with(|| (row.point_id.clone(), row.row_id.clone()));
+        }
+        self.done.insert(PointName {
+            import_key: import,
+            symbol,
+            point_id: row.point_id.clone(),
+        });
+    }
+}

@@ -1,0 +1,152 @@
+//! The imports of a plan, each with its laboratory and what there is to measure of it.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use opmodels::{Imported, Provenance};
+
+use super::network::{self, Network, WHOLE_MODEL_JSON};
+use super::row::import_key;
+use super::work::{self, Work};
+use super::{Session, WORKER_LOG, import, variants, weight_bytes};
+use crate::env::Environment;
+use crate::plan::{Plan, Planned, WholeModel};
+use crate::render::units;
+use crate::worker::lab::ProcessLab;
+use crate::worker::process::Launcher;
+use crate::worker::protocol::Setup;
+
+/// An import, ready to be measured.
+pub(super) struct Prepared {
+    pub imported: Imported,
+    pub work: Work,
+    pub lab: ProcessLab,
+    jobs: usize,
+    /// Where the whole model's measurement is kept: the first import's has the plain name.
+    whole_model_file: String,
+}
+
+/// Makes or finds the imports of a plan and draws their candidates.
+///
+/// # Errors
+/// A model cannot be imported, or the plan leaves nothing to measure.
+pub(super) fn prepare(
+    planned: &Planned,
+    environment: &Environment,
+    target: &serde_json::Value,
+    session: &mut Session<'_>,
+) -> anyhow::Result<Vec<Prepared>> {
+    let plan = &planned.plan;
+    let base = imported(planned, &plan.model, session)?;
+    let requests = variants::requests(plan, &base.graph)?;
+    let count = requests.len();
+    let jobs = environment.state.cores_usable as usize;
+    requests
+        .iter()
+        .enumerate()
+        .map(|(place, request)| {
+            let imported = if *request == plan.model {
+                base.clone()
+            } else {
+                imported(planned, request, session)?
+            };
+            let mut lab = laboratory(plan, &imported, target, jobs, session, &plan.out)?;
+            let work = work::draw(plan, &imported.graph, count, &mut lab)?;
+            if count > 1 {
+                // Every import has a worker of its own; one at a time is enough.
+                lab.rest();
+            }
+            let whole_model_file = match place {
+                0 => WHOLE_MODEL_JSON.to_owned(),
+                _ => format!("whole_model.{}.json", import_key(&imported)),
+            };
+            Ok(Prepared {
+                imported,
+                work,
+                lab,
+                jobs,
+                whole_model_file,
+            })
+        })
+        .collect()
+}
+
+fn imported(
+    planned: &Planned,
+    request: &opmodels::ImportRequest,
+    session: &mut Session<'_>,
+) -> anyhow::Result<Imported> {
+    let model = &request.model;
+    session.progress.working(&format!("importing {model}"));
+    let imported = import(session.home, request, planned.python.as_deref())?;
+    if let Provenance::Fresh(took) = imported.provenance {
+        let wall = units::wall(took.as_nanos() as u64);
+        session.progress.note(&format!(
+            "imported {model} in {wall}; the next run finds it in the cache"
+        ));
+    }
+    Ok(imported)
+}
+
+/// A laboratory for an import; its workers' talk goes to a file in `folder`.
+pub(super) fn laboratory(
+    plan: &Plan,
+    imported: &Imported,
+    target: &serde_json::Value,
+    jobs: usize,
+    session: &Session<'_>,
+    folder: &Path,
+) -> anyhow::Result<ProcessLab> {
+    let setup = Setup {
+        import: std::path::absolute(&imported.folder).context("the import's folder")?,
+        target: target.clone(),
+        max_threads: plan.threads.iter().copied().max().unwrap_or(1) as usize,
+        seed: plan.seed,
+        model_weight_bytes: weight_bytes(&imported.graph),
+        max_statements: plan.worker.max_statements,
+        memory_limit_mib: plan.worker.memory_limit_mib,
+    };
+    let launcher = Launcher {
+        program: std::env::current_exe().context("the path of this program")?,
+        log: folder.join(WORKER_LOG),
+    };
+    let interrupt = session.interrupt.clone();
+    Ok(ProcessLab::new(
+        launcher,
+        setup,
+        plan.worker,
+        jobs,
+        interrupt,
+    ))
+}
+
+impl Prepared {
+    /// The whole model: measured now, or read from the run's folder if it was measured before.
+    ///
+    /// # Errors
+    /// What was measured cannot be written.
+    pub fn network(&mut self, plan: &Plan, session: &mut Session<'_>) -> anyhow::Result<Network> {
+        let file = plan.out.join(&self.whole_model_file);
+        match plan.whole_model {
+            WholeModel::Skip => Ok(Network::default()),
+            WholeModel::Measure => match network::load(&file, &plan.threads) {
+                Some(network) => Ok(network),
+                None => {
+                    let graph = &self.imported.graph;
+                    let network = network::measure(
+                        plan,
+                        graph,
+                        self.jobs,
+                        &mut self.lab,
+                        session.progress,
+                        &session.interrupt,
+                    );
+                    // Operators are measured in a worker without a whole model in its memory.
+                    self.lab.rest();
+                    network::save(&file, &network)?;
+                    Ok(network)
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Going on with a run that was stopped, killed, or ran out of disk.
+//!
+//! The plan in `run.json` says which points there are, the rows say which are done; what is left is measured as if the
+//! run had never stopped. A row that was torn in the writing is cut off and its point measured again.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use opdata::{RunManifest, RunState, RunWriter};
+
+use super::{Preparation, Session, measure};
+use crate::plan::{PLAN_FORMAT, Plan, Planned};
+use crate::render::RunReport;
+
+/// What became of a wish to go on.
+#[derive(Debug)]
+pub enum Resumed {
+    /// The run was finished already.
+    Nothing {
+        /// Its folder.
+        folder: PathBuf,
+        /// Its rows.
+        rows: u64,
+    },
+    /// It went on.
+    Report {
+        /// The report of the whole run.
+        report: Box<RunReport>,
+        /// Share of points that its plan allows to fail.
+        max_failed_share: f64,
+    },
+}
+
+/// Goes on with the run in `folder` for at most `time_budget_ns`.
+///
+/// # Errors
+/// The folder holds no run of this version, its rows are damaged, it is going on elsewhere, or as
+/// [`run`](super::run).
+pub fn resume(
+    folder: &Path,
+    time_budget_ns: Option<u64>,
+    python: Option<PathBuf>,
+    session: &mut Session<'_>,
+) -> anyhow::Result<Resumed> {
+    let mut manifest = RunManifest::load(folder)?;
+    let plan = plan_of(&manifest, folder)?;
+    if manifest.state == RunState::Finished {
+        return Ok(Resumed::Nothing {
+            folder: folder.to_owned(),
+            rows: manifest.counts.rows(),
+        });
+    }
+    let planned = Planned {
+        plan: Plan {
+            // The folder may have been moved since.
+            out: folder.to_owned(),
+            time_budget_ns,
+            ..plan
+        },
+        warnings: Vec::new(),
+        python,
+    };
+    let reopened = RunWriter::reopen(folder)?;
+    if reopened.torn_bytes > 0 {
+        session.progress.note(&format!(
+            "cut off {} bytes of a row that was being written when the run ended",
+            reopened.torn_bytes
+        ));
+    }
+    let prepared = Preparation::new(&planned, session)?;
+    let environment = serde_json::to_value(&prepared.environment)?;
+    let machine = |e: &serde_json::Value| e["env_hash"].as_str().map(str::to_owned);
+    if machine(&environment) != machine(&manifest.environment) {
+        bail!(
+            "{}: the run began on another machine (or after other hardware or kernel settings); rows of unlike machines do not belong into one run: start a new run here with the same sweep and --shard, or go on there",
+            folder.display()
+        );
+    }
+    session.progress.note(&format!(
+        "going on behind {} rows of {}",
+        reopened.rows.len(),
+        folder.display()
+    ));
+    manifest.state = RunState::Running;
+    manifest.ended = None;
+    let report = measure(
+        &planned,
+        session,
+        prepared,
+        reopened.writer,
+        manifest,
+        &reopened.rows,
+    )?;
+    Ok(Resumed::Report {
+        report: Box::new(report),
+        max_failed_share: planned.plan.max_failed_share,
+    })
+}
+
+/// The plan that a run was made by.
+///
+/// # Errors
+/// It is of another version of the program, or damaged.
+pub(super) fn plan_of(manifest: &RunManifest, folder: &Path) -> anyhow::Result<Plan> {
+    let at = || format!("{}: the plan in run.json", folder.display());
+    let format = manifest.plan["format"].as_u64();
+    if format != Some(u64::from(PLAN_FORMAT)) {
+        bail!(
+            "{} has {}, this program reads format {PLAN_FORMAT}; use the version of the program that made the run ({})",
+            at(),
+            format.map_or_else(|| "no format".to_owned(), |f| format!("format {f}")),
+            manifest
+                .versions
+                .get("opcollect")
+                .map_or("unknown", String::as_str)
+        );
+    }
+    serde_json::from_value(manifest.plan.clone()).with_context(|| {
+        format!(
+            "{} is damaged; restore run.json from a copy: the rows in rows.csv are whole without it",
+            at()
+        )
+    })
+}

@@ -1,0 +1,42 @@
+//! When a run ends early: the user asks for it, or its time is spent.
+
+use std::time::{Duration, Instant};
+
+use crate::interrupt::Interrupt;
+
+/// Why a run ends before its last point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// The user asked for it.
+    Interrupted,
+    /// The time budget is spent.
+    TimeSpent,
+}
+
+/// What ends a run early.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    interrupt: Interrupt,
+    deadline: Option<Instant>,
+}
+
+impl Stop {
+    /// From now on `time_budget_ns` are left, if there is a budget.
+    pub fn new(interrupt: Interrupt, time_budget_ns: Option<u64>) -> Stop {
+        Stop {
+            interrupt,
+            deadline: time_budget_ns.map(|ns| Instant::now() + Duration::from_nanos(ns)),
+        }
+    }
+
+    /// Whether to end before the next point, and why.
+    pub fn due(&self) -> Option<Cut> {
+        if self.interrupt.requested() {
+            Some(Cut::Interrupted)
+        } else if self.deadline.is_some_and(|d| Instant::now() >= d) {
+            Some(Cut::TimeSpent)
+        } else {
+            None
+        }
+    }
+}

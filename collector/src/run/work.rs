@@ -1,0 +1,205 @@
+//! What there is to measure of one import: its candidates, in the order they are measured.
+//!
+//! Operators take turns, a few schedules at a time, so that a run that is stopped early has measured all of them about
+//! equally far; each begins with its default schedule, which the others are judged by. The order depends on the plan
+//! alone: a candidate's place is the same in every run, resumed run and shard.
+
+use std::collections::BTreeSet;
+
+use anyhow::{anyhow, bail};
+use opdata::Shard;
+use opmodels::Graph;
+
+use crate::plan::Plan;
+use crate::schedule::{Factor, Recipe, Setting, Space};
+use crate::sweep::{Drawn, SpaceKind, Sweep, Values, recipes};
+use crate::worker::lab::Lab;
+
+/// Schedules of one operator that are measured one after the other.
+const TURN: usize = 16;
+
+/// An operator with a schedule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Number in the plan's order, from 0.
+    pub place: u64,
+    /// Number of the operator in the graph.
+    pub operator: usize,
+    /// The schedule.
+    pub recipe: Recipe,
+}
+
+/// The candidates of one import.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Work {
+    /// Those of this run's shard, in order.
+    pub candidates: Vec<Candidate>,
+    /// What was drawn of each operator that takes part: its number in the graph first.
+    pub drawn: Vec<(usize, Drawn)>,
+    /// Most schedules of an operator, beside the default one, after the cap on points.
+    pub schedules: usize,
+}
+
+/// Draws the candidates of a plan for one of its `imports` imports.
+///
+/// # Errors
+/// The sweep leaves nothing to measure, asks for settings that no operator has, or contradicts itself.
+pub fn draw(plan: &Plan, graph: &Graph, imports: usize, lab: &mut dyn Lab) -> anyhow::Result<Work> {
+    let Some(sweep) = &plan.sweep else {
+        let all = (0..graph.operators.len()).map(|operator| (operator, default_alone()));
+        return Ok(in_turns(all.collect(), 0, plan.shard));
+    };
+    let taking_part = operators(sweep, graph)?;
+    let schedules = within_cap(plan, sweep, taking_part.len() * imports)?;
+    let spaces: Vec<Option<Space>> = match sweep.space {
+        SpaceKind::Template => {
+            let symbols: Vec<String> = taking_part
+                .iter()
+                .map(|&o| graph.operators[o].symbol.clone())
+                .collect();
+            let spaces = lab.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
+            check_settings(sweep, &spaces)?;
+            spaces.into_iter().map(Some).collect()
+        }
+        SpaceKind::Default | SpaceKind::Metaschedule => vec![None; taking_part.len()],
+    };
+    let drawn = taking_part
+        .into_iter()
+        .zip(spaces)
+        .map(|(operator, space)| {
+            let workload = graph.operators[operator].workload_hash();
+            let space = space.unwrap_or_else(Space::fixed);
+            let seed = operator_seed(plan.seed, &workload);
+            (operator, recipes(sweep, &space, schedules, seed))
+        })
+        .collect();
+    Ok(in_turns(drawn, schedules, plan.shard))
+}
+
+fn default_alone() -> Drawn {
+    Drawn {
+        recipes: vec![Recipe::Default],
+        combinations: None,
+        unoffered: Vec::new(),
+        dimensions: 0,
+    }
+}
+
+/// A seed of the operator's own, so that its schedules do not depend on what else is in the model.
+fn operator_seed(seed: u64, workload: &str) -> u64 {
+    let hash = opdata::stable_hash(&[("seed", &seed.to_string()), ("workload", workload)]);
+    u64::from_str_radix(&hash, 16).unwrap_or(seed)
+}
+
+/// The operators of the kinds that the sweep names.
+fn operators(sweep: &Sweep, graph: &Graph) -> anyhow::Result<Vec<usize>> {
+    let kinds: BTreeSet<&str> = graph.operators.iter().map(|o| o.kind.name()).collect();
+    let wanted =
+        |kind: &str| sweep.operators.is_empty() || sweep.operators.iter().any(|k| k == kind);
+    let found: Vec<usize> = (0..graph.operators.len())
+        .filter(|&o| wanted(graph.operators[o].kind.name()))
+        .collect();
+    if found.is_empty() {
+        bail!(
+            "sweep {}: the space is empty: {} has no operator of kind {}; it has {}",
+            sweep.name,
+            graph.model,
+            sweep.operators.join(", "),
+            kinds.into_iter().collect::<Vec<_>>().join(", ")
+        );
+    }
+    Ok(found)
+}
+
+/// Schedules of an operator, beside the default one, that the sweep's cap on points allows.
+fn within_cap(plan: &Plan, sweep: &Sweep, operators: usize) -> anyhow::Result<usize> {
+    let wanted = sweep.schedules as usize;
+    let Some(most) = sweep.max_points else {
+        return Ok(wanted);
+    };
+    let each = (operators * plan.settings().count()) as u64;
+    let kernels = most / each.max(1);
+    if kernels == 0 {
+        bail!(
+            "sweep {}: max-points = {most} is fewer than the {each} points of the default schedules alone; raise it, or name fewer operators, threads or batch sizes",
+            sweep.name
+        );
+    }
+    Ok(wanted.min(kernels as usize - 1))
+}
+
+/// Whether every factor and value that the sweep names is offered by some operator.
+fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
+    let offered = |factor: Factor| -> BTreeSet<&Setting> {
+        let dimensions = spaces.iter().flat_map(|s| &s.dimensions);
+        dimensions
+            .filter(|d| d.factor == factor)
+            .flat_map(|d| &d.values)
+            .collect()
+    };
+    let mut any = false;
+    let listed = sweep.vary.iter().map(|(factor, values)| match values {
+        Values::All => (*factor, Vec::new()),
+        Values::Listed(settings) => (*factor, settings.iter().collect()),
+    });
+    let fixed = sweep.fix.iter().map(|(factor, s)| (*factor, vec![s]));
+    for (factor, settings) in listed.chain(fixed) {
+        let offered = offered(factor);
+        any |= !offered.is_empty();
+        if let Some(setting) = settings.into_iter().find(|s| !offered.contains(s)) {
+            let known: Vec<String> = offered.iter().map(ToString::to_string).collect();
+            bail!(
+                "sweep {}: {} = {setting} is impossible for every operator here; {}",
+                sweep.name,
+                factor.name(),
+                if known.is_empty() {
+                    "none of them has this factor".to_owned()
+                } else {
+                    format!("possible are {}", known.join(", "))
+                }
+            );
+        }
+    }
+    if !any && sweep.schedules > 0 {
+        bail!(
+            "sweep {}: the space is empty: no operator here has one of its factors ({})",
+            sweep.name,
+            sweep
+                .vary
+                .keys()
+                .map(|f| f.name())
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+    }
+    Ok(())
+}
+
+fn in_turns(drawn: Vec<(usize, Drawn)>, schedules: usize, shard: Option<Shard>) -> Work {
+    let longest = drawn
+        .iter()
+        .map(|(_, d)| d.recipes.len())
+        .max()
+        .unwrap_or(0);
+    let mut place = 0;
+    let mut candidates = Vec::new();
+    for turn in 0..longest.div_ceil(TURN) {
+        for (operator, drawn) in &drawn {
+            for recipe in drawn.recipes.iter().skip(turn * TURN).take(TURN) {
+                if shard.is_none_or(|s| s.holds(place)) {
+                    candidates.push(Candidate {
+                        place,
+                        operator: *operator,
+                        recipe: recipe.clone(),
+                    });
+                }
+                place += 1;
+            }
+        }
+    }
+    Work {
+        candidates,
+        drawn,
+        schedules,
+    }
+}

@@ -1,0 +1,127 @@
+//! From a sweep and an operator's space to the recipes of its kernels.
+
+use std::collections::HashSet;
+
+use crate::schedule::{Dimension, Recipe, Setting, Space};
+
+use super::{Draw, SpaceKind, Sweep, Values, draw};
+
+/// Combinations tried for each schedule wanted, before an operator's space is taken for exhausted.
+const ATTEMPTS: usize = 64;
+
+/// What was drawn for an operator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drawn {
+    /// The default schedule, then distinct others.
+    pub recipes: Vec<Recipe>,
+    /// Combinations of the factors that vary, the impossible ones included; none where they cannot be counted.
+    pub combinations: Option<f64>,
+    /// Settings of the sweep that the operator's space does not offer, as `factor = value`.
+    pub unoffered: Vec<String>,
+    /// Number of factors that vary.
+    pub dimensions: usize,
+}
+
+/// Draws at most `schedules` recipes beside the default one for an operator. `seed` should depend on the operator, so
+/// that operators do not all get the same corner of their spaces.
+pub fn recipes(sweep: &Sweep, space: &Space, schedules: usize, seed: u64) -> Drawn {
+    let mut drawn = Drawn {
+        recipes: vec![Recipe::Default],
+        combinations: None,
+        unoffered: Vec::new(),
+        dimensions: 0,
+    };
+    match sweep.space {
+        SpaceKind::Default => {}
+        SpaceKind::Metaschedule => {
+            let sample = |i: u64| Recipe::Metaschedule {
+                seed: mixed(seed, i),
+            };
+            drawn.recipes.extend((0..schedules as u64).map(sample));
+        }
+        SpaceKind::Template => draw_template(sweep, space, schedules, seed, &mut drawn),
+    }
+    drawn
+}
+
+fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, drawn: &mut Drawn) {
+    let mut fixed: Vec<(usize, &Setting)> = Vec::new();
+    let mut varied: Vec<(usize, Vec<&Setting>)> = Vec::new();
+    for (place, dimension) in space.dimensions.iter().enumerate() {
+        if let Some(setting) = sweep.fix.get(&dimension.factor) {
+            if dimension.values.contains(setting) {
+                fixed.push((place, setting));
+            } else {
+                drawn.unoffered.push(told(dimension, setting));
+            }
+        } else if let Some(values) = sweep.vary.get(&dimension.factor) {
+            let offered = offered(dimension, values, &mut drawn.unoffered);
+            if !offered.is_empty() {
+                varied.push((place, offered));
+            }
+        }
+    }
+    drawn.dimensions = varied.len();
+    let lengths: Vec<usize> = varied.iter().map(|(_, values)| values.len()).collect();
+    drawn.combinations = Some(lengths.iter().map(|&n| n as f64).product());
+    if varied.is_empty() && fixed.is_empty() {
+        return;
+    }
+    let mut known: HashSet<String> = HashSet::new();
+    if let Ok(base) = space.choice(&[]) {
+        known.insert(Recipe::Template { choice: base }.key());
+    }
+    let attempts = match sweep.draw {
+        // A grid ends by itself; this only bounds how long an impossible one is searched.
+        Draw::Grid => schedules.saturating_mul(ATTEMPTS * 16),
+        _ => schedules.saturating_mul(ATTEMPTS),
+    };
+    for point in draw::points(sweep.draw, &lengths, seed, schedules).take(attempts) {
+        if drawn.recipes.len() > schedules {
+            break;
+        }
+        let picked = varied
+            .iter()
+            .zip(&point)
+            .map(|((place, values), &value)| (*place, values[value]));
+        let settings: Vec<_> = fixed.iter().copied().chain(picked).collect();
+        let Ok(choice) = space.choice(&settings) else {
+            continue;
+        };
+        let recipe = Recipe::Template { choice };
+        if known.insert(recipe.key()) {
+            drawn.recipes.push(recipe);
+        }
+    }
+}
+
+fn offered<'a>(
+    dimension: &'a Dimension,
+    values: &Values,
+    unoffered: &mut Vec<String>,
+) -> Vec<&'a Setting> {
+    match values {
+        Values::All => dimension.values.iter().collect(),
+        Values::Listed(listed) => {
+            let missing = listed.iter().filter(|v| !dimension.values.contains(v));
+            unoffered.extend(missing.map(|v| told(dimension, v)));
+            dimension
+                .values
+                .iter()
+                .filter(|v| listed.contains(v))
+                .collect()
+        }
+    }
+}
+
+fn told(dimension: &Dimension, setting: &Setting) -> String {
+    format!("{} = {setting}", dimension.name())
+}
+
+/// A seed from two numbers (the finaliser of SplitMix64, which spreads neighbouring numbers over all of them).
+fn mixed(seed: u64, i: u64) -> u64 {
+    let mut z = seed.wrapping_add(i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,437 @@
+//! Sweep files: TOML → [`Sweep`], with errors that name the file, the line and the remedy.
+//!
+//! ```toml
+//! about = "one line for `opcollect list sweeps`"
+//! space = "template"           # default | template | metaschedule
+//! draw = "sobol"               # grid | random | latin-hypercube | sobol
+//! schedules = 32               # of every operator, beside the default one
+//! max-points = 5000
+//! operators = ["conv2d"]       # kinds; all if left out
+//! [vary]                       # factor = "all" or a list of values
+//! tile = "all"
+//! threads = [1, 2, "max"]      # also cache, batch and input-size
+//! [fix]
+//! unroll = 0
+//! [settings]                   # any setting of the command line, which goes before it
+//! budget = "60ms"
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use thiserror::Error;
+use toml::{Spanned, Value};
+
+use super::{Draw, SpaceKind, Sweep, Values};
+use crate::config::{SETTINGS, nearest};
+use crate::schedule::{Factor, Setting};
+
+/// Why a sweep cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SweepError {
+    /// There is no such file.
+    #[error(
+        "there is no sweep `{name}`{}; `opcollect list sweeps` shows those that come with the program, and a path ends in .toml",
+        near(nearest)
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// A name like it.
+        nearest: Option<String>,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the sweep {}: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The file says something that cannot be.
+    #[error("{}:{line}: {problem}; {next}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        next: String,
+    },
+}
+
+fn near(name: &Option<String>) -> String {
+    name.as_ref()
+        .map_or_else(String::new, |n| format!(" (did you mean {n}?)"))
+}
+
+/// A sweep as its file has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SweepFile {
+    /// What varies.
+    pub sweep: Sweep,
+    /// One line about it.
+    pub about: String,
+    /// Settings of the run that the sweep brings, as texts; the command line goes before them.
+    pub settings: BTreeMap<&'static str, Vec<String>>,
+}
+
+/// The file's own form.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Raw {
+    #[serde(default)]
+    about: String,
+    space: SpaceKind,
+    #[serde(default = "random")]
+    draw: Draw,
+    #[serde(default)]
+    schedules: u32,
+    max_points: Option<Spanned<u64>>,
+    #[serde(default)]
+    operators: Vec<String>,
+    #[serde(default)]
+    vary: BTreeMap<Spanned<String>, Spanned<Value>>,
+    #[serde(default)]
+    fix: BTreeMap<Spanned<String>, Spanned<Value>>,
+    #[serde(default)]
+    settings: BTreeMap<Spanned<String>, Spanned<Value>>,
+}
+
+fn random() -> Draw {
+    Draw::Random
+}
+
+/// Factors of a run, and what they set.
+const RUN_FACTORS: [(&str, RunFactor); 4] = [
+    ("threads", RunFactor::Setting("threads")),
+    ("cache", RunFactor::Setting("cache")),
+    ("batch", RunFactor::Batch),
+    ("input-size", RunFactor::InputSize),
+];
+
+#[derive(Clone, Copy)]
+enum RunFactor {
+    Setting(&'static str),
+    Batch,
+    InputSize,
+}
+
+impl SweepFile {
+    /// The sweep called `name` in `folder`, or the file of that path if it ends in `.toml`.
+    ///
+    /// # Errors
+    /// There is none, or it is wrong.
+    pub fn find(name: &str, folder: &Path) -> Result<SweepFile, SweepError> {
+        if name.ends_with(".toml") {
+            return SweepFile::read(Path::new(name));
+        }
+        let path = folder.join(format!("{name}.toml"));
+        if name.contains('/') || !path.is_file() {
+            let names = SweepFile::names(folder);
+            return Err(SweepError::Unknown {
+                name: name.to_owned(),
+                nearest: nearest(name, names.iter().map(String::as_str)).map(str::to_owned),
+            });
+        }
+        SweepFile::read(&path)
+    }
+
+    /// Names of the sweeps in `folder`, sorted.
+    pub fn names(folder: &Path) -> Vec<String> {
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = files
+            .filter_map(|file| {
+                let name = file.file_name().into_string().ok()?;
+                name.strip_suffix(".toml").map(str::to_owned)
+            })
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn read(path: &Path) -> Result<SweepFile, SweepError> {
+        let text = std::fs::read_to_string(path).map_err(|e| SweepError::Unreadable {
+            path: path.to_owned(),
+            reason: e.to_string(),
+        })?;
+        SweepFile::parse(path, &text)
+    }
+
+    /// Reads a sweep's text; `path` names it.
+    ///
+    /// # Errors
+    /// It is no sweep.
+    pub fn parse(path: &Path, text: &str) -> Result<SweepFile, SweepError> {
+        let place = Place { path, text };
+        let raw: Raw = toml::from_str(text).map_err(|error| {
+            place.wrong(
+                error.span().map_or(0, |s| s.start),
+                error.message().replace('\n', ", "),
+                "see docs/sweeps.md for what a sweep may say",
+            )
+        })?;
+        let name = path
+            .file_stem()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let mut file = SweepFile {
+            sweep: Sweep {
+                name,
+                space: raw.space,
+                draw: raw.draw,
+                schedules: raw.schedules,
+                max_points: raw.max_points.as_ref().map(|m| *m.get_ref()),
+                operators: raw.operators,
+                vary: BTreeMap::new(),
+                fix: BTreeMap::new(),
+                batches: Vec::new(),
+                input_sizes: Vec::new(),
+            },
+            about: raw.about,
+            settings: BTreeMap::new(),
+        };
+        if let Some(cap) = raw.max_points.filter(|m| *m.get_ref() == 0) {
+            return Err(place.wrong(
+                cap.span().start,
+                "max-points = 0 leaves nothing to measure".to_owned(),
+                "give at least 1, or leave it out",
+            ));
+        }
+        for (key, value) in &raw.settings {
+            file.setting(&place, key, value)?;
+        }
+        for (key, value) in &raw.vary {
+            file.vary(&place, key, value)?;
+        }
+        for (key, value) in &raw.fix {
+            file.fix(&place, key, value)?;
+        }
+        file.agree(&place)?;
+        Ok(file)
+    }
+
+    fn setting(
+        &mut self,
+        place: &Place<'_>,
+        key: &Spanned<String>,
+        value: &Spanned<Value>,
+    ) -> Result<(), SweepError> {
+        let name = key.get_ref().as_str();
+        let Some(setting) = SETTINGS
+            .iter()
+            .find(|s| s.key == name && !["sweep", "config"].contains(&s.key))
+        else {
+            let near = nearest(name, SETTINGS.iter().map(|s| s.key)).map(str::to_owned);
+            return Err(place.wrong(
+                key.span().start,
+                format!("unknown setting `{name}`{}", self::near(&near)),
+                "`opcollect --print-config` lists all",
+            ));
+        };
+        let texts = place.texts(value)?;
+        self.settings.insert(setting.key, texts);
+        Ok(())
+    }
+
+    fn vary(
+        &mut self,
+        place: &Place<'_>,
+        key: &Spanned<String>,
+        value: &Spanned<Value>,
+    ) -> Result<(), SweepError> {
+        let name = key.get_ref().as_str();
+        let at = value.span().start;
+        let all = value.get_ref().as_str() == Some("all");
+        if let Some((_, run_factor)) = RUN_FACTORS.iter().find(|(n, _)| *n == name) {
+            let numbers = |values: &[Value]| -> Option<Vec<u64>> {
+                let positive = |v: &Value| v.as_integer().filter(|n| *n > 0).map(|n| n as u64);
+                values.iter().map(positive).collect()
+            };
+            let listed = value.get_ref().as_array().filter(|l| !l.is_empty());
+            match (run_factor, listed) {
+                (RunFactor::Setting(setting), Some(_)) => {
+                    self.settings.insert(setting, place.texts(value)?);
+                }
+                (RunFactor::Setting("threads"), None) if all => {
+                    self.settings.insert("threads", vec!["1..max".to_owned()]);
+                }
+                (RunFactor::Batch | RunFactor::InputSize, Some(values)) => {
+                    let numbers = numbers(values).ok_or_else(|| {
+                        place.wrong(
+                            at,
+                            format!("`{name}` takes whole numbers from 1 up"),
+                            "as in batch = [1, 4, 16]",
+                        )
+                    })?;
+                    match run_factor {
+                        RunFactor::Batch => self.sweep.batches = numbers,
+                        _ => self.sweep.input_sizes = numbers,
+                    }
+                }
+                _ => {
+                    return Err(place.wrong(
+                        at,
+                        format!("`{name}` must be a list of at least one value"),
+                        "list what it shall be, as in threads = [1, 2, \"max\"]",
+                    ));
+                }
+            }
+            return Ok(());
+        }
+        let factor = place.factor(key)?;
+        let values = if all {
+            Values::All
+        } else {
+            let listed = value.get_ref().as_array().map(Vec::as_slice);
+            let settings: Option<Vec<Setting>> =
+                listed.and_then(|l| l.iter().map(setting_of).collect());
+            match settings {
+                Some(settings) if !settings.is_empty() => Values::Listed(settings),
+                Some(_) => {
+                    return Err(place.wrong(
+                        at,
+                        format!("`{name}` varies over no value"),
+                        "list values, or write \"all\" for those that each operator offers",
+                    ));
+                }
+                None => {
+                    return Err(place.wrong(
+                        at,
+                        format!("`{name}` is neither \"all\" nor a list of values"),
+                        "write \"all\", or a list such as [1, 2, 4]",
+                    ));
+                }
+            }
+        };
+        self.sweep.vary.insert(factor, values);
+        Ok(())
+    }
+
+    fn fix(
+        &mut self,
+        place: &Place<'_>,
+        key: &Spanned<String>,
+        value: &Spanned<Value>,
+    ) -> Result<(), SweepError> {
+        let name = key.get_ref().as_str();
+        let factor = place.factor(key)?;
+        if self.sweep.vary.contains_key(&factor) {
+            return Err(place.wrong(
+                key.span().start,
+                format!("`{name}` is both varied and fixed"),
+                "keep it in one of [vary] and [fix]",
+            ));
+        }
+        let setting = setting_of(value.get_ref()).ok_or_else(|| {
+            place.wrong(
+                value.span().start,
+                format!("`{name}` is not one value"),
+                "fix it to a number, a word, or an order of axes",
+            )
+        })?;
+        self.sweep.fix.insert(factor, setting);
+        Ok(())
+    }
+
+    /// Checks the parts against each other.
+    fn agree(&self, place: &Place<'_>) -> Result<(), SweepError> {
+        let sweep = &self.sweep;
+        let wrong = |problem: &str, next: &str| Err(place.wrong(0, problem.to_owned(), next));
+        let has_factors = !sweep.vary.is_empty() || !sweep.fix.is_empty();
+        match sweep.space {
+            SpaceKind::Template if sweep.vary.is_empty() && sweep.schedules > 1 => wrong(
+                "no factor of the schedule varies, but several schedules are wanted",
+                "name factors in [vary], or set schedules to 1 (or 0 for the default schedule alone)",
+            ),
+            SpaceKind::Template if has_factors && sweep.schedules == 0 => wrong(
+                "factors are named, but schedules = 0 leaves none to draw",
+                "set schedules to how many each operator shall get",
+            ),
+            SpaceKind::Metaschedule if has_factors => wrong(
+                "the space metaschedule draws all factors of a schedule by TVM's rules",
+                "use space = \"template\" to vary or fix factors, or leave [vary] to threads, cache, batch and input-size",
+            ),
+            SpaceKind::Metaschedule if sweep.schedules == 0 => wrong(
+                "schedules = 0 leaves none to draw",
+                "set schedules to how many each operator shall get",
+            ),
+            SpaceKind::Default if has_factors || sweep.schedules > 0 => wrong(
+                "the space default has one schedule, without factors",
+                "use space = \"template\", or remove `schedules` and the factors of the schedule",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A file's text, for errors with lines.
+struct Place<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    fn wrong(&self, offset: usize, problem: String, next: &str) -> SweepError {
+        let before = self.text.bytes().take(offset);
+        SweepError::Wrong {
+            path: self.path.to_owned(),
+            line: before.filter(|b| *b == b'\n').count() + 1,
+            problem,
+            next: next.to_owned(),
+        }
+    }
+
+    fn factor(&self, key: &Spanned<String>) -> Result<Factor, SweepError> {
+        let name = key.get_ref().as_str();
+        Factor::named(name).ok_or_else(|| {
+            let names = || {
+                let run = RUN_FACTORS.iter().map(|(n, _)| *n);
+                Factor::ALL.iter().map(|(_, n)| *n).chain(run)
+            };
+            let near = nearest(name, names()).map(str::to_owned);
+            self.wrong(
+                key.span().start,
+                format!("unknown factor `{name}`{}", self::near(&near)),
+                &format!("factors are {}", names().collect::<Vec<_>>().join(", ")),
+            )
+        })
+    }
+
+    /// A setting's value as the texts that the command line would have.
+    fn texts(&self, value: &Spanned<Value>) -> Result<Vec<String>, SweepError> {
+        let text = |v: &Value| match v {
+            Value::String(s) => Some(s.clone()),
+            Value::Integer(i) => Some(i.to_string()),
+            Value::Float(x) => Some(x.to_string()),
+            Value::Boolean(b) => Some(b.to_string()),
+            _ => None,
+        };
+        let texts = match value.get_ref() {
+            Value::Array(items) => items.iter().map(text).collect(),
+            one => text(one).map(|t| vec![t]),
+        };
+        texts.ok_or_else(|| {
+            self.wrong(
+                value.span().start,
+                "not a value of a setting".to_owned(),
+                "give a string, a number, or a list of them",
+            )
+        })
+    }
+}
+
+fn setting_of(value: &Value) -> Option<Setting> {
+    match value {
+        Value::Integer(i) => Some(Setting::Number(*i)),
+        Value::String(word) => Some(Setting::Word(word.clone())),
+        Value::Array(axes) => {
+            let axes: Option<Vec<String>> =
+                axes.iter().map(|a| a.as_str().map(str::to_owned)).collect();
+            axes.map(Setting::Order)
+        }
+        _ => None,
+    }
+}

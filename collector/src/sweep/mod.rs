@@ -1,0 +1,103 @@
+//! Sweeps: which factors vary, which are fixed, and how points are drawn.
+//!
+//! A [`Sweep`] comes from a TOML file ([`file`]) and is stored in the plan, so that a run does not depend on the file any
+//! more. For each operator [`recipes`] draws schedules from its space ([`draw`]): always the default first, then
+//! distinct ones up to the sweep's number. The same sweep and seed give the same recipes for an operator whatever else
+//! is in the model, so that shards, resumed runs and repetitions agree.
+
+mod candidates;
+mod draw;
+mod file;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use candidates::{Drawn, recipes};
+pub use file::{SweepError, SweepFile};
+
+use crate::schedule::{Factor, Setting};
+
+/// What varies in a run, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// Its name: the file's, without folder and ending.
+    pub name: String,
+    /// Where schedules come from.
+    pub space: SpaceKind,
+    /// How combinations are drawn.
+    pub draw: Draw,
+    /// Schedules of an operator, beside the default one.
+    pub schedules: u32,
+    /// Most points of the run; the schedules of every operator are cut alike to stay within.
+    pub max_points: Option<u64>,
+    /// Kinds of operators to sweep; all if none is named.
+    pub operators: Vec<String>,
+    /// Factors of the schedule that vary.
+    pub vary: BTreeMap<Factor, Values>,
+    /// Factors of the schedule that are fixed.
+    pub fix: BTreeMap<Factor, Setting>,
+    /// Batch sizes; the request's own if none is named.
+    pub batches: Vec<u64>,
+    /// Heights and widths of the model's images; the model's own if none is named.
+    pub input_sizes: Vec<u64>,
+}
+
+/// A schedule space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpaceKind {
+    /// The default schedule of each operator and nothing else.
+    Default,
+    /// Explicit knobs.
+    Template,
+    /// TVM's MetaSchedule rules, sampled.
+    Metaschedule,
+}
+
+impl SpaceKind {
+    /// Its name in sweeps.
+    pub fn name(self) -> &'static str {
+        match self {
+            SpaceKind::Default => "default",
+            SpaceKind::Template => "template",
+            SpaceKind::Metaschedule => "metaschedule",
+        }
+    }
+}
+
+/// How combinations of settings are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draw {
+    /// Every combination; where there are too many, evenly spread over the grid.
+    Grid,
+    /// Independently at random.
+    Random,
+    /// Latin hypercube: every value of a factor about equally often.
+    LatinHypercube,
+    /// Sobol's sequence, Owen-scrambled: evenly spread in every few factors together.
+    Sobol,
+}
+
+impl Draw {
+    /// Its name in sweeps.
+    pub fn name(self) -> &'static str {
+        match self {
+            Draw::Grid => "grid",
+            Draw::Random => "random",
+            Draw::LatinHypercube => "latin-hypercube",
+            Draw::Sobol => "sobol",
+        }
+    }
+}
+
+/// The values a factor takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Values {
+    /// All that the operator's space offers.
+    All,
+    /// Those of these that the operator's space offers.
+    Listed(Vec<Setting>),
+}
