@@ -1,30 +1,32 @@
 //! Two sets of rows side by side: what became slower, what faster, and how sure that is.
 //!
 //! [`compare`] reads both sides ([`source`]), finds the points they share ([`pairing`]), estimates a ratio with its
-//! interval for each operator × threads ([`estimate`]) and corrects for asking many questions at once ([`holm`]). The
+//! interval for each operator × threads ([`estimate`]), and judges them ([`judge`]), corrected for asking many questions at once ([`holm`]). The
 //! unit of a verdict is the operator at one number of threads and cache state: its points (one with the default schedule, many in a
 //! sweep) count together, as the geometric mean of their ratios. Nothing is printed here.
 
+mod error;
 mod estimate;
 mod holm;
+mod judge;
 mod pairing;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub use error::CompareError;
 pub use estimate::{CONFIDENCE, Estimate, Noise, NoiseSource};
 pub use source::{Machine, find_runs};
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 use opdata::{CacheState, Status};
 use serde::Serialize;
-use thiserror::Error;
 
-use estimate::{LogRatio, mean, noise_between_runs};
+use estimate::{mean, noise_between_runs};
+use judge::{drafts, judged};
 use pairing::pair;
-use source::{Point, Side};
+use source::Side;
 
 /// Probability of any false regression or improvement in one comparison, if nothing has changed.
 pub const FAMILY_ERROR: f64 = 0.05;
@@ -45,72 +47,6 @@ pub enum Machines {
     Alike,
     /// Rows of any machines: the user wants to see how they differ.
     Any,
-}
-
-/// Why two sets of rows cannot be compared.
-#[derive(Debug, Error)]
-pub enum CompareError {
-    /// A file cannot be read.
-    #[error(transparent)]
-    Data(#[from] opdata::Error),
-    /// A folder without a run in it.
-    #[error("{} holds no run; a run's folder has rows.csv or rows.parquet in it", path.display())]
-    NoRun {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Nothing to compare.
-    #[error("{} holds no row; measure something first", list(paths))]
-    NoRows {
-        /// What was read.
-        paths: Vec<PathBuf>,
-    },
-    /// Unlike machines.
-    #[error(
-        "unlike machines: {} is of {}, {} of {}; compare runs of one machine, or give --allow-other-machine to see how the machines differ",
-        list(a),
-        machines(a_machines),
-        list(b),
-        machines(b_machines)
-    )]
-    OtherMachine {
-        /// The first side.
-        a: Vec<PathBuf>,
-        /// Its machines.
-        a_machines: Vec<Machine>,
-        /// The second side.
-        b: Vec<PathBuf>,
-        /// Its machines.
-        b_machines: Vec<Machine>,
-    },
-    /// No point is on both sides.
-    #[error(
-        "{} ({}) and {} ({}) have no point in common; compare runs of one model with the same shapes",
-        list(a), a_models.join(", "), list(b), b_models.join(", ")
-    )]
-    NothingInCommon {
-        /// The first side.
-        a: Vec<PathBuf>,
-        /// Its models.
-        a_models: Vec<String>,
-        /// The second side.
-        b: Vec<PathBuf>,
-        /// Its models.
-        b_models: Vec<String>,
-    },
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    match paths {
-        [] => "nothing".to_owned(),
-        [one] => one.display().to_string(),
-        [first, rest @ ..] => format!("{} and {} more", first.display(), rest.len()),
-    }
-}
-
-fn machines(machines: &[Machine]) -> String {
-    let names: Vec<String> = machines.iter().map(ToString::to_string).collect();
-    names.join(" and ")
 }
 
 /// The result: plain data, in the order in which it is shown.
@@ -188,11 +124,11 @@ pub enum Subject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Significantly slower, and beyond the threshold.
+    /// Surely slower, by more than the threshold.
     Regression,
-    /// Beyond the threshold either way, but it may be noise.
+    /// Beyond the threshold, but it may be noise or a busy machine.
     Unclear,
-    /// Significantly faster, and beyond the threshold.
+    /// Surely faster, by more than the threshold.
     Improvement,
     /// Within the threshold.
     Unchanged,
@@ -201,6 +137,9 @@ pub enum Verdict {
 }
 
 /// How one operator's times compare, or one whole model's.
+///
+/// A change counts if it is significant, and beyond the threshold in three ways: by the medians; by the shortest samples, which a busy machine
+/// disturbs least; and by the medians if the slower side's had been as much shorter as the sentinel kernel was slower around them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// What it is about.
@@ -231,6 +170,12 @@ pub struct Change {
     pub best_b_ns: f64,
     /// Geometric mean of B / A.
     pub ratio: Estimate,
+    /// The same of the shortest samples, where both sides have them.
+    pub min_ratio: Option<f64>,
+    /// How much slower the machine was around these points than at its best, by the sentinel kernel, on the first side.
+    pub drift_a: f64,
+    /// The same on the second side.
+    pub drift_b: f64,
     /// Probability of a ratio at least as far from 1 if nothing has changed, corrected for all that is asked here;
     /// `None` where the spread is not known.
     pub p_adjusted: Option<f64>,
@@ -320,6 +265,19 @@ fn between(a: Side, b: Side, options: Options) -> Result<Comparison, CompareErro
         });
     }
     let (drafts, failed) = drafts(&a, &b, &pairing.pairs);
+    if drafts.is_empty() {
+        let (facts_a, facts_b) = (a.facts(), b.facts());
+        let endings = failed.iter().flat_map(|point| [&point.b, &point.a]);
+        return Err(CompareError::NothingMeasured {
+            a: a.paths,
+            a_measured: facts_a.measured,
+            a_points: facts_a.points,
+            b: b.paths,
+            b_measured: facts_b.measured,
+            b_points: facts_b.points,
+            reason: endings.filter_map(|ending| ending.reason.clone()).next(),
+        });
+    }
     let noise = noise_between_runs(
         drafts
             .iter()
@@ -344,142 +302,6 @@ fn between(a: Side, b: Side, options: Options) -> Result<Comparison, CompareErro
         only_in_b: pairing.only_in_b,
         a: a.facts(),
         b: b.facts(),
-    })
-}
-
-/// A change before it is known what the others look like.
-struct Draft<'a> {
-    subject: Subject,
-    /// A point of the second side that it is about.
-    about: &'a Point,
-    ratio: LogRatio,
-    points: Vec<(&'a Point, &'a Point)>,
-}
-
-/// The measured pairs by operator × threads × cache state, in the order of the second side's rows; and the others.
-fn drafts<'a>(
-    a: &'a Side,
-    b: &'a Side,
-    pairs: &[(usize, usize)],
-) -> (Vec<Draft<'a>>, Vec<FailedPoint>) {
-    let mut groups: Vec<Vec<(&Point, &Point)>> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    let mut failed = Vec::new();
-    for &(in_a, in_b) in pairs {
-        let (a, b) = (&a.points[in_a], &b.points[in_b]);
-        if a.median().is_some() && b.median().is_some() {
-            let place = *places.entry(b.group_key()).or_insert_with(|| {
-                groups.push(Vec::new());
-                groups.len() - 1
-            });
-            groups[place].push((a, b));
-        } else if a.status != Status::Measured || b.status != Status::Measured {
-            failed.push(FailedPoint {
-                model: b.model.clone(),
-                operator: b.symbol.clone(),
-                threads: b.threads,
-                cache_state: b.cache,
-                a: a.ending(),
-                b: b.ending(),
-            });
-        }
-    }
-    failed.sort_by_key(|point| !point.is_new());
-    let drafts = groups
-        .into_iter()
-        .filter_map(|points| {
-            let about = points.first()?.1;
-            let ratios: Vec<LogRatio> = points
-                .iter()
-                .filter_map(|(a, b)| Some(LogRatio::between(&a.median()?, &b.median()?)))
-                .collect();
-            // One point without a spread must not take it from all the others.
-            let known = ratios.iter().filter(|r| r.spread.is_some()).copied();
-            let ratio = mean(known).or_else(|| mean(ratios.iter().copied()))?;
-            Some(Draft {
-                subject: about.subject,
-                about,
-                ratio,
-                points,
-            })
-        })
-        .collect();
-    (drafts, failed)
-}
-
-fn judged(drafts: Vec<Draft<'_>>, noise: Noise, threshold: f64) -> Vec<Change> {
-    let ratios: Vec<LogRatio> = drafts.iter().map(|d| d.ratio.with_noise(noise)).collect();
-    let p_values: Vec<Option<f64>> = ratios.iter().map(LogRatio::p_value).collect();
-    let adjusted = holm::adjusted(&p_values);
-    let mut changes: Vec<Change> = drafts
-        .iter()
-        .zip(&ratios)
-        .zip(adjusted)
-        .filter_map(|((draft, ratio), p)| change(draft, ratio, p, threshold))
-        .collect();
-    // Verdicts in the order of their urgency, the largest change first; a stable sort keeps equal ones in the rows' order.
-    changes.sort_by(|a, b| {
-        let size = |c: &Change| match c.verdict {
-            Verdict::Regression | Verdict::Unclear => c.ratio.value,
-            _ => -c.ratio.value,
-        };
-        a.verdict.cmp(&b.verdict).then(size(b).total_cmp(&size(a)))
-    });
-    changes
-}
-
-fn change(draft: &Draft<'_>, ratio: &LogRatio, p: Option<f64>, threshold: f64) -> Option<Change> {
-    let estimate = ratio.estimate();
-    let slower = estimate.value > 1.0 + threshold;
-    let faster = estimate.value < 1.0 / (1.0 + threshold);
-    let significant = p.map(|p| p < FAMILY_ERROR);
-    let verdict = match significant {
-        None => Verdict::Unknown,
-        Some(true) if slower => Verdict::Regression,
-        Some(true) if faster => Verdict::Improvement,
-        Some(false) if slower || faster => Verdict::Unclear,
-        Some(_) => Verdict::Unchanged,
-    };
-    let about = draft.about;
-    let medians = |of: fn(&(&Point, &Point)) -> Option<f64>| draft.points.iter().filter_map(of);
-    let (of_a, of_b) = (
-        medians(|(a, _)| Some(a.median()?.median_ns)),
-        medians(|(_, b)| Some(b.median()?.median_ns)),
-    );
-    let geometric = |values: &mut dyn Iterator<Item = f64>| {
-        let (sum, count) = values.fold((0.0, 0u64), |(s, n), v| (s + v.ln(), n + 1));
-        (sum / count as f64).exp()
-    };
-    let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
-    let slowest = draft
-        .points
-        .iter()
-        .filter_map(|(a, b)| {
-            Some(PointChange {
-                ratio: b.median()?.median_ns / a.median()?.median_ns,
-                row_a: a.row_id.clone(),
-                row_b: b.row_id.clone(),
-            })
-        })
-        .max_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
-    Some(Change {
-        subject: draft.subject,
-        model: about.model.clone(),
-        operator: about.symbol.clone(),
-        kind: about.kind.clone(),
-        shapes: about.shapes.clone(),
-        target: about.target_label(),
-        threads: about.threads,
-        cache_state: about.cache,
-        points: draft.points.len() as u64,
-        a_ns: geometric(&mut of_a.clone()),
-        b_ns: geometric(&mut of_b.clone()),
-        best_a_ns: least(&mut of_a.clone()),
-        best_b_ns: least(&mut of_b.clone()),
-        ratio: estimate,
-        p_adjusted: p,
-        verdict,
-        slowest,
     })
 }
 

@@ -175,9 +175,14 @@ fn timing(row: &Row) -> Option<Timing> {
         interval,
         std_ns: row.time_std_ns,
         samples: row.samples,
-        // Made relative to the run by `centre_drift`, once the run is read.
-        drift: row.drift_ratio.filter(|d| *d > 0.0).map_or(0.0, f64::ln),
+        min_ns: row.time_min_ns.filter(|min| *min > 0.0),
+        drift: drift(row.drift_ratio),
     })
+}
+
+/// A drift as a factor by which the machine was slower; never below 1.
+fn drift(ratio: Option<f64>) -> f64 {
+    ratio.unwrap_or(1.0).max(1.0)
 }
 
 /// One side.
@@ -198,9 +203,7 @@ impl Side {
         let mut machines: BTreeMap<Option<String>, Option<String>> = BTreeMap::new();
         for path in paths {
             for run in find_runs(path)? {
-                let first = points.len();
                 read_run(&run, &mut points, &mut machines)?;
-                centre_drift(&mut points[first..]);
             }
         }
         Ok(Side {
@@ -368,7 +371,8 @@ fn whole_models(run: &Path, of_run: &Point) -> Result<Vec<Point>, CompareError> 
             interval: Some((s.ci_low.get(), s.ci_high.get(), s.ci_level)),
             std_ns: s.std.map(|std| std.get()),
             samples: Some(s.samples),
-            drift: at.drift.filter(|d| *d > 0.0).map_or(0.0, f64::ln),
+            min_ns: Some(s.min.get()).filter(|min| *min > 0.0),
+            drift: drift(at.drift),
         });
         Point {
             subject: Subject::WholeModel,
@@ -389,20 +393,4 @@ fn whole_models(run: &Path, of_run: &Point) -> Result<Vec<Point>, CompareError> 
         }
     });
     Ok(points.collect())
-}
-
-/// Makes the drifts of a run relative to its usual one: what slows every point of a run alike is the run's.
-fn centre_drift(points: &mut [Point]) {
-    let mut drifts: Vec<f64> = points
-        .iter()
-        .filter_map(|p| Some(p.timing?.drift))
-        .collect();
-    if drifts.is_empty() {
-        return;
-    }
-    let middle = drifts.len() / 2;
-    let usual = *drifts.select_nth_unstable_by(middle, f64::total_cmp).1;
-    for timing in points.iter_mut().filter_map(|p| p.timing.as_mut()) {
-        timing.drift -= usual;
-    }
 }

@@ -44,6 +44,7 @@ pub(crate) fn row(symbol: &str, threads: u64, median_ns: f64) -> Row {
         time_ci_low_ns: Some(median_ns * 0.98),
         time_ci_high_ns: Some(median_ns * 1.02),
         ci_level: Some(0.978_515_625),
+        time_min_ns: Some(median_ns * 0.97),
         drift_ratio: Some(1.0),
         env_hash: Some(MACHINE.to_owned()),
         ..Row::new(Essentials {

@@ -2,6 +2,7 @@ use opdata::{Row, Status};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::source::Point;
 use super::testing::{failed, row, write_run};
 use super::*;
 
@@ -27,6 +28,7 @@ fn scale(row: &mut Row, factor: f64) {
         &mut row.time_median_ns,
         &mut row.time_ci_low_ns,
         &mut row.time_ci_high_ns,
+        &mut row.time_min_ns,
     ] {
         *time = time.map(|t| t * factor);
     }
@@ -74,6 +76,37 @@ fn a_run_against_itself_has_no_change() {
     assert_eq!(found.count(Verdict::Unchanged), 8);
     assert_eq!(found.overall.unwrap().value, 1.0);
     assert!(found.changes.iter().all(|c| c.p_adjusted == Some(1.0)));
+}
+
+#[test]
+fn a_busy_machine_is_no_regression() {
+    let a = rows(4);
+    let verdict = |change: &dyn Fn(&mut Row)| {
+        let mut b = a.clone();
+        change(&mut b[5]);
+        let found = compared(&a, &b).unwrap();
+        let changed = found
+            .changes
+            .iter()
+            .find(|c| c.operator == "op_2" && c.threads == Some(2));
+        changed.unwrap().verdict
+    };
+    assert_eq!(verdict(&|row| scale(row, 1.3)), Verdict::Regression);
+    // The sentinel was as much slower around this point: it tells nothing of the kernel.
+    let disturbed = |row: &mut Row, factor| {
+        scale(row, factor);
+        row.drift_ratio = Some(1.3);
+    };
+    assert_eq!(verdict(&|row| disturbed(row, 1.3)), Verdict::Unclear);
+    assert_eq!(verdict(&|row| disturbed(row, 1.6)), Verdict::Regression);
+    assert_eq!(verdict(&|row| disturbed(row, 0.7)), Verdict::Improvement);
+    // The shortest sample is as short as ever: others were in the way.
+    let busy = |row: &mut Row| {
+        let shortest = row.time_min_ns;
+        scale(row, 1.3);
+        row.time_min_ns = shortest;
+    };
+    assert_eq!(verdict(&busy), Verdict::Unclear);
 }
 
 #[test]
@@ -156,6 +189,11 @@ fn what_cannot_be_compared_is_told() {
         .for_each(|r| r.model_name = Some("other".to_owned()));
     let nothing = message(&rows(1), &other);
     assert!(nothing.contains("net, batch 1") && nothing.contains("other, batch 1"));
+    let crashed = failed(row("op_0", 1, 1.0), Status::Crashed, "signal 11");
+    let measured = message(&rows(1)[..1], &[crashed]);
+    for part in ["a has 1 of 1 measured, b has 0 of 1", "signal 11"] {
+        assert!(measured.contains(part), "{measured}");
+    }
     let empty = tempfile::tempdir().unwrap();
     let side = [empty.path().to_owned()];
     let error = compare(&side, &side, OPTIONS).unwrap_err();
