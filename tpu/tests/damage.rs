@@ -480,29 +480,3 @@ fn ports_belong_to_the_core_that_sent() {
         );
     }
 }
-
-#[test]
-fn time_is_linear_in_kernels() {
-    let time = |kernels| {
-        let mut dump = make(Spec {
-            kernels,
-            tiles: 1,
-            ..Spec::new(Chip::Aks, Capture::Nodes)
-        });
-        dump.cores.truncate(1);
-        let dir = tempfile::tempdir().unwrap();
-        dump.write(dir.path());
-        let best = (0..3).map(|_| {
-            let started = std::time::Instant::now();
-            ingest(dir.path(), &IngestOptions::default()).unwrap();
-            started.elapsed().as_secs_f64()
-        });
-        best.fold(f64::MAX, f64::min)
-    };
-    // Eight times the kernels: eight times as long, sixty-four if it were quadratic.
-    let (few, many) = (time(1000), time(8000));
-    assert!(
-        many < few * 24.0,
-        "{few} s for 1000 kernels, {many} s for 8000"
-    );
-}

@@ -177,6 +177,15 @@ fn check(program: &Path, dump: &Path, chip: Chip, capture: Capture, place: &str)
     std::fs::create_dir_all(&ours).unwrap();
     let profile = ingest(dump, &IngestOptions::default()).unwrap();
     reginfo::write(&profile, &ours).unwrap();
+    // The sheets hold the same fields: where those differ they do too.
+    let differs = capture == Capture::Pmu || chip == Chip::Bm1688 && capture != Capture::Bmodel;
+    if !differs {
+        let book = work.path().join("ours.xlsx");
+        let summary = tpuprofile::analysis::summary::summarise(&profile);
+        tpuprofile::export::xlsx::write(&profile, &summary, &book).unwrap();
+        let other = theirs.join("PerfDoc/theirs.xlsx");
+        python(program, "compare_books.py", &[&other, &book]);
+    }
     compare(chip, capture, &theirs, &ours, place)
 }
 

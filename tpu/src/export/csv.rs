@@ -1,70 +1,12 @@
-//! RegInfo as CSV: all events of all engines by start, with the columns of all RegInfo fields that occur.
+//! RegInfo as CSV: all events of all engines by start, with bigTpuProfile's columns and all further fields that occur.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::export::layout::{Addresses, Row, table_columns};
 use crate::matching::event::Event;
 use crate::profile::Profile;
 use crate::view::Viewer;
-use crate::view::fields::{Fields, fields};
-
-/// Columns that come first, in this order.
-pub(crate) const FIRST: [&str; 12] = [
-    "Engine Id",
-    "Core Id",
-    "Global Idx",
-    "Cmd Id",
-    "Function Type",
-    "Function Name",
-    "kernel_func",
-    "Start Time(ns)",
-    "End Time(ns)",
-    "Asic Cycle",
-    "Direction",
-    "DMA data size(B)",
-];
-
-/// The keys of all events of some viewers: those of [`FIRST`], then the others as they come.
-pub(crate) fn columns<'a>(streams: &[(Viewer<'a>, &'a [Event])]) -> Vec<&'static str> {
-    let mut seen: BTreeSet<&'static str> = FIRST.into_iter().collect();
-    let mut columns: Vec<&'static str> = FIRST.to_vec();
-    // The keys depend on a few things only, so most events need no look.
-    let mut shapes = std::collections::HashSet::new();
-    for (viewer, events) in streams {
-        for (index, event) in events.iter().enumerate() {
-            let view = viewer.view(index, event);
-            let shape = (
-                view.stream.engine,
-                view.decoded.map(|d| d.layout.name),
-                view.event.tags.mode,
-                view.kernel.is_some(),
-                view.event.tags.batch == crate::input::nodes::NONE,
-                view.kind == "sys",
-            );
-            if !shapes.insert(shape) {
-                continue;
-            }
-            let fields = fields(&view);
-            for (key, _) in fields.info.0.iter().chain(&fields.command.0) {
-                if seen.insert(key) {
-                    columns.push(key);
-                }
-            }
-        }
-    }
-    columns
-}
-
-/// The value of a column as text; empty if the event has none.
-pub(crate) fn cell(fields: &Fields, column: &str) -> String {
-    fields
-        .info
-        .get(column)
-        .or_else(|| fields.command.get(column))
-        .map(ToString::to_string)
-        .unwrap_or_default()
-}
 
 /// Writes the file.
 pub fn write(profile: &Profile, path: &Path) -> Result<()> {
@@ -77,7 +19,7 @@ pub fn write(profile: &Profile, path: &Path) -> Result<()> {
         .streams()
         .filter_map(|(stream, events)| Some((Viewer::new(profile, stream)?, events)))
         .collect();
-    let columns = columns(&streams);
+    let columns = table_columns(profile);
     let mut order: Vec<(i64, u32, u32)> = Vec::new();
     for (number, (_, events)) in streams.iter().enumerate() {
         order.extend(
@@ -92,8 +34,11 @@ pub fn write(profile: &Profile, path: &Path) -> Result<()> {
     out.write_record(&columns).map_err(failed)?;
     for (_, number, index) in order {
         let (viewer, events) = &streams[number as usize];
-        let fields = fields(&viewer.view(index as usize, &events[index as usize]));
-        out.write_record(columns.iter().map(|column| cell(&fields, column)))
+        let view = viewer.view(index as usize, &events[index as usize]);
+        let row = Row::new(profile, &view, events);
+        let cell = |column: &&str| row.cell(column, Addresses::Decimal);
+        let text = |value: Option<_>| value.map(|v: crate::view::fields::Value| v.to_string());
+        out.write_record(columns.iter().map(|c| text(cell(c)).unwrap_or_default()))
             .map_err(failed)?;
     }
     out.flush().map_err(|source| Error::Io {

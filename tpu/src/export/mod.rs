@@ -3,6 +3,7 @@
 pub mod csv;
 pub mod host_trace;
 pub mod json;
+mod layout;
 pub mod parquet;
 pub mod perfetto;
 pub mod proto;

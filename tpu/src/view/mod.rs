@@ -240,6 +240,11 @@ impl<'a> Viewer<'a> {
         })
     }
 
+    /// Clock of DMA engines, MHz.
+    pub fn dma_mhz(&self) -> f64 {
+        self.profile.dma_mhz
+    }
+
     /// The view of an event of this stream, the `index`-th.
     pub fn view(&self, index: usize, event: &'a Event) -> View<'a> {
         let chip = self.profile.chip;

@@ -5,15 +5,18 @@
 //! node it belongs. A command whose node is lost is restored from its details; a node beside details that are all there
 //! is a double.
 
-use std::collections::HashSet;
+mod account;
+mod engines;
 
 use crate::align::{Step, align};
-use crate::chip::{Chip, NodeEngine, Preamble};
+use crate::chip::Chip;
 use crate::input::container::Block;
 use crate::input::details::{Detail, ELSEWHERE, LEAVE, Meaning, Plan, Planned, price};
 use crate::input::nodes::{Mode, NONE, Origin};
 use crate::input::words::{Item, Items};
-use crate::report::{Engine, Report, Severity, plural};
+use crate::report::Report;
+use account::Account;
+use engines::Engines;
 
 /// Pairs the details with the nodes of the blocks. `records` are the numbers of records of TIU, GDMA and SDMA.
 pub(super) fn plan(
@@ -224,9 +227,7 @@ impl Pairing<'_> {
         for (node, planned) in nodes.iter_mut().enumerate().rev() {
             match planned {
                 Some(Planned { word, detail, .. }) if *detail == NONE => {
-                    let too_many = engines
-                        .of(*word)
-                        .is_some_and(|e| engines.short[e.slot()] < 0);
+                    let too_many = engines.too_many(*word);
                     if self.complete && too_many {
                         account.doubles += 1;
                         account.lost -= 1;
@@ -306,239 +307,5 @@ impl Pairing<'_> {
                 }
             }
         }
-    }
-}
-
-/// Finds the engine of a command whose node is lost.
-struct Engines<'a> {
-    chip: Chip,
-    words: &'a [u32],
-    /// Records that no command is there for, of TIU, GDMA and SDMA; less than 0: commands without record.
-    short: [i64; 3],
-    /// What GDMA and SDMA are seen to do: operation, function and memories of their nodes.
-    habits: [HashSet<u32>; 2],
-}
-
-/// The bits of a node that say what it does: all but its type, its engine and the type of its elements.
-const DOING: u32 = 0x0f0f_fc00;
-
-impl<'a> Engines<'a> {
-    fn new(chip: Chip, words: &'a [u32], records: [usize; 3]) -> Engines<'a> {
-        let mut engines = Engines {
-            chip,
-            words,
-            short: records.map(|n| n as i64),
-            habits: Default::default(),
-        };
-        if chip.spec().preamble == Preamble::Strays {
-            // Two records of the hardware's own.
-            engines.short[0] -= 2;
-        }
-        for &word in words {
-            engines.count(word, -1);
-            match engines.of(word) {
-                Some(Engine::Gdma) => engines.habits[0].insert(word & DOING),
-                Some(Engine::Sdma) => engines.habits[1].insert(word & DOING),
-                _ => false,
-            };
-        }
-        engines
-    }
-
-    /// So many records more that have no command of a node's engine.
-    fn count(&mut self, word: u32, records: i64) {
-        if let Some(engine) = self.of(word) {
-            self.short[engine.slot()] += records;
-        }
-    }
-
-    /// The core's engine that a node is for.
-    fn of(&self, word: u32) -> Option<Engine> {
-        match self.chip.spec().node_engine(word >> 7 & 7)? {
-            NodeEngine::Tiu => Some(Engine::Tiu),
-            NodeEngine::Gdma => Some(Engine::Gdma),
-            NodeEngine::Sdma => Some(Engine::Sdma),
-            NodeEngine::Hau | NodeEngine::Cdma => None,
-        }
-    }
-
-    /// A node of an engine for these details.
-    fn node(&self, engine: NodeEngine, meaning: &Meaning) -> Option<u32> {
-        let reading = match engine {
-            NodeEngine::Tiu => meaning.tiu?,
-            _ => meaning.dma?,
-        };
-        let code = (0..8).find(|&code| self.chip.spec().node_engine(code) == Some(engine))?;
-        let info = reading.memories.map_or(0, |(from, to)| {
-            from.code().unwrap_or(0) << 4 | to.code().unwrap_or(0) << 6
-        });
-        Some(1 | code << 7 | reading.task << 10 | reading.function << 15 | info << 20)
-    }
-
-    /// A node for details that one engine only can have had.
-    fn plain(&self, meaning: &Meaning) -> Option<u32> {
-        let engine = match (&meaning.tiu, &meaning.dma) {
-            (Some(_), None) => NodeEngine::Tiu,
-            (None, Some(_)) => {
-                let doing = self.node(NodeEngine::Gdma, meaning)? & DOING;
-                match self.habits.each_ref().map(|habits| habits.contains(&doing)) {
-                    [true, false] => NodeEngine::Gdma,
-                    [false, true] => NodeEngine::Sdma,
-                    _ => return None,
-                }
-            }
-            _ => return None,
-        };
-        self.node(engine, meaning)
-    }
-
-    /// The node beside details, or one of the other DMA engine if that lacks a command and the node's has one too many.
-    fn balanced(&mut self, word: u32, meaning: &Meaning) -> u32 {
-        let other = match self.of(word) {
-            Some(Engine::Gdma) => (Engine::Sdma, NodeEngine::Sdma),
-            Some(Engine::Sdma) => (Engine::Gdma, NodeEngine::Gdma),
-            _ => return word,
-        };
-        let too_many = self.of(word).is_some_and(|own| self.short[own.slot()] < 0);
-        match self.node(other.1, meaning) {
-            Some(better) if too_many && self.short[other.0.slot()] > 0 => {
-                self.count(word, 1);
-                self.count(better, -1);
-                better
-            }
-            _ => word,
-        }
-    }
-
-    /// A node for details before the n-th node that GDMA and SDMA may have had: the one that has records too many, or
-    /// the neighbour's.
-    fn likely(&self, node: usize, meaning: &Meaning) -> Option<u32> {
-        if meaning.tiu.is_some() {
-            return None;
-        }
-        let is_dma = |word: &&u32| matches!(self.of(**word), Some(Engine::Gdma | Engine::Sdma));
-        let before = self.words[..node].iter().rev().find(is_dma);
-        let after = self.words[node..].iter().find(is_dma);
-        let neighbour = before.or(after).and_then(|&word| self.of(word));
-        let [_, gdma, sdma] = self.short;
-        let engine = match (gdma > 0, sdma > 0) {
-            (true, false) => NodeEngine::Gdma,
-            (false, true) => NodeEngine::Sdma,
-            _ if neighbour == Some(Engine::Sdma) => NodeEngine::Sdma,
-            _ => NodeEngine::Gdma,
-        };
-        self.node(engine, meaning)
-    }
-}
-
-/// What pairing found.
-#[derive(Default)]
-struct Account {
-    /// Details that stood there twice.
-    doubled: u64,
-    /// Places where ids of details fell.
-    moved: u64,
-    /// Nodes that another took the place of.
-    swapped: u64,
-    /// Nodes that say other things than their details.
-    contrary: u64,
-    /// Whether so many do that it is no accident.
-    habit: bool,
-    /// Nodes whose details are lost.
-    lost: u64,
-    /// Nodes that are no command of their own.
-    doubles: u64,
-    /// Commands whose nodes are lost.
-    restored: u64,
-    /// Commands that ids or details speak of, and that cannot be had back.
-    gone: u64,
-}
-
-impl Account {
-    fn write(&self, details: &[Detail], meanings: &[Meaning], name: &str, report: &mut Report) {
-        let mut add = |kind, count: u64, text: String| {
-            if count > 0 {
-                report.add(Severity::Loss, kind, name, count, text);
-            }
-        };
-        let n = |count, what| plural(count, what);
-        add(
-            "details_doubled",
-            self.doubled,
-            format!(
-                "details of {} stood there twice",
-                n(self.doubled, "command")
-            ),
-        );
-        add(
-            "details_out_of_order",
-            self.moved,
-            format!(
-                "ids of details fall at {}; put in the order of their ids",
-                n(self.moved, "place")
-            ),
-        );
-        add(
-            "nodes_out_of_order",
-            self.swapped,
-            format!(
-                "{} beside details of another command; put where its own are",
-                n(self.swapped, "command node")
-            ),
-        );
-        if !self.habit {
-            add(
-                "nodes_contradicted",
-                self.contrary,
-                format!(
-                    "{} of another kind than the details; the details are believed",
-                    n(self.contrary, "command node")
-                ),
-            );
-        }
-        add(
-            "nodes_restored",
-            self.restored,
-            format!(
-                "the nodes of {} are lost; restored from their details",
-                n(self.restored, "command")
-            ),
-        );
-        add(
-            "nodes_doubled",
-            self.doubles,
-            format!(
-                "{} without details where no details are missing: no commands of their own, left out",
-                n(self.doubles, "command node")
-            ),
-        );
-        add(
-            "details_lost",
-            self.lost,
-            format!(
-                "the details of {} are lost; their nodes are used",
-                n(self.lost, "command")
-            ),
-        );
-        add(
-            "commands_lost",
-            self.gone,
-            format!(
-                "{} of which neither a node nor details that can be read are left",
-                n(self.gone, "command")
-            ),
-        );
-        let unread = |m: &&Meaning| m.tiu.is_none() && m.dma.is_none();
-        let bad = meanings.iter().filter(unread).count() as u64;
-        let first = meanings.iter().position(|m| unread(&m));
-        let offset = first.map_or(0, |first| details[first].offset);
-        add(
-            "undecodable_command",
-            bad,
-            format!(
-                "the details of {} are no commands of the chip, the first at byte {offset}; their nodes are used",
-                n(bad, "command")
-            ),
-        );
     }
 }

@@ -1,0 +1,117 @@
+//! What pairing found, in words.
+
+use crate::input::details::{Detail, Meaning};
+use crate::report::{Report, Severity, plural};
+
+/// What pairing found.
+#[derive(Default)]
+pub(super) struct Account {
+    /// Details that stood there twice.
+    pub doubled: u64,
+    /// Places where ids of details fell.
+    pub moved: u64,
+    /// Nodes that another took the place of.
+    pub swapped: u64,
+    /// Nodes that say other things than their details.
+    pub contrary: u64,
+    /// Whether so many do that it is no accident.
+    pub habit: bool,
+    /// Nodes whose details are lost.
+    pub lost: u64,
+    /// Nodes that are no command of their own.
+    pub doubles: u64,
+    /// Commands whose nodes are lost.
+    pub restored: u64,
+    /// Commands that ids or details speak of, and that cannot be had back.
+    pub gone: u64,
+}
+
+impl Account {
+    /// Writes the findings.
+    pub fn write(&self, details: &[Detail], meanings: &[Meaning], name: &str, report: &mut Report) {
+        let mut add = |kind, count: u64, text: String| {
+            if count > 0 {
+                report.add(Severity::Loss, kind, name, count, text);
+            }
+        };
+        let n = |count, what| plural(count, what);
+        add(
+            "details_doubled",
+            self.doubled,
+            format!(
+                "details of {} stood there twice",
+                n(self.doubled, "command")
+            ),
+        );
+        add(
+            "details_out_of_order",
+            self.moved,
+            format!(
+                "ids of details fall at {}; put in the order of their ids",
+                n(self.moved, "place")
+            ),
+        );
+        add(
+            "nodes_out_of_order",
+            self.swapped,
+            format!(
+                "{} beside details of another command; put where its own are",
+                n(self.swapped, "command node")
+            ),
+        );
+        if !self.habit {
+            add(
+                "nodes_contradicted",
+                self.contrary,
+                format!(
+                    "{} of another kind than the details; the details are believed",
+                    n(self.contrary, "command node")
+                ),
+            );
+        }
+        add(
+            "nodes_restored",
+            self.restored,
+            format!(
+                "the nodes of {} are lost; restored from their details",
+                n(self.restored, "command")
+            ),
+        );
+        add(
+            "nodes_doubled",
+            self.doubles,
+            format!(
+                "{} without details where no details are missing: no commands of their own, left out",
+                n(self.doubles, "command node")
+            ),
+        );
+        add(
+            "details_lost",
+            self.lost,
+            format!(
+                "the details of {} are lost; their nodes are used",
+                n(self.lost, "command")
+            ),
+        );
+        add(
+            "commands_lost",
+            self.gone,
+            format!(
+                "{} of which neither a node nor details that can be read are left",
+                n(self.gone, "command")
+            ),
+        );
+        let unread = |m: &&Meaning| m.tiu.is_none() && m.dma.is_none();
+        let bad = meanings.iter().filter(unread).count() as u64;
+        let first = meanings.iter().position(|m| unread(&m));
+        let offset = first.map_or(0, |first| details[first].offset);
+        add(
+            "undecodable_command",
+            bad,
+            format!(
+                "the details of {} are no commands of the chip, the first at byte {offset}; their nodes are used",
+                n(bad, "command")
+            ),
+        );
+    }
+}
