@@ -7,6 +7,8 @@
 //! | [`xgboost`] | XGBoost's library, opened at run time |
 //! | [`models`] | the ensemble over a roofline, the roofline itself and the baselines |
 //! | [`eval`] | splits, metrics, out-of-fold predictions |
+//! | [`query`] | training a model to keep, its file, questions and answers |
+//! | [`cli`] | the command line |
 
 pub mod cli;
 pub mod data;
@@ -14,6 +16,7 @@ pub mod error;
 pub mod eval;
 pub mod features;
 pub mod models;
+pub mod query;
 pub mod xgboost;
 
 pub use error::{Error, Result};

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use opdata::{DeviceKind, Dims};
 
 use crate::data::{ImportFormat, Machines, Source};
 use crate::eval::Split;
@@ -22,16 +23,31 @@ pub struct Args {
 pub enum Command {
     /// Says how good predictions are on data that the model has not seen.
     Eval(EvalArgs),
+    /// Learns from datasets and writes a model file.
+    Train(TrainArgs),
+    /// How long one operator takes, at several numbers of threads and batch sizes.
+    Query(QueryArgs),
+    /// How long a whole model takes, operator by operator; or every row of a dataset, as CSV.
+    Predict(PredictArgs),
+    /// Lists the features that models see.
+    Features,
 }
 
 /// Where rows come from.
 #[derive(Debug, Clone, ClapArgs)]
-pub struct DataArgs {
+pub struct SourceArgs {
     /// Datasets: folders of runs, .csv, .parquet or .jsonl files.
     pub data: Vec<PathBuf>,
     /// A log of another tool, e.g. --import autotvm tune.log.gz; may be repeated.
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"], action = clap::ArgAction::Append)]
     pub import: Vec<String>,
+}
+
+/// Rows to learn from.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct DataArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// Take the rows of this machine only (its env_hash, or the target of a log).
     #[arg(long, value_name = "NAME", conflicts_with = "mixed_machines")]
     pub machine: Option<String>,
@@ -40,7 +56,7 @@ pub struct DataArgs {
     pub mixed_machines: bool,
 }
 
-impl DataArgs {
+impl SourceArgs {
     /// The sources, checked.
     pub fn sources(&self) -> anyhow::Result<Vec<Source>> {
         let mut sources: Vec<Source> = self.data.iter().cloned().map(Source::Dataset).collect();
@@ -61,7 +77,9 @@ impl DataArgs {
         }
         Ok(sources)
     }
+}
 
+impl DataArgs {
     /// Which machines' rows to take.
     pub fn machines(&self) -> Machines {
         match &self.machine {
@@ -104,10 +122,207 @@ pub struct EvalArgs {
     pub json: bool,
 }
 
+/// `oppredict train`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct TrainArgs {
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// The model file to write.
+    #[arg(long, short, value_name = "FILE.opm")]
+    pub out: PathBuf,
+    /// The kind of device, where the rows are of several: cpu, cuda, pynq or tpu.
+    #[arg(long)]
+    pub device: Option<DeviceKind>,
+    /// Seed of calibration and trees.
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which trained model to ask, and how.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct UsingArgs {
+    /// The trained model; the newest .opm in models/ or here if left out.
+    #[arg(long, value_name = "FILE.opm", env = "OPPREDICT_MODEL")]
+    pub model: Option<PathBuf>,
+    /// The target that the answer is for (llvm or cuda); must be the model's.
+    #[arg(long)]
+    pub target: Option<String>,
+    /// The machine, where the model knows several.
+    #[arg(long, value_name = "NAME")]
+    pub machine: Option<String>,
+    /// Level of the intervals.
+    #[arg(long, default_value_t = 0.9, value_parser = level)]
+    pub level: f64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `oppredict query`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct QueryArgs {
+    #[command(flatten)]
+    pub using: UsingArgs,
+    /// The operator: conv2d, depthwise_conv2d, dense, batch_matmul, max_pool, softmax, elementwise, …
+    #[arg(long)]
+    pub op: String,
+    /// Shape of its input, e.g. 1x64x56x56.
+    #[arg(long)]
+    pub input: Dims,
+    /// Window, e.g. 3x3.
+    #[arg(long)]
+    pub kernel: Option<Dims>,
+    /// Output channels, or columns of a product.
+    #[arg(long)]
+    pub channels: Option<u64>,
+    /// Strides, e.g. 2x2.
+    #[arg(long)]
+    pub stride: Option<Dims>,
+    /// Padding on each side, e.g. 1x1; what keeps the extent if left out.
+    #[arg(long)]
+    pub padding: Option<Dims>,
+    /// Groups of a grouped convolution.
+    #[arg(long, default_value_t = 1)]
+    pub groups: u64,
+    /// Numbers of threads: 1,2,4 or a range such as 1..64.
+    #[arg(long, default_value = "1", value_parser = numbers)]
+    pub threads: Numbers,
+    /// Batch sizes to compare in place of the input's own.
+    #[arg(long, default_value = "", hide_default_value = true, value_parser = numbers)]
+    pub batch: Numbers,
+}
+
+/// `oppredict predict`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct PredictArgs {
+    #[command(flatten)]
+    pub using: UsingArgs,
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// An ONNX file.
+    #[arg(long, value_name = "FILE.onnx", conflicts_with = "data")]
+    pub model_file: Option<PathBuf>,
+    /// A model of the registry, such as resnet-18.
+    #[arg(long = "modelname", value_name = "NAME", conflicts_with_all = ["data", "model_file"])]
+    pub model_name: Option<String>,
+    /// Numbers of threads: 1,2,4 or a range such as 1..64.
+    #[arg(long, default_value = "1", value_parser = numbers)]
+    pub threads: Numbers,
+    /// Batch sizes; the model's own if left out.
+    #[arg(long, default_value = "", hide_default_value = true, value_parser = numbers)]
+    pub batch: Numbers,
+    /// Sequence length, for models that have one.
+    #[arg(long)]
+    pub seqlen: Option<u64>,
+    /// Operators to list.
+    #[arg(long, default_value_t = 10)]
+    pub operators: usize,
+    /// Give reasons and nearest measured rows for each operator (in JSON).
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// Numbers in the order given, each once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Numbers(Vec<u64>);
+
+impl std::ops::Deref for Numbers {
+    type Target = Vec<u64>;
+
+    fn deref(&self) -> &Vec<u64> {
+        &self.0
+    }
+}
+
+/// A longer list is a mistake.
+const MOST_NUMBERS: usize = 1024;
+
+/// Reads `1,2,8`, `1..4` (1, 2, 3, 4) or a mixture.
+fn numbers(text: &str) -> Result<Numbers, String> {
+    let bad = || format!("`{text}`: give numbers above 0 such as 1,2,4 or a range such as 1..64");
+    let mut found = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once("..").unwrap_or((part, part));
+        let first: u64 = first.trim().parse().map_err(|_| bad())?;
+        let last: u64 = last
+            .trim_start_matches('=')
+            .trim()
+            .parse()
+            .map_err(|_| bad())?;
+        if first == 0 || last < first || last - first >= MOST_NUMBERS as u64 {
+            return Err(bad());
+        }
+        for number in first..=last {
+            if !found.contains(&number) {
+                found.push(number);
+            }
+        }
+    }
+    if found.len() > MOST_NUMBERS {
+        return Err(bad());
+    }
+    Ok(Numbers(found))
+}
+
 /// A share above 0, up to 1.
 fn level(text: &str) -> Result<f64, String> {
     text.parse::<f64>()
         .ok()
         .filter(|level| *level > 0.0 && *level <= 1.0)
         .ok_or_else(|| "give a share above 0 and up to 1, e.g. 0.9".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_syntax_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn lists_and_ranges_of_numbers_are_read() {
+        assert_eq!(*numbers("1,2,8").unwrap(), [1, 2, 8]);
+        assert_eq!(*numbers("1..4,3,6").unwrap(), [1, 2, 3, 4, 6]);
+        assert_eq!(*numbers("").unwrap(), [0u64; 0]);
+        for wrong in ["0", "4..1", "two", "1..1000000", "1..", "-1"] {
+            assert!(numbers(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn data_may_be_named_in_several_ways() {
+        let args = Args::parse_from([
+            "oppredict",
+            "eval",
+            "runs/a",
+            "--import",
+            "autotvm",
+            "x.log",
+        ]);
+        let Command::Eval(eval) = args.command else {
+            panic!("eval")
+        };
+        assert_eq!(
+            eval.data.source.sources().unwrap(),
+            [
+                Source::Dataset("runs/a".into()),
+                Source::Import(ImportFormat::Autotvm, "x.log".into())
+            ]
+        );
+        let args = Args::parse_from(["oppredict", "eval", "--import", "ansor", "x.log"]);
+        let Command::Eval(eval) = args.command else {
+            panic!("eval")
+        };
+        let error = eval.data.source.sources().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "--import ansor: no such format; there are autotvm and metaschedule"
+        );
+    }
 }

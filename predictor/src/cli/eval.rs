@@ -14,7 +14,7 @@ const STEP: usize = 20;
 
 /// Evaluates and prints.
 pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
-    let rows = RowSet::read(&args.data.sources()?)?;
+    let rows = RowSet::read(&args.data.source.sources()?)?;
     let dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
     let options = EvalOptions {

@@ -2,11 +2,16 @@
 
 mod args;
 mod eval;
+mod model_path;
+mod predict;
+mod query;
 mod render;
+mod train;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use opdata::DeviceKind;
 
 use args::{Args, Command};
 
@@ -18,6 +23,13 @@ pub fn main() -> ExitCode {
     let args = Args::parse();
     let result = match args.command {
         Command::Eval(arguments) => eval::run(&arguments),
+        Command::Train(arguments) => train::run(&arguments),
+        Command::Query(arguments) => query::run(&arguments),
+        Command::Predict(arguments) => predict::run(&arguments),
+        Command::Features => {
+            print!("{}", render::features_markdown());
+            Ok(())
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -26,4 +38,26 @@ pub fn main() -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// Threads for training and for many predictions: the cores this process may use.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Refuses a target that is not the model's.
+fn check_target(target: Option<&str>, device: DeviceKind) -> anyhow::Result<()> {
+    let Some(target) = target else { return Ok(()) };
+    let kind = target.split_whitespace().next().unwrap_or_default();
+    let fits = match device {
+        DeviceKind::Cpu => matches!(kind, "llvm" | "c" | "cpu"),
+        DeviceKind::Cuda => kind == "cuda",
+        other => kind == other.as_str(),
+    };
+    if !fits {
+        anyhow::bail!(
+            "--target {target}: the model predicts for {device}; name another model with --model, or train one for that target"
+        );
+    }
+    Ok(())
 }

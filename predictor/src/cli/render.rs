@@ -1,10 +1,17 @@
 //! Reports as text.
 
 use std::fmt::Write;
+use std::path::Path;
 
+use super::query::Line;
 use crate::eval::Report;
 use crate::eval::metrics::Metrics;
 use crate::eval::report::Ordering;
+use crate::features::{FEATURE_VERSION, FEATURES, Scope};
+use crate::query::Answer;
+use crate::query::answer::Knowledge;
+use crate::query::network::NetworkAnswer;
+use crate::query::trained::Facts;
 
 fn optional(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"))
@@ -122,6 +129,237 @@ pub fn report(report: &Report, workloads: usize) -> String {
                 optional(w.pairwise, 1),
                 w.workload
             );
+        }
+    }
+    text
+}
+
+/// A time with three digits and a unit that suits it.
+fn time(ns: f64) -> String {
+    let (value, unit) = match ns {
+        t if t < 1e3 => (t, "ns"),
+        t if t < 1e6 => (t / 1e3, "µs"),
+        t if t < 1e9 => (t / 1e6, "ms"),
+        t => (t / 1e9, "s"),
+    };
+    let digits = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+fn interval(low: Option<f64>, high: Option<f64>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!("{} … {}", time(low), time(high)),
+        _ => "not calibrated".to_owned(),
+    }
+}
+
+/// How well the kind of an operator is known, as one word.
+pub fn knowledge(knowledge: Knowledge) -> &'static str {
+    match knowledge {
+        Knowledge::Known => "known",
+        Knowledge::UnknownKind => "unknown_kind",
+    }
+}
+
+/// Doubts about an answer, as a few words.
+fn doubts(answer: &Answer) -> String {
+    let mut words = Vec::new();
+    if answer.knowledge == Knowledge::UnknownKind {
+        words.push("kind never trained on".to_owned());
+    }
+    if !answer.extrapolates.is_empty() {
+        let names: Vec<&str> = answer
+            .extrapolates
+            .iter()
+            .map(|o| o.feature)
+            .take(3)
+            .collect();
+        words.push(format!("extrapolates: {}", names.join(", ")));
+    }
+    words.join("; ")
+}
+
+/// The what-if table of a query, with reasons for its first line.
+pub fn query(op: &str, lines: &[Line]) -> String {
+    let mut text = format!("{:>6} {:>8} {:>10}  interval\n", "batch", "threads", "time");
+    for line in lines {
+        let _ = write!(
+            text,
+            "{:>6} {:>8} {:>10}  {}",
+            line.batch,
+            line.threads
+                .map_or_else(|| "-".to_owned(), |t| t.to_string()),
+            time(line.answer.time_ns),
+            interval(line.answer.low_ns, line.answer.high_ns),
+        );
+        let doubts = doubts(&line.answer);
+        text.push_str(&if doubts.is_empty() {
+            "\n".to_owned()
+        } else {
+            format!("  ({doubts})\n")
+        });
+    }
+    let Some(first) = lines.first() else {
+        return text;
+    };
+    let _ = writeln!(text, "\nwhat moves the first one of {op}:");
+    for driver in &first.answer.drivers {
+        let value = driver
+            .value
+            .map_or_else(|| "missing".to_owned(), |v| format!("{v:.2}"));
+        let _ = writeln!(
+            text,
+            "  ×{:<6.2} {} = {value}",
+            driver.factor, driver.feature
+        );
+    }
+    let _ = writeln!(text, "nearest measured:");
+    for near in &first.answer.nearest {
+        let threads = near
+            .measured
+            .threads
+            .map_or_else(String::new, |t| format!(", {t} threads"));
+        let _ = writeln!(
+            text,
+            "  {} {}{threads} (distance {:.2}, row {})",
+            time(near.measured.time_ns),
+            near.measured.label,
+            near.distance,
+            near.measured.row_id
+        );
+    }
+    text
+}
+
+/// Whole models, with the longest operators of the first.
+pub fn networks(answers: &[NetworkAnswer], operators: usize) -> String {
+    let mut text = String::new();
+    if let Some(first) = answers.first() {
+        let _ = writeln!(
+            text,
+            "{:<28} {:>5} {:>10} {:>7} {:>22}  shapes",
+            "operator", "calls", "time", "share", "interval of one call"
+        );
+        for o in first.operators.iter().take(operators) {
+            let _ = write!(
+                text,
+                "{:<28} {:>5} {:>10} {:>6.1}% {:>22}  {}",
+                o.name,
+                o.count,
+                time(o.answer.time_ns),
+                100.0 * o.share,
+                interval(o.answer.low_ns, o.answer.high_ns),
+                o.shapes
+            );
+            let doubts = doubts(&o.answer);
+            text.push_str(&if doubts.is_empty() {
+                "\n".to_owned()
+            } else {
+                format!("  ({doubts})\n")
+            });
+        }
+        if first.operators.len() > operators {
+            let _ = writeln!(text, "… and {} more", first.operators.len() - operators);
+        }
+        text.push('\n');
+    }
+    for answer in answers {
+        let _ = writeln!(
+            text,
+            "{}, batch {}, {} thread{}: {} ({:.0} % interval {}); {:.1} % of the operators' time is of known kinds; \
+             whole over operators {:.3} from {} models",
+            answer.model,
+            answer.batch,
+            answer.threads,
+            if answer.threads == 1 { "" } else { "s" },
+            time(answer.time_ns),
+            100.0 * answer.level,
+            interval(answer.low_ns, answer.high_ns),
+            100.0 * answer.coverage,
+            answer.factor,
+            answer.factor_models,
+        );
+    }
+    text
+}
+
+/// What training found, for the end of `train`.
+pub fn facts(facts: &Facts, out: &Path) -> String {
+    let mut text = format!(
+        "{}: {} samples of {} rows, {} workloads, {} machine{}\n\
+         on workloads held out: MAPE {:.1} %, median {:.1} %\n\n{:<20} {:>8} {:>10} {:>9}\n",
+        facts.device_kind,
+        facts.samples,
+        facts.rows,
+        facts.workloads,
+        facts.machines.len(),
+        if facts.machines.len() == 1 { "" } else { "s" },
+        facts.mape,
+        facts.median_ape,
+        "kind",
+        "samples",
+        "workloads",
+        "median %",
+    );
+    for (kind, known) in &facts.kinds {
+        let _ = writeln!(
+            text,
+            "{kind:<20} {:>8} {:>10} {:>9.1}",
+            known.samples, known.workloads, known.median_ape
+        );
+    }
+    let _ = writeln!(text, "\nmodel in {}", out.display());
+    text
+}
+
+/// The same as JSON, without what only predictions need.
+pub fn facts_json(facts: &Facts) -> serde_json::Value {
+    let kinds: serde_json::Map<String, serde_json::Value> = facts
+        .kinds
+        .iter()
+        .map(|(kind, known)| {
+            let entry = serde_json::json!({
+                "samples": known.samples,
+                "workloads": known.workloads,
+                "median_ape": known.median_ape,
+            });
+            (kind.clone(), entry)
+        })
+        .collect();
+    serde_json::json!({
+        "device_kind": facts.device_kind,
+        "rows": facts.rows,
+        "samples": facts.samples,
+        "workloads": facts.workloads,
+        "machines": facts.machines.iter().map(|m| &m.id).collect::<Vec<_>>(),
+        "mape": facts.mape,
+        "median_ape": facts.median_ape,
+        "kinds": kinds,
+        "calibrated": facts.conformal.is_some(),
+        "whole_models": facts.whole.models,
+    })
+}
+
+/// The list of features as Markdown.
+pub fn features_markdown() -> String {
+    let mut text = format!("Version {FEATURE_VERSION}, {} features.\n", FEATURES.len());
+    for (scope, title) in [
+        (Scope::Kind, "What is computed, apart from its size"),
+        (Scope::Size, "Sizes of the problem"),
+        (Scope::Total, "Totals of the scheduled loops"),
+        (Scope::Tile, "Tiles, blocks and steps"),
+        (Scope::Machine, "Where it runs"),
+    ] {
+        let _ = write!(
+            text,
+            "\n### {title}\n\n| feature | meaning |\n| --- | --- |\n"
+        );
+        for feature in FEATURES.iter().filter(|f| f.scope == scope) {
+            let _ = writeln!(text, "| `{}` | {} |", feature.name, feature.doc);
         }
     }
     text

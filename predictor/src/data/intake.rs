@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use opdata::{Quality, Row, Status};
+use opdata::{CacheState, Quality, Row, Status};
 
 use super::whole::Parts;
 use super::{Dataset, Numbering, RowSet, Sample, Workload};
@@ -104,12 +104,14 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
         ..Intake::default()
     };
     let measured = select(set, machines, &mut intake)?;
+    let usual_cache = usual_cache(&measured);
     let mut numbers = (Numbering::default(), Numbering::default());
     let mut dataset = Dataset {
         samples: Vec::new(),
         workloads: Vec::new(),
         machines: Vec::new(),
         model_runs: Vec::new(),
+        usual_cache: None,
         intake: Intake::default(),
     };
     let mut parts = Parts::default();
@@ -181,9 +183,22 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
         });
     }
     dataset.model_runs = parts.model_runs(&set.timed);
+    dataset.usual_cache = usual_cache;
     dataset.intake = intake;
     refuse_constant(&dataset)?;
     Ok(dataset)
+}
+
+/// The cache state that most rows have.
+fn usual_cache(rows: &[&Row]) -> Option<CacheState> {
+    let mut counts: BTreeMap<CacheState, usize> = BTreeMap::new();
+    for state in rows.iter().filter_map(|row| row.cache_state) {
+        *counts.entry(state).or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map(|(state, _)| state)
 }
 
 /// The measured rows of the machines wanted.

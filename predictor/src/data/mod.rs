@@ -60,6 +60,8 @@ pub struct Dataset {
     pub machines: Vec<MachineFacts>,
     /// Whole models that were timed, with the samples of their operators.
     pub model_runs: Vec<ModelRun>,
+    /// Cache state of most samples.
+    pub usual_cache: Option<opdata::CacheState>,
     /// What became of the rows.
     pub intake: Intake,
 }

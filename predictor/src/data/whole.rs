@@ -63,7 +63,15 @@ fn one_of(value: &Value, run_id: &str) -> Option<Timed> {
 /// The operators of runs, collected row by row.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    by_run: HashMap<(String, u64), (String, Vec<(usize, u64)>)>,
+    /// By run and threads.
+    by_run: HashMap<(String, u64), Consists>,
+}
+
+/// A model and the samples of its operators, each with its calls.
+#[derive(Debug, Default)]
+struct Consists {
+    model: String,
+    parts: Vec<(usize, u64)>,
 }
 
 impl Parts {
@@ -80,8 +88,9 @@ impl Parts {
         let run = self
             .by_run
             .entry((row.run_id.clone(), threads))
-            .or_insert_with(|| (model.clone(), Vec::new()));
-        run.1.push((place, count));
+            .or_default();
+        run.model.clone_from(model);
+        run.parts.push((place, count));
     }
 
     /// The runs whose whole model was timed.
@@ -89,7 +98,8 @@ impl Parts {
         timed
             .iter()
             .filter_map(|one| {
-                let (model, parts) = self.by_run.remove(&(one.run_id.clone(), one.threads))?;
+                let Consists { model, parts } =
+                    self.by_run.remove(&(one.run_id.clone(), one.threads))?;
                 Some(ModelRun {
                     run_id: one.run_id.clone(),
                     model,

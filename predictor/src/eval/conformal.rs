@@ -197,7 +197,7 @@ mod tests {
             high - low
         };
         assert!(width(2.0) > 1.8 * width(0.0));
-        assert_eq!(width(f64::NAN), width(2.0));
+        assert!(width(f64::NAN) >= width(2.0), "no opinion is no certainty");
     }
 
     #[test]

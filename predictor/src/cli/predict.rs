@@ -1,0 +1,138 @@
+//! `oppredict predict`: a whole model operator by operator, or every row of a dataset.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use opmodels::{Cache, ImportRequest, Registry, Source as ModelSource, Tooling, import};
+
+use super::args::PredictArgs;
+use super::{model_path, render};
+use crate::data::{RowSet, points};
+use crate::query::Trained;
+use crate::query::answer::Detail;
+
+/// Environment variable that names the installation's folder.
+const HOME_VARIABLE: &str = "OPBENCH_HOME";
+const REGISTRY: &str = "models/registry.toml";
+
+/// Predicts and prints.
+pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
+    let trained = model_path::load(args.using.model.as_deref(), super::threads())?;
+    super::check_target(args.using.target.as_deref(), trained.facts.device_kind)?;
+    match (&args.model_file, &args.model_name) {
+        (None, None) => rows(args, &trained),
+        (Some(file), _) => network(args, &trained, ModelSource::Onnx, &file.to_string_lossy()),
+        (None, Some(name)) => network(args, &trained, ModelSource::Local, name),
+    }
+}
+
+fn network(
+    args: &PredictArgs,
+    trained: &Trained,
+    source: ModelSource,
+    name: &str,
+) -> anyhow::Result<()> {
+    let machine = trained.machine(args.using.machine.as_deref())?;
+    let root = home()?;
+    let registry = Registry::load(&root.join(REGISTRY))?;
+    let tooling = Tooling::new(
+        root.join(".venv/bin/python"),
+        root.join("models/python"),
+        root.join("scripts/requirements.txt"),
+    );
+    let cache = Cache::new(root.join(".cache/imports"));
+    let batches: Vec<Option<u64>> = if args.batch.is_empty() {
+        vec![None]
+    } else {
+        args.batch.iter().copied().map(Some).collect()
+    };
+    let detail = if args.explain {
+        Detail::Full
+    } else {
+        Detail::Short
+    };
+    let mut answers = Vec::new();
+    for batch in batches {
+        let request = ImportRequest {
+            batch,
+            seqlen: args.seqlen,
+            ..ImportRequest::new(source, name)
+        };
+        let imported = import(&request, &registry, &tooling, &cache)?;
+        for &threads in args.threads.iter() {
+            answers.push(trained.network(
+                &imported.graph,
+                threads,
+                machine,
+                args.using.level,
+                detail,
+            )?);
+        }
+    }
+    if args.using.json {
+        println!("{}", serde_json::to_string_pretty(&answers)?);
+    } else {
+        print!("{}", render::networks(&answers, args.operators));
+    }
+    Ok(())
+}
+
+/// Every row of datasets as CSV: row, prediction, interval, and the measured time where there is one.
+fn rows(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
+    let set = RowSet::read(&args.source.sources()?)?;
+    let machine = match trained.machine(args.using.machine.as_deref()) {
+        Ok(machine) => machine.clone(),
+        // Rows name their machines themselves; what the model does not know of them is missing.
+        Err(_) => crate::features::machine::MachineFacts::named("unknown"),
+    };
+    let points = points(&set.rows, &machine);
+    let kinds: Vec<&str> = set.rows.iter().map(|row| row.op_kind.as_str()).collect();
+    let answers = trained.answer(&points, &kinds, args.using.level, Detail::Short)?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    writeln!(
+        out,
+        "row_id,op_name,threads,predicted_ns,low_ns,high_ns,knowledge,extrapolates,measured_ns"
+    )?;
+    let number = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:.1}"));
+    for (row, answer) in set.rows.iter().zip(&answers) {
+        writeln!(
+            out,
+            "{},{},{},{:.1},{},{},{},{},{}",
+            row.row_id,
+            row.op_name,
+            row.threads.map_or_else(String::new, |t| t.to_string()),
+            answer.time_ns,
+            number(answer.low_ns),
+            number(answer.high_ns),
+            render::knowledge(answer.knowledge),
+            answer
+                .extrapolates
+                .iter()
+                .map(|o| o.feature)
+                .collect::<Vec<_>>()
+                .join(" "),
+            number(row.time_median_ns),
+        )?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// The folder that holds `models/` and `.venv/`: named, or above the program or the working directory.
+fn home() -> anyhow::Result<PathBuf> {
+    if let Some(set) = std::env::var_os(HOME_VARIABLE) {
+        return Ok(PathBuf::from(set));
+    }
+    let starts = [std::env::current_exe().ok(), std::env::current_dir().ok()];
+    let found = starts
+        .iter()
+        .flatten()
+        .flat_map(|start| start.ancestors())
+        .find(|folder| folder.join(REGISTRY).is_file())
+        .map(Path::to_path_buf);
+    found.ok_or_else(|| {
+        anyhow::anyhow!(
+            "{REGISTRY} was not found above the program or the working directory; run from a checkout, or set {HOME_VARIABLE} to it"
+        )
+    })
+}

@@ -1,0 +1,72 @@
+//! `oppredict train`.
+
+use std::collections::BTreeSet;
+
+use opdata::{DeviceKind, Status};
+
+use super::args::TrainArgs;
+use super::render;
+use crate::data::{Dataset, RowSet};
+use crate::error::Error;
+use crate::models::FitOptions;
+use crate::query::{TrainOptions, file, train};
+
+/// Trains a model and writes its file.
+pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
+    let mut rows = RowSet::read(&args.data.source.sources()?)?;
+    let device_kind = device_kind(&mut rows, args.device)?;
+    let dataset = Dataset::new(&rows, &args.data.machines())?;
+    drop(rows);
+    let options = TrainOptions {
+        fit: FitOptions {
+            threads: super::threads(),
+            seed: args.seed,
+            ..FitOptions::default()
+        },
+    };
+    let trained = train(&dataset, device_kind, &options, &|| ())?;
+    if let Some(folder) = args.out.parent().filter(|f| !f.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)?;
+    }
+    file::save(&trained, &args.out)?;
+    if args.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&render::facts_json(&trained.facts))?
+        );
+    } else {
+        print!("{}", render::facts(&trained.facts, &args.out));
+    }
+    Ok(())
+}
+
+/// The kind of device to train for; rows of others are put aside.
+fn device_kind(rows: &mut RowSet, wanted: Option<DeviceKind>) -> anyhow::Result<DeviceKind> {
+    let kinds: BTreeSet<DeviceKind> = rows
+        .rows
+        .iter()
+        .filter(|row| row.status == Status::Measured)
+        .map(|row| row.device_kind)
+        .collect();
+    let kind = match (wanted, kinds.len()) {
+        (Some(kind), _) => kind,
+        (None, 0) => {
+            return Err(Error::NoSamples {
+                rows: rows.rows.len(),
+                measured: 0,
+                unusable: 0,
+            }
+            .into());
+        }
+        (None, 1) => kinds.into_iter().next().unwrap_or(DeviceKind::Cpu),
+        (None, _) => {
+            let names: Vec<&str> = kinds.iter().map(|k| k.as_str()).collect();
+            anyhow::bail!(
+                "the rows are of several kinds of device ({}), and a model is for one: choose it with --device",
+                names.join(", ")
+            );
+        }
+    };
+    rows.rows.retain(|row| row.device_kind == kind);
+    Ok(kind)
+}

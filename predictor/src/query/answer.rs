@@ -1,0 +1,175 @@
+//! One prediction with everything that tells how far to trust it.
+
+use serde::Serialize;
+
+use super::neighbours::Neighbour;
+use super::trained::Trained;
+use crate::error::Result;
+use crate::features::{FEATURES, Point, Scope};
+use crate::models::Regressor;
+
+/// A feature may leave its range by this share of it (at least of 1) before it counts as extrapolated.
+const MARGIN: f32 = 0.02;
+/// Reasons given.
+const DRIVERS: usize = 6;
+/// Neighbours given.
+const NEAREST: usize = 3;
+
+/// How well a model knows the kind of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Knowledge {
+    /// It was trained on this kind.
+    Known,
+    /// It has never seen this kind: the prediction is that of a roofline-like estimate, corrected as other kinds are.
+    UnknownKind,
+}
+
+/// A feature outside what the model was trained on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outside {
+    /// The feature.
+    pub feature: &'static str,
+    /// Its value (most are base-2 logarithms).
+    pub value: f32,
+    /// Smallest value trained on.
+    pub low: f32,
+    /// Largest value trained on.
+    pub high: f32,
+}
+
+/// What moved a prediction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Driver {
+    /// The feature.
+    pub feature: &'static str,
+    /// Its value; missing if the point has none.
+    pub value: Option<f32>,
+    /// What it multiplies the time by.
+    pub factor: f64,
+}
+
+/// A prediction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    /// Expected time, ns.
+    pub time_ns: f64,
+    /// Lower end of the interval, ns; missing if the model could not be calibrated.
+    pub low_ns: Option<f64>,
+    /// Upper end.
+    pub high_ns: Option<f64>,
+    /// Level of the interval, 0 to 1.
+    pub level: f64,
+    /// Whether the kind is known.
+    pub knowledge: Knowledge,
+    /// Features outside what was trained on.
+    pub extrapolates: Vec<Outside>,
+    /// The nearest measured rows.
+    pub nearest: Vec<Neighbour>,
+    /// What moved the prediction, largest first.
+    pub drivers: Vec<Driver>,
+}
+
+/// How much of an answer to work out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Time, interval, doubts.
+    Short,
+    /// Neighbours and reasons, too.
+    Full,
+}
+
+impl Trained {
+    /// Answers for points of operators of the given kinds.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn answer(
+        &self,
+        points: &[Point],
+        kinds: &[&str],
+        level: f64,
+        detail: Detail,
+    ) -> Result<Vec<Answer>> {
+        let all: Vec<&Point> = points.iter().collect();
+        let times = self.ensemble.predict(&all)?;
+        let disagreement = self.ensemble.disagreement(&all)?;
+        let mut answers = Vec::with_capacity(points.len());
+        for (place, (point, kind)) in points.iter().zip(kinds).enumerate() {
+            let doubt = disagreement.as_ref().map_or(f64::NAN, |d| d[place]);
+            let interval = self
+                .facts
+                .conformal
+                .as_ref()
+                .map(|c| c.interval(level, doubt));
+            let end = |side: f64| (times[place] + side).exp2();
+            let knowledge = if self.facts.kinds.contains_key(*kind) {
+                Knowledge::Known
+            } else {
+                Knowledge::UnknownKind
+            };
+            let full = detail == Detail::Full;
+            answers.push(Answer {
+                time_ns: times[place].exp2(),
+                low_ns: interval.map(|(low, _)| end(low.min(0.0))),
+                high_ns: interval.map(|(_, high)| end(high.max(0.0))),
+                level,
+                knowledge,
+                extrapolates: self.outside(point, kind),
+                nearest: if full {
+                    self.neighbours.nearest(point, NEAREST)
+                } else {
+                    Vec::new()
+                },
+                drivers: if full {
+                    self.drivers(point)?
+                } else {
+                    Vec::new()
+                },
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Sizes and machine features of a point outside the range of its kind.
+    fn outside(&self, point: &Point, kind: &str) -> Vec<Outside> {
+        let Some(facts) = self.facts.kinds.get(kind) else {
+            return Vec::new();
+        };
+        facts
+            .ranges
+            .iter()
+            .filter_map(|range| {
+                let feature = &FEATURES[range.column];
+                if !matches!(feature.scope, Scope::Size | Scope::Machine | Scope::Kind) {
+                    return None;
+                }
+                let value = point.features[range.column];
+                let margin = MARGIN * (range.high - range.low).max(1.0);
+                let outside = value < range.low - margin || value > range.high + margin;
+                outside.then_some(Outside {
+                    feature: feature.name,
+                    value,
+                    low: range.low,
+                    high: range.high,
+                })
+            })
+            .collect()
+    }
+
+    fn drivers(&self, point: &Point) -> Result<Vec<Driver>> {
+        let contributions = self.ensemble.contributions(point)?;
+        let mut order: Vec<usize> = (0..FEATURES.len()).collect();
+        order.sort_by(|&a, &b| contributions[b].abs().total_cmp(&contributions[a].abs()));
+        Ok(order
+            .into_iter()
+            .take(DRIVERS)
+            .filter(|&column| contributions[column] != 0.0)
+            .map(|column| Driver {
+                feature: FEATURES[column].name,
+                value: Some(point.features[column]).filter(|v| v.is_finite()),
+                factor: contributions[column].exp2(),
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,20 @@
+//! Training a model to keep, and asking it.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`trained`] | what training leaves: trees, calibration, facts about the training data |
+//! | [`file`] | the `.opm` file that holds it |
+//! | [`neighbours`] | the nearest measured rows |
+//! | [`answer`] | a prediction with its interval, reasons and doubts |
+//! | [`question`] | an operator described by hand |
+//! | [`network`] | a whole model, operator by operator |
+
+pub mod answer;
+pub mod file;
+pub mod neighbours;
+pub mod network;
+pub mod question;
+pub mod trained;
+
+pub use answer::Answer;
+pub use trained::{TrainOptions, Trained, train};

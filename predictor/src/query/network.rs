@@ -1,0 +1,257 @@
+//! A whole model: its operators as rows that were never measured, and the sum of their times.
+//!
+//! Operators are taken as the default schedules would run them, with caches as inside a model. The sum leaves nothing
+//! out: an operator of an unknown kind counts with its estimate, and the coverage says how much of the sum is from kinds
+//! that the model was trained on.
+
+use opdata::{CacheState, DeviceKind, Dims, Essentials, Loop, LoopKind, Row, Shapes, Status};
+use opmodels::Graph;
+use opmodels::graph::{ArgumentRole, AxisKind, Operator};
+use serde::Serialize;
+
+use super::answer::{Answer, Detail, Knowledge};
+use super::trained::Trained;
+use crate::data::points;
+use crate::error::Result;
+use crate::features::Point;
+use crate::features::machine::MachineFacts;
+
+/// One operator of a model.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OperatorAnswer {
+    /// Name of the fused operator.
+    pub name: String,
+    /// Kind.
+    pub kind: String,
+    /// Shapes of inputs and outputs.
+    pub shapes: String,
+    /// Calls in the model.
+    pub count: u64,
+    /// Time of all calls, ns.
+    pub total_ns: f64,
+    /// Share of the sum of all operators, 0 to 1.
+    pub share: f64,
+    /// The prediction for one call.
+    pub answer: Answer,
+}
+
+/// A whole model.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NetworkAnswer {
+    /// The model.
+    pub model: String,
+    /// Its batch size.
+    pub batch: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Expected time of the whole, ns.
+    pub time_ns: f64,
+    /// Lower end of the interval, ns; missing if the model could not be calibrated.
+    pub low_ns: Option<f64>,
+    /// Upper end.
+    pub high_ns: Option<f64>,
+    /// Level of the interval, 0 to 1.
+    pub level: f64,
+    /// Whole over the sum of operators, as learned from whole models.
+    pub factor: f64,
+    /// Whole models that the factor was learned from.
+    pub factor_models: usize,
+    /// Share of the sum from kinds that the model was trained on, 0 to 1.
+    pub coverage: f64,
+    /// The operators, longest first.
+    pub operators: Vec<OperatorAnswer>,
+}
+
+/// The row of an operator that was never measured.
+pub fn row(operator: &Operator, graph: &Graph, threads: u64, device_kind: DeviceKind) -> Row {
+    let shapes = |role| -> Option<Shapes> {
+        let all: Vec<Dims> = operator
+            .args_of(role)
+            .map(|a| Dims::from(a.shape.as_slice()))
+            .collect();
+        (!all.is_empty()).then(|| all.into_iter().collect())
+    };
+    let dims = |values: &Option<Vec<u64>>| values.as_deref().map(Dims::from);
+    let dtypes: Vec<&str> = operator.args.iter().map(|a| a.dtype.as_str()).collect();
+    let attributes = &operator.attrs;
+    let kind = |kind| match kind {
+        AxisKind::Spatial => LoopKind::Spatial,
+        AxisKind::Reduction => LoopKind::Reduction,
+    };
+    Row {
+        model_name: Some(graph.model.clone()),
+        batch: Some(graph.batch),
+        op_symbol: Some(operator.symbol.clone()),
+        op_count: Some(operator.count),
+        workload_hash: Some(operator.workload_hash()),
+        input_shapes: shapes(ArgumentRole::Input),
+        weight_shapes: shapes(ArgumentRole::Weight),
+        output_shapes: shapes(ArgumentRole::Output),
+        dtypes: Some(dtypes.join(";")),
+        kernel: dims(&attributes.kernel),
+        stride: dims(&attributes.stride),
+        padding: dims(&attributes.padding),
+        dilation: dims(&attributes.dilation),
+        groups: attributes.groups,
+        in_channels: attributes.in_channels,
+        out_channels: attributes.out_channels,
+        weight_layout: attributes.weight_layout.clone(),
+        loop_nest: Some(
+            operator
+                .loops
+                .iter()
+                .map(|l| Loop::new(&l.name, l.extent, kind(l.kind)))
+                .collect(),
+        ),
+        flops: Some(operator.flops),
+        flops_epilogue: Some(operator.flops_epilogue),
+        bytes_read: Some(operator.bytes_read),
+        bytes_written: Some(operator.bytes_written),
+        threads: Some(threads),
+        schedule_space: Some("default".to_owned()),
+        cache_state: Some(CacheState::Model),
+        reason: Some("a question".to_owned()),
+        ..Row::new(Essentials {
+            run_id: "question",
+            ordinal: 1,
+            point_id: "question",
+            op_name: &operator.name,
+            op_kind: operator.kind.name(),
+            device_kind,
+            status: Status::Skipped,
+        })
+    }
+}
+
+impl Trained {
+    /// Predicts a whole model at a number of threads.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn network(
+        &self,
+        graph: &Graph,
+        threads: u64,
+        machine: &MachineFacts,
+        level: f64,
+        detail: Detail,
+    ) -> Result<NetworkAnswer> {
+        let rows: Vec<Row> = graph
+            .operators
+            .iter()
+            .map(|operator| row(operator, graph, threads, self.facts.device_kind))
+            .collect();
+        let points = points(&rows, machine);
+        let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
+        let answers = self.answer(&points, &kinds, level, detail)?;
+        // Relative errors want another centre than sums do.
+        let times = self.unshifted(&points.iter().collect::<Vec<&Point>>())?;
+        let totals: Vec<f64> = times
+            .iter()
+            .zip(&graph.operators)
+            .map(|(time, operator)| time.exp2() * operator.count as f64)
+            .collect();
+        let sum: f64 = totals.iter().sum();
+        let known: f64 = totals
+            .iter()
+            .zip(&answers)
+            .filter(|(_, answer)| answer.knowledge == Knowledge::Known)
+            .map(|(total, _)| total)
+            .sum();
+        let factor = self.facts.whole.at(Some(threads));
+        let time_ns = sum * factor;
+        let (low_ns, high_ns) = self.sum_interval(time_ns, &totals, &answers, level);
+        let mut operators: Vec<OperatorAnswer> = answers
+            .into_iter()
+            .zip(totals.iter().zip(graph.operators.iter().zip(&rows)))
+            .map(|(answer, (total, (operator, row)))| OperatorAnswer {
+                name: operator.name.clone(),
+                kind: row.op_kind.clone(),
+                shapes: [&row.input_shapes, &row.output_shapes]
+                    .into_iter()
+                    .flatten()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" → "),
+                count: operator.count,
+                total_ns: *total,
+                share: total / sum,
+                answer,
+            })
+            .collect();
+        operators.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns));
+        Ok(NetworkAnswer {
+            model: graph.model.clone(),
+            batch: graph.batch,
+            threads,
+            time_ns,
+            low_ns,
+            high_ns,
+            level,
+            factor,
+            factor_models: self.facts.whole.models,
+            coverage: known / sum,
+            operators,
+        })
+    }
+
+    /// The interval of a sum: from the errors of whole models where there were enough, else as if all operators erred
+    /// together, which is the widest it can be.
+    fn sum_interval(
+        &self,
+        time_ns: f64,
+        totals: &[f64],
+        answers: &[Answer],
+        level: f64,
+    ) -> (Option<f64>, Option<f64>) {
+        if let Some(deviation) = self.facts.whole.deviation {
+            // Few models: Student's t, of which 2.1 to 2.6 times the normal's quantile is enough from 3 models on.
+            let reach = t_quantile(level, self.facts.whole.models) * deviation.max(0.02);
+            return (
+                Some(time_ns * (-reach).exp2()),
+                Some(time_ns * reach.exp2()),
+            );
+        }
+        let weighted = |end: fn(&Answer) -> Option<f64>| -> Option<f64> {
+            let sum: f64 = totals.iter().sum();
+            let ends: Option<f64> = totals
+                .iter()
+                .zip(answers)
+                .map(|(total, answer)| Some(total * end(answer)? / answer.time_ns))
+                .sum();
+            Some(time_ns * ends? / sum)
+        };
+        (weighted(|a| a.low_ns), weighted(|a| a.high_ns))
+    }
+}
+
+/// Two-sided quantile of Student's t with `models − 1` degrees of freedom: Hill's expansion around the normal's.
+fn t_quantile(level: f64, models: usize) -> f64 {
+    let freedom = models.saturating_sub(1).max(2) as f64;
+    let z = normal_quantile(f64::midpoint(1.0, level));
+    let (z3, z5) = (z.powi(3), z.powi(5));
+    z + (z3 + z) / (4.0 * freedom) + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * freedom * freedom)
+}
+
+/// Quantile of the normal distribution above one half (Abramowitz and Stegun 26.2.23, error below 0.00045).
+fn normal_quantile(level: f64) -> f64 {
+    let t = (-2.0 * (1.0 - level).max(1e-12).ln()).sqrt();
+    let top = 0.010_328f64.mul_add(t, 0.802_853).mul_add(t, 2.515_517);
+    let bottom = 0.001_308f64
+        .mul_add(t, 0.189_269)
+        .mul_add(t, 1.432_788)
+        .mul_add(t, 1.0);
+    t - top / bottom
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        assert!((normal_quantile(0.95) - 1.645).abs() < 2e-3);
+        assert!((t_quantile(0.9, 11) - 1.812).abs() < 0.01);
+        assert!((t_quantile(0.95, 5) - 2.776).abs() < 0.06);
+    }
+}

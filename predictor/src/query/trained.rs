@@ -1,0 +1,259 @@
+//! What training leaves: the ensemble, its calibration, and what the training data were.
+
+use std::collections::BTreeMap;
+
+use opdata::DeviceKind;
+use serde::{Deserialize, Serialize};
+
+use super::neighbours::Neighbours;
+use crate::data::{Dataset, Sample};
+use crate::error::{Error, Result};
+use crate::eval::conformal::{Conformal, Held};
+use crate::eval::folds::{OutOfFold, Ranking};
+use crate::eval::metrics::Metrics;
+use crate::eval::out_of_fold;
+use crate::eval::shift::ShiftFinder;
+use crate::eval::split::Split;
+use crate::eval::whole::WholeFactor;
+use crate::features::FEATURES;
+use crate::features::machine::MachineFacts;
+use crate::models::ensemble::Ensemble;
+use crate::models::{FitOptions, ModelKind, Regressor};
+
+/// Parts that workloads are held out in for calibration.
+const CALIBRATION_FOLDS: usize = 10;
+/// Least samples to train on.
+const LEAST_SAMPLES: usize = 20;
+
+/// How to train.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TrainOptions {
+    /// The ensemble.
+    pub fit: FitOptions,
+}
+
+/// The range of a feature among the training samples of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Range {
+    /// Position of the feature.
+    pub column: usize,
+    /// Smallest value.
+    pub low: f32,
+    /// Largest value.
+    pub high: f32,
+}
+
+/// What a model knows of one kind of operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KindFacts {
+    /// Training samples.
+    pub samples: usize,
+    /// Their workloads.
+    pub workloads: usize,
+    /// Median absolute percentage error on workloads that were held out.
+    pub median_ape: f64,
+    /// Ranges of the features that vary.
+    pub ranges: Vec<Range>,
+}
+
+/// Everything about a model but its trees.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Kind of device that it predicts for.
+    pub device_kind: DeviceKind,
+    /// Machines of the training data.
+    pub machines: Vec<MachineFacts>,
+    /// Rows that were read.
+    pub rows: usize,
+    /// Samples that it learned from.
+    pub samples: usize,
+    /// Their workloads.
+    pub workloads: usize,
+    /// Errors on workloads that were held out.
+    pub mape: f64,
+    /// … median.
+    pub median_ape: f64,
+    /// What it knows of each kind.
+    pub kinds: BTreeMap<String, KindFacts>,
+    /// Intervals; missing if there were too few workloads.
+    pub conformal: Option<Conformal>,
+    /// Whole models over the sum of their operators.
+    pub whole: WholeFactor,
+    /// Cache state of most training rows, for questions that do not say.
+    pub usual_cache: Option<opdata::CacheState>,
+}
+
+/// A trained model.
+#[derive(Debug)]
+pub struct Trained {
+    /// The trees.
+    pub ensemble: Ensemble,
+    /// The nearest measured rows.
+    pub neighbours: Neighbours,
+    /// Everything else.
+    pub facts: Facts,
+}
+
+/// Trains a model. `done` is called after each of the parts that calibration takes.
+///
+/// # Errors
+/// There are too few samples or workloads, the samples are of several kinds of device, or XGBoost's library is missing
+/// or fails.
+pub fn train(
+    dataset: &Dataset,
+    device_kind: DeviceKind,
+    options: &TrainOptions,
+    done: &(dyn Fn() + Sync),
+) -> Result<Trained> {
+    dataset.require(LEAST_SAMPLES, "training")?;
+    let parts = CALIBRATION_FOLDS.min(dataset.workloads.len());
+    if parts < 2 {
+        return Err(Error::TooFew {
+            what: "training".to_owned(),
+            needed: 2,
+            unit: "different workloads",
+            found: dataset.workloads.len(),
+            next: "measure other operators or shapes, too",
+        });
+    }
+    let split = Split::Workloads(parts);
+    let folds = split.folds(dataset, options.fit.seed)?;
+    let held = out_of_fold(
+        dataset,
+        &folds,
+        ModelKind::Ensemble,
+        &options.fit,
+        Ranking::Without,
+        done,
+    )?;
+    let mut ensemble = Ensemble::fit(dataset, &dataset.all(), &options.fit)?;
+    let measured = held.measured(dataset);
+    ensemble.shift = ShiftFinder::new(&held.predicted, &measured, &held.fold).shift(None);
+    let predicted: BTreeMap<usize, f64> = held
+        .index
+        .iter()
+        .copied()
+        .zip(held.predicted.iter().copied())
+        .collect();
+    let whole = WholeFactor::fit(dataset, None, |_, index| predicted.get(&index).copied());
+    let facts = facts(dataset, device_kind, &held, ensemble.shift, whole);
+    Ok(Trained {
+        neighbours: Neighbours::new(dataset),
+        ensemble,
+        facts,
+    })
+}
+
+fn facts(
+    dataset: &Dataset,
+    device_kind: DeviceKind,
+    held: &OutOfFold,
+    shift: f64,
+    whole: WholeFactor,
+) -> Facts {
+    let measured = held.measured(dataset);
+    let predicted: Vec<f64> = held.predicted.iter().map(|p| p + shift).collect();
+    let errors: Vec<Held> = (0..measured.len())
+        .map(|i| Held {
+            error: measured[i] - predicted[i],
+            disagreement: held.disagreement[i],
+            group: dataset.samples[held.index[i]].workload,
+        })
+        .collect();
+    let overall = Metrics::of(&measured, &predicted);
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (place, &index) in held.index.iter().enumerate() {
+        places
+            .entry(&dataset.samples[index].kind)
+            .or_default()
+            .push(place);
+    }
+    let kinds = places
+        .into_iter()
+        .map(|(kind, places)| {
+            let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect::<Vec<_>>();
+            let samples: Vec<&Sample> = places
+                .iter()
+                .map(|&p| &dataset.samples[held.index[p]])
+                .collect();
+            let mut workloads: Vec<usize> = samples.iter().map(|s| s.workload).collect();
+            workloads.sort_unstable();
+            workloads.dedup();
+            let facts = KindFacts {
+                samples: samples.len(),
+                workloads: workloads.len(),
+                median_ape: Metrics::of(&pick(&measured), &pick(&predicted)).median_ape,
+                ranges: ranges(&samples),
+            };
+            (kind.to_owned(), facts)
+        })
+        .collect();
+    Facts {
+        device_kind,
+        machines: dataset.machines.clone(),
+        rows: dataset.intake.rows,
+        samples: dataset.samples.len(),
+        workloads: dataset.workloads.len(),
+        mape: overall.mape,
+        median_ape: overall.median_ape,
+        kinds,
+        conformal: Conformal::fit(&errors),
+        whole,
+        usual_cache: dataset.usual_cache,
+    }
+}
+
+fn ranges(samples: &[&Sample]) -> Vec<Range> {
+    (0..FEATURES.len())
+        .filter_map(|column| {
+            let values = || {
+                samples
+                    .iter()
+                    .map(|s| s.point.features[column])
+                    .filter(|v| v.is_finite())
+            };
+            let low = values().fold(f32::INFINITY, f32::min);
+            let high = values().fold(f32::NEG_INFINITY, f32::max);
+            (low <= high).then_some(Range { column, low, high })
+        })
+        .collect()
+}
+
+impl Trained {
+    /// Logarithms of predicted times without the shift, which is for relative errors of single points: for sums.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn unshifted(&self, points: &[&crate::features::Point]) -> Result<Vec<f64>> {
+        let shifted = self.ensemble.predict(points)?;
+        Ok(shifted
+            .into_iter()
+            .map(|p| p - self.ensemble.shift)
+            .collect())
+    }
+
+    /// The machine that a question is about: the only one, or the one of that name.
+    ///
+    /// # Errors
+    /// The model knows several and none was named, or none of that name.
+    pub fn machine(&self, name: Option<&str>) -> Result<&MachineFacts> {
+        let names =
+            || -> Vec<String> { self.facts.machines.iter().map(|m| m.id.clone()).collect() };
+        match (name, self.facts.machines.as_slice()) {
+            (None, [only]) => Ok(only),
+            (None, _) => Err(Error::Question(format!(
+                "the model knows several machines; choose one with --machine: {}",
+                <[String]>::join(&names(), ", ")
+            ))),
+            (Some(name), machines) => {
+                machines
+                    .iter()
+                    .find(|m| m.id == name)
+                    .ok_or_else(|| Error::UnknownMachine {
+                        name: name.to_owned(),
+                        machines: names(),
+                    })
+            }
+        }
+    }
+}
