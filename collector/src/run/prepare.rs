@@ -41,7 +41,10 @@ pub(super) fn prepare(
     let requests = variants::requests(plan, &base.graph)?;
     let count = requests.len();
     let jobs = environment.state.cores_usable as usize;
-    requests
+    // Workers log to the run's folder before there is a row in it.
+    std::fs::create_dir_all(&plan.out)
+        .with_context(|| format!("cannot make the folder {}", plan.out.display()))?;
+    let prepared: anyhow::Result<Vec<Prepared>> = requests
         .iter()
         .enumerate()
         .map(|(place, request)| {
@@ -68,7 +71,19 @@ pub(super) fn prepare(
                 whole_model_file,
             })
         })
-        .collect()
+        .collect();
+    if prepared.is_err() {
+        remove_unused(&plan.out);
+    }
+    prepared
+}
+
+/// Leaves nothing behind of a run that never began; a folder with anything else in it stays.
+fn remove_unused(folder: &Path) {
+    if !folder.join(opdata::RUN_JSON).exists() {
+        let _ = std::fs::remove_file(folder.join(WORKER_LOG));
+        let _ = std::fs::remove_dir(folder);
+    }
 }
 
 fn imported(

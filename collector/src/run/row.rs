@@ -93,9 +93,13 @@ impl<'a> RunFacts<'a> {
         let id = self
             .point_name(operator, point.recipe, point.setting)
             .point_id;
-        let knobs = point
-            .built
-            .and_then(|b| serde_json::to_value(&b.choice).ok());
+        // What was chosen; of a kernel that was not built, what was to be.
+        let choice = match (point.built, point.recipe) {
+            (Some(built), _) => Some(&built.choice),
+            (None, Recipe::Template { choice }) => Some(choice),
+            (None, _) => None,
+        };
+        let knobs = choice.and_then(|choice| serde_json::to_value(choice).ok());
         let mut row = Row {
             measured_at_utc: Some(Timestamp::now()),
             model_source: Some(self.imported.graph.source.clone()),
@@ -129,6 +133,9 @@ impl<'a> RunFacts<'a> {
             })
         };
         describe_operator(&mut row, operator);
+        if let Some(choice) = choice {
+            super::knobs::describe(&mut row, choice);
+        }
         if let Some(built) = point.built {
             describe_build(&mut row, built);
         }
@@ -218,7 +225,6 @@ fn describe_build(row: &mut Row, built: &Built) {
     row.lower_ns = Some(built.lower_ns);
     row.codegen_ns = Some(built.codegen_ns);
     row.jit_ns = Some(built.jit_ns);
-    super::knobs::describe(row, &built.choice);
 }
 
 fn describe_measurement(row: &mut Row, measured: &Measured) {

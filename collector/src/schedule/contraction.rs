@@ -409,15 +409,16 @@ impl Nest<'_> {
     /// Before the initialisation is parted from the update, so that it inherits both.
     fn unroll_and_vectorize(&self, levels: &Levels) -> Result<()> {
         let s = self.s;
-        if let Some((vector, blocks)) = levels.lanes.split_last() {
+        // A vector of one lane is no vector to TVM.
+        let vectors = usize::from(self.knobs.vector_length > 1);
+        let (blocks, vectors) = levels
+            .lanes
+            .split_at(levels.lanes.len().saturating_sub(vectors));
+        for vector in vectors {
             s.vectorize(vector)?;
-            for l in levels.register_tile.iter().chain(blocks) {
-                s.unroll(l)?;
-            }
-        } else {
-            for l in &levels.register_tile {
-                s.unroll(l)?;
-            }
+        }
+        for l in levels.register_tile.iter().chain(blocks) {
+            s.unroll(l)?;
         }
         let mut steps = 1;
         for l in levels.inner_reduction.iter().rev() {

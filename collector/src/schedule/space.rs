@@ -16,7 +16,7 @@ use super::lanes::{divisors, pieces};
 use super::{Choice, VectorUnit, contraction, default_schedule, rows, spatial};
 
 /// Most vector operations that a tile may unroll into.
-pub const MAX_UNROLLED: i64 = 256;
+pub const MAX_UNROLLED: i64 = 64;
 /// Longest vector offered, in registers.
 const MAX_REGISTERS: i64 = 4;
 /// Largest register tile and cache tile offered along one axis.

@@ -76,7 +76,10 @@ impl Worker {
             .create(true)
             .append(true)
             .open(&launcher.log)
-            .map_err(no_start)?;
+            .map_err(|e| WorkerError::NoStart {
+                program: launcher.log.clone(),
+                reason: format!("its log cannot be written: {e}"),
+            })?;
         let mut child = Command::new(&launcher.program)
             .arg("worker")
             .stdin(Stdio::piped())
