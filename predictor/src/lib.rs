@@ -8,6 +8,7 @@
 //! | [`models`] | the ensemble over a roofline, the roofline itself and the baselines |
 //! | [`eval`] | splits, metrics, out-of-fold predictions |
 //! | [`query`] | training a model to keep, its file, questions and answers |
+//! | [`turning`] | where more threads stop paying |
 //! | [`cli`] | the command line |
 
 pub mod cli;
@@ -17,6 +18,7 @@ pub mod eval;
 pub mod features;
 pub mod models;
 pub mod query;
+pub mod turning;
 pub mod xgboost;
 
 pub use error::{Error, Result};

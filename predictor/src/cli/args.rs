@@ -29,6 +29,8 @@ pub enum Command {
     Query(QueryArgs),
     /// How long a whole model takes, operator by operator; or every row of a dataset, as CSV.
     Predict(PredictArgs),
+    /// Where more threads (or larger tiles) stop paying: turn, knee, and the choice from a few probes.
+    Turning(TurningArgs),
     /// Lists the features that models see.
     Features,
 }
@@ -223,6 +225,20 @@ pub struct PredictArgs {
     /// Give reasons and nearest measured rows for each operator (in JSON).
     #[arg(long)]
     pub explain: bool,
+}
+
+/// `oppredict turning`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct TurningArgs {
+    /// CSV files of sweeps (gzipped or not) with a column `threads…` and one with `time` in its name, or run folders.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Measurements allowed beyond the probes at powers of two.
+    #[arg(long, default_value_t = 4)]
+    pub more: usize,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Numbers in the order given, each once.

@@ -7,6 +7,7 @@ mod predict;
 mod query;
 mod render;
 mod train;
+mod turning;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ pub fn main() -> ExitCode {
         Command::Train(arguments) => train::run(&arguments),
         Command::Query(arguments) => query::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
+        Command::Turning(arguments) => turning::run(&arguments),
         Command::Features => {
             print!("{}", render::features_markdown());
             Ok(())

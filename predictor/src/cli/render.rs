@@ -12,6 +12,8 @@ use crate::query::Answer;
 use crate::query::answer::Knowledge;
 use crate::query::network::NetworkAnswer;
 use crate::query::trained::Facts;
+use crate::turning::Analysis;
+use crate::turning::analysis::Choice;
 
 fn optional(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"))
@@ -362,5 +364,46 @@ pub fn features_markdown() -> String {
             let _ = writeln!(text, "| `{}` | {} |", feature.name, feature.doc);
         }
     }
+    text
+}
+
+/// Turning points of sweeps.
+pub fn turning(analysis: &Analysis) -> String {
+    let mut text = format!(
+        "{:>6} {:>6} {:>20} {:>6} {:>16} {:>16}  sweep\n",
+        "best", "enough", "turn", "knee", "from probes", "with more"
+    );
+    let choice = |c: Option<Choice>| {
+        c.map_or_else(
+            || "-".to_owned(),
+            |c| format!("{} (×{:.3}, {})", c.x, c.ratio, c.measurements),
+        )
+    };
+    for s in &analysis.sweeps {
+        let turn = s.turn.map_or_else(
+            || "-".to_owned(),
+            |t| format!("{:.1} ({:.1} … {:.1})", t.x, t.low, t.high),
+        );
+        let _ = writeln!(
+            text,
+            "{:>6} {:>6} {turn:>20} {:>6} {:>16} {:>16}  {} {} over {} ({} points)",
+            s.best,
+            s.enough,
+            optional(s.knee, 0),
+            choice(s.chosen),
+            choice(s.chosen_with_more),
+            s.device,
+            s.name,
+            s.axis,
+            s.points,
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\nchosen over best, mean of sweeps: {} from the probes, {} with {} more measurements",
+        optional(analysis.mean_ratio, 3),
+        optional(analysis.mean_ratio_with_more, 3),
+        analysis.more
+    );
     text
 }

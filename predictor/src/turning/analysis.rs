@@ -1,0 +1,118 @@
+//! Every sweep's turn, knee and choices, and how good the choices are.
+
+use serde::Serialize;
+
+use super::choose::{from_probes, probes, with_more};
+use super::segment::{Turn, knee, turn};
+use super::sweep::Sweep;
+
+/// What to work out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Measurements beyond the probes.
+    pub more: usize,
+}
+
+/// How much longer than the best still pays: the fewest workers within it are where more stop paying.
+const ENOUGH: f64 = 1.05;
+
+/// One sweep.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SweepReport {
+    /// What was swept.
+    pub name: String,
+    /// On what.
+    pub device: String,
+    /// Over which axis.
+    pub axis: String,
+    /// Points.
+    pub points: usize,
+    /// Value with the shortest time.
+    pub best: f64,
+    /// Smallest value within 5 % of the best.
+    pub enough: f64,
+    /// Where two lines on logarithmic axes meet.
+    pub turn: Option<Turn>,
+    /// Where the curve bends most.
+    pub knee: Option<f64>,
+    /// Choice from the probes, if there are at least three.
+    pub chosen: Option<Choice>,
+    /// Choice after more measurements.
+    pub chosen_with_more: Option<Choice>,
+}
+
+/// A chosen value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Choice {
+    /// The value.
+    pub x: f64,
+    /// Its time over the best.
+    pub ratio: f64,
+    /// Measurements that it took.
+    pub measurements: usize,
+}
+
+/// All sweeps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Analysis {
+    /// The sweeps.
+    pub sweeps: Vec<SweepReport>,
+    /// Mean over sweeps of the choice from probes over the best.
+    pub mean_ratio: Option<f64>,
+    /// … of the choice after more measurements.
+    pub mean_ratio_with_more: Option<f64>,
+    /// Measurements beyond the probes.
+    pub more: usize,
+}
+
+/// Analyses sweeps. A sweep is helped by the others on its device and axis, never by itself.
+pub fn analyse(sweeps: &[Sweep], options: Options) -> Analysis {
+    let reports: Vec<SweepReport> = sweeps
+        .iter()
+        .map(|sweep| report(sweep, sweeps, options))
+        .collect();
+    let mean = |pick: fn(&SweepReport) -> Option<Choice>| {
+        let ratios: Vec<f64> = reports.iter().filter_map(pick).map(|c| c.ratio).collect();
+        (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
+    };
+    Analysis {
+        mean_ratio: mean(|r| r.chosen),
+        mean_ratio_with_more: mean(|r| r.chosen_with_more),
+        sweeps: reports,
+        more: options.more,
+    }
+}
+
+fn report(sweep: &Sweep, all: &[Sweep], options: Options) -> SweepReport {
+    let others: Vec<&Sweep> = all
+        .iter()
+        .filter(|o| o.device == sweep.device && o.axis == sweep.axis && o.name != sweep.name)
+        .collect();
+    let best = sweep.best();
+    let enough = (0..sweep.x.len())
+        .find(|&i| sweep.ratio(i) <= ENOUGH)
+        .map_or(sweep.x[best], |i| sweep.x[i]);
+    let probed = probes(sweep).len();
+    let choice = |position: usize, measurements: usize| Choice {
+        x: sweep.x[position],
+        ratio: sweep.ratio(position),
+        measurements,
+    };
+    // An axis of logarithms has no powers of two to probe.
+    let usable = probed >= 3 && !sweep.axis.starts_with("log2") && sweep.x[0] >= 1.0;
+    SweepReport {
+        name: sweep.name.clone(),
+        device: sweep.device.clone(),
+        axis: sweep.axis.clone(),
+        points: sweep.x.len(),
+        best: sweep.x[best],
+        enough,
+        turn: turn(&sweep.x, &sweep.time),
+        knee: knee(&sweep.x, &sweep.time),
+        chosen: usable.then(|| choice(from_probes(sweep, &others), probed)),
+        chosen_with_more: usable.then(|| {
+            let (position, known) = with_more(sweep, &others, options.more);
+            choice(position, known.len())
+        }),
+    }
+}

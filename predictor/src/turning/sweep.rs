@@ -1,0 +1,243 @@
+//! Series of times over an axis.
+//!
+//! From CSV files (gzipped or not) with one measurement a line: the axis is the column that starts with `threads` (a
+//! second one starts with `log2`), the time the first with `time` or `latency` in its name, and all columns of text tell
+//! the sweeps apart. From datasets: every workload with at least [`LEAST_POINTS`] numbers of threads.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use opdata::{Row, Status};
+
+use crate::error::{Error, Result};
+
+/// Fewer points show no turn.
+pub const LEAST_POINTS: usize = 5;
+
+/// Times over one axis, ascending, each value once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// What was swept: model, operator.
+    pub name: String,
+    /// What it ran on; sweeps of the same device tell each other something.
+    pub device: String,
+    /// Name of the axis.
+    pub axis: String,
+    /// Values of the axis.
+    pub x: Vec<f64>,
+    /// Times, in the file's unit.
+    pub time: Vec<f64>,
+}
+
+impl Sweep {
+    /// Sorts, and takes the median of values that were measured more than once.
+    fn new(name: String, device: String, axis: &str, points: Vec<(f64, f64)>) -> Self {
+        let mut by_x: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
+        for (x, time) in points {
+            by_x.entry(x.to_bits())
+                .or_insert_with(|| (x, Vec::new()))
+                .1
+                .push(time);
+        }
+        let mut merged: Vec<(f64, f64)> = by_x
+            .into_values()
+            .map(|(x, mut times)| {
+                times.sort_by(f64::total_cmp);
+                let count = times.len();
+                (x, f64::midpoint(times[(count - 1) / 2], times[count / 2]))
+            })
+            .collect();
+        merged.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (x, time) = merged.into_iter().unzip();
+        Self {
+            name,
+            device,
+            axis: axis.to_owned(),
+            x,
+            time,
+        }
+    }
+
+    /// Position of the shortest time.
+    pub fn best(&self) -> usize {
+        (0..self.time.len())
+            .min_by(|&a, &b| self.time[a].total_cmp(&self.time[b]))
+            .unwrap_or(0)
+    }
+
+    /// How much longer the value at a position takes than the best, 1 at least.
+    pub fn ratio(&self, position: usize) -> f64 {
+        self.time[position] / self.time[self.best()]
+    }
+}
+
+/// Reads sweeps from a CSV file, gzipped or not. A second axis makes sweeps of its own: the medians over the first.
+///
+/// # Errors
+/// The file cannot be read, lacks an axis or a time, or holds what is no positive number.
+pub fn read(path: &Path) -> Result<Vec<Sweep>> {
+    let damaged = |detail: String| Error::Question(format!("{}: {detail}", path.display()));
+    let io = |e: std::io::Error| damaged(format!("it cannot be read: {e}"));
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|mut f| f.read_to_end(&mut bytes))
+        .map_err(io)?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let mut plain = Vec::new();
+        flate2::read::MultiGzDecoder::new(bytes.as_slice())
+            .read_to_end(&mut plain)
+            .map_err(io)?;
+        bytes = plain;
+    }
+    let mut reader = csv::Reader::from_reader(bytes.as_slice());
+    let names: Vec<String> = reader
+        .headers()
+        .map_err(|e| damaged(e.to_string()))?
+        .iter()
+        .map(str::to_owned)
+        .collect();
+    let find = |fits: &dyn Fn(&str) -> bool| names.iter().position(|n| fits(&n.to_lowercase()));
+    let axis = find(&|n| n.starts_with("threads"))
+        .ok_or_else(|| damaged("no column starts with `threads`".to_owned()))?;
+    let time = find(&|n| n.contains("time") || n.contains("latency"))
+        .ok_or_else(|| damaged("no column has `time` or `latency` in its name".to_owned()))?;
+    let second = find(&|n| n.starts_with("log2"));
+    let mut groups: BTreeMap<(String, String), Vec<[f64; 3]>> = BTreeMap::new();
+    for (number, record) in reader.records().enumerate() {
+        let line = number + 2;
+        let record = record.map_err(|e| damaged(e.to_string()))?;
+        let number = |column: usize| {
+            let text = record.get(column).unwrap_or_default();
+            text.parse::<f64>()
+                .ok()
+                .filter(|v| v.is_finite() && *v >= 0.0)
+                .ok_or_else(|| {
+                    damaged(format!(
+                        "line {line}: `{text}` in column {} is no number",
+                        names[column]
+                    ))
+                })
+        };
+        let other = match second {
+            Some(column) if record.get(column).is_some_and(|t| !t.is_empty()) => number(column)?,
+            _ => f64::NAN,
+        };
+        let labels: Vec<&str> = (0..names.len())
+            .filter(|c| *c != axis && *c != time && Some(*c) != second)
+            .filter_map(|c| record.get(c))
+            .collect();
+        let (device, name) = match labels.split_last() {
+            Some((device, rest)) if !rest.is_empty() => ((*device).to_owned(), rest.join(" ")),
+            Some((only, _)) => (String::new(), (*only).to_owned()),
+            None => (String::new(), "sweep".to_owned()),
+        };
+        let time = number(time)?;
+        if time <= 0.0 {
+            return Err(damaged(format!("line {line}: a time of 0")));
+        }
+        groups
+            .entry((device, name))
+            .or_default()
+            .push([number(axis)?, other, time]);
+    }
+    let mut sweeps = Vec::new();
+    for ((device, name), points) in groups {
+        let grid = points.iter().any(|p| p[1].is_finite());
+        let along = |place: usize| points.iter().map(|p| (p[place], p[2])).collect::<Vec<_>>();
+        if let (true, Some(column)) = (grid, second) {
+            sweeps.push(Sweep::new(
+                name.clone(),
+                device.clone(),
+                &names[column],
+                along(1),
+            ));
+        }
+        sweeps.push(Sweep::new(name, device, &names[axis], along(0)));
+    }
+    sweeps.retain(|s| s.x.len() >= LEAST_POINTS);
+    if sweeps.is_empty() {
+        return Err(damaged(format!(
+            "no sweep has {LEAST_POINTS} values of its axis"
+        )));
+    }
+    Ok(sweeps)
+}
+
+/// Sweeps over threads among measured rows.
+pub fn of_rows(rows: &[Row]) -> Vec<Sweep> {
+    let mut groups: BTreeMap<(String, String), Vec<(f64, f64)>> = BTreeMap::new();
+    for row in rows.iter().filter(|r| r.status == Status::Measured) {
+        let (Some(threads), Some(time)) = (row.threads, row.time_median_ns) else {
+            continue;
+        };
+        let shapes = row
+            .input_shapes
+            .as_ref()
+            .map_or_else(String::new, ToString::to_string);
+        let knobs = row.schedule_knobs.as_ref().map_or("", |k| k.as_str());
+        let key = format!(
+            "{}\u{0}{knobs}",
+            row.workload_hash.as_deref().unwrap_or(shapes.as_str())
+        );
+        let name = format!("{} {shapes}\u{0}{key}", row.op_name);
+        let device = row.env_hash.clone().unwrap_or_default();
+        groups
+            .entry((device, name))
+            .or_default()
+            .push((threads as f64, time));
+    }
+    groups
+        .into_iter()
+        .map(|((device, name), points)| {
+            let shown = name.split('\u{0}').next().unwrap_or_default().to_owned();
+            Sweep::new(shown, device, "threads", points)
+        })
+        .filter(|sweep| sweep.x.len() >= LEAST_POINTS)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_become_sweeps_and_grids_one_for_each_axis() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweeps.csv");
+        let mut text = "model,device,threads,log2warp,total_time\n".to_owned();
+        for x in 1..=5 {
+            text.push_str(&format!("net,cpu,{x},,{}\n", 100 / x));
+            for y in 0..5 {
+                text.push_str(&format!("net,gpu,{x},{y},{}\n", 10 * x + y));
+            }
+        }
+        text.push_str("net,cpu,5,,30\n");
+        std::fs::write(&path, &text).unwrap();
+        let sweeps = read(&path).unwrap();
+        let shown: Vec<String> = sweeps
+            .iter()
+            .map(|s| format!("{} {} {} {:?} {:?}", s.device, s.name, s.axis, s.x, s.time))
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"), @r"
+        cpu net threads [1.0, 2.0, 3.0, 4.0, 5.0] [100.0, 50.0, 33.0, 25.0, 25.0]
+        gpu net log2warp [0.0, 1.0, 2.0, 3.0, 4.0] [30.0, 31.0, 32.0, 33.0, 34.0]
+        gpu net threads [1.0, 2.0, 3.0, 4.0, 5.0] [12.0, 22.0, 32.0, 42.0, 52.0]
+        ");
+        std::fs::write(&path, text.replace("100", "fast")).unwrap();
+        assert!(
+            read(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("line 2: `fast`")
+        );
+        std::fs::write(&path, "model,time\n").unwrap();
+        assert!(
+            read(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("starts with `threads`")
+        );
+    }
+}
