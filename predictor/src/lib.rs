@@ -8,15 +8,19 @@
 //! | [`models`] | the ensemble over a roofline, the roofline itself and the baselines |
 //! | [`eval`] | splits, metrics, out-of-fold predictions |
 //! | [`query`] | training a model to keep, its file, questions and answers |
+//! | [`correlate`] | which factors go with time |
+//! | [`plot`] | SVG |
 //! | [`turning`] | where more threads stop paying |
 //! | [`cli`] | the command line |
 
 pub mod cli;
+pub mod correlate;
 pub mod data;
 pub mod error;
 pub mod eval;
 pub mod features;
 pub mod models;
+pub mod plot;
 pub mod query;
 pub mod turning;
 pub mod xgboost;

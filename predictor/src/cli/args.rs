@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use opdata::{DeviceKind, Dims};
 
+use crate::correlate::Against;
 use crate::data::{ImportFormat, Machines, Source};
 use crate::eval::Split;
 use crate::models::ModelKind;
@@ -29,6 +30,8 @@ pub enum Command {
     Query(QueryArgs),
     /// How long a whole model takes, operator by operator; or every row of a dataset, as CSV.
     Predict(PredictArgs),
+    /// Which factors go with time, how surely, and with each other, by kind of operator.
+    Correlate(CorrelateArgs),
     /// Where more threads (or larger tiles) stop paying: turn, knee, and the choice from a few probes.
     Turning(TurningArgs),
     /// Lists the features that models see.
@@ -116,6 +119,9 @@ pub struct EvalArgs {
     /// Seed of splits and models.
     #[arg(long, default_value_t = 42)]
     pub seed: u64,
+    /// Folder for plots (SVG) of predicted against measured times and of the residuals.
+    #[arg(long, value_name = "FOLDER")]
+    pub plots: Option<PathBuf>,
     /// Workloads to list.
     #[arg(long, default_value_t = 10)]
     pub workloads: usize,
@@ -227,6 +233,31 @@ pub struct PredictArgs {
     pub explain: bool,
 }
 
+/// `oppredict correlate`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct CorrelateArgs {
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// What factors are set against: the time, or the time over a roofline estimate.
+    #[arg(long, value_enum, default_value_t = Against::Rate)]
+    pub against: Against,
+    /// Factors of each kind to list.
+    #[arg(long, default_value_t = 10)]
+    pub factors: usize,
+    /// Strongest factors of each kind to give a partial dependence for.
+    #[arg(long, default_value_t = 0)]
+    pub partial: usize,
+    /// Folder for plots (SVG) of the partial dependences.
+    #[arg(long, value_name = "FOLDER")]
+    pub plots: Option<PathBuf>,
+    /// Seed of permutations and models.
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// Print one JSON object for each kind, in a list.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `oppredict turning`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct TurningArgs {
@@ -236,6 +267,9 @@ pub struct TurningArgs {
     /// Measurements allowed beyond the probes at powers of two.
     #[arg(long, default_value_t = 4)]
     pub more: usize,
+    /// Folder for plots (SVG) of the sweeps.
+    #[arg(long, value_name = "FOLDER")]
+    pub plots: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::args::EvalArgs;
-use super::render;
+use super::{plots, render};
 use crate::data::{Dataset, RowSet};
 use crate::eval::folds::Ranking;
 use crate::eval::{EvalOptions, evaluate};
@@ -40,6 +40,9 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
             eprintln!("{count} of {folds} folds");
         }
     })?;
+    if let Some(folder) = &args.plots {
+        plots::eval(folder, &dataset, &report)?;
+    }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {

@@ -1,8 +1,10 @@
 //! The command line: arguments → plain options → library → renderers. Data goes to stdout, talk to stderr.
 
 mod args;
+mod correlate;
 mod eval;
 mod model_path;
+mod plots;
 mod predict;
 mod query;
 mod render;
@@ -27,6 +29,7 @@ pub fn main() -> ExitCode {
         Command::Train(arguments) => train::run(&arguments),
         Command::Query(arguments) => query::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
+        Command::Correlate(arguments) => correlate::run(&arguments),
         Command::Turning(arguments) => turning::run(&arguments),
         Command::Features => {
             print!("{}", render::features_markdown());

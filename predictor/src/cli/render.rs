@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::query::Line;
+use crate::correlate::KindReport;
 use crate::eval::Report;
 use crate::eval::metrics::Metrics;
 use crate::eval::report::Ordering;
@@ -405,5 +406,48 @@ pub fn turning(analysis: &Analysis) -> String {
         optional(analysis.mean_ratio_with_more, 3),
         analysis.more
     );
+    text
+}
+
+/// The strongest factors of each kind.
+pub fn correlations(kinds: &[KindReport], factors: usize) -> String {
+    let mut text = String::new();
+    for kind in kinds {
+        let _ = writeln!(
+            text,
+            "{} ({} samples)\n{:>24} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10}",
+            kind.kind,
+            kind.samples,
+            "factor",
+            "Pearson",
+            "Spearman",
+            "Kendall",
+            "distance",
+            "bits",
+            "p (corr.)"
+        );
+        for f in kind.factors.iter().take(factors) {
+            let _ = writeln!(
+                text,
+                "{:>24} {:>8} {:>8} {:>8} {:>8} {:>8.2} {:>10.3}",
+                f.factor,
+                optional(f.pearson, 2),
+                optional(f.spearman, 2),
+                optional(f.kendall, 2),
+                optional(f.distance, 2),
+                f.mutual_bits,
+                f.p_spearman.min(f.p_mutual),
+            );
+            if !f.partial.is_empty() {
+                let shown: Vec<String> = f
+                    .partial
+                    .iter()
+                    .map(|d| format!("{:.1}: ×{:.2}", d.value, d.factor))
+                    .collect();
+                let _ = writeln!(text, "{:>24} predicted at {}", "", shown.join(", "));
+            }
+        }
+        text.push('\n');
+    }
     text
 }

@@ -3,7 +3,7 @@
 use opdata::read_rows;
 
 use super::args::TurningArgs;
-use super::render;
+use super::{plots, render};
 use crate::turning::{Options, analyse, sweep};
 
 /// Analyses sweeps and prints.
@@ -26,6 +26,9 @@ pub fn run(args: &TurningArgs) -> anyhow::Result<()> {
         );
     }
     let analysis = analyse(&sweeps, Options { more: args.more });
+    if let Some(folder) = &args.plots {
+        plots::turning(folder, &sweeps)?;
+    }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&analysis)?);
     } else {

@@ -1,0 +1,34 @@
+//! `oppredict correlate`.
+
+use super::args::CorrelateArgs;
+use super::{plots, render};
+use crate::correlate::{CorrelateOptions, correlate};
+use crate::data::{Dataset, RowSet};
+use crate::models::FitOptions;
+
+/// Correlates and prints.
+pub fn run(args: &CorrelateArgs) -> anyhow::Result<()> {
+    let rows = RowSet::read(&args.data.source.sources()?)?;
+    let dataset = Dataset::new(&rows, &args.data.machines())?;
+    drop(rows);
+    dataset.require(20, "correlation")?;
+    let options = CorrelateOptions {
+        against: args.against,
+        partial: args.partial,
+        fit: FitOptions {
+            threads: super::threads(),
+            seed: args.seed,
+            ..FitOptions::default()
+        },
+    };
+    let kinds = correlate(&dataset, &options)?;
+    if let Some(folder) = &args.plots {
+        plots::partial(folder, &kinds)?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&kinds)?);
+    } else {
+        print!("{}", render::correlations(&kinds, args.factors));
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Partial dependence: what a model predicts on average when one factor is set and all others stay.
+
+use serde::Serialize;
+
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::features::Point;
+use crate::models::Regressor;
+
+/// Samples averaged over.
+const SAMPLES: usize = 200;
+/// Values of the factor, by quantile.
+const VALUES: usize = 9;
+
+/// One point of a partial dependence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Dependence {
+    /// Value of the factor.
+    pub value: f32,
+    /// Predicted time over its mean over all values, geometric mean of the samples.
+    pub factor: f64,
+}
+
+/// The dependence of a model's predictions on a feature, over some samples.
+///
+/// # Errors
+/// The model fails.
+pub fn dependence(
+    model: &dyn Regressor,
+    dataset: &Dataset,
+    indices: &[usize],
+    column: usize,
+) -> Result<Vec<Dependence>> {
+    let mut values: Vec<f32> = indices
+        .iter()
+        .map(|&i| dataset.samples[i].point.features[column])
+        .filter(|v| v.is_finite())
+        .collect();
+    values.sort_by(f32::total_cmp);
+    let mut grid: Vec<f32> = (0..VALUES)
+        .filter_map(|k| {
+            values
+                .get(k * values.len().saturating_sub(1) / (VALUES - 1))
+                .copied()
+        })
+        .collect();
+    grid.dedup();
+    let step = indices.len().div_ceil(SAMPLES).max(1);
+    let mut points: Vec<Point> = indices
+        .iter()
+        .step_by(step)
+        .map(|&i| dataset.samples[i].point.clone())
+        .collect();
+    let mut means = Vec::with_capacity(grid.len());
+    for &value in &grid {
+        for point in &mut points {
+            point.features[column] = value;
+        }
+        let predicted = model.predict(&points.iter().collect::<Vec<_>>())?;
+        means.push(predicted.iter().sum::<f64>() / predicted.len().max(1) as f64);
+    }
+    let mean = means.iter().sum::<f64>() / means.len().max(1) as f64;
+    Ok(grid
+        .into_iter()
+        .zip(means)
+        .map(|(value, own)| Dependence {
+            value,
+            factor: (own - mean).exp2(),
+        })
+        .collect())
+}

@@ -1,0 +1,278 @@
+//! oppredict: evaluation of a foreign log, training, questions, and what it says to bad input.
+
+use std::path::Path;
+use std::process::Command;
+
+use e2e::{Bench, Outcome};
+use serde_json::Value;
+
+/// oppredict beside opcollect, in the bench's folder.
+fn oppredict(bench: &Bench, args: &[&str]) -> Outcome {
+    let opcollect = bench.command::<&str>([]);
+    let mut command = Command::new(Path::new(opcollect.get_program()).with_file_name("oppredict"));
+    command
+        .args(args)
+        .current_dir(bench.path())
+        .env_remove("OPPREDICT_MODEL")
+        .env_remove("RUST_BACKTRACE");
+    Outcome::of(command)
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
+}
+
+/// A log of tiled convolutions: 14 shapes with 10 schedules each, whose times follow the tile and the work.
+fn log(target: &str) -> String {
+    let mut text = String::new();
+    for shape in 0..14u64 {
+        let channels = 32 << (shape % 4);
+        let size = 7 + shape;
+        for schedule in 0..10u64 {
+            let (block, width) = (4 << (schedule % 4), 1 + schedule % 7);
+            let work = (channels * channels * size * size * 9) as f64;
+            let tile = (block * width) as f64;
+            let cost = work * 1e-11 * (1.0 + 40.0 / tile + if tile > 64.0 { 0.5 } else { 0.0 });
+            text.push_str(&format!(
+                "{{\"input\": [\"{target}\", \"conv2d_NCHWc.x86\", [[\"TENSOR\", [1, {channels}, {size}, {size}], \"float32\"], \
+                 [\"TENSOR\", [{channels}, {channels}, 3, 3], \"float32\"], [1, 1], [1, 1, 1, 1], [1, 1], \"NCHW\", \"NCHW\", \"float32\"], {{}}], \
+                 \"config\": {{\"index\": {schedule}, \"entity\": [[\"tile_ic\", \"sp\", [-1, 8]], [\"tile_oc\", \"sp\", [-1, {block}]], \
+                 [\"tile_ow\", \"sp\", [-1, {width}]], [\"unroll_kw\", \"ot\", true]]}}, \"result\": [[{cost:e}], 0, 1.0, 1660000000.0], \
+                 \"version\": 0.2, \"tvm_version\": \"0.8.0\"}}\n"
+            ));
+        }
+    }
+    text
+}
+
+#[test]
+fn a_log_is_evaluated() {
+    let bench = Bench::new();
+    bench.file("tune.jsonl", log("llvm"));
+    let args = [
+        "eval",
+        "--import",
+        "autotvm",
+        "tune.jsonl",
+        "--split",
+        "leave-one-workload-out",
+        "--json",
+    ];
+    let report = json(oppredict(&bench, &args).done());
+    assert_eq!(report["split"], "leave-one-workload-out");
+    assert_eq!(
+        (&report["samples"], &report["folds"]),
+        (&140.into(), &14.into())
+    );
+    let mape = report["mape"].as_f64().expect("a number");
+    assert!(mape > 0.0 && mape < 40.0, "{mape}");
+    assert!(report["pairwise"].as_f64().expect("a number") > 75.0);
+    for key in [
+        "median_ape",
+        "within_10",
+        "r2_log2",
+        "spearman",
+        "top1",
+        "top5",
+        "coverage",
+        "by_kind",
+    ] {
+        assert!(!report[key].is_null(), "{key} is missing");
+    }
+    let again = json(oppredict(&bench, &args).done());
+    assert_eq!(report, again, "the same seed gives the same report");
+
+    let plots = [
+        "eval",
+        "--import",
+        "autotvm",
+        "tune.jsonl",
+        "--split",
+        "5-fold",
+        "--model",
+        "ridge",
+        "--plots",
+        "plots",
+    ];
+    let text = oppredict(&bench, &plots);
+    assert!(text.done().contains("MAPE"));
+    for name in ["predicted.svg", "residuals.svg"] {
+        assert!(bench.path().join("plots").join(name).is_file());
+    }
+}
+
+#[test]
+fn a_model_is_trained_and_asked() {
+    let bench = Bench::new();
+    bench.file("tune.jsonl", log("llvm"));
+    let train = [
+        "train",
+        "--import",
+        "autotvm",
+        "tune.jsonl",
+        "--out",
+        "models/cpu.opm",
+        "--json",
+    ];
+    let facts = json(oppredict(&bench, &train).done());
+    assert_eq!(
+        (&facts["samples"], &facts["workloads"]),
+        (&140.into(), &14.into())
+    );
+
+    let query = |more: &[&str]| {
+        let args = [&["query", "--input", "1x64x14x14", "--json"], more].concat();
+        json(oppredict(&bench, &args).done())
+    };
+    let lines = query(&[
+        "--op",
+        "conv2d",
+        "--kernel",
+        "3x3",
+        "--channels",
+        "64",
+        "--threads",
+        "1,2",
+    ]);
+    assert_eq!(lines.as_array().expect("a list").len(), 2);
+    let first = &lines[0];
+    let number = |key: &str| first[key].as_f64().expect("a number");
+    assert!(number("low_ns") <= number("time_ns") && number("time_ns") <= number("high_ns"));
+    assert_eq!(first["knowledge"], "known");
+    assert_eq!(first["nearest"].as_array().expect("a list").len(), 3);
+    assert!(!first["drivers"].as_array().expect("a list").is_empty());
+
+    let huge = query(&["--op", "conv2d", "--kernel", "3x3", "--channels", "4096"]);
+    assert!(
+        !huge[0]["extrapolates"]
+            .as_array()
+            .expect("a list")
+            .is_empty()
+    );
+    let unknown = query(&["--op", "softmax"]);
+    assert_eq!(unknown[0]["knowledge"], "unknown_kind");
+    assert!(
+        unknown[0]["time_ns"].as_f64().expect("a number") > 0.0,
+        "never a silent zero"
+    );
+
+    let rows = oppredict(&bench, &["predict", "--import", "autotvm", "tune.jsonl"]);
+    let lines: Vec<&str> = rows.done().lines().collect();
+    assert_eq!(lines.len(), 141);
+    assert!(lines[0].starts_with("row_id,op_name,threads,predicted_ns,low_ns,high_ns,"));
+}
+
+#[test]
+fn model_files_that_are_damaged_or_foreign_are_refused() {
+    let bench = Bench::new();
+    bench.file("tune.jsonl", log("llvm"));
+    oppredict(
+        &bench,
+        &[
+            "train",
+            "--import",
+            "autotvm",
+            "tune.jsonl",
+            "--out",
+            "cpu.opm",
+        ],
+    )
+    .done();
+    let ask = |file: &str| {
+        let args = [
+            "query",
+            "--model",
+            file,
+            "--op",
+            "dense",
+            "--input",
+            "1x64",
+            "--channels",
+            "64",
+        ];
+        oppredict(&bench, &args)
+    };
+    ask("cpu.opm").done();
+    let good = std::fs::read(bench.path().join("cpu.opm")).expect("the model");
+    let mut flipped = good.clone();
+    flipped[good.len() / 2] ^= 1;
+    bench.file("flipped.opm", flipped);
+    ask("flipped.opm").failed(1, &["flipped.opm", "checksum", "oppredict train"]);
+    bench.file("short.opm", &good[..good.len() / 3]);
+    ask("short.opm").failed(1, &["short.opm", "checksum"]);
+    bench.file("foreign.opm", "PK\u{3}\u{4}");
+    ask("foreign.opm").failed(1, &["no model of oppredict"]);
+    bench.file("empty.opm", "");
+    ask("empty.opm").failed(1, &["no model of oppredict"]);
+    ask("none.opm").failed(1, &["none.opm", "cannot be read"]);
+}
+
+#[test]
+fn data_that_nothing_can_be_learned_from_is_refused() {
+    let bench = Bench::new();
+    let eval = |text: &str| {
+        bench.file("x.jsonl", text);
+        oppredict(&bench, &["eval", "--import", "autotvm", "x.jsonl"])
+    };
+    eval("").failed(1, &["nothing to learn from", "0 rows"]);
+    eval("{\"a\": 1}\n").failed(1, &["x.jsonl:1", "not an AutoTVM record"]);
+    eval(log("llvm").lines().next().expect("a line")).failed(1, &["at least 2 workloads"]);
+    let costs = |line: &str| {
+        let (head, tail) = line.split_once("\"result\": [[").expect("a result");
+        format!(
+            "{head}\"result\": [[0.001{}",
+            &tail[tail.find(']').expect("an end")..]
+        )
+    };
+    let constant: Vec<String> = log("llvm").lines().map(costs).collect();
+    eval(&constant.join("\n")).failed(1, &["took 1000000 ns", "constant"]);
+    eval(&format!("{}{}", log("llvm"), log("llvm -mcpu=skylake")))
+        .failed(1, &["2 machines", "--mixed-machines"]);
+
+    oppredict(&bench, &["eval"]).failed(1, &["no data"]);
+    oppredict(&bench, &["eval", "--import", "ansor", "x.jsonl"]).failed(1, &["ansor", "autotvm"]);
+    oppredict(&bench, &["eval", "no/such/run"]).failed(1, &["no/such/run"]);
+    oppredict(&bench, &["query", "--op", "dense", "--input", "1x4"])
+        .failed(1, &["no trained model", "oppredict train"]);
+    oppredict(&bench, &["eval", "--split", "by-mood"])
+        .failed(2, &["by-mood", "leave-one-workload-out"]);
+}
+
+#[test]
+fn turning_points_and_correlations_are_told() {
+    let bench = Bench::new();
+    let mut sweeps = "model,device,threads,total_time\n".to_owned();
+    for model in ["a", "b"] {
+        for threads in 1..=32 {
+            let time = 1000.0 / f64::from(threads.min(12)) + f64::from(threads);
+            sweeps.push_str(&format!("{model},cpu,{threads},{time}\n"));
+        }
+    }
+    bench.file("sweeps.csv", sweeps);
+    let analysis = json(oppredict(&bench, &["turning", "sweeps.csv", "--json"]).done());
+    assert_eq!(analysis["sweeps"][0]["best"], 12.0);
+    let turn = analysis["sweeps"][0]["turn"]["x"]
+        .as_f64()
+        .expect("a number");
+    assert!((9.0..=14.0).contains(&turn), "{turn}");
+    assert!(analysis["mean_ratio"].as_f64().expect("a number") < 1.2);
+
+    bench.file("tune.jsonl", log("llvm"));
+    let args = [
+        "correlate",
+        "--import",
+        "autotvm",
+        "tune.jsonl",
+        "--partial",
+        "1",
+        "--json",
+    ];
+    let kinds = json(oppredict(&bench, &args).done());
+    assert_eq!(kinds[0]["kind"], "conv2d");
+    let strongest = &kinds[0]["factors"][0];
+    assert!(
+        strongest["p_spearman"].as_f64().expect("a number") < 0.05,
+        "{strongest}"
+    );
+    assert!(!strongest["partial"].as_array().expect("a list").is_empty());
+}
