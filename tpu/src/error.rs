@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder could not be read or written.
-    #[error("{}: {action}: {source}{}", path.display(), hint(source))]
+    #[error("{}: {action}: {reason}{}", path.display(), hint(reason))]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// What was being done, e.g. "cannot read".
         action: &'static str,
-        /// The system's reason.
-        source: io::Error,
+        /// The system's reason; part of the message, so not its source as well.
+        reason: io::Error,
     },
     /// The folder is not a dump this crate reads.
     #[error("{}: {what}; {next}", path.display())]
@@ -118,9 +118,9 @@ fn hint(source: &io::Error) -> &'static str {
 /// Adds the path and the action to an I/O error.
 pub(crate) fn io_at(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_path_buf();
-    move |source| Error::Io {
+    move |reason| Error::Io {
         path,
         action,
-        source,
+        reason,
     }
 }

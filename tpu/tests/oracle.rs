@@ -299,7 +299,6 @@ fn sql_has_the_same_answers() {
         line.split_once(' ').unwrap().0.parse().unwrap()
     };
     for (chip, capture) in [
-        (Chip::Aks, Capture::Nodes),
         (Chip::Aks, Capture::Details),
         (Chip::Cv84x6, Capture::Bmodel),
     ] {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, io_at};
 use crate::export::layout::{Addresses, Row, table_columns};
 use crate::matching::event::Event;
 use crate::profile::Profile;
@@ -13,7 +13,7 @@ pub fn write(profile: &Profile, path: &Path) -> Result<()> {
     let failed = |error: csv::Error| Error::Io {
         path: path.to_path_buf(),
         action: "cannot write",
-        source: std::io::Error::other(error),
+        reason: std::io::Error::other(error),
     };
     let streams: Vec<(Viewer, &[Event])> = profile
         .streams()
@@ -41,9 +41,5 @@ pub fn write(profile: &Profile, path: &Path) -> Result<()> {
         out.write_record(columns.iter().map(|c| text(cell(c)).unwrap_or_default()))
             .map_err(failed)?;
     }
-    out.flush().map_err(|source| Error::Io {
-        path: path.to_path_buf(),
-        action: "cannot write",
-        source,
-    })
+    out.flush().map_err(io_at(path, "cannot write"))
 }

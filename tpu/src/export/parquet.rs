@@ -47,7 +47,7 @@ pub fn write(profile: &Profile, path: &Path) -> Result<()> {
     let failed = |error: ParquetError| Error::Io {
         path: path.to_path_buf(),
         action: "cannot write",
-        source: std::io::Error::other(error),
+        reason: std::io::Error::other(error),
     };
     let schema = Arc::new(parse_message_type(SCHEMA).map_err(failed)?);
     let properties = WriterProperties::builder()

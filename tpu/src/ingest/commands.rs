@@ -106,7 +106,9 @@ impl Commands {
             base: 0,
             anchor: if lapped { Anchor::End } else { Anchor::Start },
             fit: Fit::Partial,
-            records: if counts.expected == Some(counts.records) {
+            records: if counts.expected
+                == Some(counts.records - counts.duplicates - counts.implausible)
+            {
                 Completeness::Whole
             } else {
                 Completeness::Open

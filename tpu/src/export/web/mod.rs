@@ -19,7 +19,7 @@ use crate::error::{Result, io_at};
 use crate::input::nodes::NONE;
 use crate::matching::event::Event;
 use crate::profile::Profile;
-use crate::report::{Engine, Stream};
+use crate::report::{Engine, Stream, plural};
 use crate::view::{Detail, Role, View, Viewer};
 
 const PAGE: &str = include_str!("page.html");
@@ -125,8 +125,8 @@ fn data(profile: &Profile, summary: &Summary) -> Value {
     json!({
         "title": profile.name(),
         "about": format!(
-            "{}, mode {}, {} cores, TIU {} MHz, DMA {} MHz, {:.3} µs in all; DDR limit {} GB/s a core",
-            profile.chip, profile.mode.name(), profile.cores.len(), profile.tiu_mhz, profile.dma_mhz,
+            "{}, mode {}, {}, TIU {} MHz, DMA {} MHz, {:.3} µs in all; DDR limit {} GB/s a core",
+            profile.chip, profile.mode.name(), plural(profile.cores.len() as u64, "core"), profile.tiu_mhz, profile.dma_mhz,
             summary.total_ns as f64 / 1000.0, spec.ddr_gbps
         ),
         "total_ns": summary.total_ns.max(1),
