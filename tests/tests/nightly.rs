@@ -218,7 +218,7 @@ fn one_night_at_a_time() {
     config(&bench, "[[model]]\nname = 'mlp'\n");
     std::fs::create_dir(bench.path().join("nights")).expect("a folder");
     let lock = bench.path().join("nights/.nightly.lock");
-    std::fs::write(&lock, "process 7 since yesterday\n").expect("a file");
+    std::fs::write(&lock, "begun by process 7 yesterday\n").expect("a file");
     let mut holder = Command::new("flock")
         .arg(&lock)
         .args(["sleep", "60"])

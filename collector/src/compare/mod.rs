@@ -13,10 +13,12 @@ mod pairing;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;
+mod whole_models;
 
 pub use error::CompareError;
 pub use estimate::{CONFIDENCE, Estimate, Noise, NoiseSource};
 pub use source::{Machine, find_runs};
+pub use whole_models::{WholeModelFile, whole_model_files};
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! One side of a comparison, read row by row: of a row only what is compared is kept.
 //!
-//! Reads run folders (rows, the machine's name from `run.json`, the whole model from `whole_model.json`), folders of run folders,
+//! Reads run folders (rows, the machine's name from `run.json`, whole models), folders of run folders,
 //! and single files of rows. It changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,7 @@ use opdata::{CacheState, Row, RowReader, RunManifest, Status};
 use serde::{Deserialize, Serialize};
 
 use super::estimate::Timing;
-use super::{CompareError, Ending, SideFacts, Subject};
-use crate::run::WHOLE_MODEL_JSON;
-use crate::stats::Samples;
+use super::{CompareError, Ending, SideFacts, Subject, whole_models};
 
 /// A machine, as far as its runs tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -108,6 +106,28 @@ impl Point {
         }
     }
 
+    /// The whole model of this point's import, run as one.
+    pub fn whole_model(&self, threads: u64, timing: Option<Timing>) -> Point {
+        let name = "whole model";
+        Point {
+            subject: Subject::WholeModel,
+            point_id: format!("{name} {} {threads}", self.target),
+            row_id: format!("{name}, threads {threads}"),
+            symbol: name.to_owned(),
+            name: name.to_owned(),
+            kind: "model".to_owned(),
+            shapes: String::new(),
+            workload: String::new(),
+            schedule: String::new(),
+            threads: Some(threads),
+            cache: None,
+            status: Status::Measured,
+            reason: None,
+            timing,
+            ..self.clone()
+        }
+    }
+
     /// Its median, if it has one that can be divided by.
     pub fn median(&self) -> Option<Timing> {
         self.timing
@@ -181,7 +201,7 @@ fn timing(row: &Row) -> Option<Timing> {
 }
 
 /// A drift as a factor by which the machine was slower; never below 1.
-fn drift(ratio: Option<f64>) -> f64 {
+pub(super) fn drift(ratio: Option<f64>) -> f64 {
     ratio.unwrap_or(1.0).max(1.0)
 }
 
@@ -298,7 +318,7 @@ fn read_run(
     points: &mut Vec<Point>,
     machines: &mut BTreeMap<Option<String>, Option<String>>,
 ) -> Result<(), CompareError> {
-    let first = points.len();
+    let mut firsts: Vec<(Option<String>, Point)> = Vec::new();
     let mut env_hash = None;
     for row in RowReader::open(run)? {
         let row = row?;
@@ -307,7 +327,11 @@ fn read_run(
             env_hash = Some(row.env_hash.clone());
             machines.entry(row.env_hash.clone()).or_default();
         }
-        points.push(Point::of(&row));
+        let point = Point::of(&row);
+        if firsts.iter().all(|(key, _)| *key != row.import_key) {
+            firsts.push((row.import_key, point.clone()));
+        }
+        points.push(point);
     }
     if !run.is_dir() {
         return Ok(());
@@ -316,81 +340,6 @@ fn read_run(
         let cpu = manifest.environment["machine"]["cpu"]["name"].as_str();
         machines.insert(Some(hash), cpu.map(str::to_owned));
     }
-    let whole = match points.get(first) {
-        Some(of_run) => whole_models(run, of_run)?,
-        None => Vec::new(),
-    };
-    points.extend(whole);
+    points.extend(whole_models::points(run, &firsts)?);
     Ok(())
-}
-
-/// What `whole_model.json` holds of interest here.
-#[derive(Deserialize)]
-struct WholeModelFile {
-    threads: Vec<WholeModelAt>,
-}
-
-#[derive(Deserialize)]
-struct WholeModelAt {
-    threads: u64,
-    taken: WholeModelSamples,
-    #[serde(default)]
-    drift: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct WholeModelSamples {
-    samples: Samples,
-}
-
-/// The whole model at each number of threads, if the run has it; `of_run` is any point of the run.
-fn whole_models(run: &Path, of_run: &Point) -> Result<Vec<Point>, CompareError> {
-    let path = run.join(WHOLE_MODEL_JSON);
-    let text = match std::fs::read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => {
-            let action = "read";
-            return Err(opdata::Error::Io {
-                action,
-                path,
-                source,
-            }
-            .into());
-        }
-    };
-    let file: WholeModelFile =
-        serde_json::from_slice(&text).map_err(|error| opdata::Error::Damaged {
-            path: path.clone(),
-            detail: error.to_string(),
-            fix: "the rows do not depend on it: move it away to compare the operators alone",
-        })?;
-    let points = file.threads.iter().map(|at| {
-        let timing = at.taken.samples.summary().ok().map(|s| Timing {
-            median_ns: s.median.get(),
-            interval: Some((s.ci_low.get(), s.ci_high.get(), s.ci_level)),
-            std_ns: s.std.map(|std| std.get()),
-            samples: Some(s.samples),
-            min_ns: Some(s.min.get()).filter(|min| *min > 0.0),
-            drift: drift(at.drift),
-        });
-        Point {
-            subject: Subject::WholeModel,
-            point_id: format!("whole model {} {}", of_run.target, at.threads),
-            row_id: format!("{WHOLE_MODEL_JSON}, threads {}", at.threads),
-            symbol: "whole model".to_owned(),
-            name: "whole model".to_owned(),
-            kind: "model".to_owned(),
-            shapes: String::new(),
-            workload: String::new(),
-            schedule: String::new(),
-            threads: Some(at.threads),
-            cache: None,
-            status: Status::Measured,
-            reason: None,
-            timing: timing.filter(|t| t.median_ns > 0.0),
-            ..of_run.clone()
-        }
-    });
-    Ok(points.collect())
 }

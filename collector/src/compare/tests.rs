@@ -226,6 +226,43 @@ fn whole_models_are_compared_where_both_runs_have_them() {
 }
 
 #[test]
+fn each_import_of_a_run_has_its_whole_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |batch: u64| -> Vec<Row> {
+        let mut rows = rows(2);
+        for row in &mut rows {
+            row.batch = Some(batch);
+            row.import_key = Some(format!("key{batch}"));
+        }
+        rows
+    };
+    let run = |name: &str, first: f64, second: f64| {
+        let both = [of(1), of(4)].concat();
+        let path = write_run(&folder.path().join(name), name, &both, |_| ());
+        for (file, time) in [
+            ("whole_model.json", first),
+            ("whole_model.key4.json", second),
+        ] {
+            let contents = serde_json::json!({"threads": [{"threads": 1, "taken": {"samples": vec![time; 8]}}]});
+            std::fs::write(path.join(file), contents.to_string()).unwrap();
+        }
+        path
+    };
+    let found = compare(&[run("a", 1e6, 4e6)], &[run("b", 1e6, 6e6)], OPTIONS).unwrap();
+    let whole: Vec<(&str, Verdict)> = found
+        .changes
+        .iter()
+        .filter(|c| c.subject == Subject::WholeModel)
+        .map(|c| (c.model.as_str(), c.verdict))
+        .collect();
+    let wanted = [
+        ("net, batch 4", Verdict::Regression),
+        ("net, batch 1", Verdict::Unchanged),
+    ];
+    assert_eq!(whole, wanted);
+}
+
+#[test]
 fn a_folder_of_runs_is_read_whole() {
     let folder = tempfile::tempdir().unwrap();
     let nest = |night: &str, model: &str| {

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::scan::ScannedShard;
 use super::shards::{ShardRun, Shards};
 use super::{MergeError, Merged, MergedShard};
-use crate::run::WHOLE_MODEL_JSON;
+use crate::compare::whole_model_files;
 
 /// File of the new run that says what it was made from.
 const MERGED_FROM_JSON: &str = "merged_from.json";
@@ -77,7 +77,7 @@ fn fill(
         &part.join(MERGED_FROM_JSON),
         format!("{record:#}\n").as_bytes(),
     )?;
-    copy_whole_model(part, &shards.runs)?;
+    copy_whole_models(part, &shards.runs)?;
     Ok(Merged {
         out: out.to_owned(),
         run_id: manifest.run_id,
@@ -119,19 +119,18 @@ fn manifest(out: &Path, shards: &Shards, counts: Counts, command_line: Vec<Strin
     merged
 }
 
-/// The whole model, as the first shard measured it that did.
-fn copy_whole_model(part: &Path, runs: &[ShardRun]) -> Result<(), MergeError> {
+/// The whole models, each as the first shard measured it that did.
+fn copy_whole_models(part: &Path, runs: &[ShardRun]) -> Result<(), MergeError> {
     for run in runs {
-        let file = run.folder.join(WHOLE_MODEL_JSON);
-        match fs::read(&file) {
-            Ok(text) => {
-                return Ok(opdata::write_atomically(
-                    &part.join(WHOLE_MODEL_JSON),
-                    &text,
-                )?);
+        let files = whole_model_files(&run.folder)
+            .map_err(|source| io_error("read", &run.folder, source))?;
+        for file in files {
+            let copy = part.join(file.path.file_name().unwrap_or_default());
+            if !copy.exists() {
+                let text =
+                    fs::read(&file.path).map_err(|source| io_error("read", &file.path, source))?;
+                opdata::write_atomically(&copy, &text)?;
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(io_error("read", &file, source)),
         }
     }
     Ok(())

@@ -49,7 +49,7 @@ impl NightLock {
         file.set_len(0).map_err(failed)?;
         file.rewind().map_err(failed)?;
         let since = opdata::Timestamp::now();
-        writeln!(file, "process {} since {since}", std::process::id()).map_err(failed)?;
+        writeln!(file, "begun by process {} at {since}", std::process::id()).map_err(failed)?;
         Ok(NightLock(Arc::new(file)))
     }
 

@@ -47,7 +47,7 @@ pub enum NightError {
     #[error(transparent)]
     Config(#[from] config::ConfigError),
     /// Another night is under way.
-    #[error("another night is under way in {} ({holder}); wait for its end, or stop it", dataset.display())]
+    #[error("another night is under way in {} ({holder}); wait for its end, or stop it and the job it runs", dataset.display())]
     Locked {
         /// The dataset.
         dataset: PathBuf,
