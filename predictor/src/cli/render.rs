@@ -41,7 +41,7 @@ fn ordering_line(name: &str, o: &Ordering) -> String {
         optional(o.pairwise_micro, 1),
         optional(o.top1, 3),
         optional(o.top5, 3),
-        o.workloads
+        o.ranked_workloads
     )
 }
 
@@ -450,4 +450,24 @@ pub fn correlations(kinds: &[KindReport], factors: usize) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_lists_the_features_that_there_are() {
+        let guide = include_str!("../../../docs/predictor.md");
+        assert!(
+            guide.contains(features_markdown().trim_end()),
+            "docs/predictor.md is behind: paste what `oppredict features` prints at its end"
+        );
+    }
+
+    #[test]
+    fn times_have_three_digits_and_a_unit() {
+        let shown: Vec<String> = [0.5, 999.0, 1234.0, 56_789.0, 8.5e8, 3e9].into_iter().map(time).collect();
+        assert_eq!(shown, ["0.50 ns", "999 ns", "1.23 µs", "56.8 µs", "850 ms", "3.00 s"]);
+    }
 }

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A larger group counts as if it had so many samples.
-const GROUP_SAMPLES: f64 = 200.0;
+const GROUP_SAMPLES: f64 = 1000.0;
 /// Bins of disagreement.
 const BINS: usize = 6;
 /// Least samples for bins to mean anything.

@@ -35,7 +35,7 @@ pub struct EvalOptions {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Ordering {
     /// Workloads that count.
-    pub workloads: usize,
+    pub ranked_workloads: usize,
     /// Share of pairs in the right order, mean over workloads, percent.
     pub pairwise: Option<f64>,
     /// … over all pairs.
@@ -252,7 +252,7 @@ fn ordering(groups: &[usize], measured: &[f64], predicted: &[f64]) -> Ordering {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
     Ordering {
-        workloads: firsts.len(),
+        ranked_workloads: firsts.len(),
         pairwise: mean(&shares),
         pairwise_micro: all.share(),
         top1: mean(&firsts),

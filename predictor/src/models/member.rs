@@ -56,9 +56,9 @@ pub struct MemberSpec {
 
 /// The trees of all members unless searched for.
 pub const TREES: Trees = Trees {
-    rounds: 200,
+    rounds: 150,
     depth: 6,
-    eta: 0.08,
+    eta: 0.1,
     subsample: 0.6,
     colsample: 0.5,
     min_child_weight: 4.0,
