@@ -164,7 +164,8 @@ fn one_job(
     session: &mut Session<'_>,
 ) -> JobReport {
     let mut report = JobReport::new(job, plan.job_folder(job), share);
-    let before = RunManifest::load(&report.folder).ok().map(|m| m.state);
+    let state = || RunManifest::load(&report.folder).ok().map(|m| m.state);
+    let before = state();
     if before == Some(RunState::Finished) {
         report.outcome = JobOutcome::Earlier;
         return report;
@@ -193,9 +194,12 @@ fn one_job(
     };
     let began = Instant::now();
     let end = session.runner.run(&command, &session.interrupt);
+    // A job that stops by itself when its time is over has done as it was told, but is not done.
+    let stopped = state() == Some(RunState::Interrupted);
     report.wall_ns = began.elapsed().as_nanos() as u64;
     report.log = Some(command.log.clone());
     report.outcome = match end {
+        Ok(JobEnd::Exited(0 | 4)) if stopped => JobOutcome::OutOfTime,
         Ok(end) => JobOutcome::of(end, session.interrupt.requested(), &command.log),
         Err(error) => JobOutcome::Failed {
             exit_code: None,

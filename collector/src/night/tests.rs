@@ -18,6 +18,8 @@ use crate::progress::Silent;
 enum Act {
     /// Writes these rows and ends with this code.
     Rows(Vec<Row>, i32),
+    /// Writes these rows and stops because its time is over.
+    Part(Vec<Row>),
     /// Ends with this code and these last words.
     Fail(i32, &'static str),
     /// Interrupts the night.
@@ -52,6 +54,12 @@ impl JobRunner for StandIn {
                 fs::remove_dir_all(folder).ok();
                 write_run(Path::new(folder), folder, &rows, |_| ());
                 Ok(JobEnd::Exited(code))
+            }
+            Act::Part(rows) => {
+                write_run(Path::new(folder), folder, &rows, |m| {
+                    m.state = RunState::Interrupted
+                });
+                Ok(JobEnd::Exited(0))
             }
             Act::Fail(code, words) => {
                 fs::write(&command.log, words)?;
@@ -259,6 +267,18 @@ fn a_night_that_was_stopped_is_gone_on_with() {
     assert_eq!(runner.seen.len(), 2, "{:?}", runner.seen);
     assert!(runner.seen[0].starts_with("--resume") && runner.seen[1].contains("--out"));
     assert_eq!((night.counts().rows(), night.exit()), (18, Exit::Done));
+}
+
+#[test]
+fn a_job_that_used_up_its_time_goes_on_when_the_night_does() {
+    let place = Place::new();
+    let part = Act::Part(rows("mlp", 1.0)[..2].to_vec());
+    let (night, _) = place.night("2026-11-20", &[("mlp", part)]);
+    assert_eq!(night.jobs[0].outcome, JobOutcome::OutOfTime);
+    assert_eq!((night.counts().rows(), night.exit()), (2, Exit::Done));
+    let (night, runner) = place.night("2026-11-20", &[("mlp", good("mlp"))]);
+    assert!(runner.seen[0].starts_with("--resume"), "{:?}", runner.seen);
+    assert_eq!(night.jobs[0].outcome, JobOutcome::Done);
 }
 
 #[test]
