@@ -72,20 +72,20 @@ pub fn take_if_hopeless<E>(
     }))
 }
 
-/// Warms up and takes samples of `run` as the policy says.
+/// Warms up and takes samples of `run`, whose first run has taken `first`, as the policy says.
 ///
 /// # Errors
 /// The first error of `run`.
 pub fn take<E>(
     policy: TimingPolicy,
+    first: Duration,
     mut caches: Caches<'_>,
     mut run: impl FnMut() -> Result<(), E>,
 ) -> Result<Taken, E> {
     let begin = Instant::now();
     let mut warmup = 0;
-    let mut shortest = Duration::MAX;
-    // One call at least, to size the samples.
-    while warmup < policy.warmup.max(1) && (warmup == 0 || begin.elapsed() < WARM_UP_LIMIT) {
+    let mut shortest = first;
+    while warmup < policy.warmup && (warmup == 0 || begin.elapsed() < WARM_UP_LIMIT) {
         let start = Instant::now();
         run()?;
         shortest = shortest.min(start.elapsed());

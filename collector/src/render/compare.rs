@@ -238,6 +238,10 @@ fn closing(comparison: &Comparison, style: Style) -> String {
         count(Verdict::Unclear),
         count(Verdict::Unchanged)
     );
+    let rest = match count(Verdict::Unknown) {
+        0 => rest,
+        unknown => format!("{rest}, {unknown} with too few samples to tell"),
+    };
     let new = comparison.failed.iter().filter(|f| f.is_new()).count() as u64;
     let failed = match new {
         0 => String::new(),

@@ -125,10 +125,10 @@ fn schedules(sweep: Option<&Sweep>) -> String {
             "the default one and {} of the space {} ({})",
             sweep.schedules,
             space.name(),
-            if space == SpaceKind::Template {
-                sweep.draw.name()
-            } else {
-                "sampled by TVM"
+            match space {
+                SpaceKind::Template => sweep.draw.name(),
+                SpaceKind::Traces => "recorded",
+                _ => "sampled by TVM",
             }
         ),
     };

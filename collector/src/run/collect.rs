@@ -19,6 +19,7 @@ use super::work::Candidate;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::render::units;
+use crate::schedule::Recipe;
 use crate::worker::lab::{Failure, Lab, Made};
 use crate::worker::protocol::{KernelSpec, MeasureSpec, Measured};
 
@@ -60,8 +61,26 @@ struct Job<'a> {
 struct Pending {
     job: usize,
     setting: (u32, CacheState),
-    attempts: usize,
+    attempts: Attempts,
+}
+
+/// What was measured of a point so far.
+#[derive(Default)]
+struct Attempts {
+    count: usize,
     best: Option<Measured>,
+}
+
+impl Attempts {
+    /// Adds a result; whether the point is settled with the best one.
+    fn add(&mut self, measured: Measured) -> bool {
+        let quiet = measured.drift <= DRIFT_BOUND || measured.taken.is_none();
+        self.count += 1;
+        if self.best.as_ref().is_none_or(|b| measured.drift < b.drift) {
+            self.best = Some(measured);
+        }
+        quiet || self.count >= ATTEMPTS
+    }
 }
 
 impl Collector<'_, '_> {
@@ -117,8 +136,7 @@ impl Collector<'_, '_> {
                         None => queue.extend(jobs[job].settings.iter().map(|&setting| Pending {
                             job,
                             setting,
-                            attempts: 0,
-                            best: None,
+                            attempts: Attempts::default(),
                         })),
                     }
                 }
@@ -158,7 +176,7 @@ impl Collector<'_, '_> {
             let job = &jobs[point.job];
             if self.stop.due().is_some() {
                 // What was measured is worth its row, though the machine drifted.
-                if let Some(measured) = point.best {
+                if let Some(measured) = point.attempts.best {
                     self.settle(job, point.setting, &kernels[point.job], Ok(measured))?;
                 }
                 continue;
@@ -171,32 +189,28 @@ impl Collector<'_, '_> {
                 policy: self.plan.timing,
                 hopeless_beyond_ns: self.hopeless_beyond_ns(job, point.setting),
             };
-            point.attempts += 1;
-            match self.lab.measure(&spec) {
-                Err(failure) if failure.is_interruption() => {}
-                Err(failure) => {
-                    let result = point.best.ok_or(failure);
-                    self.settle(job, point.setting, &kernels[point.job], result)?;
+            let settled = match self.lab.measure(&spec) {
+                Err(failure) if failure.is_interruption() => continue,
+                Err(failure) => point.attempts.best.take().ok_or(failure),
+                Ok(measured) if !point.attempts.add(measured) => {
+                    queue.push_back(point);
+                    continue;
                 }
-                Ok(measured) => {
-                    let quiet = measured.drift <= DRIFT_BOUND || measured.taken.is_none();
-                    if point.best.as_ref().is_none_or(|b| measured.drift < b.drift) {
-                        point.best = Some(measured);
-                    }
-                    if !quiet && point.attempts < ATTEMPTS {
-                        queue.push_back(point);
-                    } else if let Some(measured) = point.best {
-                        self.settle(job, point.setting, &kernels[point.job], Ok(measured))?;
-                    }
-                }
-            }
+                Ok(_) => match point.attempts.best.take() {
+                    Some(best) => Ok(best),
+                    None => continue,
+                },
+            };
+            self.settle(job, point.setting, &kernels[point.job], settled)?;
         }
         Ok(())
     }
 
-    /// In a sweep; without one every operator has a single candidate.
+    /// For schedules that were drawn; those that were asked for one by one are measured as asked.
     fn hopeless_beyond_ns(&self, job: &Job<'_>, setting: (u32, CacheState)) -> Option<u64> {
-        self.plan.sweep.as_ref()?;
+        if matches!(job.candidate.recipe, Recipe::Default | Recipe::Trace { .. }) {
+            return None;
+        }
         let point = job.points.first()?;
         let best = self
             .ledger
@@ -284,5 +298,66 @@ fn words(row: &Row) -> String {
         }
         (Some(median), ..) => units::time(median),
         (None, ..) => format!("{}: {}", row.status, row.reason.as_deref().unwrap_or("-")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::check::Comparison;
+    use crate::measure::timer::Taken;
+    use crate::stats::{Nanos, StopReason};
+
+    fn measured(drift: f64) -> Measured {
+        Measured {
+            id: 0,
+            comparison: Comparison {
+                max_abs_error: 0.0,
+                max_rel_error: 0.0,
+                tolerance_abs: 0.0,
+                tolerance_rel: 0.0,
+                wrong: 0,
+                elements: 1,
+                worst: None,
+            },
+            taken: Some(Taken {
+                samples: [Nanos::ZERO; 6].into_iter().collect(),
+                number: 1,
+                warmup: 1,
+                stopped: StopReason::Precise,
+            }),
+            drift,
+        }
+    }
+
+    /// The drift that counts in the end, and how many attempts it took.
+    fn settled(drifts: &[f64]) -> (f64, usize) {
+        let mut attempts = Attempts::default();
+        for &drift in drifts {
+            if attempts.add(measured(drift)) {
+                break;
+            }
+        }
+        (attempts.best.unwrap().drift, attempts.count)
+    }
+
+    #[test]
+    fn a_point_is_measured_again_while_the_machine_drifts() {
+        assert_eq!(settled(&[1.02, 9.0]), (1.02, 1));
+        assert_eq!(settled(&[1.5, 1.05, 9.0]), (1.05, 2));
+        assert_eq!(
+            settled(&[1.5, 1.2, 1.3, 9.0]),
+            (1.2, 3),
+            "the best of three counts"
+        );
+    }
+
+    #[test]
+    fn a_wrong_result_is_not_measured_again() {
+        let mut attempts = Attempts::default();
+        assert!(attempts.add(Measured {
+            taken: None,
+            ..measured(2.0)
+        }));
     }
 }

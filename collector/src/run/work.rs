@@ -61,7 +61,9 @@ pub fn draw(plan: &Plan, graph: &Graph, imports: usize, lab: &mut dyn Lab) -> an
             check_settings(sweep, &spaces)?;
             spaces.into_iter().map(Some).collect()
         }
-        SpaceKind::Default | SpaceKind::Metaschedule => vec![None; taking_part.len()],
+        SpaceKind::Default | SpaceKind::Metaschedule | SpaceKind::Traces => {
+            vec![None; taking_part.len()]
+        }
     };
     let drawn = taking_part
         .into_iter()
@@ -91,24 +93,25 @@ fn operator_seed(seed: u64, workload: &str) -> u64 {
     u64::from_str_radix(&hash, 16).unwrap_or(seed)
 }
 
-/// The operators of the kinds that the sweep names.
+/// The operators that the sweep names, by kind or by function.
 fn operators(sweep: &Sweep, graph: &Graph) -> anyhow::Result<Vec<usize>> {
-    let kinds: BTreeSet<&str> = graph.operators.iter().map(|o| o.kind.name()).collect();
-    let wanted =
-        |kind: &str| sweep.operators.is_empty() || sweep.operators.iter().any(|k| k == kind);
-    let found: Vec<usize> = (0..graph.operators.len())
-        .filter(|&o| wanted(graph.operators[o].kind.name()))
-        .collect();
-    if found.is_empty() {
-        bail!(
-            "sweep {}: the space is empty: {} has no operator of kind {}; it has {}",
-            sweep.name,
-            graph.model,
-            sweep.operators.join(", "),
-            kinds.into_iter().collect::<Vec<_>>().join(", ")
-        );
+    let names = |o: usize| [graph.operators[o].kind.name(), &graph.operators[o].symbol];
+    let all = 0..graph.operators.len();
+    for wanted in &sweep.operators {
+        if !all.clone().any(|o| names(o).contains(&wanted.as_str())) {
+            let kinds: BTreeSet<&str> = graph.operators.iter().map(|o| o.kind.name()).collect();
+            bail!(
+                "sweep {}: the space is empty: {} has no operator of the kind or function {wanted}; it has {} (`opcollect list ops` shows the functions)",
+                sweep.name,
+                graph.model,
+                kinds.into_iter().collect::<Vec<_>>().join(", ")
+            );
+        }
     }
-    Ok(found)
+    let is_wanted = |name: &str| sweep.operators.iter().any(|w| w == name);
+    Ok(all
+        .filter(|&o| sweep.operators.is_empty() || names(o).into_iter().any(is_wanted))
+        .collect())
 }
 
 /// Schedules of an operator, beside the default one, that the sweep's cap on points allows.
@@ -201,5 +204,46 @@ fn in_turns(drawn: Vec<(usize, Drawn)>, schedules: usize, shard: Option<Shard>) 
         candidates,
         drawn,
         schedules,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn drawn(schedules: usize) -> Drawn {
+        let sample = |seed| Recipe::Metaschedule { seed };
+        Drawn {
+            recipes: std::iter::once(Recipe::Default)
+                .chain((0..schedules as u64).map(sample))
+                .collect(),
+            ..default_alone()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn shards_part_the_candidates(sizes in proptest::collection::vec(0usize..40, 1..6), count in 1u32..5) {
+            let all = || sizes.iter().enumerate().map(|(o, &n)| (o, drawn(n))).collect::<Vec<_>>();
+            let whole = in_turns(all(), 0, None).candidates;
+            let places: Vec<u64> = whole.iter().map(|c| c.place).collect();
+            prop_assert_eq!(places, (0..whole.len() as u64).collect::<Vec<_>>());
+            let mut parts: Vec<Candidate> = (1..=count)
+                .flat_map(|index| in_turns(all(), 0, Some(Shard { index, count })).candidates)
+                .collect();
+            parts.sort_by_key(|c| c.place);
+            prop_assert_eq!(parts, whole);
+        }
+    }
+
+    #[test]
+    fn operators_take_turns_and_begin_with_their_default() {
+        let work = in_turns(vec![(3, drawn(40)), (5, drawn(1))], 40, None);
+        let operators: Vec<usize> = work.candidates.iter().map(|c| c.operator).collect();
+        assert_eq!(operators[..16], [3; 16]);
+        assert_eq!(operators[16..18], [5; 2]);
+        assert_eq!(operators[18..], [3; 25]);
+        assert_eq!(work.candidates[16].recipe, Recipe::Default);
     }
 }

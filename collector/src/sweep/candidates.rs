@@ -39,6 +39,14 @@ pub fn recipes(sweep: &Sweep, space: &Space, schedules: usize, seed: u64) -> Dra
             };
             drawn.recipes.extend((0..schedules as u64).map(sample));
         }
+        SpaceKind::Traces => {
+            let recorded = |trace: &serde_json::Value| Recipe::Trace {
+                trace: trace.clone(),
+            };
+            drawn
+                .recipes
+                .extend(sweep.traces.iter().take(schedules).map(recorded));
+        }
         SpaceKind::Template => draw_template(sweep, space, schedules, seed, &mut drawn),
     }
     drawn
@@ -124,4 +132,80 @@ fn mixed(seed: u64, i: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Factor;
+    use std::collections::BTreeMap;
+
+    fn sweep(space: SpaceKind, draw: Draw) -> Sweep {
+        Sweep {
+            name: "s".to_owned(),
+            space,
+            draw,
+            schedules: 20,
+            max_points: None,
+            operators: Vec::new(),
+            traces: Vec::new(),
+            vary: BTreeMap::from([
+                (Factor::VectorLength, Values::All),
+                (Factor::Unroll, Values::All),
+            ]),
+            fix: BTreeMap::new(),
+            batches: Vec::new(),
+            input_sizes: Vec::new(),
+        }
+    }
+
+    /// An element-wise operator of 96 elements on rows of 48.
+    fn space() -> Space {
+        serde_json::from_value(serde_json::json!({
+            "base": {"template": "spatial", "vector_length": 16, "unroll": 1, "parallel_extent": null},
+            "dimensions": [
+                {"factor": "vector-length", "axis": null, "values": [1, 2, 4, 8, 16, 48]},
+                {"factor": "unroll", "axis": null, "values": [1, 2, 4, 8]},
+            ],
+            "shape": {"shape": "spatial", "inner": 48, "total": 96},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_default_comes_first_and_no_schedule_twice() {
+        for draw in [Draw::Grid, Draw::Random, Draw::LatinHypercube, Draw::Sobol] {
+            let drawn = recipes(&sweep(SpaceKind::Template, draw), &space(), 20, 7);
+            assert_eq!(drawn.recipes[0], Recipe::Default);
+            assert_eq!(drawn.combinations, Some(24.0));
+            // Of 24 combinations, those whose steps divide 48, less the base: 18.
+            assert_eq!(drawn.recipes.len(), 1 + 17, "{draw:?}");
+            let keys: HashSet<String> = drawn.recipes.iter().map(Recipe::key).collect();
+            assert_eq!(keys.len(), drawn.recipes.len(), "{draw:?}");
+            assert_eq!(
+                drawn,
+                recipes(&sweep(SpaceKind::Template, draw), &space(), 20, 7)
+            );
+        }
+    }
+
+    #[test]
+    fn settings_that_are_not_offered_are_told() {
+        let mut sweep = sweep(SpaceKind::Template, Draw::Grid);
+        sweep.fix.insert(Factor::Unroll, Setting::Number(3));
+        let drawn = recipes(&sweep, &space(), 20, 7);
+        assert_eq!(drawn.unoffered, ["unroll = 3"]);
+    }
+
+    #[test]
+    fn metaschedule_samples_have_seeds_of_their_own() {
+        let drawn = recipes(
+            &sweep(SpaceKind::Metaschedule, Draw::Random),
+            &Space::fixed(),
+            50,
+            1,
+        );
+        let keys: HashSet<String> = drawn.recipes.iter().map(Recipe::key).collect();
+        assert_eq!(keys.len(), 51);
+    }
 }

@@ -2,11 +2,12 @@
 //!
 //! ```toml
 //! about = "one line for `opcollect list sweeps`"
-//! space = "template"           # default | template | metaschedule
+//! space = "template"           # default | template | metaschedule | traces
 //! draw = "sobol"               # grid | random | latin-hypercube | sobol
 //! schedules = 32               # of every operator, beside the default one
 //! max-points = 5000
-//! operators = ["conv2d"]       # kinds; all if left out
+//! operators = ["conv2d"]       # kinds or functions; all if left out
+//! traces = "records.json"      # of the space traces: a MetaSchedule database, or one trace a line
 //! [vary]                       # factor = "all" or a list of values
 //! tile = "all"
 //! threads = [1, 2, "max"]      # also cache, batch and input-size
@@ -23,7 +24,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use toml::{Spanned, Value};
 
-use super::{Draw, SpaceKind, Sweep, Values};
+use super::{Draw, SpaceKind, Sweep, Values, traces};
 use crate::config::{SETTINGS, nearest};
 use crate::schedule::{Factor, Setting};
 
@@ -93,6 +94,7 @@ struct Raw {
     max_points: Option<Spanned<u64>>,
     #[serde(default)]
     operators: Vec<String>,
+    traces: Option<Spanned<PathBuf>>,
     #[serde(default)]
     vary: BTreeMap<Spanned<String>, Spanned<Value>>,
     #[serde(default)]
@@ -185,6 +187,7 @@ impl SweepFile {
                 schedules: raw.schedules,
                 max_points: raw.max_points.as_ref().map(|m| *m.get_ref()),
                 operators: raw.operators,
+                traces: Vec::new(),
                 vary: BTreeMap::new(),
                 fix: BTreeMap::new(),
                 batches: Vec::new(),
@@ -199,6 +202,12 @@ impl SweepFile {
                 "max-points = 0 leaves nothing to measure".to_owned(),
                 "give at least 1, or leave it out",
             ));
+        }
+        if let Some(traces) = &raw.traces {
+            let at = traces.span().start;
+            file.sweep.traces = traces::read(traces.get_ref())
+                .map_err(|(problem, next)| place.wrong(at, problem, next))?;
+            file.sweep.schedules = u32::try_from(file.sweep.traces.len()).unwrap_or(u32::MAX);
         }
         for (key, value) in &raw.settings {
             file.setting(&place, key, value)?;
@@ -350,6 +359,22 @@ impl SweepFile {
                 "factors are named, but schedules = 0 leaves none to draw",
                 "set schedules to how many each operator shall get",
             ),
+            SpaceKind::Traces
+                if sweep.operators.len() != 1 || sweep.traces.is_empty() || has_factors =>
+            {
+                wrong(
+                    "the space traces takes recorded traces of one operator, and nothing varies",
+                    "name the operator's function in `operators` and the file in `traces`, and leave out factors of the schedule",
+                )
+            }
+            SpaceKind::Template | SpaceKind::Metaschedule | SpaceKind::Default
+                if !sweep.traces.is_empty() =>
+            {
+                wrong(
+                    "traces are given, but the space is another",
+                    "use space = \"traces\", or leave `traces` out",
+                )
+            }
             SpaceKind::Metaschedule if has_factors => wrong(
                 "the space metaschedule draws all factors of a schedule by TVM's rules",
                 "use space = \"template\" to vary or fix factors, or leave [vary] to threads, cache, batch and input-size",
@@ -433,5 +458,88 @@ fn setting_of(value: &Value) -> Option<Setting> {
             axes.map(Setting::Order)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "space = 'template'\nschedules = 4\n";
+
+    fn parse(text: &str) -> Result<SweepFile, SweepError> {
+        SweepFile::parse(Path::new("s.toml"), text)
+    }
+
+    fn error(rest: &str) -> String {
+        parse(&format!("{HEAD}{rest}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_sweep_is_read() {
+        let file = parse(&format!(
+            "{HEAD}about = 'x'\nmax-points = 9\n[vary]\ntile = 'all'\nvector-length = [8, 16]\nthreads = [1, 'max']\nbatch = [1, 4]\n[fix]\nunroll = 0\n[settings]\nbudget = '60ms'"
+        ))
+        .unwrap();
+        let sweep = &file.sweep;
+        assert_eq!(
+            (sweep.name.as_str(), sweep.draw, sweep.max_points),
+            ("s", Draw::Random, Some(9))
+        );
+        assert_eq!(sweep.vary[&Factor::Tile], Values::All);
+        let lengths = vec![Setting::Number(8), Setting::Number(16)];
+        assert_eq!(sweep.vary[&Factor::VectorLength], Values::Listed(lengths));
+        assert_eq!(sweep.fix[&Factor::Unroll], Setting::Number(0));
+        assert_eq!(sweep.batches, [1, 4]);
+        assert_eq!(file.settings["threads"], ["1", "max"]);
+        assert_eq!(file.settings["budget"], ["60ms"]);
+    }
+
+    #[test]
+    fn errors_name_line_and_remedy() {
+        insta::assert_snapshot!(
+            [
+                error("[vary]\ntyle = 'all'"),
+                error("[vary]\ntile = []"),
+                error("[vary]\ntile = 3"),
+                error("[vary]\nbatch = [0]"),
+                error("[vary]\nthreads = []"),
+                error("max-points = 0\n[vary]\ntile = 'all'"),
+                error("[vary]\ntile = 'all'\n[fix]\ntile = 4"),
+                error("[vary]\ntile = 'all'\n[settings]\nbugdet = '1s'"),
+                error("[vary]\nthreads = [1]"),
+                parse("space = 'template'\n[vary]\ntile = 'all'").unwrap_err().to_string(),
+                parse("space = 'metaschedule'\nschedules = 2\n[vary]\ntile = 'all'").unwrap_err().to_string(),
+                parse("space = 'default'\nschedules = 2").unwrap_err().to_string(),
+                parse("space = 'tempalte'").unwrap_err().to_string(),
+            ]
+            .join("\n"),
+            @""
+        );
+    }
+
+    #[test]
+    fn the_sweeps_that_come_with_the_program_are_sound() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/sweeps");
+        let names = SweepFile::names(&folder);
+        for wanted in [
+            "batch",
+            "default",
+            "full",
+            "input-size",
+            "quick",
+            "reorder",
+            "split",
+            "threads",
+            "tile",
+        ] {
+            assert!(names.iter().any(|n| n == wanted), "{wanted}");
+        }
+        for name in &names {
+            let file = SweepFile::find(name, &folder).unwrap();
+            assert!(!file.about.is_empty(), "{name}");
+        }
+        let error = SweepFile::find("quik", &folder).unwrap_err();
+        assert!(error.to_string().contains("did you mean quick?"), "{error}");
     }
 }

@@ -8,10 +8,12 @@
 mod candidates;
 mod draw;
 mod file;
+mod traces;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use candidates::{Drawn, recipes};
 pub use file::{SweepError, SweepFile};
@@ -31,8 +33,11 @@ pub struct Sweep {
     pub schedules: u32,
     /// Most points of the run; the schedules of every operator are cut alike to stay within.
     pub max_points: Option<u64>,
-    /// Kinds of operators to sweep; all if none is named.
+    /// Kinds or functions of the operators to sweep; all if none is named.
     pub operators: Vec<String>,
+    /// The traces of the space [`SpaceKind::Traces`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<Value>,
     /// Factors of the schedule that vary.
     pub vary: BTreeMap<Factor, Values>,
     /// Factors of the schedule that are fixed.
@@ -53,6 +58,8 @@ pub enum SpaceKind {
     Template,
     /// TVM's MetaSchedule rules, sampled.
     Metaschedule,
+    /// Recorded traces.
+    Traces,
 }
 
 impl SpaceKind {
@@ -62,6 +69,7 @@ impl SpaceKind {
             SpaceKind::Default => "default",
             SpaceKind::Template => "template",
             SpaceKind::Metaschedule => "metaschedule",
+            SpaceKind::Traces => "traces",
         }
     }
 }

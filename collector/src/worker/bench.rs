@@ -135,7 +135,7 @@ fn time(
     };
     let bound: Vec<_> = sets.iter().map(|set| ready.kernel.bind(set)).collect();
     let mut turn = bound.iter().cycle();
-    Ok(take(point.policy, caches, || {
+    Ok(take(point.policy, first, caches, || {
         turn.next().map_or(Ok(()), |b| b.call())
     })?)
 }

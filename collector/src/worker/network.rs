@@ -69,7 +69,9 @@ impl Network {
         shared.pool.use_threads(threads)?;
         let runner = self.machine.runner(&self.graph.entry)?;
         let before = shared.sentinel.drift();
-        let taken = take(policy, Caches::Kept, || runner.run())?;
+        let start = Instant::now();
+        runner.run()?;
+        let taken = take(policy, start.elapsed(), Caches::Kept, || runner.run())?;
         let drift = before.max(shared.sentinel.drift());
         let instrumented = self.instrument()?;
         let mut totals = Vec::with_capacity(INSTRUMENTED_RUNS);
