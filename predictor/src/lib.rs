@@ -11,6 +11,7 @@
 //! | [`correlate`] | which factors go with time |
 //! | [`plot`] | SVG |
 //! | [`turning`] | where more threads stop paying |
+//! | [`serve`] | the same questions over HTTP |
 //! | [`cli`] | the command line |
 
 pub mod cli;
@@ -22,6 +23,7 @@ pub mod features;
 pub mod models;
 pub mod plot;
 pub mod query;
+pub mod serve;
 pub mod turning;
 pub mod xgboost;
 

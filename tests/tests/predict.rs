@@ -1,13 +1,20 @@
 //! oppredict: evaluation of a foreign log, training, questions, and what it says to bad input.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use e2e::{Bench, Outcome};
 use serde_json::Value;
 
-/// oppredict beside opcollect, in the bench's folder.
+/// Runs oppredict to its end.
 fn oppredict(bench: &Bench, args: &[&str]) -> Outcome {
+    Outcome::of(command(bench, args))
+}
+
+/// oppredict beside opcollect, in the bench's folder.
+fn command(bench: &Bench, args: &[&str]) -> Command {
     let opcollect = bench.command::<&str>([]);
     let mut command = Command::new(Path::new(opcollect.get_program()).with_file_name("oppredict"));
     command
@@ -15,7 +22,7 @@ fn oppredict(bench: &Bench, args: &[&str]) -> Outcome {
         .current_dir(bench.path())
         .env_remove("OPPREDICT_MODEL")
         .env_remove("RUST_BACKTRACE");
-    Outcome::of(command)
+    command
 }
 
 fn json(text: &str) -> Value {
@@ -275,4 +282,87 @@ fn turning_points_and_correlations_are_told() {
         "{strongest}"
     );
     assert!(!strongest["partial"].as_array().expect("a list").is_empty());
+}
+
+/// One request to a server; gives the status and the body.
+fn ask(address: &str, head: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let length = body.len();
+    write!(
+        stream,
+        "{head} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+    .expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let status = answer
+        .split_whitespace()
+        .nth(1)
+        .and_then(|s| s.parse().ok())
+        .expect("a status");
+    let body = answer.split_once("\r\n\r\n").expect("a body").1.to_owned();
+    (status, body)
+}
+
+#[test]
+fn a_server_answers_refuses_and_ends() {
+    let bench = Bench::new();
+    bench.file("tune.jsonl", log("llvm"));
+    oppredict(
+        &bench,
+        &[
+            "train",
+            "--import",
+            "autotvm",
+            "tune.jsonl",
+            "--out",
+            "cpu.opm",
+        ],
+    )
+    .done();
+    let mut server = command(&bench, &["serve", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("oppredict starts");
+    let mut line = String::new();
+    let stdout = server.stdout.take().expect("a pipe");
+    BufReader::new(stdout)
+        .read_line(&mut line)
+        .expect("the address");
+    let address = line
+        .trim()
+        .trim_start_matches("http://")
+        .trim_end_matches('/')
+        .to_owned();
+
+    let question = r#"{"op": "conv2d", "input": [1, 64, 14, 14], "kernel": [3, 3], "channels": 64, "threads": [1, 2]}"#;
+    let (status, body) = ask(&address, "POST /v1/query", question);
+    assert_eq!(status, 200, "{body}");
+    assert_eq!(json(&body)["lines"].as_array().expect("a list").len(), 2);
+    assert_eq!(ask(&address, "GET /openapi.json", "").0, 200);
+    assert_eq!(json(&ask(&address, "GET /v1/model", "").1)["samples"], 140);
+    assert!(ask(&address, "GET /", "").1.contains("<form"));
+
+    for (status, body) in [
+        (400, "{"),
+        (422, r#"{"op": "conv2d"}"#),
+        (422, r#"{"op": "sing", "input": [1]}"#),
+        (422, r#"{"op": "softmax", "input": [1, 9], "colour": 1}"#),
+        (422, r#"{"op": "softmax", "input": [0]}"#),
+    ] {
+        let (found, answer) = ask(&address, "POST /v1/query", body);
+        assert_eq!(found, status, "{body}: {answer}");
+        assert!(json(&answer)["error"].is_string(), "{answer}");
+    }
+    assert_eq!(ask(&address, "POST /v1/query", &" ".repeat(100_000)).0, 413);
+    assert_eq!(ask(&address, "GET /etc/passwd", "").0, 404);
+
+    let id = server.id().to_string();
+    let told = Command::new("kill")
+        .args(["-TERM", &id])
+        .status()
+        .expect("kill");
+    assert!(told.success());
+    assert_eq!(server.wait().expect("an end").code(), Some(0));
 }

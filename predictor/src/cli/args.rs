@@ -1,5 +1,6 @@
 //! The syntax of the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -34,6 +35,8 @@ pub enum Command {
     Correlate(CorrelateArgs),
     /// Where more threads (or larger tiles) stop paying: turn, knee, and the choice from a few probes.
     Turning(TurningArgs),
+    /// Answers over HTTP, with a page to ask and plot; ends with Ctrl-C or SIGTERM.
+    Serve(ServeArgs),
     /// Lists the features that models see.
     Features,
 }
@@ -273,6 +276,17 @@ pub struct TurningArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `oppredict serve`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct ServeArgs {
+    /// The trained model; the newest .opm in models/ or here if left out.
+    #[arg(long, value_name = "FILE.opm", env = "OPPREDICT_MODEL")]
+    pub model: Option<PathBuf>,
+    /// Address and port; port 0 takes a free one. The address that it listens on is printed.
+    #[arg(long, default_value = "127.0.0.1:8642")]
+    pub listen: SocketAddr,
 }
 
 /// Numbers in the order given, each once.

@@ -8,6 +8,7 @@ mod plots;
 mod predict;
 mod query;
 mod render;
+mod serve;
 mod train;
 mod turning;
 
@@ -17,6 +18,7 @@ use clap::Parser;
 use opdata::DeviceKind;
 
 use args::{Args, Command};
+pub(crate) use render::facts_json;
 
 /// Exit code of a failure.
 const FAILED: u8 = 1;
@@ -30,6 +32,7 @@ pub fn main() -> ExitCode {
         Command::Query(arguments) => query::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Correlate(arguments) => correlate::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Turning(arguments) => turning::run(&arguments),
         Command::Features => {
             print!("{}", render::features_markdown());

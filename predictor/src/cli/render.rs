@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::query::Line;
 use crate::correlate::KindReport;
 use crate::eval::Report;
 use crate::eval::metrics::Metrics;
@@ -13,6 +12,7 @@ use crate::query::Answer;
 use crate::query::answer::Knowledge;
 use crate::query::network::NetworkAnswer;
 use crate::query::trained::Facts;
+use crate::query::whatif::Line;
 use crate::turning::Analysis;
 use crate::turning::analysis::Choice;
 
@@ -467,7 +467,15 @@ mod tests {
 
     #[test]
     fn times_have_three_digits_and_a_unit() {
-        let shown: Vec<String> = [0.5, 999.0, 1234.0, 56_789.0, 8.5e8, 3e9].into_iter().map(time).collect();
-        assert_eq!(shown, ["0.50 ns", "999 ns", "1.23 µs", "56.8 µs", "850 ms", "3.00 s"]);
+        let shown: Vec<String> = [0.5, 999.0, 1234.0, 56_789.0, 8.5e8, 3e9]
+            .into_iter()
+            .map(time)
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "0.50 ns", "999 ns", "1.23 µs", "56.8 µs", "850 ms", "3.00 s"
+            ]
+        );
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::conformal::{Conformal, Held};
 use super::folds::{OutOfFold, Ranking, out_of_fold};
 use super::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
-use super::shift::ShiftFinder;
+use super::shift::ShiftsFinder;
 use super::split::{Split, shuffled};
 use super::whole::{self, WholeModel};
 use crate::data::{Dataset, Intake};
@@ -153,8 +153,9 @@ pub fn evaluate(
         done,
     )?;
     let measured = held.measured(dataset);
+    let models = whole::of_held_out(dataset, &folds, &held);
     if options.model == ModelKind::Ensemble {
-        shift_each_fold(&mut held, &measured);
+        shift_each_fold(dataset, &mut held, &measured);
     }
     let groups: Vec<usize> = held
         .index
@@ -199,7 +200,7 @@ pub fn evaluate(
             .map(|(kind, places)| (kind.to_owned(), metrics_of(&places)))
             .collect(),
         by_workload,
-        models: whole::of_held_out(dataset, &folds, &held),
+        models,
         curve,
         points: held
             .index
@@ -214,13 +215,18 @@ pub fn evaluate(
     })
 }
 
-/// Moves each fold by the constant that was best for all others.
-fn shift_each_fold(held: &mut OutOfFold, measured: &[f64]) {
-    let finder = ShiftFinder::new(&held.predicted, measured, &held.fold);
+/// Moves each fold by the constants that were best for all others.
+fn shift_each_fold(dataset: &Dataset, held: &mut OutOfFold, measured: &[f64]) {
+    let kinds: Vec<&str> = held
+        .index
+        .iter()
+        .map(|&i| dataset.samples[i].kind.as_str())
+        .collect();
+    let finder = ShiftsFinder::new(&held.predicted, measured, &held.fold, &kinds);
     let folds = held.fold.iter().max().map_or(0, |f| f + 1);
-    let shifts: Vec<f64> = (0..folds).map(|fold| finder.shift(Some(fold))).collect();
-    for (predicted, fold) in held.predicted.iter_mut().zip(&held.fold) {
-        *predicted += shifts[*fold];
+    let shifts: Vec<_> = (0..folds).map(|fold| finder.shifts(Some(fold))).collect();
+    for (predicted, (fold, kind)) in held.predicted.iter_mut().zip(held.fold.iter().zip(kinds)) {
+        *predicted += shifts[*fold].of(kind);
     }
 }
 

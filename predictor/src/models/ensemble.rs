@@ -1,9 +1,6 @@
-//! The ensemble: the mean of its members' logarithms, moved by one constant that makes relative errors smallest.
-//!
-//! Disturbed measurements are too slow, never too fast, so the mean of logarithms is above what a quiet machine takes;
-//! the constant is found on predictions of samples that the members had not seen ([`crate::eval::shift`]).
+//! The ensemble: the mean of its members' logarithms.
 
-use super::member::Member;
+use super::member::{Member, members_for};
 use super::{FitOptions, Regressor};
 use crate::data::Dataset;
 use crate::error::Result;
@@ -14,25 +11,19 @@ use crate::features::Point;
 pub struct Ensemble {
     /// Its members.
     pub members: Vec<Member>,
-    /// Added to the mean, log2.
-    pub shift: f64,
 }
 
 impl Ensemble {
-    /// Trains all members; the shift stays 0.
+    /// Trains all members.
     ///
     /// # Errors
     /// There are fewer than two samples, or XGBoost's library is missing or fails.
     pub fn fit(dataset: &Dataset, indices: &[usize], options: &FitOptions) -> Result<Self> {
-        let members = options
-            .members
+        let members = members_for(&options.members, indices.len())
             .iter()
             .map(|spec| Member::fit(spec, dataset, indices, options.threads, options.seed))
             .collect::<Result<_>>()?;
-        Ok(Self {
-            members,
-            shift: 0.0,
-        })
+        Ok(Self { members })
     }
 
     /// Mean and standard deviation of the members' predictions.
@@ -52,7 +43,7 @@ impl Ensemble {
             .collect())
     }
 
-    /// Mean SHAP values of one point: for each feature, and the constant (estimates and shift) last; log2.
+    /// Mean SHAP values of one point: for each feature, and the constant (with the estimates) last; log2.
     ///
     /// # Errors
     /// XGBoost's library fails.
@@ -69,9 +60,6 @@ impl Ensemble {
         for value in &mut sum {
             *value /= count;
         }
-        if let Some(constant) = sum.last_mut() {
-            *constant += self.shift;
-        }
         Ok(sum)
     }
 }
@@ -79,10 +67,7 @@ impl Ensemble {
 impl Regressor for Ensemble {
     fn predict(&self, points: &[&Point]) -> Result<Vec<f64>> {
         let spread = self.spread(points)?;
-        Ok(spread
-            .into_iter()
-            .map(|(mean, _)| mean + self.shift)
-            .collect())
+        Ok(spread.into_iter().map(|(mean, _)| mean).collect())
     }
 
     fn disagreement(&self, points: &[&Point]) -> Result<Option<Vec<f64>>> {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Regressor;
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::features::base::Base;
@@ -86,6 +87,22 @@ pub fn default_members() -> Vec<MemberSpec> {
         member(Base::Work, &[Size], Objective::Quantile(0.4), 3),
         member(Base::Work, &[], Objective::Quantile(0.4), 4),
     ]
+}
+
+/// A dataset with fewer samples gets every member twice, with other seeds: where there is little to learn from, chance
+/// decides much, and trees are cheap.
+const FEW_SAMPLES: usize = 3000;
+
+/// The members for a number of samples.
+pub fn members_for(members: &[MemberSpec], samples: usize) -> Vec<MemberSpec> {
+    let mut all = members.to_vec();
+    if samples < FEW_SAMPLES {
+        all.extend(members.iter().map(|member| MemberSpec {
+            seed: member.seed + 1000,
+            ..member.clone()
+        }));
+    }
+    all
 }
 
 /// A single model over arithmetic and traffic with the parameters of the published baseline.
@@ -212,24 +229,6 @@ impl Member {
         self.booster.to_bytes()
     }
 
-    /// Base-2 logarithm of each point's time in ns.
-    ///
-    /// # Errors
-    /// XGBoost's library fails.
-    pub fn predict(&self, points: &[&Point]) -> Result<Vec<f64>> {
-        let values = select(points, &self.columns);
-        let rows = Rows {
-            values: &values,
-            width: self.columns.len(),
-        };
-        let corrections = self.booster.predict(rows)?;
-        Ok(points
-            .iter()
-            .zip(corrections)
-            .map(|(point, correction)| point.bases.get(self.spec.base) + f64::from(correction))
-            .collect())
-    }
-
     /// SHAP values of one point, in the order of all features; those not seen have 0. The constant comes last.
     ///
     /// # Errors
@@ -249,6 +248,22 @@ impl Member {
             *last = f64::from(*constant) + point.bases.get(self.spec.base);
         }
         Ok(all)
+    }
+}
+
+impl Regressor for Member {
+    fn predict(&self, points: &[&Point]) -> Result<Vec<f64>> {
+        let values = select(points, &self.columns);
+        let rows = Rows {
+            values: &values,
+            width: self.columns.len(),
+        };
+        let corrections = self.booster.predict(rows)?;
+        Ok(points
+            .iter()
+            .zip(corrections)
+            .map(|(point, correction)| point.bases.get(self.spec.base) + f64::from(correction))
+            .collect())
     }
 }
 

@@ -94,13 +94,13 @@ pub fn fit(
 ) -> Result<Box<dyn Regressor>> {
     Ok(match kind {
         ModelKind::Ensemble => Box::new(ensemble::Ensemble::fit(dataset, indices, options)?),
-        ModelKind::Xgboost => {
-            let alone = FitOptions {
-                members: vec![member::plain()],
-                ..options.clone()
-            };
-            Box::new(ensemble::Ensemble::fit(dataset, indices, &alone)?)
-        }
+        ModelKind::Xgboost => Box::new(member::Member::fit(
+            &member::plain(),
+            dataset,
+            indices,
+            options.threads,
+            options.seed,
+        )?),
         ModelKind::Roofline => Box::new(roofline::Roofline::fit(dataset, indices)),
         _ => baseline::fit(kind, dataset, indices, options.seed)?,
     })

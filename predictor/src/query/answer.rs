@@ -92,7 +92,13 @@ impl Trained {
         detail: Detail,
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
-        let times = self.ensemble.predict(&all)?;
+        let times: Vec<f64> = self
+            .ensemble
+            .predict(&all)?
+            .into_iter()
+            .zip(kinds)
+            .map(|(time, kind)| time + self.facts.shifts.of(kind))
+            .collect();
         let disagreement = self.ensemble.disagreement(&all)?;
         let mut answers = Vec::with_capacity(points.len());
         for (place, (point, kind)) in points.iter().zip(kinds).enumerate() {

@@ -31,7 +31,6 @@ struct Header {
     features: Vec<String>,
     tool_version: String,
     members: Vec<MemberEntry>,
-    shift: f64,
     facts: Facts,
     neighbours: Neighbours,
     neighbour_values: usize,
@@ -68,7 +67,6 @@ pub fn save(model: &Trained, path: &Path) -> Result<()> {
                 bytes: trees.len(),
             })
             .collect(),
-        shift: model.ensemble.shift,
         facts: model.facts.clone(),
         neighbours: model.neighbours.clone(),
         neighbour_values: model.neighbours.values.len(),
@@ -139,10 +137,7 @@ pub fn load(path: &Path, threads: usize) -> Result<Trained> {
         return Err(damaged(path, "its parts do not fit together".to_owned()));
     }
     Ok(Trained {
-        ensemble: Ensemble {
-            members,
-            shift: header.shift,
-        },
+        ensemble: Ensemble { members },
         neighbours,
         facts: header.facts,
     })

@@ -7,6 +7,7 @@
 //! | [`neighbours`] | the nearest measured rows |
 //! | [`answer`] | a prediction with its interval, reasons and doubts |
 //! | [`question`] | an operator described by hand |
+//! | [`whatif`] | … at several batch sizes and numbers of threads |
 //! | [`network`] | a whole model, operator by operator |
 
 pub mod answer;
@@ -15,6 +16,7 @@ pub mod neighbours;
 pub mod network;
 pub mod question;
 pub mod trained;
+pub mod whatif;
 
 pub use answer::Answer;
 pub use trained::{TrainOptions, Trained, train};

@@ -15,6 +15,7 @@ use crate::data::points;
 use crate::error::Result;
 use crate::features::Point;
 use crate::features::machine::MachineFacts;
+use crate::models::Regressor;
 
 /// One operator of a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -144,8 +145,10 @@ impl Trained {
         let points = points(&rows, machine);
         let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
         let answers = self.answer(&points, &kinds, level, detail)?;
-        // Relative errors want another centre than sums do.
-        let times = self.unshifted(&points.iter().collect::<Vec<&Point>>())?;
+        // The shifts are for relative errors of single points; sums want the centre.
+        let times = self
+            .ensemble
+            .predict(&points.iter().collect::<Vec<&Point>>())?;
         let totals: Vec<f64> = times
             .iter()
             .zip(&graph.operators)

@@ -12,13 +12,13 @@ use crate::eval::conformal::{Conformal, Held};
 use crate::eval::folds::{OutOfFold, Ranking};
 use crate::eval::metrics::Metrics;
 use crate::eval::out_of_fold;
-use crate::eval::shift::ShiftFinder;
+use crate::eval::shift::{Shifts, ShiftsFinder};
 use crate::eval::split::Split;
 use crate::eval::whole::WholeFactor;
 use crate::features::FEATURES;
 use crate::features::machine::MachineFacts;
 use crate::models::ensemble::Ensemble;
-use crate::models::{FitOptions, ModelKind, Regressor};
+use crate::models::{FitOptions, ModelKind};
 
 /// Parts that workloads are held out in for calibration.
 const CALIBRATION_FOLDS: usize = 10;
@@ -79,6 +79,8 @@ pub struct Facts {
     pub conformal: Option<Conformal>,
     /// Whole models over the sum of their operators.
     pub whole: WholeFactor,
+    /// What single predictions are moved by; sums are not.
+    pub shifts: Shifts,
     /// Cache state of most training rows, for questions that do not say.
     pub usual_cache: Option<opdata::CacheState>,
 }
@@ -126,9 +128,14 @@ pub fn train(
         Ranking::Without,
         done,
     )?;
-    let mut ensemble = Ensemble::fit(dataset, &dataset.all(), &options.fit)?;
+    let ensemble = Ensemble::fit(dataset, &dataset.all(), &options.fit)?;
     let measured = held.measured(dataset);
-    ensemble.shift = ShiftFinder::new(&held.predicted, &measured, &held.fold).shift(None);
+    let kinds: Vec<&str> = held
+        .index
+        .iter()
+        .map(|&i| dataset.samples[i].kind.as_str())
+        .collect();
+    let shifts = ShiftsFinder::new(&held.predicted, &measured, &held.fold, &kinds).shifts(None);
     let predicted: BTreeMap<usize, f64> = held
         .index
         .iter()
@@ -136,7 +143,7 @@ pub fn train(
         .zip(held.predicted.iter().copied())
         .collect();
     let whole = WholeFactor::fit(dataset, None, |_, index| predicted.get(&index).copied());
-    let facts = facts(dataset, device_kind, &held, ensemble.shift, whole);
+    let facts = facts(dataset, device_kind, &held, shifts, whole);
     Ok(Trained {
         neighbours: Neighbours::new(dataset),
         ensemble,
@@ -148,11 +155,16 @@ fn facts(
     dataset: &Dataset,
     device_kind: DeviceKind,
     held: &OutOfFold,
-    shift: f64,
+    shifts: Shifts,
     whole: WholeFactor,
 ) -> Facts {
     let measured = held.measured(dataset);
-    let predicted: Vec<f64> = held.predicted.iter().map(|p| p + shift).collect();
+    let predicted: Vec<f64> = held
+        .predicted
+        .iter()
+        .zip(&held.index)
+        .map(|(p, &i)| p + shifts.of(&dataset.samples[i].kind))
+        .collect();
     let errors: Vec<Held> = (0..measured.len())
         .map(|i| Held {
             error: measured[i] - predicted[i],
@@ -200,6 +212,7 @@ fn facts(
         conformal: Conformal::fit(&errors),
         whole,
         usual_cache: dataset.usual_cache,
+        shifts,
     }
 }
 
@@ -220,18 +233,6 @@ fn ranges(samples: &[&Sample]) -> Vec<Range> {
 }
 
 impl Trained {
-    /// Logarithms of predicted times without the shift, which is for relative errors of single points: for sums.
-    ///
-    /// # Errors
-    /// XGBoost's library fails.
-    pub fn unshifted(&self, points: &[&crate::features::Point]) -> Result<Vec<f64>> {
-        let shifted = self.ensemble.predict(points)?;
-        Ok(shifted
-            .into_iter()
-            .map(|p| p - self.ensemble.shift)
-            .collect())
-    }
-
     /// The machine that a question is about: the only one, or the one of that name.
     ///
     /// # Errors

@@ -1,0 +1,148 @@
+//! A what-if table: one operator at every combination of batch sizes and numbers of threads.
+
+use opdata::DeviceKind;
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Answer, Detail};
+use super::question::Question;
+use super::trained::Trained;
+use crate::data::points;
+use crate::error::{Error, Result};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WhatIf {
+    /// Kind of the operator.
+    pub op: String,
+    /// Shape of the input, channels first.
+    pub input: Vec<u64>,
+    /// Window.
+    #[serde(default)]
+    pub kernel: Vec<u64>,
+    /// Output channels, or columns of a product.
+    #[serde(default)]
+    pub channels: Option<u64>,
+    /// Strides.
+    #[serde(default)]
+    pub stride: Vec<u64>,
+    /// Padding on each side.
+    #[serde(default)]
+    pub padding: Option<Vec<u64>>,
+    /// Groups.
+    #[serde(default = "one")]
+    pub groups: u64,
+    /// Numbers of threads; 1 if empty.
+    #[serde(default)]
+    pub threads: Vec<u64>,
+    /// Batch sizes in place of the input's own.
+    #[serde(default)]
+    pub batch: Vec<u64>,
+    /// Level of the intervals, 0 to 1.
+    #[serde(default = "ninety")]
+    pub level: f64,
+    /// The machine, where the model knows several.
+    #[serde(default)]
+    pub machine: Option<String>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn ninety() -> f64 {
+    0.9
+}
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// Batch, the first extent of the input.
+    pub batch: u64,
+    /// Threads, where the device has them.
+    pub threads: Option<u64>,
+    /// The prediction.
+    #[serde(flatten)]
+    pub answer: Answer,
+}
+
+impl WhatIf {
+    /// Lines that the table has.
+    pub fn lines(&self) -> usize {
+        self.threads
+            .len()
+            .max(1)
+            .saturating_mul(self.batch.len().max(1))
+    }
+
+    /// Asks a model.
+    ///
+    /// # Errors
+    /// A shape does not fit the operator, a number is 0 or absurd, the machine is not known, or XGBoost's library fails.
+    pub fn ask(&self, trained: &Trained) -> Result<Vec<Line>> {
+        if !(self.level > 0.0 && self.level < 1.0) {
+            return Err(Error::Question(
+                "the level of an interval is between 0 and 1".to_owned(),
+            ));
+        }
+        if self.threads.contains(&0) || self.batch.contains(&0) {
+            return Err(Error::Question(
+                "threads and batch sizes are above 0".to_owned(),
+            ));
+        }
+        let machine = trained.machine(self.machine.as_deref())?;
+        let questions = self.questions(trained);
+        let rows = questions
+            .iter()
+            .map(Question::row)
+            .collect::<Result<Vec<_>>>()?;
+        let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
+        let answers = trained.answer(&points(&rows, machine), &kinds, self.level, Detail::Full)?;
+        Ok(questions
+            .iter()
+            .zip(answers)
+            .map(|(question, answer)| Line {
+                batch: question.input.first().copied().unwrap_or(1),
+                threads: question.threads,
+                answer,
+            })
+            .collect())
+    }
+
+    fn questions(&self, trained: &Trained) -> Vec<Question> {
+        let device_kind = trained.facts.device_kind;
+        let threads: Vec<Option<u64>> = match device_kind {
+            DeviceKind::Cpu if self.threads.is_empty() => vec![Some(1)],
+            DeviceKind::Cpu => self.threads.iter().copied().map(Some).collect(),
+            _ => vec![None],
+        };
+        let own = self.input.first().copied().unwrap_or(1);
+        let batches = if self.batch.is_empty() {
+            vec![own]
+        } else {
+            self.batch.clone()
+        };
+        let mut questions = Vec::new();
+        for &batch in &batches {
+            for &threads in &threads {
+                let mut input = self.input.clone();
+                if let Some(first) = input.first_mut() {
+                    *first = batch;
+                }
+                questions.push(Question {
+                    op: self.op.clone(),
+                    input,
+                    kernel: self.kernel.clone(),
+                    channels: self.channels,
+                    stride: self.stride.clone(),
+                    padding: self.padding.clone(),
+                    groups: self.groups,
+                    threads,
+                    cache: trained.facts.usual_cache,
+                    device_kind,
+                });
+            }
+        }
+        questions
+    }
+}
