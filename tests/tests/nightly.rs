@@ -220,6 +220,7 @@ fn one_night_at_a_time() {
     let lock = bench.path().join("nights/.nightly.lock");
     std::fs::write(&lock, "begun by process 7 yesterday\n").expect("a file");
     let mut holder = Command::new("flock")
+        .arg("--no-fork")
         .arg(&lock)
         .args(["sleep", "60"])
         .spawn()
