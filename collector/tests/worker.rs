@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use opcollect::plan::TimingPolicy;
 use opcollect::schedule::{Choice, Recipe};
 use opcollect::stats::StopRule;
+use opcollect::sweep::{Sweep, SweepFile, recipes};
 use opcollect::worker::protocol::{KernelSpec, MeasureSpec, Reply, Request, Setup};
 use opcollect::worker::serve;
 use opdata::CacheState;
@@ -174,7 +175,9 @@ fn check_choice(name: &str, choice: &Choice) {
                 "{name}: {choice:?}"
             );
         }
-        Choice::Unscheduled => panic!("{name} got no schedule"),
+        Choice::Unscheduled | Choice::Sampled(_) | Choice::Recorded => {
+            panic!("{name} got no default schedule")
+        }
     }
 }
 
@@ -245,4 +248,104 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
         matches!(replies.last(), Some(Reply::Measured(_))),
         "{replies:?}"
     );
+}
+
+/// The sweep of all factors that a file of this text names.
+fn sweep(text: &str) -> Sweep {
+    SweepFile::parse(Path::new("test.toml"), text)
+        .unwrap()
+        .sweep
+}
+
+const EVERY_FACTOR: &str = "space = 'template'\ndraw = 'sobol'\nschedules = 8\n[vary]\ntile = 'all'\n\
+    cache-tile = 'all'\nreduction-tile = 'all'\nvector-length = 'all'\nvector-blocks = 'all'\n\
+    loop-order = 'all'\nlevel-order = 'all'\nfuse = 'all'\nparallel-extent = 'all'\nunroll = 'all'\n\
+    compute-at = 'all'\npadding = 'all'\ncache-write = 'all'\n";
+
+/// Builds and measures kernels of one fixture; the outputs of all that were built must be right.
+fn built_and_right(name: &str, kernels: Vec<KernelSpec>) -> usize {
+    let ids: Vec<u64> = kernels.iter().map(|k| k.id).collect();
+    let mut requests = vec![
+        Request::Setup(setup(name)),
+        Request::Build { kernels, jobs: 2 },
+    ];
+    requests.extend(ids.iter().map(|&id| {
+        Request::Measure(MeasureSpec {
+            id,
+            threads: 2,
+            cache: CacheState::Hot,
+            policy: policy(),
+            hopeless_beyond_ns: None,
+        })
+    }));
+    let mut right = 0;
+    for reply in answers(&requests) {
+        if let Reply::Measured(measured) = reply {
+            let complaint = measured.comparison.complaint();
+            assert_eq!(complaint, None, "{name}, kernel {}", measured.id);
+            right += 1;
+        }
+    }
+    right
+}
+
+#[test]
+fn what_the_spaces_offer_computes_what_the_operator_computes() {
+    for name in OPERATORS {
+        let symbols: Vec<String> = specs(name).iter().map(|k| k.symbol.clone()).collect();
+        let described = answers(&[Request::Setup(setup(name)), Request::Spaces { symbols }]);
+        let Some(Reply::Spaces { spaces }) = described.last() else {
+            panic!("{name}: {described:?}");
+        };
+        let template = sweep(EVERY_FACTOR);
+        let sampled = sweep("space = 'metaschedule'\nschedules = 3\n");
+        let mut kernels = Vec::new();
+        for (spec, space) in specs(name).iter().zip(spaces) {
+            let drawn = [(&template, 8), (&sampled, 3)]
+                .map(|(sweep, schedules)| recipes(sweep, space, schedules, 5).recipes);
+            for recipe in drawn.into_iter().flatten() {
+                let id = kernels.len() as u64;
+                kernels.push(KernelSpec {
+                    id,
+                    recipe,
+                    ..spec.clone()
+                });
+            }
+        }
+        let asked = kernels.len();
+        let right = built_and_right(name, kernels);
+        assert!(
+            2 * right > asked,
+            "{name}: only {right} of {asked} were built"
+        );
+    }
+}
+
+#[test]
+fn equal_programs_are_built_once_and_large_ones_not_at_all() {
+    let spec = specs("dense").remove(0);
+    let twice = [0, 1].map(|id| KernelSpec { id, ..spec.clone() });
+    let replies = answers(&[
+        Request::Setup(setup("dense")),
+        Request::Build {
+            kernels: twice.to_vec(),
+            jobs: 1,
+        },
+    ]);
+    let is_twin = |r: &Reply| matches!(r, Reply::Twin { id: 1, of: 0 });
+    assert!(replies.iter().any(is_twin), "{replies:?}");
+
+    let small = Setup {
+        max_statements: 3,
+        ..setup("dense")
+    };
+    let replies = answers(&[
+        Request::Setup(small),
+        Request::Build {
+            kernels: vec![spec],
+            jobs: 1,
+        },
+    ]);
+    let is_refused = |r: &Reply| matches!(r, Reply::Refused { status: opdata::Status::Skipped, reason, .. } if reason.contains("more than 3 statements"));
+    assert!(replies.iter().any(is_refused), "{replies:?}");
 }

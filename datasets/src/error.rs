@@ -104,6 +104,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Another process writes the run.
+    #[error("{}: another process is writing this run; wait for it, or end it first", path.display())]
+    Busy {
+        /// The file of rows.
+        path: PathBuf,
+    },
     /// There is not even a header.
     #[error("{} is empty; a dataset has a header at least", path.display())]
     Empty {

@@ -45,12 +45,10 @@ fn a_sweep_killed_again_and_again_measures_every_point_once() {
 
     // Each life ends after a few rows more, at a moment that nobody chose; the third is killed before its first row.
     let folder = bench.path().join("run");
-    let mut lives = 0;
-    for rows_more in [3, 1, 0, 7, 2] {
-        let args = if lives == 0 {
-            job("run", &[])
-        } else {
-            vec!["--resume", "run"]
+    for (lives, rows_more) in [3, 1, 0, 7, 2].into_iter().enumerate() {
+        let args = match lives {
+            0 => job("run", &[]),
+            _ => vec!["--resume", "run"],
         };
         let mut life = bench.start(&args);
         if rows_more == 0 {
@@ -60,7 +58,6 @@ fn a_sweep_killed_again_and_again_measures_every_point_once() {
         }
         life.signal(libc::SIGKILL);
         life.end();
-        lives += 1;
     }
     assert_eq!(RunManifest::load(&folder).unwrap().state, RunState::Running);
     let before = rows(&folder);

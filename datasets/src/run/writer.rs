@@ -9,6 +9,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use fs4::fs_std::FileExt;
+
 use super::{ROWS_CSV, ROWS_PARQUET};
 use crate::error::{Error, Result};
 use crate::files;
@@ -61,6 +63,7 @@ impl RunWriter {
             }
             Err(source) => return Err(Error::io("create", &csv_path, source)),
         };
+        lock(&file, &csv_path)?;
         let mut writer = Self {
             csv_path,
             parquet_path,
@@ -84,6 +87,7 @@ impl RunWriter {
             .append(true)
             .open(&csv_path)
             .map_err(|source| Error::io("write", &csv_path, source))?;
+        lock(&file, &csv_path)?;
         let extent = measure(&mut file).map_err(|source| Error::io("read", &csv_path, source))?;
         let mut writer = Self {
             parquet_path: folder.join(ROWS_PARQUET),
@@ -196,6 +200,17 @@ impl RunWriter {
     }
 }
 
+/// Keeps other writers out for as long as `file` is open; it ends with the process, however that ends.
+fn lock(file: &File, path: &Path) -> Result<()> {
+    match FileExt::try_lock_exclusive(file) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::Busy {
+            path: path.to_owned(),
+        }),
+        Err(source) => Err(Error::io("lock", path, source)),
+    }
+}
+
 /// How far the whole rows of a CSV file reach.
 fn measure(file: &mut File) -> io::Result<Extent> {
     let mut extent = Extent::default();
@@ -226,6 +241,16 @@ mod tests {
         let error = writer.write_whole(b"row\n").unwrap_err();
         assert!(matches!(error, Error::NoSpace { .. }), "{error}");
         assert_eq!(writer.whole_bytes, 0);
+    }
+
+    #[test]
+    fn a_run_has_one_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = RunWriter::create(folder.path()).unwrap();
+        let error = RunWriter::reopen(folder.path()).unwrap_err();
+        assert!(matches!(error, Error::Busy { .. }), "{error}");
+        drop(writer);
+        RunWriter::reopen(folder.path()).unwrap();
     }
 
     #[test]
