@@ -234,6 +234,9 @@ pub struct PredictArgs {
     /// Give reasons and nearest measured rows for each operator (in JSON).
     #[arg(long)]
     pub explain: bool,
+    /// Rows of datasets: times only, by a tenth of the trees.
+    #[arg(long, conflicts_with_all = ["model_file", "model_name"])]
+    pub fast: bool,
 }
 
 /// `oppredict correlate`.

@@ -16,7 +16,6 @@ pub fn run(args: &CorrelateArgs) -> anyhow::Result<()> {
         against: args.against,
         partial: args.partial,
         fit: FitOptions {
-            threads: super::threads(),
             seed: args.seed,
             ..FitOptions::default()
         },

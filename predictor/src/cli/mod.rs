@@ -48,11 +48,6 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Threads for training and for many predictions: the cores this process may use.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 /// Refuses a target that is not the model's.
 fn check_target(target: Option<&str>, device: DeviceKind) -> anyhow::Result<()> {
     let Some(target) = target else { return Ok(()) };

@@ -7,9 +7,9 @@ use crate::query::Trained;
 use crate::query::file;
 
 /// Loads the model named, or the newest; says on stderr which one it took by itself.
-pub fn load(named: Option<&Path>, threads: usize) -> anyhow::Result<Trained> {
+pub fn load(named: Option<&Path>) -> anyhow::Result<Trained> {
     if let Some(path) = named {
-        return Ok(file::load(path, threads)?);
+        return Ok(file::load(path)?);
     }
     let newest = ["models", "."]
         .iter()
@@ -23,7 +23,7 @@ pub fn load(named: Option<&Path>, threads: usize) -> anyhow::Result<Trained> {
         );
     };
     eprintln!("asking {}", path.display());
-    Ok(file::load(&path, threads)?)
+    Ok(file::load(&path)?)
 }
 
 #[allow(clippy::ptr_arg, reason = "the key of an iterator over owned paths")]

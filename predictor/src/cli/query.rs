@@ -6,7 +6,7 @@ use crate::query::whatif::WhatIf;
 
 /// Asks and prints.
 pub fn run(args: &QueryArgs) -> anyhow::Result<()> {
-    let trained = model_path::load(args.using.model.as_deref(), 1)?;
+    let trained = model_path::load(args.using.model.as_deref())?;
     super::check_target(args.using.target.as_deref(), trained.facts.device_kind)?;
     let extents =
         |dims: &Option<opdata::Dims>| dims.as_ref().map_or_else(Vec::new, |d| d.0.clone());

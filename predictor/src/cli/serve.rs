@@ -10,7 +10,7 @@ use crate::serve;
 
 /// Serves until told to end; prints the address once it listens.
 pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
-    let trained = model_path::load(args.model.as_deref(), 1)?;
+    let trained = model_path::load(args.model.as_deref())?;
     if !args.listen.ip().is_loopback() {
         eprintln!(
             "listening on {}: everyone who reaches this machine can ask; there is no password",

@@ -19,7 +19,6 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     drop(rows);
     let options = TrainOptions {
         fit: FitOptions {
-            threads: super::threads(),
             seed: args.seed,
             ..FitOptions::default()
         },

@@ -6,6 +6,8 @@ mod whole;
 
 use std::collections::HashMap;
 
+use rayon::prelude::*;
+
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
 use crate::features::{FEATURES, Point, point_of};
@@ -131,8 +133,14 @@ pub fn rows(values: &[f32]) -> Rows<'_> {
 
 /// The features of rows that ask for a prediction, on a machine the model knows or not.
 pub fn points(rows: &[opdata::Row], machine: &MachineFacts) -> Vec<Point> {
-    rows.iter().map(|row| point_of(row, machine)).collect()
+    if rows.len() < MANY_ROWS {
+        return rows.iter().map(|row| point_of(row, machine)).collect();
+    }
+    rows.par_iter().map(|row| point_of(row, machine)).collect()
 }
+
+/// From here on threads are worth waking.
+const MANY_ROWS: usize = 1000;
 
 /// Numbers for names, in the order of their first use.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use crate::data::Dataset;
 use crate::error::Result;
 use crate::features::Point;
 use crate::models::ranker::Ranker;
-use crate::models::{FitOptions, ModelKind, fit};
+use crate::models::{FitOptions, ModelKind, Parallel, fit};
 
 /// Predictions of held-out samples.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +55,7 @@ pub fn out_of_fold(
     done: &(dyn Fn() + Sync),
 ) -> Result<OutOfFold> {
     let single = FitOptions {
-        threads: 1,
+        parallel: Parallel::Not,
         ..options.clone()
     };
     let mut order: Vec<usize> = (0..folds.len()).collect();
@@ -74,7 +74,7 @@ pub fn out_of_fold(
             let scores = match ranking {
                 Ranking::Without => None,
                 Ranking::With => {
-                    Some(Ranker::fit(dataset, &fold.train, 1, options.seed)?.scores(&points)?)
+                    Some(Ranker::fit(dataset, &fold.train, options.seed)?.scores(&points)?)
                 }
             };
             let result = FoldResult {

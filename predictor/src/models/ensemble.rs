@@ -1,7 +1,9 @@
 //! The ensemble: the mean of its members' logarithms.
 
+use rayon::prelude::*;
+
 use super::member::{Member, members_for};
-use super::{FitOptions, Regressor};
+use super::{FitOptions, Parallel, Regressor};
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::features::Point;
@@ -19,10 +21,13 @@ impl Ensemble {
     /// # Errors
     /// There are fewer than two samples, or XGBoost's library is missing or fails.
     pub fn fit(dataset: &Dataset, indices: &[usize], options: &FitOptions) -> Result<Self> {
-        let members = members_for(&options.members, indices.len())
-            .iter()
-            .map(|spec| Member::fit(spec, dataset, indices, options.threads, options.seed))
-            .collect::<Result<_>>()?;
+        let specs = members_for(&options.members, indices.len());
+        let fit = |spec| Member::fit(spec, dataset, indices, options.seed);
+        // One thread a member: OpenMP's threads wait for each other by spinning, which takes the cores from others.
+        let members = match options.parallel {
+            Parallel::Members => specs.par_iter().map(fit).collect::<Result<_>>()?,
+            Parallel::Not => specs.iter().map(fit).collect::<Result<_>>()?,
+        };
         Ok(Self { members })
     }
 

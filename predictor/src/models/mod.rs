@@ -61,11 +61,20 @@ pub enum ModelKind {
     Svr,
 }
 
+/// What runs at the same time while fitting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parallel {
+    /// The members of the ensemble.
+    Members,
+    /// Nothing: whoever fits runs many fits at the same time.
+    Not,
+}
+
 /// How to fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FitOptions {
-    /// Threads of the library.
-    pub threads: usize,
+    /// What runs at the same time.
+    pub parallel: Parallel,
     /// The members of the ensemble.
     pub members: Vec<member::MemberSpec>,
     /// Seed of everything random.
@@ -75,7 +84,7 @@ pub struct FitOptions {
 impl Default for FitOptions {
     fn default() -> Self {
         Self {
-            threads: 1,
+            parallel: Parallel::Members,
             members: member::default_members(),
             seed: 42,
         }
@@ -98,7 +107,6 @@ pub fn fit(
             &member::plain(),
             dataset,
             indices,
-            options.threads,
             options.seed,
         )?),
         ModelKind::Roofline => Box::new(roofline::Roofline::fit(dataset, indices)),

@@ -26,7 +26,7 @@ impl Ranker {
     ///
     /// # Errors
     /// XGBoost's library is missing or fails.
-    pub fn fit(dataset: &Dataset, indices: &[usize], threads: usize, seed: u64) -> Result<Self> {
+    pub fn fit(dataset: &Dataset, indices: &[usize], seed: u64) -> Result<Self> {
         let spec = MemberSpec {
             base: Base::None,
             without: vec![Scope::Size],
@@ -59,7 +59,7 @@ impl Ranker {
         }
         let points: Vec<&Point> = order.iter().map(|&i| &dataset.samples[i].point).collect();
         let values = select(&points, &columns);
-        let mut parameters = spec.parameters(threads, seed);
+        let mut parameters = spec.parameters(seed);
         parameters.retain(|(name, _)| *name != "objective");
         parameters.extend([
             ("objective", "rank:pairwise".to_owned()),

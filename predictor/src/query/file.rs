@@ -1,7 +1,8 @@
 //! The `.opm` file: one trained model.
 //!
 //! `OPBENCHM`, format (u32), length of the header (u64), the header (JSON: feature list, members, facts, lengths of what
-//! follows), the members' trees (UBJSON of XGBoost), the values of the nearest rows (f32), and the SHA-256 of all before
+//! follows), the members' trees (UBJSON of XGBoost; the fast
+//! stand-in last), the values of the nearest rows (f32), and the SHA-256 of all before
 //! it. Numbers are little-endian. A file of another format or feature list is refused: a model answers only what it was
 //! trained on.
 
@@ -47,20 +48,13 @@ struct MemberEntry {
 /// # Errors
 /// The file cannot be written, or XGBoost's library fails.
 pub fn save(model: &Trained, path: &Path) -> Result<()> {
-    let trees: Vec<Vec<u8>> = model
-        .ensemble
-        .members
-        .iter()
-        .map(Member::to_bytes)
-        .collect::<Result<_>>()?;
+    let members = || model.ensemble.members.iter().chain([&model.fast]);
+    let trees: Vec<Vec<u8>> = members().map(Member::to_bytes).collect::<Result<_>>()?;
     let header = Header {
         feature_version: FEATURE_VERSION,
         features: FEATURES.iter().map(|f| f.name.to_owned()).collect(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        members: model
-            .ensemble
-            .members
-            .iter()
+        members: members()
             .zip(&trees)
             .map(|(member, trees)| MemberEntry {
                 spec: member.spec.clone(),
@@ -89,11 +83,11 @@ pub fn save(model: &Trained, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads a model, predicting on `threads` threads.
+/// Reads a model.
 ///
 /// # Errors
 /// The file is not there, not a model, damaged, or of another format or feature list.
-pub fn load(path: &Path, threads: usize) -> Result<Trained> {
+pub fn load(path: &Path) -> Result<Trained> {
     let bytes = std::fs::read(path).map_err(|error| Error::ModelFile {
         path: path.to_owned(),
         detail: format!("it cannot be read: {error}"),
@@ -125,7 +119,7 @@ pub fn load(path: &Path, threads: usize) -> Result<Trained> {
     };
     let mut members = Vec::new();
     for entry in header.members {
-        members.push(Member::from_bytes(entry.spec, take(entry.bytes)?, threads)?);
+        members.push(Member::from_bytes(entry.spec, take(entry.bytes)?)?);
     }
     let mut neighbours = header.neighbours;
     let values = take(header.neighbour_values.saturating_mul(4))?;
@@ -133,10 +127,13 @@ pub fn load(path: &Path, threads: usize) -> Result<Trained> {
         .chunks_exact(4)
         .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
         .collect();
-    if neighbours.values.len() != neighbours.expected_values() || members.is_empty() {
+    let fast = members.pop().filter(|_| !members.is_empty());
+    let Some(fast) = fast.filter(|_| neighbours.values.len() == neighbours.expected_values())
+    else {
         return Err(damaged(path, "its parts do not fit together".to_owned()));
-    }
+    };
     Ok(Trained {
+        fast,
         ensemble: Ensemble { members },
         neighbours,
         facts: header.facts,

@@ -15,10 +15,11 @@ use crate::eval::out_of_fold;
 use crate::eval::shift::{Shifts, ShiftsFinder};
 use crate::eval::split::Split;
 use crate::eval::whole::WholeFactor;
-use crate::features::FEATURES;
 use crate::features::machine::MachineFacts;
+use crate::features::{FEATURES, Point};
 use crate::models::ensemble::Ensemble;
-use crate::models::{FitOptions, ModelKind};
+use crate::models::member::{Member, fast};
+use crate::models::{FitOptions, ModelKind, Regressor};
 
 /// Parts that workloads are held out in for calibration.
 const CALIBRATION_FOLDS: usize = 10;
@@ -90,6 +91,8 @@ pub struct Facts {
 pub struct Trained {
     /// The trees.
     pub ensemble: Ensemble,
+    /// A few trees that stand in for all of them where there are very many rows.
+    pub fast: Member,
     /// The nearest measured rows.
     pub neighbours: Neighbours,
     /// Everything else.
@@ -144,7 +147,11 @@ pub fn train(
         .collect();
     let whole = WholeFactor::fit(dataset, None, |_, index| predicted.get(&index).copied());
     let facts = facts(dataset, device_kind, &held, shifts, whole);
+    let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
+    let taught = ensemble.predict(&points)?;
+    let fast = Member::taught(&fast(), dataset, &dataset.all(), &taught, options.fit.seed)?;
     Ok(Trained {
+        fast,
         neighbours: Neighbours::new(dataset),
         ensemble,
         facts,

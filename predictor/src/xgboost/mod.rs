@@ -207,11 +207,11 @@ impl Booster {
         }
     }
 
-    /// The model from its bytes, predicting on `threads` threads.
+    /// The model from its bytes, predicting on one thread.
     ///
     /// # Errors
     /// They are not a model.
-    pub fn from_bytes(bytes: &[u8], threads: usize) -> Result<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let library = Library::get()?;
         let mut booster = Self::empty(library, &[])?;
         // SAFETY: pointer and length are of one slice, which the library parses and copies.
@@ -222,7 +222,7 @@ impl Booster {
                 bytes.len() as u64,
             )
         })?;
-        booster.set("nthread", &threads.max(1).to_string())?;
+        booster.set("nthread", "1")?;
         Ok(booster)
     }
 

@@ -78,7 +78,7 @@ fn predictions_are_those_of_the_python_package() {
     ];
     assert_close(&booster.predict(first).unwrap(), &golden);
 
-    let again = Booster::from_bytes(&booster.to_bytes().unwrap(), 1).unwrap();
+    let again = Booster::from_bytes(&booster.to_bytes().unwrap()).unwrap();
     assert_eq!(
         again.predict(first).unwrap(),
         booster.predict(first).unwrap()
@@ -138,5 +138,5 @@ fn refusals_are_errors_with_the_librarys_words() {
         error.to_string().starts_with("XGBoost: XGBooster"),
         "{error}"
     );
-    assert!(Booster::from_bytes(b"not a model", 1).is_err());
+    assert!(Booster::from_bytes(b"not a model").is_err());
 }
