@@ -35,6 +35,8 @@ pub enum Command {
     Correlate(CorrelateArgs),
     /// Where more threads (or larger tiles) stop paying: turn, knee, and the choice from a few probes.
     Turning(TurningArgs),
+    /// Carries a model over to a new machine by a few measurements there, and tells what that brings.
+    Adapt(AdaptArgs),
     /// Answers over HTTP, with a page to ask and plot; ends with Ctrl-C or SIGTERM.
     Serve(ServeArgs),
     /// Lists the features that models see.
@@ -276,6 +278,26 @@ pub struct TurningArgs {
     /// Folder for plots (SVG) of the sweeps.
     #[arg(long, value_name = "FOLDER")]
     pub plots: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `oppredict adapt`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct AdaptArgs {
+    /// Measurements on the new machine.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// The model of the old machine; the newest .opm in models/ or here if left out.
+    #[arg(long, value_name = "FILE.opm", env = "OPPREDICT_MODEL")]
+    pub model: Option<PathBuf>,
+    /// How many of the measurements to use; the program chooses which. The others tell the gain.
+    #[arg(long, default_value_t = 20)]
+    pub measurements: usize,
+    /// The adapted model to write.
+    #[arg(long, short, value_name = "FILE.opm")]
+    pub out: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -1,5 +1,6 @@
 //! The command line: arguments → plain options → library → renderers. Data goes to stdout, talk to stderr.
 
+mod adapt;
 mod args;
 mod correlate;
 mod eval;
@@ -33,6 +34,7 @@ pub fn main() -> ExitCode {
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Correlate(arguments) => correlate::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Adapt(arguments) => adapt::run(&arguments),
         Command::Turning(arguments) => turning::run(&arguments),
         Command::Features => {
             print!("{}", render::features_markdown());

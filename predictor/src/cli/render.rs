@@ -13,6 +13,7 @@ use crate::query::answer::Knowledge;
 use crate::query::network::NetworkAnswer;
 use crate::query::trained::Facts;
 use crate::query::whatif::Line;
+use crate::transfer::Gain;
 use crate::turning::Analysis;
 use crate::turning::analysis::Choice;
 
@@ -450,6 +451,25 @@ pub fn correlations(kinds: &[KindReport], factors: usize) -> String {
         text.push('\n');
     }
     text
+}
+
+/// What a few measurements on a new machine bring.
+pub fn gain(gain: &Gain) -> String {
+    format!(
+        "{} measurements chosen, mean error on the other {}:\n\
+         {:>8.1} %  the model as it is\n\
+         {:>8.1} %  with one factor\n\
+         {:>8.1} %  adapted\n\
+         {:>8.1} %  adapted by as many at random\n\
+         {:>8.1} %  a model of these measurements alone\n",
+        gain.measurements,
+        gain.held_out,
+        gain.zero_shot_mape,
+        gain.one_factor_mape,
+        gain.adapted_mape,
+        gain.random_mape,
+        gain.afresh_mape
+    )
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub enum Base {
 }
 
 /// The estimates of one point, base-2 logarithms of nominal operations.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Bases {
     work: f64,
     serial: f64,

@@ -31,8 +31,11 @@ impl Ensemble {
         Ok(Self { members })
     }
 
-    /// Mean and standard deviation of the members' predictions.
-    fn spread(&self, points: &[&Point]) -> Result<Vec<(f64, f64)>> {
+    /// Mean and standard deviation of the members' predictions, log2.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn spread(&self, points: &[&Point]) -> Result<Vec<(f64, f64)>> {
         let all: Vec<Vec<f64>> = self
             .members
             .iter()
@@ -46,26 +49,6 @@ impl Ensemble {
                 (mean, variance.sqrt())
             })
             .collect())
-    }
-
-    /// Mean SHAP values of one point: for each feature, and the constant (with the estimates) last; log2.
-    ///
-    /// # Errors
-    /// XGBoost's library fails.
-    pub fn contributions(&self, point: &Point) -> Result<Vec<f64>> {
-        let mut sum: Vec<f64> = Vec::new();
-        for member in &self.members {
-            let own = member.contributions(point)?;
-            sum.resize(own.len(), 0.0);
-            for (total, value) in sum.iter_mut().zip(own) {
-                *total += value;
-            }
-        }
-        let count = self.members.len() as f64;
-        for value in &mut sum {
-            *value /= count;
-        }
-        Ok(sum)
     }
 }
 

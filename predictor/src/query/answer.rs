@@ -6,7 +6,6 @@ use super::neighbours::Neighbour;
 use super::trained::Trained;
 use crate::error::Result;
 use crate::features::{FEATURES, Point, Scope};
-use crate::models::Regressor;
 
 /// A feature may leave its range by this share of it (at least of 1) before it counts as extrapolated.
 const MARGIN: f32 = 0.02;
@@ -92,23 +91,17 @@ impl Trained {
         detail: Detail,
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
-        let times: Vec<f64> = self
-            .ensemble
-            .predict(&all)?
-            .into_iter()
-            .zip(kinds)
-            .map(|(time, kind)| time + self.facts.shifts.of(kind))
-            .collect();
-        let disagreement = self.ensemble.disagreement(&all)?;
+        let spread = self.ensemble.spread(&all)?;
         let mut answers = Vec::with_capacity(points.len());
         for (place, (point, kind)) in points.iter().zip(kinds).enumerate() {
-            let doubt = disagreement.as_ref().map_or(f64::NAN, |d| d[place]);
+            let (mean, doubt) = spread[place];
+            let time = mean + self.facts.shifts.of(kind) + self.carried(point, kind);
             let interval = self
                 .facts
                 .conformal
                 .as_ref()
                 .map(|c| c.interval(level, doubt));
-            let end = |side: f64| (times[place] + side).exp2();
+            let end = |side: f64| (time + side).exp2();
             let knowledge = if self.facts.kinds.contains_key(*kind) {
                 Knowledge::Known
             } else {
@@ -116,7 +109,7 @@ impl Trained {
             };
             let full = detail == Detail::Full;
             answers.push(Answer {
-                time_ns: times[place].exp2(),
+                time_ns: time.exp2(),
                 low_ns: interval.map(|(low, _)| end(low.min(0.0))),
                 high_ns: interval.map(|(_, high)| end(high.max(0.0))),
                 level,
@@ -163,8 +156,9 @@ impl Trained {
             .collect()
     }
 
+    /// SHAP values of the stand-in, whose trees are few enough to be taken apart within a millisecond.
     fn drivers(&self, point: &Point) -> Result<Vec<Driver>> {
-        let contributions = self.ensemble.contributions(point)?;
+        let contributions = self.fast.contributions(point)?;
         let mut order: Vec<usize> = (0..FEATURES.len()).collect();
         order.sort_by(|&a, &b| contributions[b].abs().total_cmp(&contributions[a].abs()));
         Ok(order

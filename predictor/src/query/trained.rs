@@ -20,6 +20,7 @@ use crate::features::{FEATURES, Point};
 use crate::models::ensemble::Ensemble;
 use crate::models::member::{Member, fast};
 use crate::models::{FitOptions, ModelKind, Regressor};
+use crate::transfer::Correction;
 
 /// Parts that workloads are held out in for calibration.
 const CALIBRATION_FOLDS: usize = 10;
@@ -82,6 +83,8 @@ pub struct Facts {
     pub whole: WholeFactor,
     /// What single predictions are moved by; sums are not.
     pub shifts: Shifts,
+    /// What carries predictions over to another machine, if the model was adapted to one.
+    pub correction: Option<Correction>,
     /// Cache state of most training rows, for questions that do not say.
     pub usual_cache: Option<opdata::CacheState>,
 }
@@ -220,6 +223,7 @@ fn facts(
         whole,
         usual_cache: dataset.usual_cache,
         shifts,
+        correction: None,
     }
 }
 
@@ -240,6 +244,14 @@ fn ranges(samples: &[&Sample]) -> Vec<Range> {
 }
 
 impl Trained {
+    /// What an adapted model adds to the logarithm of a prediction.
+    pub(super) fn carried(&self, point: &Point, kind: &str) -> f64 {
+        self.facts
+            .correction
+            .as_ref()
+            .map_or(0.0, |c| c.of(point, kind))
+    }
+
     /// The machine that a question is about: the only one, or the one of that name.
     ///
     /// # Errors

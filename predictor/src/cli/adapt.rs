@@ -1,0 +1,29 @@
+//! `oppredict adapt`.
+
+use super::args::AdaptArgs;
+use super::{model_path, render};
+use crate::data::{Dataset, RowSet};
+use crate::query::file;
+use crate::transfer::gain;
+
+/// Adapts a model to a new machine, tells what it brought, and writes the new model if asked to.
+pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
+    let mut trained = model_path::load(args.model.as_deref())?;
+    let mut rows = RowSet::read(&args.data.source.sources()?)?;
+    rows.rows
+        .retain(|row| row.device_kind == trained.facts.device_kind);
+    let dataset = Dataset::new(&rows, &args.data.machines())?;
+    drop(rows);
+    let (gain, correction) = gain(&trained, &dataset, args.measurements)?;
+    if let Some(out) = &args.out {
+        trained.facts.correction = Some(correction);
+        trained.facts.machines = dataset.machines;
+        file::save(&trained, out)?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&gain)?);
+    } else {
+        print!("{}", render::gain(&gain));
+    }
+    Ok(())
+}
