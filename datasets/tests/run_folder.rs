@@ -126,6 +126,7 @@ fn appending_needs_the_schemas_order() {
         [common::row(0)],
         "reading does not need it"
     );
+    drop(writer);
     assert!(matches!(
         RunWriter::reopen(folder.path()),
         Err(Error::ColumnOrder { .. })

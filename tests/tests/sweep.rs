@@ -227,8 +227,8 @@ fn what_cannot_be_swept_is_told() {
         2,
         &["a.toml:4", "unknown factor `tyle`", "did you mean tile?"],
     );
-    sweep("b.toml", &format!("{head}[vary]\ntile = [7919]\n"))
-        .failed(1, &["tile = 7919 is impossible", "possible are"]);
+    sweep("b.toml", &format!("{head}[vary]\nvector-length = [7919]\n"))
+        .failed(1, &["vector-length = 7919 is impossible", "possible are"]);
     sweep(
         "c.toml",
         &format!("{head}operators = ['conv3d']\n[vary]\ntile = 'all'\n"),

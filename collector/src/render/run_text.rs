@@ -245,7 +245,12 @@ fn closing(report: &RunReport, style: Style) -> String {
         )),
     };
     let out = report.out.display();
-    let mut text = format!("{} {end}; data in {out}\n", parts.join(", "));
+    let comma = if report.state == RunState::Interrupted {
+        ","
+    } else {
+        ""
+    };
+    let mut text = format!("{}{comma} {end}; data in {out}\n", parts.join(", "));
     if report.state == RunState::Interrupted {
         text.push_str(&format!("go on with: opcollect --resume {out}\n"));
     }
@@ -344,7 +349,8 @@ mod tests {
           whole model (1 thread): wrong_result: output 0 is off by 0.3 at [0, 17]
 
         warning: the governor is powersave
-        2 operators, 4 points, 2 measured, 1 failed, 1 skipped interrupted after 9.3 s; data in runs/20260131T120000Z-resnet-18-llvm
+        2 operators, 4 points, 2 measured, 1 failed, 1 skipped, stopped after 9.3 s, 2 points left; data in runs/20260131T120000Z-resnet-18-llvm
+        go on with: opcollect --resume runs/20260131T120000Z-resnet-18-llvm
         "#);
     }
 }

@@ -97,6 +97,7 @@ pub(super) fn finished() -> RunReport {
 pub(super) fn interrupted() -> RunReport {
     let mut report = finished();
     report.state = RunState::Interrupted;
+    report.left = 2;
     report.wall_ns = 9_300_000_000;
     report.operators[0].points = vec![
         failed(1, Status::Crashed, "the worker ended by signal 11"),

@@ -26,7 +26,7 @@ use crate::worker::protocol::{KernelSpec, MeasureSpec, Measured};
 /// Kernels built before the first of them is measured: enough to keep all cores busy, few enough for memory.
 const BATCH: usize = 64;
 /// A point around which the machine was slower than this, relative to its best, is measured again.
-const DRIFT_BOUND: f64 = 1.10;
+pub(super) const DRIFT_BOUND: f64 = 1.10;
 /// How often a point is measured at most.
 const ATTEMPTS: usize = 3;
 /// A candidate this many times slower than the best known of its operator is not worth samples.
@@ -66,14 +66,14 @@ struct Pending {
 
 /// What was measured of a point so far.
 #[derive(Default)]
-struct Attempts {
+pub(super) struct Attempts {
     count: usize,
-    best: Option<Measured>,
+    pub best: Option<Measured>,
 }
 
 impl Attempts {
     /// Adds a result; whether the point is settled with the best one.
-    fn add(&mut self, measured: Measured) -> bool {
+    pub fn add(&mut self, measured: Measured) -> bool {
         let quiet = measured.drift <= DRIFT_BOUND || measured.taken.is_none();
         self.count += 1;
         if self.best.as_ref().is_none_or(|b| measured.drift < b.drift) {
@@ -192,14 +192,16 @@ impl Collector<'_, '_> {
             let settled = match self.lab.measure(&spec) {
                 Err(failure) if failure.is_interruption() => continue,
                 Err(failure) => point.attempts.best.take().ok_or(failure),
-                Ok(measured) if !point.attempts.add(measured) => {
-                    queue.push_back(point);
-                    continue;
+                Ok(measured) => {
+                    let done = point.attempts.add(measured);
+                    match point.attempts.best.take_if(|_| done) {
+                        Some(best) => Ok(best),
+                        None => {
+                            queue.push_back(point);
+                            continue;
+                        }
+                    }
                 }
-                Ok(_) => match point.attempts.best.take() {
-                    Some(best) => Ok(best),
-                    None => continue,
-                },
             };
             self.settle(job, point.setting, &kernels[point.job], settled)?;
         }

@@ -15,7 +15,7 @@ use opdata::{CacheState, Row, RunManifest};
 use opmodels::Imported;
 use opmodels::graph::Operator;
 
-use super::collect::kernel_spec;
+use super::collect::{Attempts, DRIFT_BOUND, kernel_spec};
 use super::network::quality;
 use super::prepare::laboratory;
 use super::resume::plan_of;
@@ -32,10 +32,6 @@ use crate::worker::protocol::{MeasureSpec, Measured};
 pub const REPEATABILITY: f64 = 0.06;
 /// Relative noise of a median that has too few samples for an interval.
 const WITHOUT_INTERVAL: f64 = 0.25;
-/// How often a point is measured at most while the machine drifts.
-const ATTEMPTS: usize = 3;
-/// Drift from which it is measured again.
-const DRIFT_BOUND: f64 = 1.10;
 
 /// A row, and what it came to when measured again.
 #[derive(Debug, Clone, PartialEq)]
@@ -223,19 +219,11 @@ fn half_width(time: &TimeReport) -> f64 {
     }
 }
 
+/// Measures until the machine is quiet; of the results the one with the least drift counts.
 fn quietest(lab: &mut dyn Lab, point: &MeasureSpec) -> anyhow::Result<Measured> {
-    let mut best: Option<Measured> = None;
-    for _ in 0..ATTEMPTS {
-        let measured = lab.measure(point).map_err(|f| anyhow!(f.reason))?;
-        let quiet = measured.drift <= DRIFT_BOUND;
-        if best.as_ref().is_none_or(|b| measured.drift < b.drift) {
-            best = Some(measured);
-        }
-        if quiet {
-            break;
-        }
-    }
-    best.context("no attempt gave a result")
+    let mut attempts = Attempts::default();
+    while !attempts.add(lab.measure(point).map_err(|f| anyhow!(f.reason))?) {}
+    attempts.best.context("no attempt gave a result")
 }
 
 /// The folder in `runs/` of the run that the row's name begins with.

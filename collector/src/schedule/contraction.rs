@@ -290,12 +290,21 @@ impl Nest<'_> {
         let of_tile = of_tile
             .or(levels.outer[fused..].last())
             .unwrap_or(&of_piece);
+        let around_piece = if knobs.parallel_extent.is_some() {
+            2
+        } else {
+            1
+        };
+        let around_tile = match knobs.level_order {
+            LevelOrder::TilesOutside => levels.cache_tile.len(),
+            LevelOrder::ReductionBetween => 0,
+        } + levels.outer[fused..].len();
+        let (place, around) = match knobs.epilogue {
+            // A copy out of the accumulators stays with them, wherever the tail is.
+            Epilogue::Tile | Epilogue::Root => (of_tile, around_piece + around_tile),
+            Epilogue::Outer => (&of_piece, around_piece),
+        };
         if let Some(copy_out) = self.copy_out {
-            let place = match knobs.epilogue {
-                // A copy out of the accumulators stays with them, wherever the tail is.
-                Epilogue::Tile | Epilogue::Root => of_tile,
-                Epilogue::Outer => &of_piece,
-            };
             s.reverse_compute_at(copy_out, place)?;
         }
         s.parallel(&parallel)?;
@@ -310,7 +319,7 @@ impl Nest<'_> {
             .ok_or_else(|| unfit("no reduction loop"))?;
         s.decompose_reduction(&self.anchor.block, first_reduction)?;
         match self.copy_out {
-            Some(copy_out) => vectorize_tail(s, copy_out, knobs, self.unit),
+            Some(copy_out) => vectorize_tail(s, copy_out, around, knobs, self.unit),
             None => Ok(()),
         }
     }
@@ -432,18 +441,22 @@ impl Nest<'_> {
     }
 }
 
-/// Vectorises the tail's innermost loop where that fills a good part of a register.
+/// Vectorises the tail's innermost loop where that fills a good part of a register; `around` loops it shares with the
+/// reduction.
 fn vectorize_tail(
     s: &Schedule,
     tail: &Block,
+    around: usize,
     knobs: &ContractionKnobs,
     unit: VectorUnit,
 ) -> Result<()> {
     let info = s.info(tail)?;
-    let Some(innermost) = s.loops(tail)?.pop() else {
+    // Loops of one iteration are not there: a tail of a single element has none of its own.
+    let loops = s.loops(tail)?;
+    let Some(innermost) = loops.get(around..).and_then(|own| own.last()) else {
         return Ok(());
     };
-    let extent = s.extent(&innermost)?;
+    let extent = s.extent(innermost)?;
     let written_last = info
         .writes
         .first()
@@ -457,7 +470,7 @@ fn vectorize_tail(
         even_vector_length(extent, unit.lanes())
     };
     if extent > 1 && extent % length == 0 && efficiency(length, unit.lanes()) > 0.25 {
-        s.vectorize(&s.split(&innermost, &[None, Some(length)])?[1])?;
+        s.vectorize(&s.split(innermost, &[None, Some(length)])?[1])?;
     }
     Ok(())
 }
