@@ -47,7 +47,7 @@ pub enum Error {
         detail: String,
     },
     /// No row can be learned from.
-    #[error("nothing to learn from: {rows} rows, of which {measured} were measured{}; collect some with opcollect, or import a log with measured records", left_out(*unusable))]
+    #[error("nothing to learn from: {rows} rows, of which {measured} were measured{}{}; collect some with opcollect, or import a log with measured records", without_shapes(*unusable), reasons(left_out))]
     NoSamples {
         /// Rows read.
         rows: usize,
@@ -55,6 +55,8 @@ pub enum Error {
         measured: usize,
         /// Measured rows that lack what features are made of.
         unusable: usize,
+        /// Why records of logs have no row.
+        left_out: Vec<String>,
     },
     /// Too few for what was asked.
     #[error("{what} needs at least {needed} {unit}, and there are {found}; {next}")]
@@ -114,7 +116,15 @@ fn list(paths: &[PathBuf]) -> String {
     shown.join(", ")
 }
 
-fn left_out(count: usize) -> String {
+fn reasons(left_out: &[String]) -> String {
+    if left_out.is_empty() {
+        String::new()
+    } else {
+        format!(" (records left out: {})", left_out.join("; "))
+    }
+}
+
+fn without_shapes(count: usize) -> String {
     if count == 0 {
         String::new()
     } else {

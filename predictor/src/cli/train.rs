@@ -1,6 +1,7 @@
 //! `oppredict train`.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use opdata::{DeviceKind, Status};
 
@@ -8,8 +9,11 @@ use super::args::TrainArgs;
 use super::render;
 use crate::data::{Dataset, RowSet};
 use crate::error::Error;
-use crate::models::FitOptions;
+use crate::models::{FitOptions, search};
 use crate::query::{TrainOptions, file, train};
+
+/// With fewer samples a search finds chance.
+const SEARCH_SAMPLES: usize = 50;
 
 /// Trains a model and writes its file.
 pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
@@ -17,12 +21,20 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let device_kind = device_kind(&mut rows, args.device)?;
     let dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
-    let options = TrainOptions {
-        fit: FitOptions {
-            seed: args.seed,
-            ..FitOptions::default()
-        },
+    let mut fit = FitOptions {
+        seed: args.seed,
+        ..FitOptions::default()
     };
+    if let Some(seconds) = args.search {
+        dataset.require(SEARCH_SAMPLES, "a search of hyper-parameters")?;
+        let found = search::search(&dataset, &fit, Duration::from_secs(seconds))?;
+        eprintln!(
+            "{} sets of hyper-parameters tried: mean error {:.3} (log2), default {:.3}: {:?}",
+            found.tried, found.error, found.default_error, found.trees
+        );
+        fit = search::applied(&fit, &found);
+    }
+    let options = TrainOptions { fit };
     let trained = train(&dataset, device_kind, &options, &|| ())?;
     if let Some(folder) = args.out.parent().filter(|f| !f.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)?;
@@ -54,6 +66,7 @@ fn device_kind(rows: &mut RowSet, wanted: Option<DeviceKind>) -> anyhow::Result<
                 rows: rows.rows.len(),
                 measured: 0,
                 unusable: 0,
+                left_out: rows.left_out.keys().cloned().collect(),
             }
             .into());
         }

@@ -180,6 +180,7 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
             rows: intake.rows,
             measured: intake.ended.get("measured").copied().unwrap_or(0),
             unusable: intake.unusable,
+            left_out: intake.left_out.into_keys().collect(),
         });
     }
     dataset.model_runs = parts.model_runs(&set.timed);

@@ -6,6 +6,7 @@
 //! | [`member`] | one of its members: what it sees, corrects and minimises |
 //! | [`ranker`] | orders the schedules of a workload (`rank:pairwise`) |
 //! | [`roofline`] | arithmetic and traffic against the best rates seen; the floor |
+//! | [`search`] | hyper-parameters by cross-validation |
 //! | [`baseline`] | linear, ridge, lasso, nearest neighbours, forest, support vectors (smartcore) |
 //!
 //! All predict base-2 logarithms of ns.
@@ -15,6 +16,7 @@ pub mod ensemble;
 pub mod member;
 pub mod ranker;
 pub mod roofline;
+pub mod search;
 
 use crate::data::Dataset;
 use crate::error::Result;
