@@ -1,3 +1,5 @@
+//! Command lines: what they ask for, and the words of what is refused.
+
 use super::*;
 use opdata::Timestamp;
 
