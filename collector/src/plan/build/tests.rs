@@ -89,7 +89,7 @@ fn targets_take_a_cpu_and_features() {
 fn bad_values_say_what_where_and_what_next() {
     insta::assert_snapshot!(error("threads", "0"), @"--threads 0 (command line): a kernel needs at least one thread; give numbers from 1 up, max for all cores, or a range, e.g. --threads 1,2,max or 1..max");
     insta::assert_snapshot!(error("threads", "1,two"), @"--threads two (command line): not a whole number from 1 up; give numbers from 1 up, max for all cores, or a range, e.g. --threads 1,2,max or 1..max");
-    insta::assert_snapshot!(error("threads", "4096"), @"--threads 4096 (command line): must be at most 1024; give numbers from 1 up, or max for all cores, e.g. --threads 1,2,max");
+    insta::assert_snapshot!(error("threads", "4096"), @"--threads 4096 (command line): must be at most 1024; give numbers from 1 up, max for all cores, or a range, e.g. --threads 1,2,max or 1..max");
     insta::assert_snapshot!(error("batchsize", "0"), @"--batchsize 0 (command line): must be at least 1; give a whole number");
     insta::assert_snapshot!(error("batchsize", "-3"), @"--batchsize -3 (command line): not a whole number from 1 up; give a whole number");
     insta::assert_snapshot!(error("input", "data:1xx3"), @"--input data:1xx3 (command line): '' is not a dimension (write name:1x3x224x224 or name:1x16:int64); give name:shape[:dtype], e.g. --input data:1x3x224x224:float32");
