@@ -1,7 +1,7 @@
 //! A fixed piece of work that tells how fast the machine is at the moment.
 //!
-//! It is taken before and after every point. Its time over the best seen in the run is the point's drift: 1.00 on a
-//! quiet machine, more when something else takes the core, the clock or the cache away.
+//! It is taken before and after every point. Its time over its usual time on the quiet machine (the lower decile of the
+//! readings) is the point's drift: 1.00 on a quiet machine, more when something else takes the core, the clock or the cache away.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,13 +11,18 @@ const ELEMENTS: usize = 4096;
 /// Passes over the vector in one run, about 100 µs in all.
 const PASSES: usize = 128;
 /// Runs of which the fastest counts, so that one interrupt is not taken for drift.
-const RUNS: usize = 3;
+const RUNS: usize = 5;
+/// Share of the readings that are faster than the baseline: the very fastest are luck, not the machine's usual state.
+const BASELINE_SHARE: f64 = 0.1;
+/// Most readings kept; beyond them the baseline is settled.
+const MOST_READINGS: usize = 1024;
 
 /// The sentinel with its baseline.
 #[derive(Debug)]
 pub struct Sentinel {
     data: Vec<f32>,
-    best_ns: f64,
+    /// Readings so far in nanoseconds, ascending.
+    readings: Vec<f64>,
 }
 
 impl Sentinel {
@@ -25,21 +30,29 @@ impl Sentinel {
     pub fn new() -> Sentinel {
         let mut sentinel = Sentinel {
             data: vec![1.0; ELEMENTS],
-            best_ns: f64::INFINITY,
+            readings: Vec::new(),
         };
-        for _ in 0..RUNS {
+        for _ in 0..2 * RUNS {
             sentinel.drift();
         }
         sentinel
     }
 
-    /// Time of the work now over the best time so far, at least 1.
+    /// Time of the work now over its usual time on the quiet machine, at least 1.
     pub fn drift(&mut self) -> f64 {
         let now = (0..RUNS)
             .map(|_| self.run_ns())
             .fold(f64::INFINITY, f64::min);
-        self.best_ns = self.best_ns.min(now);
-        now / self.best_ns
+        if self.readings.len() < MOST_READINGS {
+            let place = self.readings.partition_point(|r| *r < now);
+            self.readings.insert(place, now);
+        }
+        (now / self.baseline_ns()).max(1.0)
+    }
+
+    fn baseline_ns(&self) -> f64 {
+        let place = (self.readings.len() as f64 * BASELINE_SHARE) as usize;
+        self.readings.get(place).copied().unwrap_or(f64::INFINITY)
     }
 
     fn run_ns(&mut self) -> f64 {
@@ -65,10 +78,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drift_is_relative_to_the_best_and_never_below_one() {
+    fn drift_is_relative_to_the_usual_and_never_below_one() {
         let mut sentinel = Sentinel::new();
         assert!((0..20).all(|_| sentinel.drift() >= 1.0));
-        sentinel.best_ns /= 10.0;
+        sentinel.readings.iter_mut().for_each(|r| *r /= 10.0);
         assert!(
             sentinel.drift() > 5.0,
             "a machine ten times slower than the baseline has drifted"

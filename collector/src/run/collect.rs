@@ -1,7 +1,7 @@
 //! Candidates → rows: built in batches on all cores, then measured one at a time on a quiet machine.
 //!
-//! A point around which the machine drifted is put off to the end of its batch and measured again, a few times at most;
-//! of its results the one with the least drift counts. A row is written as soon as its point is settled.
+//! A point around which the machine drifted is put off to the end of its batch and measured again, a few times at most,
+//! unless the machine is still disturbed then; of its results the one with the least drift counts. A row is written as soon as its point is settled.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -172,9 +172,12 @@ impl Collector<'_, '_> {
         kernels: &[Kernel],
         mut queue: VecDeque<Pending>,
     ) -> Result<()> {
+        // Whether a second attempt met the disturbance that the first was put off for: then others will too.
+        let mut lasting = false;
         while let Some(mut point) = queue.pop_front() {
             let job = &jobs[point.job];
-            if self.stop.due().is_some() {
+            let waited = point.attempts.count > 0;
+            if self.stop.due().is_some() || (waited && lasting) {
                 // What was measured is worth its row, though the machine drifted.
                 if let Some(measured) = point.attempts.best {
                     self.settle(job, point.setting, &kernels[point.job], Ok(measured))?;
@@ -194,7 +197,8 @@ impl Collector<'_, '_> {
                 Err(failure) => point.attempts.best.take().ok_or(failure),
                 Ok(measured) => {
                     let done = point.attempts.add(measured);
-                    match point.attempts.best.take_if(|_| done) {
+                    lasting = lasting || (waited && !done);
+                    match point.attempts.best.take_if(|_| done || lasting) {
                         Some(best) => Ok(best),
                         None => {
                             queue.push_back(point);
