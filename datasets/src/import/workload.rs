@@ -213,7 +213,7 @@ fn conv(name: &str, data: &Tensor, weight: &Tensor, args: &[Value]) -> Option<Wo
             height: h,
             width: w,
             // HWIO; depthwise: height, width, channels, multiplier.
-            out_channels: if depthwise { i * o } else { o },
+            out_channels: if depthwise { i.saturating_mul(o) } else { o },
             kernel: [kh, kw],
         },
         (&[n, c, h, w], &[o, i, kh, kw]) => Conv {
@@ -221,25 +221,25 @@ fn conv(name: &str, data: &Tensor, weight: &Tensor, args: &[Value]) -> Option<Wo
             in_channels: c,
             height: h,
             width: w,
-            out_channels: if depthwise { o * i } else { o },
+            out_channels: if depthwise { o.saturating_mul(i) } else { o },
             kernel: [kh, kw],
         },
         // NCHW[x]c with OIHW[x]i[y]o.
         (&[n, co, h, w, ci], &[oo, _, kh, kw, _, oi]) => Conv {
             batch: n,
-            in_channels: co * ci,
+            in_channels: co.saturating_mul(ci),
             height: h,
             width: w,
-            out_channels: oo * oi,
+            out_channels: oo.saturating_mul(oi),
             kernel: [kh, kw],
         },
         // NCHW[x]n[y]c of VTA with OIHW[x]o[y]i.
         (&[no, co, h, w, ni, ci], &[oo, _, kh, kw, oi, _]) => Conv {
-            batch: no * ni,
-            in_channels: co * ci,
+            batch: no.saturating_mul(ni),
+            in_channels: co.saturating_mul(ci),
             height: h,
             width: w,
-            out_channels: oo * oi,
+            out_channels: oo.saturating_mul(oi),
             kernel: [kh, kw],
         },
         _ => return None,
@@ -260,8 +260,10 @@ fn conv(name: &str, data: &Tensor, weight: &Tensor, args: &[Value]) -> Option<Wo
     };
     let dilation = pair(lists.get(2), 1);
     let extent = |size: u64, axis: usize| {
-        let window = (c.kernel[axis].checked_sub(1)?).checked_mul(dilation[axis])? + 1;
-        let room = size.checked_add(padding[axis] + padding[axis + 2])?;
+        let window = (c.kernel[axis].checked_sub(1)?)
+            .checked_mul(dilation[axis])?
+            .checked_add(1)?;
+        let room = size.checked_add(padding[axis].checked_add(padding[axis + 2])?)?;
         Some(room.checked_sub(window)?.checked_div(stride[axis])? + 1)
     };
     let (out_height, out_width) = (extent(c.height, 0)?, extent(c.width, 1)?);

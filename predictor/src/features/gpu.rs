@@ -172,7 +172,7 @@ fn conflict(stride: f64, lanes: f64) -> f64 {
     if stride <= 0.0 || lanes <= 1.0 {
         return 1.0;
     }
-    let stride = stride as u64;
+    let stride = stride as u64 % u64::from(BANKS);
     let mut banks: HashMap<u64, u32> = HashMap::new();
     for lane in 0..(lanes as u64).min(u64::from(BANKS)) {
         *banks.entry(lane * stride % u64::from(BANKS)).or_default() += 1;

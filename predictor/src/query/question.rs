@@ -181,7 +181,8 @@ impl Question {
                 Some(pair) if pair.len() > axis => pair[axis],
                 _ => (window[axis] - 1) / 2,
             };
-            extents[axis] = (image[axis] + 2 * padding)
+            extents[axis] = image[axis]
+                .saturating_add(padding.saturating_mul(2))
                 .checked_sub(window[axis])
                 .map(|room| room / strides[axis] + 1)
                 .ok_or_else(|| {
@@ -218,7 +219,7 @@ impl Question {
         loops.extend([("ry", kh, Reduction), ("rx", kw, Reduction)]);
         Ok(Parts {
             flops: product(&[2, n, out, oh, ow])?
-                .checked_mul(depth * kh * kw)
+                .checked_mul(product(&[depth, kh, kw])?)
                 .map_or_else(
                     || bad("more arithmetic than 64 bits can count".to_owned()),
                     Ok,
@@ -282,7 +283,7 @@ impl Question {
         let [oh, ow] = if global { [1, 1] } else { self.slide([h, w])? };
         let output = vec![n, c, oh, ow];
         Ok(Parts {
-            flops: product(&output)?.saturating_mul(kh * kw),
+            flops: product(&output)?.saturating_mul(product(&[kh, kw])?),
             output,
             weight: None,
             loops: vec![
