@@ -277,6 +277,11 @@ fn normalise(
         knobs.level_order = LevelOrder::TilesOutside;
     }
     if knobs.padding == Padding::Near && base.padding == Padding::Near {
+        if knobs.loop_order != base.loop_order {
+            return Err(
+                "a padding is filled near its use in one order of the loops alone".to_owned(),
+            );
+        }
         // The filling decides how many loops are around it.
         knobs.fused_outer = base.fused_outer;
     }
