@@ -89,6 +89,8 @@ type Predict = Box<dyn Fn(&[Vec<f64>]) -> Result<Vec<f64>> + Send + Sync>;
 
 struct Baseline {
     scaler: Scaler,
+    /// Mean of the targets: not every model here has a constant of its own.
+    mean: f64,
     predict: Predict,
 }
 
@@ -101,7 +103,7 @@ impl Regressor for Baseline {
         Ok(points
             .iter()
             .zip(corrections)
-            .map(|(point, correction)| point.bases.get(Base::Work) + correction)
+            .map(|(point, correction)| point.bases.get(Base::Work) + self.mean + correction)
             .collect())
     }
 }
@@ -149,13 +151,21 @@ pub(super) fn fit(
     let points: Vec<&Point> = indices.iter().map(|&i| &dataset.samples[i].point).collect();
     let scaler = Scaler::fit(&points);
     let rows = scaler.rows(&points);
-    let targets: Vec<f64> = indices
+    let mut targets: Vec<f64> = indices
         .iter()
         .map(|&i| &dataset.samples[i])
         .map(|s| s.log2_time - s.point.bases.get(Base::Work))
         .collect();
+    let mean = targets.iter().sum::<f64>() / targets.len() as f64;
+    for target in &mut targets {
+        *target -= mean;
+    }
     let predict = fitted(kind, &rows, &targets, seed)?;
-    Ok(Box::new(Baseline { scaler, predict }))
+    Ok(Box::new(Baseline {
+        scaler,
+        mean,
+        predict,
+    }))
 }
 
 macro_rules! model {
