@@ -349,3 +349,33 @@ fn equal_programs_are_built_once_and_large_ones_not_at_all() {
     let is_refused = |r: &Reply| matches!(r, Reply::Refused { status: opdata::Status::Skipped, reason, .. } if reason.contains("more than 3 statements"));
     assert!(replies.iter().any(is_refused), "{replies:?}");
 }
+
+#[test]
+fn the_trace_of_every_default_schedule_rebuilds_its_program() {
+    for name in OPERATORS {
+        let build = |kernels: Vec<KernelSpec>| -> Vec<(u64, serde_json::Value)> {
+            let requests = [
+                Request::Setup(setup(name)),
+                Request::Build { kernels, jobs: 1 },
+            ];
+            let built = |reply| match reply {
+                Reply::Built(built) => Some((built.program_hash, built.trace)),
+                Reply::Refused { reason, .. } => panic!("{name}: {reason}"),
+                _ => None,
+            };
+            answers(&requests).into_iter().filter_map(built).collect()
+        };
+        let first = build(specs(name));
+        let recorded = specs(name)
+            .into_iter()
+            .zip(&first)
+            .map(|(spec, (_, trace))| {
+                let trace = trace.clone();
+                let recipe = Recipe::Trace { trace };
+                KernelSpec { recipe, ..spec }
+            });
+        let hashes = |built: &[(u64, _)]| built.iter().map(|b| b.0).collect::<Vec<_>>();
+        let again = build(recorded.collect());
+        assert_eq!(hashes(&again), hashes(&first), "{name}");
+    }
+}

@@ -153,10 +153,8 @@ fn object(value: &Value) -> Result<Obj> {
             let items = items.iter().map(object).collect::<Result<Vec<_>>>()?;
             array(&items)?
         }
-        Value::Object(fields) if fields.contains_key(OBJECT) => call(
-            "ffi.FromJSONGraphString",
-            &[&text(&fields[OBJECT].to_string())],
-        )?,
+        // TVM writes the object but reads its graph as text.
+        Value::Object(fields) if fields.contains_key(OBJECT) => text(&fields[OBJECT].to_string()),
         Value::Object(fields) => {
             let fields = fields
                 .iter()
