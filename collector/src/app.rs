@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 
-use opmodels::ImportError;
+use opmodels::{Home, ImportError};
 use tvm_bridge::Libraries;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
@@ -23,7 +23,7 @@ use crate::render::{
     Listing, RunReport, Style, checks_json, checks_text, plan_json, plan_text, replay_json,
     replay_text, run_json, run_text, settings_json, settings_text,
 };
-use crate::run::{self, Home, Resumed, Session, Verdict};
+use crate::run::{self, Resumed, Session, Verdict};
 use crate::sweep::SweepFile;
 use crate::worker::serve;
 
@@ -82,68 +82,57 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
 }
 
 fn main_job(planned: &Planned, view: View) -> Result<Exit, AppError> {
-    with_session(view, |session| {
-        let report = run::run(planned, session)?;
-        Ok(Done::Report(
-            Box::new(report),
-            planned.plan.max_failed_share,
-        ))
-    })
+    let (report, end) = until_interrupted(view, |session| run::run(planned, session))?;
+    report_on(&report, planned.plan.max_failed_share, end, view)
 }
 
 fn go_on(request: &ResumeRequest, view: View) -> Result<Exit, AppError> {
-    with_session(view, |session| {
+    let (resumed, end) = until_interrupted(view, |session| {
         let python = request.python.clone();
-        Ok(
-            match run::resume(&request.folder, request.time_budget_ns, python, session)? {
-                Resumed::Report {
-                    report,
-                    max_failed_share,
-                } => Done::Report(report, max_failed_share),
-                Resumed::Nothing { folder, rows } => Done::Nothing(format!(
-                    "{} is finished: {rows} rows, none left to measure",
-                    folder.display()
-                )),
-            },
-        )
+        let resumed = run::resume(&request.folder, request.time_budget_ns, python, session)?;
+        if let Resumed::Nothing { folder, rows } = &resumed {
+            session.progress.note(&format!(
+                "{} is finished: {rows} rows, none left to measure",
+                folder.display()
+            ));
+        }
+        Ok(resumed)
+    })?;
+    match resumed {
+        Resumed::Report {
+            report,
+            max_failed_share,
+        } => report_on(&report, max_failed_share, end, view),
+        Resumed::Nothing { .. } => Ok(Exit::Done),
+    }
+}
+
+/// How a run's work ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// By itself.
+    Own,
+    /// The user had asked for it.
+    Asked,
+}
+
+/// Works in a session; what was interrupted before it had a result is an error of its own.
+fn until_interrupted<T>(
+    view: View,
+    work: impl FnOnce(&mut Session<'_>) -> anyhow::Result<T>,
+) -> Result<(T, End), AppError> {
+    with_session(view.verbosity, |session| {
+        let result = work(session);
+        match (result, session.interrupt.requested()) {
+            (Err(_), true) => Err(interrupted_before_results()),
+            (result, asked) => Ok((result?, if asked { End::Asked } else { End::Own })),
+        }
     })
 }
 
-/// What a run came to.
-enum Done {
-    /// Its report, and the share of points that may fail.
-    Report(Box<RunReport>, f64),
-    /// There was nothing to do.
-    Nothing(String),
-}
-
-/// Runs with progress and an ear for Ctrl-C, and shows the result.
-fn with_session(
-    view: View,
-    work: impl FnOnce(&mut Session<'_>) -> anyhow::Result<Done>,
-) -> Result<Exit, AppError> {
-    let home = Home::find()?;
-    let interrupt = Interrupt::install()?;
-    let mut progress = for_stderr(view.verbosity);
-    let mut session = Session {
-        home: &home,
-        command_line: std::env::args().collect(),
-        interrupt: interrupt.clone(),
-        progress: progress.as_mut(),
-    };
-    let done = match work(&mut session) {
-        Err(_) if interrupt.requested() => return Err(interrupted_before_results()),
-        result => result?,
-    };
-    let (report, allowed) = match done {
-        Done::Report(report, allowed) => (report, allowed),
-        Done::Nothing(words) => {
-            session.progress.note(&words);
-            return Ok(Exit::Done);
-        }
-    };
-    show(view, |style| run_text(&report, style), || run_json(&report))?;
-    Ok(if interrupt.requested() {
+fn report_on(report: &RunReport, allowed: f64, end: End, view: View) -> Result<Exit, AppError> {
+    show(view, |style| run_text(report, style), || run_json(report))?;
+    Ok(if end == End::Asked {
         Exit::Interrupted
     } else if report.failed_share() > allowed {
         Exit::PointsFailed
@@ -152,21 +141,30 @@ fn with_session(
     })
 }
 
-fn replay(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
+/// Gives `work` what every measuring action needs: the installation, progress, and an ear for Ctrl-C.
+fn with_session<T>(
+    verbosity: Verbosity,
+    work: impl FnOnce(&mut Session<'_>) -> Result<T, AppError>,
+) -> Result<T, AppError> {
     let home = Home::find()?;
-    let mut progress = for_stderr(view.verbosity);
-    let mut session = Session {
+    let mut progress = for_stderr(verbosity);
+    work(&mut Session {
         home: &home,
         command_line: std::env::args().collect(),
         interrupt: Interrupt::install()?,
         progress: progress.as_mut(),
-    };
-    let replayed = run::replay(
-        &request.row,
-        request.run.as_deref(),
-        request.python.as_deref(),
-        &mut session,
-    )?;
+    })
+}
+
+fn replay(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
+    let replayed = with_session(view.verbosity, |session| {
+        Ok(run::replay(
+            &request.row,
+            request.run.as_deref(),
+            request.python.as_deref(),
+            session,
+        )?)
+    })?;
     show(
         view,
         |style| replay_text(&replayed, style),
@@ -186,15 +184,9 @@ fn interrupted_before_results() -> AppError {
 }
 
 fn dry_run(planned: &Planned, view: View) -> Result<Exit, AppError> {
-    let home = Home::find()?;
-    let mut progress = for_stderr(Verbosity::Quiet);
-    let mut session = Session {
-        home: &home,
-        command_line: std::env::args().collect(),
-        interrupt: Interrupt::install()?,
-        progress: progress.as_mut(),
-    };
-    let outlook = run::outlook(planned, &mut session)?;
+    let outlook = with_session(Verbosity::Quiet, |session| {
+        Ok(run::outlook(planned, session)?)
+    })?;
     show(
         view,
         |style| plan_text(&planned.plan, Some(&outlook), style),

@@ -7,7 +7,7 @@ use opcollect::app;
 use opcollect::cli::{self, Process};
 use opcollect::env::{Cores, Root};
 use opcollect::plan::HostFacts;
-use opcollect::run::Home;
+use opmodels::Home;
 
 fn main() -> ExitCode {
     let process = Process {

@@ -20,6 +20,7 @@
 mod cache;
 mod error;
 pub mod graph;
+mod home;
 mod import;
 mod key;
 mod nearest;
@@ -32,6 +33,7 @@ pub mod simple;
 pub use cache::Cache;
 pub use error::ImportError;
 pub use graph::Graph;
+pub use home::{HOME_VARIABLE, Home, NoHome};
 pub use import::{Imported, Provenance, import};
 pub use python::Tooling;
 pub use registry::{Defaults, Model, ModelInput, Origin, Registry};

@@ -183,8 +183,8 @@ fn a_model_is_trained_and_asked() {
     assert!(lines[0].starts_with("row_id,op_name,threads,predicted_ns,low_ns,high_ns,"));
 }
 
-#[test]
-fn model_files_that_are_damaged_or_foreign_are_refused() {
+/// A bench with a log and the model `cpu.opm` trained on it.
+fn trained() -> Bench {
     let bench = Bench::new();
     bench.file("tune.jsonl", log("llvm"));
     oppredict(
@@ -199,6 +199,12 @@ fn model_files_that_are_damaged_or_foreign_are_refused() {
         ],
     )
     .done();
+    bench
+}
+
+#[test]
+fn model_files_that_are_damaged_or_foreign_are_refused() {
+    let bench = trained();
     let ask = |file: &str| {
         let args = [
             "query",
@@ -320,20 +326,7 @@ fn ask(address: &str, head: &str, body: &str) -> (u16, String) {
 
 #[test]
 fn a_server_answers_refuses_and_ends() {
-    let bench = Bench::new();
-    bench.file("tune.jsonl", log("llvm"));
-    oppredict(
-        &bench,
-        &[
-            "train",
-            "--import",
-            "autotvm",
-            "tune.jsonl",
-            "--out",
-            "cpu.opm",
-        ],
-    )
-    .done();
+    let bench = trained();
     let mut server = command(&bench, &["serve", "--listen", "127.0.0.1:0"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -1,3 +1,5 @@
+//! Comparisons of made-up runs: verdicts, noise, what is refused.
+
 use opdata::{Row, Status};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;

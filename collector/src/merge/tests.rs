@@ -1,3 +1,5 @@
+//! Shards of made-up runs: what joins, what is refused, and that nothing is lost.
+
 use std::fs;
 use std::path::Path;
 

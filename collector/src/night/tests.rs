@@ -1,3 +1,5 @@
+//! Nights of made-up jobs: configuration, history, budgets, retention.
+
 use std::collections::HashMap;
 use std::fs;
 use std::io;

@@ -230,7 +230,6 @@ mod tests {
                 kind: "dense".to_owned(),
                 batch: 1,
                 schedules: 9,
-                asked: 9,
                 factors: 4,
                 combinations: Some(1440.0),
             }],

@@ -1,7 +1,8 @@
 //! Candidates → rows: built in batches on all cores, then measured one at a time on a quiet machine.
 //!
 //! A point around which the machine drifted is put off to the end of its batch and measured again, a few times at most,
-//! unless the machine is still disturbed then; of its results the one with the least drift counts. A row is written as soon as its point is settled.
+//! unless the machine is still disturbed then; of its results the one with the least drift counts. A row is written as
+//! soon as its point is settled.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -52,8 +53,9 @@ pub(super) struct Collector<'a, 'l> {
 struct Job<'a> {
     candidate: &'a Candidate,
     operator: &'a Operator,
-    /// Its settings without a row, and the points they make.
+    /// Its settings without a row.
     settings: Vec<(u32, CacheState)>,
+    /// The points of all its settings.
     points: Vec<PointName>,
 }
 

@@ -7,7 +7,6 @@
 //! things and the run's folder; measuring is the workers', statistics and rendering are elsewhere.
 
 mod collect;
-mod home;
 mod knobs;
 mod ledger;
 mod network;
@@ -25,7 +24,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use opdata::{Row, RunManifest, RunState, RunWriter};
-use opmodels::{Graph, ImportRequest, Imported};
+use opmodels::{Graph, Home, ImportRequest, Imported};
 use serde_json::json;
 use tvm_bridge::DType;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
@@ -41,7 +40,6 @@ use prepare::Prepared;
 use stop::Stop;
 use tally::Tally;
 
-pub use home::{HOME_VARIABLE, Home};
 pub use network::WHOLE_MODEL_JSON;
 pub use outlook::{OperatorOutlook, Outlook, outlook};
 pub use replay::{Replayed, Verdict, replay};

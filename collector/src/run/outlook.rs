@@ -46,8 +46,6 @@ pub struct OperatorOutlook {
     pub batch: u64,
     /// Schedules drawn, the default one among them.
     pub schedules: u64,
-    /// Schedules asked for, the default one among them.
-    pub asked: u64,
     /// Factors that vary.
     pub factors: u64,
     /// Combinations of their values; none where they cannot be counted.
@@ -100,7 +98,6 @@ fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, work: &Work, cor
             .map(|(threads, _)| point_ns(plan, operator, threads));
         all.time_ns += points.sum::<f64>();
     }
-    let asked = 1 + work.schedules as u64;
     all.operators
         .extend(work.drawn.iter().map(|(operator, drawn)| {
             let operator = &graph.operators[*operator];
@@ -109,7 +106,6 @@ fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, work: &Work, cor
                 kind: operator.kind.name().to_owned(),
                 batch: graph.batch,
                 schedules: drawn.recipes.len() as u64,
-                asked,
                 factors: drawn.dimensions as u64,
                 combinations: drawn.combinations,
             }

@@ -1,5 +1,7 @@
 //! From a point and what became of it to its row.
 
+use std::collections::HashMap;
+
 use opdata::{
     CacheState, DeviceKind, Dims, Essentials, JsonText, Loop, LoopKind, PointKey, Row, Shapes,
     Status, Timestamp, finite, point_id,
@@ -24,6 +26,9 @@ pub(super) struct RunFacts<'a> {
     environment: &'a Environment,
     target: &'a serde_json::Value,
     import_key: String,
+    /// The target as text, and the operators' workload hashes by function: every point is named by them.
+    target_text: String,
+    workloads: HashMap<&'a str, String>,
 }
 
 /// What a row is about.
@@ -49,7 +54,19 @@ impl<'a> RunFacts<'a> {
             environment,
             target,
             import_key: import_key(imported),
+            target_text: target.to_string(),
+            workloads: imported
+                .graph
+                .operators
+                .iter()
+                .map(|o| (o.symbol.as_str(), o.workload_hash()))
+                .collect(),
         }
+    }
+
+    fn workload(&self, operator: &Operator) -> String {
+        let known = self.workloads.get(operator.symbol.as_str());
+        known.cloned().unwrap_or_else(|| operator.workload_hash())
     }
 
     /// Key of the import that the rows are about.
@@ -65,9 +82,9 @@ impl<'a> RunFacts<'a> {
         (threads, cache): (u32, CacheState),
     ) -> PointName {
         let point_id = point_id(&PointKey {
-            workload: &operator.workload_hash(),
+            workload: &self.workload(operator),
             schedule: &recipe.key(),
-            target: &self.target.to_string(),
+            target: &self.target_text,
             threads: u64::from(threads),
             cache,
             seed: self.plan.seed,
@@ -117,7 +134,7 @@ impl<'a> RunFacts<'a> {
             repeat: Some(u64::from(plan.timing.stop.max_samples)),
             in_model_time_ns: point.in_model_ns.and_then(finite),
             reason,
-            workload_hash: Some(operator.workload_hash()),
+            workload_hash: Some(self.workload(operator)),
             env_hash: Some(self.environment.env_hash.clone()),
             tvm_version: Some(TVM_VERSION.to_owned()),
             git_revision: self.environment.software.git_revision.clone(),

@@ -36,8 +36,6 @@ pub struct Work {
     pub candidates: Vec<Candidate>,
     /// What was drawn of each operator that takes part: its number in the graph first.
     pub drawn: Vec<(usize, Drawn)>,
-    /// Most schedules of an operator, beside the default one, after the cap on points.
-    pub schedules: usize,
 }
 
 /// Draws the candidates of a plan for one of its `imports` imports.
@@ -47,7 +45,7 @@ pub struct Work {
 pub fn draw(plan: &Plan, graph: &Graph, imports: usize, lab: &mut dyn Lab) -> anyhow::Result<Work> {
     let Some(sweep) = &plan.sweep else {
         let all = (0..graph.operators.len()).map(|operator| (operator, default_alone()));
-        return Ok(in_turns(all.collect(), 0, plan.shard));
+        return Ok(in_turns(all.collect(), plan.shard));
     };
     let taking_part = operators(sweep, graph)?;
     let schedules = within_cap(plan, sweep, taking_part.len() * imports)?;
@@ -75,7 +73,7 @@ pub fn draw(plan: &Plan, graph: &Graph, imports: usize, lab: &mut dyn Lab) -> an
             (operator, recipes(sweep, &space, schedules, seed))
         })
         .collect();
-    Ok(in_turns(drawn, schedules, plan.shard))
+    Ok(in_turns(drawn, plan.shard))
 }
 
 fn default_alone() -> Drawn {
@@ -178,7 +176,7 @@ fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn in_turns(drawn: Vec<(usize, Drawn)>, schedules: usize, shard: Option<Shard>) -> Work {
+fn in_turns(drawn: Vec<(usize, Drawn)>, shard: Option<Shard>) -> Work {
     let longest = drawn
         .iter()
         .map(|(_, d)| d.recipes.len())
@@ -200,11 +198,7 @@ fn in_turns(drawn: Vec<(usize, Drawn)>, schedules: usize, shard: Option<Shard>) 
             }
         }
     }
-    Work {
-        candidates,
-        drawn,
-        schedules,
-    }
+    Work { candidates, drawn }
 }
 
 #[cfg(test)]
@@ -226,11 +220,11 @@ mod tests {
         #[test]
         fn shards_part_the_candidates(sizes in proptest::collection::vec(0usize..40, 1..6), count in 1u32..5) {
             let all = || sizes.iter().enumerate().map(|(o, &n)| (o, drawn(n))).collect::<Vec<_>>();
-            let whole = in_turns(all(), 0, None).candidates;
+            let whole = in_turns(all(), None).candidates;
             let places: Vec<u64> = whole.iter().map(|c| c.place).collect();
             prop_assert_eq!(places, (0..whole.len() as u64).collect::<Vec<_>>());
             let mut parts: Vec<Candidate> = (1..=count)
-                .flat_map(|index| in_turns(all(), 0, Some(Shard { index, count })).candidates)
+                .flat_map(|index| in_turns(all(), Some(Shard { index, count })).candidates)
                 .collect();
             parts.sort_by_key(|c| c.place);
             prop_assert_eq!(parts, whole);
@@ -239,7 +233,7 @@ mod tests {
 
     #[test]
     fn operators_take_turns_and_begin_with_their_default() {
-        let work = in_turns(vec![(3, drawn(40)), (5, drawn(1))], 40, None);
+        let work = in_turns(vec![(3, drawn(40)), (5, drawn(1))], None);
         let operators: Vec<usize> = work.candidates.iter().map(|c| c.operator).collect();
         assert_eq!(operators[..16], [3; 16]);
         assert_eq!(operators[16..18], [5; 2]);

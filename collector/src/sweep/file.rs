@@ -252,70 +252,73 @@ impl SweepFile {
         value: &Spanned<Value>,
     ) -> Result<(), SweepError> {
         let name = key.get_ref().as_str();
-        let at = value.span().start;
-        let all = value.get_ref().as_str() == Some("all");
-        if let Some((_, run_factor)) = RUN_FACTORS.iter().find(|(n, _)| *n == name) {
-            let numbers = |values: &[Value]| -> Option<Vec<u64>> {
-                let positive = |v: &Value| v.as_integer().filter(|n| *n > 0).map(|n| n as u64);
-                values.iter().map(positive).collect()
-            };
-            let listed = value.get_ref().as_array().filter(|l| !l.is_empty());
-            match (run_factor, listed) {
-                (RunFactor::Setting(setting), Some(_)) => {
-                    self.settings.insert(setting, place.texts(value)?);
-                }
-                (RunFactor::Setting("threads"), None) if all => {
-                    self.settings.insert("threads", vec!["1..max".to_owned()]);
-                }
-                (RunFactor::Batch | RunFactor::InputSize, Some(values)) => {
-                    let numbers = numbers(values).ok_or_else(|| {
-                        place.wrong(
-                            at,
-                            format!("`{name}` takes whole numbers from 1 up"),
-                            "as in batch = [1, 4, 16]",
-                        )
-                    })?;
-                    match run_factor {
-                        RunFactor::Batch => self.sweep.batches = numbers,
-                        _ => self.sweep.input_sizes = numbers,
-                    }
-                }
-                _ => {
-                    return Err(place.wrong(
-                        at,
-                        format!("`{name}` must be a list of at least one value"),
-                        "list what it shall be, as in threads = [1, 2, \"max\"]",
-                    ));
-                }
-            }
-            return Ok(());
+        if let Some((_, factor)) = RUN_FACTORS.iter().find(|(n, _)| *n == name) {
+            return self.vary_run(place, name, *factor, value);
         }
         let factor = place.factor(key)?;
-        let values = if all {
-            Values::All
-        } else {
-            let listed = value.get_ref().as_array().map(Vec::as_slice);
-            let settings: Option<Vec<Setting>> =
-                listed.and_then(|l| l.iter().map(setting_of).collect());
-            match settings {
-                Some(settings) if !settings.is_empty() => Values::Listed(settings),
-                Some(_) => {
-                    return Err(place.wrong(
-                        at,
-                        format!("`{name}` varies over no value"),
-                        "list values, or write \"all\" for those that each operator offers",
-                    ));
-                }
-                None => {
-                    return Err(place.wrong(
-                        at,
-                        format!("`{name}` is neither \"all\" nor a list of values"),
-                        "write \"all\", or a list such as [1, 2, 4]",
-                    ));
-                }
+        let wrong = |problem: &str, next| {
+            Err(place.wrong(value.span().start, format!("`{name}` {problem}"), next))
+        };
+        let listed = value.get_ref().as_array();
+        let settings = listed.map(|l| l.iter().map(setting_of).collect::<Option<Vec<_>>>());
+        let values = match settings.flatten() {
+            _ if is_all(value) => Values::All,
+            Some(settings) if !settings.is_empty() => Values::Listed(settings),
+            Some(_) => {
+                return wrong(
+                    "varies over no value",
+                    "list values, or write \"all\" for those that each operator offers",
+                );
+            }
+            None => {
+                return wrong(
+                    "is neither \"all\" nor a list of values",
+                    "write \"all\", or a list such as [1, 2, 4]",
+                );
             }
         };
         self.sweep.vary.insert(factor, values);
+        Ok(())
+    }
+
+    /// A factor of the run: what it is, is a setting or another import.
+    fn vary_run(
+        &mut self,
+        place: &Place<'_>,
+        name: &str,
+        factor: RunFactor,
+        value: &Spanned<Value>,
+    ) -> Result<(), SweepError> {
+        let at = value.span().start;
+        if is_all(value) && name == "threads" {
+            self.settings.insert("threads", vec!["1..max".to_owned()]);
+            return Ok(());
+        }
+        let Some(listed) = value.get_ref().as_array().filter(|l| !l.is_empty()) else {
+            return Err(place.wrong(
+                at,
+                format!("`{name}` must be a list of at least one value"),
+                "list what it shall be, as in threads = [1, 2, \"max\"]",
+            ));
+        };
+        let numbers = || {
+            let positive = |v: &Value| v.as_integer().filter(|n| *n > 0).map(|n| n as u64);
+            let numbers: Option<Vec<u64>> = listed.iter().map(positive).collect();
+            numbers.ok_or_else(|| {
+                place.wrong(
+                    at,
+                    format!("`{name}` takes whole numbers from 1 up"),
+                    "as in batch = [1, 4, 16]",
+                )
+            })
+        };
+        match factor {
+            RunFactor::Setting(setting) => {
+                self.settings.insert(setting, place.texts(value)?);
+            }
+            RunFactor::Batch => self.sweep.batches = numbers()?,
+            RunFactor::InputSize => self.sweep.input_sizes = numbers()?,
+        }
         Ok(())
     }
 
@@ -446,6 +449,11 @@ impl Place<'_> {
             )
         })
     }
+}
+
+/// Whether a factor is to take whatever is offered.
+fn is_all(value: &Spanned<Value>) -> bool {
+    value.get_ref().as_str() == Some("all")
 }
 
 fn setting_of(value: &Value) -> Option<Setting> {

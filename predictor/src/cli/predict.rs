@@ -1,9 +1,8 @@
 //! `oppredict predict`: a whole model operator by operator, or every row of a dataset.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
 
-use opmodels::{Cache, ImportRequest, Registry, Source as ModelSource, Tooling, import};
+use opmodels::{Home, ImportRequest, Source as ModelSource, import};
 
 use super::args::PredictArgs;
 use super::{model_path, render};
@@ -12,10 +11,6 @@ use crate::features::machine::MachineFacts;
 use crate::models::Regressor;
 use crate::query::Trained;
 use crate::query::answer::Detail;
-
-/// Environment variable that names the installation's folder.
-const HOME_VARIABLE: &str = "OPBENCH_HOME";
-const REGISTRY: &str = "models/registry.toml";
 
 /// Predicts and prints.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
@@ -36,14 +31,8 @@ fn network(
     name: &str,
 ) -> anyhow::Result<()> {
     let machine = trained.machine(args.using.machine.as_deref())?;
-    let root = home()?;
-    let registry = Registry::load(&root.join(REGISTRY))?;
-    let tooling = Tooling::new(
-        root.join(".venv/bin/python"),
-        root.join("models/python"),
-        root.join("scripts/requirements.txt"),
-    );
-    let cache = Cache::new(root.join(".cache/imports"));
+    let home = Home::find()?;
+    let (registry, tooling, cache) = (home.registry()?, home.tooling(None), home.cache());
     let batches: Vec<Option<u64>> = if args.batch.is_empty() {
         vec![None]
     } else {
@@ -139,23 +128,4 @@ fn rows(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
     }
     out.flush()?;
     Ok(())
-}
-
-/// The folder that holds `models/` and `.venv/`: named, or above the program or the working directory.
-fn home() -> anyhow::Result<PathBuf> {
-    if let Some(set) = std::env::var_os(HOME_VARIABLE) {
-        return Ok(PathBuf::from(set));
-    }
-    let starts = [std::env::current_exe().ok(), std::env::current_dir().ok()];
-    let found = starts
-        .iter()
-        .flatten()
-        .flat_map(|start| start.ancestors())
-        .find(|folder| folder.join(REGISTRY).is_file())
-        .map(Path::to_path_buf);
-    found.ok_or_else(|| {
-        anyhow::anyhow!(
-            "{REGISTRY} was not found above the program or the working directory; run from a checkout, or set {HOME_VARIABLE} to it"
-        )
-    })
 }

@@ -1,3 +1,5 @@
+//! Summaries of made-up nights, as Markdown and HTML.
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

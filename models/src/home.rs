@@ -2,10 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use opmodels::{Cache, Registry, Tooling};
+use crate::{Cache, ImportError, Registry, Tooling};
 
 /// Environment variable that names the installation's folder.
 pub const HOME_VARIABLE: &str = "OPBENCH_HOME";
+
+/// There is no installation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{REGISTRY} was not found above the program or the working directory; run from a checkout, or set {HOME_VARIABLE} to it"
+)]
+pub struct NoHome;
 
 /// The folder that holds `models/`, `scripts/` and `.venv/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +26,7 @@ impl Home {
     ///
     /// # Errors
     /// There is none.
-    pub fn find() -> anyhow::Result<Home> {
+    pub fn find() -> Result<Home, NoHome> {
         if let Some(set) = std::env::var_os(HOME_VARIABLE) {
             return Ok(Home {
                 root: PathBuf::from(set),
@@ -30,18 +37,14 @@ impl Home {
         let root = above
             .map(Path::to_path_buf)
             .find(|folder| folder.join(REGISTRY).is_file());
-        root.map(|root| Home { root }).ok_or_else(|| {
-            anyhow::anyhow!(
-                "{REGISTRY} was not found above the program or the working directory; run from a checkout, or set {HOME_VARIABLE} to it"
-            )
-        })
+        root.map(|root| Home { root }).ok_or(NoHome)
     }
 
     /// The model registry.
     ///
     /// # Errors
     /// It is missing or damaged.
-    pub fn registry(&self) -> Result<Registry, opmodels::ImportError> {
+    pub fn registry(&self) -> Result<Registry, ImportError> {
         Registry::load(&self.root.join(REGISTRY))
     }
 
