@@ -305,12 +305,12 @@ impl IndexMap {
 }
 
 /// Block variables of imported operators are 64-bit, and an index map's have to agree with them.
-fn index_constant(value: i64) -> Result<Obj> {
+pub(crate) fn index_constant(value: i64) -> Result<Obj> {
     call("ir.IntImm", &[&int64(), &crate::call::int(value), &none()])
 }
 
 /// `a op b`; `op` is a name of TVM's expression constructors (`prim.FloorDiv`).
-fn binary(op: &str, a: &Obj, b: &Obj) -> Result<Obj> {
+pub(crate) fn binary(op: &str, a: &Obj, b: &Obj) -> Result<Obj> {
     call(op, &[a, b, &none()])
 }
 
@@ -322,7 +322,7 @@ fn int64() -> Obj {
     }))
 }
 
-fn index_var(name: &str) -> Result<Obj> {
+pub(crate) fn index_var(name: &str) -> Result<Obj> {
     let of_type = call("ir.PrimType", &[&int64()])?;
     call("ir.Var", &[&text(name), &of_type, &none()])
 }
