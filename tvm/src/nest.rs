@@ -105,6 +105,14 @@ impl Buffer {
 }
 
 impl Index {
+    /// A constant.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn constant(value: i64) -> Result<Index> {
+        Ok(Index(index_constant(value)?))
+    }
+
     /// `self + other`.
     ///
     /// # Errors
