@@ -314,7 +314,7 @@ pub(crate) fn binary(op: &str, a: &Obj, b: &Obj) -> Result<Obj> {
     call(op, &[a, b, &none()])
 }
 
-fn int64() -> Obj {
+pub(crate) fn int64() -> Obj {
     Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
         code: tvm_ffi::DLDataTypeCode::kDLInt as u8,
         bits: 64,

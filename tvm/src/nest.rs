@@ -2,11 +2,12 @@
 //!
 //! Operators come from models; this is for kernels that no model has, such as those that find a machine's limits. A
 //! nest works on flat buffers of `float32` with 64-bit indices, and goes the same road as an operator: what it reaches,
-//! generated code can reach. Owns the construction of the TensorIR alone; which nests there are is the callers' to say.
+//! generated code can reach. What stands in [`Integers`] is not known to the compiler, which may otherwise do at once
+//! what a loop of known extent says again and again. Owns the construction of the TensorIR alone; which nests there are is the callers' to say.
 
 use crate::call::{Obj, array, boolean, call, int, map, none, text};
 use crate::error::Result;
-use crate::ir::{PrimFunc, binary, index_constant, index_var};
+use crate::ir::{PrimFunc, binary, index_constant, index_var, int64};
 use crate::libs::Libraries;
 
 /// How the steps of a loop are taken. The numbers are those of TVM's `ForKind`.
@@ -35,6 +36,10 @@ pub enum Place {
 #[derive(Debug, Clone)]
 pub struct Buffer(Obj);
 
+/// A parameter that holds 64-bit integers.
+#[derive(Debug, Clone)]
+pub struct Integers(Obj);
+
 /// A 64-bit integer.
 #[derive(Debug, Clone)]
 pub struct Index(Obj);
@@ -53,32 +58,11 @@ impl Buffer {
     /// # Errors
     /// TVM cannot be loaded, or refuses the extent.
     pub fn new(name: &str, elements: i64, place: Place) -> Result<Buffer> {
-        Libraries::load()?;
         let scope = match place {
             Place::Parameter => "global",
             Place::Local => "local",
         };
-        let nothing = array([])?;
-        let of_type = call(
-            "tirx.BufferType",
-            &[
-                &text(scope),
-                &call("ir.PrimType", &[&float32()])?,
-                &array([&index_constant(elements)?])?,
-                &nothing,
-                &none(),
-                // Aligned to a cache line, which tensors are; at no offset.
-                &int(64),
-                &int(1),
-                &none(),
-                &nothing,
-                &none(),
-            ],
-        )?;
-        Ok(Buffer(call(
-            "tirx.BufferVar",
-            &[&text(name), &of_type, &none()],
-        )?))
+        Ok(Buffer(buffer(name, elements, scope, &float32())?))
     }
 
     /// The element at `place`.
@@ -104,6 +88,25 @@ impl Buffer {
     }
 }
 
+impl Integers {
+    /// So many integers.
+    ///
+    /// # Errors
+    /// TVM cannot be loaded, or refuses the extent.
+    pub fn new(name: &str, elements: i64) -> Result<Integers> {
+        Ok(Integers(buffer(name, elements, "global", &int64())?))
+    }
+
+    /// The integer at `place`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn load(&self, place: i64) -> Result<Index> {
+        let place = array([&index_constant(place)?])?;
+        Ok(Index(call("tirx.BufferLoad", &[&self.0, &place, &none()])?))
+    }
+}
+
 impl Index {
     /// A constant.
     ///
@@ -121,16 +124,12 @@ impl Index {
         Ok(Index(binary("prim.Add", &self.0, &other.0)?))
     }
 
-    /// `self × factor`.
+    /// `self × other`.
     ///
     /// # Errors
     /// TVM's.
-    pub fn times(&self, factor: i64) -> Result<Index> {
-        Ok(Index(binary(
-            "prim.Mul",
-            &self.0,
-            &index_constant(factor)?,
-        )?))
+    pub fn times(&self, other: &Index) -> Result<Index> {
+        Ok(Index(binary("prim.Mul", &self.0, &other.0)?))
     }
 }
 
@@ -189,7 +188,7 @@ impl Stmt {
     pub fn repeat(
         name: &str,
         kind: LoopKind,
-        extent: i64,
+        extent: &Index,
         body: impl FnOnce(&Index) -> Result<Stmt>,
     ) -> Result<Stmt> {
         let variable = Index(index_var(name)?);
@@ -199,7 +198,7 @@ impl Stmt {
             &[
                 &variable.0,
                 &index_constant(0)?,
-                &index_constant(extent)?,
+                &extent.0,
                 &int(kind as i64),
                 &body.0,
                 &none(),
@@ -211,12 +210,24 @@ impl Stmt {
     }
 }
 
+/// A parameter of a function.
+#[derive(Debug, Clone, Copy)]
+pub enum Parameter<'a> {
+    /// Numbers to work on.
+    Data(&'a Buffer),
+    /// Numbers to count by.
+    Counts(&'a Integers),
+}
+
 /// A function of these parameters, none of which overlaps another.
 ///
 /// # Errors
 /// TVM's.
-pub fn function(parameters: &[Buffer], body: &Stmt) -> Result<PrimFunc> {
-    let parameters = array(parameters.iter().map(|p| &p.0))?;
+pub fn function(parameters: &[Parameter<'_>], body: &Stmt) -> Result<PrimFunc> {
+    let parameters = array(parameters.iter().map(|parameter| match parameter {
+        Parameter::Data(buffer) => &buffer.0,
+        Parameter::Counts(integers) => &integers.0,
+    }))?;
     let of_type = call("ir.TypeMissing", &[])?;
     let noalias = map([(&text("tirx.noalias"), &boolean(true))])?;
     let attributes = call(
@@ -228,6 +239,29 @@ pub fn function(parameters: &[Buffer], body: &Stmt) -> Result<PrimFunc> {
         &[&parameters, &body.0, &of_type, &attributes, &none()],
     )?;
     Ok(PrimFunc { handle })
+}
+
+/// A flat buffer in TVM's storage scope `scope`.
+fn buffer(name: &str, elements: i64, scope: &str, dtype: &Obj) -> Result<Obj> {
+    Libraries::load()?;
+    let nothing = array([])?;
+    let of_type = call(
+        "tirx.BufferType",
+        &[
+            &text(scope),
+            &call("ir.PrimType", &[dtype])?,
+            &array([&index_constant(elements)?])?,
+            &nothing,
+            &none(),
+            // Aligned to a cache line, which tensors are; at no offset.
+            &int(64),
+            &int(1),
+            &none(),
+            &nothing,
+            &none(),
+        ],
+    )?;
+    call("tirx.BufferVar", &[&text(name), &of_type, &none()])
 }
 
 fn float32() -> Obj {
@@ -246,19 +280,21 @@ mod tests {
     #[test]
     fn a_nest_of_every_kind_of_loop_runs() {
         let data = Buffer::new("data", 64, Place::Parameter).unwrap();
+        let counts = Integers::new("counts", 1).unwrap();
         let out = Buffer::new("out", 16, Place::Parameter).unwrap();
         let sum = Buffer::new("sum", 8, Place::Local).unwrap();
+        let n = |value: i64| Index::constant(value).unwrap();
         let each = |body: &dyn Fn(&Index) -> Result<Stmt>| {
-            Stmt::repeat("u", LoopKind::Unrolled, 2, |u| {
-                Stmt::repeat("v", LoopKind::Vectorized, 4, |v| {
-                    body(&u.times(4)?.plus(v)?)
+            Stmt::repeat("u", LoopKind::Unrolled, &n(2), |u| {
+                Stmt::repeat("v", LoopKind::Vectorized, &n(4), |v| {
+                    body(&u.times(&n(4))?.plus(v)?)
                 })
             })
         };
-        // Two tasks; each sums the four groups of eight elements that are its own, and adds 1 to the double.
-        let body = Stmt::repeat("t", LoopKind::Parallel, 2, |t| {
-            let steps = Stmt::repeat("i", LoopKind::Serial, 4, |i| {
-                let start = t.times(32)?.plus(&i.times(8)?)?;
+        // Two tasks; each sums groups of eight elements of its own, and adds 1 to the double.
+        let body = Stmt::repeat("t", LoopKind::Parallel, &n(2), |t| {
+            let steps = Stmt::repeat("i", LoopKind::Serial, &counts.load(0)?, |i| {
+                let start = t.times(&n(32))?.plus(&i.times(&n(8))?)?;
                 each(&|l| {
                     let sum_now = sum.load(l)?.plus(&data.load(&start.plus(l)?)?)?;
                     sum.store(&sum_now, l)
@@ -267,35 +303,45 @@ mod tests {
             let end = each(&|l| {
                 let result = sum.load(l)?.times(&Value::constant(2.0)?)?;
                 let result = result.plus(&Value::constant(1.0)?)?;
-                out.store(&result, &t.times(8)?.plus(l)?)
+                out.store(&result, &t.times(&n(8))?.plus(l)?)
             })?;
             let begin = each(&|l| sum.store(&Value::constant(0.0)?, l))?;
             Stmt::sequence(&[Stmt::allocate(&sum)?, begin, steps, end])
         })
         .unwrap();
-        let function = function(&[data, out], &body).unwrap();
+        let parameters = [
+            Parameter::Data(&data),
+            Parameter::Counts(&counts),
+            Parameter::Data(&out),
+        ];
+        let function = function(&parameters, &body).unwrap();
         let target = Target::llvm(&crate::target::host_cpu().unwrap(), 2).unwrap();
         let module = function.to_module().unwrap();
         let compiled = crate::compile(&module, &target, Asserts::Kept).unwrap();
-        let values = |n: u16| (0..n).flat_map(|i| f32::from(i).to_le_bytes());
-        let tensors = [
-            Tensor::from_bytes(&[64], DType::Float32, &values(64).collect::<Vec<_>>()).unwrap(),
-            Tensor::zeros(&[16], DType::Float32).unwrap(),
-        ];
         let kernel = compiled.module.function(crate::ir::ENTRY).unwrap();
-        kernel.bind(&tensors).call().unwrap();
-        let found: Vec<f32> = tensors[1]
-            .bytes()
-            .chunks_exact(4)
-            .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+        let ones_up: Vec<u8> = (0..64u16)
+            .flat_map(|i| f32::from(i).to_le_bytes())
             .collect();
-        let expected: Vec<f32> = (0..16u16)
-            .map(|o| {
-                let first = 32 * (o / 8) + o % 8;
-                let sum: u16 = (0..4).map(|i| first + 8 * i).sum();
-                f32::from(2 * sum + 1)
-            })
-            .collect();
-        assert_eq!(found, expected);
+        for steps in [0u16, 3, 4] {
+            let tensors = [
+                Tensor::from_bytes(&[64], DType::Float32, &ones_up).unwrap(),
+                Tensor::from_bytes(&[1], DType::Int64, &i64::from(steps).to_le_bytes()).unwrap(),
+                Tensor::zeros(&[16], DType::Float32).unwrap(),
+            ];
+            kernel.bind(&tensors).call().unwrap();
+            let found: Vec<f32> = tensors[2]
+                .bytes()
+                .chunks_exact(4)
+                .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+                .collect();
+            let expected: Vec<f32> = (0..16u16)
+                .map(|o| {
+                    let first = 32 * (o / 8) + o % 8;
+                    let sum: u16 = (0..steps).map(|i| first + 8 * i).sum();
+                    f32::from(2 * sum + 1)
+                })
+                .collect();
+            assert_eq!(found, expected, "{steps} steps");
+        }
     }
 }

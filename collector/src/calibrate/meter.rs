@@ -9,7 +9,7 @@ use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::threads::Pool;
 use tvm_bridge::{DType, Target, Tensor};
 
-use super::kernels::{self, Program};
+use super::kernels::{Kind, Tile, kernel};
 use super::{CalibrateError, Level};
 use crate::interrupt::Interrupt;
 use crate::measure::timer::{Caches, take};
@@ -111,30 +111,36 @@ impl TvmMeter {
 
 impl Meter for TvmMeter {
     fn step_bytes(&self) -> u64 {
-        kernels::read_step_bytes(self.unit)
+        Tile::new(Kind::Read, self.unit).step_bytes() as u64
     }
 
     fn read(&mut self, probe: Probe, policy: TimingPolicy) -> Result<Reading, CalibrateError> {
+        let (kind, set_bytes, needed) = match probe.work {
+            // One vector of factors and one of addends.
+            Work::Peak => (Kind::Peak, 0, u64::from(2 * self.unit.bits / 8)),
+            Work::Read { set_bytes, .. } => {
+                (Kind::Read, set_bytes, set_bytes * u64::from(probe.threads))
+            }
+        };
+        let tile = Tile::new(kind, self.unit);
+        let counts = tile.counts(kind, set_bytes);
         let threads = i64::from(probe.threads);
-        let needed = match probe.work {
-            Work::Peak => 2 * u64::from(self.unit.bits) / 8,
-            Work::Read { set_bytes, .. } => set_bytes * u64::from(probe.threads),
-        };
         let data = self.data(needed)?;
-        let extent = data.len() as i64;
-        let program = match probe.work {
-            Work::Peak => kernels::peak(self.unit, threads, extent)?,
-            Work::Read { set_bytes, .. } => kernels::read(self.unit, threads, extent, set_bytes)?,
-        };
-        let compiled = compile(&program.function.to_module()?, &self.target, Asserts::Kept)?;
+        let function = kernel(kind, tile, threads, data.len() as i64)?;
+        let compiled = compile(&function.to_module()?, &self.target, Asserts::Kept)?;
         let kernel = compiled.module.function(tvm_bridge::ir::ENTRY)?;
         self.pool.use_threads(probe.threads as usize)?;
-        let tensors = [data, Tensor::zeros(&[program.outputs], DType::Float32)?];
+        let loops = [counts.rounds, counts.steps].map(i64::to_le_bytes).concat();
+        let tensors = [
+            data,
+            Tensor::from_bytes(&[2], DType::Int64, &loops)?,
+            Tensor::zeros(&[threads * tile.elements()], DType::Float32)?,
+        ];
         let bound = kernel.bind(&tensors);
         let start = Instant::now();
         bound.call()?;
         let first = start.elapsed();
-        check(probe, &program, &tensors[1])?;
+        check(probe, (counts.rounds * counts.steps) as f32, &tensors[2])?;
         let taken = take(policy, first, Caches::Kept, || {
             if self.interrupt.requested() {
                 return Err(CalibrateError::Interrupted);
@@ -143,18 +149,17 @@ impl Meter for TvmMeter {
         })?;
         Ok(Reading {
             time: taken.samples.summary()?,
-            work: program.work,
+            work: (threads * tile.work(kind, counts)) as f64,
         })
     }
 }
 
 /// Every addition must have been made: the outputs count them.
-fn check(probe: Probe, program: &Program, out: &Tensor) -> Result<(), CalibrateError> {
+fn check(probe: Probe, expected: f32, out: &Tensor) -> Result<(), CalibrateError> {
     let found = out
         .bytes()
         .chunks_exact(4)
         .map(|b| f32::from_le_bytes(b.try_into().unwrap_or_default()));
-    let expected = program.expected;
     match found.into_iter().find(|value| *value != expected) {
         None => Ok(()),
         Some(found) => Err(CalibrateError::Wrong {

@@ -62,15 +62,16 @@ pub fn usual_threads(cores: u32) -> Vec<u32> {
     threads
 }
 
-/// How a rate is timed within a budget: more precisely than an operator, because every prediction rests on it.
+/// How a rate is timed: for all of its budget, however precise the median is, because the fastest sample counts and a
+/// shared machine is often slow for a while.
 pub fn timing(budget_ns: u64) -> TimingPolicy {
     TimingPolicy {
         warmup: 3,
         number: None,
         stop: StopRule {
-            ci_target: 0.005,
-            min_samples: 50,
-            max_samples: 2000,
+            ci_target: 0.0,
+            min_samples: 10,
+            max_samples: 100_000,
             budget_ns,
         },
     }
@@ -101,6 +102,11 @@ pub fn measure(
         return Err(CalibrateError::NoThreads);
     }
     let total: usize = plan.iter().map(|(_, sets)| 1 + sets.len()).sum();
+    let wall = policy.stop.budget_ns.saturating_mul(total as u64);
+    progress.note(&format!(
+        "calibrating: {total} rates, about {}",
+        units::wall(wall)
+    ));
     progress.begin("calibrate", total as u64);
     let mut take = |probe: Probe| -> Result<Rate, CalibrateError> {
         if interrupt.requested() {

@@ -82,7 +82,8 @@ fn every_level_is_measured_at_every_number_of_threads() {
     assert_eq!(two.read_gbytes_per_s[&Level::L1].set_bytes, 16384);
     assert!(!two.read_gbytes_per_s.contains_key(&Level::L3));
     assert_eq!(two.read_gbytes_per_s[&Level::Memory].set_bytes, 8 << 20);
-    insta::assert_snapshot!(progress.0[..5].join("\n"), @r"
+    insta::assert_snapshot!(progress.0[..6].join("\n"), @r"
+    note calibrating: 8 rates, about 0.0 s
     begin calibrate 8
     working peak (1 thread)
     point peak (1 thread): 10.0 GFLOP/s, median 7.69 ±23.1 %
