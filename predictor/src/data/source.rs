@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use opdata::import::{autotvm, metaschedule};
 use opdata::{Row, RunManifest, read_rows};
+use serde_json::Value;
 
 use super::whole::{self, Timed};
 use crate::error::Result;
@@ -76,9 +77,7 @@ impl RowSet {
         };
         if let Some(manifest) = folder.and_then(|folder| RunManifest::load(folder).ok()) {
             for hash in rows.iter().filter_map(|row| row.env_hash.as_ref()) {
-                self.facts
-                    .entry(hash.clone())
-                    .or_insert_with(|| MachineFacts::of_environment(hash, &manifest.environment));
+                self.meet(hash, &manifest.environment);
             }
         }
         if let (true, Some(row)) = (path.is_dir(), rows.first()) {
@@ -86,5 +85,36 @@ impl RowSet {
         }
         self.rows.extend(rows);
         Ok(())
+    }
+
+    /// Takes the facts of a run's environment; runs from before the machine was calibrated learn of its rates from
+    /// later ones.
+    fn meet(&mut self, env_hash: &str, environment: &Value) {
+        let facts = MachineFacts::of_environment(env_hash, environment);
+        let known = self.facts.get(env_hash);
+        if known.is_none() || !facts.rates.is_empty() {
+            self.facts.insert(env_hash.to_owned(), facts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_calibration_is_known_to_all_runs_of_its_machine() {
+        let plain = json!({"machine": {}, "state": {"cores_usable": 2}});
+        let mut calibrated = plain.clone();
+        let rates = json!([{"threads": 1, "peak_gflops_per_s": {"best": 90.0}}]);
+        calibrated["calibration"] = json!({"format": 1, "rates": rates});
+        for order in [[&plain, &calibrated], [&calibrated, &plain]] {
+            let mut set = RowSet::default();
+            order.into_iter().for_each(|e| set.meet("m", e));
+            set.meet("n", &plain);
+            assert_eq!(set.facts["m"].rates_at(1).unwrap().gflops, Some(90.0));
+            assert_eq!(set.facts["n"].rates_at(1), None);
+        }
     }
 }

@@ -108,26 +108,16 @@ impl MachineFacts {
     /// The rates at a number of threads: between two calibrated numbers on the straight line of the logarithms, beyond
     /// them those of the nearest. Nothing without a calibration.
     pub fn rates_at(&self, threads: u64) -> Option<Rates> {
-        let above = self.rates.partition_point(|r| r.threads < threads);
-        let (Some(low), Some(high)) = (
-            self.rates.get(above.saturating_sub(1)),
-            self.rates.get(above).or(self.rates.last()),
-        ) else {
-            return None;
-        };
-        // On a calibrated number, or outside of them all, there is one to go by.
-        let low = if above == 0 || high.threads == threads {
-            high
-        } else {
-            low
-        };
-        let span = (high.threads as f64 / low.threads as f64).ln();
-        let share = if span > 0.0 {
-            (threads as f64 / low.threads as f64).ln() / span
-        } else {
-            0.0
-        };
+        let below = self.rates.iter().rfind(|r| r.threads <= threads);
+        let above = self.rates.iter().find(|r| r.threads >= threads);
+        let (low, high) = (below.or(above)?, above.or(below)?);
+        let log = |n: u64| (n as f64).ln();
         let at = |of: fn(&Rates) -> Option<f64>| {
+            // On a calibrated number, and outside of them all, there is one to go by.
+            if low.threads == high.threads {
+                return of(low);
+            }
+            let share = (log(threads) - log(low.threads)) / (log(high.threads) - log(low.threads));
             let (a, b) = (of(low)?.ln(), of(high)?.ln());
             Some((a + share * (b - a)).exp())
         };
@@ -299,6 +289,6 @@ mod tests {
         let rates = facts.rates_at(1).unwrap();
         assert_eq!(facts.rates.len(), 1);
         assert_eq!((rates.gflops, rates.l1_gbytes_per_s), (None, None));
-        assert_eq!(rates.memory_gbytes_per_s, Some(12.0f64.ln().exp()));
+        assert_eq!(rates.memory_gbytes_per_s, Some(12.0));
     }
 }
