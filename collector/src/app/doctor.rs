@@ -117,12 +117,16 @@ fn calibrate(
         source: error.into(),
     };
     let mut meter = TvmMeter::new(&target, most, interrupt.clone()).map_err(ended)?;
+    let memory = environment.state.memory;
     let rates = calibrate::measure(
         &request.threads,
         Hierarchy {
             caches: &environment.machine.caches,
             cores: environment.machine.cores_online,
-            available_bytes: environment.state.memory.available_bytes,
+            available_bytes: [memory.available_bytes, memory.limit_bytes]
+                .into_iter()
+                .flatten()
+                .min(),
         },
         calibrate::timing(request.budget_ns),
         &mut meter,

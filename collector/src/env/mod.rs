@@ -5,6 +5,7 @@
 //! unlike machines are not compared unawares. Nothing here judges what it finds: `doctor` does.
 
 mod caches;
+mod cgroup;
 mod cores;
 mod cpu;
 mod git;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cpu, Root};
+use super::{Cpu, Root, cgroup};
 
 /// Memory in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +11,9 @@ pub struct Memory {
     pub total_bytes: Option<u64>,
     /// What can be had without swapping.
     pub available_bytes: Option<u64>,
+    /// What the control group allows this process and its like; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
 }
 
 /// Whether the machine is a virtual one.
@@ -51,7 +54,7 @@ pub(super) fn virtualisation(root: &Root, cpu: &Cpu) -> Virtualisation {
     Virtualisation::Virtual { product }
 }
 
-/// From `/proc/meminfo`.
+/// From `/proc/meminfo` and the control group.
 pub(super) fn memory(root: &Root) -> Memory {
     let text = root.text("proc/meminfo").unwrap_or_default();
     let field = |name: &str| {
@@ -64,6 +67,7 @@ pub(super) fn memory(root: &Root) -> Memory {
     Memory {
         total_bytes: field("MemTotal"),
         available_bytes: field("MemAvailable"),
+        limit_bytes: cgroup::memory_limit_bytes(root),
     }
 }
 
