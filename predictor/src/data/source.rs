@@ -1,10 +1,10 @@
 //! Where rows come from: files and run folders of this project, logs of other tools.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use opdata::import::{autotvm, metaschedule};
-use opdata::{Row, RunManifest, read_rows};
+use opdata::{Row, RunManifest, find_runs, read_rows};
 use serde_json::Value;
 
 use super::whole::{self, Timed};
@@ -23,7 +23,7 @@ pub enum ImportFormat {
 /// One place to read rows from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A dataset: a run's folder, `.csv`, `.parquet` or `.jsonl`.
+    /// A dataset: a run's folder, a folder of runs, `.csv`, `.parquet` or `.jsonl`.
     Dataset(PathBuf),
     /// A foreign log.
     Import(ImportFormat, PathBuf),
@@ -51,7 +51,11 @@ impl RowSet {
         let mut set = Self::default();
         for source in sources {
             match source {
-                Source::Dataset(path) => set.read_dataset(path)?,
+                Source::Dataset(path) => {
+                    for run in find_runs(path)? {
+                        set.read_dataset(&run)?;
+                    }
+                }
                 Source::Import(format, path) => {
                     let imported = match format {
                         ImportFormat::Autotvm => autotvm::read(path)?,
@@ -76,20 +80,30 @@ impl RowSet {
             path.parent()
         };
         if let Some(manifest) = folder.and_then(|folder| RunManifest::load(folder).ok()) {
-            for hash in rows.iter().filter_map(|row| row.env_hash.as_ref()) {
+            let machines: BTreeSet<&String> = rows
+                .iter()
+                .filter_map(|row| row.env_hash.as_ref())
+                .collect();
+            for hash in machines {
                 self.meet(hash, &manifest.environment);
             }
         }
-        if let (true, Some(row)) = (path.is_dir(), rows.first()) {
-            self.timed.extend(whole::timed(path, &row.run_id));
+        if path.is_dir() {
+            self.timed.extend(whole::timed(path, &rows));
         }
         self.rows.extend(rows);
         Ok(())
     }
 
-    /// Takes the facts of a run's environment; runs from before the machine was calibrated learn of its rates from
-    /// later ones.
+    /// Takes the facts of a run's environment, if it is that machine's; runs from before the machine was calibrated
+    /// learn of its rates from later ones.
     fn meet(&mut self, env_hash: &str, environment: &Value) {
+        if environment["env_hash"]
+            .as_str()
+            .is_some_and(|e| e != env_hash)
+        {
+            return;
+        }
         let facts = MachineFacts::of_environment(env_hash, environment);
         let known = self.facts.get(env_hash);
         if known.is_none() || !facts.rates.is_empty() {
@@ -109,12 +123,15 @@ mod tests {
         let mut calibrated = plain.clone();
         let rates = json!([{"threads": 1, "peak_gflops_per_s": {"best": 90.0}}]);
         calibrated["calibration"] = json!({"format": 1, "rates": rates});
+        calibrated["env_hash"] = json!("m");
         for order in [[&plain, &calibrated], [&calibrated, &plain]] {
             let mut set = RowSet::default();
             order.into_iter().for_each(|e| set.meet("m", e));
             set.meet("n", &plain);
             assert_eq!(set.facts["m"].rates_at(1).unwrap().gflops, Some(90.0));
             assert_eq!(set.facts["n"].rates_at(1), None);
+            set.meet("n", &calibrated);
+            assert_eq!(set.facts["n"].rates_at(1), None, "another machine's");
         }
     }
 }
