@@ -1,15 +1,20 @@
 //! Rows as CSV: RFC 4180 with a header, UTF-8, `\n` after every row, missing cells empty.
 //!
 //! Floats are the shortest text that reads back as the same bits. A file may end in a torn row
-//! when its writer was killed; [`Extent`] tells where the whole rows end.
+//! when its writer was killed; [`Extent`] tells where the whole rows end. Large files are read on
+//! all cores ([`pieces`]), with the same rows and errors as by [`CsvRows`].
+
+mod pieces;
+mod scan;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use ::csv::{Reader, ReaderBuilder, StringRecord, WriterBuilder};
 
-use super::{cell_error, checked, layout};
+use super::{Traces, cell_error, checked, layout};
 use crate::error::{Error, Result};
 use crate::schema::{COLUMNS, Cell, Row, SCHEMA_VERSION, parse_cell};
 
@@ -87,6 +92,23 @@ pub struct CsvRows {
     reader: Reader<Measured<File>>,
     record: StringRecord,
     positions: Vec<usize>,
+    traces: Traces,
+}
+
+/// Smaller files are read before threads have woken.
+const LARGE_BYTES: u64 = 4 * pieces::PIECE_BYTES;
+
+/// All rows of a file.
+///
+/// # Errors
+/// As [`CsvRows`], which the rows and errors are those of.
+pub fn read(path: &Path, traces: Traces) -> Result<Vec<Row>> {
+    let mut patient = CsvRows::open(path)?;
+    patient.traces = traces;
+    match patient.read_large() {
+        Some(rows) => Ok(rows),
+        None => patient.collect(),
+    }
 }
 
 impl CsvRows {
@@ -123,6 +145,7 @@ impl CsvRows {
             reader,
             record: StringRecord::new(),
             positions,
+            traces: Traces::Keep,
         })
     }
 
@@ -156,6 +179,10 @@ impl CsvRows {
         }
         let mut cells = Vec::with_capacity(COLUMNS.len());
         for (column, &position) in COLUMNS.iter().zip(&self.positions) {
+            if self.traces.skips(column) {
+                cells.push(Cell::Missing);
+                continue;
+            }
             let cell = parse_cell(column.ty.storage(), &self.record[position])
                 .map_err(|detail| cell_error(&self.path, line, column.name, detail))?;
             cells.push(cell);
@@ -163,6 +190,28 @@ impl CsvRows {
         let row = Row::from_cells(cells)
             .map_err(|error| cell_error(&self.path, line, error.column, error.detail))?;
         checked(&self.path, line, row).map(Some)
+    }
+
+    /// The rows behind the header of a large file, if all of them are as they should be.
+    fn read_large(&self) -> Option<Vec<Row>> {
+        let file = File::open(&self.path).ok()?;
+        if file.metadata().ok()?.len() < LARGE_BYTES {
+            return None;
+        }
+        let first = self.reader.position().byte();
+        let mut before = [0];
+        file.read_exact_at(&mut before, first.checked_sub(1)?)
+            .ok()?;
+        if before != [b'\n'] {
+            return None;
+        }
+        let reading = pieces::Reading {
+            file: &file,
+            positions: &self.positions,
+            traces: self.traces,
+            piece_bytes: pieces::PIECE_BYTES,
+        };
+        reading.rows(first).ok()
     }
 
     /// Whether the file's columns are in the schema's order, which appending needs.
@@ -239,6 +288,31 @@ mod tests {
             "a line end inside quotes ends nothing"
         );
         assert_eq!(extent(b"a,b\n\"c\"\"\n\",d\n"), (13, 0));
+    }
+
+    #[test]
+    fn large_files_are_read_in_pieces_with_the_same_rows_and_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.csv");
+        let mut text = header();
+        let one = line(&crate::row::skipped(1));
+        while (text.len() as u64) < LARGE_BYTES {
+            text.extend_from_slice(&one);
+        }
+        std::fs::write(&path, &text).unwrap();
+        let in_pieces = CsvRows::open(&path).unwrap().read_large();
+        assert_eq!(in_pieces, Some(read(&path, Traces::Keep).unwrap()));
+        assert_eq!(
+            in_pieces.map_or(0, |rows| rows.len()),
+            (text.len() - header().len()) / one.len()
+        );
+
+        let damaged = text.len() - one.len() / 2;
+        text[damaged] = b'"';
+        std::fs::write(&path, &text).unwrap();
+        let patient = CsvRows::open(&path).unwrap().collect::<Result<Vec<_>>>();
+        let error = read(&path, Traces::Skip).unwrap_err().to_string();
+        assert_eq!(error, patient.unwrap_err().to_string());
     }
 
     #[test]

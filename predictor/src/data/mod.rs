@@ -140,7 +140,7 @@ pub fn points(rows: &[opdata::Row], machine: &MachineFacts) -> Vec<Point> {
 }
 
 /// From here on threads are worth waking.
-const MANY_ROWS: usize = 1000;
+pub(crate) const MANY_ROWS: usize = 1000;
 
 /// Numbers for names, in the order of their first use.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use opdata::import::{autotvm, metaschedule};
-use opdata::{Row, RunManifest, read_rows};
+use opdata::{Row, RunManifest, Traces, read_rows_with};
 
 use super::whole::{self, Timed};
 use crate::error::Result;
@@ -41,6 +41,16 @@ pub struct RowSet {
     pub left_out: BTreeMap<String, u64>,
 }
 
+impl From<Vec<Row>> for RowSet {
+    /// Rows of machines that nothing is known of.
+    fn from(rows: Vec<Row>) -> Self {
+        Self {
+            rows,
+            ..Self::default()
+        }
+    }
+}
+
 impl RowSet {
     /// Reads all sources.
     ///
@@ -67,7 +77,8 @@ impl RowSet {
     }
 
     fn read_dataset(&mut self, path: &Path) -> Result<()> {
-        let rows = read_rows(path)?;
+        // No feature looks at traces, which are most of a file.
+        let rows = read_rows_with(path, Traces::Skip)?;
         // The environment is an extra: rows without one are learned from all the same.
         let folder = if path.is_dir() {
             Some(path)
@@ -84,7 +95,12 @@ impl RowSet {
         if let (true, Some(row)) = (path.is_dir(), rows.first()) {
             self.timed.extend(whole::timed(path, &row.run_id));
         }
-        self.rows.extend(rows);
+        if self.rows.is_empty() {
+            // A million rows are a gigabyte or two, better not moved.
+            self.rows = rows;
+        } else {
+            self.rows.extend(rows);
+        }
         Ok(())
     }
 }

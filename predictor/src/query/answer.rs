@@ -1,9 +1,11 @@
 //! One prediction with everything that tells how far to trust it.
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::neighbours::Neighbour;
 use super::trained::Trained;
+use crate::data::MANY_ROWS;
 use crate::error::Result;
 use crate::features::{FEATURES, Point, Scope};
 
@@ -92,42 +94,53 @@ impl Trained {
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
         let spread = self.ensemble.spread(&all)?;
-        let mut answers = Vec::with_capacity(points.len());
-        for (place, (point, kind)) in points.iter().zip(kinds).enumerate() {
-            let (mean, doubt) = spread[place];
-            let time = mean + self.facts.shifts.of(kind) + self.carried(point, kind);
-            let interval = self
-                .facts
-                .conformal
-                .as_ref()
-                .map(|c| c.interval(level, doubt));
-            let end = |side: f64| (time + side).exp2();
-            let knowledge = if self.facts.kinds.contains_key(*kind) {
-                Knowledge::Known
-            } else {
-                Knowledge::UnknownKind
-            };
-            let full = detail == Detail::Full;
-            answers.push(Answer {
-                time_ns: time.exp2(),
-                low_ns: interval.map(|(low, _)| end(low.min(0.0))),
-                high_ns: interval.map(|(_, high)| end(high.max(0.0))),
-                level,
-                knowledge,
-                extrapolates: self.outside(point, kind),
-                nearest: if full {
-                    self.neighbours.nearest(point, NEAREST)
-                } else {
-                    Vec::new()
-                },
-                drivers: if full {
-                    self.drivers(point)?
-                } else {
-                    Vec::new()
-                },
-            });
+        let one = |((point, kind), spread): ((&Point, &&str), (f64, f64))| {
+            self.one(point, kind, spread, level, detail)
+        };
+        if points.len() < MANY_ROWS {
+            return points.iter().zip(kinds).zip(spread).map(one).collect();
         }
-        Ok(answers)
+        points.par_iter().zip(kinds).zip(spread).map(one).collect()
+    }
+
+    /// The answer for one point, from the members' mean and spread.
+    fn one(
+        &self,
+        point: &Point,
+        kind: &str,
+        (mean, doubt): (f64, f64),
+        level: f64,
+        detail: Detail,
+    ) -> Result<Answer> {
+        let time = mean + self.facts.shifts.of(kind) + self.carried(point, kind);
+        let interval = self
+            .facts
+            .conformal
+            .as_ref()
+            .map(|c| c.interval(level, doubt));
+        let end = |side: f64| (time + side).exp2();
+        let knowledge = if self.facts.kinds.contains_key(kind) {
+            Knowledge::Known
+        } else {
+            Knowledge::UnknownKind
+        };
+        let (nearest, drivers) = match detail {
+            Detail::Short => (Vec::new(), Vec::new()),
+            Detail::Full => (
+                self.neighbours.nearest(point, NEAREST),
+                self.drivers(point)?,
+            ),
+        };
+        Ok(Answer {
+            time_ns: time.exp2(),
+            low_ns: interval.map(|(low, _)| end(low.min(0.0))),
+            high_ns: interval.map(|(_, high)| end(high.max(0.0))),
+            level,
+            knowledge,
+            extrapolates: self.outside(point, kind),
+            nearest,
+            drivers,
+        })
     }
 
     /// Sizes and machine features of a point outside the range of its kind.
