@@ -210,6 +210,7 @@ impl CsvRows {
             positions: &self.positions,
             traces: self.traces,
             piece_bytes: pieces::PIECE_BYTES,
+            spare: &pieces::Spare::default(),
         };
         reading.rows(first).ok()
     }

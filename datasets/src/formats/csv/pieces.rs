@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
 
 use rayon::prelude::*;
 
@@ -35,6 +36,34 @@ pub(super) struct Reading<'a> {
     pub traces: Traces,
     /// Bytes of a piece.
     pub piece_bytes: u64,
+    /// Memory that was used before and is free again; fresh memory costs more than the reading.
+    pub spare: &'a Spare,
+}
+
+/// Memory to use again.
+#[derive(Default)]
+pub(super) struct Spare {
+    texts: Mutex<Vec<Text>>,
+    rows: Mutex<Vec<Vec<Row>>>,
+}
+
+/// The bytes of a piece, and where its fields end.
+#[derive(Default)]
+struct Text {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+/// What was put back last, or something new.
+fn taken<T: Default>(spare: &Mutex<Vec<T>>) -> T {
+    let last = spare.lock().ok().and_then(|mut all| all.pop());
+    last.unwrap_or_default()
+}
+
+fn put_back<T>(spare: &Mutex<Vec<T>>, used: T) {
+    if let Ok(mut all) = spare.lock() {
+        all.push(used);
+    }
 }
 
 /// Where a piece's first record begins.
@@ -99,14 +128,15 @@ impl Reading<'_> {
                 continue;
             }
             let guessed_right = piece.start == *at;
-            let (end, read) = if guessed_right {
+            let (end, mut read) = if guessed_right {
                 piece.read?
             } else {
                 let again = self.piece(Start::At(*at), piece.limit);
                 again.map_err(|_| Odd)?.read?
             };
             *at = end;
-            rows.extend(read);
+            rows.append(&mut read);
+            put_back(&self.spare.rows, read);
         }
         Ok(())
     }
@@ -115,25 +145,37 @@ impl Reading<'_> {
         let from = match start {
             Start::At(from) | Start::Behind(from) => from,
         };
+        let mut text = taken(&self.spare.texts);
+        let piece = self.piece_in(&mut text, start, from, limit);
+        put_back(&self.spare.texts, text);
+        piece
+    }
+
+    fn piece_in(self, text: &mut Text, start: Start, from: u64, limit: u64) -> io::Result<Piece> {
         let total = self.file.metadata()?.len();
         let mut overhang = OVERHANG_BYTES;
         loop {
             let to = total.min(limit + overhang);
-            let mut text = vec![0; (to - from) as usize];
-            self.file.read_exact_at(&mut text, from)?;
+            text.bytes.resize((to - from) as usize, 0);
+            self.file.read_exact_at(&mut text.bytes, from)?;
             let begin = match start {
                 Start::At(_) => 0,
                 Start::Behind(_) => text
+                    .bytes
                     .iter()
                     .position(|byte| *byte == b'\n')
-                    .map_or(text.len(), |line_end| line_end + 1),
+                    .map_or(text.bytes.len(), |line_end| line_end + 1),
             };
             let start = from + begin as u64;
             let piece = |read| Piece { start, limit, read };
             if start >= limit {
                 return Ok(piece(Ok((start, Vec::new()))));
             }
-            match self.records(&text[begin..], (limit - start) as usize) {
+            match self.records(
+                &text.bytes[begin..],
+                &mut text.ends,
+                (limit - start) as usize,
+            ) {
                 Ok(Some((length, rows))) => {
                     return Ok(piece(Ok((start + length as u64, rows))));
                 }
@@ -145,10 +187,15 @@ impl Reading<'_> {
 
     /// The rows of all records that begin in the first `limit` bytes of `text`, and their length; nothing if the last of
     /// them is not there as a whole.
-    fn records(self, text: &[u8], limit: usize) -> Result<Option<(usize, Vec<Row>)>, Odd> {
-        let mut ends = Vec::with_capacity(text.len() / 8);
-        field_ends(text, &mut ends)?;
-        let mut rows = Vec::with_capacity(ends.len() / COLUMNS.len() + 1);
+    fn records(
+        self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        limit: usize,
+    ) -> Result<Option<(usize, Vec<Row>)>, Odd> {
+        ends.clear();
+        field_ends(text, ends)?;
+        let mut rows = taken(&self.spare.rows);
         let mut begin = 0;
         let mut records = ends.chunks_exact(COLUMNS.len());
         while begin < limit {
@@ -176,15 +223,13 @@ impl Reading<'_> {
                 None => begin,
             };
             let field = &text[from..ends[place] as usize];
-            let skipped = self.traces.skips(column);
-            match cell(column.ty.storage(), field) {
-                Some(_) if skipped => Cell::Missing,
-                Some(cell) => cell,
-                None => {
-                    sound = false;
-                    Cell::Missing
-                }
-            }
+            let cell = if self.traces.skips(column) {
+                utf8(field).map(|_| Cell::Missing)
+            } else {
+                cell(column.ty.storage(), field)
+            };
+            sound &= cell.is_some();
+            cell.unwrap_or(Cell::Missing)
         });
         let row = Row::from_cells(cells).map_err(|_| Odd)?;
         let valid = sound && row.schema_version == SCHEMA_VERSION && row.validate().is_ok();
@@ -192,21 +237,39 @@ impl Reading<'_> {
     }
 }
 
+fn utf8(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
 /// The cell of a field, if it is sound.
 fn cell(storage: Storage, field: &[u8]) -> Option<Cell<'_>> {
-    let text = |bytes| std::str::from_utf8(bytes).ok();
     let Some(quoted) = field.strip_prefix(b"\"") else {
-        return parse_cell(storage, text(field)?).ok();
+        return parse_cell(storage, utf8(field)?).ok();
     };
     // The scanner found the quote that closes it.
-    let inner = text(quoted.strip_suffix(b"\"")?)?;
-    if !inner.contains('"') {
-        return parse_cell(storage, inner).ok();
+    let inner = quoted.strip_suffix(b"\"")?;
+    if !inner.contains(&b'"') {
+        return parse_cell(storage, utf8(inner)?).ok();
     }
     match storage {
-        Storage::Text => Some(Cell::Text(Cow::Owned(inner.replace("\"\"", "\"")))),
+        Storage::Text => {
+            let text = String::from_utf8(single_quotes(inner)).ok()?;
+            Some(Cell::Text(Cow::Owned(text)))
+        }
         Storage::Integer | Storage::Float => None,
     }
+}
+
+/// The text of a field whose quotes are doubled.
+fn single_quotes(inner: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(quote) = rest.iter().position(|byte| *byte == b'"') {
+        text.extend_from_slice(&rest[..=quote]);
+        rest = rest.get(quote + 2..).unwrap_or_default();
+    }
+    text.extend_from_slice(rest);
+    text
 }
 
 #[cfg(test)]
@@ -227,6 +290,7 @@ mod tests {
             positions: &positions,
             traces: Traces::Keep,
             piece_bytes,
+            spare: &Spare::default(),
         };
         let patient = CsvRows::open(&path).unwrap().collect::<Result<_, _>>().ok();
         (reading.rows(header().len() as u64), patient)
