@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use ::csv::{Reader, ReaderBuilder, StringRecord, WriterBuilder};
 
-use super::{Traces, cell_error, checked, layout};
+use super::{TOGETHER, Traces, cell_error, checked, layout};
 use crate::error::{Error, Result};
 use crate::schema::{COLUMNS, Cell, Row, SCHEMA_VERSION, parse_cell};
 
@@ -98,16 +98,35 @@ pub struct CsvRows {
 /// Smaller files are read before threads have woken.
 const LARGE_BYTES: u64 = 4 * pieces::PIECE_BYTES;
 
-/// All rows of a file.
+/// Hands out all rows of a file in their order, some at a time.
 ///
 /// # Errors
-/// As [`CsvRows`], which the rows and errors are those of.
-pub fn read(path: &Path, traces: Traces) -> Result<Vec<Row>> {
+/// As [`CsvRows`], which the rows and errors are those of, and those of `take`.
+pub(super) fn read_batches<E: From<Error> + Send>(
+    path: &Path,
+    traces: Traces,
+    take: &mut pieces::Take<'_, E>,
+) -> Result<(), E> {
     let mut patient = CsvRows::open(path)?;
     patient.traces = traces;
-    match patient.read_large() {
-        Some(rows) => Ok(rows),
-        None => patient.collect(),
+    let mut taken = 0;
+    let in_pieces = patient.read_large(&mut |rows: &mut Vec<Row>| {
+        taken += rows.len();
+        take(rows)
+    });
+    match in_pieces {
+        Ok(()) => return Ok(()),
+        Err(pieces::Stop::Taker(error)) => return Err(error),
+        Err(pieces::Stop::Odd) => {}
+    }
+    let mut rest = patient.skip(taken);
+    loop {
+        let together = rest.by_ref().take(TOGETHER);
+        let mut rows = together.collect::<Result<Vec<_>>>()?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        take(&mut rows)?;
     }
 }
 
@@ -192,18 +211,18 @@ impl CsvRows {
         checked(&self.path, line, row).map(Some)
     }
 
-    /// The rows behind the header of a large file, if all of them are as they should be.
-    fn read_large(&self) -> Option<Vec<Row>> {
-        let file = File::open(&self.path).ok()?;
-        if file.metadata().ok()?.len() < LARGE_BYTES {
-            return None;
-        }
+    /// Hands out the rows behind the header of a large file, as long as all is as it should be.
+    fn read_large<E: Send>(&self, take: &mut pieces::Take<'_, E>) -> Result<(), pieces::Stop<E>> {
+        let odd = |_: io::Error| pieces::Stop::Odd;
+        let file = File::open(&self.path).map_err(odd)?;
         let first = self.reader.position().byte();
+        if file.metadata().map_err(odd)?.len() < LARGE_BYTES || first == 0 {
+            return Err(pieces::Stop::Odd);
+        }
         let mut before = [0];
-        file.read_exact_at(&mut before, first.checked_sub(1)?)
-            .ok()?;
+        file.read_exact_at(&mut before, first - 1).map_err(odd)?;
         if before != [b'\n'] {
-            return None;
+            return Err(pieces::Stop::Odd);
         }
         let reading = pieces::Reading {
             file: &file,
@@ -212,7 +231,7 @@ impl CsvRows {
             piece_bytes: pieces::PIECE_BYTES,
             spare: &pieces::Spare::default(),
         };
-        reading.rows(first).ok()
+        reading.each(first, take)
     }
 
     /// Whether the file's columns are in the schema's order, which appending needs.
@@ -301,19 +320,33 @@ mod tests {
             text.extend_from_slice(&one);
         }
         std::fs::write(&path, &text).unwrap();
-        let in_pieces = CsvRows::open(&path).unwrap().read_large();
-        assert_eq!(in_pieces, Some(read(&path, Traces::Keep).unwrap()));
-        assert_eq!(
-            in_pieces.map_or(0, |rows| rows.len()),
-            (text.len() - header().len()) / one.len()
-        );
+        let count = (text.len() - header().len()) / one.len();
+        let mut in_pieces = 0;
+        let read = CsvRows::open(&path)
+            .unwrap()
+            .read_large(&mut |rows: &mut Vec<Row>| {
+                in_pieces += rows.len();
+                Ok::<_, ()>(())
+            });
+        assert_eq!((read, in_pieces), (Ok(()), count));
+        let wanted = vec![crate::row::skipped(1); count];
+        assert!(crate::read_rows(&path).unwrap() == wanted);
 
+        // A fault in the last row: all others are handed out once, whoever reads them.
         let damaged = text.len() - one.len() / 2;
         text[damaged] = b'"';
         std::fs::write(&path, &text).unwrap();
         let patient = CsvRows::open(&path).unwrap().collect::<Result<Vec<_>>>();
-        let error = read(&path, Traces::Skip).unwrap_err().to_string();
-        assert_eq!(error, patient.unwrap_err().to_string());
+        let mut handed_out = 0;
+        let error = crate::read_batches(&path, Traces::Skip, |rows: &mut Vec<Row>| {
+            handed_out += rows.len();
+            Ok::<_, Error>(())
+        });
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            patient.unwrap_err().to_string()
+        );
+        assert!(handed_out < count && handed_out > count / 2, "{handed_out}");
     }
 
     #[test]

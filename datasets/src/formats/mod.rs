@@ -92,20 +92,44 @@ impl Traces {
 /// # Errors
 /// Those of opening, and the first fault of a row.
 pub fn read_rows_with(path: &Path, traces: Traces) -> Result<Vec<Row>> {
+    let mut all = Vec::new();
+    read_batches(path, traces, |rows: &mut Vec<Row>| {
+        all.append(rows);
+        Ok::<_, Error>(())
+    })?;
+    Ok(all)
+}
+
+/// Hands the rows of a file or a run's folder to `take` in their order, some at a time, so that
+/// no more of them than needed are in memory; `take` may leave them in the list. Large CSV files
+/// are read on all cores, while `take` works.
+///
+/// # Errors
+/// Those of opening, the first fault of a row, and those of `take`, which ends the reading.
+pub fn read_batches<E: From<Error> + Send>(
+    path: &Path,
+    traces: Traces,
+    mut take: impl FnMut(&mut Vec<Row>) -> Result<(), E> + Send,
+) -> Result<(), E> {
     let path = &*file_of(path);
     if path.extension().is_some_and(|extension| extension == "csv") {
-        return csv::read(path, traces);
+        return csv::read_batches(path, traces, &mut take);
     }
-    RowReader::open(path)?
-        .map(|row| {
-            let mut row = row?;
-            if traces == Traces::Skip {
-                row.schedule_trace = None;
-            }
-            Ok(row)
-        })
-        .collect()
+    let mut reader = RowReader::open(path)?;
+    loop {
+        let mut rows = reader.by_ref().take(TOGETHER).collect::<Result<Vec<_>>>()?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if traces == Traces::Skip {
+            rows.iter_mut().for_each(|row| row.schedule_trace = None);
+        }
+        take(&mut rows)?;
+    }
 }
+
+/// Rows that are handed out together where they are read one after the other.
+const TOGETHER: usize = 4096;
 
 /// The file that holds the rows: that of a run, if the path is its folder.
 fn file_of(path: &Path) -> Cow<'_, Path> {

@@ -5,6 +5,9 @@
 //! runs this with a folder for its files (a CSV file of several GB, the training matrix `speed.f32` for `speed.py`) and
 //! sets the figures against their targets. Prints one JSON object. Everything works on made-up rows.
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod http;
 mod rows;
 
@@ -12,7 +15,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use opdata::{DeviceKind, Row};
+use opdata::{DeviceKind, Row, Traces};
 use oppredict::data::{Dataset, Machines, RowSet, Source, points};
 use oppredict::features::{FEATURES, Point};
 use oppredict::models::member::{self, Member};
@@ -79,7 +82,7 @@ fn singles(trained: &Trained, row: &Row) -> anyhow::Result<Figures> {
     let machine = trained.machine(None)?;
     let one = std::slice::from_ref(row);
     let times = |detail| -> anyhow::Result<Value> {
-        let ask = || trained.answer(&points(one, machine), &["conv2d"], 0.9, detail);
+        let ask = || trained.answer_rows(one, machine, 0.9, detail);
         let rounds = (0..ROUNDS).map(|_| Ok(1e3 * seconds(|| Ok(ask()?))?));
         Ok(percentiles(rounds.collect::<anyhow::Result<_>>()?))
     };
@@ -93,7 +96,6 @@ fn singles(trained: &Trained, row: &Row) -> anyhow::Result<Figures> {
 fn batches(trained: &Trained, learned: &[Row]) -> anyhow::Result<Figures> {
     let machine = trained.machine(None)?;
     let many: Vec<Row> = learned.iter().cycle().take(ANSWERED).cloned().collect();
-    let kinds: Vec<&str> = many.iter().map(|row| row.op_kind.as_str()).collect();
     let rate = |s: f64| json!(ANSWERED as f64 / s);
     let mut made: Vec<Point> = Vec::new();
     let features_s = seconds(|| {
@@ -103,8 +105,7 @@ fn batches(trained: &Trained, learned: &[Row]) -> anyhow::Result<Figures> {
     let all: Vec<&Point> = made.iter().collect();
     let ensemble_s = seconds(|| Ok(trained.ensemble.predict(&all)?))?;
     let fast_s = seconds(|| Ok(trained.fast.predict(&all)?))?;
-    let answers_s =
-        seconds(|| Ok(trained.answer(&points(&many, machine), &kinds, 0.9, Detail::Short)?))?;
+    let answers_s = seconds(|| Ok(trained.answer_rows(&many, machine, 0.9, Detail::Short)?))?;
     let fast_answers_s = seconds(|| {
         let made = points(&many, machine);
         Ok(trained.fast.predict(&made.iter().collect::<Vec<_>>())?)
@@ -118,7 +119,7 @@ fn batches(trained: &Trained, learned: &[Row]) -> anyhow::Result<Figures> {
     ])
 }
 
-/// A file of a million rows: all columns, and as the predictor reads it.
+/// A file of a million rows: handed out as they are read, and all of them kept in memory.
 fn reading(folder: &Path, learned: &[Row]) -> anyhow::Result<Figures> {
     let path = folder.join("speed.csv");
     let mut file = BufWriter::new(std::fs::File::create(&path)?);
@@ -135,21 +136,32 @@ fn reading(folder: &Path, learned: &[Row]) -> anyhow::Result<Figures> {
     }
     file.flush()?;
     drop(file);
+    let streamed = |traces| {
+        let mut count = 0;
+        let read_s = seconds(|| {
+            opdata::read_batches(&path, traces, |rows: &mut Vec<Row>| {
+                count += rows.len();
+                Ok::<_, anyhow::Error>(())
+            })
+        })?;
+        anyhow::ensure!(count == READ, "{count} rows were read");
+        Ok(read_s)
+    };
+    let (read_s, with_traces_s) = (streamed(Traces::Skip)?, streamed(Traces::Keep)?);
     let source = [Source::Dataset(path.clone())];
     let mut set = RowSet::default();
-    let read_s = seconds(|| {
+    let kept_s = seconds(|| {
         set = RowSet::read(&source)?;
         Ok(())
     })?;
-    anyhow::ensure!(set.rows.len() == READ, "{} rows were read", set.rows.len());
-    drop(set);
-    let all_columns_s = seconds(|| Ok(opdata::read_rows(&path)?.len()))?;
+    anyhow::ensure!(set.rows.len() == READ, "{} rows were kept", set.rows.len());
     let csv_bytes = std::fs::metadata(&path)?.len();
     Ok(vec![
         ("csv_rows", json!(READ)),
         ("csv_bytes", json!(csv_bytes)),
         ("read_s", json!(read_s)),
-        ("read_all_columns_s", json!(all_columns_s)),
+        ("read_with_traces_s", json!(with_traces_s)),
+        ("read_and_kept_s", json!(kept_s)),
     ])
 }
 

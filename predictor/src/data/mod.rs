@@ -14,7 +14,7 @@ use crate::features::{FEATURES, Point, point_of};
 use crate::xgboost::Rows;
 
 pub use intake::{Intake, Machines};
-pub use source::{ImportFormat, RowSet, Source};
+pub use source::{ImportFormat, RowSet, Source, each_batch};
 pub use whole::ModelRun;
 
 /// One measured point.
@@ -140,7 +140,7 @@ pub fn points(rows: &[opdata::Row], machine: &MachineFacts) -> Vec<Point> {
 }
 
 /// From here on threads are worth waking.
-pub(crate) const MANY_ROWS: usize = 1000;
+const MANY_ROWS: usize = 1000;
 
 /// Numbers for names, in the order of their first use.
 #[derive(Debug, Default)]

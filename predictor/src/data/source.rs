@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use opdata::import::{autotvm, metaschedule};
-use opdata::{Row, RunManifest, Traces, read_rows_with};
+use opdata::{Row, RunManifest, Traces, read_batches, read_rows_with};
 
 use super::whole::{self, Timed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
 
 /// A format of another tool.
@@ -103,4 +103,24 @@ impl RowSet {
         }
         Ok(())
     }
+}
+
+/// Hands the rows of all sources to `take` in their order, some at a time, so that no file has to fit into memory; `take`
+/// may leave them in the list.
+///
+/// # Errors
+/// The first source that cannot be read, and those of `take`.
+pub fn each_batch<E: From<Error> + From<opdata::Error> + Send>(
+    sources: &[Source],
+    mut take: impl FnMut(&mut Vec<Row>) -> std::result::Result<(), E> + Send,
+) -> std::result::Result<(), E> {
+    for source in sources {
+        match source {
+            Source::Dataset(path) => read_batches(path, Traces::Skip, &mut take)?,
+            Source::Import(..) => {
+                take(&mut RowSet::read(std::slice::from_ref(source))?.rows)?;
+            }
+        }
+    }
+    Ok(())
 }

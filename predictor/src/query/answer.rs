@@ -1,13 +1,14 @@
 //! One prediction with everything that tells how far to trust it.
 
+use opdata::Row;
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::neighbours::Neighbour;
 use super::trained::Trained;
-use crate::data::MANY_ROWS;
 use crate::error::Result;
-use crate::features::{FEATURES, Point, Scope};
+use crate::features::machine::MachineFacts;
+use crate::features::{FEATURES, Point, Scope, point_of};
 
 /// A feature may leave its range by this share of it (at least of 1) before it counts as extrapolated.
 const MARGIN: f32 = 0.02;
@@ -80,7 +81,33 @@ pub enum Detail {
     Full,
 }
 
+/// Rows that one task answers: their features stay in its core's cache from the first tree to the last.
+const TOGETHER: usize = 512;
+
 impl Trained {
+    /// Answers for rows as they would be measured on a machine, on all cores where there are many.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn answer_rows(
+        &self,
+        rows: &[Row],
+        machine: &MachineFacts,
+        level: f64,
+        detail: Detail,
+    ) -> Result<Vec<Answer>> {
+        let some = |rows: &[Row]| {
+            let points: Vec<Point> = rows.iter().map(|row| point_of(row, machine)).collect();
+            let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
+            self.answer(&points, &kinds, level, detail)
+        };
+        if rows.len() <= TOGETHER {
+            return some(rows);
+        }
+        let parts: Vec<Vec<Answer>> = rows.par_chunks(TOGETHER).map(some).collect::<Result<_>>()?;
+        Ok(parts.into_iter().flatten().collect())
+    }
+
     /// Answers for points of operators of the given kinds.
     ///
     /// # Errors
@@ -94,13 +121,12 @@ impl Trained {
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
         let spread = self.ensemble.spread(&all)?;
-        let one = |((point, kind), spread): ((&Point, &&str), (f64, f64))| {
-            self.one(point, kind, spread, level, detail)
-        };
-        if points.len() < MANY_ROWS {
-            return points.iter().zip(kinds).zip(spread).map(one).collect();
-        }
-        points.par_iter().zip(kinds).zip(spread).map(one).collect()
+        points
+            .iter()
+            .zip(kinds)
+            .zip(spread)
+            .map(|((point, kind), spread)| self.one(point, kind, spread, level, detail))
+            .collect()
     }
 
     /// The answer for one point, from the members' mean and spread.

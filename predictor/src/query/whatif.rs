@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::answer::{Answer, Detail};
 use super::question::Question;
 use super::trained::Trained;
-use crate::data::points;
 use crate::error::{Error, Result};
 
 /// What is asked.
@@ -96,8 +95,7 @@ impl WhatIf {
             .iter()
             .map(Question::row)
             .collect::<Result<Vec<_>>>()?;
-        let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
-        let answers = trained.answer(&points(&rows, machine), &kinds, self.level, detail)?;
+        let answers = trained.answer_rows(&rows, machine, self.level, detail)?;
         Ok(questions
             .iter()
             .zip(answers)

@@ -40,6 +40,24 @@ pub(super) struct Reading<'a> {
     pub spare: &'a Spare,
 }
 
+/// Whoever takes the rows; those left in the list are dropped.
+pub(super) type Take<'a, E> = dyn FnMut(&mut Vec<Row>) -> Result<(), E> + Send + 'a;
+
+/// Why there are no more rows.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stop<E> {
+    /// The patient reader has to look.
+    Odd,
+    /// Whoever takes them failed.
+    Taker(E),
+}
+
+impl<E> From<Odd> for Stop<E> {
+    fn from(Odd: Odd) -> Self {
+        Self::Odd
+    }
+}
+
 /// Memory to use again.
 #[derive(Default)]
 pub(super) struct Spare {
@@ -84,23 +102,22 @@ struct Piece {
 }
 
 impl Reading<'_> {
-    /// The rows from the byte `first` on, where a record begins.
+    /// Hands out the rows from the byte `first` on, where a record begins, in their order and some at a time.
     ///
     /// # Errors
-    /// The patient reader has to look.
-    pub fn rows(self, first: u64) -> Result<Vec<Row>, Odd> {
+    /// [`Stop::Odd`] if the patient reader has to look, which then begins behind the rows handed out.
+    pub fn each<E: Send>(self, first: u64, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
         let total = self.file.metadata().map_err(|_| Odd)?.len();
         let mut bounds: Vec<u64> = (first..total).step_by(self.piece_bytes as usize).collect();
         bounds.push(total);
         let spans: Vec<&[u64]> = bounds.windows(2).collect();
-        let mut rows = Vec::new();
         let mut at = first;
         let mut ready: Vec<Piece> = Vec::new();
         for window in spans.chunks(PIECES_A_CORE * rayon::current_num_threads()) {
             let pieces = std::mem::take(&mut ready);
-            // One thread puts away what was read before while the others go on.
-            let (kept, read) = rayon::join(
-                || self.keep(&mut rows, &mut at, pieces),
+            // One thread hands out what was read before while the others go on.
+            let (handed, read) = rayon::join(
+                || self.hand_out(take, &mut at, pieces),
                 || {
                     let one = |span: &&[u64]| {
                         let start = if span[0] == first {
@@ -113,30 +130,36 @@ impl Reading<'_> {
                     window.par_iter().map(one).collect::<io::Result<_>>()
                 },
             );
-            kept?;
+            handed?;
             ready = read.map_err(|_| Odd)?;
         }
-        self.keep(&mut rows, &mut at, ready)?;
-        if at == total { Ok(rows) } else { Err(Odd) }
+        self.hand_out(take, &mut at, ready)?;
+        if at == total { Ok(()) } else { Err(Odd.into()) }
     }
 
-    /// Appends the rows of pieces in their order; `at` is where the last record so far ends.
-    fn keep(self, rows: &mut Vec<Row>, at: &mut u64, pieces: Vec<Piece>) -> Result<(), Odd> {
+    /// Hands out the rows of pieces in their order; `at` is where the last record so far ends.
+    fn hand_out<E>(
+        self,
+        take: &mut Take<'_, E>,
+        at: &mut u64,
+        pieces: Vec<Piece>,
+    ) -> Result<(), Stop<E>> {
         for piece in pieces {
             // A record of an earlier piece may reach beyond a whole piece.
             if *at >= piece.limit {
                 continue;
             }
             let guessed_right = piece.start == *at;
-            let (end, mut read) = if guessed_right {
+            let (end, mut rows) = if guessed_right {
                 piece.read?
             } else {
                 let again = self.piece(Start::At(*at), piece.limit);
                 again.map_err(|_| Odd)?.read?
             };
             *at = end;
-            rows.append(&mut read);
-            put_back(&self.spare.rows, read);
+            take(&mut rows).map_err(Stop::Taker)?;
+            // Whoever uses the list again drops what is left in it, beside the others.
+            put_back(&self.spare.rows, rows);
         }
         Ok(())
     }
@@ -196,6 +219,7 @@ impl Reading<'_> {
         ends.clear();
         field_ends(text, ends)?;
         let mut rows = taken(&self.spare.rows);
+        rows.clear();
         let mut begin = 0;
         let mut records = ends.chunks_exact(COLUMNS.len());
         while begin < limit {
@@ -279,8 +303,8 @@ mod tests {
     use crate::row::skipped;
     use proptest::prelude::*;
 
-    /// What the two readers make of a file: the fast one with pieces of so many bytes.
-    fn both(text: &[u8], piece_bytes: u64) -> (Result<Vec<Row>, Odd>, Option<Vec<Row>>) {
+    /// What the two readers make of a file, if they do: the fast one with pieces of so many bytes.
+    fn both(text: &[u8], piece_bytes: u64) -> [Option<Vec<Row>>; 2] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.csv");
         std::fs::write(&path, text).unwrap();
@@ -293,7 +317,12 @@ mod tests {
             spare: &Spare::default(),
         };
         let patient = CsvRows::open(&path).unwrap().collect::<Result<_, _>>().ok();
-        (reading.rows(header().len() as u64), patient)
+        let mut fast = Vec::new();
+        let read = reading.each(header().len() as u64, &mut |rows: &mut Vec<Row>| {
+            fast.append(rows);
+            Ok::<_, ()>(())
+        });
+        [read.is_ok().then_some(fast), patient]
     }
 
     fn file(reasons: &[String]) -> Vec<u8> {
@@ -317,9 +346,9 @@ mod tests {
             reasons in prop::collection::vec("[a,\"\n\r é]{0,90}", 1..30),
             piece_bytes in 1u64..2000,
         ) {
-            let (fast, patient) = both(&file(&reasons), piece_bytes);
+            let [fast, patient] = both(&file(&reasons), piece_bytes);
             prop_assert!(patient.is_some());
-            prop_assert_eq!(fast.ok(), patient);
+            prop_assert_eq!(fast, patient);
         }
 
         /// A damaged file is left to the patient reader, unless it makes no difference.
@@ -334,9 +363,9 @@ mod tests {
             let head = header().len();
             let place = head + (place * (text.len() - head) as f64) as usize;
             text[place] = byte;
-            let (fast, patient) = both(&text, piece_bytes);
-            if let Ok(rows) = fast {
-                prop_assert_eq!(Some(rows), patient);
+            let [fast, patient] = both(&text, piece_bytes);
+            if fast.is_some() {
+                prop_assert_eq!(fast, patient);
             }
         }
     }
@@ -345,7 +374,7 @@ mod tests {
     fn a_torn_end_is_left_to_the_patient_reader() {
         let mut text = file(&["a".to_owned(), "b".to_owned()]);
         text.pop();
-        assert_eq!(both(&text, 100).0, Err(Odd));
-        assert_eq!(both(&header(), 100).0, Ok(Vec::new()));
+        assert_eq!(both(&text, 100), [None, None]);
+        assert_eq!(both(&header(), 100), [Some(Vec::new()), Some(Vec::new())]);
     }
 }
