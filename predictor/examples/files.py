@@ -66,18 +66,22 @@ def read_answers(questions, answers):
 
 
 def read_model(path):
-    """The header of a `.opm` file, and the trees of each member as XGBoost's bytes (the last is the fast stand-in)."""
+    """The header of a `.opm` file, and each of its models: what it is, and its trees as XGBoost's bytes.
+
+    The members of the ensemble come first, then the fast stand-in and, if it was learned, what running inside a model does.
+    """
     data = Path(path).read_bytes()
     magic, form, length = struct.unpack_from("<8sIQ", data)
-    if magic != b"OPBENCHM" or form != 1:
+    if magic != b"OPBENCHM" or form != 2:
         raise ValueError(f"{path} is no model of oppredict that this script can read")
     start = struct.calcsize("<8sIQ")
     header = json.loads(data[start : start + length])
-    trees, at = [], start + length
-    for member in header["members"]:
-        trees.append(data[at : at + member["bytes"]])
-        at += member["bytes"]
-    return header, trees
+    models, at = [], start + length
+    for model in [*header["members"], header["fast"], header["context"]]:
+        if model:
+            models.append((model["spec"], data[at : at + model["bytes"]]))
+            at += model["bytes"]
+    return header, models
 
 
 def ask(url, question):
@@ -108,11 +112,10 @@ def main(what, *arguments):
     elif what == "trees":
         import xgboost
 
-        header, trees = read_model(arguments[0])
+        header, models = read_model(arguments[0])
         print(f"{len(header['features'])} features, {header['facts']['samples']} samples")
-        for member, data in zip(header["members"], trees, strict=True):
+        for spec, data in models:
             booster = xgboost.Booster(model_file=bytearray(data))
-            spec = member["spec"]
             print(f"{booster.num_boosted_rounds()} trees over {booster.num_features()} features correct the estimate `{spec['base']}`")
     elif what == "ask":
         question = {"op": "conv2d", "input": [1, 64, 56, 56], "kernel": [3, 3], "channels": 64, "threads": [1, 2]}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use opdata::import::{autotvm, metaschedule};
-use opdata::{Row, RunManifest, Traces, read_batches, read_rows_with};
+use opdata::{Row, RunManifest, Traces, find_runs, read_batches, read_rows_with};
 
 use super::whole::{self, Timed};
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ pub enum ImportFormat {
 /// One place to read rows from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A dataset: a run's folder, `.csv`, `.parquet` or `.jsonl`.
+    /// A dataset: a run's folder, a folder of runs, `.csv`, `.parquet` or `.jsonl`.
     Dataset(PathBuf),
     /// A foreign log.
     Import(ImportFormat, PathBuf),
@@ -60,7 +60,11 @@ impl RowSet {
         let mut set = Self::default();
         for source in sources {
             match source {
-                Source::Dataset(path) => set.read_dataset(path)?,
+                Source::Dataset(path) => {
+                    for run in find_runs(path)? {
+                        set.read_dataset(&run)?;
+                    }
+                }
                 Source::Import(format, path) => {
                     let imported = match format {
                         ImportFormat::Autotvm => autotvm::read(path)?,
@@ -92,8 +96,8 @@ impl RowSet {
                     .or_insert_with(|| MachineFacts::of_environment(hash, &manifest.environment));
             }
         }
-        if let (true, Some(row)) = (path.is_dir(), rows.first()) {
-            self.timed.extend(whole::timed(path, &row.run_id));
+        if path.is_dir() {
+            self.timed.extend(whole::timed(path, &rows));
         }
         if self.rows.is_empty() {
             // A million rows are a gigabyte or two, better not moved.
@@ -116,7 +120,11 @@ pub fn each_batch<E: From<Error> + From<opdata::Error> + Send>(
 ) -> std::result::Result<(), E> {
     for source in sources {
         match source {
-            Source::Dataset(path) => read_batches(path, Traces::Skip, &mut take)?,
+            Source::Dataset(path) => {
+                for run in find_runs(path)? {
+                    read_batches(&run, Traces::Skip, &mut take)?;
+                }
+            }
             Source::Import(..) => {
                 take(&mut RowSet::read(std::slice::from_ref(source))?.rows)?;
             }
