@@ -2,6 +2,7 @@
 
 mod adapt;
 mod args;
+mod batch;
 mod correlate;
 mod eval;
 mod model_path;
@@ -10,6 +11,7 @@ mod predict;
 mod query;
 mod render;
 mod serve;
+mod surfaces;
 mod train;
 mod turning;
 
@@ -33,6 +35,7 @@ pub fn main() -> ExitCode {
         Command::Query(arguments) => query::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Correlate(arguments) => correlate::run(&arguments),
+        Command::Batch(arguments) => batch::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Adapt(arguments) => adapt::run(&arguments),
         Command::Turning(arguments) => turning::run(&arguments),

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use opdata::import::{autotvm, metaschedule};
-use opdata::{Row, RunManifest, find_runs, read_rows};
+use opdata::{Row, RunManifest, Traces, find_runs, read_batches, read_rows_with};
 use serde_json::Value;
 
 use super::whole::{self, Timed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
 
 /// A format of another tool.
@@ -42,6 +42,16 @@ pub struct RowSet {
     pub left_out: BTreeMap<String, u64>,
 }
 
+impl From<Vec<Row>> for RowSet {
+    /// Rows of machines that nothing is known of.
+    fn from(rows: Vec<Row>) -> Self {
+        Self {
+            rows,
+            ..Self::default()
+        }
+    }
+}
+
 impl RowSet {
     /// Reads all sources.
     ///
@@ -72,7 +82,8 @@ impl RowSet {
     }
 
     fn read_dataset(&mut self, path: &Path) -> Result<()> {
-        let rows = read_rows(path)?;
+        // No feature looks at traces, which are most of a file.
+        let rows = read_rows_with(path, Traces::Skip)?;
         // The environment is an extra: rows without one are learned from all the same.
         let folder = if path.is_dir() {
             Some(path)
@@ -91,7 +102,12 @@ impl RowSet {
         if path.is_dir() {
             self.timed.extend(whole::timed(path, &rows));
         }
-        self.rows.extend(rows);
+        if self.rows.is_empty() {
+            // A million rows are a gigabyte or two, better not moved.
+            self.rows = rows;
+        } else {
+            self.rows.extend(rows);
+        }
         Ok(())
     }
 
@@ -110,6 +126,30 @@ impl RowSet {
             self.facts.insert(env_hash.to_owned(), facts);
         }
     }
+}
+
+/// Hands the rows of all sources to `take` in their order, some at a time, so that no file has to fit into memory; `take`
+/// may leave them in the list.
+///
+/// # Errors
+/// The first source that cannot be read, and those of `take`.
+pub fn each_batch<E: From<Error> + From<opdata::Error> + Send>(
+    sources: &[Source],
+    mut take: impl FnMut(&mut Vec<Row>) -> std::result::Result<(), E> + Send,
+) -> std::result::Result<(), E> {
+    for source in sources {
+        match source {
+            Source::Dataset(path) => {
+                for run in find_runs(path)? {
+                    read_batches(&run, Traces::Skip, &mut take)?;
+                }
+            }
+            Source::Import(..) => {
+                take(&mut RowSet::read(std::slice::from_ref(source))?.rows)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
