@@ -9,7 +9,9 @@ mod plots;
 mod predict;
 mod query;
 mod render;
+mod render_suggest;
 mod serve;
+mod suggest;
 mod train;
 mod turning;
 
@@ -35,6 +37,7 @@ pub fn main() -> ExitCode {
         Command::Correlate(arguments) => correlate::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Adapt(arguments) => adapt::run(&arguments),
+        Command::Suggest(arguments) => suggest::run(&arguments),
         Command::Turning(arguments) => turning::run(&arguments),
         Command::Features => {
             print!("{}", render::features_markdown());
