@@ -31,7 +31,6 @@ fn setup(name: &str) -> Setup {
         target: serde_json::json!({ "kind": "llvm", "mcpu": tvm_bridge::target::host_cpu().unwrap(), "num-cores": 2 }),
         max_threads: 2,
         seed: 3,
-        model_weight_bytes: 1 << 20,
         max_statements: 8192,
         memory_limit_mib: 4096,
     }
@@ -56,7 +55,7 @@ fn specs(name: &str) -> Vec<KernelSpec> {
         symbol: o.symbol.clone(),
         recipe: Recipe::Default,
         arguments: o.args.clone(),
-        own_weights: true,
+        weight_reuse_bytes: Some(1 << 20),
         reduction_length: o.reduction_length(),
     };
     graph(name)

@@ -235,7 +235,7 @@ mod tests {
             ]
             .join("\n"),
             @"
-        row `run.000001`: column `schema_version`: expected 2, found 1
+        row `run.000001`: column `schema_version`: expected 3, found 1
         row `run.000001`: column `run_id`: every row needs it
         row `run.000001`: column `max_abs_error`: NaN is not a finite number
         row `run.000001`: column `time_min_ns`: -1 ns is a negative time

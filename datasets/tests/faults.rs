@@ -54,7 +54,7 @@ fn csv_faults_have_their_place() {
     a.csv:3: column `flops`: expected an unsigned integer, found `-1`
     a.csv:3: column `device_kind`: expected a device kind (one of cpu, cuda, pynq, tpu), found `gpu`
     a.csv:3: column `input_shapes`: expected extents like `3x3` or `scalar`, found `1x64x56xn`
-    a.csv:3: expected 94 fields, found 95; a quote or a comma is out of place
+    a.csv:3: expected 95 fields, found 96; a quote or a comma is out of place
     a.csv:3: column `schedule_knobs`: expected JSON, found `{"tile": [1, 16], "note": "a, \"b\""`: EOF while parsing an object at column 36
     a.csv:3: the last row is torn: its writer was stopped while writing; resume that run, or delete the line
     a.csv:3: the last row is torn: its writer was stopped while writing; resume that run, or delete the line
@@ -83,17 +83,17 @@ fn other_columns_are_named() {
         error("a.csv", ""),
         error("a.csv", "time,ns\n1,2\n"),
         // A file of another version says so, whatever its columns.
-        error("a.csv", "schema_version,row_id\n3,x\n"),
-        error("a.csv", text.replace("\n2,", "\n3,")),
-        error("a.csv", text.replace("\n2,", "\n1,")),
+        error("a.csv", "schema_version,row_id\n4,x\n"),
+        error("a.csv", text.replace("\n3,", "\n4,")),
+        error("a.csv", text.replace("\n3,", "\n2,")),
     ];
     insta::assert_snapshot!(errors.join("\n"), @"
-    a.csv: not the columns of schema version 2: missing op_kind, tool_version; unknown or repeated op_sort, run_id
+    a.csv: not the columns of schema version 3: missing op_kind, tool_version; unknown or repeated op_sort, run_id
     a.csv is empty; a dataset has a header at least
-    a.csv: not the columns of schema version 2: missing schema_version, row_id, run_id, point_id, measured_at_utc, model_source, model_name, import_key and 86 more; unknown or repeated time, ns
-    a.csv: rows of schema version 3, this program reads version 2; use a newer version of the program
-    a.csv: rows of schema version 3, this program reads version 2; use a newer version of the program
-    a.csv: rows of schema version 1, this program reads version 2; convert them with the version of the program that wrote them
+    a.csv: not the columns of schema version 3: missing schema_version, row_id, run_id, point_id, measured_at_utc, model_source, model_name, import_key and 87 more; unknown or repeated time, ns
+    a.csv: rows of schema version 4, this program reads version 3; use a newer version of the program
+    a.csv: rows of schema version 4, this program reads version 3; use a newer version of the program
+    a.csv: rows of schema version 2, this program reads version 3; convert them with the version of the program that wrote them
     ");
 }
 
@@ -107,16 +107,16 @@ fn json_lines_faults_have_their_place() {
         error("a.jsonl", line.replace("\"op_kind\":\"conv2d\",", "")),
         error(
             "a.jsonl",
-            line.replace("\"schema_version\":2", "\"schema_version\":9"),
+            line.replace("\"schema_version\":3", "\"schema_version\":9"),
         ),
         error("a.jsonl", "[1]\n"),
     ];
     insta::assert_snapshot!(errors.join("\n"), @"
     a.jsonl:3: not a JSON object in one line: EOF while parsing an object at column 348
     a.jsonl:1: column `threads`: expected an unsigned integer, found `2.5`
-    a.jsonl:1: column `thread`: schema version 2 has no such column
+    a.jsonl:1: column `thread`: schema version 3 has no such column
     a.jsonl:1: column `op_kind`: expected text, found nothing
-    a.jsonl: rows of schema version 9, this program reads version 2; use a newer version of the program
+    a.jsonl: rows of schema version 9, this program reads version 3; use a newer version of the program
     a.jsonl:1: not a JSON object in one line: invalid type: sequence, expected a map
     ");
 }

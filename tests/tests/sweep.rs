@@ -267,7 +267,7 @@ fn what_cannot_be_resumed_is_told_and_left_alone() {
             &["run.json is damaged"][..],
         ),
         (
-            text.replace("\"schema_version\": 2", "\"schema_version\": 1"),
+            text.replace("\"schema_version\": 3", "\"schema_version\": 1"),
             &["schema version 1"],
         ),
         (

@@ -85,7 +85,8 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ModelEntry {
-    name: String,
+    /// One name, or several that share all that follows.
+    name: Value,
     #[serde(default)]
     source: Option<String>,
     #[serde(default)]
@@ -182,8 +183,11 @@ impl NightPlan {
         }
         let mut jobs = Vec::new();
         for model in &file.models {
-            let place = format!("model `{}`", model.name);
-            jobs.extend(jobs_of(model, &file).map_err(|problem| wrong(&place, problem))?);
+            let names = names(model).map_err(|problem| wrong("model", problem))?;
+            for name in &names {
+                let place = format!("model `{name}`");
+                jobs.extend(jobs_of(model, name, &file).map_err(|problem| wrong(&place, problem))?);
+            }
         }
         distinct(&jobs).map_err(|problem| wrong("model", problem))?;
         Ok(NightPlan {
@@ -280,11 +284,28 @@ fn time_budget(time: Duration) -> OsString {
     format!("--time-budget={}s", time.as_secs().max(1)).into()
 }
 
-fn jobs_of(model: &ModelEntry, file: &File) -> Result<Vec<Job>, String> {
-    let label = model.label.as_ref().unwrap_or(&model.name);
-    let label = match (&model.label, label.rsplit('/').next()) {
+/// The names of an entry.
+fn names(model: &ModelEntry) -> Result<Vec<String>, String> {
+    let names: Vec<String> = match &model.name {
+        Value::Array(names) => names.iter().map(scalar).collect::<Result<_, _>>(),
+        name => scalar(name).map(|name| vec![name]),
+    }
+    .map_err(|problem| format!("name {problem}"))?;
+    match (names.len(), &model.label) {
+        (0, _) => Err("name is an empty list; name a model".to_owned()),
+        (2.., Some(label)) => Err(format!(
+            "`{label}` is the label of {} models; give each an entry of its own, or leave the label out",
+            names.len()
+        )),
+        _ => Ok(names),
+    }
+}
+
+fn jobs_of(model: &ModelEntry, name: &str, file: &File) -> Result<Vec<Job>, String> {
+    let label = match (&model.label, name.rsplit('/').next()) {
+        (Some(label), _) => safe(label),
         (None, Some(last)) => safe(last),
-        _ => safe(label),
+        (None, None) => safe(name),
     };
     if label.trim_matches('.').is_empty() {
         return Err("its name has no letters to make a folder of; give it a label".to_owned());
@@ -312,7 +333,7 @@ fn jobs_of(model: &ModelEntry, file: &File) -> Result<Vec<Job>, String> {
         sweeps.iter().map(|sweep| Job {
             model: label.clone(),
             source: model.source.clone().unwrap_or_else(|| "local".to_owned()),
-            name: model.name.clone(),
+            name: name.to_owned(),
             target: target.clone(),
             sweep: sweep.clone(),
             weight,
@@ -437,6 +458,23 @@ mod tests {
     }
 
     #[test]
+    fn several_names_share_an_entry() {
+        let plan = plan(&format!(
+            "{BASE}[[model]]\nname = ['dense:m=1,n=8', 'mlp']\nsource = 'simple'\n"
+        ));
+        let jobs = plan.unwrap().jobs;
+        let keys: Vec<String> = jobs.iter().map(|j| j.key().display().to_string()).collect();
+        assert_eq!(
+            keys,
+            [
+                "model=dense-m-1-n-8/backend=llvm/sweep=none",
+                "model=mlp/backend=llvm/sweep=none"
+            ]
+        );
+        assert!(jobs.iter().all(|job| job.source == "simple"));
+    }
+
+    #[test]
     fn mistakes_are_told_with_their_place() {
         let model = "[[model]]\nname = 'mlp'\n";
         insta::assert_snapshot!(
@@ -452,6 +490,9 @@ mod tests {
                 plan(&format!("{BASE}targets = []\n{model}")).unwrap_err(),
                 plan(&format!("{BASE}{model}settings = {{ thread = 1 }}\n")).unwrap_err(),
                 plan(&format!("{BASE}{model}settings = {{ out = 'x' }}\n")).unwrap_err(),
+                plan(&format!("{BASE}[[model]]\nname = []\n")).unwrap_err(),
+                plan(&format!("{BASE}[[model]]\nname = [['mlp']]\n")).unwrap_err(),
+                plan(&format!("{BASE}[[model]]\nname = ['mlp', 'rnn']\nlabel = 'x'\n")).unwrap_err(),
             ]
             .join("\n"),
             @r"
@@ -466,6 +507,9 @@ mod tests {
         n.toml: model `mlp`: targets or sweeps is an empty list; leave it out or name one
         n.toml: model `mlp`: settings has an unknown key `thread` (did you mean `threads`?); `opcollect --print-config` lists all keys
         n.toml: model `mlp`: settings has `out`, which the night decides; leave it out
+        n.toml: model: name is an empty list; name a model
+        n.toml: model: name is of type array, but must be a string or a number
+        n.toml: model: `x` is the label of 2 models; give each an entry of its own, or leave the label out
         "
         );
     }

@@ -256,7 +256,7 @@ impl Collector<'_, '_> {
     fn build(&mut self, jobs: &[Job<'_>]) -> Vec<Kernel> {
         let specs: Vec<KernelSpec> = jobs
             .iter()
-            .map(|job| kernel_spec(job.operator, job.candidate))
+            .map(|job| kernel_spec(self.graph, job.operator, job.candidate))
             .collect();
         self.progress.working(&format!(
             "building {}",
@@ -280,13 +280,13 @@ impl Collector<'_, '_> {
 }
 
 /// What a worker needs to build a candidate.
-pub(super) fn kernel_spec(operator: &Operator, candidate: &Candidate) -> KernelSpec {
+pub(super) fn kernel_spec(graph: &Graph, operator: &Operator, candidate: &Candidate) -> KernelSpec {
     KernelSpec {
         id: candidate.place,
         symbol: operator.symbol.clone(),
         recipe: candidate.recipe.clone(),
         arguments: operator.args.clone(),
-        own_weights: operator.weight_sets == operator.count,
+        weight_reuse_bytes: graph.weight_reuse_bytes(operator),
         reduction_length: operator.reduction_length(),
     }
 }

@@ -26,9 +26,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use opdata::{Row, RunManifest, RunState, RunWriter};
-use opmodels::{Graph, Home, ImportRequest, Imported};
+use opmodels::{Home, ImportRequest, Imported};
 use serde_json::json;
-use tvm_bridge::DType;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 use crate::env::{Environment, Root, Software, revision_near};
@@ -264,15 +263,6 @@ fn measure(
         warnings,
         wall_ns: start.elapsed().as_nanos() as u64,
     })
-}
-
-/// Bytes of all weights as the kernels read them.
-fn weight_bytes(graph: &Graph) -> u64 {
-    let bytes_of = |dtype: &str| dtype.parse::<DType>().map_or(0, |d| d.bytes() as u64);
-    graph
-        .weights()
-        .map(|w| w.shape.iter().product::<u64>() * bytes_of(&w.dtype))
-        .sum()
 }
 
 fn describe_target(target: &serde_json::Value) -> String {

@@ -9,7 +9,7 @@ use super::chosen;
 use super::network::{self, Network, WHOLE_MODEL_JSON};
 use super::row::import_key;
 use super::work::{self, Work};
-use super::{Session, WORKER_LOG, import, variants, weight_bytes};
+use super::{Session, WORKER_LOG, import, variants};
 use crate::env::Environment;
 use crate::plan::{Plan, Planned, WholeModel};
 use crate::render::units;
@@ -123,7 +123,6 @@ pub(super) fn laboratory(
         target: target.clone(),
         max_threads: plan.threads.iter().copied().max().unwrap_or(1) as usize,
         seed: plan.seed,
-        model_weight_bytes: weight_bytes(&imported.graph),
         max_statements: plan.worker.max_statements,
         memory_limit_mib: plan.worker.memory_limit_mib,
     };

@@ -130,7 +130,7 @@ pub fn replay(
     session.progress.working("rebuilding and measuring");
     let scratch = tempfile::tempdir()?;
     let mut lab = laboratory(&plan, &imported, &target, 1, session, scratch.path())?;
-    let spec = kernel_spec(operator, &candidate);
+    let spec = kernel_spec(&imported.graph, operator, &candidate);
     let mut made = None;
     lab.build(std::slice::from_ref(&spec), &mut |_, result| {
         made = Some(result)

@@ -6,8 +6,8 @@ use opdata::{
     CacheState, DeviceKind, Dims, Essentials, JsonText, Loop, LoopKind, PointKey, Row, Shapes,
     Status, Timestamp, finite, point_id,
 };
-use opmodels::Imported;
 use opmodels::graph::{ArgumentRole, AxisKind, Operator};
+use opmodels::{Graph, Imported};
 use tvm_bridge::libs::TVM_VERSION;
 
 use super::TOOL_VERSION;
@@ -149,7 +149,7 @@ impl<'a> RunFacts<'a> {
                 status,
             })
         };
-        describe_operator(&mut row, operator);
+        describe_operator(&mut row, &self.imported.graph, operator);
         if let Some(choice) = choice {
             super::knobs::describe(&mut row, choice);
         }
@@ -181,7 +181,7 @@ fn verdict(result: &Result<Measured, Failure>) -> (Status, Option<String>) {
     }
 }
 
-fn describe_operator(row: &mut Row, operator: &Operator) {
+fn describe_operator(row: &mut Row, graph: &Graph, operator: &Operator) {
     let shapes = |role| -> Option<Shapes> {
         let all: Vec<Dims> = operator
             .args_of(role)
@@ -233,6 +233,7 @@ fn describe_operator(row: &mut Row, operator: &Operator) {
     row.flops_epilogue = Some(operator.flops_epilogue);
     row.bytes_read = Some(operator.bytes_read);
     row.bytes_written = Some(operator.bytes_written);
+    row.weight_reuse_bytes = graph.weight_reuse_bytes(operator);
 }
 
 fn describe_build(row: &mut Row, built: &Built) {

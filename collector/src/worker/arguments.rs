@@ -38,9 +38,8 @@ impl Arguments {
         &mut self.tensors[first..]
     }
 
-    /// Sets of arguments to take in turn, so that as many bytes of weights are read between two uses of one weight as
-    /// the model has weights.
-    pub fn rotation(&mut self, model_weight_bytes: u64) -> anyhow::Result<&[Vec<Tensor>]> {
+    /// Sets of arguments to take in turn, so that so many bytes of weights are read between two uses of one weight.
+    pub fn rotation(&mut self, weight_reuse_bytes: u64) -> anyhow::Result<&[Vec<Tensor>]> {
         if self.sets.is_empty() {
             let weights: Vec<usize> = (0..self.specs.len())
                 .filter(|&i| self.specs[i].role == ArgumentRole::Weight)
@@ -49,7 +48,7 @@ impl Arguments {
                 .iter()
                 .map(|&i| self.tensors[i].bytes().len() as u64)
                 .sum();
-            let wanted = model_weight_bytes
+            let wanted = weight_reuse_bytes
                 .min(MAX_ROTATED_BYTES)
                 .div_ceil(own.max(1));
             self.sets.push(self.tensors.clone());

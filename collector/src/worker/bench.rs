@@ -84,7 +84,7 @@ impl Bench {
         let comparison = compare_outputs(arguments.outputs(), references, spec.reduction_length)?;
         let taken = if comparison.agrees() {
             let flusher = &mut self.flusher;
-            Some(time(shared, point, ready, arguments, flusher, first)?)
+            Some(time(point, ready, arguments, flusher, first)?)
         } else {
             None
         };
@@ -107,7 +107,6 @@ impl Bench {
 
 /// Times a kernel whose first run took `first` and was right.
 fn time(
-    shared: &Shared,
     point: &MeasureSpec,
     ready: &Ready,
     arguments: &mut Arguments,
@@ -122,11 +121,7 @@ fn time(
         }
     }
     let sets = match point.cache {
-        CacheState::Model => arguments.rotation(if ready.spec.own_weights {
-            shared.setup.model_weight_bytes
-        } else {
-            0
-        })?,
+        CacheState::Model => arguments.rotation(ready.spec.weight_reuse_bytes.unwrap_or(0))?,
         CacheState::Hot | CacheState::Flushed => std::slice::from_ref(&arguments.tensors),
     };
     let caches = match point.cache {

@@ -446,7 +446,6 @@ done
             target: serde_json::json!({}),
             max_threads: 1,
             seed: 0,
-            model_weight_bytes: 0,
             max_statements: 1000,
             memory_limit_mib: 1024,
         };
@@ -469,7 +468,7 @@ done
             symbol: symbol.to_owned(),
             recipe: Recipe::Default,
             arguments: Vec::new(),
-            own_weights: true,
+            weight_reuse_bytes: None,
             reduction_length: 1,
         }
     }

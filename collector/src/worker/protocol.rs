@@ -62,8 +62,6 @@ pub struct Setup {
     pub max_threads: usize,
     /// Seed of argument data and schedules.
     pub seed: u64,
-    /// Bytes of all weights of the model: how much is read between two uses of one weight.
-    pub model_weight_bytes: u64,
     /// Most statements of a lowered kernel that are worth compiling.
     pub max_statements: u64,
     /// Most memory the process may use, in MiB.
@@ -81,8 +79,8 @@ pub struct KernelSpec {
     pub recipe: Recipe,
     /// Its arguments, outputs last.
     pub arguments: Vec<Argument>,
-    /// Whether each call of the model has weights of its own, which it finds as cold as the model leaves them.
-    pub own_weights: bool,
+    /// Bytes of weights that the model reads between two uses of one of the operator's; none without weights.
+    pub weight_reuse_bytes: Option<u64>,
     /// Terms in an element's sum: what the check's tolerance depends on.
     pub reduction_length: u64,
 }

@@ -229,7 +229,7 @@ mod tests {
         insta::assert_snapshot!(serde_json::to_string_pretty(&manifest()).unwrap(), @r#"
         {
           "format": 1,
-          "schema_version": 2,
+          "schema_version": 3,
           "run_id": "20260101T120000Z-mlp",
           "created": "2026-01-01T12:00:00.000Z",
           "ended": null,
@@ -269,7 +269,7 @@ mod tests {
                 load_error(|text| text[..text.len() / 2].to_owned()),
                 load_error(|text| text.replace("\"format\":1,", "")),
                 load_error(|text| text.replace("\"format\":1", "\"format\":2")),
-                load_error(|text| text.replace("\"schema_version\":2", "\"schema_version\":0")),
+                load_error(|text| text.replace("\"schema_version\":3", "\"schema_version\":0")),
                 load_error(|text| text.replace("\"running\"", "\"jogging\"")),
             ]
             .join("\n"),
@@ -277,7 +277,7 @@ mod tests {
         runs/x/run.json is damaged: EOF while parsing a string at line 1 column 154; the rows in rows.csv do not depend on it: restore run.json from a copy, or move it away and use rows.csv by its path
         runs/x/run.json is damaged: it has no number `format`; the rows in rows.csv do not depend on it: restore run.json from a copy, or move it away and use rows.csv by its path
         runs/x/run.json: run format 2, this program reads format 1; use the version of the tool that made it
-        runs/x/run.json: rows of schema version 0, this program reads version 2; convert them with the version of the program that wrote them
+        runs/x/run.json: rows of schema version 0, this program reads version 3; convert them with the version of the program that wrote them
         runs/x/run.json is damaged: unknown variant `jogging`, expected one of `running`, `finished`, `interrupted`; the rows in rows.csv do not depend on it: restore run.json from a copy, or move it away and use rows.csv by its path
         "
         );

@@ -10,7 +10,7 @@ use crate::values::{
 };
 
 /// The version of the schema that this build reads and writes.
-pub const SCHEMA_VERSION: u64 = 2;
+pub const SCHEMA_VERSION: u64 = 3;
 
 /// Declares [`Row`] and [`COLUMNS`] from one table: `name: type [unit],` under its group.
 macro_rules! columns {
@@ -146,6 +146,10 @@ columns! {
         bytes_written: Option<u64> ["bytes"],
         /// (`flops` + `flops_epilogue`) / (`bytes_read` + `bytes_written`).
         arithmetic_intensity: Option<f64> ["flop/byte"],
+        /// Weights that the model reads between two uses of one of the operator's: all of the
+        /// model's, or its own where its calls share them. In the cache state `model` as many are
+        /// read between two calls.
+        weight_reuse_bytes: Option<u64> ["bytes"],
     }
     Target {
         /// The kind of device.

@@ -138,9 +138,15 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
 
 
 def weight_sets(uses: list[Use], weights: dict) -> int:
-    """How many different sets of weights the calls read: fewer than calls where layers share them (recurrent steps)."""
-    sets = {tuple(i for i, v in enumerate(weights) if any(v.same_as(a) for a in u.args if isinstance(a, relax.Var))) for u in uses}
-    return len(sets)
+    """How many different weights the calls read: fewer than calls where layers share them (recurrent steps).
+
+    Counted at the largest one: a small bias of its own for each step leaves the matrix where it was, in the cache.
+    """
+    sizes = {i: np.prod(v.ty.shape.values) for i, v in enumerate(uses[0].args) if v in weights}
+    if not sizes:
+        return 1
+    largest = max(sizes, key=sizes.get)
+    return len({u.args[largest] for u in uses})
 
 
 def readable_name(parts: list[Step]) -> str:

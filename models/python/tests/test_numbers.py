@@ -210,6 +210,13 @@ class Recurrent(Numbers):
             with self.subTest(direction=direction, bias=bias):
                 self.check(self.recurrent("GRU", 3, direction, bias=bias, linear_before_reset=1))
 
+    def test_steps_share_their_matrix(self):
+        models = {"LSTM": self.recurrent("LSTM", 4), "GRU": self.recurrent("GRU", 3, linear_before_reset=1)}
+        for op, model in models.items():
+            with self.subTest(op=op):
+                steps = [o for o in support.import_model(model).operators("dense") if o["count"] >= self.STEPS - 1]
+                self.assertEqual([o["weight_sets"] for o in steps], [1])
+
     def test_other_activations(self):
         self.check(self.recurrent("RNN", 1, activations=["Relu"]))
         self.check(self.recurrent("GRU", 3, "bidirectional", activations=["Sigmoid", "Softsign", "Sigmoid", "Tanh"]))

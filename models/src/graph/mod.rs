@@ -238,6 +238,32 @@ impl Graph {
         sum
     }
 
+    /// Bytes of all weights as the kernels read them.
+    #[must_use]
+    pub fn weight_bytes(&self) -> u64 {
+        self.weights()
+            .map(|w| w.shape.iter().product::<u64>() * element_bytes(&w.dtype))
+            .sum()
+    }
+
+    /// Bytes of weights that the model reads between two uses of one of this operator's: all of the model's, or the
+    /// operator's own where its calls share them (recurrent steps). None for an operator without weights.
+    #[must_use]
+    pub fn weight_reuse_bytes(&self, operator: &Operator) -> Option<u64> {
+        let own: u64 = operator
+            .args_of(ArgumentRole::Weight)
+            .map(|a| a.shape.iter().product::<u64>() * element_bytes(&a.dtype))
+            .sum();
+        let shared = operator.weight_sets < operator.count;
+        (own > 0).then(|| {
+            if shared {
+                own
+            } else {
+                self.weight_bytes().max(own)
+            }
+        })
+    }
+
     /// The parameters that a user feeds.
     pub fn fed(&self) -> impl Iterator<Item = &Input> {
         self.inputs.iter().filter(|i| i.role == InputRole::Input)
@@ -247,6 +273,12 @@ impl Graph {
     pub fn weights(&self) -> impl Iterator<Item = &Input> {
         self.inputs.iter().filter(|i| i.role == InputRole::Param)
     }
+}
+
+/// Bytes of one element of a type as TVM names it; what has less than a byte is stored in one.
+fn element_bytes(dtype: &str) -> u64 {
+    let digits = dtype.trim_start_matches(|c: char| !c.is_ascii_digit());
+    digits.parse::<u64>().map_or(1, |bits| bits.div_ceil(8))
 }
 
 /// A small graph.json for tests elsewhere in the crate.

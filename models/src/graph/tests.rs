@@ -56,6 +56,29 @@ fn totals_weigh_operators_by_their_count() {
 }
 
 #[test]
+fn shared_weights_stay_and_own_ones_wait_for_the_whole_model() {
+    let mut graph = sample();
+    let mut larger = graph.inputs[1].clone();
+    larger.shape = vec![1000];
+    larger.dtype = "float16".into();
+    graph.inputs.push(larger);
+    let operator = graph.operators[0].clone();
+    assert_eq!(graph.weight_bytes(), 64 + 2000);
+    assert_eq!(graph.weight_reuse_bytes(&operator), Some(2064));
+    let mut step = operator.clone();
+    step.count = 16;
+    assert_eq!(graph.weight_reuse_bytes(&step), Some(64));
+    step.args.remove(1);
+    assert_eq!(graph.weight_reuse_bytes(&step), None);
+}
+
+#[test]
+fn element_sizes_follow_the_type() {
+    let sizes = ["float32", "float16", "int8", "bool", "int64", "bfloat16"].map(element_bytes);
+    assert_eq!(sizes, [4, 2, 1, 1, 8, 2]);
+}
+
+#[test]
 fn roles_select_arguments_blocks_and_inputs() {
     let graph = sample();
     let operator = &graph.operators[0];

@@ -164,6 +164,7 @@ fn interval(low: Option<f64>, high: Option<f64>) -> String {
 /// How well the kind of an operator is known, as one word.
 pub fn knowledge(knowledge: Knowledge) -> &'static str {
     match knowledge {
+        Knowledge::Measured => "measured",
         Knowledge::Known => "known",
         Knowledge::UnknownKind => "unknown_kind",
     }
@@ -274,8 +275,8 @@ pub fn networks(answers: &[NetworkAnswer], operators: usize) -> String {
     for answer in answers {
         let _ = writeln!(
             text,
-            "{}, batch {}, {} thread{}: {} ({:.0} % interval {}); {:.1} % of the operators' time is of known kinds; \
-             whole over operators {:.3} from {} models",
+            "{}, batch {}, {} thread{}: {} ({:.0} % interval {}); of the operators' time {:.1} % is of known kinds and {:.1} % \
+             was itself measured; whole over operators {:.3} from {} models",
             answer.model,
             answer.batch,
             answer.threads,
@@ -284,6 +285,7 @@ pub fn networks(answers: &[NetworkAnswer], operators: usize) -> String {
             100.0 * answer.level,
             interval(answer.low_ns, answer.high_ns),
             100.0 * answer.coverage,
+            100.0 * answer.measured,
             answer.factor,
             answer.factor_models,
         );

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use opdata::{CacheState, Quality, Row, Status};
 
-use super::whole::Parts;
-use super::{Dataset, Numbering, RowSet, Sample, Workload};
+use super::whole::{Parts, in_model_ns};
+use super::{Dataset, Numbering, Question, RowSet, Sample, Workload};
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
 use crate::features::point_of;
@@ -116,7 +116,7 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
     };
     let mut parts = Parts::default();
     let mut places: HashMap<(usize, &str), usize> = HashMap::new();
-    let mut times: Vec<Vec<f64>> = Vec::new();
+    let mut times: Vec<Times> = Vec::new();
     for row in measured {
         let Some(time_ns) = row.time_median_ns.filter(|t| *t > 0.0) else {
             intake.unusable += 1;
@@ -139,7 +139,7 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
         }
         if let Some(&place) = places.get(&(machine, row.point_id.as_str())) {
             intake.duplicates += 1;
-            times[place].push(time_ns);
+            times[place].add(row, time_ns);
             parts.add(row, place);
             let sample: &mut Sample = &mut dataset.samples[place];
             sample.weight = sample.weight.max(weight(row.quality));
@@ -160,10 +160,15 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
         }
         places.insert((machine, row.point_id.as_str()), dataset.samples.len());
         parts.add(row, dataset.samples.len());
-        times.push(vec![time_ns]);
+        times.push(Times::default());
+        if let Some(own) = times.last_mut() {
+            own.add(row, time_ns);
+        }
         dataset.samples.push(Sample {
             point: point_of(row, &dataset.machines[machine]),
             log2_time: 0.0,
+            log2_in_model: None,
+            question: Question::of_row(row),
             weight: weight(row.quality),
             workload,
             machine,
@@ -238,16 +243,36 @@ fn select<'a>(set: &'a RowSet, machines: &Machines, intake: &mut Intake) -> Resu
     Ok(measured)
 }
 
-/// Sets each sample's time to the median of its measurements; returns the median spread of those with several.
-fn settle_times(samples: &mut [Sample], times: Vec<Vec<f64>>) -> Option<f64> {
+/// What was measured of one point, ns.
+#[derive(Debug, Default)]
+struct Times {
+    alone: Vec<f64>,
+    in_model: Vec<f64>,
+}
+
+impl Times {
+    fn add(&mut self, row: &Row, time_ns: f64) {
+        self.alone.push(time_ns);
+        self.in_model.extend(in_model_ns(row));
+    }
+}
+
+/// The median of at least one time; the times are sorted then.
+fn median(times: &mut [f64]) -> Option<f64> {
+    times.sort_by(f64::total_cmp);
+    let last = times.len().checked_sub(1)?;
+    Some(f64::midpoint(times[last / 2], times[times.len() / 2]))
+}
+
+/// Sets each sample's times to the medians of its measurements; returns the median spread of those with several.
+fn settle_times(samples: &mut [Sample], times: Vec<Times>) -> Option<f64> {
     let mut spreads = Vec::new();
     for (sample, mut times) in samples.iter_mut().zip(times) {
-        times.sort_by(f64::total_cmp);
-        let count = times.len();
-        let median = (times[(count - 1) / 2] + times[count / 2]) / 2.0;
-        sample.log2_time = median.log2();
-        if count > 1 {
-            spreads.push(times[count - 1] / times[0] - 1.0);
+        sample.log2_in_model = median(&mut times.in_model).map(f64::log2);
+        let alone = &mut times.alone;
+        sample.log2_time = median(alone).unwrap_or(f64::NAN).log2();
+        if let [shortest, .., longest] = alone.as_slice() {
+            spreads.push(longest / shortest - 1.0);
         }
     }
     spreads.sort_by(f64::total_cmp);

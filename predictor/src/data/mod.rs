@@ -1,6 +1,7 @@
 //! From rows to samples: what is left out, duplicates merged, machines told apart, weights by quality.
 
 mod intake;
+mod question;
 mod source;
 mod whole;
 
@@ -14,8 +15,9 @@ use crate::features::{FEATURES, Point, point_of};
 use crate::xgboost::Rows;
 
 pub use intake::{Intake, Machines};
+pub use question::Question;
 pub use source::{ImportFormat, RowSet, Source};
-pub use whole::ModelRun;
+pub use whole::{ModelRun, Part};
 
 /// One measured point.
 #[derive(Debug, Clone)]
@@ -24,6 +26,10 @@ pub struct Sample {
     pub point: Point,
     /// Base-2 logarithm of the time in ns.
     pub log2_time: f64,
+    /// … of the time of a call inside the running model, if the run timed the whole model with this schedule.
+    pub log2_in_model: Option<f64>,
+    /// What a question about the operator as it is scheduled by default would be called, if it is.
+    pub question: Option<Question>,
     /// How much it counts, by its quality grade.
     pub weight: f32,
     /// Position of its workload in [`Dataset::workloads`].

@@ -9,6 +9,9 @@ use serde_json::Value;
 /// The file in a run's folder.
 const FILE: &str = "whole_model.json";
 
+/// Upper over lower quartile of a model's times beyond which something else took its cores: that teaches nothing.
+const DISTURBED: f64 = 1.2;
+
 /// A whole model at one number of threads, as its run timed it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Timed {
@@ -28,8 +31,25 @@ pub struct ModelRun {
     pub threads: u64,
     /// Median time of the whole model, ns.
     pub end_to_end_ns: f64,
-    /// Samples of its operators and how often the model calls each.
-    pub parts: Vec<(usize, u64)>,
+    /// Its operators.
+    pub parts: Vec<Part>,
+}
+
+/// An operator of a whole model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// Position of its sample.
+    pub sample: usize,
+    /// How often the model calls it.
+    pub calls: u64,
+    /// Median time of a call inside the model, ns.
+    pub in_model_ns: Option<f64>,
+}
+
+/// Time of a call inside the running model, which runs the default schedules.
+pub(super) fn in_model_ns(row: &Row) -> Option<f64> {
+    let default = row.schedule_space.as_deref() == Some("default");
+    row.in_model_time_ns.filter(|t| default && *t > 0.0)
 }
 
 /// The whole-model times of a run's folder; none if there are none or they cannot be read (they are an extra).
@@ -52,6 +72,10 @@ fn one_of(value: &Value, run_id: &str) -> Option<Timed> {
         .collect();
     samples.sort_by(f64::total_cmp);
     let count = samples.len();
+    let quartiles = [count / 4, (3 * count / 4).min(count.checked_sub(1)?)].map(|i| samples[i]);
+    if quartiles[1] > DISTURBED * quartiles[0] {
+        return None;
+    }
     let median = (samples.get(count.checked_sub(1)? / 2)? + samples.get(count / 2)?) / 2.0;
     Some(Timed {
         run_id: run_id.to_owned(),
@@ -71,7 +95,7 @@ pub(super) struct Parts {
 #[derive(Debug, Default)]
 struct Consists {
     model: String,
-    parts: Vec<(usize, u64)>,
+    parts: Vec<Part>,
 }
 
 impl Parts {
@@ -90,7 +114,11 @@ impl Parts {
             .entry((row.run_id.clone(), threads))
             .or_default();
         run.model.clone_from(model);
-        run.parts.push((place, count));
+        run.parts.push(Part {
+            sample: place,
+            calls: count,
+            in_model_ns: in_model_ns(row),
+        });
     }
 
     /// The runs whose whole model was timed.

@@ -1,8 +1,9 @@
-//! Whole models from their operators: the sum of calls times predicted time, times a factor.
+//! Whole models from their operators: the sum of calls times time inside the model, times a factor, plus a constant for
+//! every call.
 //!
-//! The factor (what a model takes beside its operators, and what predictions of many small operators have in common) is
-//! the median over models of measured whole ÷ sum of predictions that had not seen the model, by number of threads where
-//! there are enough models.
+//! The constant is what the model takes between its operators (measured whole − measured operators), by number of
+//! threads. The factor is what predictions of a model's operators have in common: the median over models of measured
+//! whole ÷ prediction by operators that had not been seen.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,22 +11,26 @@ use serde::{Deserialize, Serialize};
 
 use super::folds::OutOfFold;
 use super::split::Fold;
-use crate::data::{Dataset, ModelRun};
+use crate::data::{Dataset, ModelRun, Part};
 
 /// A model whose measured operators explain less than this share was not measured completely.
 const COMPLETE: f64 = 0.6;
 /// Least number of models for a factor of their own number of threads.
 const OWN_FACTOR: usize = 3;
 
-/// Whole over the sum of operators.
+/// How the operators of a model add up.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WholeFactor {
-    /// By number of threads.
+    /// Whole over the sum of operators, by number of threads.
     by_threads: BTreeMap<u64, f64>,
-    /// Over all.
+    /// … over all.
     overall: Option<f64>,
+    /// Time between two operators, ns, by number of threads.
+    call_ns: BTreeMap<u64, f64>,
     /// Standard deviation of the logarithm of predicted over measured whole, log2.
     pub deviation: Option<f64>,
+    /// … where all operators were measured.
+    pub measured_deviation: Option<f64>,
     /// Models that it was learned from.
     pub models: usize,
 }
@@ -49,69 +54,111 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let count = values.len();
     let last = count.checked_sub(1)?;
-    Some((values[last / 2] + values[count / 2]) / 2.0)
+    Some(f64::midpoint(values[last / 2], values[count / 2]))
 }
 
-/// The sum of a model's operators, ns, with a time for each sample.
-fn sum(run: &ModelRun, time_ns: impl Fn(usize) -> Option<f64>) -> Option<f64> {
-    run.parts.iter().try_fold(0.0, |sum, &(index, count)| {
-        Some(sum + time_ns(index)? * count as f64)
+/// The value below which half of the weight lies.
+fn weighted_median(mut values: Vec<(f64, f64)>) -> Option<f64> {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
+    let mut sum = 0.0;
+    values
+        .into_iter()
+        .find(|(_, weight)| {
+            sum += weight;
+            sum >= half
+        })
+        .map(|(value, _)| value)
+}
+
+/// The sum of a model's operators, ns, with a time for each.
+fn sum(run: &ModelRun, time_ns: impl Fn(&Part) -> Option<f64>) -> Option<f64> {
+    run.parts.iter().try_fold(0.0, |sum, part| {
+        Some(sum + time_ns(part)? * part.calls as f64)
     })
+}
+
+fn calls(run: &ModelRun) -> f64 {
+    run.parts.iter().map(|part| part.calls as f64).sum()
 }
 
 /// The runs whose measured operators explain the whole.
 fn complete(dataset: &Dataset) -> impl Iterator<Item = &ModelRun> {
     dataset.model_runs.iter().filter(|run| {
-        let measured = sum(run, |i| Some(dataset.samples[i].log2_time.exp2()));
+        let alone = |part: &Part| Some(dataset.samples[part.sample].log2_time.exp2());
+        let measured = sum(run, |part| part.in_model_ns.or_else(|| alone(part)));
         measured.is_some_and(|sum| sum > COMPLETE * run.end_to_end_ns)
     })
 }
 
+/// Time between operators, by number of threads. Models in which calls are short tell most about it.
+fn call_ns(runs: &[&ModelRun]) -> BTreeMap<u64, f64> {
+    let mut by_threads: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
+    for run in runs {
+        if let Some(operators) = sum(run, |part| part.in_model_ns) {
+            let between = (run.end_to_end_ns - operators).max(0.0) / calls(run);
+            let weight = calls(run) / run.end_to_end_ns;
+            by_threads
+                .entry(run.threads)
+                .or_default()
+                .push((between, weight));
+        }
+    }
+    by_threads
+        .into_iter()
+        .filter_map(|(threads, values)| Some((threads, weighted_median(values)?)))
+        .collect()
+}
+
+/// Ratios of the same model in several runs count once.
+type Ratios<'a> = BTreeMap<u64, BTreeMap<&'a str, Vec<f64>>>;
+
+fn of_models(models: &BTreeMap<&str, Vec<f64>>) -> Vec<f64> {
+    models.values().cloned().filter_map(median).collect()
+}
+
 impl WholeFactor {
-    /// Learns the factor from all models but one, given a prediction (log2 ns) for a model's sample.
+    /// Learns from all models but one, given a prediction (log2 ns inside the model) for a model's sample.
     pub fn fit(
         dataset: &Dataset,
         without: Option<&str>,
         predicted: impl Fn(&str, usize) -> Option<f64>,
     ) -> Self {
-        let mut ratios: BTreeMap<u64, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
-        for run in complete(dataset) {
-            if Some(run.model.as_str()) == without {
-                continue;
-            }
-            if let Some(sum) = sum(run, |i| Some(predicted(&run.model, i)?.exp2())) {
-                let by_model = ratios.entry(run.threads).or_default();
-                by_model
-                    .entry(&run.model)
-                    .or_default()
-                    .push(run.end_to_end_ns / sum);
-            }
-        }
-        let of_models = |models: BTreeMap<&str, Vec<f64>>| -> Vec<f64> {
-            models.into_values().filter_map(median).collect()
-        };
-        let by_threads: BTreeMap<u64, Vec<f64>> = ratios
-            .into_iter()
-            .map(|(threads, models)| (threads, of_models(models)))
+        let runs: Vec<&ModelRun> = complete(dataset)
+            .filter(|run| Some(run.model.as_str()) != without)
             .collect();
-        let overall = median(by_threads.values().flatten().copied().collect());
         let mut factor = Self {
-            models: by_threads.values().map(Vec::len).max().unwrap_or(0),
-            overall,
-            by_threads: by_threads
-                .iter()
-                .filter(|(_, ratios)| ratios.len() >= OWN_FACTOR)
-                .filter_map(|(threads, ratios)| Some((*threads, median(ratios.clone())?)))
-                .collect(),
-            deviation: None,
+            call_ns: call_ns(&runs),
+            ..Self::default()
         };
-        let mut errors: Vec<f64> = Vec::new();
-        for (threads, ratios) in &by_threads {
-            let own = factor.at(Some(*threads));
-            errors.extend(ratios.iter().map(|r| (r / own).log2().powi(2)));
+        let (mut ratios, mut exact) = (Ratios::new(), Vec::new());
+        for run in runs {
+            let between = factor.between(run.threads, calls(run));
+            let whole = (run.end_to_end_ns - between).max(0.1 * run.end_to_end_ns);
+            if let Some(sum) = sum(run, |p| Some(predicted(&run.model, p.sample)?.exp2())) {
+                let by_model = ratios.entry(run.threads).or_default();
+                by_model.entry(&run.model).or_default().push(whole / sum);
+            }
+            exact.extend(sum(run, |p| p.in_model_ns).map(|sum| whole / sum));
         }
+        let by_threads: BTreeMap<u64, Vec<f64>> = ratios
+            .iter()
+            .map(|(threads, models)| (*threads, of_models(models)))
+            .collect();
+        factor.models = by_threads.values().map(Vec::len).max().unwrap_or(0);
+        factor.overall = median(by_threads.values().flatten().copied().collect());
+        factor.by_threads = by_threads
+            .iter()
+            .filter(|(_, ratios)| ratios.len() >= OWN_FACTOR)
+            .filter_map(|(threads, ratios)| Some((*threads, median(ratios.clone())?)))
+            .collect();
         if factor.models >= OWN_FACTOR {
-            factor.deviation = Some((errors.iter().sum::<f64>() / errors.len() as f64).sqrt());
+            let errors = by_threads.iter().flat_map(|(threads, ratios)| {
+                let own = factor.at(Some(*threads));
+                ratios.iter().map(move |ratio| ratio / own)
+            });
+            factor.deviation = deviation(errors);
+            factor.measured_deviation = deviation(exact.into_iter());
         }
         factor
     }
@@ -124,13 +171,26 @@ impl WholeFactor {
             .or(self.overall)
             .unwrap_or(1.0)
     }
+
+    /// Time between operators of a model with so many calls, ns: that of the nearest number of threads.
+    pub fn between(&self, threads: u64, calls: f64) -> f64 {
+        let nearest = self.call_ns.iter().min_by_key(|(t, _)| t.abs_diff(threads));
+        nearest.map_or(0.0, |(_, one)| one * calls)
+    }
+}
+
+/// Root mean square of the logarithms of ratios.
+fn deviation(ratios: impl Iterator<Item = f64>) -> Option<f64> {
+    let squares: Vec<f64> = ratios.map(|ratio| ratio.log2().powi(2)).collect();
+    let count = squares.len() as f64;
+    (!squares.is_empty()).then(|| (squares.iter().sum::<f64>() / count).sqrt())
 }
 
 /// The models of folds that hold one out each.
 pub fn of_held_out(dataset: &Dataset, folds: &[Fold], held: &OutOfFold) -> Vec<WholeModel> {
     let mut predictions: HashMap<(usize, usize), f64> = HashMap::new();
     for (place, &index) in held.index.iter().enumerate() {
-        predictions.insert((held.fold[place], index), held.predicted[place]);
+        predictions.insert((held.fold[place], index), held.in_model[place]);
     }
     let fold_of: HashMap<&str, usize> = folds
         .iter()
@@ -148,10 +208,11 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], held: &OutOfFold) -> Vec<W
         let factor = WholeFactor::fit(dataset, Some(name), predicted);
         let mut by_threads: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
         for run in complete(dataset).filter(|run| run.model == name) {
-            if let Some(sum) = sum(run, |i| Some(predicted(name, i)?.exp2())) {
+            if let Some(sum) = sum(run, |part| Some(predicted(name, part.sample)?.exp2())) {
                 let entry = by_threads.entry(run.threads).or_default();
                 entry.0.push(run.end_to_end_ns);
-                entry.1.push(sum * factor.at(Some(run.threads)));
+                let between = factor.between(run.threads, calls(run));
+                entry.1.push(sum * factor.at(Some(run.threads)) + between);
             }
         }
         for (threads, (measured, predicted)) in by_threads {
@@ -167,4 +228,83 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], held: &OutOfFold) -> Vec<W
         }
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Intake, Sample};
+    use crate::features::Point;
+    use crate::features::base::Bases;
+
+    /// `models` models of one operator each, called `calls` times for 1000 ns, with 100 ns between calls.
+    fn dataset(calls: &[u64]) -> Dataset {
+        let sample = |number: usize| Sample {
+            point: Point {
+                features: Vec::new(),
+                bases: Bases::default(),
+                flops: 1.0,
+                bytes: 1.0,
+            },
+            log2_time: 900f64.log2(),
+            log2_in_model: Some(1000f64.log2()),
+            question: None,
+            weight: 1.0,
+            workload: number,
+            machine: 0,
+            kind: "dense".to_owned(),
+            models: vec![format!("m{number}")],
+            threads: Some(1),
+            measured_ms: None,
+            row_id: String::new(),
+        };
+        let run = |(number, &calls): (usize, &u64)| ModelRun {
+            run_id: format!("r{number}"),
+            model: format!("m{number}"),
+            threads: 1,
+            end_to_end_ns: 1100.0 * calls as f64,
+            parts: vec![Part {
+                sample: number,
+                calls,
+                in_model_ns: Some(1000.0),
+            }],
+        };
+        Dataset {
+            samples: (0..calls.len()).map(sample).collect(),
+            workloads: Vec::new(),
+            machines: Vec::new(),
+            model_runs: calls.iter().enumerate().map(run).collect(),
+            usual_cache: None,
+            intake: Intake::default(),
+        }
+    }
+
+    #[test]
+    fn what_lies_between_calls_is_told_from_what_predictions_lack() {
+        // Predictions are half of what is measured.
+        let factor = WholeFactor::fit(&dataset(&[10, 40, 80]), None, |_, _| Some(500f64.log2()));
+        assert!((factor.between(1, 20.0) - 2000.0).abs() < 1e-6);
+        assert!((factor.at(Some(1)) - 2.0).abs() < 1e-9);
+        assert!(factor.deviation.unwrap() < 1e-9);
+        assert_eq!(factor.models, 3);
+    }
+
+    #[test]
+    fn the_model_that_is_asked_about_is_left_out() {
+        let data = dataset(&[10, 40]);
+        let predicted = |model: &str, _| Some(if model == "m0" { 10.0 } else { 11.0 });
+        let factor = WholeFactor::fit(&data, Some("m0"), predicted);
+        assert!((factor.at(None) - 1000.0 / 2048.0).abs() < 1e-9);
+        let nothing = WholeFactor::fit(&dataset(&[]), None, predicted);
+        assert_eq!((nothing.at(Some(1)), nothing.between(1, 9.0)), (1.0, 0.0));
+    }
+
+    #[test]
+    fn half_of_the_weight_decides() {
+        assert_eq!(
+            weighted_median(vec![(5.0, 1.0), (1.0, 1.0), (2.0, 10.0)]),
+            Some(2.0)
+        );
+        assert_eq!(weighted_median(Vec::new()), None);
+    }
 }

@@ -9,6 +9,8 @@ use super::operator::Operator;
 
 /// Arithmetic that takes as long as moving one byte, on a nominal machine.
 const FLOPS_PER_BYTE: f64 = 8.0;
+/// Arithmetic that takes as long as an exponential.
+const TRANSCENDENTAL_FLOPS: f64 = 40.0;
 /// Operations that take as long as calling a kernel at all: tiny operators do not shrink below it.
 const CALL_OPERATIONS: f64 = 5e4;
 /// Workers of a CPU whose number is not known.
@@ -40,7 +42,9 @@ pub struct Bases {
 
 impl Bases {
     pub(super) fn of(operator: &Operator, nest: &Nest, busy_threads: f64) -> Self {
-        let operations = operator.total_flops() + FLOPS_PER_BYTE * operator.bytes();
+        let operations = operator.total_flops()
+            + FLOPS_PER_BYTE * operator.bytes()
+            + TRANSCENDENTAL_FLOPS * operator.transcendental_calls();
         let work = (operations / busy_threads + CALL_OPERATIONS).log2();
         match nest {
             Nest::Gpu(nest) => {

@@ -6,7 +6,7 @@
 //! are refused.
 
 /// Version of the list below.
-pub const FEATURE_VERSION: u32 = 1;
+pub const FEATURE_VERSION: u32 = 2;
 
 /// How a feature depends on the size of the problem; members of the ensemble leave out groups, so that some of them can
 /// only see what carries over to workloads of another size.
@@ -185,6 +185,18 @@ features! {
         bytes_per_thread,
     }
     Tile {
+        /// what divides the last axis of a row of outputs evenly, up to 8
+        row_divisor_8,
+        /// … up to 16
+        row_divisor_16,
+        /// what divides the output channels evenly, up to 64
+        columns_divisor_64,
+        /// what divides the innermost output axis evenly, up to 16
+        last_divisor_16,
+        /// exponentials and the like for each element of the output
+        transcendentals,
+        /// exponentials and the like for each flop
+        transcendentals_per_flop,
         /// GPU: threads of a block
         block_threads,
         /// GPU: threads along the fastest index
@@ -427,6 +439,8 @@ features! {
         machine,
         /// 0 caches hold the arguments, 1 as in the model, 2 flushed
         cache_state,
+        /// weights read between two uses of one of the operator's, at most 4 MB, bytes
+        weight_reuse_bytes,
     }
 }
 

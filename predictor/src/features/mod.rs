@@ -31,6 +31,10 @@ pub use list::{FEATURE_VERSION, FEATURES, Feature, Scope, Values, positions_of};
 use machine::MachineFacts;
 use operator::{Class, Operator};
 
+/// Weights that so much is read between two uses of have left the caches of a core; how much more does not matter, and
+/// would only tell models apart.
+const COLD_BYTES: f64 = 4e6;
+
 /// Everything that is known of a point before it is measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
@@ -98,6 +102,9 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         Some(CacheState::Flushed) => 2.0,
         None => f32::NAN,
     };
+    values.weight_reuse_bytes = row
+        .weight_reuse_bytes
+        .map_or(f32::NAN, |b| log1((b as f64).min(COLD_BYTES)));
     Point {
         features: values.to_vec(),
         bases: Bases::of(&operator, &nest, busy),
@@ -156,6 +163,18 @@ fn describe_operator(values: &mut Values, row: &Row, o: &Operator) {
     values.in_channels = log(o.in_channels);
     values.batch = log(o.batch);
     values.last_extent = log(o.last);
+    let along_row = if o.out_width > 1.0 {
+        o.out_width
+    } else {
+        o.rows
+    };
+    values.row_divisor_8 = divisor(along_row, 8);
+    values.row_divisor_16 = divisor(along_row, 16);
+    values.columns_divisor_64 = divisor(o.columns, 64);
+    values.last_divisor_16 = divisor(o.last, 16);
+    values.transcendentals = o.transcendentals as f32;
+    values.transcendentals_per_flop =
+        log1(o.transcendental_calls() / o.total_flops().max(1.0) * 1e6);
     values.columns_fill_16 = fill(o.columns, 16.0);
     values.last_fill_16 = fill(o.last, 16.0);
 }
@@ -173,6 +192,13 @@ fn fused_operators(name: &str) -> f32 {
         }
     }
     count
+}
+
+/// The largest number up to `most` that divides an extent: loops that nothing divides are tiled badly.
+fn divisor(extent: f64, most: u64) -> f32 {
+    let extent = extent.max(1.0) as u64;
+    let found = (1..=most).rev().find(|d| extent.is_multiple_of(*d));
+    found.unwrap_or(1) as f32
 }
 
 /// How full lanes of `width` are when `extent` is spread over them.

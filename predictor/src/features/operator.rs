@@ -81,6 +81,10 @@ pub struct Operator {
     pub flops: Option<f64>,
     /// Arithmetic of the fused rest, flop.
     pub flops_epilogue: f64,
+    /// Exponentials, square roots and the like for each element of the output.
+    pub transcendentals: f64,
+    /// Elements of the output.
+    pub output_elements: f64,
     /// Bytes of the inputs.
     pub input_bytes: f64,
     /// Bytes of the weights.
@@ -101,6 +105,15 @@ fn elements(shapes: Option<&Shapes>) -> f64 {
 
 fn last(dims: Option<&Dims>) -> Option<f64> {
     dims?.0.last().map(|&n| n as f64)
+}
+
+/// Functions that a processor has no instruction for, in the name of a fused operator.
+fn transcendentals(name: &str) -> f64 {
+    const NAMES: [&str; 12] = [
+        "sigmoid", "tanh", "exp", "erf", "gelu", "softmax", "log", "power", "swish", "silu",
+        "mish", "softplus",
+    ];
+    name.split('_').filter(|word| NAMES.contains(word)).count() as f64
 }
 
 /// Bytes of an element of the first type named.
@@ -203,6 +216,8 @@ impl Operator {
             stride: last(row.stride.as_ref()).unwrap_or(1.0).max(1.0),
             last: trailing(1),
             flops: row.flops.map(|f| f as f64),
+            transcendentals: transcendentals(&row.op_name),
+            output_elements: total,
             flops_epilogue: row.flops_epilogue.map_or(0.0, |f| f as f64),
             input_bytes: if picks {
                 input_bytes.min(output_bytes)
@@ -218,6 +233,11 @@ impl Operator {
     /// Compulsory traffic, bytes.
     pub fn bytes(&self) -> f64 {
         self.input_bytes + self.weight_bytes + self.output_bytes
+    }
+
+    /// Exponentials and the like of all elements.
+    pub fn transcendental_calls(&self) -> f64 {
+        self.transcendentals * self.output_elements
     }
 
     /// All arithmetic, flop; 0 if unknown.

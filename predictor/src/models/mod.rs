@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`ensemble`] | gradient-boosted trees that correct three estimates; the product |
 //! | [`member`] | one of its members: what it sees, corrects and minimises |
+//! | [`context`] | what running inside a model does to an operator's time |
 //! | [`ranker`] | orders the schedules of a workload (`rank:pairwise`) |
 //! | [`roofline`] | arithmetic and traffic against the best rates seen; the floor |
 //! | [`search`] | hyper-parameters by cross-validation |
@@ -12,6 +13,7 @@
 //! All predict base-2 logarithms of ns.
 
 pub mod baseline;
+pub mod context;
 pub mod ensemble;
 pub mod member;
 pub mod ranker;

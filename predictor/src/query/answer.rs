@@ -18,6 +18,8 @@ const NEAREST: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Knowledge {
+    /// This very operator was measured: the time is the measured one.
+    Measured,
     /// It was trained on this kind.
     Known,
     /// It has never seen this kind: the prediction is that of a roofline-like estimate, corrected as other kinds are.
@@ -67,6 +69,16 @@ pub struct Answer {
     pub nearest: Vec<Neighbour>,
     /// What moved the prediction, largest first.
     pub drivers: Vec<Driver>,
+}
+
+impl Answer {
+    /// Puts the time at another place; the interval keeps its shape.
+    pub(super) fn move_to(&mut self, time_ns: f64) {
+        let factor = time_ns / self.time_ns;
+        self.time_ns = time_ns;
+        self.low_ns = self.low_ns.map(|low| low * factor);
+        self.high_ns = self.high_ns.map(|high| high * factor);
+    }
 }
 
 /// How much of an answer to work out.

@@ -1,9 +1,8 @@
 //! The `.opm` file: one trained model.
 //!
-//! `OPBENCHM`, format (u32), length of the header (u64), the header (JSON: feature list, members, facts, lengths of what
-//! follows), the members' trees (UBJSON of XGBoost; the fast
-//! stand-in last), the values of the nearest rows (f32), and the SHA-256 of all before
-//! it. Numbers are little-endian. A file of another format or feature list is refused: a model answers only what it was
+//! `OPBENCHM`, format (u32), length of the header (u64), the header (JSON: feature list, members, facts, measured
+//! operators, lengths of what follows), the trees (UBJSON of XGBoost: the members, the fast stand-in, and what runs
+//! inside models if it was learned), the values of the nearest rows (f32), and the SHA-256 of all before it. Numbers are little-endian. A file of another format or feature list is refused: a model answers only what it was
 //! trained on.
 
 use std::path::Path;
@@ -11,17 +10,19 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::known::Known;
 use super::neighbours::Neighbours;
 use super::trained::{Facts, Trained};
 use crate::error::{Error, Result};
 use crate::features::{FEATURE_VERSION, FEATURES};
+use crate::models::context::Context;
 use crate::models::ensemble::Ensemble;
 use crate::models::member::{Member, MemberSpec};
 
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"OPBENCHM";
 /// The format of this build.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 const CHECKSUM_BYTES: usize = 32;
 const PREFIX_BYTES: usize = MAGIC.len() + 4 + 8;
 const RETRAIN: &str = "train it again with `oppredict train`";
@@ -32,7 +33,10 @@ struct Header {
     features: Vec<String>,
     tool_version: String,
     members: Vec<MemberEntry>,
+    fast: MemberEntry,
+    context: Option<MemberEntry>,
     facts: Facts,
+    known: Known,
     neighbours: Neighbours,
     neighbour_values: usize,
 }
@@ -48,19 +52,28 @@ struct MemberEntry {
 /// # Errors
 /// The file cannot be written, or XGBoost's library fails.
 pub fn save(model: &Trained, path: &Path) -> Result<()> {
-    let members = || model.ensemble.members.iter().chain([&model.fast]);
-    let trees: Vec<Vec<u8>> = members().map(Member::to_bytes).collect::<Result<_>>()?;
+    let mut trees = Vec::new();
+    let mut entry = |member: &Member| -> Result<MemberEntry> {
+        let before = trees.len();
+        trees.extend(member.to_bytes()?);
+        Ok(MemberEntry {
+            spec: member.spec.clone(),
+            bytes: trees.len() - before,
+        })
+    };
     let header = Header {
         feature_version: FEATURE_VERSION,
         features: FEATURES.iter().map(|f| f.name.to_owned()).collect(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        members: members()
-            .zip(&trees)
-            .map(|(member, trees)| MemberEntry {
-                spec: member.spec.clone(),
-                bytes: trees.len(),
-            })
-            .collect(),
+        members: model
+            .ensemble
+            .members
+            .iter()
+            .map(&mut entry)
+            .collect::<Result<_>>()?,
+        fast: entry(&model.fast)?,
+        context: model.context.member().map(&mut entry).transpose()?,
+        known: model.known.clone(),
         facts: model.facts.clone(),
         neighbours: model.neighbours.clone(),
         neighbour_values: model.neighbours.values.len(),
@@ -71,9 +84,7 @@ pub fn save(model: &Trained, path: &Path) -> Result<()> {
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
     bytes.extend_from_slice(&(header.len() as u64).to_le_bytes());
     bytes.extend_from_slice(&header);
-    for trees in &trees {
-        bytes.extend_from_slice(trees);
-    }
+    bytes.extend_from_slice(&trees);
     for value in &model.neighbours.values {
         bytes.extend_from_slice(&value.to_le_bytes());
     }
@@ -117,25 +128,29 @@ pub fn load(path: &Path) -> Result<Trained> {
         rest = left;
         Ok::<&[u8], Error>(taken)
     };
-    let mut members = Vec::new();
-    for entry in header.members {
-        members.push(Member::from_bytes(entry.spec, take(entry.bytes)?)?);
-    }
+    let mut member = |entry: MemberEntry| Member::from_bytes(entry.spec, take(entry.bytes)?);
+    let members: Vec<Member> = header
+        .members
+        .into_iter()
+        .map(&mut member)
+        .collect::<Result<_>>()?;
+    let fast = member(header.fast)?;
+    let context = Context::of_member(header.context.map(&mut member).transpose()?);
     let mut neighbours = header.neighbours;
     let values = take(header.neighbour_values.saturating_mul(4))?;
     neighbours.values = values
         .chunks_exact(4)
         .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
         .collect();
-    let fast = members.pop().filter(|_| !members.is_empty());
-    let Some(fast) = fast.filter(|_| neighbours.values.len() == neighbours.expected_values())
-    else {
+    if members.is_empty() || neighbours.values.len() != neighbours.expected_values() {
         return Err(damaged(path, "its parts do not fit together".to_owned()));
-    };
+    }
     Ok(Trained {
-        fast,
         ensemble: Ensemble { members },
+        fast,
+        context,
         neighbours,
+        known: header.known,
         facts: header.facts,
     })
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`trained`] | what training leaves: trees, calibration, facts about the training data |
 //! | [`file`] | the `.opm` file that holds it |
+//! | [`known`] | operators that were measured as a question asks for them |
 //! | [`neighbours`] | the nearest measured rows |
 //! | [`answer`] | a prediction with its interval, reasons and doubts |
 //! | [`question`] | an operator described by hand |
@@ -12,6 +13,7 @@
 
 pub mod answer;
 pub mod file;
+pub mod known;
 pub mod neighbours;
 pub mod network;
 pub mod question;

@@ -1,8 +1,8 @@
 //! A whole model: its operators as rows that were never measured, and the sum of their times.
 //!
-//! Operators are taken as the default schedules would run them, with caches as inside a model. The sum leaves nothing
-//! out: an operator of an unknown kind counts with its estimate, and the coverage says how much of the sum is from kinds
-//! that the model was trained on.
+//! Operators are taken as the default schedules would run them, inside a model. One that the training data have measured
+//! counts with its measured time, all others with the predicted one. The sum leaves nothing out: an operator of an unknown
+//! kind counts with its estimate, and the coverage says how much of the sum is from kinds that the model was trained on.
 
 use opdata::{CacheState, DeviceKind, Dims, Essentials, Loop, LoopKind, Row, Shapes, Status};
 use opmodels::Graph;
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::answer::{Answer, Detail, Knowledge};
 use super::trained::Trained;
-use crate::data::points;
+use crate::data::{Question, points};
 use crate::error::Result;
 use crate::features::Point;
 use crate::features::machine::MachineFacts;
@@ -32,7 +32,7 @@ pub struct OperatorAnswer {
     pub total_ns: f64,
     /// Share of the sum of all operators, 0 to 1.
     pub share: f64,
-    /// The prediction for one call.
+    /// One call inside the model.
     pub answer: Answer,
 }
 
@@ -53,14 +53,25 @@ pub struct NetworkAnswer {
     pub high_ns: Option<f64>,
     /// Level of the interval, 0 to 1.
     pub level: f64,
+    /// Time between the operators, ns.
+    pub between_ns: f64,
     /// Whole over the sum of operators, as learned from whole models.
     pub factor: f64,
     /// Whole models that the factor was learned from.
     pub factor_models: usize,
     /// Share of the sum from kinds that the model was trained on, 0 to 1.
     pub coverage: f64,
+    /// Share of the sum from operators that were themselves measured, 0 to 1.
+    pub measured: f64,
     /// The operators, longest first.
     pub operators: Vec<OperatorAnswer>,
+}
+
+/// An operator inside a model.
+struct Inside {
+    /// The expected time, ns: the centre of its distribution, which sums are made of.
+    centre_ns: f64,
+    answer: Answer,
 }
 
 /// The row of an operator that was never measured.
@@ -108,6 +119,7 @@ pub fn row(operator: &Operator, graph: &Graph, threads: u64, device_kind: Device
         flops_epilogue: Some(operator.flops_epilogue),
         bytes_read: Some(operator.bytes_read),
         bytes_written: Some(operator.bytes_written),
+        weight_reuse_bytes: graph.weight_reuse_bytes(operator),
         threads: Some(threads),
         schedule_space: Some("default".to_owned()),
         cache_state: Some(CacheState::Model),
@@ -142,28 +154,28 @@ impl Trained {
             .iter()
             .map(|operator| row(operator, graph, threads, self.facts.device_kind))
             .collect();
-        let points = points(&rows, machine);
-        let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
-        let answers = self.answer(&points, &kinds, level, detail)?;
-        // The shifts are for relative errors of single points; sums want the centre.
-        let times = self
-            .ensemble
-            .predict(&points.iter().collect::<Vec<&Point>>())?;
-        let totals: Vec<f64> = times
+        let answers = self.inside(&rows, machine, level, detail)?;
+        let totals: Vec<f64> = answers
             .iter()
             .zip(&graph.operators)
-            .map(|(time, operator)| time.exp2() * operator.count as f64)
+            .map(|(answer, operator)| answer.centre_ns * operator.count as f64)
             .collect();
         let sum: f64 = totals.iter().sum();
-        let known: f64 = totals
-            .iter()
-            .zip(&answers)
-            .filter(|(_, answer)| answer.knowledge == Knowledge::Known)
-            .map(|(total, _)| total)
-            .sum();
-        let factor = self.facts.whole.at(Some(threads));
-        let time_ns = sum * factor;
-        let (low_ns, high_ns) = self.sum_interval(time_ns, &totals, &answers, level);
+        let share = |wanted: fn(Knowledge) -> bool| -> f64 {
+            let of = totals.iter().zip(&answers);
+            of.filter(|(_, inside)| wanted(inside.answer.knowledge))
+                .map(|(total, _)| total / sum)
+                .sum()
+        };
+        let calls: u64 = graph.operators.iter().map(|o| o.count).sum();
+        let between_ns = self.facts.whole.between(threads, calls as f64);
+        let measured = share(|knowledge| knowledge == Knowledge::Measured);
+        let coverage = share(|knowledge| knowledge != Knowledge::UnknownKind);
+        // Measured operators have no error in common that a factor could take away.
+        let factor = self.facts.whole.at(Some(threads)) * (1.0 - measured) + measured;
+        let time_ns = sum * factor + between_ns;
+        let answers: Vec<Answer> = answers.into_iter().map(|inside| inside.answer).collect();
+        let (low_ns, high_ns) = self.sum_interval(time_ns, &totals, &answers, level, measured);
         let mut operators: Vec<OperatorAnswer> = answers
             .into_iter()
             .zip(totals.iter().zip(graph.operators.iter().zip(&rows)))
@@ -191,25 +203,72 @@ impl Trained {
             low_ns,
             high_ns,
             level,
+            between_ns,
             factor,
             factor_models: self.facts.whole.models,
-            coverage: known / sum,
+            coverage,
+            measured,
             operators,
         })
     }
 
+    /// Each operator inside a model: as it was measured, or as it is predicted.
+    fn inside(
+        &self,
+        rows: &[Row],
+        machine: &MachineFacts,
+        level: f64,
+        detail: Detail,
+    ) -> Result<Vec<Inside>> {
+        let points = points(rows, machine);
+        let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
+        let all: Vec<&Point> = points.iter().collect();
+        let ratios = self.context.ratios(&all)?;
+        // The shifts are for relative errors of single points; sums want the centre.
+        let centres = self.ensemble.predict(&all)?;
+        let answers = self.answer(&points, &kinds, level, detail)?;
+        let question = |row| self.known.get(&Question::of_row(row)?, &machine.id);
+        Ok(rows
+            .iter()
+            .zip(answers)
+            .zip(centres.into_iter().zip(ratios))
+            .map(|((row, mut answer), (centre, ratio))| match question(row) {
+                Some(times) => {
+                    let time = times.log2_in_model.unwrap_or(times.log2_time + ratio);
+                    answer.move_to(time.exp2());
+                    answer.knowledge = Knowledge::Measured;
+                    Inside {
+                        centre_ns: time.exp2(),
+                        answer,
+                    }
+                }
+                None => {
+                    answer.move_to(answer.time_ns * ratio.exp2());
+                    Inside {
+                        centre_ns: (centre + ratio).exp2(),
+                        answer,
+                    }
+                }
+            })
+            .collect())
+    }
+
     /// The interval of a sum: from the errors of whole models where there were enough, else as if all operators erred
-    /// together, which is the widest it can be.
+    /// together, which is the widest it can be. What was measured errs as sums of measured operators do.
     fn sum_interval(
         &self,
         time_ns: f64,
         totals: &[f64],
         answers: &[Answer],
         level: f64,
+        measured: f64,
     ) -> (Option<f64>, Option<f64>) {
-        if let Some(deviation) = self.facts.whole.deviation {
+        let whole = &self.facts.whole;
+        if let Some(deviation) = whole.deviation {
+            let exact = whole.measured_deviation.unwrap_or(deviation).max(0.02);
+            let deviation = f64::hypot(deviation * (1.0 - measured), exact);
             // Few models: Student's t, of which 2.1 to 2.6 times the normal's quantile is enough from 3 models on.
-            let reach = t_quantile(level, self.facts.whole.models) * deviation.max(0.02);
+            let reach = t_quantile(level, whole.models) * deviation;
             return (
                 Some(time_ns * (-reach).exp2()),
                 Some(time_ns * reach.exp2()),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use opdata::DeviceKind;
 use serde::{Deserialize, Serialize};
 
+use super::known::Known;
 use super::neighbours::Neighbours;
 use crate::data::{Dataset, Sample};
 use crate::error::{Error, Result};
@@ -17,6 +18,7 @@ use crate::eval::split::Split;
 use crate::eval::whole::WholeFactor;
 use crate::features::machine::MachineFacts;
 use crate::features::{FEATURES, Point};
+use crate::models::context::Context;
 use crate::models::ensemble::Ensemble;
 use crate::models::member::{Member, fast};
 use crate::models::{FitOptions, ModelKind, Regressor};
@@ -96,8 +98,12 @@ pub struct Trained {
     pub ensemble: Ensemble,
     /// A few trees that stand in for all of them where there are very many rows.
     pub fast: Member,
+    /// What running inside a model does to a time.
+    pub context: Context,
     /// The nearest measured rows.
     pub neighbours: Neighbours,
+    /// Operators that were measured as questions ask for them.
+    pub known: Known,
     /// Everything else.
     pub facts: Facts,
 }
@@ -146,7 +152,7 @@ pub fn train(
         .index
         .iter()
         .copied()
-        .zip(held.predicted.iter().copied())
+        .zip(held.in_model.iter().copied())
         .collect();
     let whole = WholeFactor::fit(dataset, None, |_, index| predicted.get(&index).copied());
     let facts = facts(dataset, device_kind, &held, shifts, whole);
@@ -155,6 +161,8 @@ pub fn train(
     let fast = Member::taught(&fast(), dataset, &dataset.all(), &taught, options.fit.seed)?;
     Ok(Trained {
         fast,
+        context: Context::fit(dataset, &dataset.all(), options.fit.seed)?,
+        known: Known::new(dataset),
         neighbours: Neighbours::new(dataset),
         ensemble,
         facts,

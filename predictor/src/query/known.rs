@@ -1,0 +1,63 @@
+//! Operators that were measured as the default schedule runs them: a question about one of them has its answer.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::{Dataset, Question};
+
+/// Measured operators.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Known {
+    points: HashMap<String, Vec<Entry>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    question: Question,
+    log2_time: f64,
+    log2_in_model: Option<f64>,
+    machine: String,
+}
+
+/// What was measured of an operator, base-2 logarithms of ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KnownTimes {
+    /// Alone.
+    pub log2_time: f64,
+    /// Inside a running model, if it was measured there.
+    pub log2_in_model: Option<f64>,
+}
+
+impl Known {
+    /// The samples of a dataset that are answers to questions.
+    pub fn new(dataset: &Dataset) -> Self {
+        let mut points: HashMap<String, Vec<Entry>> = HashMap::new();
+        for sample in &dataset.samples {
+            if let Some(question) = &sample.question {
+                points
+                    .entry(question.workload().to_owned())
+                    .or_default()
+                    .push(Entry {
+                        question: question.clone(),
+                        log2_time: sample.log2_time,
+                        log2_in_model: sample.log2_in_model,
+                        machine: dataset.machines[sample.machine].id.clone(),
+                    });
+            }
+        }
+        Self { points }
+    }
+
+    /// What was measured on a machine, if it was.
+    pub fn get(&self, question: &Question, machine: &str) -> Option<KnownTimes> {
+        let entries = self.points.get(question.workload())?;
+        let entry = entries
+            .iter()
+            .find(|e| e.machine == machine && e.question.same_as(question))?;
+        Some(KnownTimes {
+            log2_time: entry.log2_time,
+            log2_in_model: entry.log2_in_model,
+        })
+    }
+}
