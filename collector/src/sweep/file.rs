@@ -553,7 +553,7 @@ mod tests {
             s.toml:1: factors are named, but schedules = 0 leaves none to draw; set schedules to how many each operator shall get
             s.toml:1: the space metaschedule draws all factors of a schedule by TVM's rules; use space = "template" to vary or fix factors, or leave [vary] to threads, cache, batch and input-size
             s.toml:1: the space default has one schedule, without factors; use space = "template", or remove `schedules` and the factors of the schedule
-            s.toml:1: unknown variant `tempalte`, expected one of `default`, `template`, `metaschedule`, `traces`; see docs/sweeps.md for what a sweep may say
+            s.toml:1: unknown variant `tempalte`, expected one of `default`, `template`, `metaschedule`, `traces`, `points`; see docs/sweeps.md for what a sweep may say
             "#
         );
     }

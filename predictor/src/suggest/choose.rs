@@ -1,5 +1,9 @@
-//! Which candidates to measure within a budget of time: always the one that cuts most of the uncertainty for each second
-//! that it costs, given those chosen before.
+//! Which candidates to measure within a budget of time: one after the other, given those chosen before, the one whose gain
+//! over the square root of its cost is largest.
+//!
+//! The gain for a second would be the best use of the budget if errors were alike everywhere; but then only fast kernels
+//! are measured, and slow ones are predicted badly. Without the cost the budget goes into a few slow ones. The square
+//! root keeps most of what either brings (`scripts/bench suggest`).
 //!
 //! Work grows with the square of the candidates, so many of them are looked at in blocks, each with its share of the
 //! budget, and each against the measured points nearest to it.
@@ -68,6 +72,16 @@ pub fn choose(
     seed: u64,
 ) -> Result<Choice> {
     let importance = Importance::new(ensemble, measured)?;
+    Ok(by_importance(&importance, measured, pool, limits, seed))
+}
+
+fn by_importance(
+    importance: &Importance,
+    measured: &[&Point],
+    pool: &Pool<'_>,
+    limits: Limits,
+    seed: u64,
+) -> Choice {
     let mut sums = Sums::default();
     let mut order: Vec<(f64, usize)> = Vec::new();
     let blocks = blocks(&pool.kernels, seed);
@@ -86,7 +100,7 @@ pub fn choose(
             .copied()
             .chain(block.iter().map(|&i| pool.points[i]))
             .collect();
-        let likeness = Likeness::new(&importance, &points);
+        let likeness = Likeness::new(importance, &points);
         let unknown: Vec<usize> = (measured.len()..points.len()).collect();
         let known = nearest(&likeness, measured.len(), &unknown);
         let interest: Vec<f64> = block.iter().map(|&i| pool.interest[i]).collect();
@@ -102,12 +116,12 @@ pub fn choose(
     }
     // Stable: within a block the order of the choice stays.
     order.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Ok(Choice {
+    Choice {
         order: order.into_iter().map(|(_, place)| place).collect(),
         cost_ns: spent_ns,
         error_ratio: (sums.after / sums.before).sqrt(),
         random_error_ratio: (sums.random / sums.before).sqrt(),
-    })
+    }
 }
 
 /// Uncertainty before, after, and after a random choice, over all blocks.
@@ -169,7 +183,7 @@ impl Purse<'_> {
     }
 }
 
-/// The choice with the gain a second of each point, its cost, and what is uncertain after it.
+/// The choice with the worth of each point, its cost, and what is uncertain after it.
 fn greedy(
     mut uncertainty: Uncertainty,
     pool: &Pool<'_>,
@@ -182,13 +196,13 @@ fn greedy(
     let mut chosen: Vec<(f64, usize)> = Vec::new();
     loop {
         open.retain(|&place| purse.affords(place));
-        let rate = |place: usize| f64::from(gains[place]) / purse.cost_ns(place);
+        let rate = |place: usize| f64::from(gains[place]) / purse.cost_ns(place).sqrt();
         let best = open
             .iter()
             .copied()
             .max_by(|&a, &b| rate(a).total_cmp(&rate(b)).then(b.cmp(&a)));
         let Some(best) = best else { break };
-        // A later point may gain more a second, because its kernel is built by then; it cannot come before its kernel.
+        // A later point may be worth more, because its kernel is built by then; it cannot come before its kernel.
         let last = chosen.last().map_or(f64::INFINITY, |c| c.0);
         chosen.push((rate(best).min(last), block[best]));
         purse.pay(best);
@@ -262,4 +276,98 @@ fn nearest(likeness: &Likeness, measured: usize, block: &[usize]) -> Vec<usize> 
     wanted.sort_unstable();
     wanted.dedup();
     wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suggest::likeness::testing::{points, two_features};
+    use proptest::prelude::*;
+
+    const BUILD_NS: f64 = 50.0;
+    const MEASURE_NS: f64 = 10.0;
+
+    fn pool(points: &[Point]) -> Pool<'_> {
+        let count = points.len();
+        Pool {
+            points: points.iter().collect(),
+            costs: vec![
+                Cost {
+                    build_ns: BUILD_NS,
+                    measure_ns: MEASURE_NS
+                };
+                count
+            ],
+            kernels: (0..count).collect(),
+            interest: vec![1.0; count],
+        }
+    }
+
+    fn chosen(measured: &[(f32, f32)], open: &[(f32, f32)], limits: Limits) -> Choice {
+        let (measured, open) = (points(measured), points(open));
+        let measured: Vec<&Point> = measured.iter().collect();
+        by_importance(&two_features(), &measured, &pool(&open), limits, 1)
+    }
+
+    fn limits(budget_ns: f64, points: usize) -> Limits {
+        Limits { budget_ns, points }
+    }
+
+    #[test]
+    fn what_is_known_and_what_is_alike_is_not_chosen() {
+        // Three beside the measured point, three together far from it, one alone far from all.
+        let open = [
+            (0.0, 0.1),
+            (0.1, 0.0),
+            (0.1, 0.1),
+            (9.0, 9.0),
+            (9.0, 9.1),
+            (9.1, 9.0),
+            (-9.0, 9.0),
+        ];
+        let choice = chosen(&[(0.0, 0.0)], &open, limits(1e9, 2));
+        assert!((3..6).contains(&choice.order[0]), "{choice:?}");
+        assert_eq!(choice.order[1], 6, "{choice:?}");
+        assert!(choice.error_ratio < choice.random_error_ratio.min(1.0));
+    }
+
+    #[test]
+    fn kernels_are_paid_once() {
+        let open = points(&[(0.0, 0.0), (0.0, 5.0), (5.0, 0.0), (5.0, 5.0)]);
+        let mut pool = pool(&open);
+        pool.kernels = vec![7, 7, 8, 8];
+        let measured = points(&[(2.0, 2.0)]);
+        let measured: Vec<&Point> = measured.iter().collect();
+        let choice =
+            |budget_ns| by_importance(&two_features(), &measured, &pool, limits(budget_ns, 9), 1);
+        assert_eq!(choice(59.0).order.len(), 0);
+        assert_eq!(choice(60.0).order.len(), 1);
+        let two = choice(70.0);
+        assert_eq!((two.order.len(), two.cost_ns), (2, 70.0));
+        assert_eq!(
+            two.order[0] / 2,
+            two.order[1] / 2,
+            "the same kernel: {two:?}"
+        );
+        assert_eq!(choice(1e9).cost_ns, 2.0 * BUILD_NS + 4.0 * MEASURE_NS);
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_part_the_pool_and_keep_kernels_together(
+            kernels in proptest::collection::vec(0usize..3000, 1..6000),
+            seed in 0u64..9,
+        ) {
+            let blocks = blocks(&kernels, seed);
+            let mut all: Vec<usize> = blocks.iter().flatten().copied().collect();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..kernels.len()).collect::<Vec<_>>());
+            let mut home = BTreeMap::new();
+            for (number, block) in blocks.iter().enumerate() {
+                for &place in block {
+                    prop_assert_eq!(*home.entry(kernels[place]).or_insert(number), number);
+                }
+            }
+        }
+    }
 }

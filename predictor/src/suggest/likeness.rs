@@ -165,11 +165,21 @@ fn coordinates(values: &[f32], weight: f32) -> Vec<Vec<f32>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod testing {
+    //! Points with two features, for the tests of this folder.
+
     use super::*;
     use crate::features::base::Bases;
 
-    fn points(values: &[(f32, f32)]) -> Vec<Point> {
+    /// The first feature counts nine times as much as the second.
+    pub fn two_features() -> Importance {
+        let mut shares = vec![0.0; FEATURES.len()];
+        (shares[0], shares[1]) = (0.9, 0.1);
+        Importance(shares)
+    }
+
+    /// Points with these values.
+    pub fn points(values: &[(f32, f32)]) -> Vec<Point> {
         values
             .iter()
             .map(|&(first, second)| {
@@ -184,14 +194,18 @@ mod tests {
             })
             .collect()
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{points, two_features};
+    use super::*;
 
     #[test]
     fn points_are_like_each_other_where_it_matters() {
-        let mut shares = vec![0.0; FEATURES.len()];
-        (shares[0], shares[1]) = (0.9, 0.1);
         let points = points(&[(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (f32::NAN, 0.0)]);
         let all: Vec<&Point> = points.iter().collect();
-        let likeness = Likeness::new(&Importance(shares), &all);
+        let likeness = Likeness::new(&two_features(), &all);
         assert_eq!(likeness.of(0, 0), 1.0);
         assert_eq!(likeness.of(0, 2), likeness.of(2, 0));
         assert!(likeness.of(0, 1) > likeness.of(0, 2));

@@ -160,3 +160,52 @@ fn cholesky(mut own: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
     }
     own
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::Point;
+    use crate::suggest::likeness::testing::{points, two_features};
+
+    fn likeness() -> Likeness {
+        let points = points(&[
+            (0.0, 0.0),
+            (1.0, 0.0),
+            (2.0, 1.0),
+            (5.0, 3.0),
+            (5.0, 4.0),
+            (9.0, 0.0),
+        ]);
+        Likeness::new(&two_features(), &points.iter().collect::<Vec<&Point>>())
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-4, "{a} {b}");
+    }
+
+    #[test]
+    fn a_gain_is_what_learning_takes_away() {
+        let interest = [1.0, 2.0, 0.5, 1.0, 3.0];
+        let before = Uncertainty::new(&likeness(), &[0], &[1, 2, 3, 4, 5], &interest);
+        for (point, gain) in before.gains().into_iter().enumerate() {
+            let mut after = before.clone();
+            after.learn(point);
+            close(before.total() - after.total(), f64::from(gain));
+        }
+    }
+
+    #[test]
+    fn it_does_not_matter_when_a_point_was_measured() {
+        let all = Uncertainty::new(&likeness(), &[0, 2], &[1, 3, 4, 5], &[1.0; 4]);
+        let mut later = Uncertainty::new(
+            &likeness(),
+            &[0],
+            &[1, 2, 3, 4, 5],
+            &[1.0, 0.0, 1.0, 1.0, 1.0],
+        );
+        later.learn(1);
+        close(all.total(), later.total());
+        let nothing = Uncertainty::new(&likeness(), &[], &[0, 1], &[1.0; 2]);
+        close(nothing.total(), 2.0);
+    }
+}
