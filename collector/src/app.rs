@@ -56,6 +56,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
     match invocation.action {
         Action::Run(planned) => main_job(&planned, view),
         Action::DryRun(planned) => dry_run(&planned, view),
+        Action::ListCandidates(planned, folder) => runs::list_candidates(&planned, &folder, view),
         Action::Resume(request) => go_on(&request, view),
         Action::Replay(request) => replay(&request, view),
         Action::PrintConfig(settings) => show(

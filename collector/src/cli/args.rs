@@ -234,7 +234,7 @@ pub enum Command {
         what: ListWhat,
     },
     /// Show what the main job would measure, how long it would take and how large the data would be
-    Plan(Box<JobArgs>),
+    Plan(Box<PlanArgs>),
     /// Measure a row of a dataset again, from its record alone (exit code 3 if the time is another)
     Replay(super::runs::ReplayArgs),
     /// Check libraries, compiler, counters, cores and memory, each problem with its fix; calibrate the machine
@@ -274,6 +274,17 @@ pub enum ListWhat {
     Sweeps,
     /// Operators of the source `simple`, or of the model that is named
     Ops(ModelArgs),
+}
+
+/// A job to look at.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// The job.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// Write every point as a row without a time to this directory, for `oppredict suggest` to choose from
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Points")]
+    pub candidates: Option<PathBuf>,
 }
 
 /// What the doctor looks at.

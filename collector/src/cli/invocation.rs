@@ -78,6 +78,8 @@ pub enum Action {
     Run(Box<Planned>),
     /// Show what the main job would do.
     DryRun(Box<Planned>),
+    /// Write the points that the main job would measure to a folder.
+    ListCandidates(Box<Planned>, PathBuf),
     /// Go on with a run.
     Resume(ResumeRequest),
     /// Measure a row again.
@@ -179,7 +181,13 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             None if cli.job.run.dry_run => Action::DryRun(planned(&matches)?),
             None => Action::Run(planned(&matches)?),
         },
-        Some(Command::Plan(_)) => Action::DryRun(planned(innermost(&matches))?),
+        Some(Command::Plan(args)) => {
+            let planned = planned(innermost(&matches))?;
+            match args.candidates {
+                Some(folder) => Action::ListCandidates(planned, folder),
+                None => Action::DryRun(planned),
+            }
+        }
         Some(Command::Replay(args)) => Action::Replay(args.request()),
         Some(Command::List { what }) => Action::List(match what {
             ListWhat::Models => ListRequest::Models,

@@ -6,6 +6,8 @@
 //! end early ([`stop`]) and be taken up again ([`resume`]): what is done, it knows from its rows. Owns the order of
 //! things and the run's folder; measuring is the workers', statistics and rendering are elsewhere.
 
+mod candidates;
+mod chosen;
 mod collect;
 mod knobs;
 mod ledger;
@@ -31,7 +33,7 @@ use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 use crate::calibrate::Store;
 use crate::env::{Environment, Root, Software, revision_near};
 use crate::interrupt::Interrupt;
-use crate::plan::{Planned, Target};
+use crate::plan::{Plan, Planned, Target};
 use crate::progress::Progress;
 use crate::render::RunReport;
 use collect::Collector;
@@ -40,6 +42,7 @@ use prepare::Prepared;
 use stop::Stop;
 use tally::Tally;
 
+pub use candidates::{Listed, list_candidates};
 pub use network::WHOLE_MODEL_JSON;
 pub use outlook::{OperatorOutlook, Outlook, outlook};
 pub use replay::{Replayed, Verdict, replay};
@@ -126,6 +129,16 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
     let plan = &planned.plan;
     let prepared = Preparation::new(planned, session)?;
     let writer = RunWriter::create(&plan.out)?;
+    let manifest = manifest(plan, session, &prepared)?;
+    measure(planned, session, prepared, writer, manifest, &[])
+}
+
+/// What is known of a plan's rows before there is one.
+fn manifest(
+    plan: &Plan,
+    session: &Session<'_>,
+    prepared: &Preparation,
+) -> anyhow::Result<RunManifest> {
     let mut manifest = RunManifest::new(&plan.run_id);
     manifest.command_line = session.command_line.clone();
     manifest.plan = serde_json::to_value(plan)?;
@@ -137,7 +150,7 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
     manifest
         .versions
         .extend(versions.flatten().map(|(k, v)| (k.clone(), v.clone())));
-    measure(planned, session, prepared, writer, manifest, &[])
+    Ok(manifest)
 }
 
 /// What is known before the first kernel is built.
@@ -193,8 +206,7 @@ fn measure(
         target,
         imports,
     } = prepared;
-    let candidates: usize = imports.iter().map(|p| p.work.candidates.len()).sum();
-    let planned_points = (candidates * plan.settings().count()) as u64;
+    let planned_points = imports.iter().map(|p| p.work.points() as u64).sum();
     let mut ledger = Ledger::new(&mut writer, &mut manifest, &plan.out, rows, planned_points);
     ledger.sync()?;
     session
