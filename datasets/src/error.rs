@@ -24,6 +24,12 @@ pub struct InvalidRow {
 /// Why a dataset could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A folder without a run in it.
+    #[error("{} holds no run; a run's folder has rows.csv or rows.parquet in it", path.display())]
+    NoRun {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The disk (or quota) is full. Rows written before are whole.
     #[error("no space left to write {}; free some and resume the run: what was written before is whole", path.display())]
     NoSpace {

@@ -38,10 +38,10 @@ mod files;
 
 pub use error::{Error, InvalidRow, Result};
 pub use files::write_atomically;
-pub use formats::{RowReader, read_rows};
+pub use formats::{RowReader, Traces, read_batches, read_rows, read_rows_with};
 pub use identity::{PointKey, point_id, stable_hash};
 pub use row::{Essentials, finite};
-pub use run::{Counts, RUN_JSON, Reopened, RunManifest, RunState, RunWriter, Shard};
+pub use run::{Counts, RUN_JSON, Reopened, RunManifest, RunState, RunWriter, Shard, find_runs};
 pub use schema::{COLUMNS, Column, ColumnType, Group, Row, SCHEMA_VERSION};
 pub use values::{
     CacheState, DeviceKind, Dims, JsonText, Loop, LoopKind, LoopNest, Quality, Shapes, Status,

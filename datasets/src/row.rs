@@ -2,7 +2,7 @@
 //! satisfy before it may be written.
 
 use crate::error::InvalidRow;
-use crate::schema::{COLUMNS, Cell, Presence, Row, SCHEMA_VERSION};
+use crate::schema::{COLUMNS, Glance, Row, SCHEMA_VERSION};
 use crate::values::{DeviceKind, Status};
 
 /// What every row has; the rest of [`Row`] starts out missing.
@@ -92,15 +92,15 @@ impl Row {
                 format!("expected {SCHEMA_VERSION}, found {}", self.schema_version),
             );
         }
-        for (column, cell) in COLUMNS.iter().zip(self.cells()) {
-            match cell {
-                Cell::Missing if column.presence == Presence::Required => {
+        for (column, glance) in COLUMNS.iter().zip(self.glances()) {
+            match glance {
+                Glance::Lacking => {
                     return fail(column.name, "every row needs it".to_owned());
                 }
-                Cell::Float(value) if !value.is_finite() => {
+                Glance::Float(value) if !value.is_finite() => {
                     return fail(column.name, format!("{value} is not a finite number"));
                 }
-                Cell::Float(value) if value < 0.0 && column.unit == "ns" => {
+                Glance::Float(value) if value < 0.0 && column.unit == "ns" => {
                     return fail(column.name, format!("{value} ns is a negative time"));
                 }
                 _ => {}

@@ -18,6 +18,7 @@
 //! ```
 
 mod cache;
+mod describe;
 mod error;
 pub mod graph;
 mod home;
@@ -31,6 +32,7 @@ mod resolve;
 pub mod simple;
 
 pub use cache::Cache;
+pub use describe::describe;
 pub use error::ImportError;
 pub use graph::Graph;
 pub use home::{HOME_VARIABLE, Home, NoHome};

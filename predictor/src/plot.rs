@@ -1,5 +1,7 @@
 //! Plots as SVG: points and lines on logarithmic axes, for reports and browsers. No styles from outside are needed.
 
+pub mod heat;
+
 use std::fmt::Write;
 
 /// Width and height of a plot, pixels.

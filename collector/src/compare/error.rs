@@ -12,12 +12,6 @@ pub enum CompareError {
     /// A file cannot be read.
     #[error(transparent)]
     Data(#[from] opdata::Error),
-    /// A folder without a run in it.
-    #[error("{} holds no run; a run's folder has rows.csv or rows.parquet in it", path.display())]
-    NoRun {
-        /// The folder.
-        path: PathBuf,
-    },
     /// Nothing to compare.
     #[error("{} holds no row; measure something first", list(paths))]
     NoRows {

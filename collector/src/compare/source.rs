@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 
-use opdata::run::{ROWS_CSV, ROWS_PARQUET, RUN_JSON};
-use opdata::{CacheState, Row, RowReader, RunManifest, Status};
+use opdata::{CacheState, Row, RowReader, RunManifest, Status, find_runs};
 use serde::{Deserialize, Serialize};
 
 use super::estimate::Timing;
@@ -272,50 +271,6 @@ impl Side {
             skipped: count(&|p| p.status == Status::Skipped),
         }
     }
-}
-
-/// The runs at a path: the path itself if it is a file or a run's folder, else all run folders below it, by name.
-///
-/// # Errors
-/// There is none, or a folder cannot be read.
-pub fn find_runs(path: &Path) -> Result<Vec<PathBuf>, CompareError> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut runs = Vec::new();
-    collect_runs(path, &mut runs)?;
-    if runs.is_empty() {
-        return Err(CompareError::NoRun {
-            path: path.to_owned(),
-        });
-    }
-    runs.sort();
-    Ok(runs)
-}
-
-fn collect_runs(folder: &Path, runs: &mut Vec<PathBuf>) -> Result<(), CompareError> {
-    // A folder with a manifest and no rows is a damaged run, which reading it will say.
-    if [ROWS_CSV, ROWS_PARQUET, RUN_JSON]
-        .iter()
-        .any(|file| folder.join(file).exists())
-    {
-        runs.push(folder.to_owned());
-        return Ok(());
-    }
-    let unreadable = |source| opdata::Error::Io {
-        action: "read",
-        path: folder.to_owned(),
-        source,
-    };
-    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
-        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        // Links are not followed: they may lead round in a circle.
-        if !hidden && entry.file_type().is_ok_and(|t| t.is_dir()) {
-            collect_runs(&entry.path(), runs)?;
-        }
-    }
-    Ok(())
 }
 
 fn read_run(

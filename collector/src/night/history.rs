@@ -8,11 +8,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use opdata::{RunManifest, Status, Timestamp};
+use opdata::{RunManifest, Status, Timestamp, find_runs};
 use serde::Serialize;
 
 use super::{NightError, NightPlan, io_error};
-use crate::compare::{CompareError, find_runs};
 
 /// Prefix of a night that is being removed; readers of the dataset do not see hidden folders.
 const REMOVING: &str = ".removing-";
@@ -103,7 +102,7 @@ pub fn nights(dataset: &Path) -> Result<Vec<Night>, NightError> {
 
 fn runs(night: &Path) -> Result<Vec<NightRun>, NightError> {
     let folders = match find_runs(night) {
-        Err(CompareError::NoRun { .. }) => Vec::new(),
+        Err(opdata::Error::NoRun { .. }) => Vec::new(),
         result => result?,
     };
     let runs = folders.into_iter().map(|folder| {

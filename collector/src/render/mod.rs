@@ -24,7 +24,7 @@ pub mod units;
 pub use candidates::{candidates_json, candidates_text};
 pub use compare::{compare_json, compare_text};
 pub use config::{settings_json, settings_text};
-pub use doctor::{checks_json, checks_text};
+pub use doctor::{Diagnosis, diagnosis_json, diagnosis_text};
 pub use lists::Listing;
 pub use merge::{merge_json, merge_text};
 pub use night::{night_html, night_json, night_markdown, night_plan_json, night_plan_text};

@@ -30,9 +30,10 @@ use opmodels::{Home, ImportRequest, Imported};
 use serde_json::json;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
+use crate::calibrate::Store;
 use crate::env::{Environment, Root, Software, revision_near};
 use crate::interrupt::Interrupt;
-use crate::plan::{Plan, Planned};
+use crate::plan::{Plan, Planned, Target};
 use crate::progress::Progress;
 use crate::render::RunReport;
 use collect::Collector;
@@ -104,19 +105,19 @@ pub fn environment(command_line: Vec<String>) -> Environment {
 }
 
 /// TVM's target for a plan's.
-pub fn target_json(plan: &Plan, environment: &Environment) -> serde_json::Value {
+pub fn target_json(target: &Target, environment: &Environment) -> serde_json::Value {
     let llvm_cpu = &environment.machine.llvm_cpu;
     // Without a name LLVM takes its baseline for the architecture.
-    let cpu = plan.target.mcpu.as_ref().or(llvm_cpu.name.as_ref());
-    let mut target =
-        json!({ "kind": plan.target.kind.name(), "num-cores": environment.machine.cores_online });
+    let cpu = target.mcpu.as_ref().or(llvm_cpu.name.as_ref());
+    let mut json =
+        json!({ "kind": target.kind.name(), "num-cores": environment.machine.cores_online });
     if let Some(cpu) = cpu {
-        target["mcpu"] = json!(cpu);
+        json["mcpu"] = json!(cpu);
     }
-    if !plan.target.mattr.is_empty() {
-        target["mattr"] = json!(plan.target.mattr);
+    if !target.mattr.is_empty() {
+        json["mattr"] = json!(target.mattr);
     }
-    target
+    json
 }
 
 /// Runs a plan to its end or until it is to stop; every row is on disk when it returns.
@@ -167,8 +168,15 @@ impl Preparation {
         for warning in &planned.warnings {
             session.progress.note(&warning.to_string());
         }
-        let environment = environment(session.command_line.clone());
-        let target = target_json(&planned.plan, &environment);
+        let mut environment = environment(session.command_line.clone());
+        match Store::new(session.home.calibrations()).load(&environment.env_hash) {
+            Ok(calibration) => environment.calibration = calibration,
+            // The times are as good without it.
+            Err(error) => session
+                .progress
+                .note(&format!("warning: not recorded in this run: {error}")),
+        }
+        let target = target_json(&planned.plan.target, &environment);
         let imports = prepare::prepare(planned, &environment, &target, session)?;
         Ok(Preparation {
             start,

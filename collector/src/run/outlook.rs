@@ -59,7 +59,7 @@ pub struct OperatorOutlook {
 pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Outlook> {
     let plan = &planned.plan;
     let environment = environment(session.command_line.clone());
-    let target = target_json(plan, &environment);
+    let target = target_json(&plan.target, &environment);
     // Workers that describe spaces talk to a log, which has no run's folder to be in.
     let scratch = tempfile::tempdir()?;
     let planned = Planned {

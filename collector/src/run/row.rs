@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use opdata::{
-    CacheState, DeviceKind, Dims, Essentials, JsonText, Loop, LoopKind, PointKey, Row, Shapes,
-    Status, Timestamp, finite, point_id,
+    CacheState, DeviceKind, Essentials, JsonText, PointKey, Row, Status, Timestamp, finite,
+    point_id,
 };
-use opmodels::graph::{ArgumentRole, AxisKind, Operator};
-use opmodels::{Graph, Imported};
+use opmodels::graph::Operator;
+use opmodels::{Imported, describe};
 use tvm_bridge::libs::TVM_VERSION;
 
 use super::TOOL_VERSION;
@@ -149,7 +149,7 @@ impl<'a> RunFacts<'a> {
                 status,
             })
         };
-        describe_operator(&mut row, &self.imported.graph, operator);
+        describe(operator, &self.imported.graph, &mut row);
         if let Some(choice) = choice {
             super::knobs::describe(&mut row, choice);
         }
@@ -179,61 +179,6 @@ fn verdict(result: &Result<Measured, Failure>) -> (Status, Option<String>) {
         },
         Err(failure) => (failure.status, Some(failure.reason.clone())),
     }
-}
-
-fn describe_operator(row: &mut Row, graph: &Graph, operator: &Operator) {
-    let shapes = |role| -> Option<Shapes> {
-        let all: Vec<Dims> = operator
-            .args_of(role)
-            .map(|a| Dims::from(a.shape.as_slice()))
-            .collect();
-        (!all.is_empty()).then(|| all.into_iter().collect())
-    };
-    let dims = |values: &Option<Vec<u64>>| values.as_deref().map(Dims::from);
-    let dtypes: Vec<&str> = [
-        ArgumentRole::Input,
-        ArgumentRole::Weight,
-        ArgumentRole::Output,
-    ]
-    .into_iter()
-    .flat_map(|role| operator.args_of(role))
-    .map(|a| a.dtype.as_str())
-    .collect();
-    let attributes = &operator.attrs;
-    row.op_symbol = Some(operator.symbol.clone());
-    row.op_pattern = Some(operator.pattern.name().to_owned());
-    row.op_count = Some(operator.count);
-    row.input_shapes = shapes(ArgumentRole::Input);
-    row.weight_shapes = shapes(ArgumentRole::Weight);
-    row.output_shapes = shapes(ArgumentRole::Output);
-    row.dtypes = Some(dtypes.join(";"));
-    row.kernel = dims(&attributes.kernel);
-    row.stride = dims(&attributes.stride);
-    row.padding = dims(&attributes.padding);
-    row.dilation = dims(&attributes.dilation);
-    row.groups = attributes.groups;
-    row.in_channels = attributes.in_channels;
-    row.out_channels = attributes.out_channels;
-    row.weight_layout = attributes.weight_layout.clone();
-    let kind = |k| {
-        if k == AxisKind::Reduction {
-            LoopKind::Reduction
-        } else {
-            LoopKind::Spatial
-        }
-    };
-    row.loop_nest = Some(
-        operator
-            .loops
-            .iter()
-            .map(|l| Loop::new(&l.name, l.extent, kind(l.kind)))
-            .collect(),
-    );
-    row.flops = Some(operator.flops);
-    row.flops_epilogue = Some(operator.flops_epilogue);
-    row.bytes_read = Some(operator.bytes_read);
-    row.bytes_written = Some(operator.bytes_written);
-    row.weight_reuse_bytes = graph.weight_reuse_bytes(operator);
 }
 
 fn describe_build(row: &mut Row, built: &Built) {

@@ -1,15 +1,20 @@
 //! Rows as CSV: RFC 4180 with a header, UTF-8, `\n` after every row, missing cells empty.
 //!
 //! Floats are the shortest text that reads back as the same bits. A file may end in a torn row
-//! when its writer was killed; [`Extent`] tells where the whole rows end.
+//! when its writer was killed; [`Extent`] tells where the whole rows end. Large files are read on
+//! all cores ([`pieces`]), with the same rows and errors as by [`CsvRows`].
+
+mod pieces;
+mod scan;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use ::csv::{Reader, ReaderBuilder, StringRecord, WriterBuilder};
 
-use super::{cell_error, checked, layout};
+use super::{TOGETHER, Traces, cell_error, checked, layout};
 use crate::error::{Error, Result};
 use crate::schema::{COLUMNS, Cell, Row, SCHEMA_VERSION, parse_cell};
 
@@ -87,6 +92,42 @@ pub struct CsvRows {
     reader: Reader<Measured<File>>,
     record: StringRecord,
     positions: Vec<usize>,
+    traces: Traces,
+}
+
+/// Smaller files are read before threads have woken.
+const LARGE_BYTES: u64 = 4 * pieces::PIECE_BYTES;
+
+/// Hands out all rows of a file in their order, some at a time.
+///
+/// # Errors
+/// As [`CsvRows`], which the rows and errors are those of, and those of `take`.
+pub(super) fn read_batches<E: From<Error> + Send>(
+    path: &Path,
+    traces: Traces,
+    take: &mut pieces::Take<'_, E>,
+) -> Result<(), E> {
+    let mut patient = CsvRows::open(path)?;
+    patient.traces = traces;
+    let mut taken = 0;
+    let in_pieces = patient.read_large(&mut |rows: &mut Vec<Row>| {
+        taken += rows.len();
+        take(rows)
+    });
+    match in_pieces {
+        Ok(()) => return Ok(()),
+        Err(pieces::Stop::Taker(error)) => return Err(error),
+        Err(pieces::Stop::Odd) => {}
+    }
+    let mut rest = patient.skip(taken);
+    loop {
+        let together = rest.by_ref().take(TOGETHER);
+        let mut rows = together.collect::<Result<Vec<_>>>()?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        take(&mut rows)?;
+    }
 }
 
 impl CsvRows {
@@ -123,6 +164,7 @@ impl CsvRows {
             reader,
             record: StringRecord::new(),
             positions,
+            traces: Traces::Keep,
         })
     }
 
@@ -156,6 +198,10 @@ impl CsvRows {
         }
         let mut cells = Vec::with_capacity(COLUMNS.len());
         for (column, &position) in COLUMNS.iter().zip(&self.positions) {
+            if self.traces.skips(column) {
+                cells.push(Cell::Missing);
+                continue;
+            }
             let cell = parse_cell(column.ty.storage(), &self.record[position])
                 .map_err(|detail| cell_error(&self.path, line, column.name, detail))?;
             cells.push(cell);
@@ -163,6 +209,29 @@ impl CsvRows {
         let row = Row::from_cells(cells)
             .map_err(|error| cell_error(&self.path, line, error.column, error.detail))?;
         checked(&self.path, line, row).map(Some)
+    }
+
+    /// Hands out the rows behind the header of a large file, as long as all is as it should be.
+    fn read_large<E: Send>(&self, take: &mut pieces::Take<'_, E>) -> Result<(), pieces::Stop<E>> {
+        let odd = |_: io::Error| pieces::Stop::Odd;
+        let file = File::open(&self.path).map_err(odd)?;
+        let first = self.reader.position().byte();
+        if file.metadata().map_err(odd)?.len() < LARGE_BYTES || first == 0 {
+            return Err(pieces::Stop::Odd);
+        }
+        let mut before = [0];
+        file.read_exact_at(&mut before, first - 1).map_err(odd)?;
+        if before != [b'\n'] {
+            return Err(pieces::Stop::Odd);
+        }
+        let reading = pieces::Reading {
+            file: &file,
+            positions: &self.positions,
+            traces: self.traces,
+            piece_bytes: pieces::PIECE_BYTES,
+            spare: &pieces::Spare::default(),
+        };
+        reading.each(first, take)
     }
 
     /// Whether the file's columns are in the schema's order, which appending needs.
@@ -239,6 +308,45 @@ mod tests {
             "a line end inside quotes ends nothing"
         );
         assert_eq!(extent(b"a,b\n\"c\"\"\n\",d\n"), (13, 0));
+    }
+
+    #[test]
+    fn large_files_are_read_in_pieces_with_the_same_rows_and_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.csv");
+        let mut text = header();
+        let one = line(&crate::row::skipped(1));
+        while (text.len() as u64) < LARGE_BYTES {
+            text.extend_from_slice(&one);
+        }
+        std::fs::write(&path, &text).unwrap();
+        let count = (text.len() - header().len()) / one.len();
+        let mut in_pieces = 0;
+        let read = CsvRows::open(&path)
+            .unwrap()
+            .read_large(&mut |rows: &mut Vec<Row>| {
+                in_pieces += rows.len();
+                Ok::<_, ()>(())
+            });
+        assert_eq!((read, in_pieces), (Ok(()), count));
+        let wanted = vec![crate::row::skipped(1); count];
+        assert!(crate::read_rows(&path).unwrap() == wanted);
+
+        // A fault in the last row: all others are handed out once, whoever reads them.
+        let damaged = text.len() - one.len() / 2;
+        text[damaged] = b'"';
+        std::fs::write(&path, &text).unwrap();
+        let patient = CsvRows::open(&path).unwrap().collect::<Result<Vec<_>>>();
+        let mut handed_out = 0;
+        let error = crate::read_batches(&path, Traces::Skip, |rows: &mut Vec<Row>| {
+            handed_out += rows.len();
+            Ok::<_, Error>(())
+        });
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            patient.unwrap_err().to_string()
+        );
+        assert!(handed_out < count && handed_out > count / 2, "{handed_out}");
     }
 
     #[test]

@@ -10,10 +10,11 @@ pub mod parquet;
 
 mod layout;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use crate::error::{Error, InvalidRow, Result};
-use crate::schema::{Row, SCHEMA_VERSION};
+use crate::schema::{Column, Row, SCHEMA_VERSION};
 
 /// The rows of a file, in its order. Ends at the first error.
 pub struct RowReader {
@@ -28,15 +29,7 @@ impl RowReader {
     /// If the path is not there or not readable, its format is not known, or its columns are
     /// not those of this schema version.
     pub fn open(path: &Path) -> Result<Self> {
-        if path.is_dir() {
-            let csv = path.join(crate::run::ROWS_CSV);
-            let parquet = path.join(crate::run::ROWS_PARQUET);
-            return Self::open(if parquet.exists() && !csv.exists() {
-                &parquet
-            } else {
-                &csv
-            });
-        }
+        let path = &*file_of(path);
         let extension = path.extension().and_then(|extension| extension.to_str());
         let rows: Box<dyn Iterator<Item = Result<Row>>> = match extension {
             Some("csv") => Box::new(csv::CsvRows::open(path)?),
@@ -74,7 +67,82 @@ impl Iterator for RowReader {
 /// # Errors
 /// Those of opening, and the first fault of a row.
 pub fn read_rows(path: &Path) -> Result<Vec<Row>> {
-    RowReader::open(path)?.collect()
+    read_rows_with(path, Traces::Keep)
+}
+
+/// What to do with `schedule_trace`, which is most of a row's bytes and of use to a replay only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Traces {
+    /// Rows have it.
+    Keep,
+    /// Rows come without it; CSV files are not even checked for whether it is JSON.
+    Skip,
+}
+
+impl Traces {
+    /// Whether a column is left out.
+    fn skips(self, column: &Column) -> bool {
+        self == Self::Skip && column.name == "schedule_trace"
+    }
+}
+
+/// All rows of a file or a run's folder, with or without their schedule traces. Large CSV files
+/// are read on all cores.
+///
+/// # Errors
+/// Those of opening, and the first fault of a row.
+pub fn read_rows_with(path: &Path, traces: Traces) -> Result<Vec<Row>> {
+    let mut all = Vec::new();
+    read_batches(path, traces, |rows: &mut Vec<Row>| {
+        all.append(rows);
+        Ok::<_, Error>(())
+    })?;
+    Ok(all)
+}
+
+/// Hands the rows of a file or a run's folder to `take` in their order, some at a time, so that
+/// no more of them than needed are in memory; `take` may leave them in the list. Large CSV files
+/// are read on all cores, while `take` works.
+///
+/// # Errors
+/// Those of opening, the first fault of a row, and those of `take`, which ends the reading.
+pub fn read_batches<E: From<Error> + Send>(
+    path: &Path,
+    traces: Traces,
+    mut take: impl FnMut(&mut Vec<Row>) -> Result<(), E> + Send,
+) -> Result<(), E> {
+    let path = &*file_of(path);
+    if path.extension().is_some_and(|extension| extension == "csv") {
+        return csv::read_batches(path, traces, &mut take);
+    }
+    let mut reader = RowReader::open(path)?;
+    loop {
+        let mut rows = reader.by_ref().take(TOGETHER).collect::<Result<Vec<_>>>()?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if traces == Traces::Skip {
+            rows.iter_mut().for_each(|row| row.schedule_trace = None);
+        }
+        take(&mut rows)?;
+    }
+}
+
+/// Rows that are handed out together where they are read one after the other.
+const TOGETHER: usize = 4096;
+
+/// The file that holds the rows: that of a run, if the path is its folder.
+fn file_of(path: &Path) -> Cow<'_, Path> {
+    if !path.is_dir() {
+        return path.into();
+    }
+    let csv = path.join(crate::run::ROWS_CSV);
+    let parquet = path.join(crate::run::ROWS_PARQUET);
+    if parquet.exists() && !csv.exists() {
+        parquet.into()
+    } else {
+        csv.into()
+    }
 }
 
 /// The row, if it may be part of a dataset, or where it is and why not.

@@ -4,7 +4,7 @@
 //! field's documentation and its line in `SCHEMA.md`. Adding, removing or changing the meaning of
 //! a column makes a new [`SCHEMA_VERSION`].
 
-use super::{Cell, CellError, Column, Field, Group, Initial};
+use super::{Cell, CellError, Column, Field, Glance, Group, Initial};
 use crate::values::{
     CacheState, DeviceKind, Dims, JsonText, LoopNest, Quality, Shapes, Status, Timestamp,
 };
@@ -46,6 +46,11 @@ macro_rules! columns {
             /// The row's cells, in the order of [`COLUMNS`].
             pub fn cells(&self) -> Vec<Cell<'_>> {
                 vec![$($( self.$name.to_cell(), )+)+]
+            }
+
+            /// The row's values at a glance, in the order of [`COLUMNS`].
+            pub(crate) fn glances(&self) -> [Glance; COLUMNS.len()] {
+                [$($( self.$name.glance(), )+)+]
             }
 
             /// The row of these cells, which are in the order of [`COLUMNS`]; cells left over

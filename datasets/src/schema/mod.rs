@@ -173,6 +173,22 @@ pub(crate) trait Field: Sized {
 
     /// The value of a cell, or what is wrong with it.
     fn from_cell(cell: Cell<'_>) -> Result<Self, String>;
+
+    /// What can be told of the value without writing it out.
+    fn glance(&self) -> Glance {
+        Glance::There
+    }
+}
+
+/// A value at a glance, for checks that need no text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Glance {
+    /// Missing though every row needs it.
+    Lacking,
+    /// A number that may be no number.
+    Float(f64),
+    /// There, or allowed to be missing.
+    There,
 }
 
 impl Field for u64 {
@@ -203,6 +219,10 @@ impl Field for f64 {
             other => Err(expected("a finite number", &other)),
         }
     }
+
+    fn glance(&self) -> Glance {
+        Glance::Float(*self)
+    }
 }
 
 impl Field for String {
@@ -216,6 +236,14 @@ impl Field for String {
         match cell {
             Cell::Text(text) => Ok(text.into_owned()),
             other => Err(expected("text", &other)),
+        }
+    }
+
+    fn glance(&self) -> Glance {
+        if self.is_empty() {
+            Glance::Lacking
+        } else {
+            Glance::There
         }
     }
 }
@@ -232,6 +260,13 @@ impl<T: Field> Field for Option<T> {
         match cell {
             Cell::Missing => Ok(None),
             cell => T::from_cell(cell).map(Some),
+        }
+    }
+
+    fn glance(&self) -> Glance {
+        match self.as_ref().map(T::glance) {
+            Some(Glance::Float(value)) => Glance::Float(value),
+            _ => Glance::There,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! A JSON value kept as its text, so that a row carries structure without a column for each key.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::schema::{ColumnType, excerpt, text_field};
+use crate::schema::{Cell, ColumnType, Field, excerpt, expected, text_cell};
 
 /// Text that is one valid JSON value. Two of them are equal when their text is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -48,14 +49,19 @@ impl FromStr for JsonText {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-            Ok(_) => Ok(Self(text.to_owned())),
-            Err(error) => Err(format!(
-                "expected JSON, found `{}`: {}",
-                excerpt(text),
-                fault(&error)
-            )),
-        }
+        check(text).map(|()| Self(text.to_owned()))
+    }
+}
+
+/// Whether a text is one JSON value.
+fn check(text: &str) -> Result<(), String> {
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!(
+            "expected JSON, found `{}`: {}",
+            excerpt(text),
+            fault(&error)
+        )),
     }
 }
 
@@ -70,7 +76,20 @@ pub(crate) fn fault(error: &serde_json::Error) -> String {
     }
 }
 
-text_field!(JsonText, ColumnType::Json);
+impl Field for JsonText {
+    const TYPE: ColumnType = ColumnType::Json;
+
+    fn to_cell(&self) -> Cell<'_> {
+        text_cell(Cow::Borrowed(&self.0))
+    }
+
+    fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
+        match cell {
+            Cell::Text(text) => check(&text).map(|()| Self(text.into_owned())),
+            other => Err(expected("text", &other)),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -29,16 +29,8 @@ pub struct Loop {
 impl Loop {
     /// A loop; characters of the name that would break the text form become `_`.
     pub fn new(name: &str, extent: u64, kind: LoopKind) -> Self {
-        let mut name: String = name
-            .chars()
-            .map(|c| {
-                if c.is_alphanumeric() || matches!(c, '.' | '_') {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect();
+        let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_');
+        let mut name = name.replace(|c| !fits(c), "_");
         if name.is_empty() {
             name.push('_');
         }

@@ -110,12 +110,18 @@ fn parse(text: &str) -> Option<Timestamp> {
         return None;
     }
     let number = |range: std::ops::Range<usize>| text[range].parse::<i64>().ok();
-    let days = days_from_civil(number(0..4)?, number(5..7)?, number(8..10)?);
-    let ms =
-        ((number(11..13)? * 60 + number(14..16)?) * 60 + number(17..19)?) * 1000 + number(20..23)?;
-    let time = Timestamp(days * DAY_MS + ms);
-    // A 31st of February or a 25th hour lands on another text.
-    (time.to_string() == text).then_some(time)
+    let date = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let time = (
+        number(11..13)?,
+        number(14..16)?,
+        number(17..19)?,
+        number(20..23)?,
+    );
+    let days = days_from_civil(date.0, date.1, date.2);
+    let ms = ((time.0 * 60 + time.1) * 60 + time.2) * 1000 + time.3;
+    // A 31st of February or a 25th hour lands on another date or time.
+    let exists = civil_from_days(days) == date && ms < DAY_MS && clock(ms) == time;
+    exists.then_some(Timestamp(days * DAY_MS + ms))
 }
 
 fn clock(ms: i64) -> (i64, i64, i64, i64) {

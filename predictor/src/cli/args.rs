@@ -39,6 +39,8 @@ pub enum Command {
     Turning(TurningArgs),
     /// Carries a model over to a new machine by a few measurements there, and tells what that brings.
     Adapt(AdaptArgs),
+    /// Answers questions from a file of JSON lines with JSON lines, as `serve` answers them.
+    Batch(BatchArgs),
     /// What to measure next: writes a plan for opcollect with the points that should cut the error most in a given time.
     Suggest(SuggestArgs),
     /// Answers over HTTP, with a page to ask and plot; ends with Ctrl-C or SIGTERM.
@@ -308,6 +310,19 @@ pub struct AdaptArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `oppredict batch`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct BatchArgs {
+    /// Questions, one JSON object a line as for POST /v1/query; `-` reads standard input.
+    pub questions: PathBuf,
+    /// The trained model; the newest .opm in models/ or here if left out.
+    #[arg(long, value_name = "FILE.opm", env = "OPPREDICT_MODEL")]
+    pub model: Option<PathBuf>,
+    /// Give reasons and nearest measured rows, too.
+    #[arg(long)]
+    pub explain: bool,
 }
 
 /// `oppredict suggest`.

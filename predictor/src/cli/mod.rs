@@ -2,6 +2,7 @@
 
 mod adapt;
 mod args;
+mod batch;
 mod correlate;
 mod eval;
 mod model_path;
@@ -12,6 +13,7 @@ mod render;
 mod render_suggest;
 mod serve;
 mod suggest;
+mod surfaces;
 mod train;
 mod turning;
 
@@ -35,6 +37,7 @@ pub fn main() -> ExitCode {
         Command::Query(arguments) => query::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Correlate(arguments) => correlate::run(&arguments),
+        Command::Batch(arguments) => batch::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Adapt(arguments) => adapt::run(&arguments),
         Command::Suggest(arguments) => suggest::run(&arguments),

@@ -1,16 +1,19 @@
 //! `oppredict predict`: a whole model operator by operator, or every row of a dataset.
 
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
+use opdata::Row;
 use opmodels::{Home, ImportRequest, Source as ModelSource, import};
+use rayon::prelude::*;
 
 use super::args::PredictArgs;
 use super::{model_path, render};
-use crate::data::{RowSet, points};
+use crate::data::{each_batch, points};
 use crate::features::machine::MachineFacts;
 use crate::models::Regressor;
-use crate::query::Trained;
 use crate::query::answer::Detail;
+use crate::query::{Answer, Trained};
 
 /// Predicts and prints.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
@@ -69,22 +72,6 @@ fn network(
     Ok(())
 }
 
-/// Every row of datasets as CSV, by the fast stand-in: row and time only.
-fn rows_fast(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
-    let set = RowSet::read(&args.source.sources()?)?;
-    let machine = known_machine(args, trained);
-    let points = points(&set.rows, &machine);
-    let times = trained.fast.predict(&points.iter().collect::<Vec<_>>())?;
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    writeln!(out, "row_id,predicted_ns")?;
-    for (row, time) in set.rows.iter().zip(times) {
-        let time_ns = (time + trained.facts.shifts.of(&row.op_kind)).exp2();
-        writeln!(out, "{},{time_ns:.1}", row.row_id)?;
-    }
-    out.flush()?;
-    Ok(())
-}
-
 /// The machine named, or the only one; rows of others have no machine that the model knows, and its features are
 /// missing then.
 fn known_machine(args: &PredictArgs, trained: &Trained) -> MachineFacts {
@@ -93,39 +80,91 @@ fn known_machine(args: &PredictArgs, trained: &Trained) -> MachineFacts {
         .map_or_else(|_| MachineFacts::named("unknown"), Clone::clone)
 }
 
+/// Rows that are answered together: enough for all cores, and little memory whatever the file's size.
+const TOGETHER: usize = 16_384;
+/// Rows that are written by one task.
+const WRITTEN: usize = 512;
+
 /// Every row of datasets as CSV: row, prediction, interval, and the measured time where there is one.
 fn rows(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
-    let set = RowSet::read(&args.source.sources()?)?;
     let machine = known_machine(args, trained);
-    let points = points(&set.rows, &machine);
-    let kinds: Vec<&str> = set.rows.iter().map(|row| row.op_kind.as_str()).collect();
-    let answers = trained.answer(&points, &kinds, args.using.level, Detail::Short)?;
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    writeln!(
-        out,
-        "row_id,op_name,threads,predicted_ns,low_ns,high_ns,knowledge,extrapolates,measured_ns"
-    )?;
+    let header =
+        "row_id,op_name,threads,predicted_ns,low_ns,high_ns,knowledge,extrapolates,measured_ns";
+    table(args, header, |rows, text| {
+        let answers = trained.answer_rows(rows, &machine, args.using.level, Detail::Short)?;
+        for (row, answer) in rows.iter().zip(&answers) {
+            line(text, row, answer)?;
+        }
+        Ok(())
+    })
+}
+
+fn line(text: &mut String, row: &Row, answer: &Answer) -> std::fmt::Result {
     let number = |value: Option<f64>| value.map_or_else(String::new, |v| format!("{v:.1}"));
-    for (row, answer) in set.rows.iter().zip(&answers) {
-        writeln!(
-            out,
-            "{},{},{},{:.1},{},{},{},{},{}",
-            row.row_id,
-            row.op_name,
-            row.threads.map_or_else(String::new, |t| t.to_string()),
-            answer.time_ns,
-            number(answer.low_ns),
-            number(answer.high_ns),
-            render::knowledge(answer.knowledge),
-            answer
-                .extrapolates
-                .iter()
-                .map(|o| o.feature)
-                .collect::<Vec<_>>()
-                .join(" "),
-            number(row.time_median_ns),
-        )?;
+    write!(text, "{},{},", row.row_id, row.op_name)?;
+    if let Some(threads) = row.threads {
+        write!(text, "{threads}")?;
     }
+    write!(
+        text,
+        ",{:.1},{},{},{},",
+        answer.time_ns,
+        number(answer.low_ns),
+        number(answer.high_ns),
+        render::knowledge(answer.knowledge),
+    )?;
+    for (place, outside) in answer.extrapolates.iter().enumerate() {
+        let before = if place == 0 { "" } else { " " };
+        write!(text, "{before}{}", outside.feature)?;
+    }
+    writeln!(text, ",{}", number(row.time_median_ns))
+}
+
+/// Every row of datasets as CSV, by the fast stand-in: row and time only.
+fn rows_fast(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
+    let machine = known_machine(args, trained);
+    table(args, "row_id,predicted_ns", |rows, text| {
+        let points = points(rows, &machine);
+        let times = trained.fast.predict(&points.iter().collect::<Vec<_>>())?;
+        for (row, time) in rows.iter().zip(times) {
+            let time_ns = (time + trained.facts.shifts.of(&row.op_kind)).exp2();
+            writeln!(text, "{},{time_ns:.1}", row.row_id)?;
+        }
+        Ok(())
+    })
+}
+
+/// Prints a header and what `answer` writes of all rows, in their order and on all cores.
+fn table(
+    args: &PredictArgs,
+    header: &str,
+    answer: impl Fn(&[Row], &mut String) -> anyhow::Result<()> + Sync,
+) -> anyhow::Result<()> {
+    let mut out = std::io::BufWriter::new(std::io::stdout());
+    writeln!(out, "{header}")?;
+    let mut print = |rows: &mut Vec<Row>| -> anyhow::Result<()> {
+        let texts: Vec<String> = rows
+            .par_chunks(WRITTEN)
+            .map(|some| {
+                let mut text = String::new();
+                answer(some, &mut text).map(|()| text)
+            })
+            .collect::<anyhow::Result<_>>()?;
+        rows.clear();
+        for text in texts {
+            out.write_all(text.as_bytes())?;
+        }
+        Ok(())
+    };
+    let mut waiting = Vec::new();
+    each_batch(&args.source.sources()?, |rows| {
+        waiting.append(rows);
+        if waiting.len() >= TOGETHER {
+            print(&mut waiting)?;
+        }
+        Ok::<_, anyhow::Error>(())
+    })?;
+    print(&mut waiting)?;
     out.flush()?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::args::QueryArgs;
 use super::{model_path, render};
+use crate::query::answer::Detail;
 use crate::query::whatif::WhatIf;
 
 /// Asks and prints.
@@ -23,7 +24,7 @@ pub fn run(args: &QueryArgs) -> anyhow::Result<()> {
         level: args.using.level,
         machine: args.using.machine.clone(),
     };
-    let lines = what.ask(&trained)?;
+    let lines = what.ask(&trained, Detail::Full)?;
     if args.using.json {
         println!("{}", serde_json::to_string_pretty(&lines)?);
     } else {

@@ -1,38 +1,43 @@
 //! `oppredict turning`.
 
-use opdata::read_rows;
+use opdata::{Traces, read_rows_with};
 
 use super::args::TurningArgs;
-use super::{plots, render};
-use crate::turning::{Options, analyse, sweep};
+use super::{plots, render, surfaces};
+use crate::turning::{Options, Surfaces, analyse, sweep};
 
 /// Analyses sweeps and prints.
 pub fn run(args: &TurningArgs) -> anyhow::Result<()> {
     let (mut sweeps, mut rows) = (Vec::new(), Vec::new());
+    let mut surfaces = Surfaces::default();
     for path in &args.files {
         // A dataset says so by its first column; a CSV file of sweeps has another header.
-        let dataset = path.is_dir() || read_rows(path).is_ok();
-        if dataset {
-            rows.extend(read_rows(path)?);
-        } else {
-            sweeps.extend(sweep::read(path)?);
+        match read_rows_with(path, Traces::Skip) {
+            Ok(read) => rows.extend(read),
+            Err(error) if path.is_dir() => return Err(error.into()),
+            Err(_) => sweeps.extend(sweep::read(path, &mut surfaces)?),
         }
     }
     sweeps.extend(sweep::of_rows(&rows));
-    if sweeps.is_empty() {
+    surfaces.add_rows(&rows);
+    let surfaces = surfaces.complete();
+    if sweeps.is_empty() && surfaces.is_empty() {
         anyhow::bail!(
-            "no operator was measured at {} or more numbers of threads; sweep them with opcollect --threads 1,2,4,…",
+            "no operator was measured at {} or more numbers of threads or under enough schedules; sweep them with \
+             opcollect --sweep threads (or tile, split, input-size)",
             sweep::LEAST_POINTS
         );
     }
-    let analysis = analyse(&sweeps, Options { more: args.more });
+    let analysis = analyse(&sweeps, &surfaces, Options { more: args.more });
     if let Some(folder) = &args.plots {
         plots::turning(folder, &sweeps)?;
+        plots::surfaces(folder, &surfaces, &analysis.surfaces)?;
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&analysis)?);
     } else {
         print!("{}", render::turning(&analysis));
+        print!("{}", surfaces::table(&analysis.surfaces));
     }
     Ok(())
 }

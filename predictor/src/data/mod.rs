@@ -16,7 +16,7 @@ use crate::xgboost::Rows;
 
 pub use intake::{Intake, Machines};
 pub use question::Question;
-pub use source::{ImportFormat, RowSet, Source};
+pub use source::{ImportFormat, RowSet, Source, each_batch};
 pub use whole::{ModelRun, Part};
 
 /// One measured point.

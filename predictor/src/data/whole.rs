@@ -1,4 +1,7 @@
-//! Whole models that were timed beside their operators: `whole_model.json` of a run's folder.
+//! Whole models that were timed beside their operators.
+//!
+//! A run's folder has `whole_model.json` for its first import, and `whole_model.KEY.json` for every further one (other
+//! batch or image sizes), KEY being the `import_key` of its rows.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,8 +9,10 @@ use std::path::Path;
 use opdata::{CacheState, Row};
 use serde_json::Value;
 
-/// The file in a run's folder.
+/// The file of a run's first import.
 const FILE: &str = "whole_model.json";
+/// What files of further imports are called.
+const FURTHER: (&str, &str) = ("whole_model.", ".json");
 
 /// Upper over lower quartile of a model's times beyond which something else took its cores: that teaches nothing.
 const DISTURBED: f64 = 1.2;
@@ -16,6 +21,7 @@ const DISTURBED: f64 = 1.2;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Timed {
     run_id: String,
+    import_key: Option<String>,
     threads: u64,
     end_to_end_ns: f64,
 }
@@ -27,6 +33,8 @@ pub struct ModelRun {
     pub run_id: String,
     /// The model's name.
     pub model: String,
+    /// The import: one model has several, of other batch or input sizes.
+    pub import_key: Option<String>,
     /// Threads.
     pub threads: u64,
     /// Median time of the whole model, ns.
@@ -53,17 +61,33 @@ pub(super) fn in_model_ns(row: &Row) -> Option<f64> {
 }
 
 /// The whole-model times of a run's folder; none if there are none or they cannot be read (they are an extra).
-pub(super) fn timed(folder: &Path, run_id: &str) -> Vec<Timed> {
-    let read = || -> Option<Vec<Timed>> {
-        let bytes = std::fs::read(folder.join(FILE)).ok()?;
-        let value: Value = serde_json::from_slice(&bytes).ok()?;
-        let all = value["threads"].as_array()?;
-        Some(all.iter().filter_map(|one| one_of(one, run_id)).collect())
+pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
+    let Some(first) = rows.first() else {
+        return Vec::new();
     };
-    read().unwrap_or_default()
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    let mut all = Vec::new();
+    for name in names {
+        let import_key = match name.strip_prefix(FURTHER.0) {
+            _ if name == FILE => first.import_key.clone(),
+            Some(rest) => rest.strip_suffix(FURTHER.1).map(str::to_owned),
+            None => continue,
+        };
+        let read = || -> Option<Value> {
+            serde_json::from_slice(&std::fs::read(folder.join(&name)).ok()?).ok()
+        };
+        let value = read().unwrap_or_default();
+        let threads = value["threads"].as_array().into_iter().flatten();
+        all.extend(threads.filter_map(|one| one_of(one, &first.run_id, import_key.as_ref())));
+    }
+    all
 }
 
-fn one_of(value: &Value, run_id: &str) -> Option<Timed> {
+fn one_of(value: &Value, run_id: &str, import_key: Option<&String>) -> Option<Timed> {
     let mut samples: Vec<f64> = value["taken"]["samples"]
         .as_array()?
         .iter()
@@ -79,6 +103,7 @@ fn one_of(value: &Value, run_id: &str) -> Option<Timed> {
     let median = (samples.get(count.checked_sub(1)? / 2)? + samples.get(count / 2)?) / 2.0;
     Some(Timed {
         run_id: run_id.to_owned(),
+        import_key: import_key.cloned(),
         threads: value["threads"].as_u64()?,
         end_to_end_ns: median,
     })
@@ -87,8 +112,8 @@ fn one_of(value: &Value, run_id: &str) -> Option<Timed> {
 /// The operators of runs, collected row by row.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    /// By run and threads.
-    by_run: HashMap<(String, u64), Consists>,
+    /// By run, import and threads.
+    by_run: HashMap<(String, Option<String>, u64), Consists>,
 }
 
 /// A model and the samples of its operators, each with its calls.
@@ -106,12 +131,13 @@ impl Parts {
         else {
             return;
         };
-        if row.cache_state != Some(CacheState::Model) {
+        let default = row.schedule_space.as_deref() == Some("default");
+        if !default || row.cache_state != Some(CacheState::Model) {
             return;
         }
         let run = self
             .by_run
-            .entry((row.run_id.clone(), threads))
+            .entry((row.run_id.clone(), row.import_key.clone(), threads))
             .or_default();
         run.model.clone_from(model);
         run.parts.push(Part {
@@ -126,11 +152,13 @@ impl Parts {
         timed
             .iter()
             .filter_map(|one| {
-                let Consists { model, parts } =
-                    self.by_run.remove(&(one.run_id.clone(), one.threads))?;
+                let import_key = one.import_key.clone();
+                let key = (one.run_id.clone(), import_key.clone(), one.threads);
+                let Consists { model, parts } = self.by_run.remove(&key)?;
                 Some(ModelRun {
                     run_id: one.run_id.clone(),
                     model,
+                    import_key,
                     threads: one.threads,
                     end_to_end_ns: one.end_to_end_ns,
                     parts,

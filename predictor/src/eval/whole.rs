@@ -40,6 +40,8 @@ pub struct WholeFactor {
 pub struct WholeModel {
     /// The model's name.
     pub model: String,
+    /// The import that was timed; missing for rows that do not say.
+    pub import_key: Option<String>,
     /// Threads.
     pub threads: u64,
     /// Median of the runs' medians, ms.
@@ -110,10 +112,17 @@ fn call_ns(runs: &[&ModelRun]) -> BTreeMap<u64, f64> {
         .collect()
 }
 
-/// Ratios of the same model in several runs count once.
-type Ratios<'a> = BTreeMap<u64, BTreeMap<&'a str, Vec<f64>>>;
+/// A model as it was imported.
+type Import<'a> = (&'a str, Option<&'a str>);
 
-fn of_models(models: &BTreeMap<&str, Vec<f64>>) -> Vec<f64> {
+/// Ratios of the same import in several runs count once.
+type Ratios<'a> = BTreeMap<u64, BTreeMap<Import<'a>, Vec<f64>>>;
+
+fn import(run: &ModelRun) -> Import<'_> {
+    (&run.model, run.import_key.as_deref())
+}
+
+fn of_models(models: &BTreeMap<Import<'_>, Vec<f64>>) -> Vec<f64> {
     models.values().cloned().filter_map(median).collect()
 }
 
@@ -137,7 +146,7 @@ impl WholeFactor {
             let whole = (run.end_to_end_ns - between).max(0.1 * run.end_to_end_ns);
             if let Some(sum) = sum(run, |p| Some(predicted(&run.model, p.sample)?.exp2())) {
                 let by_model = ratios.entry(run.threads).or_default();
-                by_model.entry(&run.model).or_default().push(whole / sum);
+                by_model.entry(import(run)).or_default().push(whole / sum);
             }
             exact.extend(sum(run, |p| p.in_model_ns).map(|sum| whole / sum));
         }
@@ -206,19 +215,20 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], held: &OutOfFold) -> Vec<W
             continue;
         };
         let factor = WholeFactor::fit(dataset, Some(name), predicted);
-        let mut by_threads: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+        let mut by_import: BTreeMap<(Import<'_>, u64), (Vec<f64>, Vec<f64>)> = BTreeMap::new();
         for run in complete(dataset).filter(|run| run.model == name) {
             if let Some(sum) = sum(run, |part| Some(predicted(name, part.sample)?.exp2())) {
-                let entry = by_threads.entry(run.threads).or_default();
+                let entry = by_import.entry((import(run), run.threads)).or_default();
                 entry.0.push(run.end_to_end_ns);
                 let between = factor.between(run.threads, calls(run));
                 entry.1.push(sum * factor.at(Some(run.threads)) + between);
             }
         }
-        for (threads, (measured, predicted)) in by_threads {
+        for (((_, import_key), threads), (measured, predicted)) in by_import {
             if let (Some(measured), Some(predicted)) = (median(measured), median(predicted)) {
                 result.push(WholeModel {
                     model: name.to_owned(),
+                    import_key: import_key.map(str::to_owned),
                     threads,
                     measured_ms: measured / 1e6,
                     predicted_ms: predicted / 1e6,
@@ -261,6 +271,7 @@ mod tests {
         let run = |(number, &calls): (usize, &u64)| ModelRun {
             run_id: format!("r{number}"),
             model: format!("m{number}"),
+            import_key: None,
             threads: 1,
             end_to_end_ns: 1100.0 * calls as f64,
             parts: vec![Part {

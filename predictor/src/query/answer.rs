@@ -1,11 +1,14 @@
 //! One prediction with everything that tells how far to trust it.
 
+use opdata::Row;
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::neighbours::Neighbour;
 use super::trained::Trained;
 use crate::error::Result;
-use crate::features::{FEATURES, Point, Scope};
+use crate::features::machine::MachineFacts;
+use crate::features::{FEATURES, Point, Scope, point_of};
 
 /// A feature may leave its range by this share of it (at least of 1) before it counts as extrapolated.
 const MARGIN: f32 = 0.02;
@@ -90,7 +93,33 @@ pub enum Detail {
     Full,
 }
 
+/// Rows that one task answers: their features stay in its core's cache from the first tree to the last.
+const TOGETHER: usize = 512;
+
 impl Trained {
+    /// Answers for rows as they would be measured on a machine, on all cores where there are many.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn answer_rows(
+        &self,
+        rows: &[Row],
+        machine: &MachineFacts,
+        level: f64,
+        detail: Detail,
+    ) -> Result<Vec<Answer>> {
+        let some = |rows: &[Row]| {
+            let points: Vec<Point> = rows.iter().map(|row| point_of(row, machine)).collect();
+            let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
+            self.answer(&points, &kinds, level, detail)
+        };
+        if rows.len() <= TOGETHER {
+            return some(rows);
+        }
+        let parts: Vec<Vec<Answer>> = rows.par_chunks(TOGETHER).map(some).collect::<Result<_>>()?;
+        Ok(parts.into_iter().flatten().collect())
+    }
+
     /// Answers for points of operators of the given kinds.
     ///
     /// # Errors
@@ -104,42 +133,52 @@ impl Trained {
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
         let spread = self.ensemble.spread(&all)?;
-        let mut answers = Vec::with_capacity(points.len());
-        for (place, (point, kind)) in points.iter().zip(kinds).enumerate() {
-            let (mean, doubt) = spread[place];
-            let time = mean + self.facts.shifts.of(kind) + self.carried(point, kind);
-            let interval = self
-                .facts
-                .conformal
-                .as_ref()
-                .map(|c| c.interval(level, doubt));
-            let end = |side: f64| (time + side).exp2();
-            let knowledge = if self.facts.kinds.contains_key(*kind) {
-                Knowledge::Known
-            } else {
-                Knowledge::UnknownKind
-            };
-            let full = detail == Detail::Full;
-            answers.push(Answer {
-                time_ns: time.exp2(),
-                low_ns: interval.map(|(low, _)| end(low.min(0.0))),
-                high_ns: interval.map(|(_, high)| end(high.max(0.0))),
-                level,
-                knowledge,
-                extrapolates: self.outside(point, kind),
-                nearest: if full {
-                    self.neighbours.nearest(point, NEAREST)
-                } else {
-                    Vec::new()
-                },
-                drivers: if full {
-                    self.drivers(point)?
-                } else {
-                    Vec::new()
-                },
-            });
-        }
-        Ok(answers)
+        points
+            .iter()
+            .zip(kinds)
+            .zip(spread)
+            .map(|((point, kind), spread)| self.one(point, kind, spread, level, detail))
+            .collect()
+    }
+
+    /// The answer for one point, from the members' mean and spread.
+    fn one(
+        &self,
+        point: &Point,
+        kind: &str,
+        (mean, doubt): (f64, f64),
+        level: f64,
+        detail: Detail,
+    ) -> Result<Answer> {
+        let time = mean + self.facts.shifts.of(kind) + self.carried(point, kind);
+        let interval = self
+            .facts
+            .conformal
+            .as_ref()
+            .map(|c| c.interval(level, doubt));
+        let end = |side: f64| (time + side).exp2();
+        let knowledge = if self.facts.kinds.contains_key(kind) {
+            Knowledge::Known
+        } else {
+            Knowledge::UnknownKind
+        };
+        let (nearest, drivers) = match detail {
+            Detail::Short => (Vec::new(), Vec::new()),
+            Detail::Full => (
+                self.neighbours.nearest(point, NEAREST),
+                self.drivers(point)?,
+            ),
+        };
+        Ok(Answer {
+            time_ns: time.exp2(),
+            low_ns: interval.map(|(low, _)| end(low.min(0.0))),
+            high_ns: interval.map(|(_, high)| end(high.max(0.0))),
+            level,
+            knowledge,
+            extrapolates: self.outside(point, kind),
+            nearest,
+            drivers,
+        })
     }
 
     /// Sizes and machine features of a point outside the range of its kind.

@@ -9,9 +9,11 @@
 //! | [`answer`] | a prediction with its interval, reasons and doubts |
 //! | [`question`] | an operator described by hand |
 //! | [`whatif`] | … at several batch sizes and numbers of threads |
+//! | [`batch`] | many questions as JSON |
 //! | [`network`] | a whole model, operator by operator |
 
 pub mod answer;
+pub mod batch;
 pub mod file;
 pub mod known;
 pub mod neighbours;

@@ -4,9 +4,9 @@
 //! counts with its measured time, all others with the predicted one. The sum leaves nothing out: an operator of an unknown
 //! kind counts with its estimate, and the coverage says how much of the sum is from kinds that the model was trained on.
 
-use opdata::{CacheState, DeviceKind, Dims, Essentials, Loop, LoopKind, Row, Shapes, Status};
-use opmodels::Graph;
-use opmodels::graph::{ArgumentRole, AxisKind, Operator};
+use opdata::{CacheState, DeviceKind, Essentials, Row, Status};
+use opmodels::graph::Operator;
+use opmodels::{Graph, describe};
 use serde::Serialize;
 
 use super::answer::{Answer, Detail, Knowledge};
@@ -76,50 +76,10 @@ struct Inside {
 
 /// The row of an operator that was never measured.
 pub fn row(operator: &Operator, graph: &Graph, threads: u64, device_kind: DeviceKind) -> Row {
-    let shapes = |role| -> Option<Shapes> {
-        let all: Vec<Dims> = operator
-            .args_of(role)
-            .map(|a| Dims::from(a.shape.as_slice()))
-            .collect();
-        (!all.is_empty()).then(|| all.into_iter().collect())
-    };
-    let dims = |values: &Option<Vec<u64>>| values.as_deref().map(Dims::from);
-    let dtypes: Vec<&str> = operator.args.iter().map(|a| a.dtype.as_str()).collect();
-    let attributes = &operator.attrs;
-    let kind = |kind| match kind {
-        AxisKind::Spatial => LoopKind::Spatial,
-        AxisKind::Reduction => LoopKind::Reduction,
-    };
-    Row {
+    let mut row = Row {
         model_name: Some(graph.model.clone()),
         batch: Some(graph.batch),
-        op_symbol: Some(operator.symbol.clone()),
-        op_count: Some(operator.count),
         workload_hash: Some(operator.workload_hash()),
-        input_shapes: shapes(ArgumentRole::Input),
-        weight_shapes: shapes(ArgumentRole::Weight),
-        output_shapes: shapes(ArgumentRole::Output),
-        dtypes: Some(dtypes.join(";")),
-        kernel: dims(&attributes.kernel),
-        stride: dims(&attributes.stride),
-        padding: dims(&attributes.padding),
-        dilation: dims(&attributes.dilation),
-        groups: attributes.groups,
-        in_channels: attributes.in_channels,
-        out_channels: attributes.out_channels,
-        weight_layout: attributes.weight_layout.clone(),
-        loop_nest: Some(
-            operator
-                .loops
-                .iter()
-                .map(|l| Loop::new(&l.name, l.extent, kind(l.kind)))
-                .collect(),
-        ),
-        flops: Some(operator.flops),
-        flops_epilogue: Some(operator.flops_epilogue),
-        bytes_read: Some(operator.bytes_read),
-        bytes_written: Some(operator.bytes_written),
-        weight_reuse_bytes: graph.weight_reuse_bytes(operator),
         threads: Some(threads),
         schedule_space: Some("default".to_owned()),
         cache_state: Some(CacheState::Model),
@@ -133,7 +93,9 @@ pub fn row(operator: &Operator, graph: &Graph, threads: u64, device_kind: Device
             device_kind,
             status: Status::Skipped,
         })
-    }
+    };
+    describe(operator, graph, &mut row);
+    row
 }
 
 impl Trained {

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::answer::{Answer, Detail};
 use super::question::Question;
 use super::trained::Trained;
-use crate::data::points;
 use crate::error::{Error, Result};
 
 /// What is asked.
@@ -75,11 +74,11 @@ impl WhatIf {
             .saturating_mul(self.batch.len().max(1))
     }
 
-    /// Asks a model.
+    /// Asks a model, with as much detail as wanted.
     ///
     /// # Errors
     /// A shape does not fit the operator, a number is 0 or absurd, the machine is not known, or XGBoost's library fails.
-    pub fn ask(&self, trained: &Trained) -> Result<Vec<Line>> {
+    pub fn ask(&self, trained: &Trained, detail: Detail) -> Result<Vec<Line>> {
         if !(self.level > 0.0 && self.level < 1.0) {
             return Err(Error::Question(
                 "the level of an interval is between 0 and 1".to_owned(),
@@ -96,8 +95,7 @@ impl WhatIf {
             .iter()
             .map(Question::row)
             .collect::<Result<Vec<_>>>()?;
-        let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
-        let answers = trained.answer(&points(&rows, machine), &kinds, self.level, Detail::Full)?;
+        let answers = trained.answer_rows(&rows, machine, self.level, detail)?;
         Ok(questions
             .iter()
             .zip(answers)

@@ -1,20 +1,24 @@
-//! The requests and their answers.
+//! The requests and their answers. Every answer but the page is JSON; one that says no is `{"error": "…"}`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{Json, State};
+use axum::extract::{Json, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::facts_json;
 use crate::query::Trained;
-use crate::query::whatif::{Line, WhatIf};
+use crate::query::answer::Detail;
+use crate::query::batch::{Reply, replies, reply};
+use crate::query::whatif::WhatIf;
 
-/// Lines of one answer at most.
-const MOST_LINES: usize = 256;
+/// Questions of one batch at most.
+const MOST_QUESTIONS: usize = 10_000;
 
 /// An answer that says what is wrong with a request.
 struct Refused(StatusCode, String);
@@ -25,9 +29,15 @@ impl IntoResponse for Refused {
     }
 }
 
+impl From<JsonRejection> for Refused {
+    fn from(rejection: JsonRejection) -> Self {
+        Self(rejection.status(), rejection.body_text())
+    }
+}
+
 #[derive(Debug, Serialize)]
-struct QueryAnswer {
-    lines: Vec<Line>,
+struct Replies {
+    answers: Vec<Reply>,
 }
 
 pub async fn page() -> Html<&'static str> {
@@ -46,37 +56,99 @@ pub async fn model(State(model): State<Arc<Trained>>) -> impl IntoResponse {
 }
 
 pub async fn nowhere() -> impl IntoResponse {
-    Refused(
-        StatusCode::NOT_FOUND,
-        "no such path; there are /, /openapi.json, /v1/model and POST /v1/query".to_owned(),
-    )
+    let message =
+        "no such path; there are /, /openapi.json, /v1/model, POST /v1/query and POST /v1/batch";
+    Refused(StatusCode::NOT_FOUND, message.to_owned())
+}
+
+pub async fn other_method() -> impl IntoResponse {
+    let message = "this path takes another method; /openapi.json says which";
+    Refused(StatusCode::METHOD_NOT_ALLOWED, message.to_owned())
+}
+
+/// Gives up on a request that takes too long, such as one whose body does not come.
+pub async fn in_time(longest: Duration, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(longest, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let message = format!("the request took more than {} s", longest.as_secs());
+            Refused(StatusCode::REQUEST_TIMEOUT, message).into_response()
+        }
+    }
+}
+
+/// Works something out beside the threads that listen, which would hold up other requests otherwise.
+async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refused> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| {
+        let message = "the answer could not be worked out".to_owned();
+        Refused(StatusCode::INTERNAL_SERVER_ERROR, message)
+    })
 }
 
 pub async fn query(
     State(model): State<Arc<Trained>>,
     request: Result<Json<WhatIf>, JsonRejection>,
 ) -> Response {
-    let Json(request) = match request {
-        Ok(request) => request,
-        Err(rejection) => {
-            return Refused(rejection.status(), rejection.body_text()).into_response();
-        }
+    let answered = async {
+        let Json(question) = request?;
+        beside(move || reply(&model, Ok(question), Detail::Full)).await
     };
-    if request.lines() > MOST_LINES {
-        let message = format!("more than {MOST_LINES} combinations of threads and batch sizes");
-        return Refused(StatusCode::UNPROCESSABLE_ENTITY, message).into_response();
-    }
-    // Trees and SHAP values take a millisecond or two of computing, which must not hold up other requests.
-    let answered = tokio::task::spawn_blocking(move || request.ask(&model)).await;
-    match answered {
-        Ok(Ok(lines)) => Json(QueryAnswer { lines }).into_response(),
-        Ok(Err(error)) => {
-            Refused(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()).into_response()
+    match answered.await {
+        Ok(Reply::Refused { error }) => {
+            Refused(StatusCode::UNPROCESSABLE_ENTITY, error).into_response()
         }
-        Err(_) => Refused(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the answer could not be worked out".to_owned(),
-        )
-        .into_response(),
+        Ok(lines) => Json(lines).into_response(),
+        Err(refused) => refused.into_response(),
+    }
+}
+
+pub async fn batch(
+    State(model): State<Arc<Trained>>,
+    request: Result<Json<Vec<Value>>, JsonRejection>,
+) -> Response {
+    let answered = async {
+        let Json(questions) = request?;
+        if questions.len() > MOST_QUESTIONS {
+            let message = format!("more than {MOST_QUESTIONS} questions; ask in several batches");
+            return Err(Refused(StatusCode::UNPROCESSABLE_ENTITY, message));
+        }
+        let read = |value| serde_json::from_value::<WhatIf>(value).map_err(|e| e.to_string());
+        let questions = questions.into_iter().map(read).collect();
+        beside(move || replies(&model, questions, Detail::Short)).await
+    };
+    match answered.await {
+        Ok(answers) => Json(Replies { answers }).into_response(),
+        Err(refused) => refused.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The description names what a question really has, and nothing else.
+    #[test]
+    fn the_description_is_of_these_questions_and_answers() {
+        let text = include_str!("openapi.json");
+        let described: Value = serde_json::from_str(text).unwrap();
+        let names = |value: &Value| -> BTreeSet<String> {
+            value.as_object().unwrap().keys().cloned().collect()
+        };
+        let schema = &described["components"]["schemas"]["Query"];
+        let question: WhatIf = serde_json::from_value(schema["example"].clone()).unwrap();
+        let told = serde_json::to_value(question).unwrap();
+        assert_eq!(names(&schema["properties"]), names(&told));
+        let kinds: Vec<&str> = schema["properties"]["op"]["enum"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        assert_eq!(kinds, crate::query::question::OPS);
+        let paths = ["/", "/openapi.json", "/v1/batch", "/v1/model", "/v1/query"];
+        assert_eq!(names(&described["paths"]), paths.map(str::to_owned).into());
     }
 }

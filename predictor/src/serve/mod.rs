@@ -6,42 +6,60 @@
 //! | `GET /openapi.json` | the description |
 //! | `GET /v1/model` | what the model knows |
 //! | `POST /v1/query` | one operator at several numbers of threads and batch sizes |
+//! | `POST /v1/batch` | many such questions at once |
 //!
-//! Loopback unless told otherwise. A request has a greatest size and time; the server ends when it is told to, after the
-//! requests under way.
+//! Loopback unless told otherwise. Requests have a greatest size and time, connections a greatest number; the server
+//! ends when it is told to, after the requests under way.
 
 mod api;
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
 use axum::routing::{get, post};
-use tower_http::timeout::TimeoutLayer;
+use axum::{Router, middleware};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 use crate::query::Trained;
 
-/// Largest request, bytes.
-const LARGEST_REQUEST_BYTES: usize = 64 << 10;
-/// Longest request.
+/// Largest question, bytes.
+const LARGEST_QUESTION_BYTES: usize = 64 << 10;
+/// Largest batch of questions, bytes.
+const LARGEST_BATCH_BYTES: usize = 4 << 20;
+/// Longest time from a request's head to its answer.
 const LONGEST_REQUEST: Duration = Duration::from_secs(10);
+/// Longest wait for a request's head, and for the next one on a connection that is kept open.
+const LONGEST_HEAD: Duration = Duration::from_secs(15);
+/// Connections at once; others wait in the system's queue.
+const MOST_CONNECTIONS: usize = 256;
+/// How long requests under way may take when the server is told to end.
+const GRACE: Duration = Duration::from_secs(5);
+/// Wait after a connection could not be taken, such as for want of file descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The routes over a model.
 pub fn router(model: Arc<Trained>) -> Router {
+    let batch = post(api::batch).layer(DefaultBodyLimit::max(LARGEST_BATCH_BYTES));
     Router::new()
         .route("/", get(api::page))
         .route("/openapi.json", get(api::description))
         .route("/v1/model", get(api::model))
         .route("/v1/query", post(api::query))
+        .route("/v1/batch", batch)
         .fallback(api::nowhere)
-        .layer(DefaultBodyLimit::max(LARGEST_REQUEST_BYTES))
-        .layer(TimeoutLayer::with_status_code(
-            StatusCode::REQUEST_TIMEOUT,
-            LONGEST_REQUEST,
-        ))
+        .method_not_allowed_fallback(api::other_method)
+        .layer(DefaultBodyLimit::max(LARGEST_QUESTION_BYTES))
+        .layer(middleware::from_fn(|request, next| {
+            api::in_time(LONGEST_REQUEST, request, next)
+        }))
         .with_state(model)
 }
 
@@ -58,12 +76,57 @@ pub fn serve(
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind(address).await?;
+        let listener = TcpListener::bind(address).await?;
         ready(listener.local_addr()?);
-        axum::serve(listener, router(Arc::new(model)))
-            .with_graceful_shutdown(told_to_end())
-            .await
+        accept(listener, router(Arc::new(model))).await;
+        Ok(())
     })
+}
+
+/// Takes connections until told to end.
+async fn accept(listener: TcpListener, app: Router) {
+    let graceful = GracefulShutdown::new();
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(LONGEST_HEAD);
+    let mut end = pin!(told_to_end());
+    loop {
+        let next = async {
+            let place = Arc::clone(&room).acquire_owned().await;
+            (place, taken(&listener).await)
+        };
+        let (place, stream) = tokio::select! {
+            next = next => next,
+            () = &mut end => break,
+        };
+        let service = TowerToHyperService::new(app.clone());
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        tokio::spawn(async move {
+            // What goes wrong on a connection is the client's to see.
+            let _ = connection.await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        () = tokio::time::sleep(GRACE) => {}
+    }
+}
+
+/// The next connection.
+async fn taken(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Answers are one write each; waiting to fill a packet only delays them.
+                let _ = stream.set_nodelay(true);
+                return stream;
+            }
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
 }
 
 async fn told_to_end() {

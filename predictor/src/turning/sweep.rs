@@ -11,6 +11,7 @@ use std::path::Path;
 
 use opdata::{Row, Status};
 
+use super::surface::Surfaces;
 use crate::error::{Error, Result};
 
 /// Fewer points show no turn.
@@ -73,11 +74,12 @@ impl Sweep {
     }
 }
 
-/// Reads sweeps from a CSV file, gzipped or not. A second axis makes sweeps of its own: the medians over the first.
+/// Reads sweeps from a CSV file, gzipped or not. A second axis makes sweeps of its own, the medians over the first, and
+/// the points of both a surface.
 ///
 /// # Errors
 /// The file cannot be read, lacks an axis or a time, or holds what is no positive number.
-pub fn read(path: &Path) -> Result<Vec<Sweep>> {
+pub fn read(path: &Path, surfaces: &mut Surfaces) -> Result<Vec<Sweep>> {
     let damaged = |detail: String| Error::Question(format!("{}: {detail}", path.display()));
     let io = |e: std::io::Error| damaged(format!("it cannot be read: {e}"));
     let mut bytes = Vec::new();
@@ -147,6 +149,11 @@ pub fn read(path: &Path) -> Result<Vec<Sweep>> {
         let grid = points.iter().any(|p| p[1].is_finite());
         let along = |place: usize| points.iter().map(|p| (p[place], p[2])).collect::<Vec<_>>();
         if let (true, Some(column)) = (grid, second) {
+            // The second axis is a logarithm already.
+            let of = names[column].trim_start_matches("log2");
+            for [x, z, time] in &points {
+                surfaces.add([&name, &device, &names[axis], of], [*x, z.exp2(), *time]);
+            }
             sweeps.push(Sweep::new(
                 name.clone(),
                 device.clone(),
@@ -215,7 +222,8 @@ mod tests {
         }
         text.push_str("net,cpu,5,,30\n");
         std::fs::write(&path, &text).unwrap();
-        let sweeps = read(&path).unwrap();
+        let mut surfaces = Surfaces::default();
+        let sweeps = read(&path, &mut surfaces).unwrap();
         let shown: Vec<String> = sweeps
             .iter()
             .map(|s| format!("{} {} {} {:?} {:?}", s.device, s.name, s.axis, s.x, s.time))
@@ -225,16 +233,19 @@ mod tests {
         gpu net log2warp [0.0, 1.0, 2.0, 3.0, 4.0] [30.0, 31.0, 32.0, 33.0, 34.0]
         gpu net threads [1.0, 2.0, 3.0, 4.0, 5.0] [12.0, 22.0, 32.0, 42.0, 52.0]
         ");
+        let surfaces = surfaces.complete();
+        assert_eq!((surfaces.len(), surfaces[0].cells.len()), (1, 25));
+        assert_eq!(surfaces[0].values(1), [1.0, 2.0, 4.0, 8.0, 16.0]);
         std::fs::write(&path, text.replace("100", "fast")).unwrap();
         assert!(
-            read(&path)
+            read(&path, &mut Surfaces::default())
                 .unwrap_err()
                 .to_string()
                 .contains("line 2: `fast`")
         );
         std::fs::write(&path, "model,time\n").unwrap();
         assert!(
-            read(&path)
+            read(&path, &mut Surfaces::default())
                 .unwrap_err()
                 .to_string()
                 .contains("starts with `threads`")

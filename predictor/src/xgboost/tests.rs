@@ -115,6 +115,66 @@ fn predictions_are_those_of_the_python_package() {
     );
 }
 
+/// Every way to train that there is here, with missing values and rows that fill no group of lanes.
+#[test]
+fn the_forest_predicts_what_the_library_does_to_the_bit() {
+    let (values, targets) = data();
+    let rows = Rows {
+        values: &values,
+        width: 4,
+    };
+    for (objective, groups, depth) in [
+        ("reg:squarederror", &[][..], "6"),
+        ("reg:quantileerror", &[], "3"),
+        ("rank:pairwise", &[50, 150], "1"),
+        ("reg:squarederror", &[], "10"),
+    ] {
+        let labels = Labels {
+            targets: &targets,
+            groups,
+            ..Labels::default()
+        };
+        let mut all = parameters(&[("objective", objective), ("max_depth", depth)]);
+        if objective == "reg:quantileerror" {
+            all.push(("quantile_alpha", "0.4".to_owned()));
+        }
+        let booster = Booster::train(&all, rows, labels, 30).unwrap();
+        let again = Booster::from_bytes(&booster.to_bytes().unwrap()).unwrap();
+        for length in [200, 13, 1] {
+            let some = Rows {
+                values: &values[..4 * length],
+                width: 4,
+            };
+            let forest = booster.forest.as_ref().expect("a layout").predict(some);
+            let library = booster.predict_by_library(some).unwrap();
+            assert_eq!(forest.as_ref(), Some(&library), "{objective}");
+            assert_eq!(again.predict(some).unwrap(), library, "{objective}");
+        }
+    }
+}
+
+#[test]
+fn trees_without_a_layout_are_left_to_the_library() {
+    let (values, targets) = data();
+    let rows = Rows {
+        values: &values,
+        width: 4,
+    };
+    let labels = Labels {
+        targets: &targets,
+        ..Labels::default()
+    };
+    for other in [
+        [("objective", "reg:pseudohubererror"), ("booster", "gbtree")],
+        [("objective", "reg:squarederror"), ("booster", "dart")],
+    ] {
+        let booster = Booster::train(&parameters(&other), rows, labels, 3).unwrap();
+        assert!(booster.forest.is_none(), "{other:?}");
+        let library = booster.predict_by_library(rows).unwrap();
+        assert_eq!(booster.predict(rows).unwrap(), library);
+    }
+}
+
 #[test]
 fn refusals_are_errors_with_the_librarys_words() {
     let (values, targets) = data();

@@ -1,0 +1,380 @@
+//! Large CSV files, read in pieces on all cores.
+//!
+//! A piece is guessed to begin behind its first line end, and taken only if the piece before ends just there; so a line
+//! end inside quotes costs a second look and changes nothing. Whatever is out of the ordinary (a fault, a torn end, text
+//! that [`scan`](super::scan) does not vouch for) is left to the patient reader, whose rows and errors are the format's.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+
+use rayon::prelude::*;
+
+use super::scan::{Odd, field_ends};
+use crate::formats::Traces;
+use crate::schema::{COLUMNS, Cell, Row, SCHEMA_VERSION, Storage, parse_cell};
+
+/// Bytes of a piece: enough to be worth a task, and within a core's cache.
+pub(super) const PIECE_BYTES: u64 = 1 << 20;
+/// Pieces under way, for each core.
+const PIECES_A_CORE: usize = 8;
+/// How far a piece's last record is looked for beyond its end at first.
+const OVERHANG_BYTES: u64 = 16 << 10;
+/// A longer record is a mistake, such as a quote that nothing closes.
+const LONGEST_OVERHANG_BYTES: u64 = 64 << 20;
+
+/// How to read a file.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    /// The file.
+    pub file: &'a File,
+    /// For each column of the schema, its position in the file.
+    pub positions: &'a [usize],
+    /// What to do with schedule traces.
+    pub traces: Traces,
+    /// Bytes of a piece.
+    pub piece_bytes: u64,
+    /// Memory that was used before and is free again; fresh memory costs more than the reading.
+    pub spare: &'a Spare,
+}
+
+/// Whoever takes the rows; those left in the list are dropped.
+pub(super) type Take<'a, E> = dyn FnMut(&mut Vec<Row>) -> Result<(), E> + Send + 'a;
+
+/// Why there are no more rows.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stop<E> {
+    /// The patient reader has to look.
+    Odd,
+    /// Whoever takes them failed.
+    Taker(E),
+}
+
+impl<E> From<Odd> for Stop<E> {
+    fn from(Odd: Odd) -> Self {
+        Self::Odd
+    }
+}
+
+/// Memory to use again.
+#[derive(Default)]
+pub(super) struct Spare {
+    texts: Mutex<Vec<Text>>,
+    rows: Mutex<Vec<Vec<Row>>>,
+}
+
+/// The bytes of a piece, and where its fields end.
+#[derive(Default)]
+struct Text {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+/// What was put back last, or something new.
+fn taken<T: Default>(spare: &Mutex<Vec<T>>) -> T {
+    let last = spare.lock().ok().and_then(|mut all| all.pop());
+    last.unwrap_or_default()
+}
+
+fn put_back<T>(spare: &Mutex<Vec<T>>, used: T) {
+    if let Ok(mut all) = spare.lock() {
+        all.push(used);
+    }
+}
+
+/// Where a piece's first record begins.
+#[derive(Clone, Copy)]
+enum Start {
+    /// There.
+    At(u64),
+    /// Behind the first line end that lies there or later, most likely.
+    Behind(u64),
+}
+
+/// The records that begin between its start and its limit.
+struct Piece {
+    start: u64,
+    limit: u64,
+    /// Where the last of them ends, and their rows.
+    read: Result<(u64, Vec<Row>), Odd>,
+}
+
+impl Reading<'_> {
+    /// Hands out the rows from the byte `first` on, where a record begins, in their order and some at a time.
+    ///
+    /// # Errors
+    /// [`Stop::Odd`] if the patient reader has to look, which then begins behind the rows handed out.
+    pub fn each<E: Send>(self, first: u64, take: &mut Take<'_, E>) -> Result<(), Stop<E>> {
+        let total = self.file.metadata().map_err(|_| Odd)?.len();
+        let mut bounds: Vec<u64> = (first..total).step_by(self.piece_bytes as usize).collect();
+        bounds.push(total);
+        let spans: Vec<&[u64]> = bounds.windows(2).collect();
+        let mut at = first;
+        let mut ready: Vec<Piece> = Vec::new();
+        for window in spans.chunks(PIECES_A_CORE * rayon::current_num_threads()) {
+            let pieces = std::mem::take(&mut ready);
+            // One thread hands out what was read before while the others go on.
+            let (handed, read) = rayon::join(
+                || self.hand_out(take, &mut at, pieces),
+                || {
+                    let one = |span: &&[u64]| {
+                        let start = if span[0] == first {
+                            Start::At(first)
+                        } else {
+                            Start::Behind(span[0] - 1)
+                        };
+                        self.piece(start, span[1])
+                    };
+                    window.par_iter().map(one).collect::<io::Result<_>>()
+                },
+            );
+            handed?;
+            ready = read.map_err(|_| Odd)?;
+        }
+        self.hand_out(take, &mut at, ready)?;
+        if at == total { Ok(()) } else { Err(Odd.into()) }
+    }
+
+    /// Hands out the rows of pieces in their order; `at` is where the last record so far ends.
+    fn hand_out<E>(
+        self,
+        take: &mut Take<'_, E>,
+        at: &mut u64,
+        pieces: Vec<Piece>,
+    ) -> Result<(), Stop<E>> {
+        for piece in pieces {
+            // A record of an earlier piece may reach beyond a whole piece.
+            if *at >= piece.limit {
+                continue;
+            }
+            let guessed_right = piece.start == *at;
+            let (end, mut rows) = if guessed_right {
+                piece.read?
+            } else {
+                let again = self.piece(Start::At(*at), piece.limit);
+                again.map_err(|_| Odd)?.read?
+            };
+            *at = end;
+            take(&mut rows).map_err(Stop::Taker)?;
+            // Whoever uses the list again drops what is left in it, beside the others.
+            put_back(&self.spare.rows, rows);
+        }
+        Ok(())
+    }
+
+    fn piece(self, start: Start, limit: u64) -> io::Result<Piece> {
+        let from = match start {
+            Start::At(from) | Start::Behind(from) => from,
+        };
+        let mut text = taken(&self.spare.texts);
+        let piece = self.piece_in(&mut text, start, from, limit);
+        put_back(&self.spare.texts, text);
+        piece
+    }
+
+    fn piece_in(self, text: &mut Text, start: Start, from: u64, limit: u64) -> io::Result<Piece> {
+        let total = self.file.metadata()?.len();
+        let mut overhang = OVERHANG_BYTES;
+        loop {
+            let to = total.min(limit + overhang);
+            text.bytes.resize((to - from) as usize, 0);
+            self.file.read_exact_at(&mut text.bytes, from)?;
+            let begin = match start {
+                Start::At(_) => 0,
+                Start::Behind(_) => text
+                    .bytes
+                    .iter()
+                    .position(|byte| *byte == b'\n')
+                    .map_or(text.bytes.len(), |line_end| line_end + 1),
+            };
+            let start = from + begin as u64;
+            let piece = |read| Piece { start, limit, read };
+            if start >= limit {
+                return Ok(piece(Ok((start, Vec::new()))));
+            }
+            match self.records(
+                &text.bytes[begin..],
+                &mut text.ends,
+                (limit - start) as usize,
+            ) {
+                Ok(Some((length, rows))) => {
+                    return Ok(piece(Ok((start + length as u64, rows))));
+                }
+                Ok(None) if to < total && overhang < LONGEST_OVERHANG_BYTES => overhang *= 8,
+                Ok(None) | Err(Odd) => return Ok(piece(Err(Odd))),
+            }
+        }
+    }
+
+    /// The rows of all records that begin in the first `limit` bytes of `text`, and their length; nothing if the last of
+    /// them is not there as a whole.
+    fn records(
+        self,
+        text: &[u8],
+        ends: &mut Vec<u32>,
+        limit: usize,
+    ) -> Result<Option<(usize, Vec<Row>)>, Odd> {
+        ends.clear();
+        field_ends(text, ends)?;
+        let mut rows = taken(&self.spare.rows);
+        rows.clear();
+        let mut begin = 0;
+        let mut records = ends.chunks_exact(COLUMNS.len());
+        while begin < limit {
+            let Some(record) = records.next() else {
+                return Ok(None);
+            };
+            let (last, inner) = record.split_last().ok_or(Odd)?;
+            let as_many_fields = text[*last as usize] == b'\n'
+                && inner.iter().all(|end| text[*end as usize] == b',');
+            if !as_many_fields {
+                return Err(Odd);
+            }
+            rows.push(self.row(text, begin, record)?);
+            begin = *last as usize + 1;
+        }
+        Ok(Some((begin, rows)))
+    }
+
+    /// The row of a record that begins at `begin` and whose fields end at `ends`.
+    fn row(self, text: &[u8], begin: usize, ends: &[u32]) -> Result<Row, Odd> {
+        let mut sound = true;
+        let cells = COLUMNS.iter().zip(self.positions).map(|(column, &place)| {
+            let from = match place.checked_sub(1) {
+                Some(before) => ends[before] as usize + 1,
+                None => begin,
+            };
+            let field = &text[from..ends[place] as usize];
+            let cell = if self.traces.skips(column) {
+                utf8(field).map(|_| Cell::Missing)
+            } else {
+                cell(column.ty.storage(), field)
+            };
+            sound &= cell.is_some();
+            cell.unwrap_or(Cell::Missing)
+        });
+        let row = Row::from_cells(cells).map_err(|_| Odd)?;
+        let valid = sound && row.schema_version == SCHEMA_VERSION && row.validate().is_ok();
+        if valid { Ok(row) } else { Err(Odd) }
+    }
+}
+
+fn utf8(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// The cell of a field, if it is sound.
+fn cell(storage: Storage, field: &[u8]) -> Option<Cell<'_>> {
+    let Some(quoted) = field.strip_prefix(b"\"") else {
+        return parse_cell(storage, utf8(field)?).ok();
+    };
+    // The scanner found the quote that closes it.
+    let inner = quoted.strip_suffix(b"\"")?;
+    if !inner.contains(&b'"') {
+        return parse_cell(storage, utf8(inner)?).ok();
+    }
+    match storage {
+        Storage::Text => {
+            let text = String::from_utf8(single_quotes(inner)).ok()?;
+            Some(Cell::Text(Cow::Owned(text)))
+        }
+        Storage::Integer | Storage::Float => None,
+    }
+}
+
+/// The text of a field whose quotes are doubled.
+fn single_quotes(inner: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(quote) = rest.iter().position(|byte| *byte == b'"') {
+        text.extend_from_slice(&rest[..=quote]);
+        rest = rest.get(quote + 2..).unwrap_or_default();
+    }
+    text.extend_from_slice(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::csv::{CsvRows, header, line};
+    use crate::row::skipped;
+    use proptest::prelude::*;
+
+    /// What the two readers make of a file, if they do: the fast one with pieces of so many bytes.
+    fn both(text: &[u8], piece_bytes: u64) -> [Option<Vec<Row>>; 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.csv");
+        std::fs::write(&path, text).unwrap();
+        let positions: Vec<usize> = (0..COLUMNS.len()).collect();
+        let reading = Reading {
+            file: &File::open(&path).unwrap(),
+            positions: &positions,
+            traces: Traces::Keep,
+            piece_bytes,
+            spare: &Spare::default(),
+        };
+        let patient = CsvRows::open(&path).unwrap().collect::<Result<_, _>>().ok();
+        let mut fast = Vec::new();
+        let read = reading.each(header().len() as u64, &mut |rows: &mut Vec<Row>| {
+            fast.append(rows);
+            Ok::<_, ()>(())
+        });
+        [read.is_ok().then_some(fast), patient]
+    }
+
+    fn file(reasons: &[String]) -> Vec<u8> {
+        let mut text = header();
+        for (place, reason) in reasons.iter().enumerate() {
+            let mut row = skipped(place as u64);
+            row.reason = Some(format!("because: {reason}"));
+            row.target_cpu = (place % 2 == 0)
+                .then(|| reason.clone())
+                .filter(|r| !r.is_empty());
+            text.extend(line(&row));
+        }
+        text
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn rows_are_those_of_the_patient_reader(
+            reasons in prop::collection::vec("[a,\"\n\r é]{0,90}", 1..30),
+            piece_bytes in 1u64..2000,
+        ) {
+            let [fast, patient] = both(&file(&reasons), piece_bytes);
+            prop_assert!(patient.is_some());
+            prop_assert_eq!(fast, patient);
+        }
+
+        /// A damaged file is left to the patient reader, unless it makes no difference.
+        #[test]
+        fn damage_is_not_read_over(
+            reasons in prop::collection::vec("[a,\"\n]{0,30}", 1..6),
+            piece_bytes in 1u64..2000,
+            place in 0f64..1.0,
+            byte in prop::sample::select(b"\"\n\r,x\xff1".to_vec()),
+        ) {
+            let mut text = file(&reasons);
+            let head = header().len();
+            let place = head + (place * (text.len() - head) as f64) as usize;
+            text[place] = byte;
+            let [fast, patient] = both(&text, piece_bytes);
+            if fast.is_some() {
+                prop_assert_eq!(fast, patient);
+            }
+        }
+    }
+
+    #[test]
+    fn a_torn_end_is_left_to_the_patient_reader() {
+        let mut text = file(&["a".to_owned(), "b".to_owned()]);
+        text.pop();
+        assert_eq!(both(&text, 100), [None, None]);
+        assert_eq!(both(&header(), 100), [Some(Vec::new()), Some(Vec::new())]);
+    }
+}

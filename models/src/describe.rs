@@ -1,0 +1,61 @@
+//! An operator of a graph as the columns of a dataset's row.
+//!
+//! The one place that says what goes where, for rows of measurements and for those that only ask.
+
+use opdata::{Dims, Loop, LoopKind, Row, Shapes};
+
+use crate::graph::{ArgumentRole, AxisKind, Graph, Operator};
+
+/// Sets the columns that follow from what an operator computes: symbol, calls, shapes, types, window, loops, arithmetic,
+/// traffic, and after how many bytes of other weights its own come again.
+pub fn describe(operator: &Operator, graph: &Graph, row: &mut Row) {
+    let shapes = |role| -> Option<Shapes> {
+        let all: Vec<Dims> = operator
+            .args_of(role)
+            .map(|a| Dims::from(a.shape.as_slice()))
+            .collect();
+        (!all.is_empty()).then(|| all.into_iter().collect())
+    };
+    let dims = |values: &Option<Vec<u64>>| values.as_deref().map(Dims::from);
+    let dtypes: Vec<&str> = [
+        ArgumentRole::Input,
+        ArgumentRole::Weight,
+        ArgumentRole::Output,
+    ]
+    .into_iter()
+    .flat_map(|role| operator.args_of(role))
+    .map(|a| a.dtype.as_str())
+    .collect();
+    let attributes = &operator.attrs;
+    row.op_symbol = Some(operator.symbol.clone());
+    row.op_pattern = Some(operator.pattern.name().to_owned());
+    row.op_count = Some(operator.count);
+    row.input_shapes = shapes(ArgumentRole::Input);
+    row.weight_shapes = shapes(ArgumentRole::Weight);
+    row.output_shapes = shapes(ArgumentRole::Output);
+    row.dtypes = Some(dtypes.join(";"));
+    row.kernel = dims(&attributes.kernel);
+    row.stride = dims(&attributes.stride);
+    row.padding = dims(&attributes.padding);
+    row.dilation = dims(&attributes.dilation);
+    row.groups = attributes.groups;
+    row.in_channels = attributes.in_channels;
+    row.out_channels = attributes.out_channels;
+    row.weight_layout = attributes.weight_layout.clone();
+    let kind = |kind| match kind {
+        AxisKind::Spatial => LoopKind::Spatial,
+        AxisKind::Reduction => LoopKind::Reduction,
+    };
+    row.loop_nest = Some(
+        operator
+            .loops
+            .iter()
+            .map(|l| Loop::new(&l.name, l.extent, kind(l.kind)))
+            .collect(),
+    );
+    row.flops = Some(operator.flops);
+    row.flops_epilogue = Some(operator.flops_epilogue);
+    row.bytes_read = Some(operator.bytes_read);
+    row.bytes_written = Some(operator.bytes_written);
+    row.weight_reuse_bytes = graph.weight_reuse_bytes(operator);
+}

@@ -1,0 +1,228 @@
+//! How fast the predictor is: reading, training, one answer, many answers, answers over HTTP.
+//!
+//!     scripts/bench predict
+//!
+//! runs this with a folder for its files (a CSV file of several GB, the training matrix `speed.f32` for `speed.py`) and
+//! sets the figures against their targets. Prints one JSON object. Everything works on made-up rows.
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+mod http;
+mod rows;
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use opdata::{DeviceKind, Row, Traces};
+use oppredict::data::{Dataset, Machines, RowSet, Source, points};
+use oppredict::features::{FEATURES, Point};
+use oppredict::models::member::{self, Member};
+use oppredict::models::{FitOptions, Regressor};
+use oppredict::query::answer::Detail;
+use oppredict::query::{TrainOptions, Trained, file, train};
+use serde_json::{Value, json};
+
+/// Rows that the model learns from.
+const LEARNED: usize = 4000;
+/// Rows of the training that is timed.
+const TRAINED: usize = 100_000;
+/// Trainings of which the median is told.
+const TRAININGS: usize = 3;
+/// Rows that are answered at once.
+const ANSWERED: usize = 200_000;
+/// Rows of the CSV file.
+const READ: usize = 1_000_000;
+/// Rounds of everything that is short.
+const ROUNDS: usize = 2000;
+
+fn main() -> anyhow::Result<()> {
+    let Some(folder) = std::env::args().nth(1).map(PathBuf::from) else {
+        anyhow::bail!("name a folder for files of several GB");
+    };
+    let set = RowSet::from(rows::made_up(LEARNED)?);
+    let mut dataset = Dataset::new(&set, &Machines::Single)?;
+    let options = TrainOptions::default();
+    let trained = train(&dataset, DeviceKind::Cpu, &options, &|| ())?;
+    let mut figures = vec![
+        ("features", json!(FEATURES.len())),
+        ("members", json!(trained.ensemble.members.len())),
+    ];
+    figures.extend(singles(&trained, &set.rows[0])?);
+    figures.extend(batches(&trained, &set.rows)?);
+    figures.extend(reading(&folder, &set.rows)?);
+    figures.extend(training(&folder, &mut dataset)?);
+    figures.extend(serving(&folder, &trained)?);
+    let object: serde_json::Map<String, Value> = figures
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    println!("{}", Value::Object(object));
+    Ok(())
+}
+
+fn seconds<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<f64> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Median and 99th percentile.
+fn percentiles(mut values: Vec<f64>) -> Value {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| values[((values.len() - 1) as f64 * share) as usize];
+    json!({ "p50": at(0.5), "p99": at(0.99) })
+}
+
+type Figures = Vec<(&'static str, Value)>;
+
+/// One question at a time, from the row to the answer, ms.
+fn singles(trained: &Trained, row: &Row) -> anyhow::Result<Figures> {
+    let machine = trained.machine(None)?;
+    let one = std::slice::from_ref(row);
+    let times = |detail| -> anyhow::Result<Value> {
+        let ask = || trained.answer_rows(one, machine, 0.9, detail);
+        let rounds = (0..ROUNDS).map(|_| Ok(1e3 * seconds(|| Ok(ask()?))?));
+        Ok(percentiles(rounds.collect::<anyhow::Result<_>>()?))
+    };
+    Ok(vec![
+        ("single_short_ms", times(Detail::Short)?),
+        ("single_full_ms", times(Detail::Full)?),
+    ])
+}
+
+/// Many rows in memory, on all cores.
+fn batches(trained: &Trained, learned: &[Row]) -> anyhow::Result<Figures> {
+    let machine = trained.machine(None)?;
+    let many: Vec<Row> = learned.iter().cycle().take(ANSWERED).cloned().collect();
+    let rate = |s: f64| json!(ANSWERED as f64 / s);
+    let mut made: Vec<Point> = Vec::new();
+    let features_s = seconds(|| {
+        made = points(&many, machine);
+        Ok(())
+    })?;
+    let all: Vec<&Point> = made.iter().collect();
+    let ensemble_s = seconds(|| Ok(trained.ensemble.predict(&all)?))?;
+    let fast_s = seconds(|| Ok(trained.fast.predict(&all)?))?;
+    let answers_s = seconds(|| Ok(trained.answer_rows(&many, machine, 0.9, Detail::Short)?))?;
+    let fast_answers_s = seconds(|| {
+        let made = points(&many, machine);
+        Ok(trained.fast.predict(&made.iter().collect::<Vec<_>>())?)
+    })?;
+    Ok(vec![
+        ("features_rows_per_s", rate(features_s)),
+        ("ensemble_rows_per_s", rate(ensemble_s)),
+        ("fast_trees_rows_per_s", rate(fast_s)),
+        ("batch_rows_per_s", rate(answers_s)),
+        ("batch_fast_rows_per_s", rate(fast_answers_s)),
+    ])
+}
+
+/// A file of a million rows: handed out as they are read, and all of them kept in memory.
+fn reading(folder: &Path, learned: &[Row]) -> anyhow::Result<Figures> {
+    let path = folder.join("speed.csv");
+    let mut file = BufWriter::new(std::fs::File::create(&path)?);
+    file.write_all(&opdata::formats::csv::header())?;
+    let lines: Vec<Vec<u8>> = learned.iter().map(opdata::formats::csv::line).collect();
+    for (place, line) in lines.iter().cycle().take(READ).enumerate() {
+        // The row's name is the second field; all others come again and again.
+        let rest = line
+            .splitn(3, |byte| *byte == b',')
+            .nth(2)
+            .unwrap_or_default();
+        write!(file, "{},row.{place:06},", opdata::SCHEMA_VERSION)?;
+        file.write_all(rest)?;
+    }
+    file.flush()?;
+    drop(file);
+    let streamed = |traces| {
+        let mut count = 0;
+        let read_s = seconds(|| {
+            opdata::read_batches(&path, traces, |rows: &mut Vec<Row>| {
+                count += rows.len();
+                Ok::<_, anyhow::Error>(())
+            })
+        })?;
+        anyhow::ensure!(count == READ, "{count} rows were read");
+        Ok(read_s)
+    };
+    let (read_s, with_traces_s) = (streamed(Traces::Skip)?, streamed(Traces::Keep)?);
+    let source = [Source::Dataset(path.clone())];
+    let mut set = RowSet::default();
+    let kept_s = seconds(|| {
+        set = RowSet::read(&source)?;
+        Ok(())
+    })?;
+    anyhow::ensure!(set.rows.len() == READ, "{} rows were kept", set.rows.len());
+    let csv_bytes = std::fs::metadata(&path)?.len();
+    Ok(vec![
+        ("csv_rows", json!(READ)),
+        ("csv_bytes", json!(csv_bytes)),
+        ("read_s", json!(read_s)),
+        ("read_with_traces_s", json!(with_traces_s)),
+        ("read_and_kept_s", json!(kept_s)),
+    ])
+}
+
+/// The first member on many rows, on one core, and its matrix for Python.
+fn training(folder: &Path, dataset: &mut Dataset) -> anyhow::Result<Figures> {
+    dataset.samples = dataset
+        .samples
+        .iter()
+        .cycle()
+        .take(TRAINED)
+        .cloned()
+        .collect();
+    let spec = &member::default_members()[0];
+    let columns = spec.columns();
+    let mut matrix = BufWriter::new(std::fs::File::create(folder.join("speed.f32"))?);
+    for sample in &dataset.samples {
+        let target = sample.log2_time - sample.point.bases.get(spec.base);
+        let values = columns.iter().map(|&c| sample.point.features[c]);
+        for value in values.chain([target as f32]) {
+            matrix.write_all(&value.to_le_bytes())?;
+        }
+    }
+    matrix.flush()?;
+    let seed = FitOptions::default().seed;
+    let train = || seconds(|| Ok(Member::fit(spec, dataset, &dataset.all(), seed)?));
+    let times = (0..TRAININGS).map(|_| train());
+    let train_s = percentiles(times.collect::<anyhow::Result<_>>()?)["p50"].clone();
+    Ok(vec![
+        ("train_rows", json!(TRAINED)),
+        ("train_columns", json!(columns.len())),
+        ("train_s", train_s),
+    ])
+}
+
+/// The same question over HTTP, ms.
+fn serving(folder: &Path, trained: &Trained) -> anyhow::Result<Figures> {
+    // The server wants a model of its own.
+    let path = folder.join("speed.opm");
+    file::save(trained, &path)?;
+    let start = Instant::now();
+    let model = file::load(&path)?;
+    let load_ms = start.elapsed().as_secs_f64() * 1e3;
+    let (told, address) = std::sync::mpsc::channel();
+    // It serves until the process ends.
+    std::thread::spawn(move || {
+        let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        oppredict::serve::serve(model, any, |address| {
+            let _ = told.send(address);
+        })
+    });
+    let address = address.recv()?;
+    http::kept_open(address, 50)?;
+    Ok(vec![
+        ("load_ms", json!(load_ms)),
+        (
+            "http_kept_open_ms",
+            percentiles(http::kept_open(address, ROUNDS)?),
+        ),
+        (
+            "http_opened_anew_ms",
+            percentiles(http::opened_anew(address, ROUNDS)?),
+        ),
+    ])
+}
