@@ -263,3 +263,44 @@ fn vary(sweep: &Sweep) -> BTreeMap<String, Value> {
     .map(|(key, values)| (key.to_owned(), integers(values)))
     .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_told_by_settings() {
+        let plan: Plan = serde_json::from_value(serde_json::json!({
+            "model": {"source": "local", "model": "bert-tiny", "batch": 2, "seqlen": 64,
+                "inputs": [{"name": "data", "shape": [1, 3], "dtype": null}]},
+            "target": {"kind": "llvm", "mcpu": "haswell", "mattr": ["+avx2", "-fma"]},
+            "sweep": {"batches": [1, 4], "input_sizes": []},
+            "timing": {"warmup": 0, "number": null,
+                "stop": {"ci_target": 0.03, "min_samples": 6, "max_samples": 60, "budget_ns": 5_000_000}},
+            "worker": {"max_statements": 8192},
+            "seed": 7,
+            "max_failed_share": 0.2
+        }))
+        .unwrap();
+        let text = |table: &BTreeMap<String, Value>| toml::to_string(table).unwrap();
+        insta::assert_snapshot!(format!("{}{}", text(&settings(&plan)), text(&vary(plan.sweep.as_ref().unwrap()))), @r#"
+        batchsize = 2
+        budget = "5000000ns"
+        ci = 0.03
+        input = ["data:1x3"]
+        max-failed = 0.2
+        max-samples = 60
+        max-statements = 8192
+        min-samples = 6
+        modelname = "bert-tiny"
+        modelsource = "local"
+        number = "auto"
+        seed = 7
+        seqlen = 64
+        target = "llvm -mcpu=haswell -mattr=+avx2,-fma"
+        warmup = 0
+        whole-model = "skip"
+        batch = [1, 4]
+        "#);
+    }
+}

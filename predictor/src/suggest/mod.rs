@@ -123,19 +123,23 @@ pub fn suggest(
         interest: interest(candidates, &open, &times_ns),
         points,
     };
+    let too_small = |cheapest| SuggestError::BudgetTooSmall {
+        budget: duration(limits.budget_ns),
+        cheapest: duration(cheapest),
+    };
     let cheapest = pool
         .costs
         .iter()
         .map(|c| c.build_ns + c.measure_ns)
         .fold(f64::INFINITY, f64::min);
     if cheapest > limits.budget_ns {
-        return Err(SuggestError::BudgetTooSmall {
-            budget: duration(limits.budget_ns),
-            cheapest: duration(cheapest),
-        });
+        return Err(too_small(cheapest));
     }
     let measured: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
     let choice = choose(ensemble, &measured, &pool, limits, seed)?;
+    if choice.order.is_empty() {
+        return Err(too_small(cheapest));
+    }
     let order: Vec<usize> = choice.order.iter().map(|&place| open[place]).collect();
     let mut kinds: BTreeMap<String, KindShare> = BTreeMap::new();
     for place in &open {

@@ -152,3 +152,96 @@ fn text(
     };
     Ok(toml::to_string(&file)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::testing::dense_row;
+    use crate::suggest::candidates::{Candidate, Interest};
+
+    fn row(space: &str, threads: u64) -> Row {
+        Row {
+            schedule_space: Some(space.to_owned()),
+            threads: Some(threads),
+            cache_state: Some(opdata::CacheState::Model),
+            ..dense_row(
+                1,
+                8,
+                8,
+                r#"{"tile_y":[-1,1],"tile_x":[-1,8],"tile_k":[-1,64]}"#,
+            )
+        }
+    }
+
+    fn job(model: &str) -> Job {
+        Job {
+            model: model.to_owned(),
+            folder: None,
+            settings: [("modelname".to_owned(), model.into())].into(),
+            vary: BTreeMap::new(),
+            timing: None,
+            interest: Interest::Points,
+        }
+    }
+
+    #[test]
+    fn points_of_one_kernel_stand_together() {
+        let rows = [row("template", 2), row("default", 1), row("template", 1)];
+        let text = text(
+            &job("mlp"),
+            &rows.iter().collect::<Vec<_>>(),
+            Some("m"),
+            "x",
+        )
+        .unwrap();
+        insta::assert_snapshot!(text, @r#"
+        about = "x"
+        space = "points"
+        version = 1
+        machine = "m"
+
+        [settings]
+        modelname = "mlp"
+
+        [[points]]
+        operator = "dense_nopack.x86"
+        workload = "w"
+        knobs = '{"tile_y":[-1,1],"tile_x":[-1,8],"tile_k":[-1,64]}'
+        threads = [2, 1]
+        cache = "model"
+
+        [[points]]
+        operator = "dense_nopack.x86"
+        workload = "w"
+        threads = [1]
+        cache = "model"
+        "#);
+    }
+
+    #[test]
+    fn every_model_has_a_plan_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let jobs = ["mlp", "nets/my net.onnx", "mlp"];
+        let candidates = Candidates {
+            jobs: jobs.map(job).into(),
+            points: (0..3)
+                .map(|job| Candidate {
+                    job,
+                    row: row("default", 1),
+                })
+                .collect(),
+        };
+        let written = |order: &[usize]| -> Vec<String> {
+            let out = folder.path().join("plan.toml");
+            let written = write(&out, &candidates, order, None, "x").unwrap();
+            assert!(written.iter().all(|w| w.file.is_file() && w.points == 1));
+            let name = |w: &Written| w.file.file_name().unwrap().to_string_lossy().into_owned();
+            written.iter().map(name).collect()
+        };
+        assert_eq!(written(&[1]), ["plan.toml"]);
+        assert_eq!(
+            written(&[2, 0, 1]),
+            ["plan-mlp.toml", "plan-my-net.toml", "plan-mlp-2.toml"]
+        );
+    }
+}

@@ -192,3 +192,48 @@ pub fn repeated(
         .map(|seed| simulate(dataset, costs, rule, Setup { seed, ..setup }))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Machines, RowSet};
+    use crate::features::testing::dense_row;
+
+    #[test]
+    fn both_rules_begin_alike_and_spend_alike() {
+        let knobs = r#"{"tile_y":[-1,1],"tile_x":[-1,8],"tile_k":[-1,64]}"#;
+        let mut set = RowSet::default();
+        set.rows = (1..=60u64)
+            .map(|i| opdata::Row {
+                point_id: i.to_string(),
+                time_median_ns: Some(1e4 * i as f64),
+                ..dense_row(1, 64 * i, 512, knobs)
+            })
+            .collect();
+        let dataset = Dataset::new(&set, &Machines::Single).unwrap();
+        let costs = CostModel::learn(&set.rows, 2);
+        let setup = Setup {
+            samples: 60,
+            first: 10,
+            round: 5,
+            rounds: 2,
+            seed: 3,
+        };
+        let steps = |rule| simulate(&dataset, &costs, rule, setup).unwrap();
+        let (suggest, random) = (steps(Rule::Suggest), steps(Rule::Random));
+        assert_eq!(suggest[0], random[0]);
+        for steps in [&suggest, &random] {
+            assert_eq!(steps.len(), 3);
+            assert!(
+                steps
+                    .windows(2)
+                    .all(|s| s[0].measurements < s[1].measurements)
+            );
+            // The first point of a round may be dearer than the round.
+            assert!(steps[2].cost_s <= 2.5 * 5.0 * 0.06, "{steps:?}");
+        }
+        assert_ne!(suggest[1], random[1]);
+        let too_few = Setup { first: 50, ..setup };
+        assert!(simulate(&dataset, &costs, Rule::Random, too_few).is_err());
+    }
+}
