@@ -1,19 +1,39 @@
 //! A schedule's knobs as numbers: the JSON of `schedule_knobs`, with split factors resolved against extents.
 
 use opdata::JsonText;
-use serde_json::{Map, Value};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 
-/// The knobs of one schedule.
+/// The knobs of one schedule. There are a dozen: a list is quicker to make than a map, and searched as quickly.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Knobs(Map<String, Value>);
+pub struct Knobs(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Knobs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Knobs;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Knobs, A::Error> {
+                let mut entries = Vec::with_capacity(16);
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Knobs(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
 
 impl Knobs {
     /// Reads the column; anything but an object holds no knobs.
     pub fn read(text: Option<&JsonText>) -> Self {
-        match text.and_then(|text| text.decode::<Value>().ok()) {
-            Some(Value::Object(map)) => Self(map),
-            _ => Self::default(),
-        }
+        text.and_then(|text| text.decode().ok()).unwrap_or_default()
     }
 
     /// Whether there are none.
@@ -23,17 +43,17 @@ impl Knobs {
 
     /// Whether a knob is there.
     pub fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.value(name).is_some()
     }
 
     /// A text.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.as_str()
+        self.value(name)?.as_str()
     }
 
     /// A number; true and false count 1 and 0.
     pub fn number(&self, name: &str) -> Option<f64> {
-        let value = self.0.get(name)?;
+        let value = self.value(name)?;
         value
             .as_f64()
             .or_else(|| value.as_bool().map(|b| f64::from(u8::from(b))))
@@ -41,13 +61,13 @@ impl Knobs {
 
     /// The raw JSON of a knob.
     pub fn value(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        let mut last_first = self.0.iter().rev();
+        last_first.find(|entry| entry.0 == name).map(|e| &e.1)
     }
 
     /// The number of factors of a split, 0 if there is no such split.
     pub fn arity(&self, name: &str) -> usize {
-        self.0
-            .get(name)
+        self.value(name)
             .and_then(Value::as_array)
             .map_or(0, Vec::len)
     }
@@ -56,8 +76,7 @@ impl Knobs {
     /// covers the extent. Shorter splits are padded behind the outermost factor.
     pub fn split<const N: usize>(&self, name: &str, extent: f64) -> Option<[f64; N]> {
         let factors: Vec<f64> = self
-            .0
-            .get(name)?
+            .value(name)?
             .as_array()?
             .iter()
             .map(|f| f.as_f64().map(|f| if f == 0.0 { 1.0 } else { f }))
@@ -81,7 +100,7 @@ impl Knobs {
     pub fn products(&self) -> Option<[f64; 3]> {
         let mut products = [1.0; 3];
         let mut any = false;
-        for factors in self.0.values().filter_map(Value::as_array) {
+        for factors in self.0.iter().filter_map(|(_, value)| value.as_array()) {
             let Some(factors) = factors
                 .iter()
                 .map(Value::as_f64)

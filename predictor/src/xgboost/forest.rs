@@ -10,6 +10,8 @@ use super::ubjson::Value;
 
 /// Rows that go down a tree side by side.
 const LANES: usize = 8;
+/// Groups of so many rows that go down a tree one after the other, while it is in the core's nearest cache.
+const GROUPS: usize = 2;
 /// Most features of a row.
 const WIDEST: usize = 256;
 /// Both forms of every value of the rows that go side by side. As an array whose length is a power of two, it is indexed
@@ -127,52 +129,66 @@ impl Forest {
             return None;
         }
         let mut sums = vec![self.base; rows.len()];
-        let mut block: Block = [0.0; 2 * WIDEST * LANES];
-        let groups = rows.values.chunks(self.width.max(1) * LANES);
-        for (group, sums) in groups.zip(sums.chunks_mut(LANES)) {
-            for (lane, row) in group.chunks_exact(self.width).enumerate() {
-                for (place, value) in block.chunks_exact_mut(2 * LANES).zip(row) {
-                    let missing = value.is_nan();
-                    place[lane] = if missing { f32::NEG_INFINITY } else { *value };
-                    place[LANES + lane] = if missing { f32::INFINITY } else { *value };
-                }
+        let mut blocks: [Block; GROUPS] = [[0.0; 2 * WIDEST * LANES]; GROUPS];
+        let width = self.width.max(1);
+        let together = rows.values.chunks(width * LANES * GROUPS);
+        for (values, sums) in together.zip(sums.chunks_mut(LANES * GROUPS)) {
+            for (group, block) in values.chunks(width * LANES).zip(&mut blocks) {
+                fill(block, group, width);
             }
-            let mut totals = [self.base; LANES];
+            let mut totals = [[self.base; LANES]; GROUPS];
+            let groups = sums.len().div_ceil(LANES);
+            let (blocks, totals) = (&blocks[..groups], &mut totals[..groups]);
             match self.depth {
-                0 => self.add::<1>(&block, &mut totals),
-                1 => self.add::<2>(&block, &mut totals),
-                2 => self.add::<4>(&block, &mut totals),
-                3 => self.add::<8>(&block, &mut totals),
-                4 => self.add::<16>(&block, &mut totals),
-                5 => self.add::<32>(&block, &mut totals),
-                6 => self.add::<64>(&block, &mut totals),
-                7 => self.add::<128>(&block, &mut totals),
-                8 => self.add::<256>(&block, &mut totals),
-                9 => self.add::<512>(&block, &mut totals),
-                _ => self.add::<1024>(&block, &mut totals),
+                0 => self.add::<1>(blocks, totals),
+                1 => self.add::<2>(blocks, totals),
+                2 => self.add::<4>(blocks, totals),
+                3 => self.add::<8>(blocks, totals),
+                4 => self.add::<16>(blocks, totals),
+                5 => self.add::<32>(blocks, totals),
+                6 => self.add::<64>(blocks, totals),
+                7 => self.add::<128>(blocks, totals),
+                8 => self.add::<256>(blocks, totals),
+                9 => self.add::<512>(blocks, totals),
+                _ => self.add::<1024>(blocks, totals),
             }
-            sums.copy_from_slice(&totals[..sums.len()]);
+            for (sum, total) in sums.iter_mut().zip(totals.iter().flatten()) {
+                *sum = *total;
+            }
         }
         Some(sums)
     }
 
-    /// Adds all trees of `LEAVES` leaves, in their order, to the sums of the rows in a block. Indices are cut to the
+    /// Adds all trees of `LEAVES` leaves, in their order, to the sums of the rows in blocks. Indices are cut to the
     /// lengths of the arrays, which changes none of them and spares a check of each.
-    fn add<const LEAVES: usize>(&self, block: &Block, totals: &mut [f32; LANES]) {
+    fn add<const LEAVES: usize>(&self, blocks: &[Block], totals: &mut [[f32; LANES]]) {
         let (splits, _) = self.splits.as_chunks::<LEAVES>();
         let (leaves, _) = self.leaves.as_chunks::<LEAVES>();
         for (splits, leaves) in splits.iter().zip(leaves) {
-            let mut at = [1usize; LANES];
-            for _ in 0..LEAVES.trailing_zeros() {
-                for (lane, at) in at.iter_mut().enumerate() {
-                    let split = splits[*at % LEAVES];
-                    let value = block[(split.place as usize + lane) % block.len()];
-                    *at = 2 * *at + usize::from(value >= split.threshold);
+            for (block, totals) in blocks.iter().zip(&mut *totals) {
+                let mut at = [1usize; LANES];
+                for _ in 0..LEAVES.trailing_zeros() {
+                    for (lane, at) in at.iter_mut().enumerate() {
+                        let split = splits[*at % LEAVES];
+                        let value = block[(split.place as usize + lane) % block.len()];
+                        *at = 2 * *at + usize::from(value >= split.threshold);
+                    }
+                }
+                for (total, at) in totals.iter_mut().zip(at) {
+                    *total += leaves[at % LEAVES];
                 }
             }
-            for (total, at) in totals.iter_mut().zip(at) {
-                *total += leaves[at % LEAVES];
-            }
+        }
+    }
+}
+
+/// Puts up to [`LANES`] rows into a block, side by side.
+fn fill(block: &mut Block, rows: &[f32], width: usize) {
+    for (lane, row) in rows.chunks_exact(width).enumerate() {
+        for (place, value) in block.chunks_exact_mut(2 * LANES).zip(row) {
+            let missing = value.is_nan();
+            place[lane] = if missing { f32::NEG_INFINITY } else { *value };
+            place[LANES + lane] = if missing { f32::INFINITY } else { *value };
         }
     }
 }

@@ -240,18 +240,21 @@ impl Reading<'_> {
 
     /// The row of a record that begins at `begin` and whose fields end at `ends`.
     fn row(self, text: &[u8], begin: usize, ends: &[u32]) -> Result<Row, Odd> {
+        let end = ends.last().map_or(begin, |end| *end as usize);
+        let record = str::from_utf8(&text[begin..end]).map_err(|_| Odd)?;
         let mut sound = true;
         let cells = COLUMNS.iter().zip(self.positions).map(|(column, &place)| {
+            if self.traces.skips(column) {
+                return Cell::Missing;
+            }
             let from = match place.checked_sub(1) {
-                Some(before) => ends[before] as usize + 1,
-                None => begin,
+                Some(before) => ends[before] as usize + 1 - begin,
+                None => 0,
             };
-            let field = &text[from..ends[place] as usize];
-            let cell = if self.traces.skips(column) {
-                utf8(field).map(|_| Cell::Missing)
-            } else {
-                cell(column.ty.storage(), field)
-            };
+            let cell = cell(
+                column.ty.storage(),
+                &record[from..ends[place] as usize - begin],
+            );
             sound &= cell.is_some();
             cell.unwrap_or(Cell::Missing)
         });
@@ -261,38 +264,31 @@ impl Reading<'_> {
     }
 }
 
-fn utf8(bytes: &[u8]) -> Option<&str> {
-    std::str::from_utf8(bytes).ok()
-}
-
 /// The cell of a field, if it is sound.
-fn cell(storage: Storage, field: &[u8]) -> Option<Cell<'_>> {
-    let Some(quoted) = field.strip_prefix(b"\"") else {
-        return parse_cell(storage, utf8(field)?).ok();
+fn cell(storage: Storage, field: &str) -> Option<Cell<'_>> {
+    let Some(quoted) = field.strip_prefix('"') else {
+        return parse_cell(storage, field).ok();
     };
     // The scanner found the quote that closes it.
-    let inner = quoted.strip_suffix(b"\"")?;
-    if !inner.contains(&b'"') {
-        return parse_cell(storage, utf8(inner)?).ok();
+    let inner = quoted.strip_suffix('"')?;
+    if !inner.as_bytes().contains(&b'"') {
+        return parse_cell(storage, inner).ok();
     }
     match storage {
-        Storage::Text => {
-            let text = String::from_utf8(single_quotes(inner)).ok()?;
-            Some(Cell::Text(Cow::Owned(text)))
-        }
+        Storage::Text => Some(Cell::Text(Cow::Owned(single_quotes(inner)))),
         Storage::Integer | Storage::Float => None,
     }
 }
 
 /// The text of a field whose quotes are doubled.
-fn single_quotes(inner: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(inner.len());
+fn single_quotes(inner: &str) -> String {
+    let mut text = String::with_capacity(inner.len());
     let mut rest = inner;
-    while let Some(quote) = rest.iter().position(|byte| *byte == b'"') {
-        text.extend_from_slice(&rest[..=quote]);
+    while let Some(quote) = rest.as_bytes().iter().position(|byte| *byte == b'"') {
+        text.push_str(&rest[..=quote]);
         rest = rest.get(quote + 2..).unwrap_or_default();
     }
-    text.extend_from_slice(rest);
+    text.push_str(rest);
     text
 }
 
