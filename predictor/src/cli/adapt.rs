@@ -14,9 +14,10 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
         .retain(|row| row.device_kind == trained.facts.device_kind);
     let dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
-    let (gain, correction) = gain(&trained, &dataset, args.measurements)?;
+    let (gain, adapted) = gain(&trained, &dataset, args.measurements)?;
     if let Some(out) = &args.out {
-        trained.facts.correction = Some(correction);
+        trained.facts.correction = Some(adapted.correction);
+        trained.own = adapted.own;
         trained.facts.machines = dataset.machines;
         file::save(&trained, out)?;
     }

@@ -122,6 +122,11 @@ fn line(text: &mut String, row: &Row, answer: &Answer) -> std::fmt::Result {
 
 /// Every row of datasets as CSV, by the fast stand-in: row and time only.
 fn rows_fast(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
+    if trained.is_adapted() {
+        anyhow::bail!(
+            "the model was adapted to another machine, for which it has no fast stand-in; leave --fast out"
+        );
+    }
     let machine = known_machine(args, trained);
     table(args, "row_id,predicted_ns", |rows, text| {
         let points = points(rows, &machine);

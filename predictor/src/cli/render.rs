@@ -461,7 +461,7 @@ pub fn gain(gain: &Gain) -> String {
         "{} measurements chosen, mean error on the other {}:\n\
          {:>8.1} %  the model as it is\n\
          {:>8.1} %  with one factor\n\
-         {:>8.1} %  adapted\n\
+         {:>8.1} %  adapted ({:.0} % from a model of these measurements alone)\n\
          {:>8.1} %  adapted by as many at random\n\
          {:>8.1} %  a model of these measurements alone\n",
         gain.measurements,
@@ -469,6 +469,7 @@ pub fn gain(gain: &Gain) -> String {
         gain.zero_shot_mape,
         gain.one_factor_mape,
         gain.adapted_mape,
+        100.0 * gain.own_weight,
         gain.random_mape,
         gain.afresh_mape
     )

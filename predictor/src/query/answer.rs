@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::neighbours::Neighbour;
-use super::trained::Trained;
+use super::trained::{Expected, Trained};
 use crate::error::Result;
 use crate::features::machine::MachineFacts;
 use crate::features::{FEATURES, Point, Scope, point_of};
@@ -132,30 +132,30 @@ impl Trained {
         detail: Detail,
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
-        let spread = self.ensemble.spread(&all)?;
+        let expected = self.expected(&all, kinds)?;
         points
             .iter()
             .zip(kinds)
-            .zip(spread)
-            .map(|((point, kind), spread)| self.one(point, kind, spread, level, detail))
+            .zip(expected)
+            .map(|((point, kind), expected)| self.one(point, kind, expected, level, detail))
             .collect()
     }
 
-    /// The answer for one point, from the members' mean and spread.
+    /// The answer for one point.
     fn one(
         &self,
         point: &Point,
         kind: &str,
-        (mean, doubt): (f64, f64),
+        expected: Expected,
         level: f64,
         detail: Detail,
     ) -> Result<Answer> {
-        let time = mean + self.facts.shifts.of(kind) + self.carried(point, kind);
+        let time = expected.centre + expected.shift;
         let interval = self
             .facts
             .conformal
             .as_ref()
-            .map(|c| c.interval(level, doubt));
+            .map(|c| c.interval(level, expected.doubt));
         let end = |side: f64| (time + side).exp2();
         let knowledge = if self.facts.kinds.contains_key(kind) {
             Knowledge::Known

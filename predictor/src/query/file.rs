@@ -1,8 +1,8 @@
 //! The `.opm` file: one trained model.
 //!
 //! `OPBENCHM`, format (u32), length of the header (u64), the header (JSON: feature list, members, facts, measured
-//! operators, lengths of what follows), the trees (UBJSON of XGBoost: the members, the fast stand-in, and what runs
-//! inside models if it was learned), the values of the nearest rows (f32), and the SHA-256 of all before it. Numbers are little-endian. A file of another format or feature list is refused: a model answers only what it was
+//! operators, lengths of what follows), the trees (UBJSON of XGBoost: the members, the fast stand-in, what runs
+//! inside models if it was learned, and what an adapted model learned of its new machine), the values of the nearest rows (f32), and the SHA-256 of all before it. Numbers are little-endian. A file of another format or feature list is refused: a model answers only what it was
 //! trained on.
 
 use std::path::Path;
@@ -18,6 +18,7 @@ use crate::features::{FEATURE_VERSION, FEATURES};
 use crate::models::context::Context;
 use crate::models::ensemble::Ensemble;
 use crate::models::member::{Member, MemberSpec};
+use crate::transfer::Own;
 
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"OPBENCHM";
@@ -35,10 +36,17 @@ struct Header {
     members: Vec<MemberEntry>,
     fast: MemberEntry,
     context: Option<MemberEntry>,
+    own: Option<OwnEntry>,
     facts: Facts,
     known: Known,
     neighbours: Neighbours,
     neighbour_values: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OwnEntry {
+    weight: f64,
+    members: Vec<MemberEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -73,6 +81,18 @@ pub fn save(model: &Trained, path: &Path) -> Result<()> {
             .collect::<Result<_>>()?,
         fast: entry(&model.fast)?,
         context: model.context.member().map(&mut entry).transpose()?,
+        own: match &model.own {
+            None => None,
+            Some(own) => Some(OwnEntry {
+                weight: own.weight,
+                members: own
+                    .ensemble
+                    .members
+                    .iter()
+                    .map(&mut entry)
+                    .collect::<Result<_>>()?,
+            }),
+        },
         known: model.known.clone(),
         facts: model.facts.clone(),
         neighbours: model.neighbours.clone(),
@@ -136,6 +156,18 @@ pub fn load(path: &Path) -> Result<Trained> {
         .collect::<Result<_>>()?;
     let fast = member(header.fast)?;
     let context = Context::of_member(header.context.map(&mut member).transpose()?);
+    let own = match header.own {
+        None => None,
+        Some(OwnEntry { weight, members }) => Some(Own {
+            weight,
+            ensemble: Ensemble {
+                members: members
+                    .into_iter()
+                    .map(&mut member)
+                    .collect::<Result<_>>()?,
+            },
+        }),
+    };
     let mut neighbours = header.neighbours;
     let values = take(header.neighbour_values.saturating_mul(4))?;
     neighbours.values = values
@@ -149,6 +181,7 @@ pub fn load(path: &Path) -> Result<Trained> {
         ensemble: Ensemble { members },
         fast,
         context,
+        own,
         neighbours,
         known: header.known,
         facts: header.facts,

@@ -15,7 +15,6 @@ use crate::data::{Question, points};
 use crate::error::Result;
 use crate::features::Point;
 use crate::features::machine::MachineFacts;
-use crate::models::Regressor;
 
 /// One operator of a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -187,15 +186,15 @@ impl Trained {
         let all: Vec<&Point> = points.iter().collect();
         let ratios = self.context.ratios(&all)?;
         // The shifts are for relative errors of single points; sums want the centre.
-        let centres = self.ensemble.predict(&all)?;
+        let centres = self.expected(&all, &kinds)?;
         let answers = self.answer(&points, &kinds, level, detail)?;
         let question = |row| self.known.get(&Question::of_row(row)?, &machine.id);
         Ok(rows
             .iter()
             .zip(answers)
-            .zip(points.iter().zip(centres.into_iter().zip(ratios)))
+            .zip(centres.into_iter().zip(ratios))
             .map(
-                |((row, mut answer), (point, (centre, ratio)))| match question(row) {
+                |((row, mut answer), (expected, ratio))| match question(row) {
                     Some(times) => {
                         let time = times.log2_in_model.unwrap_or(times.log2_time + ratio);
                         answer.move_to(time.exp2());
@@ -208,7 +207,7 @@ impl Trained {
                     None => {
                         answer.move_to(answer.time_ns * ratio.exp2());
                         Inside {
-                            centre_ns: (centre + self.carried(point, &row.op_kind) + ratio).exp2(),
+                            centre_ns: (expected.centre + ratio).exp2(),
                             answer,
                         }
                     }

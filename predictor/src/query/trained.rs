@@ -22,7 +22,7 @@ use crate::models::context::Context;
 use crate::models::ensemble::Ensemble;
 use crate::models::member::{Member, fast};
 use crate::models::{FitOptions, ModelKind, Regressor};
-use crate::transfer::Correction;
+use crate::transfer::{Correction, Own};
 
 /// Parts that workloads are held out in for calibration.
 const CALIBRATION_FOLDS: usize = 10;
@@ -100,12 +100,25 @@ pub struct Trained {
     pub fast: Member,
     /// What running inside a model does to a time.
     pub context: Context,
+    /// What an adapted model knows of its new machine alone.
+    pub own: Option<Own>,
     /// The nearest measured rows.
     pub neighbours: Neighbours,
     /// Operators that were measured as questions ask for them.
     pub known: Known,
     /// Everything else.
     pub facts: Facts,
+}
+
+/// What is expected of a point, base-2 logarithms of ns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected {
+    /// The centre of its distribution, which sums are made of.
+    pub centre: f64,
+    /// What moves the centre to where relative errors of single points are smallest.
+    pub shift: f64,
+    /// How much the members disagree.
+    pub doubt: f64,
 }
 
 /// Trains a model. `done` is called after each of the parts that calibration takes.
@@ -163,6 +176,7 @@ pub fn train(
         fast,
         context: Context::fit(dataset, &dataset.all(), options.fit.seed)?,
         known: Known::new(dataset),
+        own: None,
         neighbours: Neighbours::new(dataset),
         ensemble,
         facts,
@@ -252,12 +266,38 @@ fn ranges(samples: &[&Sample]) -> Vec<Range> {
 }
 
 impl Trained {
-    /// What an adapted model adds to the logarithm of a prediction.
-    pub(super) fn carried(&self, point: &Point, kind: &str) -> f64 {
-        self.facts
-            .correction
-            .as_ref()
-            .map_or(0.0, |c| c.of(point, kind))
+    /// What is expected for points of operators of the given kinds.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub(super) fn expected(&self, points: &[&Point], kinds: &[&str]) -> Result<Vec<Expected>> {
+        let spread = self.ensemble.spread(points)?;
+        let of = points.iter().zip(kinds).zip(spread);
+        let carried = of.map(|((point, kind), (mean, doubt))| Expected {
+            centre: mean
+                + self
+                    .facts
+                    .correction
+                    .as_ref()
+                    .map_or(0.0, |c| c.of(point, kind)),
+            shift: self.facts.shifts.of(kind),
+            doubt,
+        });
+        let Some(own) = &self.own else {
+            return Ok(carried.collect());
+        };
+        let alone = own.ensemble.predict(points)?;
+        let mixed = carried.zip(alone).map(|(carried, alone)| Expected {
+            centre: own.mixed(carried.centre, alone),
+            shift: own.mixed(carried.shift, 0.0),
+            doubt: carried.doubt,
+        });
+        Ok(mixed.collect())
+    }
+
+    /// Whether the model was carried over to another machine than it was trained on.
+    pub fn is_adapted(&self) -> bool {
+        self.facts.correction.is_some()
     }
 
     /// The machine that a question is about: the only one, or the one of that name.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::choose::spread_out;
 use super::correction::{Correction, centre};
+use super::own::{Measured, Own};
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::eval::metrics::Metrics;
@@ -24,9 +25,11 @@ pub struct Gain {
     pub zero_shot_mape: f64,
     /// … with one factor from the measurements.
     pub one_factor_mape: f64,
-    /// … with the whole correction.
+    /// … adapted: with the whole correction, mixed with a model of these measurements as far as that helps.
     pub adapted_mape: f64,
-    /// … with the correction from as many points at random.
+    /// How much of it a model of these measurements alone is, 0 to 1.
+    pub own_weight: f64,
+    /// … adapted by as many points at random.
     pub random_mape: f64,
     /// A model of these measurements alone.
     pub afresh_mape: f64,
@@ -34,61 +37,82 @@ pub struct Gain {
     pub chosen: Vec<String>,
 }
 
+/// What carries a model over to a new machine.
+#[derive(Debug)]
+pub struct Adapted {
+    /// What corrects the old model.
+    pub correction: Correction,
+    /// What the measurements tell alone, where there are enough of them.
+    pub own: Option<Own>,
+}
+
 /// Adapts a model with `measurements` points of a dataset of the new machine, and tells the errors on the rest.
 ///
 /// # Errors
 /// The dataset has no more points than that, or XGBoost's library fails.
-pub fn gain(model: &Trained, dataset: &Dataset, measurements: usize) -> Result<(Gain, Correction)> {
+pub fn gain(model: &Trained, dataset: &Dataset, measurements: usize) -> Result<(Gain, Adapted)> {
     dataset.require(measurements + 2, "adapting with a check")?;
     let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
-    let kinds: Vec<&str> = dataset.samples.iter().map(|s| s.kind.as_str()).collect();
     let predicted: Vec<f64> = model
         .ensemble
         .predict(&points)?
         .into_iter()
-        .zip(&kinds)
-        .map(|(p, kind)| p + model.facts.shifts.of(kind))
+        .zip(&dataset.samples)
+        .map(|(p, sample)| p + model.facts.shifts.of(&sample.kind))
         .collect();
-    let correction_of = |chosen: &[usize]| {
-        let pick: Vec<&Point> = chosen.iter().map(|&i| points[i]).collect();
-        let names: Vec<&str> = chosen.iter().map(|&i| kinds[i]).collect();
-        let errors: Vec<f64> = chosen
-            .iter()
-            .map(|&i| dataset.samples[i].log2_time - predicted[i])
-            .collect();
-        (Correction::fit(&pick, &names, &errors), centre(&errors))
+    let measured = Measured {
+        dataset,
+        predicted: &predicted,
     };
-    let mape = |chosen: &[usize], time: &dyn Fn(usize) -> f64| {
-        let rest: Vec<usize> = (0..points.len()).filter(|i| !chosen.contains(i)).collect();
-        let measured: Vec<f64> = rest.iter().map(|&i| dataset.samples[i].log2_time).collect();
-        let times: Vec<f64> = rest.iter().map(|&i| time(i)).collect();
+    let mape = |chosen: &[usize], times: &[f64]| {
+        let rest = (0..points.len()).filter(|i| !chosen.contains(i));
+        let (measured, times): (Vec<f64>, Vec<f64>) = rest
+            .map(|i| (dataset.samples[i].log2_time, times[i]))
+            .unzip();
         Metrics::of(&measured, &times).mape
     };
+    let adapt = |chosen: &[usize]| -> Result<(Adapted, Vec<f64>)> {
+        let adapted = Adapted {
+            correction: measured.correction(chosen),
+            own: measured.own(chosen)?,
+        };
+        let carried = (0..points.len()).map(|i| measured.carried(&adapted.correction, i));
+        let times = match &adapted.own {
+            None => carried.collect(),
+            Some(own) => {
+                let alone = own.ensemble.predict(&points)?;
+                carried
+                    .zip(alone)
+                    .map(|(carried, alone)| own.mixed(carried, alone))
+                    .collect()
+            }
+        };
+        Ok((adapted, times))
+    };
     let chosen = spread_out(&points, measurements);
-    let (correction, factor) = correction_of(&chosen);
     let random: Vec<usize> = shuffled(points.len(), 1)
         .into_iter()
         .take(measurements)
         .collect();
-    let (by_chance, _) = correction_of(&random);
-    let alone = Ensemble::fit(dataset, &chosen, &FitOptions::default())?;
-    let afresh = alone.predict(&points)?;
+    let (adapted, times) = adapt(&chosen)?;
+    let (_, by_chance) = adapt(&random)?;
+    let errors: Vec<f64> = chosen.iter().map(|&i| measured.error(i)).collect();
+    let factor = centre(&errors);
+    let with_factor: Vec<f64> = predicted.iter().map(|p| p + factor).collect();
+    let afresh = Ensemble::fit(dataset, &chosen, &FitOptions::default())?.predict(&points)?;
     let gain = Gain {
         measurements: chosen.len(),
         held_out: points.len() - chosen.len(),
-        zero_shot_mape: mape(&chosen, &|i| predicted[i]),
-        one_factor_mape: mape(&chosen, &|i| predicted[i] + factor),
-        adapted_mape: mape(&chosen, &|i| {
-            predicted[i] + correction.of(points[i], kinds[i])
-        }),
-        random_mape: mape(&random, &|i| {
-            predicted[i] + by_chance.of(points[i], kinds[i])
-        }),
-        afresh_mape: mape(&chosen, &|i| afresh[i]),
+        zero_shot_mape: mape(&chosen, &predicted),
+        one_factor_mape: mape(&chosen, &with_factor),
+        adapted_mape: mape(&chosen, &times),
+        own_weight: adapted.own.as_ref().map_or(0.0, |own| own.weight),
+        random_mape: mape(&random, &by_chance),
+        afresh_mape: mape(&chosen, &afresh),
         chosen: chosen
             .iter()
             .map(|&i| dataset.samples[i].row_id.clone())
             .collect(),
     };
-    Ok((gain, correction))
+    Ok((gain, adapted))
 }
