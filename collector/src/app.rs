@@ -4,29 +4,26 @@
 
 use std::fmt::Display;
 use std::io::Write;
-use std::path::Path;
 
 use opmodels::{Home, ImportError};
-use tvm_bridge::Libraries;
-use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 use crate::cli::runs::ReplayRequest;
 use crate::cli::{
-    Action, DoctorRequest, Exit, Invocation, ListRequest, OutputFormat, ResumeRequest, Verbosity,
-    View, completions, man_page,
+    Action, Exit, Invocation, ListRequest, OutputFormat, ResumeRequest, Verbosity, View,
+    completions, man_page,
 };
-use crate::doctor::{self, Facts, FolderFacts, PackageWanted, Problem, PythonFacts};
 use crate::interrupt::Interrupt;
 use crate::plan::Planned;
 use crate::progress::for_stderr;
 use crate::render::{
-    Listing, RunReport, Style, checks_json, checks_text, plan_json, plan_text, replay_json,
-    replay_text, run_json, run_text, settings_json, settings_text,
+    Listing, RunReport, Style, plan_json, plan_text, replay_json, replay_text, run_json, run_text,
+    settings_json, settings_text,
 };
 use crate::run::{self, Resumed, Session, Verdict};
 use crate::sweep::SweepFile;
 use crate::worker::serve;
 
+mod doctor;
 mod runs;
 
 /// Why an action was not done, and how the program ends with it.
@@ -59,6 +56,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
     match invocation.action {
         Action::Run(planned) => main_job(&planned, view),
         Action::DryRun(planned) => dry_run(&planned, view),
+        Action::ListCandidates(planned, folder) => runs::list_candidates(&planned, &folder, view),
         Action::Resume(request) => go_on(&request, view),
         Action::Replay(request) => replay(&request, view),
         Action::PrintConfig(settings) => show(
@@ -67,7 +65,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
             || settings_json(&settings),
         ),
         Action::List(request) => list(request, view),
-        Action::Doctor(request) => diagnose(&request, view),
+        Action::Doctor(request) => doctor::diagnose(&request, view),
         Action::Compare(request) => runs::compare_runs(&request, view),
         Action::Merge(request) => runs::merge_shards(&request, view),
         Action::Nightly(request) => runs::nightly(&request, view),
@@ -218,61 +216,6 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
 
 fn show_list(listing: &Listing<'_>, view: View) -> Result<Exit, AppError> {
     show(view, |style| listing.text(style), || listing.json())
-}
-
-fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppError> {
-    let home = Home::find()?;
-    let environment = run::environment(std::env::args().collect());
-    let tvm = match Libraries::load() {
-        Ok(_) => Ok(vec![
-            ("apache-tvm".to_owned(), TVM_VERSION.to_owned()),
-            ("apache-tvm-ffi".to_owned(), TVM_FFI_VERSION.to_owned()),
-        ]),
-        Err(error) => Err(Problem {
-            finding: error.to_string(),
-            fix: "run scripts/setup".to_owned(),
-        }),
-    };
-    let cpu = environment.machine.llvm_cpu.name.clone();
-    let llvm_knows_cpu = cpu
-        .filter(|_| tvm.is_ok())
-        .map(|cpu| tvm_bridge::Target::llvm(&cpu, 1).is_ok());
-    let packages = pinned(&home.requirements());
-    let python = request.python.clone().unwrap_or_else(|| home.python());
-    let checks = doctor::examine(&Facts {
-        environment: &environment,
-        threads: &request.threads,
-        tvm,
-        llvm_knows_cpu,
-        python: PythonFacts::probe(&python, &packages),
-        packages,
-        compiler: doctor::find_compiler(std::env::var_os("PATH").as_deref()),
-        folder: FolderFacts::probe(&request.out),
-    });
-    show(
-        view,
-        |style| checks_text(&checks, style),
-        || checks_json(&checks),
-    )?;
-    Ok(if doctor::any_failed(&checks) {
-        Exit::Failed
-    } else {
-        Exit::Done
-    })
-}
-
-/// The packages that a requirements file pins to one version. Those pinned by Python version are left out: which of
-/// their pins applies is pip's to know.
-fn pinned(requirements: &Path) -> Vec<PackageWanted> {
-    let text = std::fs::read_to_string(requirements).unwrap_or_default();
-    text.lines()
-        .filter(|line| !line.starts_with('#') && !line.contains(';'))
-        .filter_map(|line| line.trim_end_matches('\\').trim().split_once("=="))
-        .map(|(name, version)| PackageWanted {
-            name: name.to_owned(),
-            version: version.to_owned(),
-        })
-        .collect()
 }
 
 /// Prints data in the form asked for.

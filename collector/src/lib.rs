@@ -1,6 +1,7 @@
 //! Collects operator performance through TVM.
 
 pub mod app;
+pub mod calibrate;
 pub mod cli;
 pub mod compare;
 pub mod config;

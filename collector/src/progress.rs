@@ -160,7 +160,12 @@ impl Progress for Bar {
     }
 
     fn note(&mut self, text: &str) {
-        self.bar.println(text);
+        // Before its first phase the bar is hidden, and would hide what it is told as well.
+        if self.bar.is_hidden() {
+            let _ = writeln!(std::io::stderr(), "{text}");
+        } else {
+            self.bar.println(text);
+        }
     }
 }
 

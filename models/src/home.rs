@@ -73,6 +73,11 @@ impl Home {
     pub fn cache(&self) -> Cache {
         Cache::new(self.root.join(".cache/imports"))
     }
+
+    /// Where the calibrations of machines are kept.
+    pub fn calibrations(&self) -> PathBuf {
+        self.root.join(".cache/calibrations")
+    }
 }
 
 const REGISTRY: &str = "models/registry.toml";

@@ -10,6 +10,7 @@
 //! | [`query`] | training a model to keep, its file, questions and answers |
 //! | [`correlate`] | which factors go with time |
 //! | [`plot`] | SVG |
+//! | [`suggest`] | what to measure next |
 //! | [`transfer`] | from one machine to another by a few measurements |
 //! | [`turning`] | where more threads stop paying |
 //! | [`serve`] | the same questions over HTTP |
@@ -25,6 +26,7 @@ pub mod models;
 pub mod plot;
 pub mod query;
 pub mod serve;
+pub mod suggest;
 pub mod transfer;
 pub mod turning;
 pub mod xgboost;

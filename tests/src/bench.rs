@@ -93,7 +93,15 @@ impl Bench {
     /// # Panics
     /// When the program does not start.
     pub fn start(&self, args: &[&str]) -> Started {
-        let mut command = self.command(args);
+        Self::start_command(self.command(args))
+    }
+
+    /// Starts a command and does not wait for it.
+    ///
+    /// # Panics
+    /// When the program does not start.
+    #[must_use]
+    pub fn start_command(mut command: Command) -> Started {
         // A process group of its own, so that its workers can be found after its death.
         command
             .process_group(0)

@@ -305,16 +305,16 @@ impl IndexMap {
 }
 
 /// Block variables of imported operators are 64-bit, and an index map's have to agree with them.
-fn index_constant(value: i64) -> Result<Obj> {
+pub(crate) fn index_constant(value: i64) -> Result<Obj> {
     call("ir.IntImm", &[&int64(), &crate::call::int(value), &none()])
 }
 
 /// `a op b`; `op` is a name of TVM's expression constructors (`prim.FloorDiv`).
-fn binary(op: &str, a: &Obj, b: &Obj) -> Result<Obj> {
+pub(crate) fn binary(op: &str, a: &Obj, b: &Obj) -> Result<Obj> {
     call(op, &[a, b, &none()])
 }
 
-fn int64() -> Obj {
+pub(crate) fn int64() -> Obj {
     Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
         code: tvm_ffi::DLDataTypeCode::kDLInt as u8,
         bits: 64,
@@ -322,7 +322,7 @@ fn int64() -> Obj {
     }))
 }
 
-fn index_var(name: &str) -> Result<Obj> {
+pub(crate) fn index_var(name: &str) -> Result<Obj> {
     let of_type = call("ir.PrimType", &[&int64()])?;
     call("ir.Var", &[&text(name), &of_type, &none()])
 }

@@ -16,6 +16,7 @@ pub mod ir;
 pub mod kernel;
 pub mod libs;
 pub mod lower;
+pub mod nest;
 pub mod pass;
 pub mod schedule;
 pub mod space;

@@ -1,8 +1,10 @@
 //! The commands that work on finished runs: `compare`, `merge`, `nightly`.
 
+use std::path::Path;
+
 use anyhow::Context as _;
 
-use super::{AppError, show};
+use super::{AppError, show, until_interrupted};
 use crate::cli::nightly::{NightlyMode, NightlyRequest};
 use crate::cli::runs::CompareRequest;
 use crate::cli::{Exit, View};
@@ -11,11 +13,13 @@ use crate::interrupt::Interrupt;
 use crate::merge::{MergeRequest, merge};
 use crate::night::jobs::ProcessRunner;
 use crate::night::{self, NightError, NightPlan};
+use crate::plan::Planned;
 use crate::progress::for_stderr;
 use crate::render::{
-    compare_json, compare_text, merge_json, merge_text, night_json, night_markdown,
-    night_plan_json, night_plan_text,
+    candidates_json, candidates_text, compare_json, compare_text, merge_json, merge_text,
+    night_json, night_markdown, night_plan_json, night_plan_text,
 };
+use crate::run;
 
 /// Compares two sets of rows; a regression has an exit code of its own.
 pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit, AppError> {
@@ -31,6 +35,22 @@ pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit,
     } else {
         Exit::Done
     })
+}
+
+/// Writes the points of a plan as rows without a time.
+pub(super) fn list_candidates(
+    planned: &Planned,
+    folder: &Path,
+    view: View,
+) -> Result<Exit, AppError> {
+    let (listed, _) = until_interrupted(view, |session| {
+        run::list_candidates(planned, folder, session)
+    })?;
+    show(
+        view,
+        |_| candidates_text(&listed),
+        || candidates_json(&listed),
+    )
 }
 
 /// Joins shards into one run.

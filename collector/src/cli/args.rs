@@ -234,10 +234,10 @@ pub enum Command {
         what: ListWhat,
     },
     /// Show what the main job would measure, how long it would take and how large the data would be
-    Plan(Box<JobArgs>),
+    Plan(Box<PlanArgs>),
     /// Measure a row of a dataset again, from its record alone (exit code 3 if the time is another)
     Replay(super::runs::ReplayArgs),
-    /// Check libraries, compiler, counters, cores and memory, each problem with its fix
+    /// Check libraries, compiler, counters, cores and memory, each problem with its fix; calibrate the machine
     Doctor(DoctorArgs),
     /// Compare two runs: what became slower or faster, and how sure that is (exit code 3 on a regression)
     Compare(super::runs::CompareArgs),
@@ -276,6 +276,17 @@ pub enum ListWhat {
     Ops(ModelArgs),
 }
 
+/// A job to look at.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// The job.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// Write every point as a row without a time to this directory, for `oppredict suggest` to choose from
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Points")]
+    pub candidates: Option<PathBuf>,
+}
+
 /// What the doctor looks at.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -288,6 +299,18 @@ pub struct DoctorArgs {
     /// Python with TVM that imports models [default: the project's .venv]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub python: Option<String>,
+    /// Measure what this machine can do at best (peak GFLOP/s, bandwidth of each cache and of memory) by number of
+    /// threads: those of --threads, or 1, 2, 4, … max. Kept for later runs to record
+    #[arg(long)]
+    pub calibrate: bool,
+    /// Time for the samples of one rate of --calibrate [default: 1s]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        requires = "calibrate"
+    )]
+    pub budget: Option<String>,
 }
 
 /// Accepts any text, but shows the usual values in the help and to completions: the real check is

@@ -11,7 +11,8 @@ use opmodels::ImportRequest;
 
 use super::CliError;
 use super::args::{Cli, Command, ListWhat, ViewArgs};
-use crate::config::{ConfigFile, Layers, SETTINGS, Settings, SweepLayer};
+use crate::calibrate::usual_threads;
+use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::merge::MergeRequest;
 use crate::plan::{HostFacts, Plan, Planned};
 use crate::sweep::{Sweep, SweepFile};
@@ -77,6 +78,8 @@ pub enum Action {
     Run(Box<Planned>),
     /// Show what the main job would do.
     DryRun(Box<Planned>),
+    /// Write the points that the main job would measure to a folder.
+    ListCandidates(Box<Planned>, PathBuf),
     /// Go on with a run.
     Resume(ResumeRequest),
     /// Measure a row again.
@@ -138,6 +141,17 @@ pub struct DoctorRequest {
     pub out: PathBuf,
     /// Python of the importer; `None` for the project's own.
     pub python: Option<PathBuf>,
+    /// What to calibrate the machine for, if it shall be.
+    pub calibration: Option<CalibrationRequest>,
+}
+
+/// How to calibrate the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalibrationRequest {
+    /// Numbers of threads.
+    pub threads: Vec<u32>,
+    /// Time for the samples of one rate, in nanoseconds.
+    pub budget_ns: u64,
 }
 
 /// Reads a command line.
@@ -167,7 +181,13 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             None if cli.job.run.dry_run => Action::DryRun(planned(&matches)?),
             None => Action::Run(planned(&matches)?),
         },
-        Some(Command::Plan(_)) => Action::DryRun(planned(innermost(&matches))?),
+        Some(Command::Plan(args)) => {
+            let planned = planned(innermost(&matches))?;
+            match args.candidates {
+                Some(folder) => Action::ListCandidates(planned, folder),
+                None => Action::DryRun(planned),
+            }
+        }
         Some(Command::Replay(args)) => Action::Replay(args.request()),
         Some(Command::List { what }) => Action::List(match what {
             ListWhat::Models => ListRequest::Models,
@@ -184,10 +204,22 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
                 }
             }
         }),
-        Some(Command::Doctor(_)) => {
+        Some(Command::Doctor(args)) => {
             let settings = settings(innermost(&matches))?;
+            let threads = Plan::threads_of(&settings, process.host.cores)?;
+            let calibration = match args.calibrate {
+                false => None,
+                true => Some(CalibrationRequest {
+                    threads: match settings.get("threads").origin {
+                        Origin::Default => usual_threads(process.host.cores),
+                        _ => threads.clone(),
+                    },
+                    budget_ns: Plan::budget_of(&settings)?,
+                }),
+            };
             Action::Doctor(DoctorRequest {
-                threads: Plan::threads_of(&settings, process.host.cores)?,
+                threads,
+                calibration,
                 out: PathBuf::from(
                     settings
                         .get("out")

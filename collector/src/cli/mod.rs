@@ -15,6 +15,6 @@ pub mod tpu;
 pub use docs::{completions, man_page};
 pub use exit::{CliError, Exit};
 pub use invocation::{
-    Action, DoctorRequest, Invocation, ListRequest, OutputFormat, Process, ResumeRequest,
-    Verbosity, View, parse,
+    Action, CalibrationRequest, DoctorRequest, Invocation, ListRequest, OutputFormat, Process,
+    ResumeRequest, Verbosity, View, parse,
 };

@@ -138,7 +138,8 @@ pub(super) fn check_memory(environment: &Environment) -> Check {
     }
 }
 
-pub(super) fn check_load(environment: &Environment) -> Check {
+/// Whether other work would disturb measurements.
+pub fn check_load(environment: &Environment) -> Check {
     const NAME: &str = "load";
     let Some(load) = environment.state.load_1min else {
         return Check::warn(NAME, "/proc/loadavg cannot be read", "mount /proc");

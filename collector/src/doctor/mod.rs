@@ -4,14 +4,17 @@
 //! of TVM, and a few probes made here (Python's packages, compilers, folders). So every verdict is
 //! tested without a sick machine at hand.
 
+mod calibration;
 mod check;
 mod folder;
 mod machine;
 mod python;
 mod tools;
 
+pub use calibration::Calibrated;
 pub use check::{Check, CheckStatus, Problem};
 pub use folder::FolderFacts;
+pub use machine::check_load;
 pub use python::{PackageWanted, PythonFacts};
 pub use tools::find_compiler;
 
@@ -39,6 +42,8 @@ pub struct Facts<'a> {
     pub compiler: Option<PathBuf>,
     /// The folder of the results.
     pub folder: FolderFacts,
+    /// What is known of the machine's rates.
+    pub calibrated: Calibrated,
 }
 
 /// All checks, in the order they are shown.
@@ -54,6 +59,7 @@ pub fn examine(facts: &Facts<'_>) -> Vec<Check> {
         machine::check_cores(environment, facts.threads),
         machine::check_memory(environment),
         machine::check_load(environment),
+        calibration::check(&facts.calibrated, environment),
         folder::check_disk(&facts.folder),
         folder::check_writable(&facts.folder),
     ]

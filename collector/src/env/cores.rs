@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Root;
+use super::cgroup::{Version, groups};
 
 /// Cores of the machine and of this process.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,34 +94,16 @@ fn affinity() -> Vec<u32> {
 
 /// Cores' worth of time by control group, version 2 or 1; the tightest on the way to the root.
 fn quota(root: &Root) -> Option<f64> {
-    let groups = root.text("proc/self/cgroup").unwrap_or_default();
-    let mut limits = Vec::new();
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) =
-            (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let mut group = path.trim_matches('/');
-        loop {
-            limits.extend(if controllers.is_empty() {
-                quota_v2(root, &format!("sys/fs/cgroup/{group}"))
-            } else if controllers.split(',').any(|name| name == "cpu") {
-                ["cpu", "cpu,cpuacct"]
-                    .iter()
-                    .find_map(|mount| quota_v1(root, &format!("sys/fs/cgroup/{mount}/{group}")))
-            } else {
-                None
-            });
-            match group.rsplit_once('/') {
-                Some((parent, _)) => group = parent,
-                None if !group.is_empty() => group = "",
-                None => break,
-            }
+    let limits = groups(root, "cpu").into_iter().filter_map(|group| {
+        let path = &group.path;
+        match group.version {
+            Version::Two => quota_v2(root, &format!("sys/fs/cgroup/{path}")),
+            Version::One => ["cpu", "cpu,cpuacct"]
+                .iter()
+                .find_map(|mount| quota_v1(root, &format!("sys/fs/cgroup/{mount}/{path}"))),
         }
-    }
-    limits.into_iter().min_by(f64::total_cmp)
+    });
+    limits.min_by(f64::total_cmp)
 }
 
 fn quota_v2(root: &Root, folder: &str) -> Option<f64> {

@@ -5,6 +5,7 @@
 //! unlike machines are not compared unawares. Nothing here judges what it finds: `doctor` does.
 
 mod caches;
+mod cgroup;
 mod cores;
 mod cpu;
 mod git;
@@ -26,6 +27,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::calibrate::Calibration;
+
 /// Everything known of where a run took place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
@@ -37,6 +40,9 @@ pub struct Environment {
     pub software: Software,
     /// [`Machine::hash`].
     pub env_hash: String,
+    /// What `doctor --calibrate` measured on this machine, if it has; no part of the machine's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
 }
 
 /// The machine itself.
@@ -56,6 +62,9 @@ pub struct Machine {
     pub cores_physical: Option<u32>,
     /// Whether it is a virtual machine.
     pub virtualisation: Virtualisation,
+    /// Highest clock of the first core, where the kernel controls it; no part of the machine's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_mhz: Option<f64>,
 }
 
 /// What the machine was doing, and what it let this process use.
@@ -69,6 +78,10 @@ pub struct State {
     pub cores_usable: u32,
     /// Frequency governors of the cores, each once; empty where none can be seen.
     pub governors: Vec<String>,
+    /// Clock of the first core as the kernel gives it: that of the moment, or in a virtual machine the time-stamp
+    /// counter's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_mhz: Option<f64>,
     /// Memory.
     pub memory: Memory,
     /// Processes that were running or waiting, averaged over a minute.
@@ -105,6 +118,7 @@ impl Environment {
             cores_online: cores.online,
             cores_physical: cores.physical,
             virtualisation: system::virtualisation(root, &cpu),
+            max_mhz: system::max_mhz(root),
             cpu,
         };
         let state = State {
@@ -112,6 +126,7 @@ impl Environment {
             affinity: cores.affinity,
             cpu_quota_cores: cores.quota,
             governors: system::governors(root),
+            cpu_mhz: system::cpu_mhz(root),
             memory: system::memory(root),
             load_1min: system::load_1min(root),
             kernel: root.line("proc/sys/kernel/osrelease"),
@@ -123,14 +138,15 @@ impl Environment {
             machine,
             state,
             software,
+            calibration: None,
         }
     }
 }
 
 impl Machine {
     /// A name for machines on which equal code takes equal time: processor, features, caches,
-    /// cores, virtual or not. Microcode, kernel and memory size are left out: they change on the
-    /// same machine, and stand in the manifest.
+    /// cores, virtual or not. Microcode, kernel, clocks and memory size are left out: they change on
+    /// the same machine, and stand in the manifest.
     pub fn hash(&self) -> String {
         let cpu = &self.cpu;
         let number = |value: Option<u32>| value.map_or_else(String::new, |v| v.to_string());

@@ -1,8 +1,8 @@
-//! Memory, load, governors, and whether the machine is a virtual one.
+//! Memory, load, clocks, governors, and whether the machine is a virtual one.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cpu, Root};
+use super::{Cpu, Root, cgroup};
 
 /// Memory in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +11,9 @@ pub struct Memory {
     pub total_bytes: Option<u64>,
     /// What can be had without swapping.
     pub available_bytes: Option<u64>,
+    /// What the control group allows this process and its like; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
 }
 
 /// Whether the machine is a virtual one.
@@ -51,7 +54,7 @@ pub(super) fn virtualisation(root: &Root, cpu: &Cpu) -> Virtualisation {
     Virtualisation::Virtual { product }
 }
 
-/// From `/proc/meminfo`.
+/// From `/proc/meminfo` and the control group.
 pub(super) fn memory(root: &Root) -> Memory {
     let text = root.text("proc/meminfo").unwrap_or_default();
     let field = |name: &str| {
@@ -64,6 +67,7 @@ pub(super) fn memory(root: &Root) -> Memory {
     Memory {
         total_bytes: field("MemTotal"),
         available_bytes: field("MemAvailable"),
+        limit_bytes: cgroup::memory_limit_bytes(root),
     }
 }
 
@@ -71,6 +75,22 @@ pub(super) fn memory(root: &Root) -> Memory {
 pub(super) fn load_1min(root: &Root) -> Option<f64> {
     let text = root.line("proc/loadavg")?;
     text.split(' ').next()?.parse().ok()
+}
+
+/// The clock of the first core that `/proc/cpuinfo` lists, MHz.
+pub(super) fn cpu_mhz(root: &Root) -> Option<f64> {
+    let text = root.text("proc/cpuinfo")?;
+    let (_, value) = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == "cpu MHz")?;
+    value.trim().parse().ok()
+}
+
+/// The highest clock of the first core, MHz.
+pub(super) fn max_mhz(root: &Root) -> Option<f64> {
+    let khz: f64 = root.number("sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")?;
+    Some(khz / 1000.0)
 }
 
 /// Governors of all cores, each once, sorted.
@@ -112,10 +132,20 @@ mod tests {
             "powersave\n",
         );
         write("sys/class/dmi/id/sys_vendor", "QEMU\n");
+        write(
+            "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq",
+            "3700000\n",
+        );
+        write(
+            "proc/cpuinfo",
+            "processor\t: 0\ncpu MHz\t\t: 2300.124\n\nprocessor\t: 1\ncpu MHz\t\t: 800.000\n",
+        );
         let root = Root::at(folder.path());
         assert_eq!(memory(&root).total_bytes, Some(24_576_000 * 1024));
         assert_eq!(load_1min(&root), Some(0.42));
         assert_eq!(governors(&root), ["powersave"]);
+        assert_eq!(cpu_mhz(&root), Some(2300.124));
+        assert_eq!(max_mhz(&root), Some(3700.0));
         assert_eq!(virtualisation(&root, &Cpu::default()), Virtualisation::None);
         let guest = Cpu {
             flags: vec!["hypervisor".to_owned()],

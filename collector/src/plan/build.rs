@@ -143,6 +143,11 @@ impl Plan {
         )
     }
 
+    /// Reads and checks the time for a point's samples alone, in nanoseconds.
+    pub fn budget_of(settings: &Settings) -> Result<u64, PlanError> {
+        duration(settings, "budget")
+    }
+
     /// Reads and checks the thread counts alone; `max` is `cores`.
     pub fn threads_of(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
         threads(settings, cores)

@@ -3,6 +3,7 @@
 //! One file a thing shown; each function takes plain data and a [`Style`] and returns a `String`,
 //! so that tests compare whole screens and the binary's `main` is the only place that prints.
 
+mod candidates;
 mod compare;
 mod config;
 mod doctor;
@@ -20,9 +21,10 @@ mod table;
 mod testing;
 pub mod units;
 
+pub use candidates::{candidates_json, candidates_text};
 pub use compare::{compare_json, compare_text};
 pub use config::{settings_json, settings_text};
-pub use doctor::{checks_json, checks_text};
+pub use doctor::{Diagnosis, diagnosis_json, diagnosis_text};
 pub use lists::Listing;
 pub use merge::{merge_json, merge_text};
 pub use night::{night_html, night_json, night_markdown, night_plan_json, night_plan_text};

@@ -120,6 +120,10 @@ fn schedules(sweep: Option<&Sweep>) -> String {
         return "default".to_owned();
     };
     let from = match sweep.space {
+        SpaceKind::Points => {
+            let kernels = units::plural(sweep.points.len() as u64, "schedule");
+            return format!("sweep {}: {kernels}, chosen one by one", sweep.name);
+        }
         SpaceKind::Default => "the default one".to_owned(),
         space => format!(
             "the default one and {} of the space {} ({})",

@@ -111,8 +111,9 @@ impl Collector<'_, '_> {
 
     fn job<'j>(&self, candidate: &'j Candidate, operator: &'j Operator) -> Job<'j> {
         let name = |setting| self.facts.point_name(operator, &candidate.recipe, setting);
-        let points: Vec<PointName> = self.plan.settings().map(name).collect();
-        let settings = self.plan.settings().zip(&points);
+        let at = || candidate.settings.iter().copied();
+        let points: Vec<PointName> = at().map(name).collect();
+        let settings = at().zip(&points);
         let settings = settings
             .filter(|(_, point)| !self.ledger.has(point))
             .map(|(setting, _)| setting)

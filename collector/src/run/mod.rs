@@ -6,6 +6,8 @@
 //! end early ([`stop`]) and be taken up again ([`resume`]): what is done, it knows from its rows. Owns the order of
 //! things and the run's folder; measuring is the workers', statistics and rendering are elsewhere.
 
+mod candidates;
+mod chosen;
 mod collect;
 mod knobs;
 mod ledger;
@@ -28,9 +30,10 @@ use opmodels::{Home, ImportRequest, Imported};
 use serde_json::json;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
+use crate::calibrate::Store;
 use crate::env::{Environment, Root, Software, revision_near};
 use crate::interrupt::Interrupt;
-use crate::plan::{Plan, Planned};
+use crate::plan::{Plan, Planned, Target};
 use crate::progress::Progress;
 use crate::render::RunReport;
 use collect::Collector;
@@ -39,6 +42,7 @@ use prepare::Prepared;
 use stop::Stop;
 use tally::Tally;
 
+pub use candidates::{Listed, list_candidates};
 pub use network::WHOLE_MODEL_JSON;
 pub use outlook::{OperatorOutlook, Outlook, outlook};
 pub use replay::{Replayed, Verdict, replay};
@@ -101,19 +105,19 @@ pub fn environment(command_line: Vec<String>) -> Environment {
 }
 
 /// TVM's target for a plan's.
-pub fn target_json(plan: &Plan, environment: &Environment) -> serde_json::Value {
+pub fn target_json(target: &Target, environment: &Environment) -> serde_json::Value {
     let llvm_cpu = &environment.machine.llvm_cpu;
     // Without a name LLVM takes its baseline for the architecture.
-    let cpu = plan.target.mcpu.as_ref().or(llvm_cpu.name.as_ref());
-    let mut target =
-        json!({ "kind": plan.target.kind.name(), "num-cores": environment.machine.cores_online });
+    let cpu = target.mcpu.as_ref().or(llvm_cpu.name.as_ref());
+    let mut json =
+        json!({ "kind": target.kind.name(), "num-cores": environment.machine.cores_online });
     if let Some(cpu) = cpu {
-        target["mcpu"] = json!(cpu);
+        json["mcpu"] = json!(cpu);
     }
-    if !plan.target.mattr.is_empty() {
-        target["mattr"] = json!(plan.target.mattr);
+    if !target.mattr.is_empty() {
+        json["mattr"] = json!(target.mattr);
     }
-    target
+    json
 }
 
 /// Runs a plan to its end or until it is to stop; every row is on disk when it returns.
@@ -125,6 +129,16 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
     let plan = &planned.plan;
     let prepared = Preparation::new(planned, session)?;
     let writer = RunWriter::create(&plan.out)?;
+    let manifest = manifest(plan, session, &prepared)?;
+    measure(planned, session, prepared, writer, manifest, &[])
+}
+
+/// What is known of a plan's rows before there is one.
+fn manifest(
+    plan: &Plan,
+    session: &Session<'_>,
+    prepared: &Preparation,
+) -> anyhow::Result<RunManifest> {
     let mut manifest = RunManifest::new(&plan.run_id);
     manifest.command_line = session.command_line.clone();
     manifest.plan = serde_json::to_value(plan)?;
@@ -136,7 +150,7 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
     manifest
         .versions
         .extend(versions.flatten().map(|(k, v)| (k.clone(), v.clone())));
-    measure(planned, session, prepared, writer, manifest, &[])
+    Ok(manifest)
 }
 
 /// What is known before the first kernel is built.
@@ -154,8 +168,15 @@ impl Preparation {
         for warning in &planned.warnings {
             session.progress.note(&warning.to_string());
         }
-        let environment = environment(session.command_line.clone());
-        let target = target_json(&planned.plan, &environment);
+        let mut environment = environment(session.command_line.clone());
+        match Store::new(session.home.calibrations()).load(&environment.env_hash) {
+            Ok(calibration) => environment.calibration = calibration,
+            // The times are as good without it.
+            Err(error) => session
+                .progress
+                .note(&format!("warning: not recorded in this run: {error}")),
+        }
+        let target = target_json(&planned.plan.target, &environment);
         let imports = prepare::prepare(planned, &environment, &target, session)?;
         Ok(Preparation {
             start,
@@ -185,8 +206,7 @@ fn measure(
         target,
         imports,
     } = prepared;
-    let candidates: usize = imports.iter().map(|p| p.work.candidates.len()).sum();
-    let planned_points = (candidates * plan.settings().count()) as u64;
+    let planned_points = imports.iter().map(|p| p.work.points() as u64).sum();
     let mut ledger = Ledger::new(&mut writer, &mut manifest, &plan.out, rows, planned_points);
     ledger.sync()?;
     session

@@ -59,7 +59,7 @@ pub struct OperatorOutlook {
 pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Outlook> {
     let plan = &planned.plan;
     let environment = environment(session.command_line.clone());
-    let target = target_json(plan, &environment);
+    let target = target_json(&plan.target, &environment);
     // Workers that describe spaces talk to a log, which has no run's folder to be in.
     let scratch = tempfile::tempdir()?;
     let planned = Planned {
@@ -85,18 +85,18 @@ pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<O
 }
 
 fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, work: &Work, cores: f64) {
-    let settings = plan.settings().count() as u64;
     let kernels = work.candidates.len() as u64;
+    let points = work.points() as u64;
     all.kernels += kernels;
-    all.points += kernels * settings;
+    all.points += points;
     all.time_ns += kernels as f64 * BUILD_NS / cores;
-    all.disk_bytes += (kernels * settings) as f64 * ROW_BYTES;
+    all.disk_bytes += points as f64 * ROW_BYTES;
     for candidate in &work.candidates {
         let operator = &graph.operators[candidate.operator];
-        let points = plan
-            .settings()
-            .map(|(threads, _)| point_ns(plan, operator, threads));
-        all.time_ns += points.sum::<f64>();
+        let settings = candidate.settings.iter();
+        all.time_ns += settings
+            .map(|&(threads, _)| point_ns(plan, operator, threads))
+            .sum::<f64>();
     }
     all.operators
         .extend(work.drawn.iter().map(|(operator, drawn)| {

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use opmodels::{Imported, Provenance};
 
+use super::chosen;
 use super::network::{self, Network, WHOLE_MODEL_JSON};
 use super::row::import_key;
 use super::work::{self, Work};
@@ -37,6 +38,7 @@ pub(super) fn prepare(
     session: &mut Session<'_>,
 ) -> anyhow::Result<Vec<Prepared>> {
     let plan = &planned.plan;
+    chosen::check_machine(plan, &environment.env_hash)?;
     let base = imported(planned, &plan.model, session)?;
     let requests = variants::requests(plan, &base.graph)?;
     let count = requests.len();
@@ -72,6 +74,10 @@ pub(super) fn prepare(
             })
         })
         .collect();
+    let prepared = prepared.and_then(|all| {
+        chosen::check_found(plan, all.iter().map(|p| &p.imported.graph))?;
+        Ok(all)
+    });
     if prepared.is_err() {
         remove_unused(&plan.out);
     }

@@ -125,6 +125,7 @@ pub fn replay(
         recipe: Recipe::Trace {
             trace: serde_json::from_str(trace.as_str()).context("the row's schedule_trace")?,
         },
+        settings: vec![(threads, cache)],
     };
     session.progress.working("rebuilding and measuring");
     let scratch = tempfile::tempdir()?;

@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
-use opdata::Shard;
+use opdata::{CacheState, Shard};
 use opmodels::Graph;
 
+use super::chosen;
 use crate::plan::Plan;
 use crate::schedule::{Factor, Recipe, Setting, Space};
 use crate::sweep::{Drawn, SpaceKind, Sweep, Values, recipes};
@@ -17,6 +18,9 @@ use crate::worker::lab::Lab;
 
 /// Schedules of one operator that are measured one after the other.
 const TURN: usize = 16;
+
+/// Threads and cache state.
+pub type At = (u32, CacheState);
 
 /// An operator with a schedule.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +31,8 @@ pub struct Candidate {
     pub operator: usize,
     /// The schedule.
     pub recipe: Recipe,
+    /// What it is measured at.
+    pub settings: Vec<At>,
 }
 
 /// The candidates of one import.
@@ -38,6 +44,13 @@ pub struct Work {
     pub drawn: Vec<(usize, Drawn)>,
 }
 
+impl Work {
+    /// Points of all candidates.
+    pub fn points(&self) -> usize {
+        self.candidates.iter().map(|c| c.settings.len()).sum()
+    }
+}
+
 /// Draws the candidates of a plan for one of its `imports` imports.
 ///
 /// # Errors
@@ -45,8 +58,11 @@ pub struct Work {
 pub fn draw(plan: &Plan, graph: &Graph, imports: usize, lab: &mut dyn Lab) -> anyhow::Result<Work> {
     let Some(sweep) = &plan.sweep else {
         let all = (0..graph.operators.len()).map(|operator| (operator, default_alone()));
-        return Ok(in_turns(all.collect(), plan.shard));
+        return Ok(in_turns(all.collect(), plan.shard, everywhere(plan)));
     };
+    if sweep.space == SpaceKind::Points {
+        return chosen::work(plan, sweep, graph);
+    }
     let taking_part = operators(sweep, graph)?;
     let schedules = within_cap(plan, sweep, taking_part.len() * imports)?;
     let spaces: Vec<Option<Space>> = match sweep.space {
@@ -59,9 +75,7 @@ pub fn draw(plan: &Plan, graph: &Graph, imports: usize, lab: &mut dyn Lab) -> an
             check_settings(sweep, &spaces)?;
             spaces.into_iter().map(Some).collect()
         }
-        SpaceKind::Default | SpaceKind::Metaschedule | SpaceKind::Traces => {
-            vec![None; taking_part.len()]
-        }
+        _ => vec![None; taking_part.len()],
     };
     let drawn = taking_part
         .into_iter()
@@ -73,7 +87,13 @@ pub fn draw(plan: &Plan, graph: &Graph, imports: usize, lab: &mut dyn Lab) -> an
             (operator, recipes(sweep, &space, schedules, seed))
         })
         .collect();
-    Ok(in_turns(drawn, plan.shard))
+    Ok(in_turns(drawn, plan.shard, everywhere(plan)))
+}
+
+/// Every candidate is measured at every setting of the plan.
+fn everywhere(plan: &Plan) -> impl Fn(usize, &Recipe) -> Vec<At> {
+    let settings: Vec<At> = plan.settings().collect();
+    move |_, _| settings.clone()
 }
 
 fn default_alone() -> Drawn {
@@ -176,7 +196,12 @@ fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn in_turns(drawn: Vec<(usize, Drawn)>, shard: Option<Shard>) -> Work {
+/// The candidates in the order they are measured; `settings` tells what an operator's schedule is measured at.
+pub(super) fn in_turns(
+    drawn: Vec<(usize, Drawn)>,
+    shard: Option<Shard>,
+    settings: impl Fn(usize, &Recipe) -> Vec<At>,
+) -> Work {
     let longest = drawn
         .iter()
         .map(|(_, d)| d.recipes.len())
@@ -192,6 +217,7 @@ fn in_turns(drawn: Vec<(usize, Drawn)>, shard: Option<Shard>) -> Work {
                         place,
                         operator: *operator,
                         recipe: recipe.clone(),
+                        settings: settings(*operator, recipe),
                     });
                 }
                 place += 1;
@@ -216,15 +242,19 @@ mod tests {
         }
     }
 
+    fn at_one(_: usize, _: &Recipe) -> Vec<At> {
+        vec![(1, CacheState::Hot)]
+    }
+
     proptest! {
         #[test]
         fn shards_part_the_candidates(sizes in proptest::collection::vec(0usize..40, 1..6), count in 1u32..5) {
             let all = || sizes.iter().enumerate().map(|(o, &n)| (o, drawn(n))).collect::<Vec<_>>();
-            let whole = in_turns(all(), None).candidates;
+            let whole = in_turns(all(), None, at_one).candidates;
             let places: Vec<u64> = whole.iter().map(|c| c.place).collect();
             prop_assert_eq!(places, (0..whole.len() as u64).collect::<Vec<_>>());
             let mut parts: Vec<Candidate> = (1..=count)
-                .flat_map(|index| in_turns(all(), Some(Shard { index, count })).candidates)
+                .flat_map(|index| in_turns(all(), Some(Shard { index, count }), at_one).candidates)
                 .collect();
             parts.sort_by_key(|c| c.place);
             prop_assert_eq!(parts, whole);
@@ -233,7 +263,7 @@ mod tests {
 
     #[test]
     fn operators_take_turns_and_begin_with_their_default() {
-        let work = in_turns(vec![(3, drawn(40)), (5, drawn(1))], None);
+        let work = in_turns(vec![(3, drawn(40)), (5, drawn(1))], None, at_one);
         let operators: Vec<usize> = work.candidates.iter().map(|c| c.operator).collect();
         assert_eq!(operators[..16], [3; 16]);
         assert_eq!(operators[16..18], [5; 2]);

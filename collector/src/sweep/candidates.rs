@@ -32,7 +32,8 @@ pub fn recipes(sweep: &Sweep, space: &Space, schedules: usize, seed: u64) -> Dra
         dimensions: 0,
     };
     match sweep.space {
-        SpaceKind::Default => {}
+        // Chosen points are not drawn.
+        SpaceKind::Default | SpaceKind::Points => {}
         SpaceKind::Metaschedule => {
             let sample = |i: u64| Recipe::Metaschedule {
                 seed: mixed(seed, i),
@@ -149,6 +150,8 @@ mod tests {
             max_points: None,
             operators: Vec::new(),
             traces: Vec::new(),
+            points: Vec::new(),
+            machine: None,
             vary: BTreeMap::from([
                 (Factor::VectorLength, Values::All),
                 (Factor::Unroll, Values::All),

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! about = "one line for `opcollect list sweeps`"
-//! space = "template"           # default | template | metaschedule | traces
+//! space = "template"           # default | template | metaschedule | traces | points
 //! draw = "sobol"               # grid | random | latin-hypercube | sobol
 //! schedules = 32               # of every operator, beside the default one
 //! max-points = 5000
@@ -16,6 +16,8 @@
 //! [settings]                   # any setting of the command line, which goes before it
 //! budget = "60ms"
 //! ```
+//!
+//! The space `points` has a form of its own, described in [`points`](super::points).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use toml::{Spanned, Value};
 
+use super::points::{self, RawPoint};
 use super::{Draw, SpaceKind, Sweep, Values, traces};
 use crate::config::{SETTINGS, nearest};
 use crate::schedule::{Factor, Setting};
@@ -95,6 +98,10 @@ struct Raw {
     #[serde(default)]
     operators: Vec<String>,
     traces: Option<Spanned<PathBuf>>,
+    version: Option<Spanned<u64>>,
+    machine: Option<String>,
+    #[serde(default)]
+    points: Vec<Spanned<RawPoint>>,
     #[serde(default)]
     vary: BTreeMap<Spanned<String>, Spanned<Value>>,
     #[serde(default)]
@@ -188,6 +195,8 @@ impl SweepFile {
                 max_points: raw.max_points.as_ref().map(|m| *m.get_ref()),
                 operators: raw.operators,
                 traces: Vec::new(),
+                points: Vec::new(),
+                machine: raw.machine,
                 vary: BTreeMap::new(),
                 fix: BTreeMap::new(),
                 batches: Vec::new(),
@@ -209,6 +218,10 @@ impl SweepFile {
                 .map_err(|(problem, next)| place.wrong(at, problem, next))?;
             file.sweep.schedules = u32::try_from(file.sweep.traces.len()).unwrap_or(u32::MAX);
         }
+        points::check_version(raw.version.as_ref(), &place)?;
+        for point in &raw.points {
+            file.sweep.points.push(points::read(point, &place)?);
+        }
         for (key, value) in &raw.settings {
             file.setting(&place, key, value)?;
         }
@@ -219,6 +232,7 @@ impl SweepFile {
             file.fix(&place, key, value)?;
         }
         file.agree(&place)?;
+        file.settings.extend(points::settings(&file.sweep.points));
         Ok(file)
     }
 
@@ -353,6 +367,7 @@ impl SweepFile {
         let sweep = &self.sweep;
         let wrong = |problem: &str, next: &str| Err(place.wrong(0, problem.to_owned(), next));
         let has_factors = !sweep.vary.is_empty() || !sweep.fix.is_empty();
+        points::agree(sweep, place)?;
         match sweep.space {
             SpaceKind::Template if sweep.vary.is_empty() && sweep.schedules > 1 => wrong(
                 "no factor of the schedule varies, but several schedules are wanted",
@@ -370,7 +385,10 @@ impl SweepFile {
                     "name the operator's function in `operators` and the file in `traces`, and leave out factors of the schedule",
                 )
             }
-            SpaceKind::Template | SpaceKind::Metaschedule | SpaceKind::Default
+            SpaceKind::Template
+            | SpaceKind::Metaschedule
+            | SpaceKind::Default
+            | SpaceKind::Points
                 if !sweep.traces.is_empty() =>
             {
                 wrong(
@@ -396,13 +414,13 @@ impl SweepFile {
 }
 
 /// A file's text, for errors with lines.
-struct Place<'a> {
+pub(super) struct Place<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
 impl Place<'_> {
-    fn wrong(&self, offset: usize, problem: String, next: &str) -> SweepError {
+    pub(super) fn wrong(&self, offset: usize, problem: String, next: &str) -> SweepError {
         let before = self.text.bytes().take(offset);
         SweepError::Wrong {
             path: self.path.to_owned(),
@@ -535,7 +553,7 @@ mod tests {
             s.toml:1: factors are named, but schedules = 0 leaves none to draw; set schedules to how many each operator shall get
             s.toml:1: the space metaschedule draws all factors of a schedule by TVM's rules; use space = "template" to vary or fix factors, or leave [vary] to threads, cache, batch and input-size
             s.toml:1: the space default has one schedule, without factors; use space = "template", or remove `schedules` and the factors of the schedule
-            s.toml:1: unknown variant `tempalte`, expected one of `default`, `template`, `metaschedule`, `traces`; see docs/sweeps.md for what a sweep may say
+            s.toml:1: unknown variant `tempalte`, expected one of `default`, `template`, `metaschedule`, `traces`, `points`; see docs/sweeps.md for what a sweep may say
             "#
         );
     }

@@ -8,6 +8,7 @@
 mod candidates;
 mod draw;
 mod file;
+mod points;
 mod traces;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 pub use candidates::{Drawn, recipes};
 pub use file::{SweepError, SweepFile};
+pub use points::ChosenPoint;
 
 use crate::schedule::{Factor, Setting};
 
@@ -38,6 +40,12 @@ pub struct Sweep {
     /// The traces of the space [`SpaceKind::Traces`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<Value>,
+    /// The points of the space [`SpaceKind::Points`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<ChosenPoint>,
+    /// The machine that they were chosen for (its `env_hash`); any if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// Factors of the schedule that vary.
     pub vary: BTreeMap<Factor, Values>,
     /// Factors of the schedule that are fixed.
@@ -60,6 +68,8 @@ pub enum SpaceKind {
     Metaschedule,
     /// Recorded traces.
     Traces,
+    /// Points chosen one by one, each with its schedule and threads.
+    Points,
 }
 
 impl SpaceKind {
@@ -70,6 +80,7 @@ impl SpaceKind {
             SpaceKind::Template => "template",
             SpaceKind::Metaschedule => "metaschedule",
             SpaceKind::Traces => "traces",
+            SpaceKind::Points => "points",
         }
     }
 }

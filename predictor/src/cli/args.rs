@@ -1,7 +1,9 @@
 //! The syntax of the command line.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use opdata::{DeviceKind, Dims};
@@ -39,6 +41,8 @@ pub enum Command {
     Adapt(AdaptArgs),
     /// Answers questions from a file of JSON lines with JSON lines, as `serve` answers them.
     Batch(BatchArgs),
+    /// What to measure next: writes a plan for opcollect with the points that should cut the error most in a given time.
+    Suggest(SuggestArgs),
     /// Answers over HTTP, with a page to ask and plot; ends with Ctrl-C or SIGTERM.
     Serve(ServeArgs),
     /// Lists the features that models see.
@@ -319,6 +323,47 @@ pub struct BatchArgs {
     /// Give reasons and nearest measured rows, too.
     #[arg(long)]
     pub explain: bool,
+}
+
+/// `oppredict suggest`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct SuggestArgs {
+    /// What is measured already.
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Time that measuring may take, e.g. 45m or 2h.
+    #[arg(long, value_name = "TIME", value_parser = super::suggest::budget)]
+    pub budget: Duration,
+    /// Points to choose from, as `opcollect plan --candidates DIR` lists them; may be repeated.
+    #[arg(long, value_name = "DIR", action = clap::ArgAction::Append, required_unless_present_any = ["model_names", "model_files"])]
+    pub candidates: Vec<PathBuf>,
+    /// Models of the registry whose operators to choose from, with their default schedules, e.g. resnet-18,mobilenet.
+    #[arg(long = "modelname", value_name = "NAME,…", value_delimiter = ',')]
+    pub model_names: Vec<String>,
+    /// The same for ONNX files; may be repeated.
+    #[arg(long = "model-file", value_name = "FILE.onnx", action = clap::ArgAction::Append)]
+    pub model_files: Vec<PathBuf>,
+    /// Numbers of threads to choose from for the operators of models: 1,2,4 or a range such as 1..64.
+    #[arg(long, default_value = "1", value_parser = numbers)]
+    pub threads: Numbers,
+    /// Sequence length, for models that have one.
+    #[arg(long)]
+    pub seqlen: Option<u64>,
+    /// Points at most.
+    #[arg(long, value_name = "N")]
+    pub count: Option<NonZeroUsize>,
+    /// A trained model to ask instead of training one on the rows.
+    #[arg(long, value_name = "FILE.opm")]
+    pub model: Option<PathBuf>,
+    /// The plan to write; with several models, one for each beside it.
+    #[arg(long, short, value_name = "PLAN.toml")]
+    pub out: PathBuf,
+    /// Seed of trees and blocks.
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `oppredict serve`.

@@ -10,7 +10,9 @@ mod plots;
 mod predict;
 mod query;
 mod render;
+mod render_suggest;
 mod serve;
+mod suggest;
 mod surfaces;
 mod train;
 mod turning;
@@ -38,6 +40,7 @@ pub fn main() -> ExitCode {
         Command::Batch(arguments) => batch::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Adapt(arguments) => adapt::run(&arguments),
+        Command::Suggest(arguments) => suggest::run(&arguments),
         Command::Turning(arguments) => turning::run(&arguments),
         Command::Features => {
             print!("{}", render::features_markdown());

@@ -1,10 +1,11 @@
 //! Where rows come from: files and run folders of this project, logs of other tools.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use opdata::import::{autotvm, metaschedule};
 use opdata::{Row, RunManifest, Traces, find_runs, read_batches, read_rows_with};
+use serde_json::Value;
 
 use super::whole::{self, Timed};
 use crate::error::{Error, Result};
@@ -90,10 +91,12 @@ impl RowSet {
             path.parent()
         };
         if let Some(manifest) = folder.and_then(|folder| RunManifest::load(folder).ok()) {
-            for hash in rows.iter().filter_map(|row| row.env_hash.as_ref()) {
-                self.facts
-                    .entry(hash.clone())
-                    .or_insert_with(|| MachineFacts::of_environment(hash, &manifest.environment));
+            let machines: BTreeSet<&String> = rows
+                .iter()
+                .filter_map(|row| row.env_hash.as_ref())
+                .collect();
+            for hash in machines {
+                self.meet(hash, &manifest.environment);
             }
         }
         if path.is_dir() {
@@ -106,6 +109,22 @@ impl RowSet {
             self.rows.extend(rows);
         }
         Ok(())
+    }
+
+    /// Takes the facts of a run's environment, if it is that machine's; runs from before the machine was calibrated
+    /// learn of its rates from later ones.
+    fn meet(&mut self, env_hash: &str, environment: &Value) {
+        if environment["env_hash"]
+            .as_str()
+            .is_some_and(|e| e != env_hash)
+        {
+            return;
+        }
+        let facts = MachineFacts::of_environment(env_hash, environment);
+        let known = self.facts.get(env_hash);
+        if known.is_none() || !facts.rates.is_empty() {
+            self.facts.insert(env_hash.to_owned(), facts);
+        }
     }
 }
 
@@ -131,4 +150,28 @@ pub fn each_batch<E: From<Error> + From<opdata::Error> + Send>(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_calibration_is_known_to_all_runs_of_its_machine() {
+        let plain = json!({"machine": {}, "state": {"cores_usable": 2}});
+        let mut calibrated = plain.clone();
+        let rates = json!([{"threads": 1, "peak_gflops_per_s": {"best": 90.0}}]);
+        calibrated["calibration"] = json!({"format": 1, "rates": rates});
+        calibrated["env_hash"] = json!("m");
+        for order in [[&plain, &calibrated], [&calibrated, &plain]] {
+            let mut set = RowSet::default();
+            order.into_iter().for_each(|e| set.meet("m", e));
+            set.meet("n", &plain);
+            assert_eq!(set.facts["m"].rates_at(1).unwrap().gflops, Some(90.0));
+            assert_eq!(set.facts["n"].rates_at(1), None);
+            set.meet("n", &calibrated);
+            assert_eq!(set.facts["n"].rates_at(1), None, "another machine's");
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! are refused.
 
 /// Version of the list below.
-pub const FEATURE_VERSION: u32 = 2;
+pub const FEATURE_VERSION: u32 = 3;
 
 /// How a feature depends on the size of the problem; members of the ensemble leave out groups, so that some of them can
 /// only see what carries over to workloads of another size.
@@ -431,10 +431,18 @@ features! {
         l3_bytes,
         /// lanes of 4 bytes in a vector register
         lanes,
+        /// clock of a core: calibrated, else the highest that the kernel names, else what it reports, GHz
+        frequency,
         /// calibrated peak at this number of threads, flop/ns
         peak_flops,
-        /// calibrated memory bandwidth at this number of threads, byte/ns
-        peak_bandwidth,
+        /// calibrated bandwidth of the first-level caches at this number of threads, byte/ns
+        bandwidth_l1,
+        /// … of the second-level caches
+        bandwidth_l2,
+        /// … of the third-level cache
+        bandwidth_l3,
+        /// … of main memory
+        bandwidth_memory,
         /// number of the machine among those of the training data
         machine,
         /// 0 caches hold the arguments, 1 as in the model, 2 flushed

@@ -276,6 +276,30 @@ impl Member {
         self.booster.to_bytes()
     }
 
+    /// Mean absolute SHAP value of every feature over some points; 0 for those not seen.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn importance(&self, points: &[&Point]) -> Result<Vec<f64>> {
+        let mut means = vec![0.0; FEATURES.len()];
+        if points.is_empty() {
+            return Ok(means);
+        }
+        let values = select(points, &self.columns);
+        let width = self.columns.len();
+        let own = self.booster.contributions(Rows {
+            values: &values,
+            width,
+        })?;
+        // The constant stands behind the features of each point.
+        for point in own.chunks_exact(width + 1) {
+            for (&column, value) in self.columns.iter().zip(point) {
+                means[column] += f64::from(value.abs()) / points.len() as f64;
+            }
+        }
+        Ok(means)
+    }
+
     /// SHAP values of one point, in the order of all features; those not seen have 0. The constant comes last.
     ///
     /// # Errors

@@ -193,25 +193,27 @@ impl Trained {
         Ok(rows
             .iter()
             .zip(answers)
-            .zip(centres.into_iter().zip(ratios))
-            .map(|((row, mut answer), (centre, ratio))| match question(row) {
-                Some(times) => {
-                    let time = times.log2_in_model.unwrap_or(times.log2_time + ratio);
-                    answer.move_to(time.exp2());
-                    answer.knowledge = Knowledge::Measured;
-                    Inside {
-                        centre_ns: time.exp2(),
-                        answer,
+            .zip(points.iter().zip(centres.into_iter().zip(ratios)))
+            .map(
+                |((row, mut answer), (point, (centre, ratio)))| match question(row) {
+                    Some(times) => {
+                        let time = times.log2_in_model.unwrap_or(times.log2_time + ratio);
+                        answer.move_to(time.exp2());
+                        answer.knowledge = Knowledge::Measured;
+                        Inside {
+                            centre_ns: time.exp2(),
+                            answer,
+                        }
                     }
-                }
-                None => {
-                    answer.move_to(answer.time_ns * ratio.exp2());
-                    Inside {
-                        centre_ns: (centre + ratio).exp2(),
-                        answer,
+                    None => {
+                        answer.move_to(answer.time_ns * ratio.exp2());
+                        Inside {
+                            centre_ns: (centre + self.carried(point, &row.op_kind) + ratio).exp2(),
+                            answer,
+                        }
                     }
-                }
-            })
+                },
+            )
             .collect())
     }
 

@@ -35,19 +35,24 @@ fn intensity(point: &Point) -> f64 {
         .max(LEAST_INTENSITY)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let count = values.len();
-    if count == 0 {
-        return 0.0;
-    }
-    f64::midpoint(values[(count - 1) / 2], values[count / 2])
+/// The offset c for which the mean of |2^c ÷ 2^e − 1| over errors e is smallest: relative errors are what an answer is
+/// judged by, and those of too large answers have no bound. It is the weighted median with the weights 2^−e.
+pub(super) fn centre(errors: &[f64]) -> f64 {
+    let mut sorted = errors.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.iter().map(|e| (-e).exp2()).sum::<f64>() / 2.0;
+    let mut sum = 0.0;
+    let reached = sorted.iter().find(|e| {
+        sum += (-**e).exp2();
+        sum >= half
+    });
+    reached.copied().unwrap_or(0.0)
 }
 
 impl Correction {
     /// From points, their kinds and log2(measured ÷ predicted).
     pub fn fit(points: &[&Point], kinds: &[&str], errors: &[f64]) -> Self {
-        let offset = median(errors.to_vec());
+        let offset = centre(errors);
         let intensities: Vec<f64> = points.iter().map(|p| intensity(p)).collect();
         let count = intensities.len().max(1) as f64;
         let mean = intensities.iter().sum::<f64>() / count;
@@ -79,7 +84,7 @@ impl Correction {
                 .into_iter()
                 .map(|(kind, rest)| {
                     let weight = rest.len() as f64 / (rest.len() as f64 + KIND_PRIOR);
-                    (kind.to_owned(), weight * median(rest))
+                    (kind.to_owned(), weight * centre(&rest))
                 })
                 .collect(),
         }
@@ -119,6 +124,20 @@ mod tests {
         let correction = Correction::fit(&all, &["conv2d"; 40], &errors);
         assert!(correction.of(&point(128.0, 1.0), "conv2d") < -0.8);
         assert!(correction.of(&point(1.0, 1.0), "conv2d") > -0.3);
+    }
+
+    #[test]
+    fn the_centre_has_the_smallest_relative_error() {
+        let errors = [-2.0, -0.3, 0.1, 0.4, 1.5, 2.5];
+        let cost = |c: f64| {
+            errors
+                .iter()
+                .map(|e| ((c - e).exp2() - 1.0).abs())
+                .sum::<f64>()
+        };
+        let best = cost(centre(&errors));
+        assert!((-300..300).all(|c| cost(f64::from(c) / 100.0) >= best - 1e-9));
+        assert_eq!(centre(&[]), 0.0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::choose::spread_out;
-use super::correction::Correction;
+use super::correction::{Correction, centre};
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::eval::metrics::Metrics;
@@ -56,7 +56,7 @@ pub fn gain(model: &Trained, dataset: &Dataset, measurements: usize) -> Result<(
             .iter()
             .map(|&i| dataset.samples[i].log2_time - predicted[i])
             .collect();
-        (Correction::fit(&pick, &names, &errors), median(errors))
+        (Correction::fit(&pick, &names, &errors), centre(&errors))
     };
     let mape = |chosen: &[usize], time: &dyn Fn(usize) -> f64| {
         let rest: Vec<usize> = (0..points.len()).filter(|i| !chosen.contains(i)).collect();
@@ -91,9 +91,4 @@ pub fn gain(model: &Trained, dataset: &Dataset, measurements: usize) -> Result<(
             .collect(),
     };
     Ok((gain, correction))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

@@ -202,9 +202,18 @@ fn subcommands() {
         Action::Doctor(request) => {
             assert_eq!(request.threads, [1, 2]);
             assert_eq!(request.out, PathBuf::from("there"));
+            assert_eq!(request.calibration, None);
         }
         other => panic!("{other:?}"),
     }
+    let calibration = |args: &[&str]| match action(&[&["doctor", "--calibrate"], args].concat()) {
+        Action::Doctor(request) => request.calibration.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(calibration(&[]).threads, [1, 2]);
+    assert_eq!(calibration(&[]).budget_ns, 1_000_000_000);
+    let chosen = calibration(&["--threads", "3,1", "--budget", "20ms"]);
+    assert_eq!((chosen.threads, chosen.budget_ns), (vec![3, 1], 20_000_000));
     assert_eq!(action(&["man"]), Action::Man);
     assert!(matches!(
         action(&["completions", "zsh"]),
@@ -224,6 +233,9 @@ fn mistakes_are_usage_errors() {
     assert!(usage_error(&["list"]).contains("models"));
     assert!(usage_error(&["--modelname", "a", "--modelname", "b"]).contains("multiple times"));
     assert!(usage_error(&["doctor", "--threads", "0"]).contains("at least one thread"));
+    assert!(usage_error(&["doctor", "--budget", "1s"]).contains("--calibrate"));
+    assert!(usage_error(&["doctor", "--calibrate", "--budget", "0"]).contains("more than nothing"));
+    assert!(usage_error(&["doctor", "--calibrate", "--threads", ""]).contains("threads"));
 }
 
 #[test]

@@ -1,0 +1,162 @@
+//! `doctor`: gathers the facts that the checks judge, and calibrates the machine if asked to.
+
+use std::path::Path;
+
+use opmodels::Home;
+use tvm_bridge::Libraries;
+use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
+
+use super::{AppError, show};
+use crate::calibrate::{
+    self, CalibrateError, Calibration, FORMAT, Hierarchy, Store, TvmMeter, clock_ghz,
+};
+use crate::cli::{CalibrationRequest, DoctorRequest, Exit, Verbosity, View};
+use crate::doctor::{
+    self, Calibrated, CheckStatus, Facts, FolderFacts, PackageWanted, Problem, PythonFacts,
+};
+use crate::env::Environment;
+use crate::interrupt::Interrupt;
+use crate::plan::{Target, TargetKind};
+use crate::progress::for_stderr;
+use crate::render::{Diagnosis, diagnosis_json, diagnosis_text};
+use crate::run;
+
+/// Checks the machine, each problem with its fix.
+pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppError> {
+    let home = Home::find()?;
+    let environment = run::environment(std::env::args().collect());
+    let tvm = match Libraries::load() {
+        Ok(_) => Ok(vec![
+            ("apache-tvm".to_owned(), TVM_VERSION.to_owned()),
+            ("apache-tvm-ffi".to_owned(), TVM_FFI_VERSION.to_owned()),
+        ]),
+        Err(error) => Err(Problem {
+            finding: error.to_string(),
+            fix: "run scripts/setup".to_owned(),
+        }),
+    };
+    let cpu = environment.machine.llvm_cpu.name.clone();
+    let llvm_knows_cpu = cpu
+        .filter(|_| tvm.is_ok())
+        .map(|cpu| tvm_bridge::Target::llvm(&cpu, 1).is_ok());
+    let packages = pinned(&home.requirements());
+    let python = request.python.clone().unwrap_or_else(|| home.python());
+    let python = PythonFacts::probe(&python, &packages);
+    let store = Store::new(home.calibrations());
+    let measured = match &request.calibration {
+        // What is missing is among the checks, with its fix.
+        Some(wanted) if tvm.is_ok() => {
+            let calibration = calibrate(wanted, &environment, view.verbosity)?;
+            store.save(&calibration)?;
+            Some(calibration)
+        }
+        _ => None,
+    };
+    let calibrated = match store.load(&environment.env_hash) {
+        Ok(None) => Calibrated::Never,
+        Ok(Some(calibration)) => Calibrated::Yes(calibration),
+        Err(error) => Calibrated::Unusable(error.to_string()),
+    };
+    let checks = doctor::examine(&Facts {
+        environment: &environment,
+        threads: &request.threads,
+        tvm,
+        llvm_knows_cpu,
+        python,
+        packages,
+        compiler: doctor::find_compiler(std::env::var_os("PATH").as_deref()),
+        folder: FolderFacts::probe(&request.out),
+        calibrated,
+    });
+    let diagnosis = Diagnosis {
+        checks: &checks,
+        measured: measured.as_ref(),
+        file: &store.file(&environment.env_hash),
+    };
+    show(
+        view,
+        |style| diagnosis_text(&diagnosis, style),
+        || diagnosis_json(&diagnosis),
+    )?;
+    Ok(if doctor::any_failed(&checks) {
+        Exit::Failed
+    } else {
+        Exit::Done
+    })
+}
+
+/// Measures the machine's rates.
+fn calibrate(
+    request: &CalibrationRequest,
+    environment: &Environment,
+    verbosity: Verbosity,
+) -> Result<Calibration, AppError> {
+    let interrupt = Interrupt::install()?;
+    let mut progress = for_stderr(verbosity);
+    let load = doctor::check_load(environment);
+    if load.status != CheckStatus::Ok {
+        progress.note(&format!(
+            "warning: load {}; the rates will be too low",
+            load.finding
+        ));
+    }
+    let native = Target {
+        kind: TargetKind::Llvm,
+        mcpu: None,
+        mattr: Vec::new(),
+    };
+    let target = run::target_json(&native, environment);
+    // Before the thread pool is there, whose threads would wait at the top of their clocks.
+    let clock_ghz = clock_ghz();
+    let most = request.threads.iter().copied().max().unwrap_or(1);
+    let ended = |error: CalibrateError| AppError {
+        exit: match error {
+            CalibrateError::Interrupted => Exit::Interrupted,
+            _ => Exit::Failed,
+        },
+        source: error.into(),
+    };
+    let mut meter = TvmMeter::new(&target, most, interrupt.clone()).map_err(ended)?;
+    let memory = environment.state.memory;
+    let rates = calibrate::measure(
+        &request.threads,
+        Hierarchy {
+            caches: &environment.machine.caches,
+            cores: environment.machine.cores_online,
+            available_bytes: [memory.available_bytes, memory.limit_bytes]
+                .into_iter()
+                .flatten()
+                .min(),
+        },
+        calibrate::timing(request.budget_ns),
+        &mut meter,
+        &interrupt,
+        progress.as_mut(),
+    )
+    .map_err(ended)?;
+    Ok(Calibration {
+        format: FORMAT,
+        env_hash: environment.env_hash.clone(),
+        measured_at_utc: opdata::Timestamp::now(),
+        versions: environment.software.versions.clone(),
+        target,
+        cores_usable: environment.state.cores_usable,
+        load_1min: environment.state.load_1min,
+        clock_ghz,
+        rates,
+    })
+}
+
+/// The packages that a requirements file pins to one version. Those pinned by Python version are left out: which of
+/// their pins applies is pip's to know.
+fn pinned(requirements: &Path) -> Vec<PackageWanted> {
+    let text = std::fs::read_to_string(requirements).unwrap_or_default();
+    text.lines()
+        .filter(|line| !line.starts_with('#') && !line.contains(';'))
+        .filter_map(|line| line.trim_end_matches('\\').trim().split_once("=="))
+        .map(|(name, version)| PackageWanted {
+            name: name.to_owned(),
+            version: version.to_owned(),
+        })
+        .collect()
+}

@@ -1,0 +1,103 @@
+//! Whether the machine's rates are known, so that runs can record them.
+
+use super::check::Check;
+use crate::calibrate::{Calibration, Level};
+use crate::env::Environment;
+use crate::render::units;
+
+/// What is known of the machine's rates.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Calibrated {
+    /// They were measured.
+    Yes(Calibration),
+    /// They never were.
+    Never,
+    /// They were, but cannot be read: why, and what to do.
+    Unusable(String),
+}
+
+const CALIBRATE: &str = "opcollect doctor --calibrate, on the quiet machine: it takes a few seconds for each number of threads, and later runs record the rates";
+
+pub(super) fn check(calibrated: &Calibrated, environment: &Environment) -> Check {
+    const NAME: &str = "calibration";
+    let calibration = match calibrated {
+        Calibrated::Yes(calibration) => calibration,
+        Calibrated::Never => {
+            return Check::warn(
+                NAME,
+                "none: predictions will not know this machine's peak and bandwidths",
+                CALIBRATE,
+            );
+        }
+        Calibrated::Unusable(why) => return Check::warn(NAME, why, CALIBRATE),
+    };
+    let finding = finding(calibration);
+    let now = environment.state.cores_usable;
+    if calibration.cores_usable == now {
+        Check::ok(NAME, finding)
+    } else {
+        let then = units::plural(u64::from(calibration.cores_usable), "core");
+        Check::warn(
+            NAME,
+            format!("{finding}; of {then}, now {now} are usable"),
+            CALIBRATE,
+        )
+    }
+}
+
+fn finding(calibration: &Calibration) -> String {
+    let mut text = format!("of {}", calibration.measured_at_utc);
+    if let Some(version) = calibration.versions.get("opcollect") {
+        text.push_str(&format!(" by opcollect {version}"));
+    }
+    if let Some(rates) = calibration.rates.last() {
+        let giga = |rate: f64| units::giga(rate * 1e9);
+        text.push_str(&format!(
+            "; {}: {} GFLOP/s",
+            units::plural(u64::from(rates.threads), "thread"),
+            giga(rates.peak_gflops_per_s.best)
+        ));
+        if let Some(memory) = rates.read_gbytes_per_s.get(&Level::Memory) {
+            text.push_str(&format!(", {} GB/s from memory", giga(memory.rate.best)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::testing::calibration;
+    use crate::doctor::CheckStatus;
+    use crate::env::{Root, Software};
+
+    #[test]
+    fn it_says_since_when_and_how() {
+        let nothing = tempfile::tempdir().unwrap();
+        let mut environment = Environment::capture(&Root::at(nothing.path()), Software::default());
+        environment.state.cores_usable = 2;
+        let known = Calibrated::Yes(calibration("m"));
+        let checked = check(&known, &environment);
+        assert_eq!(checked.status, CheckStatus::Ok);
+        insta::assert_snapshot!(
+            checked.finding,
+            @"of 2026-01-02T03:04:05.000Z by opcollect 0.1.0; 2 threads: 200 GFLOP/s, 24.0 GB/s from memory"
+        );
+        environment.state.cores_usable = 8;
+        let fewer = check(&known, &environment);
+        assert_eq!(fewer.status, CheckStatus::Warn);
+        assert!(
+            fewer.finding.ends_with("of 2 cores, now 8 are usable"),
+            "{}",
+            fewer.finding
+        );
+        for state in [
+            Calibrated::Never,
+            Calibrated::Unusable("it is damaged".to_owned()),
+        ] {
+            let check = check(&state, &environment);
+            assert_eq!(check.status, CheckStatus::Warn);
+            assert!(check.fix.unwrap().contains("doctor --calibrate"));
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What `plan --candidates` wrote.
+
+use serde_json::{Value, json};
+
+use super::units;
+use crate::run::Listed;
+
+/// In words.
+pub fn candidates_text(listed: &Listed) -> String {
+    let folder = listed.folder.display();
+    format!(
+        "{} of {} in {folder}; `oppredict suggest runs/* --candidates {folder} --budget 1h --out plan.toml` chooses from them\n",
+        units::plural(listed.points, "point"),
+        units::plural(listed.operators, "operator"),
+    )
+}
+
+/// As JSON.
+pub fn candidates_json(listed: &Listed) -> Value {
+    json!({
+        "folder": listed.folder,
+        "points": listed.points,
+        "operators": listed.operators,
+    })
+}

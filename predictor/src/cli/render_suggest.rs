@@ -1,0 +1,86 @@
+//! Suggestions as text.
+
+use std::fmt::Write;
+
+use crate::suggest::plan::Written;
+use crate::suggest::{Suggestion, duration};
+
+/// What was chosen, what it should bring, and how to measure it.
+pub fn suggestion(suggestion: &Suggestion, written: &[Written]) -> String {
+    let mut text = format!(
+        "{} of {} candidates chosen, about {} of {}\n\n{:<20} {:>8} {:>10} {:>8}\n",
+        suggestion.chosen,
+        suggestion.candidates,
+        duration(suggestion.cost_ns),
+        duration(suggestion.budget_ns),
+        "kind",
+        "measured",
+        "candidates",
+        "chosen"
+    );
+    for (kind, share) in &suggestion.kinds {
+        let _ = writeln!(
+            text,
+            "{kind:<20} {:>8} {:>10} {:>8}",
+            share.measured, share.candidates, share.chosen
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\nexpected error on the candidates: {:.2} of today's (as much time at random: {:.2})",
+        suggestion.error_ratio, suggestion.random_error_ratio
+    );
+    for (reason, count) in &suggestion.left_out {
+        let _ = writeln!(text, "left out: {count} {reason}");
+    }
+    for plan in written {
+        let file = plan.file.display();
+        let _ = writeln!(
+            text,
+            "{} points of {}: opcollect --sweep {file}",
+            plan.points, plan.model
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suggest::KindShare;
+
+    #[test]
+    fn in_words() {
+        let share = KindShare {
+            candidates: 192,
+            chosen: 40,
+            measured: 12,
+        };
+        let chosen = Suggestion {
+            order: vec![0; 40],
+            chosen: 40,
+            candidates: 192,
+            budget_ns: 60e9,
+            cost_ns: 58.7e9,
+            error_ratio: 0.712,
+            random_error_ratio: 0.79,
+            kinds: [("conv2d".to_owned(), share)].into(),
+            left_out: [("measured already", 12)].into(),
+        };
+        let written = Written {
+            file: "plan.toml".into(),
+            model: "resnet-18".to_owned(),
+            points: 40,
+        };
+        insta::assert_snapshot!(suggestion(&chosen, &[written]), @"
+        40 of 192 candidates chosen, about 59s of 1m
+
+        kind                 measured candidates   chosen
+        conv2d                     12        192       40
+
+        expected error on the candidates: 0.71 of today's (as much time at random: 0.79)
+        left out: 12 measured already
+        40 points of resnet-18: opcollect --sweep plan.toml
+        ");
+    }
+}

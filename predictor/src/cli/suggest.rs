@@ -1,0 +1,190 @@
+//! `oppredict suggest`: a plan of what to measure next.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use opdata::DeviceKind;
+use opmodels::{ImportRequest, Source as ModelSource};
+use serde_json::json;
+
+use super::args::SuggestArgs;
+use super::render_suggest;
+use crate::data::{Dataset, Machines, RowSet};
+use crate::features::machine::MachineFacts;
+use crate::models::FitOptions;
+use crate::models::ensemble::Ensemble;
+use crate::query::file;
+use crate::suggest::candidates::Candidates;
+use crate::suggest::choose::Limits;
+use crate::suggest::{SuggestError, duration, plan, suggest};
+
+/// With fewer samples nothing is learned that could guide a choice.
+const LEAST_SAMPLES: usize = 10;
+
+/// Chooses, writes the plan, and prints what it should bring.
+pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
+    let mut rows = RowSet::read(&args.data.source.sources()?)?;
+    // Plans are for the collector, which measures on processors.
+    rows.rows.retain(|row| row.device_kind == DeviceKind::Cpu);
+    let candidates = candidates(args)?;
+    let machines = machines(args, &candidates);
+    let dataset = Dataset::new(&rows, &machines)?;
+    dataset.require(LEAST_SAMPLES, "choosing what to measure")?;
+    let machine = machine(&candidates, &dataset)?;
+    let ensemble = match &args.model {
+        Some(path) => {
+            let trained = file::load(path)?;
+            if !trained.facts.machines.iter().any(|m| m.id == machine.id) {
+                let known: Vec<&str> = trained
+                    .facts
+                    .machines
+                    .iter()
+                    .map(|m| m.id.as_str())
+                    .collect();
+                return Err(SuggestError::ForeignModel {
+                    machine: machine.id.clone(),
+                    known: known.join(", "),
+                }
+                .into());
+            }
+            trained.ensemble
+        }
+        None => {
+            let fit = FitOptions {
+                seed: args.seed,
+                ..FitOptions::default()
+            };
+            Ensemble::fit(&dataset, &dataset.all(), &fit)?
+        }
+    };
+    let limits = Limits {
+        budget_ns: args.budget.as_nanos() as f64,
+        points: args.count.map_or(usize::MAX, NonZeroUsize::get),
+    };
+    let suggestion = suggest(
+        &rows,
+        &dataset,
+        &ensemble,
+        machine,
+        &candidates,
+        limits,
+        args.seed,
+    )?;
+    let about = format!(
+        "{} of {} candidates, about {}: chosen by oppredict suggest from {} measured points",
+        suggestion.chosen,
+        suggestion.candidates,
+        duration(suggestion.cost_ns),
+        dataset.samples.len()
+    );
+    // Only runs name their machine; a log's target is no fingerprint.
+    let fingerprint = rows
+        .facts
+        .contains_key(&machine.id)
+        .then_some(machine.id.as_str());
+    let written = plan::write(
+        &args.out,
+        &candidates,
+        &suggestion.order,
+        fingerprint,
+        &about,
+    )?;
+    if args.json {
+        let object = json!({"suggestion": suggestion, "plans": written});
+        println!("{}", serde_json::to_string_pretty(&object)?);
+    } else {
+        print!("{}", render_suggest::suggestion(&suggestion, &written));
+    }
+    Ok(())
+}
+
+/// A time above 0, such as `90s`, `45m` or `2h 30m`.
+pub(super) fn budget(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text.trim()) {
+        Ok(budget) if !budget.is_zero() => Ok(budget),
+        Ok(_) => Err("no time at all: give one such as 90s, 45m or 2h".to_owned()),
+        Err(error) => Err(format!(
+            "{error}: give a time with its unit such as 90s, 45m or 2h"
+        )),
+    }
+}
+
+fn candidates(args: &SuggestArgs) -> Result<Candidates, SuggestError> {
+    let mut candidates = Candidates::default();
+    for folder in &args.candidates {
+        candidates.add_listed(folder)?;
+    }
+    let named = args
+        .model_names
+        .iter()
+        .map(|name| (ModelSource::Local, name.clone()));
+    let files = args
+        .model_files
+        .iter()
+        .map(|file| (ModelSource::Onnx, file.to_string_lossy().into_owned()));
+    for (source, name) in named.chain(files) {
+        let request = ImportRequest {
+            seqlen: args.seqlen,
+            ..ImportRequest::new(source, name)
+        };
+        candidates.add_model(&request, &args.threads, DeviceKind::Cpu)?;
+    }
+    Ok(candidates)
+}
+
+/// Machines of the candidates, with their folders.
+fn listed(candidates: &Candidates) -> impl Iterator<Item = (&std::path::Path, &str)> {
+    candidates.points.iter().filter_map(|candidate| {
+        let folder = candidates.jobs[candidate.job].folder.as_deref()?;
+        Some((folder, candidate.row.env_hash.as_deref()?))
+    })
+}
+
+/// Whose rows to learn from: the candidates' machine's alone, unless told otherwise.
+fn machines(args: &SuggestArgs, candidates: &Candidates) -> Machines {
+    match (args.data.machines(), listed(candidates).next()) {
+        (Machines::Single, Some((_, machine))) => Machines::Named(machine.to_owned()),
+        (told, _) => told,
+    }
+}
+
+/// The machine that the candidates are to be measured on.
+fn machine<'d>(candidates: &Candidates, dataset: &'d Dataset) -> anyhow::Result<&'d MachineFacts> {
+    let names = || -> Vec<&str> { dataset.machines.iter().map(|m| m.id.as_str()).collect() };
+    let mut found = None;
+    for (folder, name) in listed(candidates) {
+        let machine = dataset.machines.iter().find(|m| m.id == name);
+        let other = machine.is_none() || found.is_some_and(|f: &MachineFacts| f.id != name);
+        if other {
+            return Err(SuggestError::OtherMachine {
+                folder: folder.to_owned(),
+                candidates: name.to_owned(),
+                rows: names().join(", "),
+            }
+            .into());
+        }
+        found = machine;
+    }
+    match (found, dataset.machines.as_slice()) {
+        (Some(machine), _) | (None, [machine]) => Ok(machine),
+        (None, _) => anyhow::bail!(
+            "the rows are of several machines ({}), and one is to measure; choose it with --machine NAME",
+            names().join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_have_units() {
+        assert_eq!(budget("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(budget("1h 30m"), Ok(Duration::from_secs(5400)));
+        for bad in ["", "2", "0s", "soon", "-1h", "2 hats"] {
+            let error = budget(bad).unwrap_err();
+            assert!(error.ends_with("such as 90s, 45m or 2h"), "{bad}: {error}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What there is to choose from: the points of a collector's plan, or the operators of whole models.
+//!
+//! A folder of `opcollect plan --candidates` has a row without a time for each point, and the plan in `run.json`. A whole
+//! model is imported as for a prediction; its points are the default schedules at some numbers of threads.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use opdata::{DeviceKind, Row, RunManifest, read_rows};
+use opmodels::{Home, ImportRequest, import};
+use serde::Deserialize;
+use toml::Value;
+
+use super::cost::Timing;
+use super::error::SuggestError;
+use crate::query::network;
+
+/// The format of plans that this reads.
+const PLAN_FORMAT: u64 = 2;
+
+/// A run of the collector that some candidates are of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The model, for people and file names.
+    pub model: String,
+    /// Where the candidates were listed; missing for a whole model.
+    pub folder: Option<PathBuf>,
+    /// Settings of the run, by the names of `opcollect`'s flags.
+    pub settings: BTreeMap<String, Value>,
+    /// Batch and image sizes that it imports the model at.
+    pub vary: BTreeMap<String, Value>,
+    /// How it times, if that is known.
+    pub timing: Option<Timing>,
+    /// What its points are weighted by.
+    pub interest: Interest,
+}
+
+/// What a reader of predictions cares about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interest {
+    /// Every point alike.
+    Points,
+    /// The time of whole models: each operator by its calls and its time.
+    Models,
+}
+
+/// A point to choose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Position of its job.
+    pub job: usize,
+    /// All that is known of it.
+    pub row: Row,
+}
+
+/// What there is to choose from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Candidates {
+    /// Runs of the collector.
+    pub jobs: Vec<Job>,
+    /// Their points.
+    pub points: Vec<Candidate>,
+}
+
+/// The part of a collector's plan that a plan made from it needs.
+#[derive(Deserialize)]
+struct Plan {
+    model: ImportRequest,
+    target: Target,
+    sweep: Option<Sweep>,
+    timing: Times,
+    worker: Worker,
+    seed: u64,
+    max_failed_share: f64,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: String,
+    mcpu: Option<String>,
+    mattr: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Sweep {
+    batches: Vec<u64>,
+    input_sizes: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+struct Times {
+    warmup: u32,
+    number: Option<u32>,
+    stop: Stop,
+}
+
+#[derive(Deserialize)]
+struct Stop {
+    ci_target: f64,
+    min_samples: u32,
+    max_samples: u32,
+    budget_ns: u64,
+}
+
+#[derive(Deserialize)]
+struct Worker {
+    max_statements: u64,
+}
+
+impl Candidates {
+    /// Adds the points that a collector listed.
+    ///
+    /// # Errors
+    /// The folder cannot be read, has no points, or its plan is of another version.
+    pub fn add_listed(&mut self, folder: &Path) -> Result<(), SuggestError> {
+        let rows = read_rows(folder)?;
+        let manifest = RunManifest::load(folder)?;
+        let refused = |detail: String| SuggestError::Plan {
+            folder: folder.to_owned(),
+            detail,
+        };
+        if rows.is_empty() {
+            return Err(SuggestError::NoCandidates {
+                folder: folder.to_owned(),
+            });
+        }
+        let format = manifest.plan["format"].as_u64();
+        if format != Some(PLAN_FORMAT) {
+            let found = format.map_or_else(|| "no format".to_owned(), |f| format!("format {f}"));
+            return Err(refused(format!(
+                "the plan in run.json has {found}, and this program reads format {PLAN_FORMAT}"
+            )));
+        }
+        let plan: Plan = serde_json::from_value(manifest.plan)
+            .map_err(|error| refused(format!("the plan in run.json is damaged: {error}")))?;
+        let stop = &plan.timing.stop;
+        let timing = Timing {
+            least_samples: f64::from(stop.min_samples),
+            budget_ns: stop.budget_ns as f64,
+        };
+        self.add(
+            Job {
+                model: plan.model.model.clone(),
+                folder: Some(folder.to_owned()),
+                settings: settings(&plan),
+                vary: plan.sweep.as_ref().map(vary).unwrap_or_default(),
+                timing: Some(timing),
+                interest: Interest::Points,
+            },
+            rows,
+        );
+        Ok(())
+    }
+
+    /// Adds the operators of a whole model, with their default schedules, at some numbers of threads.
+    ///
+    /// # Errors
+    /// The model cannot be imported.
+    pub fn add_model(
+        &mut self,
+        request: &ImportRequest,
+        threads: &[u64],
+        device_kind: DeviceKind,
+    ) -> Result<(), SuggestError> {
+        let home = Home::find()?;
+        let (registry, tooling, cache) = (home.registry()?, home.tooling(None), home.cache());
+        let graph = import(request, &registry, &tooling, &cache)?.graph;
+        let mut rows = Vec::new();
+        for &threads in threads {
+            for operator in &graph.operators {
+                rows.push(network::row(operator, &graph, threads, device_kind));
+            }
+        }
+        self.add(
+            Job {
+                model: graph.model.clone(),
+                folder: None,
+                settings: model_settings(request),
+                vary: BTreeMap::new(),
+                timing: None,
+                interest: Interest::Models,
+            },
+            rows,
+        );
+        Ok(())
+    }
+
+    fn add(&mut self, job: Job, rows: Vec<Row>) {
+        let number = self.jobs.len();
+        self.jobs.push(job);
+        self.points
+            .extend(rows.into_iter().map(|row| Candidate { job: number, row }));
+    }
+}
+
+fn integer(value: u64) -> Value {
+    Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn integers(values: &[u64]) -> Value {
+    Value::Array(values.iter().map(|v| integer(*v)).collect())
+}
+
+/// The settings that choose the model. The whole model is not what was chosen.
+fn model_settings(request: &ImportRequest) -> BTreeMap<String, Value> {
+    let mut settings = BTreeMap::new();
+    let mut set = |key: &str, value: Value| settings.insert(key.to_owned(), value);
+    set("modelsource", request.source.name().into());
+    set("modelname", request.model.clone().into());
+    set("whole-model", "skip".into());
+    if let Some(batch) = request.batch {
+        set("batchsize", integer(batch));
+    }
+    if let Some(seqlen) = request.seqlen {
+        set("seqlen", integer(seqlen));
+    }
+    if !request.inputs.is_empty() {
+        let inputs = request.inputs.iter().map(|i| Value::from(i.to_string()));
+        set("input", Value::Array(inputs.collect()));
+    }
+    settings
+}
+
+fn settings(plan: &Plan) -> BTreeMap<String, Value> {
+    let mut settings = model_settings(&plan.model);
+    let mut target = plan.target.kind.clone();
+    if let Some(cpu) = &plan.target.mcpu {
+        target.push_str(&format!(" -mcpu={cpu}"));
+    }
+    if !plan.target.mattr.is_empty() {
+        target.push_str(&format!(" -mattr={}", plan.target.mattr.join(",")));
+    }
+    let stop = &plan.timing.stop;
+    let number = plan.timing.number;
+    settings.extend(
+        [
+            ("target", Value::from(target)),
+            ("seed", integer(plan.seed)),
+            ("budget", format!("{}ns", stop.budget_ns).into()),
+            ("ci", stop.ci_target.into()),
+            ("min-samples", integer(stop.min_samples.into())),
+            ("max-samples", integer(stop.max_samples.into())),
+            ("warmup", integer(plan.timing.warmup.into())),
+            (
+                "number",
+                number.map_or("auto".into(), |n| integer(n.into())),
+            ),
+            ("max-statements", integer(plan.worker.max_statements)),
+            ("max-failed", plan.max_failed_share.into()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value)),
+    );
+    settings
+}
+
+fn vary(sweep: &Sweep) -> BTreeMap<String, Value> {
+    [
+        ("batch", &sweep.batches),
+        ("input-size", &sweep.input_sizes),
+    ]
+    .into_iter()
+    .filter(|(_, values)| !values.is_empty())
+    .map(|(key, values)| (key.to_owned(), integers(values)))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_told_by_settings() {
+        let plan: Plan = serde_json::from_value(serde_json::json!({
+            "model": {"source": "local", "model": "bert-tiny", "batch": 2, "seqlen": 64,
+                "inputs": [{"name": "data", "shape": [1, 3], "dtype": null}]},
+            "target": {"kind": "llvm", "mcpu": "haswell", "mattr": ["+avx2", "-fma"]},
+            "sweep": {"batches": [1, 4], "input_sizes": []},
+            "timing": {"warmup": 0, "number": null,
+                "stop": {"ci_target": 0.03, "min_samples": 6, "max_samples": 60, "budget_ns": 5_000_000}},
+            "worker": {"max_statements": 8192},
+            "seed": 7,
+            "max_failed_share": 0.2
+        }))
+        .unwrap();
+        let text = |table: &BTreeMap<String, Value>| toml::to_string(table).unwrap();
+        insta::assert_snapshot!(format!("{}{}", text(&settings(&plan)), text(&vary(plan.sweep.as_ref().unwrap()))), @r#"
+        batchsize = 2
+        budget = "5000000ns"
+        ci = 0.03
+        input = ["data:1x3"]
+        max-failed = 0.2
+        max-samples = 60
+        max-statements = 8192
+        min-samples = 6
+        modelname = "bert-tiny"
+        modelsource = "local"
+        number = "auto"
+        seed = 7
+        seqlen = 64
+        target = "llvm -mcpu=haswell -mattr=+avx2,-fma"
+        warmup = 0
+        whole-model = "skip"
+        batch = [1, 4]
+        "#);
+    }
+}

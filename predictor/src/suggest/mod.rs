@@ -1,0 +1,270 @@
+//! What to measure next: the points that should cut the error of predictions most for the time they take.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`candidates`] | what there is to choose from |
+//! | [`likeness`] | how much one point's time tells about another's |
+//! | [`uncertainty`] | what is not known of candidates given the measured points, and what measuring one would change |
+//! | [`cost`] | what measuring costs, learned from the rows there are |
+//! | [`choose`] | the choice within a budget |
+//! | [`plan`] | the plan that the collector takes |
+//! | [`simulate`] | whether it beats chance |
+
+pub mod candidates;
+pub mod choose;
+pub mod cost;
+pub mod error;
+pub mod likeness;
+pub mod plan;
+pub mod simulate;
+pub mod uncertainty;
+
+use std::collections::{BTreeMap, HashSet};
+
+use opdata::{Row, Status};
+use serde::Serialize;
+
+use crate::data::{Dataset, Numbering, RowSet};
+use crate::features::machine::MachineFacts;
+use crate::features::{Point, point_of};
+use crate::models::Regressor;
+use crate::models::ensemble::Ensemble;
+use candidates::{Candidate, Candidates, Interest, Job};
+use choose::{Limits, Pool, choose};
+use cost::CostModel;
+pub use error::SuggestError;
+
+/// Cores of a machine that does not say.
+const CORES: u32 = 1;
+
+/// A suggestion.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Suggestion {
+    /// Positions of the chosen candidates, most useful first.
+    #[serde(skip)]
+    pub order: Vec<usize>,
+    /// How many were chosen.
+    pub chosen: usize,
+    /// How many there were to choose from, without those left out.
+    pub candidates: usize,
+    /// Time to spend, ns.
+    pub budget_ns: f64,
+    /// About how long measuring them takes, ns.
+    pub cost_ns: f64,
+    /// Root mean square error (log2) to expect over the candidates afterwards, relative to that now.
+    pub error_ratio: f64,
+    /// The same after spending as much on candidates at random.
+    pub random_error_ratio: f64,
+    /// By kind of operator.
+    pub kinds: BTreeMap<String, KindShare>,
+    /// Candidates that were left out, by the reason.
+    pub left_out: BTreeMap<&'static str, usize>,
+}
+
+/// What was chosen of one kind of operator.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct KindShare {
+    /// Candidates.
+    pub candidates: usize,
+    /// Chosen ones.
+    pub chosen: usize,
+    /// Measured points that there are.
+    pub measured: usize,
+}
+
+/// Chooses candidates, given rows and an ensemble trained on them. `machine` is the one to measure on.
+///
+/// # Errors
+/// No candidate is left, the budget is too small for any, or XGBoost's library fails.
+pub fn suggest(
+    rows: &RowSet,
+    dataset: &Dataset,
+    ensemble: &Ensemble,
+    machine: &MachineFacts,
+    candidates: &Candidates,
+    limits: Limits,
+    seed: u64,
+) -> Result<Suggestion, SuggestError> {
+    let mut left_out = BTreeMap::new();
+    let open = open(rows, candidates, &mut left_out);
+    if open.is_empty() {
+        return Err(SuggestError::NothingLeft {
+            candidates: candidates.points.len(),
+            left_out: left_out
+                .iter()
+                .map(|(why, n)| format!("{n} {why}"))
+                .collect(),
+        });
+    }
+    let of = |place: &usize| &candidates.points[*place];
+    let points: Vec<Point> = open.iter().map(|p| point_of(&of(p).row, machine)).collect();
+    let points: Vec<&Point> = points.iter().collect();
+    let times_ns: Vec<f64> = ensemble
+        .predict(&points)?
+        .iter()
+        .map(|t| t.exp2())
+        .collect();
+    let costs = CostModel::learn(&rows.rows, machine.cores.unwrap_or(CORES));
+    let job = |candidate: &Candidate| -> &Job { &candidates.jobs[candidate.job] };
+    let mut kernels = Numbering::default();
+    let pool = Pool {
+        costs: open
+            .iter()
+            .zip(&times_ns)
+            .map(|(p, t)| costs.of(&of(p).row.op_kind, *t, job(of(p)).timing))
+            .collect(),
+        kernels: open
+            .iter()
+            .map(|p| {
+                let (workload, schedule) = kernel(&of(p).row);
+                kernels.number(&format!("{workload} {schedule}"))
+            })
+            .collect(),
+        interest: interest(candidates, &open, &times_ns),
+        points,
+    };
+    let too_small = |cheapest| SuggestError::BudgetTooSmall {
+        budget: duration(limits.budget_ns),
+        cheapest: duration(cheapest),
+    };
+    let cheapest = pool
+        .costs
+        .iter()
+        .map(|c| c.build_ns + c.measure_ns)
+        .fold(f64::INFINITY, f64::min);
+    if cheapest > limits.budget_ns {
+        return Err(too_small(cheapest));
+    }
+    let measured: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
+    let choice = choose(ensemble, &measured, &pool, limits, seed)?;
+    if choice.order.is_empty() {
+        return Err(too_small(cheapest));
+    }
+    let order: Vec<usize> = choice.order.iter().map(|&place| open[place]).collect();
+    let mut kinds: BTreeMap<String, KindShare> = BTreeMap::new();
+    for place in &open {
+        kinds
+            .entry(of(place).row.op_kind.clone())
+            .or_default()
+            .candidates += 1;
+    }
+    for place in &order {
+        kinds
+            .entry(of(place).row.op_kind.clone())
+            .or_default()
+            .chosen += 1;
+    }
+    for sample in &dataset.samples {
+        if let Some(share) = kinds.get_mut(&sample.kind) {
+            share.measured += 1;
+        }
+    }
+    Ok(Suggestion {
+        chosen: order.len(),
+        order,
+        candidates: open.len(),
+        budget_ns: limits.budget_ns,
+        cost_ns: choice.cost_ns,
+        error_ratio: choice.error_ratio,
+        random_error_ratio: choice.random_error_ratio,
+        kinds,
+        left_out,
+    })
+}
+
+/// A time in words, to three digits or so.
+pub fn duration(ns: f64) -> String {
+    let rounded = if ns < 1e9 {
+        std::time::Duration::from_millis((ns / 1e6).ceil() as u64)
+    } else {
+        std::time::Duration::from_secs((ns / 1e9).round() as u64)
+    };
+    humantime::format_duration(rounded).to_string()
+}
+
+/// Workload and schedule of a row, as far as they are known before a kernel is built.
+fn kernel(row: &Row) -> (&str, &str) {
+    let schedule = match row.schedule_space.as_deref() {
+        Some("default") | None => "default",
+        Some(_) => row
+            .schedule_knobs
+            .as_ref()
+            .map_or("", opdata::JsonText::as_str),
+    };
+    (row.workload_hash.as_deref().unwrap_or_default(), schedule)
+}
+
+/// What tells a point from others of the same machine.
+type Key<'a> = ((&'a str, &'a str), Option<u64>, Option<opdata::CacheState>);
+
+fn key(row: &Row) -> Key<'_> {
+    (kernel(row), row.threads, row.cache_state)
+}
+
+/// Candidates that can be chosen; the others are counted by the reason.
+fn open(
+    rows: &RowSet,
+    candidates: &Candidates,
+    left_out: &mut BTreeMap<&'static str, usize>,
+) -> Vec<usize> {
+    let (mut measured, mut failed) = (HashSet::new(), HashSet::new());
+    for row in &rows.rows {
+        match row.status {
+            Status::Measured => measured.insert(key(row)),
+            _ => failed.insert(key(row)),
+        };
+    }
+    let mut seen = HashSet::new();
+    let mut open = Vec::new();
+    for (place, candidate) in candidates.points.iter().enumerate() {
+        let row = &candidate.row;
+        let key = key(row);
+        let reason = if row.workload_hash.is_none() || kernel(row).1.is_empty() {
+            Some(
+                "whose schedule is not known before they are built (only default schedules and the space template are)",
+            )
+        } else if measured.contains(&key) {
+            Some("measured already")
+        } else if failed.contains(&key) {
+            Some("tried before, without a time")
+        } else if seen.insert(key) {
+            None
+        } else {
+            Some("listed twice")
+        };
+        match reason {
+            Some(reason) => *left_out.entry(reason).or_default() += 1,
+            None => open.push(place),
+        }
+    }
+    open
+}
+
+/// How much each candidate is cared about: all alike, and those of a whole model by the share of its time; the points
+/// of every run of the collector weigh one on average.
+fn interest(candidates: &Candidates, open: &[usize], times_ns: &[f64]) -> Vec<f64> {
+    let plain: Vec<f64> = open
+        .iter()
+        .zip(times_ns)
+        .map(|(&place, time_ns)| {
+            let candidate = &candidates.points[place];
+            match candidates.jobs[candidate.job].interest {
+                Interest::Points => 1.0,
+                Interest::Models => candidate.row.op_count.unwrap_or(1) as f64 * time_ns,
+            }
+        })
+        .collect();
+    let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for (place, value) in open.iter().zip(&plain) {
+        let (sum, count) = sums.entry(candidates.points[*place].job).or_default();
+        *sum += value;
+        *count += 1.0;
+    }
+    open.iter()
+        .zip(plain)
+        .map(|(place, value)| {
+            let (sum, count) = sums[&candidates.points[*place].job];
+            value * count / sum
+        })
+        .collect()
+}

@@ -1,0 +1,239 @@
+//! Whether the choice is worth its while: the same growth of a dataset by the rule and by chance, on points whose times
+//! are known.
+//!
+//! A quarter of the samples is held out. Both begin with the same few measured samples of the others and choose further
+//! ones in rounds, each with the same time to spend. After each round a model learns from what is measured by then and
+//! is judged on the samples held out.
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::choose::{Limits, Pool, choose};
+use super::cost::{Cost, CostModel};
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::eval::metrics::{Metrics, Pairs, RANKED_SAMPLES};
+use crate::eval::split::shuffled;
+use crate::features::Point;
+use crate::models::ensemble::Ensemble;
+use crate::models::{FitOptions, Parallel, Regressor};
+
+/// Share of the samples that errors are taken on.
+const HELD_SHARE: f64 = 0.25;
+
+/// How points are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// As `oppredict suggest` does.
+    Suggest,
+    /// By chance.
+    Random,
+}
+
+/// What to simulate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setup {
+    /// Samples looked at, at most.
+    pub samples: usize,
+    /// Samples measured before the first choice.
+    pub first: usize,
+    /// Samples that a round has time for, of average cost.
+    pub round: usize,
+    /// Rounds.
+    pub rounds: usize,
+    /// Decides which samples are held out and which are measured first.
+    pub seed: u64,
+}
+
+/// After a round.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Step {
+    /// Samples measured.
+    pub measurements: usize,
+    /// Time spent on them since the beginning, s.
+    pub cost_s: f64,
+    /// Mean absolute percentage error on the samples held out.
+    pub mape: f64,
+    /// … median.
+    pub median_ape: f64,
+    /// Pairs of schedules in the right order, percent; missing where workloads have too few samples.
+    pub pairwise: Option<f64>,
+}
+
+/// Grows a dataset by a rule; gives a step for the beginning and one for each round.
+///
+/// # Errors
+/// The dataset is too small for the setup, or XGBoost's library fails.
+pub fn simulate(
+    dataset: &Dataset,
+    costs: &CostModel,
+    rule: Rule,
+    setup: Setup,
+) -> Result<Vec<Step>> {
+    let order: Vec<usize> = shuffled(dataset.samples.len(), setup.seed)
+        .into_iter()
+        .take(setup.samples)
+        .collect();
+    let held = (order.len() as f64 * HELD_SHARE) as usize;
+    dataset.require(setup.first + setup.round + held, "the simulation")?;
+    let (test, rest) = order.split_at(held);
+    let cost = |i: usize, log2_ns: f64| costs.of(&dataset.samples[i].kind, log2_ns.exp2(), None);
+    let paid_ns = |i: usize| whole(cost(i, dataset.samples[i].log2_time));
+    let average_ns = rest.iter().map(|&i| paid_ns(i)).sum::<f64>() / rest.len().max(1) as f64;
+    let mut measured = rest[..setup.first].to_vec();
+    let mut open = rest[setup.first..].to_vec();
+    let mut steps = Vec::new();
+    let mut spent_ns = 0.0;
+    for round in 0..=setup.rounds {
+        let fit = FitOptions {
+            parallel: Parallel::Not,
+            ..FitOptions::default()
+        };
+        let ensemble = Ensemble::fit(dataset, &measured, &fit)?;
+        steps.push(judge(dataset, &ensemble, test, measured.len(), spent_ns)?);
+        if round == setup.rounds || open.is_empty() {
+            break;
+        }
+        let budget_ns = setup.round as f64 * average_ns;
+        let wanted = match rule {
+            // The open samples are in random order already.
+            Rule::Random => open.clone(),
+            Rule::Suggest => {
+                let points: Vec<&Point> = open.iter().map(|&i| &dataset.samples[i].point).collect();
+                let predicted = ensemble.predict(&points)?;
+                let pool = Pool {
+                    costs: open
+                        .iter()
+                        .zip(&predicted)
+                        .map(|(&i, t)| cost(i, *t))
+                        .collect(),
+                    kernels: (0..open.len()).collect(),
+                    interest: vec![1.0; open.len()],
+                    points,
+                };
+                let known: Vec<&Point> = measured
+                    .iter()
+                    .map(|&i| &dataset.samples[i].point)
+                    .collect();
+                // Predicted costs may be too high, and what is chosen is paid by true ones.
+                let limits = Limits {
+                    budget_ns: 1.5 * budget_ns,
+                    points: open.len(),
+                };
+                let choice = choose(&ensemble, &known, &pool, limits, setup.seed)?;
+                choice.order.into_iter().map(|place| open[place]).collect()
+            }
+        };
+        let mut left_ns = budget_ns;
+        let mut taken = std::collections::HashSet::new();
+        for index in wanted {
+            if paid_ns(index) > left_ns && !taken.is_empty() {
+                break;
+            }
+            left_ns -= paid_ns(index);
+            spent_ns += paid_ns(index);
+            measured.push(index);
+            taken.insert(index);
+        }
+        open.retain(|index| !taken.contains(index));
+    }
+    Ok(steps)
+}
+
+fn whole(cost: Cost) -> f64 {
+    cost.build_ns + cost.measure_ns
+}
+
+fn judge(
+    dataset: &Dataset,
+    ensemble: &Ensemble,
+    test: &[usize],
+    measurements: usize,
+    spent_ns: f64,
+) -> Result<Step> {
+    let points: Vec<&Point> = test.iter().map(|&i| &dataset.samples[i].point).collect();
+    let predicted = ensemble.predict(&points)?;
+    let measured: Vec<f64> = test.iter().map(|&i| dataset.samples[i].log2_time).collect();
+    let metrics = Metrics::of(&measured, &predicted);
+    let mut groups: std::collections::BTreeMap<usize, (Vec<f64>, Vec<f64>)> = Default::default();
+    for (place, &index) in test.iter().enumerate() {
+        let group = groups.entry(dataset.samples[index].workload).or_default();
+        group.0.push(measured[place]);
+        group.1.push(predicted[place]);
+    }
+    let shares: Vec<f64> = groups
+        .values()
+        .filter(|(measured, _)| measured.len() >= RANKED_SAMPLES)
+        .filter_map(|(measured, predicted)| Pairs::of(measured, predicted).share())
+        .collect();
+    Ok(Step {
+        measurements,
+        cost_s: spent_ns / 1e9,
+        mape: metrics.mape,
+        median_ape: metrics.median_ape,
+        pairwise: (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64),
+    })
+}
+
+/// Simulates a rule for several seeds on all cores.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn repeated(
+    dataset: &Dataset,
+    costs: &CostModel,
+    rule: Rule,
+    setup: Setup,
+    seeds: u64,
+) -> Result<Vec<Vec<Step>>> {
+    (0..seeds)
+        .into_par_iter()
+        .map(|seed| simulate(dataset, costs, rule, Setup { seed, ..setup }))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Machines, RowSet};
+    use crate::features::testing::dense_row;
+
+    #[test]
+    fn both_rules_begin_alike_and_spend_alike() {
+        let knobs = r#"{"tile_y":[-1,1],"tile_x":[-1,8],"tile_k":[-1,64]}"#;
+        let mut set = RowSet::default();
+        set.rows = (1..=60u64)
+            .map(|i| opdata::Row {
+                point_id: i.to_string(),
+                time_median_ns: Some(1e4 * i as f64),
+                ..dense_row(1, 64 * i, 512, knobs)
+            })
+            .collect();
+        let dataset = Dataset::new(&set, &Machines::Single).unwrap();
+        let costs = CostModel::learn(&set.rows, 2);
+        let setup = Setup {
+            samples: 60,
+            first: 10,
+            round: 5,
+            rounds: 2,
+            seed: 3,
+        };
+        let steps = |rule| simulate(&dataset, &costs, rule, setup).unwrap();
+        let (suggest, random) = (steps(Rule::Suggest), steps(Rule::Random));
+        assert_eq!(suggest[0], random[0]);
+        for steps in [&suggest, &random] {
+            assert_eq!(steps.len(), 3);
+            assert!(
+                steps
+                    .windows(2)
+                    .all(|s| s[0].measurements < s[1].measurements)
+            );
+            // The first point of a round may be dearer than the round.
+            assert!(steps[2].cost_s <= 2.5 * 5.0 * 0.06, "{steps:?}");
+        }
+        assert_ne!(suggest[1], random[1]);
+        let too_few = Setup { first: 50, ..setup };
+        assert!(simulate(&dataset, &costs, Rule::Random, too_few).is_err());
+    }
+}

@@ -1,0 +1,347 @@
+//! Loop nests written by hand: the smallest language in which a kernel of one's own can be put before TVM's pipeline.
+//!
+//! Operators come from models; this is for kernels that no model has, such as those that find a machine's limits. A
+//! nest works on flat buffers of `float32` with 64-bit indices, and goes the same road as an operator: what it reaches,
+//! generated code can reach. What stands in [`Integers`] is not known to the compiler, which may otherwise do at once
+//! what a loop of known extent says again and again. Owns the construction of the TensorIR alone; which nests there are is the callers' to say.
+
+use crate::call::{Obj, array, boolean, call, int, map, none, text};
+use crate::error::Result;
+use crate::ir::{PrimFunc, binary, index_constant, index_var, int64};
+use crate::libs::Libraries;
+
+/// How the steps of a loop are taken. The numbers are those of TVM's `ForKind`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoopKind {
+    /// One after the other.
+    Serial = 0,
+    /// Dealt out to the threads of the pool.
+    Parallel = 1,
+    /// All at once, as one vector.
+    Vectorized = 2,
+    /// One after the other, each written out.
+    Unrolled = 3,
+}
+
+/// Where a buffer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A parameter of the function.
+    Parameter,
+    /// Registers, or the stack where they do not suffice.
+    Local,
+}
+
+/// A flat buffer of `float32`.
+#[derive(Debug, Clone)]
+pub struct Buffer(Obj);
+
+/// A parameter that holds 64-bit integers.
+#[derive(Debug, Clone)]
+pub struct Integers(Obj);
+
+/// A 64-bit integer.
+#[derive(Debug, Clone)]
+pub struct Index(Obj);
+
+/// A `float32`.
+#[derive(Debug, Clone)]
+pub struct Value(Obj);
+
+/// Something that is done.
+#[derive(Debug, Clone)]
+pub struct Stmt(Obj);
+
+impl Buffer {
+    /// A buffer of so many elements.
+    ///
+    /// # Errors
+    /// TVM cannot be loaded, or refuses the extent.
+    pub fn new(name: &str, elements: i64, place: Place) -> Result<Buffer> {
+        let scope = match place {
+            Place::Parameter => "global",
+            Place::Local => "local",
+        };
+        Ok(Buffer(buffer(name, elements, scope, &float32())?))
+    }
+
+    /// The element at `place`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn load(&self, place: &Index) -> Result<Value> {
+        Ok(Value(call(
+            "tirx.BufferLoad",
+            &[&self.0, &array([&place.0])?, &none()],
+        )?))
+    }
+
+    /// Sets the element at `place`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn store(&self, value: &Value, place: &Index) -> Result<Stmt> {
+        Ok(Stmt(call(
+            "tirx.BufferStore",
+            &[&self.0, &value.0, &array([&place.0])?, &none()],
+        )?))
+    }
+}
+
+impl Integers {
+    /// So many integers.
+    ///
+    /// # Errors
+    /// TVM cannot be loaded, or refuses the extent.
+    pub fn new(name: &str, elements: i64) -> Result<Integers> {
+        Ok(Integers(buffer(name, elements, "global", &int64())?))
+    }
+
+    /// The integer at `place`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn load(&self, place: i64) -> Result<Index> {
+        let place = array([&index_constant(place)?])?;
+        Ok(Index(call("tirx.BufferLoad", &[&self.0, &place, &none()])?))
+    }
+}
+
+impl Index {
+    /// A constant.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn constant(value: i64) -> Result<Index> {
+        Ok(Index(index_constant(value)?))
+    }
+
+    /// `self + other`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn plus(&self, other: &Index) -> Result<Index> {
+        Ok(Index(binary("prim.Add", &self.0, &other.0)?))
+    }
+
+    /// `self × other`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn times(&self, other: &Index) -> Result<Index> {
+        Ok(Index(binary("prim.Mul", &self.0, &other.0)?))
+    }
+}
+
+impl Value {
+    /// A constant.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn constant(value: f32) -> Result<Value> {
+        let value = Obj(tvm_ffi::Any::from(f64::from(value)));
+        Ok(Value(call("ir.FloatImm", &[&float32(), &value, &none()])?))
+    }
+
+    /// `self + other`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn plus(&self, other: &Value) -> Result<Value> {
+        Ok(Value(binary("prim.Add", &self.0, &other.0)?))
+    }
+
+    /// `self × other`.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn times(&self, other: &Value) -> Result<Value> {
+        Ok(Value(binary("prim.Mul", &self.0, &other.0)?))
+    }
+}
+
+impl Stmt {
+    /// One statement after the other.
+    ///
+    /// # Errors
+    /// There is none, or TVM's.
+    pub fn sequence(statements: &[Stmt]) -> Result<Stmt> {
+        let all = array(statements.iter().map(|s| &s.0))?;
+        Ok(Stmt(call("tirx.SeqStmt", &[&all, &none()])?))
+    }
+
+    /// Makes room for a local buffer, from here to the end of the loop that it stands in.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn allocate(buffer: &Buffer) -> Result<Stmt> {
+        Ok(Stmt(call(
+            "tirx.AllocBuffer",
+            &[&buffer.0, &map([])?, &none()],
+        )?))
+    }
+
+    /// A loop from 0 to `extent`, over what `body` says of its variable.
+    ///
+    /// # Errors
+    /// The body's, or TVM's.
+    pub fn repeat(
+        name: &str,
+        kind: LoopKind,
+        extent: &Index,
+        body: impl FnOnce(&Index) -> Result<Stmt>,
+    ) -> Result<Stmt> {
+        let variable = Index(index_var(name)?);
+        let body = body(&variable)?;
+        Ok(Stmt(call(
+            "tirx.For",
+            &[
+                &variable.0,
+                &index_constant(0)?,
+                &extent.0,
+                &int(kind as i64),
+                &body.0,
+                &none(),
+                &map([])?,
+                &none(),
+                &none(),
+            ],
+        )?))
+    }
+}
+
+/// A parameter of a function.
+#[derive(Debug, Clone, Copy)]
+pub enum Parameter<'a> {
+    /// Numbers to work on.
+    Data(&'a Buffer),
+    /// Numbers to count by.
+    Counts(&'a Integers),
+}
+
+/// A function of these parameters, none of which overlaps another.
+///
+/// # Errors
+/// TVM's.
+pub fn function(parameters: &[Parameter<'_>], body: &Stmt) -> Result<PrimFunc> {
+    let parameters = array(parameters.iter().map(|parameter| match parameter {
+        Parameter::Data(buffer) => &buffer.0,
+        Parameter::Counts(integers) => &integers.0,
+    }))?;
+    let of_type = call("ir.TypeMissing", &[])?;
+    let noalias = map([(&text("tirx.noalias"), &boolean(true))])?;
+    let attributes = call(
+        "ffi.MakeObjectFromPackedArgs",
+        &[&text("ir.DictAttrs"), &text("__dict__"), &noalias],
+    )?;
+    let handle = call(
+        "tirx.PrimFunc",
+        &[&parameters, &body.0, &of_type, &attributes, &none()],
+    )?;
+    Ok(PrimFunc { handle })
+}
+
+/// A flat buffer in TVM's storage scope `scope`.
+fn buffer(name: &str, elements: i64, scope: &str, dtype: &Obj) -> Result<Obj> {
+    Libraries::load()?;
+    let nothing = array([])?;
+    let of_type = call(
+        "tirx.BufferType",
+        &[
+            &text(scope),
+            &call("ir.PrimType", &[dtype])?,
+            &array([&index_constant(elements)?])?,
+            &nothing,
+            &none(),
+            // Aligned to a cache line, which tensors are; at no offset.
+            &int(64),
+            &int(1),
+            &none(),
+            &nothing,
+            &none(),
+        ],
+    )?;
+    call("tirx.BufferVar", &[&text(name), &of_type, &none()])
+}
+
+fn float32() -> Obj {
+    Obj(tvm_ffi::Any::from(tvm_ffi::DLDataType {
+        code: tvm_ffi::DLDataTypeCode::kDLFloat as u8,
+        bits: 32,
+        lanes: 1,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, Target, Tensor, compile::Asserts};
+
+    #[test]
+    fn a_nest_of_every_kind_of_loop_runs() {
+        let data = Buffer::new("data", 64, Place::Parameter).unwrap();
+        let counts = Integers::new("counts", 1).unwrap();
+        let out = Buffer::new("out", 16, Place::Parameter).unwrap();
+        let sum = Buffer::new("sum", 8, Place::Local).unwrap();
+        let n = |value: i64| Index::constant(value).unwrap();
+        let each = |body: &dyn Fn(&Index) -> Result<Stmt>| {
+            Stmt::repeat("u", LoopKind::Unrolled, &n(2), |u| {
+                Stmt::repeat("v", LoopKind::Vectorized, &n(4), |v| {
+                    body(&u.times(&n(4))?.plus(v)?)
+                })
+            })
+        };
+        // Two tasks; each sums groups of eight elements of its own, and adds 1 to the double.
+        let body = Stmt::repeat("t", LoopKind::Parallel, &n(2), |t| {
+            let steps = Stmt::repeat("i", LoopKind::Serial, &counts.load(0)?, |i| {
+                let start = t.times(&n(32))?.plus(&i.times(&n(8))?)?;
+                each(&|l| {
+                    let sum_now = sum.load(l)?.plus(&data.load(&start.plus(l)?)?)?;
+                    sum.store(&sum_now, l)
+                })
+            })?;
+            let end = each(&|l| {
+                let result = sum.load(l)?.times(&Value::constant(2.0)?)?;
+                let result = result.plus(&Value::constant(1.0)?)?;
+                out.store(&result, &t.times(&n(8))?.plus(l)?)
+            })?;
+            let begin = each(&|l| sum.store(&Value::constant(0.0)?, l))?;
+            Stmt::sequence(&[Stmt::allocate(&sum)?, begin, steps, end])
+        })
+        .unwrap();
+        let parameters = [
+            Parameter::Data(&data),
+            Parameter::Counts(&counts),
+            Parameter::Data(&out),
+        ];
+        let function = function(&parameters, &body).unwrap();
+        let target = Target::llvm(&crate::target::host_cpu().unwrap(), 2).unwrap();
+        let module = function.to_module().unwrap();
+        let compiled = crate::compile(&module, &target, Asserts::Kept).unwrap();
+        let kernel = compiled.module.function(crate::ir::ENTRY).unwrap();
+        let ones_up: Vec<u8> = (0..64u16)
+            .flat_map(|i| f32::from(i).to_le_bytes())
+            .collect();
+        for steps in [0u16, 3, 4] {
+            let tensors = [
+                Tensor::from_bytes(&[64], DType::Float32, &ones_up).unwrap(),
+                Tensor::from_bytes(&[1], DType::Int64, &i64::from(steps).to_le_bytes()).unwrap(),
+                Tensor::zeros(&[16], DType::Float32).unwrap(),
+            ];
+            kernel.bind(&tensors).call().unwrap();
+            let found: Vec<f32> = tensors[2]
+                .bytes()
+                .chunks_exact(4)
+                .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+                .collect();
+            let expected: Vec<f32> = (0..16u16)
+                .map(|o| {
+                    let first = 32 * (o / 8) + o % 8;
+                    let sum: u16 = (0..steps).map(|i| first + 8 * i).sum();
+                    f32::from(2 * sum + 1)
+                })
+                .collect();
+            assert_eq!(found, expected, "{steps} steps");
+        }
+    }
+}
