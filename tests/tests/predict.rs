@@ -31,6 +31,11 @@ fn json(text: &str) -> Value {
 
 /// A log of tiled convolutions: 14 shapes with 10 schedules each, whose times follow the tile and the work.
 fn log(target: &str) -> String {
+    log_of_machine(target, 1.0)
+}
+
+/// The same on a machine that takes `slower` times as long.
+fn log_of_machine(target: &str, slower: f64) -> String {
     let mut text = String::new();
     for shape in 0..14u64 {
         let channels = 32 << (shape % 4);
@@ -39,7 +44,7 @@ fn log(target: &str) -> String {
             let (block, width) = (4 << (schedule % 4), 1 + schedule % 7);
             let work = (channels * channels * size * size * 9) as f64;
             let tile = (block * width) as f64;
-            let cost = work * 1e-11 * (1.0 + 40.0 / tile + if tile > 64.0 { 0.5 } else { 0.0 });
+            let cost = slower * work * 1e-11 * (1.0 + 40.0 / tile + if tile > 64.0 { 0.5 } else { 0.0 });
             text.push_str(&format!(
                 "{{\"input\": [\"{target}\", \"conv2d_NCHWc.x86\", [[\"TENSOR\", [1, {channels}, {size}, {size}], \"float32\"], \
                  [\"TENSOR\", [{channels}, {channels}, 3, 3], \"float32\"], [1, 1], [1, 1, 1, 1], [1, 1], \"NCHW\", \"NCHW\", \"float32\"], {{}}], \
@@ -232,6 +237,59 @@ fn model_files_that_are_damaged_or_foreign_are_refused() {
     bench.file("empty.opm", "");
     ask("empty.opm").failed(1, &["no model of oppredict"]);
     ask("none.opm").failed(1, &["none.opm", "cannot be read"]);
+}
+
+#[test]
+fn a_model_is_carried_over_to_another_machine() {
+    let bench = trained();
+    let other = log_of_machine("llvm -mcpu=other", 3.0);
+    bench.file("other.jsonl", other);
+    let adapt = |count: &str, more: &[&str]| {
+        let data = [
+            "adapt",
+            "--import",
+            "autotvm",
+            "other.jsonl",
+            "--model",
+            "cpu.opm",
+        ];
+        let rest = ["--measurements", count];
+        oppredict(&bench, &[&data, &rest[..], more].concat())
+    };
+    let gain = json(adapt("30", &["--out", "other.opm", "--json"]).done());
+    let of = |key: &str| gain[key].as_f64().expect("a number");
+    assert_eq!((of("measurements"), of("held_out")), (30.0, 110.0));
+    assert!(of("adapted_mape") < of("zero_shot_mape"), "{gain}");
+    adapt("500", &[]).failed(1, &["adapting with a check", "140"]);
+
+    let ask = |model: &str| {
+        let args = [
+            "query",
+            "--op",
+            "conv2d",
+            "--input",
+            "1x64x14x14",
+            "--kernel",
+            "3x3",
+            "--channels",
+            "64",
+            "--json",
+            "--model",
+            model,
+        ];
+        json(oppredict(&bench, &args).done())
+    };
+    assert_ne!(ask("cpu.opm"), ask("other.opm"));
+    let fast = [
+        "predict",
+        "--import",
+        "autotvm",
+        "other.jsonl",
+        "--model",
+        "other.opm",
+        "--fast",
+    ];
+    oppredict(&bench, &fast).failed(1, &["adapted to another machine", "leave --fast out"]);
 }
 
 #[test]

@@ -74,17 +74,7 @@ pub(super) fn memory_limit_bytes(root: &Root) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn root_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let folder = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        let root = Root::at(folder.path());
-        (folder, root)
-    }
+    use crate::env::root::testing::root_with;
 
     #[test]
     fn from_the_own_group_to_the_root() {

@@ -125,17 +125,7 @@ fn ratio(quota: f64, period: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn root_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let folder = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        let root = Root::at(folder.path());
-        (folder, root)
-    }
+    use crate::env::root::testing::root_with;
 
     #[test]
     fn lists() {

@@ -49,3 +49,22 @@ impl Root {
         names
     }
 }
+
+#[cfg(test)]
+pub(super) mod testing {
+    //! A machine made of files, for the tests of this folder.
+
+    use super::Root;
+
+    /// A root with these files, by path below it and text; it lasts as long as the folder.
+    pub fn root_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+}

@@ -120,3 +120,52 @@ impl Measured<'_> {
         Ok(best.unwrap_or(0.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Machines, RowSet};
+    use crate::features::testing::dense_row;
+
+    /// Dense layers that take 1 ns for 50 flop.
+    fn dataset() -> Dataset {
+        let knobs = r#"{"tile_y":[-1,1],"tile_x":[-1,8],"tile_k":[-1,64]}"#;
+        let rows = (0..60).map(|number| {
+            let (columns, depth) = (64 << (number % 6), 32 << (number / 6 % 10));
+            let mut row = dense_row(1, columns, depth, knobs);
+            row.point_id = number.to_string();
+            row.workload_hash = Some(number.to_string());
+            row.time_median_ns = row.flops.map(|flops| flops as f64 / 50.0);
+            row
+        });
+        let set = RowSet {
+            rows: rows.collect(),
+            ..RowSet::default()
+        };
+        Dataset::new(&set, &Machines::Single).unwrap()
+    }
+
+    #[test]
+    fn a_model_of_its_own_counts_as_far_as_it_is_better() {
+        let dataset = dataset();
+        let right: Vec<f64> = dataset.targets();
+        let right = Measured {
+            dataset: &dataset,
+            predicted: &right,
+        };
+        assert!(right.own(&dataset.all()).unwrap().is_none());
+        // Off by a power of two up or down, without any pattern that a correction could see.
+        let wrong: Vec<f64> = dataset.targets();
+        let wrong: Vec<f64> = wrong
+            .iter()
+            .zip(shuffled(wrong.len(), 9))
+            .map(|(time, place)| time + if place % 2 == 0 { 2.0 } else { -2.0 })
+            .collect();
+        let wrong = Measured {
+            dataset: &dataset,
+            predicted: &wrong,
+        };
+        assert!(wrong.own(&dataset.all()).unwrap().unwrap().weight >= 0.5);
+        assert!(wrong.own(&[0, 1, 2]).unwrap().is_none());
+    }
+}
