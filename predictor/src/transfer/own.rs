@@ -138,10 +138,8 @@ mod tests {
             row.time_median_ns = row.flops.map(|flops| flops as f64 / 50.0);
             row
         });
-        let set = RowSet {
-            rows: rows.collect(),
-            ..RowSet::default()
-        };
+        let mut set = RowSet::default();
+        set.rows = rows.collect();
         Dataset::new(&set, &Machines::Single).unwrap()
     }
 
