@@ -30,6 +30,11 @@ pub fn finite(value: f64) -> Option<f64> {
 }
 
 impl Row {
+    /// Whether the kernel has the default schedule of its operator, as whole models run it.
+    pub fn has_default_schedule(&self) -> bool {
+        self.schedule_space.as_deref() == Some("default")
+    }
+
     /// A row with nothing but the essentials. Its `row_id` is `<run_id>.<ordinal>`, six digits
     /// at least.
     pub fn new(essentials: Essentials<'_>) -> Self {

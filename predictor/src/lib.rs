@@ -22,6 +22,7 @@ pub mod data;
 pub mod error;
 pub mod eval;
 pub mod features;
+mod median;
 pub mod models;
 pub mod plot;
 pub mod query;

@@ -46,7 +46,7 @@ impl Tally {
         };
         let operator = &mut self.operators[place];
         let threads = threads as u32;
-        if row.schedule_space.as_deref() == Some("default") {
+        if row.has_default_schedule() {
             operator.points.push(PointReport {
                 threads,
                 cache,

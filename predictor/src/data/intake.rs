@@ -12,6 +12,7 @@ use super::{Dataset, Numbering, Question, RowSet, Sample, Workload};
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
 use crate::features::point_of;
+use crate::median::{median, median_of_sorted};
 
 /// Which machines' rows to take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -257,20 +258,14 @@ impl Times {
     }
 }
 
-/// The median of at least one time; the times are sorted then.
-fn median(times: &mut [f64]) -> Option<f64> {
-    times.sort_by(f64::total_cmp);
-    let last = times.len().checked_sub(1)?;
-    Some(f64::midpoint(times[last / 2], times[times.len() / 2]))
-}
-
 /// Sets each sample's times to the medians of its measurements; returns the median spread of those with several.
 fn settle_times(samples: &mut [Sample], times: Vec<Times>) -> Option<f64> {
     let mut spreads = Vec::new();
     for (sample, mut times) in samples.iter_mut().zip(times) {
-        sample.log2_in_model = median(&mut times.in_model).map(f64::log2);
+        sample.log2_in_model = median(times.in_model).map(f64::log2);
         let alone = &mut times.alone;
-        sample.log2_time = median(alone).unwrap_or(f64::NAN).log2();
+        alone.sort_by(f64::total_cmp);
+        sample.log2_time = median_of_sorted(alone).unwrap_or(f64::NAN).log2();
         if let [shortest, .., longest] = alone.as_slice() {
             spreads.push(longest / shortest - 1.0);
         }

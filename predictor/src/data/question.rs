@@ -18,7 +18,7 @@ pub struct Question {
 impl Question {
     /// The question that a row asks or answers; none if its schedule is of its own or its operator has no name.
     pub fn of_row(row: &Row) -> Option<Self> {
-        if row.schedule_space.as_deref() != Some("default") {
+        if !row.has_default_schedule() {
             return None;
         }
         Some(Self {

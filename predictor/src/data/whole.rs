@@ -9,6 +9,8 @@ use std::path::Path;
 use opdata::{CacheState, Row};
 use serde_json::Value;
 
+use crate::median::median_of_sorted;
+
 /// The file of a run's first import.
 const FILE: &str = "whole_model.json";
 /// What files of further imports are called.
@@ -56,8 +58,8 @@ pub struct Part {
 
 /// Time of a call inside the running model, which runs the default schedules.
 pub(super) fn in_model_ns(row: &Row) -> Option<f64> {
-    let default = row.schedule_space.as_deref() == Some("default");
-    row.in_model_time_ns.filter(|t| default && *t > 0.0)
+    row.in_model_time_ns
+        .filter(|t| row.has_default_schedule() && *t > 0.0)
 }
 
 /// The whole-model times of a run's folder; none if there are none or they cannot be read (they are an extra).
@@ -100,12 +102,11 @@ fn one_of(value: &Value, run_id: &str, import_key: Option<&String>) -> Option<Ti
     if quartiles[1] > DISTURBED * quartiles[0] {
         return None;
     }
-    let median = (samples.get(count.checked_sub(1)? / 2)? + samples.get(count / 2)?) / 2.0;
     Some(Timed {
         run_id: run_id.to_owned(),
         import_key: import_key.cloned(),
         threads: value["threads"].as_u64()?,
-        end_to_end_ns: median,
+        end_to_end_ns: median_of_sorted(&samples)?,
     })
 }
 
@@ -131,8 +132,7 @@ impl Parts {
         else {
             return;
         };
-        let default = row.schedule_space.as_deref() == Some("default");
-        if !default || row.cache_state != Some(CacheState::Model) {
+        if !row.has_default_schedule() || row.cache_state != Some(CacheState::Model) {
             return;
         }
         let run = self

@@ -8,7 +8,6 @@ use super::split::Fold;
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::features::Point;
-use crate::models::context::Context;
 use crate::models::ranker::Ranker;
 use crate::models::{FitOptions, ModelKind, Parallel, fit};
 
@@ -21,8 +20,6 @@ pub struct OutOfFold {
     pub fold: Vec<usize>,
     /// Base-2 logarithm of the predicted time, ns.
     pub predicted: Vec<f64>,
-    /// … of the predicted time inside a running model.
-    pub in_model: Vec<f64>,
     /// How much the model disagreed with itself; missing where it has no opinion.
     pub disagreement: Vec<f64>,
     /// Scores of the ranker, if one was asked for.
@@ -41,7 +38,6 @@ pub enum Ranking {
 
 struct FoldResult {
     predicted: Vec<f64>,
-    in_model: Vec<f64>,
     disagreement: Option<Vec<f64>>,
     scores: Option<Vec<f64>>,
 }
@@ -81,11 +77,8 @@ pub fn out_of_fold(
                     Some(Ranker::fit(dataset, &fold.train, options.seed)?.scores(&points)?)
                 }
             };
-            let predicted = model.predict(&points)?;
-            let ratios = Context::fit(dataset, &fold.train, options.seed)?.ratios(&points)?;
             let result = FoldResult {
-                in_model: predicted.iter().zip(ratios).map(|(p, r)| p + r).collect(),
-                predicted,
+                predicted: model.predict(&points)?,
                 disagreement: model.disagreement(&points)?,
                 scores,
             };
@@ -98,7 +91,6 @@ pub fn out_of_fold(
         index: Vec::new(),
         fold: Vec::new(),
         predicted: Vec::new(),
-        in_model: Vec::new(),
         disagreement: Vec::new(),
         scores: (ranking == Ranking::With).then(Vec::new),
     };
@@ -107,7 +99,6 @@ pub fn out_of_fold(
         all.index.extend(test);
         all.fold.extend(std::iter::repeat_n(number, test.len()));
         all.predicted.extend(result.predicted);
-        all.in_model.extend(result.in_model);
         all.disagreement.extend(
             result
                 .disagreement

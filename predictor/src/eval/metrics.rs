@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::median::median;
+
 /// Workloads with fewer samples say little about ordering.
 pub const RANKED_SAMPLES: usize = 10;
 
@@ -36,15 +38,6 @@ pub struct Metrics {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let count = values.len();
-    if count == 0 {
-        return 0.0;
-    }
-    (values[(count - 1) / 2] + values[count / 2]) / 2.0
 }
 
 fn r2(measured: &[f64], predicted: &[f64]) -> Option<f64> {
@@ -130,7 +123,7 @@ impl Metrics {
             r2_log2: r2(measured, predicted),
             spearman: spearman(measured, predicted),
             bias_log2: mean(predicted) - mean(measured),
-            median_ape: median(errors),
+            median_ape: median(errors).unwrap_or(0.0),
         }
     }
 }

@@ -153,7 +153,7 @@ pub fn evaluate(
         done,
     )?;
     let measured = held.measured(dataset);
-    let models = whole::of_held_out(dataset, &folds, &held);
+    let models = whole::of_held_out(dataset, &folds, &held, options.fit.seed)?;
     if options.model == ModelKind::Ensemble {
         shift_each_fold(dataset, &mut held, &measured);
     }

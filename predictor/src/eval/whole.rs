@@ -7,11 +7,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::folds::OutOfFold;
 use super::split::Fold;
 use crate::data::{Dataset, ModelRun, Part};
+use crate::error::Result;
+use crate::features::Point;
+use crate::median::median;
+use crate::models::context::Context;
 
 /// A model whose measured operators explain less than this share was not measured completely.
 const COMPLETE: f64 = 0.6;
@@ -50,13 +55,6 @@ pub struct WholeModel {
     pub predicted_ms: f64,
     /// (predicted − measured) ÷ measured, percent.
     pub error: f64,
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let count = values.len();
-    let last = count.checked_sub(1)?;
-    Some(f64::midpoint(values[last / 2], values[count / 2]))
 }
 
 /// The value below which half of the weight lies.
@@ -195,11 +193,54 @@ fn deviation(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     (!squares.is_empty()).then(|| (squares.iter().sum::<f64>() / count).sqrt())
 }
 
-/// The models of folds that hold one out each.
-pub fn of_held_out(dataset: &Dataset, folds: &[Fold], held: &OutOfFold) -> Vec<WholeModel> {
+/// Predictions (log2 ns) of held-out samples inside a running model, in their order: what that does is learned without
+/// their fold, too.
+///
+/// # Errors
+/// XGBoost's library fails.
+pub fn in_model(
+    dataset: &Dataset,
+    folds: &[Fold],
+    held: &OutOfFold,
+    seed: u64,
+) -> Result<Vec<f64>> {
+    let contexts: Vec<Context> = folds
+        .par_iter()
+        .map(|fold| Context::fit(dataset, &fold.train, seed))
+        .collect::<Result<_>>()?;
+    let mut times = held.predicted.clone();
+    for (number, context) in contexts.iter().enumerate() {
+        let places: Vec<usize> = (0..times.len())
+            .filter(|&place| held.fold[place] == number)
+            .collect();
+        let points: Vec<&Point> = places
+            .iter()
+            .map(|&place| &dataset.samples[held.index[place]].point)
+            .collect();
+        for (place, ratio) in places.into_iter().zip(context.ratios(&points)?) {
+            times[place] += ratio;
+        }
+    }
+    Ok(times)
+}
+
+/// The models of folds that hold one out each; none for other folds.
+///
+/// # Errors
+/// XGBoost's library fails.
+pub fn of_held_out(
+    dataset: &Dataset,
+    folds: &[Fold],
+    held: &OutOfFold,
+    seed: u64,
+) -> Result<Vec<WholeModel>> {
+    if folds.iter().all(|fold| fold.model.is_none()) {
+        return Ok(Vec::new());
+    }
+    let times = in_model(dataset, folds, held, seed)?;
     let mut predictions: HashMap<(usize, usize), f64> = HashMap::new();
     for (place, &index) in held.index.iter().enumerate() {
-        predictions.insert((held.fold[place], index), held.in_model[place]);
+        predictions.insert((held.fold[place], index), times[place]);
     }
     let fold_of: HashMap<&str, usize> = folds
         .iter()
@@ -237,14 +278,13 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], held: &OutOfFold) -> Vec<W
             }
         }
     }
-    result
+    Ok(result)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::{Intake, Sample};
-    use crate::features::Point;
     use crate::features::base::Bases;
 
     /// `models` models of one operator each, called `calls` times for 1000 ns, with 100 ns between calls.

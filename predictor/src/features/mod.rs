@@ -74,7 +74,7 @@ pub(crate) fn log1(value: f64) -> f32 {
 /// The features of a row on a machine.
 pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let operator = Operator::of_row(row);
-    let knobs = if row.schedule_space.as_deref() == Some("default") {
+    let knobs = if row.has_default_schedule() {
         Knobs::default()
     } else {
         Knobs::read(row.schedule_knobs.as_ref())

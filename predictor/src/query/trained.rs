@@ -15,7 +15,7 @@ use crate::eval::metrics::Metrics;
 use crate::eval::out_of_fold;
 use crate::eval::shift::{Shifts, ShiftsFinder};
 use crate::eval::split::Split;
-use crate::eval::whole::WholeFactor;
+use crate::eval::whole::{WholeFactor, in_model};
 use crate::features::machine::MachineFacts;
 use crate::features::{FEATURES, Point};
 use crate::models::context::Context;
@@ -165,7 +165,7 @@ pub fn train(
         .index
         .iter()
         .copied()
-        .zip(held.in_model.iter().copied())
+        .zip(in_model(dataset, &folds, &held, options.fit.seed)?)
         .collect();
     let whole = WholeFactor::fit(dataset, None, |_, index| predicted.get(&index).copied());
     let facts = facts(dataset, device_kind, &held, shifts, whole);

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use opdata::Row;
 
+use crate::median::median;
+
 /// Build time of a kernel on one core where no row tells it, ns.
 const BUILD_NS: f64 = 65e6;
 /// Checks and talk around a point where no run tells them, ns.
@@ -148,15 +150,6 @@ fn around_ns(rows: &[Row], cores: f64) -> Option<f64> {
         Some(around.clamp(0.0, LONGEST_AROUND_NS))
     };
     median(runs.values().filter_map(of_run).collect())
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let count = values.len();
-    Some(f64::midpoint(
-        *values.get(count.checked_sub(1)? / 2)?,
-        *values.get(count / 2)?,
-    ))
 }
 
 #[cfg(test)]

@@ -138,8 +138,7 @@ mod tests {
             row.time_median_ns = row.flops.map(|flops| flops as f64 / 50.0);
             row
         });
-        let mut set = RowSet::default();
-        set.rows = rows.collect();
+        let set = RowSet::from(rows.collect::<Vec<_>>());
         Dataset::new(&set, &Machines::Single).unwrap()
     }
 

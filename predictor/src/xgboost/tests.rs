@@ -42,6 +42,17 @@ fn parameters(more: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
     .collect()
 }
 
+fn rows_of(values: &[f32]) -> Rows<'_> {
+    Rows { values, width: 4 }
+}
+
+fn labels_of(targets: &[f32]) -> Labels<'_> {
+    Labels {
+        targets,
+        ..Labels::default()
+    }
+}
+
 fn assert_close(found: &[f32], wanted: &[f32]) {
     assert_eq!(found.len(), wanted.len());
     for (found, wanted) in found.iter().zip(wanted) {
@@ -52,14 +63,8 @@ fn assert_close(found: &[f32], wanted: &[f32]) {
 #[test]
 fn predictions_are_those_of_the_python_package() {
     let (values, targets) = data();
-    let rows = Rows {
-        values: &values,
-        width: 4,
-    };
-    let labels = Labels {
-        targets: &targets,
-        ..Labels::default()
-    };
+    let rows = rows_of(&values);
+    let labels = labels_of(&targets);
     let squared = parameters(&[("objective", "reg:squarederror"), ("base_score", "0.5")]);
     let booster = Booster::train(&squared, rows, labels, 20).unwrap();
     let first = Rows {
@@ -105,10 +110,7 @@ fn predictions_are_those_of_the_python_package() {
         ("quantile_alpha", "0.4"),
     ]);
     let booster = Booster::train(&quantile, rows, labels, 20).unwrap();
-    let first = Rows {
-        values: &values[..16],
-        width: 4,
-    };
+    let first = rows_of(&values[..16]);
     assert_close(
         &booster.predict(first).unwrap(),
         &[1.419_683_7, 1.417_061_7, 0.227_335_3, 0.766_242_1],
@@ -119,10 +121,7 @@ fn predictions_are_those_of_the_python_package() {
 #[test]
 fn the_forest_predicts_what_the_library_does_to_the_bit() {
     let (values, targets) = data();
-    let rows = Rows {
-        values: &values,
-        width: 4,
-    };
+    let rows = rows_of(&values);
     for (objective, groups, depth) in [
         ("reg:squarederror", &[][..], "6"),
         ("reg:quantileerror", &[], "3"),
@@ -156,14 +155,8 @@ fn the_forest_predicts_what_the_library_does_to_the_bit() {
 #[test]
 fn trees_without_a_layout_are_left_to_the_library() {
     let (values, targets) = data();
-    let rows = Rows {
-        values: &values,
-        width: 4,
-    };
-    let labels = Labels {
-        targets: &targets,
-        ..Labels::default()
-    };
+    let rows = rows_of(&values);
+    let labels = labels_of(&targets);
     for other in [
         [("objective", "reg:pseudohubererror"), ("booster", "gbtree")],
         [("objective", "reg:squarederror"), ("booster", "dart")],
@@ -178,21 +171,12 @@ fn trees_without_a_layout_are_left_to_the_library() {
 #[test]
 fn refusals_are_errors_with_the_librarys_words() {
     let (values, targets) = data();
-    let rows = Rows {
-        values: &values,
-        width: 4,
-    };
-    let short = Labels {
-        targets: &targets[..7],
-        ..Labels::default()
-    };
+    let rows = rows_of(&values);
+    let short = labels_of(&targets[..7]);
     let squared = parameters(&[("objective", "reg:squarederror")]);
     assert!(Booster::train(&squared, rows, short, 1).is_err());
     let unknown = parameters(&[("objective", "reg:astrology")]);
-    let labels = Labels {
-        targets: &targets,
-        ..Labels::default()
-    };
+    let labels = labels_of(&targets);
     let error = Booster::train(&unknown, rows, labels, 1).unwrap_err();
     assert!(
         error.to_string().starts_with("XGBoost: XGBooster"),
