@@ -29,7 +29,7 @@ const BATCH: usize = 64;
 /// A point around which the machine was slower than this, relative to its best, is measured again.
 pub(super) const DRIFT_BOUND: f64 = 1.10;
 /// How often a point is measured at most.
-const ATTEMPTS: usize = 3;
+pub(super) const ATTEMPTS: usize = 3;
 /// A candidate this many times slower than the best known of its operator is not worth samples.
 const HOPELESS: f64 = 20.0;
 

@@ -8,6 +8,7 @@ use opdata::{Quality, Status};
 use opmodels::Graph;
 use serde::{Deserialize, Serialize};
 
+use super::collect::ATTEMPTS;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -102,7 +103,7 @@ pub(super) fn measure(
         let result = if interrupt.requested() {
             Err(Failure::interrupted())
         } else {
-            steadiest(|| lab.measure_network(threads as usize, plan.timing))
+            steadiest(|| lab.measure_network(threads as usize, plan.timing), width)
         };
         let outcome = match result {
             Ok(measured) => network.take(threads, &ready, measured),
@@ -121,28 +122,30 @@ pub(super) fn measure(
 /// Half of the median's interval over the median beyond which a whole model was disturbed: with several threads, whoever
 /// takes one core away for a moment stops all, which the sentinel on one core does not see.
 const STEADY: f64 = 0.05;
-/// Measurements of a whole model that is disturbed, at most.
-const ATTEMPTS: usize = 3;
 
-/// Measures until it is steady, a few times at most, and keeps the steadiest.
-fn steadiest(
-    mut measure: impl FnMut() -> Result<NetworkMeasured, Failure>,
-) -> Result<NetworkMeasured, Failure> {
-    let width = |measured: &NetworkMeasured| {
-        let summary = measured.taken.samples.summary();
-        summary.map_or(f64::INFINITY, |s| s.relative_half_width())
-    };
+/// Measures until it is steady, a few times at most, and keeps the steadiest; `width` is how unsteady a result is. An
+/// attempt that fails or is interrupted costs no result that there is.
+fn steadiest<T>(
+    mut measure: impl FnMut() -> Result<T, Failure>,
+    width: impl Fn(&T) -> f64,
+) -> Result<T, Failure> {
     let mut best = measure()?;
     for _ in 1..ATTEMPTS {
         if width(&best) <= STEADY {
             break;
         }
-        let again = measure()?;
+        let Ok(again) = measure() else { break };
         if width(&again) < width(&best) {
             best = again;
         }
     }
     Ok(best)
+}
+
+/// Half of the median's interval over the median.
+fn width(measured: &NetworkMeasured) -> f64 {
+    let summary = measured.taken.samples.summary();
+    summary.map_or(f64::INFINITY, |s| s.relative_half_width())
 }
 
 impl Network {
@@ -236,4 +239,35 @@ pub(super) fn load(path: &Path, threads: &[u32]) -> Option<Network> {
         .iter()
         .all(|t| network.measured.iter().any(|(measured, _)| measured == t));
     complete.then_some(network)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is kept of attempts with these widths (`None` fails), and how many there were.
+    fn kept(widths: &[Option<f64>]) -> (Option<f64>, usize) {
+        let mut attempts = widths.iter();
+        let measure = || {
+            attempts
+                .next()
+                .copied()
+                .flatten()
+                .ok_or_else(Failure::interrupted)
+        };
+        let best = steadiest(measure, |width| *width).ok();
+        (best, widths.len() - attempts.len())
+    }
+
+    #[test]
+    fn a_disturbed_model_is_measured_again_and_no_result_is_lost() {
+        assert_eq!(kept(&[Some(0.02), Some(0.01)]), (Some(0.02), 1));
+        assert_eq!(kept(&[Some(0.3), Some(0.04), Some(0.01)]), (Some(0.04), 2));
+        assert_eq!(
+            kept(&[Some(0.3), Some(0.2), Some(0.4), Some(0.0)]),
+            (Some(0.2), 3)
+        );
+        assert_eq!(kept(&[Some(0.3), None, Some(0.0)]), (Some(0.3), 2));
+        assert_eq!(kept(&[None]), (None, 1));
+    }
 }

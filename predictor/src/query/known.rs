@@ -1,6 +1,6 @@
 //! Operators that were measured as the default schedule runs them: a question about one of them has its answer.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,8 @@ use crate::data::{Dataset, Question};
 /// Measured operators.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Known {
-    points: HashMap<String, Vec<Entry>>,
+    /// By workload; in order, so that the same training writes the same file.
+    points: BTreeMap<String, Vec<Entry>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +33,7 @@ pub struct KnownTimes {
 impl Known {
     /// The samples of a dataset that are answers to questions.
     pub fn new(dataset: &Dataset) -> Self {
-        let mut points: HashMap<String, Vec<Entry>> = HashMap::new();
+        let mut points: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
         for sample in &dataset.samples {
             if let Some(question) = &sample.question {
                 points
