@@ -18,7 +18,7 @@ mod run_text;
 mod swept;
 mod table;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod units;
 
 pub use candidates::{candidates_json, candidates_text};

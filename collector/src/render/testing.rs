@@ -133,7 +133,7 @@ pub(super) fn registry() -> opmodels::Registry {
 }
 
 /// A graph of two operators.
-pub(super) fn graph() -> opmodels::Graph {
+pub(crate) fn graph() -> opmodels::Graph {
     let operator = |name: &str, kind: &str, count: u64, flops: u64, args: serde_json::Value| {
         serde_json::json!({
             "symbol": format!("fused_{name}"), "name": name, "kind": kind,

@@ -221,7 +221,7 @@ fn measure(
             Some(_) => network::Network::default(),
         };
         let facts = row::RunFacts::new(plan, &import.imported, &environment, &target);
-        let mut tally = Tally::new(&import.imported.graph, facts.import_key());
+        let mut tally = Tally::new(&import.imported.graph, facts.import_key(), plan.settings());
         rows.iter().for_each(|row| tally.add(row));
         if stop.due().is_none() {
             Collector {

@@ -5,18 +5,20 @@ use std::collections::HashMap;
 use opdata::{CacheState, Quality, Row, Status};
 use opmodels::Graph;
 
+use super::work::At;
 use crate::render::{Best, OperatorReport, PointOutcome, PointReport, SweptReport, TimeReport};
 
 /// Points of one import, by operator.
 pub(super) struct Tally {
     import_key: String,
+    settings: Vec<At>,
     operators: Vec<OperatorReport>,
     places: HashMap<String, usize>,
 }
 
 impl Tally {
-    /// Nothing counted yet.
-    pub fn new(graph: &Graph, import_key: &str) -> Tally {
+    /// Nothing counted yet of points at these settings.
+    pub fn new(graph: &Graph, import_key: &str, settings: impl Iterator<Item = At>) -> Tally {
         let operators: Vec<OperatorReport> = graph
             .operators
             .iter()
@@ -29,6 +31,7 @@ impl Tally {
             .collect();
         Tally {
             import_key: import_key.to_owned(),
+            settings: settings.collect(),
             operators,
             places,
         }
@@ -57,8 +60,14 @@ impl Tally {
         }
     }
 
-    /// What was counted, of the operators that have a point.
-    pub fn into_reports(self) -> Vec<OperatorReport> {
+    /// What was counted, of the operators that have a point; the points of each in the order of the settings, for rows
+    /// come in the order they were settled, and a point that was disturbed comes late.
+    pub fn into_reports(mut self) -> Vec<OperatorReport> {
+        let place = |at: At| self.settings.iter().position(|s| *s == at);
+        for operator in &mut self.operators {
+            operator.points.sort_by_key(|p| place((p.threads, p.cache)));
+            operator.swept.sort_by_key(|s| place((s.threads, s.cache)));
+        }
         let has_points = |o: &OperatorReport| !o.points.is_empty() || !o.swept.is_empty();
         self.operators.into_iter().filter(has_points).collect()
     }
@@ -116,5 +125,35 @@ fn outcome(row: &Row) -> PointOutcome {
             status: row.status,
             reason: row.reason.clone().unwrap_or_default(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{compare, render};
+
+    #[test]
+    fn the_points_of_an_operator_are_in_the_order_of_the_settings() {
+        let settings = [1, 4, 2].map(|threads| (threads, CacheState::Model));
+        let mut tally = Tally::new(&render::testing::graph(), "key", settings.into_iter());
+        for (threads, space) in [
+            (4, "default"),
+            (2, "default"),
+            (2, "template"),
+            (1, "default"),
+            (4, "template"),
+        ] {
+            tally.add(&Row {
+                import_key: Some("key".to_owned()),
+                schedule_space: Some(space.to_owned()),
+                ..compare::testing::row("fused_conv2d_relu", threads, 1e3)
+            });
+        }
+        let reports = tally.into_reports();
+        assert_eq!(reports.len(), 1, "the other operator has no row");
+        let points: Vec<u32> = reports[0].points.iter().map(|p| p.threads).collect();
+        let swept: Vec<u32> = reports[0].swept.iter().map(|s| s.threads).collect();
+        assert_eq!((points, swept), (vec![1, 4, 2], vec![4, 2]));
     }
 }
