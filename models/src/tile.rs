@@ -84,6 +84,20 @@ impl VectorUnit {
     }
 }
 
+/// Lanes of the widest vector register there is (512 bits), by which weights are packed whatever the machine.
+const PACKED_LANES: u64 = 16;
+
+/// Output channels that lie side by side in the packed weights of a dense layer or an ungrouped convolution, as the
+/// importer packs them (`block_size` of `models/python/opbench_import/kernels.py`): as many as a register holds, fewer if
+/// that takes no more registers and no padding.
+pub fn packed_run(channels: u64) -> u64 {
+    let registers = channels.div_ceil(PACKED_LANES);
+    (1..=PACKED_LANES)
+        .rev()
+        .find(|run| run * registers == channels)
+        .unwrap_or(PACKED_LANES)
+}
+
 /// The axis of a reduction's results along which an operand is contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorExtent {
@@ -191,6 +205,21 @@ mod tests {
     fn loops_of_prime_extent_are_vectorised_but_for_their_end() {
         for (extent, length) in [(197, 16), (17, 16), (149, 16), (111, 8), (56, 14), (64, 64)] {
             assert_eq!(vector_length(extent, 16), length, "{extent}");
+        }
+    }
+
+    #[test]
+    fn weights_are_packed_as_the_importer_does() {
+        for (channels, run) in [
+            (64, 16),
+            (1000, 16),
+            (24, 12),
+            (10, 10),
+            (1, 1),
+            (17, 16),
+            (255, 16),
+        ] {
+            assert_eq!(packed_run(channels), run, "{channels}");
         }
     }
 

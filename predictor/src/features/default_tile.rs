@@ -44,7 +44,9 @@ fn tile(row: &Row, class: Class, unit: VectorUnit) -> Option<Tile> {
     if place >= spatial.len() {
         return None;
     }
-    let extent = spatial.remove(place);
+    let wanted = spatial.remove(place);
+    // The last run of packed channels is filled up, and computed with the rest.
+    let extent = packed.map_or(wanted, |run| (wanted + run - 1) / run * run);
     if class == Class::BatchMatmul {
         // Both operands have the batch, so that nothing loaded is of use to another of it.
         spatial = spatial.split_off(spatial.len().checked_sub(1)?);
@@ -93,6 +95,7 @@ mod tests {
             ),
             (&[1, 128, 32, 32], Some("OIHW16o"), Class::Conv, 16, 2, 8),
             (&[1, 8, 1, 1], Some("OIHW8o"), Class::Conv, 8, 1, 1),
+            (&[1, 1000, 13, 13], Some("OIHW16o"), Class::Conv, 16, 3, 5),
             (&[1, 512, 2, 7, 7], Some("OIDHW16o"), Class::Conv, 16, 2, 7),
             (&[1, 128], Some("NK16n"), Class::Dense, 16, 8, 1),
             (&[1, 2, 16, 64], None, Class::BatchMatmul, 64, 1, 4),
@@ -116,7 +119,7 @@ mod tests {
     fn what_the_columns_do_not_tell_is_unknown() {
         assert_eq!(tile_of(&[1, 64, 8, 8], Some("OIHW"), Class::Conv), None);
         assert_eq!(tile_of(&[1, 64, 8, 8], None, Class::Depthwise), None);
-        assert_eq!(tile_of(&[16, 1], Some("NK16n"), Class::Dense), None);
+        assert_eq!(tile_of(&[16, 1], Some("NK1n"), Class::Dense), None);
         assert_eq!(tile_of(&[], Some("NK16n"), Class::Dense), None);
         assert_eq!(packed("o"), None);
         assert_eq!(packed("OIHW0o"), None);
