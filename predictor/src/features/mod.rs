@@ -24,6 +24,7 @@ pub mod operator;
 mod default_tile;
 mod derive_cpu;
 mod derive_gpu;
+mod sampled;
 
 use opdata::{CacheState, DeviceKind, Row};
 
