@@ -242,13 +242,42 @@ impl Booster {
     /// # Errors
     /// The width is not that of the training rows.
     pub fn predict(&self, rows: Rows<'_>) -> Result<Vec<f32>> {
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        match self.forest.as_ref().and_then(|f| f.predict(rows)) {
-            Some(predictions) => Ok(predictions),
+        let width = rows.width;
+        match self.forest_for(width) {
+            _ if rows.is_empty() => Ok(Vec::new()),
+            Some(forest) => Ok(forest.predict(rows.len(), |row, feature| {
+                rows.values[row * width + feature]
+            })),
             None => self.predict_by_library(rows),
         }
+    }
+
+    /// The prediction for each of `count` rows of `width` features, of which `value` tells row and feature: spares
+    /// whoever has them elsewhere a copy of those that no tree looks at.
+    ///
+    /// # Errors
+    /// The width is not that of the training rows.
+    pub fn predict_from(
+        &self,
+        count: usize,
+        width: usize,
+        value: impl Fn(usize, usize) -> f32,
+    ) -> Result<Vec<f32>> {
+        if let Some(forest) = self.forest_for(width) {
+            return Ok(forest.predict(count, value));
+        }
+        let row = |row| (0..width).map(move |feature| (row, feature));
+        let places = (0..count).flat_map(row);
+        let values: Vec<f32> = places.map(|(row, feature)| value(row, feature)).collect();
+        self.predict(Rows {
+            values: &values,
+            width,
+        })
+    }
+
+    /// The quick trees, if they are for rows of this width.
+    fn forest_for(&self, width: usize) -> Option<&Forest> {
+        self.forest.as_ref().filter(|f| f.width() == width)
     }
 
     /// What the library itself predicts.
