@@ -227,7 +227,7 @@ impl CsvRows {
         let reading = pieces::Reading {
             file: &file,
             positions: &self.positions,
-            traces: self.traces,
+            skipped: COLUMNS.iter().position(|column| self.traces.skips(column)),
             piece_bytes: pieces::PIECE_BYTES,
             spare: &pieces::Spare::default(),
         };

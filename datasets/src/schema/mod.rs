@@ -161,6 +161,12 @@ pub struct CellError {
     pub detail: String,
 }
 
+/// The cells of a row in a text format.
+pub(crate) trait TextCells {
+    /// The text of a column, by its place in [`COLUMNS`]: empty if missing, none if it is not sound.
+    fn text(&mut self, column: usize) -> Option<&str>;
+}
+
 /// A type that a column of the table can have.
 pub(crate) trait Field: Sized {
     /// The column's type.
@@ -173,6 +179,13 @@ pub(crate) trait Field: Sized {
 
     /// The value of a cell, or what is wrong with it.
     fn from_cell(cell: Cell<'_>) -> Result<Self, String>;
+
+    /// Takes the value of a cell of a text format, in the memory of the value before where that
+    /// can be. After an error any value is left.
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        *self = Self::from_cell(parse_cell(Self::TYPE.storage(), text)?)?;
+        Ok(())
+    }
 
     /// What can be told of the value without writing it out.
     fn glance(&self) -> Glance {
@@ -239,6 +252,15 @@ impl Field for String {
         }
     }
 
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        if text.is_empty() {
+            return Err(expected("text", &Cell::Missing));
+        }
+        self.clear();
+        self.push_str(text);
+        Ok(())
+    }
+
     fn glance(&self) -> Glance {
         if self.is_empty() {
             Glance::Lacking
@@ -261,6 +283,15 @@ impl<T: Field> Field for Option<T> {
             Cell::Missing => Ok(None),
             cell => T::from_cell(cell).map(Some),
         }
+    }
+
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        match self {
+            _ if text.is_empty() => *self = None,
+            Some(value) => value.read(text)?,
+            None => *self = Some(T::from_cell(parse_cell(T::TYPE.storage(), text)?)?),
+        }
+        Ok(())
     }
 
     fn glance(&self) -> Glance {
@@ -305,9 +336,10 @@ pub(crate) fn text_cell(text: Cow<'_, str>) -> Cell<'_> {
     }
 }
 
-/// Implements [`Field`] for a type that is text with a grammar: `Display` and `FromStr`.
+/// Implements [`Field`] for a type that is text with a grammar: `Display` and `FromStr`. One that
+/// that can be read in the memory of the value before names the method that does.
 macro_rules! text_field {
-    ($ty:ty, $column_type:expr) => {
+    ($ty:ty, $column_type:expr $(, $become:ident)?) => {
         impl crate::schema::Field for $ty {
             const TYPE: crate::schema::ColumnType = $column_type;
 
@@ -321,6 +353,14 @@ macro_rules! text_field {
                     other => Err(crate::schema::expected("text", &other)),
                 }
             }
+
+            $(fn read(&mut self, text: &str) -> Result<(), String> {
+                if text.is_empty() {
+                    let missing = crate::schema::Cell::Missing;
+                    return Err(crate::schema::expected("text", &missing));
+                }
+                self.$become(text)
+            })?
         }
     };
 }

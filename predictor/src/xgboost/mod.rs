@@ -102,7 +102,8 @@ impl Matrix {
                 )
             })?;
         }
-        if !labels.weights.is_empty() {
+        // Weights of 1 change nothing, but quantiles with weights are found more slowly.
+        if labels.weights.iter().any(|weight| *weight != 1.0) {
             matrix.set_floats(c"weight", labels.weights)?;
         }
         Ok(matrix)
@@ -180,7 +181,10 @@ impl Booster {
         labels: Labels<'_>,
         rounds: u32,
     ) -> Result<Self> {
-        let matrix = Matrix::new(rows, labels)?;
+        Self::boosted(parameters, &Matrix::new(rows, labels)?, rounds)
+    }
+
+    fn boosted(parameters: &[(&str, String)], matrix: &Matrix, rounds: u32) -> Result<Self> {
         let mut booster = Self::empty(matrix.library, &[matrix.handle])?;
         for (name, value) in parameters {
             booster.set(name, value)?;

@@ -182,6 +182,22 @@ fn values_are_ranked_as_the_library_compares_them() {
 }
 
 #[test]
+fn weights_of_one_are_none() {
+    let (values, targets) = data();
+    let trained = |weights: &[f32]| {
+        let squared = parameters(&[("objective", "reg:squarederror"), ("subsample", "0.6")]);
+        let matrix = Matrix::new(rows_of(&values), labels_of(&targets)).unwrap();
+        if !weights.is_empty() {
+            matrix.set_floats(c"weight", weights).unwrap();
+        }
+        let booster = Booster::boosted(&squared, &matrix, 20).unwrap();
+        booster.to_bytes().unwrap()
+    };
+    assert!(trained(&[1.0; 200]) == trained(&[]));
+    assert!(trained(&[2.0; 200]) != trained(&[]));
+}
+
+#[test]
 fn trees_without_a_layout_are_left_to_the_library() {
     let (values, targets) = data();
     let rows = rows_of(&values);
