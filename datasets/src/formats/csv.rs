@@ -5,6 +5,7 @@
 //! all cores ([`pieces`]), with the same rows and errors as by [`CsvRows`].
 
 mod pieces;
+mod record;
 mod scan;
 
 use std::fs::File;
