@@ -25,6 +25,10 @@
 //! assert_eq!(row.row_id, "20260101T120000Z-resnet-18.000007");
 //! ```
 
+// The rows of the integration tests, which name the crate, serve unit tests, too.
+#[cfg(test)]
+extern crate self as opdata;
+
 pub mod error;
 pub mod formats;
 pub mod identity;

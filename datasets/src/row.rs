@@ -153,6 +153,13 @@ fn ratio(numerator: Option<f64>, denominator: Option<f64>) -> Option<f64> {
     finite(numerator? / denominator?)
 }
 
+/// Rows as those of the integration tests.
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
+#[cfg(test)]
+pub(crate) use common::any_row;
+
 /// The smallest valid row, for the tests of this crate.
 #[cfg(test)]
 pub(crate) fn skipped(ordinal: u64) -> Row {

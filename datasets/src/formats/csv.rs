@@ -5,6 +5,7 @@
 //! all cores ([`pieces`]), with the same rows and errors as by [`CsvRows`].
 
 mod pieces;
+mod record;
 mod scan;
 
 use std::fs::File;
@@ -227,7 +228,7 @@ impl CsvRows {
         let reading = pieces::Reading {
             file: &file,
             positions: &self.positions,
-            traces: self.traces,
+            skipped: COLUMNS.iter().position(|column| self.traces.skips(column)),
             piece_bytes: pieces::PIECE_BYTES,
             spare: &pieces::Spare::default(),
         };

@@ -4,7 +4,7 @@
 //! field's documentation and its line in `SCHEMA.md`. Adding, removing or changing the meaning of
 //! a column makes a new [`SCHEMA_VERSION`].
 
-use super::{Cell, CellError, Column, Field, Glance, Group, Initial};
+use super::{Cell, CellError, Column, Field, Glance, Group, Initial, TextCells};
 use crate::values::{
     CacheState, DeviceKind, Dims, JsonText, LoopNest, Quality, Shapes, Status, Timestamp,
 };
@@ -68,6 +68,14 @@ macro_rules! columns {
                             .map_err(|detail| CellError { column: stringify!($name), detail })?,
                     )+)+
                 })
+            }
+
+            /// Makes the row that of these cells, in the memory of what it was before; nothing,
+            /// and no row at all, where [`Self::from_cells`] has an error.
+            pub(crate) fn read(&mut self, cells: &mut impl TextCells) -> Option<()> {
+                let mut columns = 0..COLUMNS.len();
+                $($( self.$name.read(cells.text(columns.next()?)?).ok()?; )+)+
+                Some(())
             }
         }
     };

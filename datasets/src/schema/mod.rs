@@ -6,12 +6,14 @@
 
 mod columns;
 mod document;
+mod field;
 
 use std::borrow::Cow;
 use std::fmt;
 
 pub use columns::{COLUMNS, Row, SCHEMA_VERSION};
 pub use document::schema_markdown;
+pub(crate) use field::{Field, Glance, Initial, TextCells, text_cell, text_field};
 
 /// One column of the dataset.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -160,171 +162,6 @@ pub struct CellError {
     /// What is wrong, with the offending text.
     pub detail: String,
 }
-
-/// A type that a column of the table can have.
-pub(crate) trait Field: Sized {
-    /// The column's type.
-    const TYPE: ColumnType;
-    /// Whether the column may miss values.
-    const PRESENCE: Presence = Presence::Required;
-
-    /// The value as a cell.
-    fn to_cell(&self) -> Cell<'_>;
-
-    /// The value of a cell, or what is wrong with it.
-    fn from_cell(cell: Cell<'_>) -> Result<Self, String>;
-
-    /// What can be told of the value without writing it out.
-    fn glance(&self) -> Glance {
-        Glance::There
-    }
-}
-
-/// A value at a glance, for checks that need no text.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Glance {
-    /// Missing though every row needs it.
-    Lacking,
-    /// A number that may be no number.
-    Float(f64),
-    /// There, or allowed to be missing.
-    There,
-}
-
-impl Field for u64 {
-    const TYPE: ColumnType = ColumnType::Integer;
-
-    fn to_cell(&self) -> Cell<'_> {
-        Cell::Integer(*self)
-    }
-
-    fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
-        match cell {
-            Cell::Integer(value) => Ok(value),
-            other => Err(expected("an unsigned integer", &other)),
-        }
-    }
-}
-
-impl Field for f64 {
-    const TYPE: ColumnType = ColumnType::Float;
-
-    fn to_cell(&self) -> Cell<'_> {
-        Cell::Float(*self)
-    }
-
-    fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
-        match cell {
-            Cell::Float(value) if value.is_finite() => Ok(value),
-            other => Err(expected("a finite number", &other)),
-        }
-    }
-
-    fn glance(&self) -> Glance {
-        Glance::Float(*self)
-    }
-}
-
-impl Field for String {
-    const TYPE: ColumnType = ColumnType::Text;
-
-    fn to_cell(&self) -> Cell<'_> {
-        text_cell(Cow::Borrowed(self))
-    }
-
-    fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
-        match cell {
-            Cell::Text(text) => Ok(text.into_owned()),
-            other => Err(expected("text", &other)),
-        }
-    }
-
-    fn glance(&self) -> Glance {
-        if self.is_empty() {
-            Glance::Lacking
-        } else {
-            Glance::There
-        }
-    }
-}
-
-impl<T: Field> Field for Option<T> {
-    const TYPE: ColumnType = T::TYPE;
-    const PRESENCE: Presence = Presence::Optional;
-
-    fn to_cell(&self) -> Cell<'_> {
-        self.as_ref().map_or(Cell::Missing, T::to_cell)
-    }
-
-    fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
-        match cell {
-            Cell::Missing => Ok(None),
-            cell => T::from_cell(cell).map(Some),
-        }
-    }
-
-    fn glance(&self) -> Glance {
-        match self.as_ref().map(T::glance) {
-            Some(Glance::Float(value)) => Glance::Float(value),
-            _ => Glance::There,
-        }
-    }
-}
-
-/// The value of a field before [`Row::new`] sets it: missing, or for required columns, all of
-/// which `new` sets, a placeholder.
-pub(crate) trait Initial {
-    /// That value.
-    fn initial() -> Self;
-}
-
-impl Initial for u64 {
-    fn initial() -> Self {
-        0
-    }
-}
-
-impl Initial for String {
-    fn initial() -> Self {
-        Self::new()
-    }
-}
-
-impl<T> Initial for Option<T> {
-    fn initial() -> Self {
-        None
-    }
-}
-
-/// A text cell; empty text is missing, because a CSV file cannot tell the two apart.
-pub(crate) fn text_cell(text: Cow<'_, str>) -> Cell<'_> {
-    if text.is_empty() {
-        Cell::Missing
-    } else {
-        Cell::Text(text)
-    }
-}
-
-/// Implements [`Field`] for a type that is text with a grammar: `Display` and `FromStr`.
-macro_rules! text_field {
-    ($ty:ty, $column_type:expr) => {
-        impl crate::schema::Field for $ty {
-            const TYPE: crate::schema::ColumnType = $column_type;
-
-            fn to_cell(&self) -> crate::schema::Cell<'_> {
-                crate::schema::text_cell(std::borrow::Cow::Owned(self.to_string()))
-            }
-
-            fn from_cell(cell: crate::schema::Cell<'_>) -> Result<Self, String> {
-                match cell {
-                    crate::schema::Cell::Text(text) => text.parse(),
-                    other => Err(crate::schema::expected("text", &other)),
-                }
-            }
-        }
-    };
-}
-pub(crate) use text_field;
 
 /// The wording of a cell of the wrong kind.
 pub(crate) fn expected(what: &str, found: &Cell<'_>) -> String {

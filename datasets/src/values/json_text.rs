@@ -89,6 +89,16 @@ impl Field for JsonText {
             other => Err(expected("text", &other)),
         }
     }
+
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        // The same text was checked when it came.
+        if text != self.0 {
+            check(text)?;
+            self.0.clear();
+            self.0.push_str(text);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -29,12 +29,26 @@ pub struct Loop {
 impl Loop {
     /// A loop; characters of the name that would break the text form become `_`.
     pub fn new(name: &str, extent: u64, kind: LoopKind) -> Self {
-        let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_');
-        let mut name = name.replace(|c| !fits(c), "_");
+        let mut one = Self {
+            name: String::new(),
+            extent,
+            kind,
+        };
+        one.rename(name);
+        one
+    }
+
+    fn rename(&mut self, name: &str) {
+        self.name.clear();
         if name.is_empty() {
-            name.push('_');
+            self.name.push('_');
+        } else if name.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            self.name.push_str(name);
+        } else {
+            let fits = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_');
+            let fitting = name.chars().map(|c| if fits(c) { c } else { '_' });
+            self.name.extend(fitting);
         }
-        Self { name, extent, kind }
     }
 
     /// The loop variable's name.
@@ -70,20 +84,39 @@ impl FromStr for LoopNest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.split(',')
-            .map(|entry| {
-                parse_loop(entry).ok_or_else(|| {
-                    format!(
-                        "expected loops like `ff:64:s,rc:64:r`, found `{}`",
-                        excerpt(entry)
-                    )
-                })
-            })
-            .collect()
+        let mut nest = Self::default();
+        nest.become_that_of(text)?;
+        Ok(nest)
     }
 }
 
-fn parse_loop(entry: &str) -> Option<Loop> {
+impl LoopNest {
+    /// Becomes the loops of a text.
+    fn become_that_of(&mut self, text: &str) -> Result<(), String> {
+        let mut count = 0;
+        for entry in text.split(',') {
+            let (name, extent, kind) = parts(entry).ok_or_else(|| {
+                format!(
+                    "expected loops like `ff:64:s,rc:64:r`, found `{}`",
+                    excerpt(entry)
+                )
+            })?;
+            match self.0.get_mut(count) {
+                Some(one) => {
+                    one.rename(name);
+                    (one.extent, one.kind) = (extent, kind);
+                }
+                None => self.0.push(Loop::new(name, extent, kind)),
+            }
+            count += 1;
+        }
+        self.0.truncate(count);
+        Ok(())
+    }
+}
+
+/// Name, extent and kind of an entry.
+fn parts(entry: &str) -> Option<(&str, u64, LoopKind)> {
     let mut parts = entry.split(':');
     let (name, extent, kind) = (parts.next()?, parts.next()?, parts.next()?);
     let kind = match kind {
@@ -94,10 +127,10 @@ fn parse_loop(entry: &str) -> Option<Loop> {
     if name.is_empty() || parts.next().is_some() {
         return None;
     }
-    Some(Loop::new(name, extent.parse().ok()?, kind))
+    Some((name, extent.parse().ok()?, kind))
 }
 
-text_field!(LoopNest, ColumnType::LoopNest);
+text_field!(LoopNest, ColumnType::LoopNest, become_that_of);
 
 #[cfg(test)]
 mod tests {

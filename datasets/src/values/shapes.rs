@@ -16,6 +16,23 @@ const SCALAR: &str = "scalar";
 pub struct Dims(pub Vec<u64>);
 
 impl Dims {
+    /// Becomes the extents of a text.
+    fn become_that_of(&mut self, text: &str) -> Result<(), String> {
+        self.0.clear();
+        if text == SCALAR {
+            return Ok(());
+        }
+        for extent in text.split('x') {
+            self.0.push(extent.parse().map_err(|_| {
+                format!(
+                    "expected extents like `3x3` or `{SCALAR}`, found `{}`",
+                    excerpt(text)
+                )
+            })?);
+        }
+        Ok(())
+    }
+
     /// The number of elements; 1 for a scalar, `None` if it exceeds 64 bits.
     pub fn elements(&self) -> Option<u64> {
         self.0
@@ -62,25 +79,31 @@ impl FromStr for Dims {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == SCALAR {
-            return Ok(Self::default());
-        }
-        text.split('x')
-            .map(|extent| {
-                extent.parse().map_err(|_| {
-                    format!(
-                        "expected extents like `3x3` or `{SCALAR}`, found `{}`",
-                        excerpt(text)
-                    )
-                })
-            })
-            .collect()
+        let mut dims = Self::default();
+        dims.become_that_of(text)?;
+        Ok(dims)
     }
 }
 
 /// The shapes of several tensors. An empty list is the same as a missing cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Shapes(pub Vec<Dims>);
+
+impl Shapes {
+    /// Becomes the shapes of a text.
+    fn become_that_of(&mut self, text: &str) -> Result<(), String> {
+        let mut count = 0;
+        for one in text.split(';') {
+            if count == self.0.len() {
+                self.0.push(Dims::default());
+            }
+            self.0[count].become_that_of(one)?;
+            count += 1;
+        }
+        self.0.truncate(count);
+        Ok(())
+    }
+}
 
 impl<D: Into<Dims>> FromIterator<D> for Shapes {
     fn from_iter<I: IntoIterator<Item = D>>(shapes: I) -> Self {
@@ -100,12 +123,14 @@ impl FromStr for Shapes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.split(';').map(Dims::from_str).collect()
+        let mut shapes = Self::default();
+        shapes.become_that_of(text)?;
+        Ok(shapes)
     }
 }
 
-text_field!(Dims, ColumnType::Dims);
-text_field!(Shapes, ColumnType::Shapes);
+text_field!(Dims, ColumnType::Dims, become_that_of);
+text_field!(Shapes, ColumnType::Shapes, become_that_of);
 
 #[cfg(test)]
 mod tests {

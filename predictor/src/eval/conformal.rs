@@ -147,13 +147,32 @@ impl Conformal {
         self.scores.last().map_or(0.0, |s| s.0)
     }
 
-    /// Lower and upper end around a prediction, log2, that hold the measurement with probability `level`.
-    pub fn interval(&self, level: f64, disagreement: f64) -> (f64, f64) {
-        let size = self.difficulty.size(disagreement);
+    /// The intervals that hold the measurement with probability `level`.
+    pub fn at(&self, level: f64) -> Intervals<'_> {
         // The new group is one more than those seen, and may lie beyond them all.
         let tail = (1.0 - level) / 2.0;
         let tail = (tail - 0.5 * level / (self.groups as f64 + 1.0)).max(0.0);
-        (self.quantile(tail) * size, self.quantile(1.0 - tail) * size)
+        Intervals {
+            difficulty: &self.difficulty,
+            low: self.quantile(tail),
+            high: self.quantile(1.0 - tail),
+        }
+    }
+}
+
+/// The intervals of one level. The quantiles are found once: there are as many scores as held-out samples.
+#[derive(Debug, Clone, Copy)]
+pub struct Intervals<'a> {
+    difficulty: &'a Difficulty,
+    low: f64,
+    high: f64,
+}
+
+impl Intervals<'_> {
+    /// Lower and upper end around a prediction, log2.
+    pub fn around(&self, disagreement: f64) -> (f64, f64) {
+        let size = self.difficulty.size(disagreement);
+        (self.low * size, self.high * size)
     }
 }
 
@@ -182,10 +201,11 @@ mod tests {
         let all = held();
         let conformal = Conformal::fit(&all[..1500]).unwrap();
         for level in [0.5, 0.8, 0.9] {
+            let intervals = conformal.at(level);
             let covered = all[1500..]
                 .iter()
                 .filter(|h| {
-                    let (low, high) = conformal.interval(level, h.disagreement);
+                    let (low, high) = intervals.around(h.disagreement);
                     low <= h.error && h.error <= high
                 })
                 .count() as f64
@@ -193,7 +213,7 @@ mod tests {
             assert!((covered - level).abs() < 0.03, "{covered} for {level}");
         }
         let width = |d: f64| {
-            let (low, high) = conformal.interval(0.9, d);
+            let (low, high) = conformal.at(0.9).around(d);
             high - low
         };
         assert!(width(2.0) > 1.8 * width(0.0));

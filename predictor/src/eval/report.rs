@@ -283,9 +283,10 @@ fn coverage(held: &OutOfFold, measured: &[f64], groups: &[usize], level: f64) ->
             .map(|i| all[i])
             .collect();
         let conformal = Conformal::fit(&others)?;
+        let intervals = conformal.at(level);
         for place in places {
             let one = all[place];
-            let (low, high) = conformal.interval(level, one.disagreement);
+            let (low, high) = intervals.around(one.disagreement);
             let entry = inside.entry(one.group).or_default();
             entry.0 += f64::from(u8::from(low <= one.error && one.error <= high));
             entry.1 += 1.0;

@@ -333,12 +333,10 @@ impl Regressor for Member {
                 .collect::<Result<_>>()?;
             return Ok(parts.concat());
         }
-        let values = select(points, &self.columns);
-        let rows = Rows {
-            values: &values,
-            width: self.columns.len(),
-        };
-        let corrections = self.booster.predict(rows)?;
+        let value = |row: usize, feature: usize| points[row].features[self.columns[feature]];
+        let corrections = self
+            .booster
+            .predict_from(points.len(), self.columns.len(), value)?;
         Ok(points
             .iter()
             .zip(corrections)

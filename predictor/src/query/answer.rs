@@ -133,11 +133,13 @@ impl Trained {
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
         let expected = self.expected(&all, kinds)?;
-        points
-            .iter()
-            .zip(kinds)
-            .zip(expected)
-            .map(|((point, kind), expected)| self.one(point, kind, expected, level, detail))
+        let intervals = self.facts.conformal.as_ref().map(|c| c.at(level));
+        let asked = points.iter().zip(kinds).zip(expected);
+        asked
+            .map(|((point, kind), expected)| {
+                let interval = intervals.map(|i| i.around(expected.doubt));
+                self.one(point, kind, expected, (level, interval), detail)
+            })
             .collect()
     }
 
@@ -147,15 +149,10 @@ impl Trained {
         point: &Point,
         kind: &str,
         expected: Expected,
-        level: f64,
+        (level, interval): (f64, Option<(f64, f64)>),
         detail: Detail,
     ) -> Result<Answer> {
         let time = expected.centre + expected.shift;
-        let interval = self
-            .facts
-            .conformal
-            .as_ref()
-            .map(|c| c.interval(level, expected.doubt));
         let end = |side: f64| (time + side).exp2();
         let knowledge = if self.facts.kinds.contains_key(kind) {
             Knowledge::Known

@@ -1,40 +1,52 @@
 //! Trained trees laid out for speed; their sums are XGBoost's to the bit.
 //!
-//! Every tree is filled up to the same depth, so that walking down takes no decision but left or right, and rows go down
-//! a tree side by side. A row holds each value twice: a missing one is −∞ for splits that send it left and +∞ for those
-//! that send it right, which spares a test at every node. Trees of other kinds (categories, several outputs, very deep
-//! ones) have no such layout; the library predicts with them.
+//! A value matters to a tree only by which thresholds it reaches, so each is first replaced by its rank: how many of its
+//! feature's thresholds it reaches, one byte. All decisions of a tree are then taken for many rows at once, byte beside
+//! byte, and merged from the leaves up to the root, without a jump. Every tree is filled up to the same depth for that.
+//! Trees of other kinds (categories, several outputs, very deep ones) have no such layout; the library predicts with them.
 
-use super::Rows;
+use std::collections::BTreeMap;
+
 use super::ubjson::Value;
 
-/// Rows that go down a tree side by side.
-const LANES: usize = 8;
-/// Groups of so many rows that go down a tree one after the other, while it is in the core's nearest cache.
-const GROUPS: usize = 2;
-/// Most features of a row.
-const WIDEST: usize = 256;
-/// Both forms of every value of the rows that go side by side. As an array whose length is a power of two, it is indexed
-/// without a check.
-type Block = [f32; 2 * WIDEST * LANES];
-/// Deeper trees would take too much room.
-const DEEPEST: usize = 10;
+/// Rows that go through a tree together; what is left over goes alone.
+const TOGETHER: usize = 64;
+/// The numbers of a deeper tree's leaves do not fit a byte.
+const DEEPEST: usize = 8;
+/// Most thresholds of a [`Scale`]: the greatest rank but the one that is kept for missing values.
+const MOST_THRESHOLDS: usize = 254;
+/// The rank of a missing value where it goes right.
+const ABOVE_ALL: u8 = u8::MAX;
 /// What predicts the sum of the leaves itself.
 const OBJECTIVES: [&str; 3] = ["reg:squarederror", "reg:quantileerror", "rank:pairwise"];
 
-/// A decision: right if the value is at least the threshold.
+/// A decision as XGBoost has it: right if the value is at least the threshold.
 #[derive(Debug, Clone, Copy)]
 struct Split {
+    feature: usize,
     threshold: f32,
-    /// Where the block has the value of the first row: [`LANES`] times twice the feature, and one more if a missing value
-    /// goes right.
-    place: u32,
+    missing_right: bool,
 }
 
 /// What a node does, before the tree is filled up.
 enum Node {
     Leaf(f32),
     Inner { split: Split, children: [usize; 2] },
+}
+
+/// What a feature's values are ranked by: some of its thresholds, ascending. A feature with very many has several scales.
+#[derive(Debug, Clone)]
+struct Scale {
+    feature: usize,
+    thresholds: Vec<f32>,
+}
+
+/// A decision on ranks: right if the rank in `column` is at least `rank`.
+#[derive(Debug, Clone, Copy)]
+struct Decision {
+    /// Twice the scale, and one more if a missing value goes right.
+    column: u16,
+    rank: u8,
 }
 
 /// All trees of a model.
@@ -46,8 +58,9 @@ pub(super) struct Forest {
     width: usize,
     /// Decisions from the root to a leaf.
     depth: usize,
+    scales: Vec<Scale>,
     /// `2^depth` a tree, level by level from the second on: the children of `n` are `2n` and `2n + 1`.
-    splits: Vec<Split>,
+    decisions: Vec<Decision>,
     /// `2^depth` a tree, from left to right.
     leaves: Vec<f32>,
 }
@@ -68,48 +81,48 @@ impl Forest {
         }
         // Versions from 3.1 on write a list with one number.
         let base = parameter("base_score")?.trim_matches(['[', ']']);
+        let width = parameter("num_feature")?.parse().ok()?;
         let trees: Vec<Vec<Node>> = booster
             .array(&["model", "trees"])?
             .iter()
-            .map(nodes)
+            .map(|tree| nodes(tree, width))
             .collect::<Option<_>>()?;
         let depth = trees.iter().map(|tree| depth(tree, 0)).max().unwrap_or(0);
-        let width = parameter("num_feature")?.parse().ok()?;
-        if depth > DEEPEST || width > WIDEST {
+        if depth > DEEPEST {
             return None;
         }
+        let scales = Scales::of(&trees);
         let mut forest = Self {
             base: base.parse().ok()?,
             width,
             depth,
-            splits: Vec::new(),
+            decisions: Vec::new(),
             leaves: Vec::new(),
+            scales: Vec::new(),
         };
         for tree in &trees {
-            forest.fill(tree);
+            forest.fill(tree, &scales)?;
         }
+        forest.scales = scales.all;
         Some(forest)
     }
 
-    /// Appends a tree, every path filled up to the same depth.
-    fn fill(&mut self, tree: &[Node]) {
-        let nothing = Split {
-            threshold: 0.0,
-            place: 0,
-        };
-        self.splits.push(nothing);
+    /// Appends a tree, every path filled up to the same depth; nothing if there are too many thresholds to number.
+    fn fill(&mut self, tree: &[Node], scales: &Scales) -> Option<()> {
+        // Where both ways lead to the same leaf, any decision will do.
+        let nothing = Decision { column: 0, rank: 0 };
+        self.decisions.push(nothing);
         let mut level = vec![0];
         for _ in 0..self.depth {
             let mut next = Vec::with_capacity(2 * level.len());
             for place in level {
                 match &tree[place] {
                     Node::Inner { split, children } => {
-                        self.splits.push(*split);
+                        self.decisions.push(scales.decision(split)?);
                         next.extend(children);
                     }
-                    // Both ways lead to the same leaf.
                     Node::Leaf(_) => {
-                        self.splits.push(nothing);
+                        self.decisions.push(nothing);
                         next.extend([place, place]);
                     }
                 }
@@ -121,80 +134,180 @@ impl Forest {
                 Node::Leaf(value) => *value,
                 Node::Inner { .. } => 0.0,
             }));
+        Some(())
     }
 
-    /// The prediction for each row; none if the rows have another width than the training rows.
-    pub fn predict(&self, rows: Rows<'_>) -> Option<Vec<f32>> {
-        if rows.width != self.width {
-            return None;
-        }
-        let mut sums = vec![self.base; rows.len()];
-        let mut blocks: [Block; GROUPS] = [[0.0; 2 * WIDEST * LANES]; GROUPS];
-        let width = self.width.max(1);
-        let together = rows.values.chunks(width * LANES * GROUPS);
-        for (values, sums) in together.zip(sums.chunks_mut(LANES * GROUPS)) {
-            for (group, block) in values.chunks(width * LANES).zip(&mut blocks) {
-                fill(block, group, width);
+    /// Features of a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How many scales there are.
+    #[cfg(test)]
+    pub fn scales(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// The prediction for each of `count` rows, of which `value` tells row and feature.
+    pub fn predict(&self, count: usize, value: impl Fn(usize, usize) -> f32) -> Vec<f32> {
+        let mut sums = vec![self.base; count];
+        let (groups, rest) = sums.as_chunks_mut::<TOGETHER>();
+        let alone = TOGETHER * groups.len();
+        let mut columns = vec![[0; TOGETHER]; 2 * self.scales.len()];
+        for (group, sums) in groups.iter_mut().enumerate() {
+            let (pairs, _) = columns.as_chunks_mut::<2>();
+            for (scale, pair) in self.scales.iter().zip(pairs) {
+                let first = TOGETHER * group;
+                let values = std::array::from_fn(|row| value(first + row, scale.feature));
+                rank_together(&values, &scale.thresholds, pair);
             }
-            let mut totals = [[self.base; LANES]; GROUPS];
-            let groups = sums.len().div_ceil(LANES);
-            let (blocks, totals) = (&blocks[..groups], &mut totals[..groups]);
             match self.depth {
-                0 => self.add::<1>(blocks, totals),
-                1 => self.add::<2>(blocks, totals),
-                2 => self.add::<4>(blocks, totals),
-                3 => self.add::<8>(blocks, totals),
-                4 => self.add::<16>(blocks, totals),
-                5 => self.add::<32>(blocks, totals),
-                6 => self.add::<64>(blocks, totals),
-                7 => self.add::<128>(blocks, totals),
-                8 => self.add::<256>(blocks, totals),
-                9 => self.add::<512>(blocks, totals),
-                _ => self.add::<1024>(blocks, totals),
-            }
-            for (sum, total) in sums.iter_mut().zip(totals.iter().flatten()) {
-                *sum = *total;
+                0 => self.add::<1>(&columns, sums),
+                1 => self.add::<2>(&columns, sums),
+                2 => self.add::<4>(&columns, sums),
+                3 => self.add::<8>(&columns, sums),
+                4 => self.add::<16>(&columns, sums),
+                5 => self.add::<32>(&columns, sums),
+                6 => self.add::<64>(&columns, sums),
+                7 => self.add::<128>(&columns, sums),
+                _ => self.add::<256>(&columns, sums),
             }
         }
-        Some(sums)
+        let mut ranks = vec![0; 2 * self.scales.len()];
+        for (row, sum) in rest.iter_mut().enumerate() {
+            let (pairs, _) = ranks.as_chunks_mut::<2>();
+            for (scale, pair) in self.scales.iter().zip(pairs) {
+                *pair = rank(value(alone + row, scale.feature), &scale.thresholds);
+            }
+            self.add_alone(&ranks, sum);
+        }
+        sums
     }
 
-    /// Adds all trees of `LEAVES` leaves, in their order, to the sums of the rows in blocks. Indices are cut to the
-    /// lengths of the arrays, which changes none of them and spares a check of each.
-    fn add<const LEAVES: usize>(&self, blocks: &[Block], totals: &mut [[f32; LANES]]) {
-        let (splits, _) = self.splits.as_chunks::<LEAVES>();
+    /// Adds all trees, which have `LEAVES` leaves, in their order to the sums of the rows with these ranks.
+    fn add<const LEAVES: usize>(&self, columns: &[[u8; TOGETHER]], sums: &mut [f32; TOGETHER]) {
+        let (decisions, _) = self.decisions.as_chunks::<LEAVES>();
         let (leaves, _) = self.leaves.as_chunks::<LEAVES>();
-        for (splits, leaves) in splits.iter().zip(leaves) {
-            for (block, totals) in blocks.iter().zip(&mut *totals) {
-                let mut at = [1usize; LANES];
-                for _ in 0..LEAVES.trailing_zeros() {
-                    for (lane, at) in at.iter_mut().enumerate() {
-                        let split = splits[*at % LEAVES];
-                        let value = block[(split.place as usize + lane) % block.len()];
-                        *at = 2 * *at + usize::from(value >= split.threshold);
+        // For each node of a level, the leaf that a row ends in if it comes by.
+        let mut ends = [[0u8; TOGETHER]; LEAVES];
+        for (decisions, leaves) in decisions.iter().zip(leaves) {
+            for (place, end) in ends.iter_mut().enumerate() {
+                *end = [place as u8; TOGETHER];
+            }
+            let mut level = LEAVES;
+            while level > 1 {
+                level /= 2;
+                for place in 0..level {
+                    let Decision { column, rank } = decisions[level + place];
+                    let (left, right) = (ends[2 * place], ends[2 * place + 1]);
+                    let ways = ends[place].iter_mut().zip(left.iter().zip(&right));
+                    for ((end, (left, right)), found) in ways.zip(&columns[usize::from(column)]) {
+                        // As arithmetic on bits, because compilers put no jump there.
+                        let goes_right = 0u8.wrapping_sub(u8::from(*found >= rank));
+                        *end = left ^ (goes_right & (left ^ right));
                     }
                 }
-                for (total, at) in totals.iter_mut().zip(at) {
-                    *total += leaves[at % LEAVES];
-                }
             }
+            for (sum, end) in sums.iter_mut().zip(&ends[0]) {
+                *sum += leaves[usize::from(*end) % LEAVES];
+            }
+        }
+    }
+
+    /// Adds all trees in their order to the sum of the row with these ranks.
+    fn add_alone(&self, ranks: &[u8], sum: &mut f32) {
+        let leaves = 1 << self.depth;
+        let trees = self.decisions.chunks_exact(leaves);
+        for (decisions, leaves) in trees.zip(self.leaves.chunks_exact(leaves)) {
+            let mut at = 1;
+            for _ in 0..self.depth {
+                let Decision { column, rank } = decisions[at];
+                at = 2 * at + usize::from(ranks[usize::from(column)] >= rank);
+            }
+            *sum += leaves[at - leaves.len()];
         }
     }
 }
 
-/// Puts up to [`LANES`] rows into a block, side by side.
-fn fill(block: &mut Block, rows: &[f32], width: usize) {
-    for (lane, row) in rows.chunks_exact(width).enumerate() {
-        for (place, value) in block.chunks_exact_mut(2 * LANES).zip(row) {
-            let missing = value.is_nan();
-            place[lane] = if missing { f32::NEG_INFINITY } else { *value };
-            place[LANES + lane] = if missing { f32::INFINITY } else { *value };
+/// The rank of a value, where a missing one is below all thresholds and where it is above them all.
+fn rank(value: f32, thresholds: &[f32]) -> [u8; 2] {
+    let rank = thresholds.partition_point(|threshold| value >= *threshold) as u8;
+    [rank, if value.is_nan() { ABOVE_ALL } else { rank }]
+}
+
+/// … of many values. Their thresholds are few enough to be counted one by one.
+fn rank_together(
+    values: &[f32; TOGETHER],
+    thresholds: &[f32],
+    [below, above]: &mut [[u8; TOGETHER]; 2],
+) {
+    // So many counts fit a processor's registers.
+    const COUNTED: usize = 16;
+    let some = values
+        .chunks_exact(COUNTED)
+        .zip(below.chunks_exact_mut(COUNTED));
+    for ((values, below), above) in some.zip(above.chunks_exact_mut(COUNTED)) {
+        let mut ranks = [0u32; COUNTED];
+        for threshold in thresholds {
+            for (rank, value) in ranks.iter_mut().zip(values) {
+                *rank += u32::from(value >= threshold);
+            }
         }
+        for (row, rank) in ranks.into_iter().enumerate() {
+            below[row] = rank as u8;
+            above[row] = if values[row].is_nan() {
+                ABOVE_ALL
+            } else {
+                rank as u8
+            };
+        }
+    }
+}
+
+/// The scales of all features, while trees are put together.
+struct Scales {
+    all: Vec<Scale>,
+    /// The first scale of each feature, and all its thresholds.
+    of_feature: BTreeMap<usize, (usize, Vec<f32>)>,
+}
+
+impl Scales {
+    fn of(trees: &[Vec<Node>]) -> Self {
+        let mut of_feature: BTreeMap<usize, (usize, Vec<f32>)> = BTreeMap::new();
+        for node in trees.iter().flatten() {
+            if let Node::Inner { split, .. } = node {
+                let (_, thresholds) = of_feature.entry(split.feature).or_default();
+                thresholds.push(split.threshold);
+            }
+        }
+        let mut all = Vec::new();
+        for (&feature, (first, thresholds)) in &mut of_feature {
+            thresholds.sort_by(f32::total_cmp);
+            thresholds.dedup();
+            *first = all.len();
+            all.extend(thresholds.chunks(MOST_THRESHOLDS).map(|some| Scale {
+                feature,
+                thresholds: some.to_vec(),
+            }));
+        }
+        Self { all, of_feature }
+    }
+
+    /// A split as a decision on ranks; none if there are too many scales to number.
+    fn decision(&self, split: &Split) -> Option<Decision> {
+        let (first, thresholds) = self.of_feature.get(&split.feature)?;
+        let place = thresholds.partition_point(|threshold| *threshold < split.threshold);
+        let scale = first + place / MOST_THRESHOLDS;
+        Some(Decision {
+            column: u16::try_from(2 * scale + usize::from(split.missing_right)).ok()?,
+            // Whoever reaches this threshold reaches those before it.
+            rank: (place % MOST_THRESHOLDS + 1) as u8,
+        })
     }
 }
 
 /// The nodes of a tree, the root first; none if a split is by categories or makes no sense.
-fn nodes(tree: &Value) -> Option<Vec<Node>> {
+fn nodes(tree: &Value, width: usize) -> Option<Vec<Node>> {
     let [left, right, features, missing_left] = [
         "left_children",
         "right_children",
@@ -222,15 +335,15 @@ fn nodes(tree: &Value) -> Option<Vec<Node>> {
             if left[place] < 0 {
                 return Some(Node::Leaf(condition));
             }
-            let missing_right = u32::from(*missing_left.get(place)? == 0);
-            let feature = u32::try_from(*features.get(place)?).ok()?;
-            if !condition.is_finite() || feature as usize >= WIDEST {
+            let feature = usize::try_from(*features.get(place)?).ok()?;
+            if !condition.is_finite() || feature >= width {
                 return None;
             }
             Some(Node::Inner {
                 split: Split {
+                    feature,
                     threshold: condition,
-                    place: (2 * feature + missing_right) * LANES as u32,
+                    missing_right: *missing_left.get(place)? == 0,
                 },
                 children: [
                     child(left[place], place)?,

@@ -117,7 +117,7 @@ fn predictions_are_those_of_the_python_package() {
     );
 }
 
-/// Every way to train that there is here, with missing values and rows that fill no group of lanes.
+/// Every way to train that there is here, with missing values and rows that fill no group.
 #[test]
 fn the_forest_predicts_what_the_library_does_to_the_bit() {
     let (values, targets) = data();
@@ -126,7 +126,7 @@ fn the_forest_predicts_what_the_library_does_to_the_bit() {
         ("reg:squarederror", &[][..], "6"),
         ("reg:quantileerror", &[], "3"),
         ("rank:pairwise", &[50, 150], "1"),
-        ("reg:squarederror", &[], "10"),
+        ("reg:squarederror", &[], "8"),
     ] {
         let labels = Labels {
             targets: &targets,
@@ -139,17 +139,62 @@ fn the_forest_predicts_what_the_library_does_to_the_bit() {
         }
         let booster = Booster::train(&all, rows, labels, 30).unwrap();
         let again = Booster::from_bytes(&booster.to_bytes().unwrap()).unwrap();
-        for length in [200, 13, 1] {
-            let some = Rows {
-                values: &values[..4 * length],
-                width: 4,
-            };
-            let forest = booster.forest.as_ref().expect("a layout").predict(some);
+        for length in [200, 128, 64, 13, 1] {
+            let some = rows_of(&values[..4 * length]);
+            assert!(booster.forest.is_some(), "{objective} has a layout");
             let library = booster.predict_by_library(some).unwrap();
-            assert_eq!(forest.as_ref(), Some(&library), "{objective}");
+            assert_eq!(booster.predict(some).unwrap(), library, "{objective}");
             assert_eq!(again.predict(some).unwrap(), library, "{objective}");
         }
     }
+}
+
+/// More thresholds of a feature than ranks, values on the thresholds and beyond them all, missing ones everywhere.
+#[test]
+fn values_are_ranked_as_the_library_compares_them() {
+    let mut values: Vec<f32> = uniform(8000)
+        .iter()
+        .map(|v| (v * 1500.0).round() as f32 - 700.0)
+        .collect();
+    let targets: Vec<f32> = uniform(2000)
+        .iter()
+        .map(|v| (v * 37.0).sin() as f32)
+        .collect();
+    for place in (0..values.len()).step_by(11) {
+        values[place] = f32::NAN;
+    }
+    let many = parameters(&[
+        ("objective", "reg:squarederror"),
+        ("max_depth", "7"),
+        ("max_bin", "1024"),
+    ]);
+    let booster = Booster::train(&many, rows_of(&values), labels_of(&targets), 60).unwrap();
+    let forest = booster.forest.as_ref().unwrap();
+    assert!(forest.scales() > 4, "a feature has several scales");
+    for extreme in [f32::MAX, f32::MIN, 0.0, -0.0] {
+        values.extend([extreme; 4]);
+    }
+    let rows = rows_of(&values);
+    assert_eq!(
+        booster.predict(rows).unwrap(),
+        booster.predict_by_library(rows).unwrap()
+    );
+}
+
+#[test]
+fn weights_of_one_are_none() {
+    let (values, targets) = data();
+    let trained = |weights: &[f32]| {
+        let squared = parameters(&[("objective", "reg:squarederror"), ("subsample", "0.6")]);
+        let matrix = Matrix::new(rows_of(&values), labels_of(&targets)).unwrap();
+        if !weights.is_empty() {
+            matrix.set_floats(c"weight", weights).unwrap();
+        }
+        let booster = Booster::boosted(&squared, &matrix, 20).unwrap();
+        booster.to_bytes().unwrap()
+    };
+    assert!(trained(&[1.0; 200]) == trained(&[]));
+    assert!(trained(&[2.0; 200]) != trained(&[]));
 }
 
 #[test]
@@ -166,6 +211,12 @@ fn trees_without_a_layout_are_left_to_the_library() {
         let library = booster.predict_by_library(rows).unwrap();
         assert_eq!(booster.predict(rows).unwrap(), library);
     }
+    let deep = parameters(&[("objective", "reg:squarederror"), ("max_depth", "10")]);
+    let booster = Booster::train(&deep, rows, labels, 3).unwrap();
+    assert!(booster.forest.is_none(), "too many leaves for a byte");
+    let library = booster.predict_by_library(rows).unwrap();
+    let value = |row: usize, feature: usize| values[4 * row + feature];
+    assert_eq!(booster.predict_from(200, 4, value).unwrap(), library);
 }
 
 #[test]

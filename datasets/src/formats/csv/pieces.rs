@@ -4,7 +4,6 @@
 //! end inside quotes costs a second look and changes nothing. Whatever is out of the ordinary (a fault, a torn end, text
 //! that [`scan`](super::scan) does not vouch for) is left to the patient reader, whose rows and errors are the format's.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -12,9 +11,9 @@ use std::sync::Mutex;
 
 use rayon::prelude::*;
 
+use super::record::Record;
 use super::scan::{Odd, field_ends};
-use crate::formats::Traces;
-use crate::schema::{COLUMNS, Cell, Row, SCHEMA_VERSION, Storage, parse_cell};
+use crate::schema::{COLUMNS, Row, SCHEMA_VERSION};
 
 /// Bytes of a piece: enough to be worth a task, and within a core's cache.
 pub(super) const PIECE_BYTES: u64 = 1 << 20;
@@ -32,15 +31,15 @@ pub(super) struct Reading<'a> {
     pub file: &'a File,
     /// For each column of the schema, its position in the file.
     pub positions: &'a [usize],
-    /// What to do with schedule traces.
-    pub traces: Traces,
+    /// The column that is left out, if one is.
+    pub skipped: Option<usize>,
     /// Bytes of a piece.
     pub piece_bytes: u64,
     /// Memory that was used before and is free again; fresh memory costs more than the reading.
     pub spare: &'a Spare,
 }
 
-/// Whoever takes the rows; those left in the list are dropped.
+/// Whoever takes the rows; those left in the list are gone afterwards.
 pub(super) type Take<'a, E> = dyn FnMut(&mut Vec<Row>) -> Result<(), E> + Send + 'a;
 
 /// Why there are no more rows.
@@ -158,7 +157,7 @@ impl Reading<'_> {
             };
             *at = end;
             take(&mut rows).map_err(Stop::Taker)?;
-            // Whoever uses the list again drops what is left in it, beside the others.
+            // What is left in the list is written over by whoever uses it again.
             put_back(&self.spare.rows, rows);
         }
         Ok(())
@@ -218,8 +217,9 @@ impl Reading<'_> {
     ) -> Result<Option<(usize, Vec<Row>)>, Odd> {
         ends.clear();
         field_ends(text, ends)?;
+        // Rows that nobody took are written over.
         let mut rows = taken(&self.spare.rows);
-        rows.clear();
+        let mut count = 0;
         let mut begin = 0;
         let mut records = ends.chunks_exact(COLUMNS.len());
         while begin < limit {
@@ -232,64 +232,32 @@ impl Reading<'_> {
             if !as_many_fields {
                 return Err(Odd);
             }
-            rows.push(self.row(text, begin, record)?);
+            if count == rows.len() {
+                rows.push(Row::initial());
+            }
+            self.read(&mut rows[count], text, begin, record)?;
+            count += 1;
             begin = *last as usize + 1;
         }
+        rows.truncate(count);
         Ok(Some((begin, rows)))
     }
 
-    /// The row of a record that begins at `begin` and whose fields end at `ends`.
-    fn row(self, text: &[u8], begin: usize, ends: &[u32]) -> Result<Row, Odd> {
+    /// Makes `row` that of a record that begins at `begin` and whose fields end at `ends`.
+    fn read(self, row: &mut Row, text: &[u8], begin: usize, ends: &[u32]) -> Result<(), Odd> {
         let end = ends.last().map_or(begin, |end| *end as usize);
-        let record = str::from_utf8(&text[begin..end]).map_err(|_| Odd)?;
-        let mut sound = true;
-        let cells = COLUMNS.iter().zip(self.positions).map(|(column, &place)| {
-            if self.traces.skips(column) {
-                return Cell::Missing;
-            }
-            let from = match place.checked_sub(1) {
-                Some(before) => ends[before] as usize + 1 - begin,
-                None => 0,
-            };
-            let cell = cell(
-                column.ty.storage(),
-                &record[from..ends[place] as usize - begin],
-            );
-            sound &= cell.is_some();
-            cell.unwrap_or(Cell::Missing)
-        });
-        let row = Row::from_cells(cells).map_err(|_| Odd)?;
-        let valid = sound && row.schema_version == SCHEMA_VERSION && row.validate().is_ok();
-        if valid { Ok(row) } else { Err(Odd) }
+        let mut record = Record {
+            text: str::from_utf8(&text[begin..end]).map_err(|_| Odd)?,
+            begin,
+            ends,
+            positions: self.positions,
+            skipped: self.skipped,
+            unquoted: String::new(),
+        };
+        row.read(&mut record).ok_or(Odd)?;
+        let valid = row.schema_version == SCHEMA_VERSION && row.validate().is_ok();
+        if valid { Ok(()) } else { Err(Odd) }
     }
-}
-
-/// The cell of a field, if it is sound.
-fn cell(storage: Storage, field: &str) -> Option<Cell<'_>> {
-    let Some(quoted) = field.strip_prefix('"') else {
-        return parse_cell(storage, field).ok();
-    };
-    // The scanner found the quote that closes it.
-    let inner = quoted.strip_suffix('"')?;
-    if !inner.as_bytes().contains(&b'"') {
-        return parse_cell(storage, inner).ok();
-    }
-    match storage {
-        Storage::Text => Some(Cell::Text(Cow::Owned(single_quotes(inner)))),
-        Storage::Integer | Storage::Float => None,
-    }
-}
-
-/// The text of a field whose quotes are doubled.
-fn single_quotes(inner: &str) -> String {
-    let mut text = String::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some(quote) = rest.as_bytes().iter().position(|byte| *byte == b'"') {
-        text.push_str(&rest[..=quote]);
-        rest = rest.get(quote + 2..).unwrap_or_default();
-    }
-    text.push_str(rest);
-    text
 }
 
 #[cfg(test)]
@@ -308,14 +276,15 @@ mod tests {
         let reading = Reading {
             file: &File::open(&path).unwrap(),
             positions: &positions,
-            traces: Traces::Keep,
+            skipped: None,
             piece_bytes,
             spare: &Spare::default(),
         };
         let patient = CsvRows::open(&path).unwrap().collect::<Result<_, _>>().ok();
         let mut fast = Vec::new();
         let read = reading.each(header().len() as u64, &mut |rows: &mut Vec<Row>| {
-            fast.append(rows);
+            // What stays in the list is used again.
+            fast.extend_from_slice(rows);
             Ok::<_, ()>(())
         });
         [read.is_ok().then_some(fast), patient]
