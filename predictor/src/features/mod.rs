@@ -8,6 +8,7 @@
 //! | [`gpu`], [`cpu`] | the loop nest under the schedule |
 //! | [`machine`] | where it runs, from the run's environment |
 //! | [`base`] | estimates that the models correct |
+//! | `steps` | instructions along a CPU kernel's loops, for one of them |
 //!
 //! The schedule of a row whose `schedule_space` is `default` follows from the operator, and is not known when a model is
 //! asked about an operator that was never built. Its schedule features are therefore left missing on both sides.
@@ -22,6 +23,7 @@ pub mod operator;
 
 mod derive_cpu;
 mod derive_gpu;
+mod steps;
 
 use opdata::{CacheState, DeviceKind, Row};
 
