@@ -6,12 +6,11 @@
 //! set in registers. All other data are ones, so every output must be the number of additions behind it: a loop that was
 //! left out, or cut short, shows in the result.
 
+use opmodels::tile::VectorUnit;
 use tvm_bridge::PrimFunc;
 use tvm_bridge::nest::{
     Buffer, Index, Integers, LoopKind, Parameter, Place, Stmt, Value, function,
 };
-
-use crate::schedule::VectorUnit;
 
 /// Arithmetic of one thread in one call, flop: half a millisecond on a fast core, so that starting the threads (a few
 /// microseconds) does not count.

@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use opmodels::tile::VectorUnit;
 use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::threads::Pool;
 use tvm_bridge::{DType, Target, Tensor};
@@ -14,7 +15,6 @@ use super::{CalibrateError, Level};
 use crate::interrupt::Interrupt;
 use crate::measure::timer::{Caches, take};
 use crate::plan::TimingPolicy;
-use crate::schedule::VectorUnit;
 use crate::stats::Summary;
 
 /// A rate to be measured.

@@ -4,6 +4,7 @@
 //! axis that is contiguous in memory, times `tile` values of other spatial axes. The element-wise tail runs on the tile
 //! before it leaves the cache. Outer loops run in parallel.
 
+use opmodels::tile::{efficiency, even_vector_length};
 use tvm_bridge::inspect::{Access, IterKind};
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::schedule::{Access as Buffer, Loop};
@@ -12,7 +13,6 @@ use tvm_bridge::{Block, Result, Schedule};
 use super::knobs::{
     CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, default_knobs, vector_axis,
 };
-use super::lanes::{efficiency, even_vector_length};
 use super::prepare::{Part, Parts, prepare};
 use super::{Choice, VectorUnit, pad, spatial, unfit};
 

@@ -1,14 +1,11 @@
 //! The knobs of a register-tiled reduction, and the ones that an operator's structure suggests.
 //!
-//! The tile is the one with the fewest loads a multiply-add among those that fill at most half of the registers: beyond
-//! that LLVM starts to spill (measured on AVX-512: 16 accumulators reach 212 GFLOP/s where 28 fall to 75). Plain
-//! arithmetic on iterators and accesses; the loops are transformed in [`super::contraction`].
+//! Plain arithmetic on iterators and accesses; the tile is chosen by [`opmodels::tile`], and the loops are transformed in
+//! [`super::contraction`].
 
+use opmodels::tile::{Tile, VectorExtent, VectorUnit};
 use serde::{Deserialize, Serialize};
 use tvm_bridge::inspect::{Access, BlockInfo, Iter, IterKind};
-
-use super::VectorUnit;
-use super::lanes::{divisors, efficiency, pieces, vector_length};
 
 /// The knobs of a register-tiled reduction.
 ///
@@ -132,10 +129,6 @@ words! {
 const PARALLEL_PIECES: i64 = 64;
 /// An operand up to this size is read again and again from the second-level cache without harm, in bytes.
 const CACHED_OPERAND_BYTES: i64 = 1 << 20;
-/// A vector of weights comes from the second-level cache, a broadcast value from the first.
-const VECTOR_LOAD_COST: f64 = 2.1;
-/// Largest scalar tile, where nothing can be vectorised: enough independent sums to hide an addition's latency.
-const SCALAR_TILE: i64 = 8;
 
 /// How an axis is vectorised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,55 +173,15 @@ pub(super) fn vector_axis(info: &BlockInfo) -> Option<VectorAxis> {
 pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKnobs {
     let spatial: Vec<usize> = info.of_kind(IterKind::Spatial).collect();
     let axis = vector_axis(info);
-    let (length, most_blocks) = match axis {
-        Some(a) => {
-            let extent = info.iters[a.iter].extent;
-            let length = a
-                .packed
-                .filter(|l| extent % l == 0)
-                .unwrap_or_else(|| vector_length(extent, unit.lanes()));
-            (
-                length,
-                if extent % length == 0 {
-                    extent / length
-                } else {
-                    1
-                },
-            )
-        }
-        None => (1, 1),
-    };
-    let per_vector = pieces(length, unit.lanes());
     let reusing = tiled_axes(info, &spatial, axis);
-    let budget = if axis.is_some() {
-        i64::from(unit.registers) / 2
-    } else {
-        SCALAR_TILE
-    };
     let extent_of = |place: usize| reusing.get(place).map_or(1, |&i| info.iters[i].extent);
-    let mut best = (f64::INFINITY, 1, 1, 1);
-    for blocks in divisors(most_blocks) {
-        for first in 1..=extent_of(0).min(budget) {
-            for second in divisors(extent_of(1)).filter(|&t| t == 1 || first == extent_of(0)) {
-                let accumulators = blocks * per_vector * first * second;
-                if accumulators > budget.max(per_vector) {
-                    continue;
-                }
-                let loads = loads_per_multiply_add(
-                    blocks * per_vector,
-                    first * second,
-                    accumulators,
-                    budget,
-                );
-                let cost = loads / efficiency(extent_of(0), first);
-                if cost < best.0 {
-                    best = (cost, blocks, first, second);
-                }
-            }
-        }
-    }
-    let (_, vector_blocks, first, second) = best;
-    let tile: Vec<(String, i64)> = [first, second]
+    let vector = axis.map(|a| VectorExtent {
+        extent: info.iters[a.iter].extent,
+        packed: a.packed,
+    });
+    let suits = Tile::choose(vector, [extent_of(0), extent_of(1)], unit);
+    let tile: Vec<(String, i64)> = suits
+        .reusing
         .iter()
         .zip(&reusing)
         .filter(|(t, _)| **t > 1)
@@ -237,8 +190,8 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
     let order = loop_order(info, &spatial, axis);
     let mut knobs = ContractionKnobs {
         vector_axis: axis.map(|a| info.iters[a.iter].name.clone()),
-        vector_length: length,
-        vector_blocks,
+        vector_length: suits.vector_length,
+        vector_blocks: suits.vector_blocks,
         tile,
         cache_tile: Vec::new(),
         reduction_tile: Vec::new(),
@@ -296,14 +249,6 @@ impl ContractionKnobs {
 
 fn named(values: &[(String, i64)], name: &str) -> Option<i64> {
     values.iter().find(|(n, _)| n == name).map(|v| v.1)
-}
-
-/// Loads for each multiply-add of a tile, with a penalty for tiles too small to hide the latency of the additions.
-fn loads_per_multiply_add(vectors: i64, broadcasts: i64, accumulators: i64, budget: i64) -> f64 {
-    let loads =
-        (VECTOR_LOAD_COST * vectors as f64 + broadcasts as f64) / (vectors * broadcasts) as f64;
-    let hidden = accumulators as f64 / budget as f64;
-    loads + 0.5 * (1.0 - hidden).max(0.0)
 }
 
 /// Outer loop order: the vector axis outside all others if what it indexes is too big to be read for every row of them,

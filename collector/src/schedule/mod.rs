@@ -19,7 +19,6 @@
 mod contraction;
 mod factor;
 mod knobs;
-mod lanes;
 mod pad;
 mod prepare;
 mod recipe;
@@ -27,6 +26,7 @@ mod rows;
 mod space;
 mod spatial;
 
+use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
 use tvm_bridge::{PrimFunc, Schedule};
 
@@ -36,30 +36,6 @@ pub use recipe::{Kitchen, Recipe};
 pub use rows::RowsKnobs;
 pub use space::{Dimension, MAX_UNROLLED, Space};
 pub use spatial::SpatialKnobs;
-
-/// The vector unit that schedules are made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VectorUnit {
-    /// Width of a register in bits.
-    pub bits: u32,
-    /// Number of architectural vector registers.
-    pub registers: u32,
-}
-
-impl VectorUnit {
-    /// The unit of an x86 or Arm CPU with vector registers of `bits`: AVX-512 and NEON have 32 of them, SSE and AVX 16.
-    pub fn of_width(bits: u32, is_x86: bool) -> VectorUnit {
-        VectorUnit {
-            bits,
-            registers: if bits >= 512 || !is_x86 { 32 } else { 16 },
-        }
-    }
-
-    /// Elements of four bytes in one register.
-    pub fn lanes(self) -> i64 {
-        i64::from(self.bits / 32).max(1)
-    }
-}
 
 /// What was chosen for an operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

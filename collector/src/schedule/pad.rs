@@ -4,11 +4,11 @@
 //! a depthwise convolution) is filled for one such index at a time, so that it stays in the cache ([`near`]). Others
 //! are filled whole, before ([`apart`]).
 
+use opmodels::tile::vector_length;
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::schedule::{Access, Loop};
 use tvm_bridge::{Block, Result, Schedule};
 
-use super::lanes::vector_length;
 use super::prepare::Part;
 use super::{VectorUnit, unfit};
 

@@ -2,11 +2,11 @@
 //!
 //! Each row is finished before the next begins, so that it stays in the first-level cache; rows run in parallel.
 
+use opmodels::tile::even_vector_length;
 use serde::{Deserialize, Serialize};
 use tvm_bridge::inspect::IterKind;
 use tvm_bridge::{BlockInfo, Result, Schedule};
 
-use super::lanes::even_vector_length;
 use super::{Choice, VectorUnit, unfit};
 
 /// The knobs of an operator that works row by row.

@@ -6,13 +6,13 @@
 //! [`Space::choice`] if it does not divide the loops, or would unroll more than [`MAX_UNROLLED`] statements, which costs
 //! LLVM more than the kernel is worth.
 
+use opmodels::tile::{divisors, pieces};
 use serde::{Deserialize, Serialize};
 use tvm_bridge::inspect::IterKind;
 use tvm_bridge::{BlockInfo, PrimFunc, Schedule};
 
 use super::factor::{Factor, Setting};
 use super::knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, vector_axis};
-use super::lanes::{divisors, pieces};
 use super::{Choice, VectorUnit, contraction, default_schedule, rows, spatial};
 
 /// Most vector operations that a tile may unroll into.

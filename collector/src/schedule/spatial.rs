@@ -2,12 +2,12 @@
 //!
 //! The innermost loops that all accesses walk through alike are fused, vectorised and what is outside runs in parallel.
 
+use opmodels::tile::even_vector_length;
 use serde::{Deserialize, Serialize};
 use tvm_bridge::inspect::{BlockInfo, IterKind};
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Result, Schedule};
 
-use super::lanes::even_vector_length;
 use super::prepare::{Part, prepare};
 use super::{Choice, VectorUnit, pad, unfit};
 

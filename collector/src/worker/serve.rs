@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use anyhow::Context;
 use opdata::Status;
+use opmodels::tile::VectorUnit;
 use tvm_bridge::threads::Pool;
 use tvm_bridge::{IrModule, Target};
 
@@ -12,7 +13,7 @@ use super::bench::{Bench, spaces};
 use super::network::Network;
 use super::protocol::{Reply, Request, Setup};
 use crate::measure::sentinel::Sentinel;
-use crate::schedule::{Kitchen, VectorUnit};
+use crate::schedule::Kitchen;
 
 /// What every part of a worker needs.
 pub(super) struct Shared {

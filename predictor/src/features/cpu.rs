@@ -330,42 +330,68 @@ fn vta(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
 
 /// A register-tiled reduction of this project: `tile` names axes, the vector axis has `vector_blocks` vectors.
 fn tiled(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
-    let vector = knobs.number("vector_length")?.max(1.0);
-    let blocks = knobs.number("vector_blocks")?.max(1.0);
-    let broadcast: f64 = knobs
+    let broadcast = knobs
         .value("tile")
         .and_then(Value::as_array)?
         .iter()
         .filter_map(|pair| pair.get(1)?.as_f64())
         .product();
-    let columns_block = vector * blocks;
-    let outputs = (o.batch * o.rows * o.columns).max(1.0);
-    let tile = columns_block * broadcast;
-    let tiles = ceil_div(outputs, tile);
-    let element = o.element_bytes;
-    Some(CpuNest {
-        template: Template::Tiled,
-        parallel: tiles,
-        task_work: tile * o.depth,
-        depth_block: o.depth,
-        columns_block,
-        width_tile: broadcast,
-        height_tile: 1.0,
-        unroll: 0.0,
-        vector,
-        register_tile: tile,
-        broadcast_tile: broadcast * blocks,
-        depth_outer: 1.0,
-        depth_tile: o.depth,
-        weight_bytes: columns_block * o.depth * element,
-        input_bytes: broadcast * o.depth * element,
-        output_bytes: tile * element,
-        tiles: 1.0,
-        row_bytes: broadcast * element,
-        inner_input_bytes: broadcast * o.depth * element,
-        inner_weight_bytes: columns_block * o.depth * element,
-        width_remainder: o.out_width % broadcast.max(1.0),
-    })
+    let tile = RegisterTile {
+        vector: knobs.number("vector_length")?.max(1.0),
+        blocks: knobs.number("vector_blocks")?.max(1.0),
+        broadcast,
+    };
+    Some(tile.nest(o))
+}
+
+/// The register tile of a reduction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct RegisterTile {
+    /// Values of a vector.
+    pub vector: f64,
+    /// Vectors side by side.
+    pub blocks: f64,
+    /// Values along the other axes.
+    pub broadcast: f64,
+}
+
+impl RegisterTile {
+    /// The nest of a kernel that computes an operator by this tile.
+    pub fn nest(self, o: &Operator) -> CpuNest {
+        let Self {
+            vector,
+            blocks,
+            broadcast,
+        } = self;
+        let columns_block = vector * blocks;
+        let outputs = (o.batch * o.rows * o.columns).max(1.0);
+        let tile = columns_block * broadcast;
+        let tiles = ceil_div(outputs, tile);
+        let element = o.element_bytes;
+        CpuNest {
+            template: Template::Tiled,
+            parallel: tiles,
+            task_work: tile * o.depth,
+            depth_block: o.depth,
+            columns_block,
+            width_tile: broadcast,
+            height_tile: 1.0,
+            unroll: 0.0,
+            vector,
+            register_tile: tile,
+            broadcast_tile: broadcast * blocks,
+            depth_outer: 1.0,
+            depth_tile: o.depth,
+            weight_bytes: columns_block * o.depth * element,
+            input_bytes: broadcast * o.depth * element,
+            output_bytes: tile * element,
+            tiles: 1.0,
+            row_bytes: broadcast * element,
+            inner_input_bytes: broadcast * o.depth * element,
+            inner_weight_bytes: columns_block * o.depth * element,
+            width_remainder: o.out_width % broadcast.max(1.0),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! another version are refused.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 4;
+pub const FEATURE_VERSION: u32 = 5;
 
 /// How a feature depends on the size of the problem; members of the ensemble leave out groups, so that some of them can
 /// only see what carries over to workloads of another size.

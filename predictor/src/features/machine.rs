@@ -4,6 +4,7 @@
 //! --calibrate` left one (format 1: `rates`, a list of `{threads, peak_gflops_per_s: {best, …}, read_gbytes_per_s: {l1:
 //! {best, …}, …}}`). What is not there, or cannot be understood, stays missing; so does everything of another tool's log.
 
+use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -47,8 +48,8 @@ pub struct MachineFacts {
     pub l2_bytes: Option<u64>,
     /// Last-level cache, bytes.
     pub l3_bytes: Option<u64>,
-    /// Lanes of 4 bytes.
-    pub lanes: Option<u32>,
+    /// Its vector unit.
+    pub vector: Option<VectorUnit>,
     /// Calibrated rates by ascending number of threads.
     pub rates: Vec<Rates>,
 }
@@ -77,13 +78,16 @@ impl MachineFacts {
                 .as_array()
                 .is_some_and(|all| all.iter().any(|f| f.as_str() == Some(feature)))
         };
-        let lanes = if has("avx512f") {
-            16
+        let bits = if has("avx512f") {
+            512
         } else if has("avx2") || has("avx") {
-            8
+            256
         } else {
-            4
+            128
         };
+        let is_x86 = machine["arch"]
+            .as_str()
+            .is_none_or(|arch| arch.starts_with("x86"));
         let calibration = Some(&environment["calibration"])
             .filter(|c| c["format"].as_u64() == Some(CALIBRATION_FORMAT))
             .unwrap_or(&Value::Null);
@@ -100,7 +104,9 @@ impl MachineFacts {
             l1_bytes: cache(1),
             l2_bytes: cache(2),
             l3_bytes: cache(3),
-            lanes: machine.is_object().then_some(lanes),
+            vector: machine
+                .is_object()
+                .then(|| VectorUnit::of_width(bits, is_x86)),
             rates: rates_of(calibration),
         }
     }
@@ -141,7 +147,7 @@ impl MachineFacts {
         values.l1_bytes = bytes(self.l1_bytes);
         values.l2_bytes = bytes(self.l2_bytes);
         values.l3_bytes = bytes(self.l3_bytes);
-        values.lanes = self.lanes.map_or(f32::NAN, |n| n as f32);
+        values.lanes = self.vector.map_or(f32::NAN, |unit| unit.lanes() as f32);
         if let Some(rates) = threads.and_then(|threads| self.rates_at(threads)) {
             values.peak_flops = rate(rates.gflops);
             values.bandwidth_l1 = rate(rates.l1_gbytes_per_s);
@@ -230,9 +236,15 @@ mod tests {
                 facts.l1_bytes,
                 facts.l2_bytes,
                 facts.l3_bytes,
-                facts.lanes
+                facts.vector
             ),
-            (Some(2), Some(49152), Some(2097152), None, Some(16))
+            (
+                Some(2),
+                Some(49152),
+                Some(2097152),
+                None,
+                Some(VectorUnit::of_width(512, true))
+            )
         );
         assert_eq!(facts.frequency_ghz, Some(3.5));
         let at_four = values(&facts, Some(4));

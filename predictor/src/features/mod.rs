@@ -10,8 +10,9 @@
 //! | [`base`] | estimates that the models correct |
 //! | `steps` | instructions along a CPU kernel's loops, for one of them |
 //!
-//! The schedule of a row whose `schedule_space` is `default` follows from the operator, and is not known when a model is
-//! asked about an operator that was never built. Its schedule features are therefore left missing on both sides.
+//! The schedule of a row whose `schedule_space` is `default` follows from the operator, and its knobs are not known when a
+//! model is asked about an operator that was never built. They are therefore not looked at on either side: the register
+//! tile is found from the operator where that can be ([`default_tile`]), and schedule features are missing elsewhere.
 
 pub mod base;
 pub mod cpu;
@@ -21,6 +22,7 @@ pub mod list;
 pub mod machine;
 pub mod operator;
 
+mod default_tile;
 mod derive_cpu;
 mod derive_gpu;
 mod steps;
@@ -81,7 +83,11 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     } else {
         Knobs::read(row.schedule_knobs.as_ref())
     };
-    let nest = nest_of(row, &operator, &knobs);
+    let nest = if row.has_default_schedule() {
+        default_nest(row, &operator, machine)
+    } else {
+        nest_of(row, &operator, &knobs)
+    };
     let threads = row.threads.map(|t| t as f64);
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
@@ -118,6 +124,17 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
 /// The estimate of a row that a member of the ensemble corrects, base-2 logarithm.
 pub fn base_of(point: &Point, base: Base) -> f64 {
     point.bases.get(base)
+}
+
+/// The nest of a schedule that is not looked at, because it follows from the operator.
+fn default_nest(row: &Row, operator: &Operator, machine: &MachineFacts) -> Nest {
+    let known = match row.device_kind {
+        DeviceKind::Cpu => machine
+            .vector
+            .and_then(|unit| default_tile::nest(row, operator, unit)),
+        _ => None,
+    };
+    known.map_or(Nest::None, Nest::Cpu)
 }
 
 fn nest_of(row: &Row, operator: &Operator, knobs: &Knobs) -> Nest {
@@ -322,6 +339,7 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opmodels::tile::VectorUnit;
     use testing::{conv_row, dense_row};
 
     fn value(point: &Point, name: &str) -> f32 {
@@ -356,6 +374,20 @@ mod tests {
     }
 
     #[test]
+    fn a_gate_that_scales_an_image_counts_as_the_gate_it_computes() {
+        let mut row = conv_row([1, 10, 1, 1], [240, 1, 1], "{}");
+        row.op_name = "conv2d_add_sigmoid_multiply".to_owned();
+        row.output_shapes = "1x240x14x14".parse().ok();
+        let operator = Operator::of_row(&row);
+        assert_eq!(
+            (operator.rows, operator.columns, operator.depth),
+            (1.0, 240.0, 10.0)
+        );
+        assert_eq!(operator.transcendental_calls(), 240.0);
+        assert_eq!(operator.last, 14.0);
+    }
+
+    #[test]
     fn a_default_schedule_is_not_looked_at() {
         let mut row = conv_row(
             [1, 64, 56, 56],
@@ -374,6 +406,22 @@ mod tests {
             format!("{:?}", default.features),
             format!("{:?}", unbuilt.features)
         );
+    }
+
+    #[test]
+    fn the_tile_of_a_default_schedule_follows_from_the_operator() {
+        let mut row = conv_row([1, 64, 14, 14], [480, 1, 1], "{}");
+        row.schedule_space = Some("default".to_owned());
+        row.weight_layout = Some("OIHW16o".to_owned());
+        let machine = MachineFacts {
+            vector: Some(VectorUnit::of_width(512, true)),
+            ..MachineFacts::default()
+        };
+        let point = point_of(&row, &machine);
+        assert_eq!(value(&point, "vector"), 4.0);
+        assert_eq!(value(&point, "broadcast_tile"), 15f32.log2());
+        let elsewhere = point_of(&row, &MachineFacts::default());
+        assert!(value(&elsewhere, "vector").is_nan());
     }
 
     #[test]

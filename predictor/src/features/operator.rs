@@ -2,7 +2,7 @@
 //!
 //! Read from the columns of a row that hold for every source: kind, shapes, window, loop nest, arithmetic, traffic.
 
-use opdata::{Dims, LoopKind, Row, Shapes};
+use opdata::{Dims, Loop, LoopKind, Row, Shapes};
 
 /// Classes of operators that behave alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,8 +83,8 @@ pub struct Operator {
     pub flops_epilogue: f64,
     /// Exponentials, square roots and the like for each element of the output.
     pub transcendentals: f64,
-    /// Elements of the output.
-    pub output_elements: f64,
+    /// Elements of the operator's own result: fused arithmetic may spread it over a larger output.
+    pub own_elements: f64,
     /// Bytes of the inputs.
     pub input_bytes: f64,
     /// Bytes of the weights.
@@ -123,6 +123,21 @@ fn element_bytes(dtypes: Option<&str>) -> f64 {
     digits.parse::<f64>().map_or(4.0, |bits| bits / 8.0)
 }
 
+/// The extents of what an operator computes before the fused rest: those of its loops where it has a window, for the rest
+/// may spread them (a gate of 1 x 1 pixels that scales a whole image); else those of the output.
+fn own_result(windowed: bool, output: &[f64], nest: &[Loop]) -> Vec<f64> {
+    let loops: Vec<f64> = nest
+        .iter()
+        .filter(|l| l.kind == LoopKind::Spatial)
+        .map(|l| l.extent as f64)
+        .collect();
+    if windowed && loops.len() == output.len() {
+        loops
+    } else {
+        output.to_vec()
+    }
+}
+
 impl Operator {
     /// What the row's operator computes.
     pub fn of_row(row: &Row) -> Self {
@@ -145,20 +160,21 @@ impl Operator {
                 .product()
         };
         let windowed = row.kernel.is_some();
+        let own = own_result(windowed, &output, nest);
         let trailing = |from_end: usize| -> f64 {
-            let place = output.len().checked_sub(from_end);
-            place.and_then(|p| output.get(p)).copied().unwrap_or(1.0)
+            let place = own.len().checked_sub(from_end);
+            place.and_then(|p| own.get(p)).copied().unwrap_or(1.0)
         };
-        let spatial: f64 = if windowed && output.len() > 2 {
-            output[2..].iter().product()
-        } else if output.len() > 1 {
+        let spatial: f64 = if windowed && own.len() > 2 {
+            own[2..].iter().product()
+        } else if own.len() > 1 {
             trailing(2)
         } else {
             1.0
         };
         let batch = match class {
-            Class::BatchMatmul => output[..output.len().saturating_sub(2)].iter().product(),
-            _ if windowed => output.first().copied().unwrap_or(1.0),
+            Class::BatchMatmul => own[..own.len().saturating_sub(2)].iter().product(),
+            _ if windowed => own.first().copied().unwrap_or(1.0),
             _ => 1.0,
         };
         let total: f64 = output.iter().product();
@@ -214,10 +230,10 @@ impl Operator {
             kernel_height: kernel(2),
             kernel_width: kernel(1),
             stride: last(row.stride.as_ref()).unwrap_or(1.0).max(1.0),
-            last: trailing(1),
+            last: output.last().copied().unwrap_or(1.0),
             flops: row.flops.map(|f| f as f64),
             transcendentals: transcendentals(&row.op_name),
-            output_elements: total,
+            own_elements: own.iter().product(),
             flops_epilogue: row.flops_epilogue.map_or(0.0, |f| f as f64),
             input_bytes: if picks {
                 input_bytes.min(output_bytes)
@@ -237,7 +253,7 @@ impl Operator {
 
     /// Exponentials and the like of all elements.
     pub fn transcendental_calls(&self) -> f64 {
-        self.transcendentals * self.output_elements
+        self.transcendentals * self.own_elements
     }
 
     /// All arithmetic, flop; 0 if unknown.

@@ -4,6 +4,7 @@
 //! far as features go.
 
 use opdata::{CacheState, DeviceKind, Dims, Essentials, Loop, LoopKind, Row, Shapes, Status};
+use opmodels::tile::packed_run;
 
 use crate::error::{Error, Result};
 
@@ -138,12 +139,23 @@ impl Question {
                 status: Status::Skipped,
             })
         };
+        row.weight_layout = self.weight_layout();
         if parts.windowed {
             row.kernel = Some(dims(&self.window()?));
             row.stride = Some(dims(&self.strides()));
             row.groups = Some(self.groups);
         }
         Ok(row)
+    }
+
+    /// How a model's import would pack the weights, where it packs them into runs of the same length.
+    fn weight_layout(&self) -> Option<String> {
+        let run = packed_run(self.channels?);
+        match self.op.as_str() {
+            "conv2d" if self.groups <= 1 => Some(format!("OIHW{run}o")),
+            "dense" => Some(format!("NK{run}n")),
+            _ => None,
+        }
     }
 
     fn image(&self) -> Result<[u64; 4]> {
@@ -349,6 +361,7 @@ mod tests {
         let conv = question("conv2d", &[1, 64, 56, 56]).row().unwrap();
         assert_eq!(conv.flops, Some(2 * 56 * 56 * 64 * 64 * 9));
         assert_eq!(conv.output_shapes.unwrap().to_string(), "1x64x56x56");
+        assert_eq!(conv.weight_layout.as_deref(), Some("OIHW16o"));
     }
 
     #[test]

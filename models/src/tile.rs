@@ -1,0 +1,264 @@
+//! Register tiles: how many results of each axis a kernel of the default schedule holds in registers at once.
+//!
+//! Plain arithmetic on extents. The collector makes its default schedules by it; the predictor describes by it operators
+//! that nobody has scheduled yet. The tile is the one with the fewest loads a multiply-add among those that fill at most
+//! half of the registers: beyond that LLVM starts to spill (measured on AVX-512: 16 accumulators reach 212 GFLOP/s where 28
+//! fall to 75).
+
+use serde::{Deserialize, Serialize};
+
+/// Longest vector a loop is turned into, in registers; longer ones only grow the code.
+const MAX_REGISTERS: i64 = 4;
+/// A vector of weights comes from the second-level cache, a broadcast value from the first.
+const VECTOR_LOAD_COST: f64 = 2.1;
+/// Largest scalar tile, where nothing can be vectorised: enough independent sums to hide an addition's latency.
+const SCALAR_TILE: i64 = 8;
+
+/// All divisors of `n`, ascending.
+pub fn divisors(n: i64) -> impl Iterator<Item = i64> {
+    (1..=n.max(1)).filter(move |d| n % d == 0)
+}
+
+/// Pieces of `part` values that cover `extent` values, the last one perhaps in part.
+pub fn pieces(extent: i64, part: i64) -> i64 {
+    (extent + part - 1) / part
+}
+
+/// Share of the values computed that are wanted, if `extent` values are computed in pieces of `part`.
+pub fn efficiency(extent: i64, part: i64) -> f64 {
+    extent as f64 / (pieces(extent, part) * part) as f64
+}
+
+/// The vector length for a loop of `extent` that must be divided evenly: the divisor that wastes the fewest lanes, the
+/// longest of equals.
+///
+/// Either part of one register or whole registers: vectors of an odd length beyond one register (29, 56) are legal, but
+/// LLVM keeps them in memory, which costs a factor of ten.
+pub fn even_vector_length(extent: i64, lanes: i64) -> i64 {
+    divisors(extent)
+        .take_while(|&d| d <= MAX_REGISTERS * lanes)
+        .filter(|&d| d <= lanes || d % lanes == 0)
+        .max_by(|&a, &b| {
+            efficiency(a, lanes)
+                .total_cmp(&efficiency(b, lanes))
+                .then(a.cmp(&b))
+        })
+        .unwrap_or(1)
+}
+
+/// The vector length for a loop of `extent` whose last piece may be shorter: it then runs element by element, after the
+/// loop has been parted. Takes the length with the fewest steps, an even one of
+/// equals.
+pub fn vector_length(extent: i64, lanes: i64) -> i64 {
+    let even = even_vector_length(extent, lanes);
+    let steps = |length: i64| extent / length * pieces(length, lanes) + extent % length;
+    // Whole, half and quarter registers: loads of other lengths come in pieces.
+    [lanes, lanes / 2, lanes / 4]
+        .into_iter()
+        .filter(|&length| (1..=extent).contains(&length) && steps(length) < steps(even))
+        .min_by_key(|&length| (steps(length), -length))
+        .unwrap_or(even)
+}
+
+/// The vector unit that schedules are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VectorUnit {
+    /// Width of a register in bits.
+    pub bits: u32,
+    /// Number of architectural vector registers.
+    pub registers: u32,
+}
+
+impl VectorUnit {
+    /// The unit of an x86 or Arm CPU with vector registers of `bits`: AVX-512 and NEON have 32 of them, SSE and AVX 16.
+    pub fn of_width(bits: u32, is_x86: bool) -> VectorUnit {
+        VectorUnit {
+            bits,
+            registers: if bits >= 512 || !is_x86 { 32 } else { 16 },
+        }
+    }
+
+    /// Elements of four bytes in one register.
+    pub fn lanes(self) -> i64 {
+        i64::from(self.bits / 32).max(1)
+    }
+}
+
+/// Lanes of the widest vector register there is (512 bits), by which weights are packed whatever the machine.
+const PACKED_LANES: u64 = 16;
+
+/// Output channels that lie side by side in the packed weights of a dense layer or an ungrouped convolution, as the
+/// importer packs them (`block_size` of `models/python/opbench_import/kernels.py`): as many as a register holds, fewer if
+/// that takes no more registers and no padding.
+pub fn packed_run(channels: u64) -> u64 {
+    let registers = channels.div_ceil(PACKED_LANES);
+    (1..=PACKED_LANES)
+        .rev()
+        .find(|run| run * registers == channels)
+        .unwrap_or(PACKED_LANES)
+}
+
+/// The axis of a reduction's results along which an operand is contiguous.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VectorExtent {
+    /// Values along the axis.
+    pub extent: i64,
+    /// Vector length that the operand's layout demands (packed weights), if it does.
+    pub packed: Option<i64>,
+}
+
+/// A register tile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tile {
+    /// Values of the vector axis in one vector; 1 without such an axis.
+    pub vector_length: i64,
+    /// Vectors of that axis.
+    pub vector_blocks: i64,
+    /// Values along the two axes that reuse what is loaded along the vector axis, the innermost first.
+    pub reusing: [i64; 2],
+}
+
+impl Tile {
+    /// The tile for a vector axis, if there is one, and the extents of the two innermost axes that reuse what is loaded
+    /// along it (1 where there is none).
+    pub fn choose(vector: Option<VectorExtent>, reusing: [i64; 2], unit: VectorUnit) -> Tile {
+        let (vector_length, most_blocks) = vector.map_or((1, 1), |axis| lengths(axis, unit));
+        let per_vector = pieces(vector_length, unit.lanes());
+        let budget = match vector {
+            Some(_) => i64::from(unit.registers) / 2,
+            None => SCALAR_TILE,
+        };
+        let mut best = (f64::INFINITY, 1, [1, 1]);
+        for blocks in divisors(most_blocks).take_while(|&b| b == 1 || b * per_vector <= budget) {
+            for first in 1..=reusing[0].min(budget) {
+                // Only whole rows are put together.
+                let most = if first == reusing[0] { reusing[1] } else { 1 };
+                for second in divisors(most) {
+                    let accumulators = blocks * per_vector * first * second;
+                    if accumulators > budget.max(per_vector) {
+                        break;
+                    }
+                    let loads = loads_per_multiply_add(
+                        blocks * per_vector,
+                        first * second,
+                        accumulators,
+                        budget,
+                    );
+                    let cost = loads / efficiency(reusing[0], first);
+                    if cost < best.0 {
+                        best = (cost, blocks, [first, second]);
+                    }
+                }
+            }
+        }
+        Tile {
+            vector_length,
+            vector_blocks: best.1,
+            reusing: best.2,
+        }
+    }
+}
+
+/// Length of the vectors along an axis, and how many of them it has.
+fn lengths(axis: VectorExtent, unit: VectorUnit) -> (i64, i64) {
+    let length = axis
+        .packed
+        .filter(|length| axis.extent % length == 0)
+        .unwrap_or_else(|| vector_length(axis.extent, unit.lanes()));
+    let blocks = if axis.extent % length == 0 {
+        axis.extent / length
+    } else {
+        1
+    };
+    (length, blocks)
+}
+
+/// Loads for each multiply-add of a tile, with a penalty for tiles too small to hide the latency of the additions.
+fn loads_per_multiply_add(vectors: i64, broadcasts: i64, accumulators: i64, budget: i64) -> f64 {
+    let loads =
+        (VECTOR_LOAD_COST * vectors as f64 + broadcasts as f64) / (vectors * broadcasts) as f64;
+    let hidden = accumulators as f64 / budget as f64;
+    loads + 0.5 * (1.0 - hidden).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lengths_fill_registers_where_they_can() {
+        for (extent, length) in [
+            (48, 48),
+            (56, 14),
+            (7, 7),
+            (1000, 10),
+            (1, 1),
+            (13, 13),
+            (55, 11),
+        ] {
+            assert_eq!(even_vector_length(extent, 16), length, "{extent}");
+        }
+    }
+
+    #[test]
+    fn loops_of_prime_extent_are_vectorised_but_for_their_end() {
+        for (extent, length) in [(197, 16), (17, 16), (149, 16), (111, 8), (56, 14), (64, 64)] {
+            assert_eq!(vector_length(extent, 16), length, "{extent}");
+        }
+    }
+
+    #[test]
+    fn weights_are_packed_as_the_importer_does() {
+        for (channels, run) in [
+            (64, 16),
+            (1000, 16),
+            (24, 12),
+            (10, 10),
+            (1, 1),
+            (17, 16),
+            (255, 16),
+        ] {
+            assert_eq!(packed_run(channels), run, "{channels}");
+        }
+    }
+
+    #[test]
+    fn tiles_fill_half_of_the_registers() {
+        let unit = VectorUnit::of_width(512, true);
+        let packed = |extent, packed| {
+            Some(VectorExtent {
+                extent,
+                packed: Some(packed),
+            })
+        };
+        for (vector, reusing, wanted) in [
+            (packed(64, 16), [56, 56], (16, 2, [8, 1])),
+            (packed(480, 16), [14, 14], (16, 3, [5, 1])),
+            (packed(512, 16), [7, 7], (16, 2, [7, 1])),
+            (None, [1, 1], (1, 1, [1, 1])),
+        ] {
+            let tile = Tile::choose(vector, reusing, unit);
+            assert_eq!(
+                (tile.vector_length, tile.vector_blocks, tile.reusing),
+                wanted
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_even_vector_length_divides_its_loop(extent in 1i64..5000, log in 2u32..5) {
+            let length = even_vector_length(extent, 1 << log);
+            prop_assert!(length >= 1 && extent % length == 0);
+        }
+
+        #[test]
+        fn an_uneven_length_never_takes_more_steps(extent in 1i64..5000, log in 2u32..5) {
+            let lanes = 1 << log;
+            let (even, any) = (even_vector_length(extent, lanes), vector_length(extent, lanes));
+            let steps = |l: i64| extent / l * pieces(l, lanes) + extent % l;
+            prop_assert!(any >= 1 && any <= extent && steps(any) <= steps(even));
+        }
+    }
+}
