@@ -44,6 +44,6 @@ pub use row::{Essentials, finite};
 pub use run::{Counts, RUN_JSON, Reopened, RunManifest, RunState, RunWriter, Shard, find_runs};
 pub use schema::{COLUMNS, Column, ColumnType, Group, Row, SCHEMA_VERSION};
 pub use values::{
-    CacheState, DeviceKind, Dims, JsonText, Loop, LoopKind, LoopNest, Quality, Shapes, Status,
-    Timestamp,
+    CacheState, Decisions, DeviceKind, Dims, JsonText, Loop, LoopKind, LoopNest, Quality, Shapes,
+    Status, Timestamp,
 };

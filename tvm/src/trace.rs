@@ -30,22 +30,6 @@ impl Trace {
             .ok_or_else(|| Error::unexpected(NAME, "an object graph that is no trace"))
     }
 
-    /// The values that were sampled, in the order of their instructions: the kind of each instruction and its decision.
-    pub fn decisions(&self) -> Vec<(&str, &Value)> {
-        let part = |i: usize| self.0.get(i).and_then(Value::as_array);
-        let (Some(instructions), Some(decisions)) = (part(0), part(1)) else {
-            return Vec::new();
-        };
-        decisions
-            .iter()
-            .filter_map(|decision| {
-                let place = decision.get(0)?.as_u64()? as usize;
-                let kind = instructions.get(place)?.get(0)?.as_str()?;
-                Some((kind, decision.get(1)?))
-            })
-            .collect()
-    }
-
     /// Number of instructions.
     pub fn len(&self) -> usize {
         self.0.get(0).and_then(Value::as_array).map_or(0, Vec::len)
@@ -193,21 +177,5 @@ mod tests {
         let part = json!({"root_index": 0, "nodes": [
             {"type": "tirx.IndexMap", "data": {"name": 1, "dtype": "int64"}}, {"type": "ffi.String", "data": "i"}]});
         assert_eq!(plain(&graph), Some(json!([2, {"tvm_object": part}])));
-    }
-
-    #[test]
-    fn decisions_are_found_with_their_kinds() {
-        let trace = Trace(json!([
-            [
-                ["GetSBlock", [], ["c"], ["b0"]],
-                ["SamplePerfectTile", ["l1"], [4, 64], []]
-            ],
-            [[1, [7, 1, 8]]]
-        ]));
-        assert_eq!(trace.len(), 2);
-        assert_eq!(
-            trace.decisions(),
-            [("SamplePerfectTile", &json!([7, 1, 8]))]
-        );
     }
 }

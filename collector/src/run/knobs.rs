@@ -3,9 +3,9 @@
 //! Tiles stand for every loop of the operator's nest (`loop_nest`), in its order, so that rows of one operator can be
 //! compared column by column.
 
-use opdata::{LoopKind, Row};
+use opdata::{Decisions, LoopKind, Row};
 
-use crate::schedule::{Choice, ContractionKnobs, Decisions};
+use crate::schedule::{Choice, ContractionKnobs};
 
 /// Fills the knob columns of a row whose `loop_nest` is there already.
 pub(super) fn describe(row: &mut Row, choice: &Choice) {

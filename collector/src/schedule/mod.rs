@@ -26,6 +26,7 @@ mod rows;
 mod space;
 mod spatial;
 
+use opdata::Decisions;
 use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
 use tvm_bridge::{PrimFunc, Schedule};
@@ -53,17 +54,6 @@ pub enum Choice {
     Sampled(Decisions),
     /// What a recorded trace says.
     Recorded,
-}
-
-/// The decisions that make a sample of MetaSchedule's space, each list in the order of the trace.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Decisions {
-    /// Factors of every tiled loop, outermost first: four of a spatial loop, two of a reduction (`SSRSRS`).
-    pub tiles: Vec<Vec<i64>>,
-    /// Which of the categories was drawn (the unrolling steps, …).
-    pub categories: Vec<i64>,
-    /// The loop at which a block is computed, counted from the outermost (-1: at the root, -2: inlined).
-    pub compute_locations: Vec<i64>,
 }
 
 /// A scheduled operator.

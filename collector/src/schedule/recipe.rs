@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use opdata::Decisions;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tvm_bridge::{DesignSpace, PrimFunc, Schedule, Target, Trace};
@@ -87,7 +88,7 @@ impl Kitchen {
             Recipe::Template { choice } => with_choice(function, self.unit, self.seed, choice),
             Recipe::Metaschedule { seed } => {
                 let schedule = self.designs(symbol, function)?.sample(*seed)?;
-                let choice = Choice::Sampled(decisions(&schedule.trace()?));
+                let choice = Choice::Sampled(Decisions::of_trace(&schedule.trace()?.0));
                 Ok(Scheduled { schedule, choice })
             }
             Recipe::Trace { trace } => {
@@ -113,23 +114,4 @@ impl Kitchen {
         }
         Ok(made)
     }
-}
-
-/// A sample's decisions by kind of instruction, in order.
-fn decisions(trace: &Trace) -> super::Decisions {
-    let mut found = super::Decisions::default();
-    for (kind, value) in trace.decisions() {
-        match kind {
-            "SamplePerfectTile" => {
-                let tile = value.as_array().map_or(&[][..], Vec::as_slice);
-                found
-                    .tiles
-                    .push(tile.iter().filter_map(Value::as_i64).collect());
-            }
-            "SampleCategorical" => found.categories.extend(value.as_i64()),
-            "SampleComputeLocation" => found.compute_locations.extend(value.as_i64()),
-            _ => {}
-        }
-    }
-    found
 }

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Imported;
 use super::lines::{for_each, record_error};
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::identity::{PointKey, point_id, stable_hash};
 use crate::row::{Essentials, finite};
 use crate::schema::Row;
-use crate::values::{CacheState, DeviceKind, JsonText, Status};
+use crate::values::{CacheState, Decisions, DeviceKind, JsonText, Status};
 
 /// The file with the records, inside the database's folder.
 pub const RECORDS: &str = "database_tuning_record.json";
@@ -214,6 +214,7 @@ impl<'a> Record<'a> {
                 .and_then(Value::as_str)
                 .map(str::to_owned),
             schedule_space: Some("metaschedule".to_owned()),
+            schedule_knobs: Some(knobs(self.trace)),
             schedule_trace: Some(trace),
             cache_state: Some(CacheState::Hot),
             tool_version: Some("metaschedule".to_owned()),
@@ -242,6 +243,17 @@ impl<'a> Record<'a> {
     }
 }
 
+/// The decisions of a trace as the collector writes them for its own samples.
+fn knobs(trace: &Value) -> JsonText {
+    let decisions = Decisions::of_trace(trace);
+    JsonText::from(&json!({
+        "template": "sampled",
+        "tiles": decisions.tiles,
+        "categories": decisions.categories,
+        "compute_locations": decisions.compute_locations,
+    }))
+}
+
 fn median(mut times: Vec<f64>) -> Option<f64> {
     times.sort_by(f64::total_cmp);
     let count = times.len();
@@ -252,7 +264,7 @@ fn median(mut times: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const RECORD: &str = r#"[0, [[[["GetBlock", [], ["T_matmul_NT", "main"], ["b0"]]], []], [0.002, 0.001, 0.003], {"kind": "llvm", "mcpu": "skylake"}, [["TENSOR", "float32", [4, 8]], ["TENSOR", "float32", [16, 8]], ["TENSOR", "float32", [4, 16]]]]]"#;
+    const RECORD: &str = r#"[0, [[[["GetBlock", [], ["T_matmul_NT", "main"], ["b0"]], ["SamplePerfectTile", ["l0"], [4, 64], []], ["SamplePerfectTile", ["l1"], [4, 64], []], ["SamplePerfectTile", ["l2"], [2, 64], []]], [[1, [1, 2, 1, 2]], [2, [4, 4, 1, 1]], [3, [4, 2]]]], [0.002, 0.001, 0.003], {"kind": "llvm", "mcpu": "skylake"}, [["TENSOR", "float32", [4, 8]], ["TENSOR", "float32", [16, 8]], ["TENSOR", "float32", [4, 16]]]]]"#;
 
     fn import(records: &str, workloads: &str) -> Result<Imported> {
         let folder = tempfile::tempdir().unwrap();
@@ -278,6 +290,12 @@ mod tests {
                 row.target_cpu.as_deref()
             ),
             ("dense", Some(2 * 4 * 8 * 16), Some(2e6), Some("skylake"))
+        );
+        assert_eq!(
+            row.schedule_knobs.as_ref().map(JsonText::as_str),
+            Some(
+                r#"{"categories":[],"compute_locations":[],"template":"sampled","tiles":[[1,2,1,2],[4,4,1,1],[4,2]]}"#
+            )
         );
         assert_eq!(row.row_id, "metaschedule-db.000001");
         assert_eq!(failure.status, Status::Crashed);

@@ -63,7 +63,9 @@ impl Bases {
                 Self {
                     work,
                     serial: serial.log2(),
-                    steps: (rounds * nest.task_instructions(operator)).max(1.0).log2(),
+                    steps: nest
+                        .task_instructions(operator)
+                        .map_or(work, |count| (rounds * count).max(1.0).log2()),
                 }
             }
             _ => Self {

@@ -1,12 +1,14 @@
 //! The loop nest of a CPU kernel under its schedule: parallel pieces, register tile, bytes of each level.
 //!
 //! From AutoTVM's knobs (`conv2d_NCHWc.x86` and its kin, `dense_pack`, `dense_nopack`, `batch_matmul`, ARM's spatial pack
-//! and Winograd, VTA) and from the knobs of this project's own tiled schedules. All counts are plain.
+//! and Winograd, VTA), from the knobs of this project's own tiled schedules, and from MetaSchedule's decisions
+//! ([`sampled`]). All counts are plain.
 
 use serde_json::Value;
 
 use super::knobs::Knobs;
 use super::operator::{Class, Operator};
+use super::sampled;
 
 /// Which template made the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub enum Template {
     Vta = 17,
     /// A tiled reduction of this project.
     Tiled = 18,
+    /// A sample of MetaSchedule's space.
+    Sampled = 19,
 }
 
 /// A kernel's loops under its schedule.
@@ -83,8 +87,10 @@ fn ceil_div(a: f64, b: f64) -> f64 {
 impl CpuNest {
     /// The nest, if the knobs are those of a template that is known here.
     pub fn of(operator: &Operator, name: &str, knobs: &Knobs) -> Option<Self> {
-        if knobs.text("template") == Some("contraction") {
-            return tiled(operator, knobs);
+        match knobs.text("template") {
+            Some("contraction") => return tiled(operator, knobs),
+            Some("sampled") => return sampled::nest(operator, knobs),
+            _ => (),
         }
         let arity = |name: &str| knobs.arity(name);
         if knobs.has("oc_nthread") {

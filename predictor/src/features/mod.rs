@@ -25,6 +25,7 @@ pub mod operator;
 mod default_tile;
 mod derive_cpu;
 mod derive_gpu;
+mod sampled;
 mod steps;
 
 use opdata::{CacheState, DeviceKind, Row};

@@ -14,8 +14,12 @@ const REGISTERS: f64 = 16.0;
 const LOOP_INSTRUCTIONS: f64 = 3.0;
 
 impl CpuNest {
-    /// Instructions of one iteration of the parallel loop.
-    pub(super) fn task_instructions(&self, operator: &Operator) -> f64 {
+    /// Instructions of one iteration of the parallel loop; none for schedules of today's TVM, which are compiled for
+    /// the machine's own vectors.
+    pub(super) fn task_instructions(&self, operator: &Operator) -> Option<f64> {
+        if matches!(self.template, Template::Tiled | Template::Sampled) {
+            return None;
+        }
         let steps = self.task_work * self.whole_tiles() / self.register_tile;
         // A tile's sums are set to zero, read and written; where lanes run along the reduction, they are added up.
         let along_depth = self.template == Template::PlainDense;
@@ -30,7 +34,7 @@ impl CpuNest {
                 3.0 * self.vectors() * self.broadcast_tile,
             )
         };
-        steps * (self.step_instructions(operator) + finish / depth.max(1.0))
+        Some(steps * (self.step_instructions(operator) + finish / depth.max(1.0)))
     }
 
     /// Vector instructions for one value of the vectorised axis: LLVM widens a length that is no power of two.
@@ -86,6 +90,7 @@ mod tests {
         CpuNest::of(&operator, &row.op_name, &knobs)
             .unwrap()
             .task_instructions(&operator)
+            .unwrap()
     }
 
     #[test]
