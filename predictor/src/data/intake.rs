@@ -171,6 +171,7 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
             log2_in_model: None,
             question: Question::of_row(row),
             weight: weight(row.quality),
+            graded: row.quality.is_some(),
             workload,
             machine,
             kind: row.op_kind.clone(),

@@ -28,7 +28,8 @@ pub enum Base {
     Work,
     /// What the busiest unit does one piece after the other, whole rounds counted.
     Serial,
-    /// Instructions of a thread, step by step, and how often its multiprocessor is filled anew.
+    /// Instructions of a thread, step by step, and how often its multiprocessor is filled anew; on a CPU those of the
+    /// busiest worker.
     Steps,
 }
 
@@ -57,11 +58,14 @@ impl Bases {
                 }
             }
             Nest::Cpu(nest) if busy_threads <= 1.0 => {
-                let serial = ((nest.parallel / WORKERS).ceil() * nest.task_work).max(1.0);
+                let rounds = (nest.parallel / WORKERS).ceil();
+                let serial = (rounds * nest.task_work).max(1.0);
                 Self {
                     work,
                     serial: serial.log2(),
-                    steps: work,
+                    steps: nest
+                        .task_instructions(operator)
+                        .map_or(work, |count| (rounds * count).max(1.0).log2()),
                 }
             }
             _ => Self {

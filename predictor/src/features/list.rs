@@ -2,11 +2,11 @@
 //!
 //! Training and queries fill the same [`Values`]; a feature that does not apply or is not known stays missing (NaN),
 //! which the trees understand. Extents, bytes and counts are base-2 logarithms (`log_` in the meaning is left out of the
-//! names), so that ratios become differences. Changing this list changes [`FEATURE_VERSION`]: models of another version
-//! are refused.
+//! names), so that ratios become differences. Changing this list or an estimate changes [`FEATURE_VERSION`]: models of
+//! another version are refused.
 
-/// Version of the list below.
-pub const FEATURE_VERSION: u32 = 4;
+/// Version of the list below and of the estimates.
+pub const FEATURE_VERSION: u32 = 5;
 
 /// How a feature depends on the size of the problem; members of the ensemble leave out groups, so that some of them can
 /// only see what carries over to workloads of another size.

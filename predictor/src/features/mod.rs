@@ -8,6 +8,7 @@
 //! | [`gpu`], [`cpu`] | the loop nest under the schedule |
 //! | [`machine`] | where it runs, from the run's environment |
 //! | [`base`] | estimates that the models correct |
+//! | `steps` | instructions along a CPU kernel's loops, for one of them |
 //!
 //! The schedule of a row whose `schedule_space` is `default` follows from the operator, and its knobs are not known when a
 //! model is asked about an operator that was never built. They are therefore not looked at on either side: the register
@@ -25,6 +26,7 @@ mod default_tile;
 mod derive_cpu;
 mod derive_gpu;
 mod sampled;
+mod steps;
 
 use opdata::{CacheState, DeviceKind, Row};
 

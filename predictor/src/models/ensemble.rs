@@ -1,12 +1,17 @@
 //! The ensemble: the mean of its members' logarithms.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rayon::prelude::*;
 
-use super::member::{Member, members_for};
+use super::likeness::{Importance, Likeness};
+use super::member::{Member, MemberSpec};
+use super::smooth::Smoother;
 use super::{FitOptions, Parallel, Regressor};
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::features::Point;
+use crate::features::base::Base;
 
 /// A trained ensemble.
 #[derive(Debug)]
@@ -15,19 +20,43 @@ pub struct Ensemble {
     pub members: Vec<Member>,
 }
 
+/// A dataset with fewer samples is learned from twice: where there is little to learn from, chance decides much, and
+/// trees are cheap.
+const FEW_SAMPLES: usize = 3000;
+/// Added to the seeds the second time.
+const SECOND_SEED: u64 = 1000;
+/// Samples that are asked what moves predictions.
+const ASKED: usize = 32;
+
 impl Ensemble {
-    /// Trains all members.
+    /// Trains all members; where samples are few, twice. In the log of a tool that measures each kernel once, one
+    /// disturbed time then decides much: there the second ones learn from times smoothed by what the first ones found
+    /// to matter. Graded times are steady enough as they are, and smoothing would blur what tells operators apart.
     ///
     /// # Errors
     /// There are fewer than two samples, or XGBoost's library is missing or fails.
     pub fn fit(dataset: &Dataset, indices: &[usize], options: &FitOptions) -> Result<Self> {
-        let specs = members_for(&options.members, indices.len());
-        let fit = |spec| Member::fit(spec, dataset, indices, options.seed);
-        // One thread a member: OpenMP's threads wait for each other by spinning, which takes the cores from others.
-        let members = match options.parallel {
-            Parallel::Members => specs.par_iter().map(fit).collect::<Result<_>>()?,
-            Parallel::Not => specs.iter().map(fit).collect::<Result<_>>()?,
-        };
+        let fit = |spec: &MemberSpec| Member::fit(spec, dataset, indices, options.seed);
+        let mut members = each(&options.members, options.parallel, fit)?;
+        if indices.len() < FEW_SAMPLES {
+            let graded = indices.iter().any(|&i| dataset.samples[i].graded);
+            let smoothed = if graded {
+                BTreeMap::new()
+            } else {
+                smoothed(dataset, indices, &members)?
+            };
+            let again = |spec: &MemberSpec| {
+                let spec = MemberSpec {
+                    seed: spec.seed + SECOND_SEED,
+                    ..spec.clone()
+                };
+                match smoothed.get(&spec.base) {
+                    Some(times) => Member::taught(&spec, dataset, indices, times, options.seed),
+                    None => Member::fit(&spec, dataset, indices, options.seed),
+                }
+            };
+            members.extend(each(&options.members, options.parallel, again)?);
+        }
         Ok(Self { members })
     }
 
@@ -50,6 +79,45 @@ impl Ensemble {
             })
             .collect())
     }
+}
+
+/// Trains one member for each of some.
+fn each(
+    specs: &[MemberSpec],
+    parallel: Parallel,
+    train: impl Fn(&MemberSpec) -> Result<Member> + Send + Sync,
+) -> Result<Vec<Member>> {
+    // One thread a member: OpenMP's threads wait for each other by spinning, which takes the cores from others.
+    match parallel {
+        Parallel::Members => specs.par_iter().map(train).collect(),
+        Parallel::Not => specs.iter().map(train).collect(),
+    }
+}
+
+/// The samples' times without their noise (log2 ns), for each estimate that a member corrects.
+fn smoothed(
+    dataset: &Dataset,
+    indices: &[usize],
+    members: &[Member],
+) -> Result<BTreeMap<Base, Vec<f64>>> {
+    let samples = || indices.iter().map(|&i| &dataset.samples[i]);
+    let points: Vec<&Point> = samples().map(|s| &s.point).collect();
+    let importance = Importance::new(members, &points, ASKED)?;
+    let smoother = Smoother::new(&Likeness::new(&importance, &points), points.len());
+    let weights: Vec<f64> = samples().map(|s| f64::from(s.weight)).collect();
+    let bases: BTreeSet<Base> = members.iter().map(|member| member.spec.base).collect();
+    let smooth = |base: Base| {
+        let ratios: Vec<f64> = samples()
+            .map(|s| s.log2_time - s.point.bases.get(base))
+            .collect();
+        smoother
+            .smooth(&ratios, &weights)
+            .into_iter()
+            .zip(&points)
+            .map(|(ratio, point)| ratio + point.bases.get(base))
+            .collect()
+    };
+    Ok(bases.into_iter().map(|base| (base, smooth(base))).collect())
 }
 
 impl Regressor for Ensemble {

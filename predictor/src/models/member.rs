@@ -90,24 +90,6 @@ pub fn default_members() -> Vec<MemberSpec> {
     ]
 }
 
-/// A dataset with fewer samples gets every member several times, with other seeds: where there is little to learn from,
-/// chance decides much, and trees are cheap.
-const FEW_SAMPLES: usize = 3000;
-/// How often it gets them.
-const COPIES: u64 = 2;
-
-/// The members for a number of samples.
-pub fn members_for(members: &[MemberSpec], samples: usize) -> Vec<MemberSpec> {
-    let copies = if samples < FEW_SAMPLES { COPIES } else { 1 };
-    let copy = |number: u64| {
-        members.iter().map(move |member| MemberSpec {
-            seed: member.seed + 1000 * number,
-            ..member.clone()
-        })
-    };
-    (0..copies).flat_map(copy).collect()
-}
-
 /// The member that stands in for the whole ensemble where there are very many rows: fewer and shallower trees, taught
 /// by the ensemble's predictions.
 pub fn fast() -> MemberSpec {

@@ -5,6 +5,8 @@
 //! | [`ensemble`] | gradient-boosted trees that correct three estimates; the product |
 //! | [`member`] | one of its members: what it sees, corrects and minimises |
 //! | [`context`] | what running inside a model does to an operator's time |
+//! | [`likeness`] | how much one point's time tells about another's |
+//! | [`smooth`] | measured times without their noise |
 //! | [`ranker`] | orders the schedules of a workload (`rank:pairwise`) |
 //! | [`roofline`] | arithmetic and traffic against the best rates seen; the floor |
 //! | [`search`] | hyper-parameters by cross-validation |
@@ -15,10 +17,12 @@
 pub mod baseline;
 pub mod context;
 pub mod ensemble;
+pub mod likeness;
 pub mod member;
 pub mod ranker;
 pub mod roofline;
 pub mod search;
+pub mod smooth;
 
 use crate::data::Dataset;
 use crate::error::Result;

@@ -13,17 +13,19 @@ use std::collections::{BTreeMap, HashSet};
 use rayon::prelude::*;
 
 use super::cost::Cost;
-use super::likeness::{Importance, Likeness};
 use super::uncertainty::Uncertainty;
 use crate::error::Result;
 use crate::eval::split::shuffled;
 use crate::features::Point;
 use crate::models::ensemble::Ensemble;
+use crate::models::likeness::{Importance, Likeness};
 
 /// Candidates looked at together.
 const BLOCK: usize = 2048;
 /// Measured points that a block is looked at against.
 const KNOWN: usize = 1024;
+/// Measured points that are asked what moves predictions.
+const ASKED: usize = 256;
 
 /// Candidates to choose from. All lists have their length.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ pub fn choose(
     limits: Limits,
     seed: u64,
 ) -> Result<Choice> {
-    let importance = Importance::new(ensemble, measured)?;
+    let importance = Importance::new(&ensemble.members, measured, ASKED)?;
     Ok(by_importance(&importance, measured, pool, limits, seed))
 }
 
@@ -281,7 +283,7 @@ fn nearest(likeness: &Likeness, measured: usize, block: &[usize]) -> Vec<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suggest::likeness::testing::{points, two_features};
+    use crate::models::likeness::testing::{points, two_features};
     use proptest::prelude::*;
 
     const BUILD_NS: f64 = 50.0;

@@ -3,7 +3,6 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`candidates`] | what there is to choose from |
-//! | [`likeness`] | how much one point's time tells about another's |
 //! | [`uncertainty`] | what is not known of candidates given the measured points, and what measuring one would change |
 //! | [`cost`] | what measuring costs, learned from the rows there are |
 //! | [`choose`] | the choice within a budget |
@@ -14,7 +13,6 @@ pub mod candidates;
 pub mod choose;
 pub mod cost;
 pub mod error;
-pub mod likeness;
 pub mod plan;
 pub mod simulate;
 pub mod uncertainty;

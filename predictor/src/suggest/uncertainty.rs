@@ -7,7 +7,7 @@
 
 use rayon::prelude::*;
 
-use super::likeness::Likeness;
+use crate::models::likeness::Likeness;
 
 /// Variance that measuring cannot remove, relative to what nothing is known of: noise, and what features do not tell.
 const NOISE: f32 = 0.5;
@@ -165,7 +165,7 @@ fn cholesky(mut own: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
 mod tests {
     use super::*;
     use crate::features::Point;
-    use crate::suggest::likeness::testing::{points, two_features};
+    use crate::models::likeness::testing::{points, two_features};
 
     fn likeness() -> Likeness {
         let points = points(&[

@@ -1,19 +1,17 @@
 //! How much the time of one point tells about that of another, 0 to 1: it falls off exponentially with the distance of
-//! their features, each of which counts as much as it moves the predictions of the ensemble.
+//! their features, each of which counts as much as it moves the predictions of the ensemble's members.
 //!
 //! The mean absolute SHAP value of a feature says how much it moves them. Leaves that points share in the trees tell the
 //! same, but few measured points make few leaves, and distances without these weights take chaff for wheat.
 
 use rayon::prelude::*;
 
+use super::member::Member;
 use crate::error::Result;
 use crate::features::{FEATURES, Point};
-use crate::models::ensemble::Ensemble;
 
 /// Pairs of points that tell the usual distance.
 const PAIRS: usize = 4096;
-/// Measured points that are asked what moves predictions.
-const ASKED: usize = 256;
 /// A feature that moves predictions less than this share of what all do is left out.
 const LEAST_SHARE: f64 = 1e-4;
 /// Standard deviations beyond which a value counts as no further off.
@@ -31,20 +29,19 @@ pub struct Likeness {
     reach: f32,
 }
 
-/// How much each feature moves the predictions of an ensemble, a share of what all do.
+/// How much each feature moves the predictions of trained members, a share of what all do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Importance(Vec<f64>);
 
 impl Importance {
-    /// Asks the ensemble at some of the points.
+    /// Asks the members at so many of the points, evenly spread, at most.
     ///
     /// # Errors
     /// XGBoost's library fails.
-    pub fn new(ensemble: &Ensemble, points: &[&Point]) -> Result<Self> {
-        let step = points.len().div_ceil(ASKED).max(1);
+    pub fn new(members: &[Member], points: &[&Point], asked: usize) -> Result<Self> {
+        let step = points.len().div_ceil(asked.max(1)).max(1);
         let asked: Vec<&Point> = points.iter().copied().step_by(step).collect();
-        let by_member: Vec<Vec<f64>> = ensemble
-            .members
+        let by_member: Vec<Vec<f64>> = members
             .par_iter()
             .map(|member| member.importance(&asked))
             .collect::<Result<_>>()?;
@@ -165,8 +162,8 @@ fn coordinates(values: &[f32], weight: f32) -> Vec<Vec<f32>> {
 }
 
 #[cfg(test)]
-pub(super) mod testing {
-    //! Points with two features, for the tests of this folder.
+pub(crate) mod testing {
+    //! Points with two features, for the tests of this crate.
 
     use super::*;
     use crate::features::base::Bases;
