@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use opdata::{CacheState, Quality, Row, Status};
+use opdata::{CacheState, DeviceKind, Quality, Row, Status};
 
 use super::whole::{Parts, in_model_ns};
 use super::{Dataset, Numbering, Question, RowSet, Sample, Workload};
@@ -171,7 +171,7 @@ pub(super) fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
             log2_in_model: None,
             question: Question::of_row(row),
             weight: weight(row.quality),
-            graded: row.quality.is_some(),
+            doubtful: row.quality.is_none() && row.device_kind == DeviceKind::Cpu,
             workload,
             machine,
             kind: row.op_kind.clone(),

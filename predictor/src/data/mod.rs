@@ -32,8 +32,8 @@ pub struct Sample {
     pub question: Option<Question>,
     /// How much it counts, by its quality grade.
     pub weight: f32,
-    /// Whether it has a grade: how steady a time in another tool's log was, nobody knows.
-    pub graded: bool,
+    /// Whether other work may have disturbed it unnoticed: a time on a CPU without a grade.
+    pub doubtful: bool,
     /// Position of its workload in [`Dataset::workloads`].
     pub workload: usize,
     /// Position of its machine in [`Dataset::machines`].

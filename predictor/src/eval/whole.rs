@@ -300,7 +300,7 @@ mod tests {
             log2_in_model: Some(1000f64.log2()),
             question: None,
             weight: 1.0,
-            graded: true,
+            doubtful: false,
             workload: number,
             machine: 0,
             kind: "dense".to_owned(),

@@ -29,9 +29,10 @@ const SECOND_SEED: u64 = 1000;
 const ASKED: usize = 32;
 
 impl Ensemble {
-    /// Trains all members; where samples are few, twice. In the log of a tool that measures each kernel once, one
+    /// Trains all members; where samples are few, twice. In the log of a tool that measures each kernel once on a CPU, one
     /// disturbed time then decides much: there the second ones learn from times smoothed by what the first ones found
-    /// to matter. Graded times are steady enough as they are, and smoothing would blur what tells operators apart.
+    /// to matter. Graded times and those of GPUs are steady enough as they are, and smoothing would blur what tells
+    /// operators apart.
     ///
     /// # Errors
     /// There are fewer than two samples, or XGBoost's library is missing or fails.
@@ -39,11 +40,11 @@ impl Ensemble {
         let fit = |spec: &MemberSpec| Member::fit(spec, dataset, indices, options.seed);
         let mut members = each(&options.members, options.parallel, fit)?;
         if indices.len() < FEW_SAMPLES {
-            let graded = indices.iter().any(|&i| dataset.samples[i].graded);
-            let smoothed = if graded {
-                BTreeMap::new()
-            } else {
+            let doubtful = indices.iter().all(|&i| dataset.samples[i].doubtful);
+            let smoothed = if doubtful {
                 smoothed(dataset, indices, &members)?
+            } else {
+                BTreeMap::new()
             };
             let again = |spec: &MemberSpec| {
                 let spec = MemberSpec {

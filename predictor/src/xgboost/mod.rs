@@ -102,7 +102,7 @@ impl Matrix {
                 )
             })?;
         }
-        // Weights of 1 change nothing, but quantiles with weights are found more slowly.
+        // Quantiles with weights are found more slowly, and weights of 1 say nothing.
         if labels.weights.iter().any(|weight| *weight != 1.0) {
             matrix.set_floats(c"weight", labels.weights)?;
         }
