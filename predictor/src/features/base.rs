@@ -3,6 +3,8 @@
 //! Trees do not extrapolate: a model that predicts `time ÷ estimate` carries over to sizes it has not seen, as far as
 //! the estimate grows as the time does. Three estimates err in different ways, and the ensemble averages over them.
 
+use opdata::DeviceKind;
+
 use super::Nest;
 use super::derive_gpu::SMS;
 use super::operator::Operator;
@@ -42,7 +44,14 @@ pub struct Bases {
 }
 
 impl Bases {
-    pub(super) fn of(operator: &Operator, nest: &Nest, busy_threads: f64) -> Self {
+    /// Those of an operator whose nest keeps so many threads of a device busy. Instructions are counted on CPUs alone: on a
+    /// board with an accelerator they would stand beside kernels that have none.
+    pub(super) fn of(
+        operator: &Operator,
+        nest: &Nest,
+        device: DeviceKind,
+        busy_threads: f64,
+    ) -> Self {
         let operations = operator.total_flops()
             + FLOPS_PER_BYTE * operator.bytes()
             + TRANSCENDENTAL_FLOPS * operator.transcendental_calls();
@@ -60,12 +69,14 @@ impl Bases {
             Nest::Cpu(nest) if busy_threads <= 1.0 => {
                 let rounds = (nest.parallel / WORKERS).ceil();
                 let serial = (rounds * nest.task_work).max(1.0);
+                let instructions = match device {
+                    DeviceKind::Cpu => nest.task_instructions(operator),
+                    _ => None,
+                };
                 Self {
                     work,
                     serial: serial.log2(),
-                    steps: nest
-                        .task_instructions(operator)
-                        .map_or(work, |count| (rounds * count).max(1.0).log2()),
+                    steps: instructions.map_or(work, |count| (rounds * count).max(1.0).log2()),
                 }
             }
             _ => Self {

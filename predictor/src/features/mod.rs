@@ -116,7 +116,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         .map_or(f32::NAN, |b| log1((b as f64).min(COLD_BYTES)));
     Point {
         features: values.to_vec(),
-        bases: Bases::of(&operator, &nest, busy),
+        bases: Bases::of(&operator, &nest, row.device_kind, busy),
         flops: operator.total_flops(),
         bytes: operator.bytes(),
     }

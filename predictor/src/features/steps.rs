@@ -15,12 +15,9 @@ const LOOP_INSTRUCTIONS: f64 = 3.0;
 
 impl CpuNest {
     /// Instructions of one iteration of the parallel loop; none for schedules of today's TVM, which are compiled for
-    /// the machine's own vectors, and none for VTA, which has a processor of its own.
+    /// the machine's own vectors.
     pub(super) fn task_instructions(&self, operator: &Operator) -> Option<f64> {
-        if matches!(
-            self.template,
-            Template::Tiled | Template::Sampled | Template::Vta
-        ) {
+        if matches!(self.template, Template::Tiled | Template::Sampled) {
             return None;
         }
         let steps = self.task_work * self.whole_tiles() / self.register_tile;
