@@ -16,17 +16,23 @@ const SCALAR_TILE: i64 = 8;
 
 /// All divisors of `n`, ascending.
 pub fn divisors(n: i64) -> impl Iterator<Item = i64> {
-    (1..=n.max(1)).filter(move |d| n % d == 0)
+    divisors_up_to(n, n)
+}
+
+/// The divisors of `n` that are not above `most`, ascending, and 1 in any case; no more than `most` numbers are tried,
+/// whatever `n` is.
+fn divisors_up_to(n: i64, most: i64) -> impl Iterator<Item = i64> {
+    (1..=n.min(most).max(1)).filter(move |d| n % d == 0)
 }
 
 /// Pieces of `part` values that cover `extent` values, the last one perhaps in part.
 pub fn pieces(extent: i64, part: i64) -> i64 {
-    (extent + part - 1) / part
+    extent / part + i64::from(extent % part != 0)
 }
 
 /// Share of the values computed that are wanted, if `extent` values are computed in pieces of `part`.
 pub fn efficiency(extent: i64, part: i64) -> f64 {
-    extent as f64 / (pieces(extent, part) * part) as f64
+    extent as f64 / (pieces(extent, part) as f64 * part as f64)
 }
 
 /// The vector length for a loop of `extent` that must be divided evenly: the divisor that wastes the fewest lanes, the
@@ -35,8 +41,7 @@ pub fn efficiency(extent: i64, part: i64) -> f64 {
 /// Either part of one register or whole registers: vectors of an odd length beyond one register (29, 56) are legal, but
 /// LLVM keeps them in memory, which costs a factor of ten.
 pub fn even_vector_length(extent: i64, lanes: i64) -> i64 {
-    divisors(extent)
-        .take_while(|&d| d <= MAX_REGISTERS * lanes)
+    divisors_up_to(extent, MAX_REGISTERS * lanes)
         .filter(|&d| d <= lanes || d % lanes == 0)
         .max_by(|&a, &b| {
             efficiency(a, lanes)
@@ -47,8 +52,7 @@ pub fn even_vector_length(extent: i64, lanes: i64) -> i64 {
 }
 
 /// The vector length for a loop of `extent` whose last piece may be shorter: it then runs element by element, after the
-/// loop has been parted. Takes the length with the fewest steps, an even one of
-/// equals.
+/// loop has been parted. Takes the length with the fewest steps, an even one of equals.
 pub fn vector_length(extent: i64, lanes: i64) -> i64 {
     let even = even_vector_length(extent, lanes);
     let steps = |length: i64| extent / length * pieces(length, lanes) + extent % length;
@@ -129,11 +133,11 @@ impl Tile {
             None => SCALAR_TILE,
         };
         let mut best = (f64::INFINITY, 1, [1, 1]);
-        for blocks in divisors(most_blocks).take_while(|&b| b == 1 || b * per_vector <= budget) {
+        for blocks in divisors_up_to(most_blocks, budget / per_vector) {
             for first in 1..=reusing[0].min(budget) {
                 // Only whole rows are put together.
                 let most = if first == reusing[0] { reusing[1] } else { 1 };
-                for second in divisors(most) {
+                for second in divisors_up_to(most, budget) {
                     let accumulators = blocks * per_vector * first * second;
                     if accumulators > budget.max(per_vector) {
                         break;
@@ -244,6 +248,17 @@ mod tests {
                 wanted
             );
         }
+    }
+
+    #[test]
+    fn extents_beyond_any_machine_take_no_time() {
+        let prime = (1 << 61) - 1;
+        let unit = VectorUnit::of_width(512, true);
+        let vector = |extent, packed| Some(VectorExtent { extent, packed });
+        let wide = Tile::choose(vector(prime, None), [7, prime], unit);
+        assert_eq!((wide.vector_length, wide.vector_blocks), (16, 1));
+        let packed = Tile::choose(vector(prime - 15, Some(16)), [prime, prime], unit);
+        assert_eq!(packed.vector_length, 16);
     }
 
     proptest! {

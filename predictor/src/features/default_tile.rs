@@ -6,7 +6,7 @@
 //! products is it known without looking at the program.
 
 use opdata::{LoopKind, Row};
-use opmodels::tile::{Tile, VectorExtent, VectorUnit};
+use opmodels::tile::{Tile, VectorExtent, VectorUnit, pieces};
 
 use super::cpu::{CpuNest, RegisterTile};
 use super::operator::{Class, Operator};
@@ -46,7 +46,7 @@ fn tile(row: &Row, class: Class, unit: VectorUnit) -> Option<Tile> {
     }
     let wanted = spatial.remove(place);
     // The last run of packed channels is filled up, and computed with the rest.
-    let extent = packed.map_or(wanted, |run| (wanted + run - 1) / run * run);
+    let extent = packed.map_or(wanted, |run| pieces(wanted, run).saturating_mul(run));
     if class == Class::BatchMatmul {
         // Both operands have the batch, so that nothing loaded is of use to another of it.
         spatial = spatial.split_off(spatial.len().checked_sub(1)?);
@@ -60,7 +60,8 @@ fn tile(row: &Row, class: Class, unit: VectorUnit) -> Option<Tile> {
 fn packed(layout: &str) -> Option<i64> {
     let digits = layout.strip_suffix(['o', 'n'])?;
     let start = digits.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    digits[start..].parse().ok().filter(|&length| length > 0)
+    let run: u16 = digits[start..].parse().ok().filter(|&run| run > 0)?;
+    Some(i64::from(run))
 }
 
 #[cfg(test)]
@@ -121,6 +122,7 @@ mod tests {
         assert_eq!(tile_of(&[1, 64, 8, 8], None, Class::Depthwise), None);
         assert_eq!(tile_of(&[16, 1], Some("NK1n"), Class::Dense), None);
         assert_eq!(tile_of(&[], Some("NK16n"), Class::Dense), None);
+        assert_eq!(packed("OIHW99999999999999o"), None);
         assert_eq!(packed("o"), None);
         assert_eq!(packed("OIHW0o"), None);
     }
