@@ -245,13 +245,9 @@ impl<'a> Record<'a> {
 
 /// The decisions of a trace as the collector writes them for its own samples.
 fn knobs(trace: &Value) -> JsonText {
-    let decisions = Decisions::of_trace(trace);
-    JsonText::from(&json!({
-        "template": "sampled",
-        "tiles": decisions.tiles,
-        "categories": decisions.categories,
-        "compute_locations": decisions.compute_locations,
-    }))
+    let mut knobs = json!(Decisions::of_trace(trace));
+    knobs["template"] = json!("sampled");
+    JsonText::from(&knobs)
 }
 
 fn median(mut times: Vec<f64>) -> Option<f64> {

@@ -183,7 +183,7 @@ pub(crate) fn text_cell(text: Cow<'_, str>) -> Cell<'_> {
 }
 
 /// Implements [`Field`] for a type that is text with a grammar: `Display` and `FromStr`. One that
-/// that can be read in the memory of the value before names the method that does.
+/// can be read in the memory of the value before names the method that does.
 macro_rules! text_field {
     ($ty:ty, $column_type:expr $(, $become:ident)?) => {
         impl crate::schema::Field for $ty {

@@ -6,9 +6,11 @@
 //! | [`operator`] | what is computed |
 //! | [`knobs`] | the schedule's knobs as numbers |
 //! | [`gpu`], [`cpu`] | the loop nest under the schedule |
+//! | [`default_tile`] | … of a default schedule, from the operator |
+//! | [`sampled`] | … of a sample of MetaSchedule's space |
 //! | [`machine`] | where it runs, from the run's environment |
 //! | [`base`] | estimates that the models correct |
-//! | `steps` | instructions along a CPU kernel's loops, for one of them |
+//! | [`steps`] | instructions along a CPU kernel's loops, for one of them |
 //!
 //! The schedule of a row whose `schedule_space` is `default` follows from the operator, and its knobs are not known when a
 //! model is asked about an operator that was never built. They are therefore not looked at on either side: the register
@@ -79,15 +81,12 @@ pub(crate) fn log1(value: f64) -> f32 {
 /// The features of a row on a machine.
 pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let operator = Operator::of_row(row);
-    let knobs = if row.has_default_schedule() {
-        Knobs::default()
+    let (knobs, nest) = if row.has_default_schedule() {
+        (Knobs::default(), default_nest(row, &operator, machine))
     } else {
-        Knobs::read(row.schedule_knobs.as_ref())
-    };
-    let nest = if row.has_default_schedule() {
-        default_nest(row, &operator, machine)
-    } else {
-        nest_of(row, &operator, &knobs)
+        let knobs = Knobs::read(row.schedule_knobs.as_ref());
+        let nest = nest_of(row, &operator, &knobs);
+        (knobs, nest)
     };
     let threads = row.threads.map(|t| t as f64);
     let mut values = Values::default();

@@ -1,9 +1,10 @@
 //! The `.opm` file: one trained model.
 //!
 //! `OPBENCHM`, format (u32), length of the header (u64), the header (JSON: feature list, members, facts, measured
-//! operators, lengths of what follows), the trees (UBJSON of XGBoost: the members, the fast stand-in, what runs
-//! inside models if it was learned, and what an adapted model learned of its new machine), the values of the nearest rows (f32), and the SHA-256 of all before it. Numbers are little-endian. A file of another format or feature list is refused: a model answers only what it was
-//! trained on.
+//! operators, lengths of what follows), the trees (UBJSON of XGBoost: the members, the fast stand-in, what runs inside
+//! models if it was learned, and what an adapted model learned of its new machine), the values of the nearest rows (f32),
+//! and the SHA-256 of all before it. Numbers are little-endian. A file of another format or feature list is refused: a
+//! model answers only what it was trained on.
 
 use std::path::Path;
 

@@ -31,8 +31,12 @@ pub struct Own {
 impl Own {
     /// A prediction (log2 ns) that is carried over, mixed with this model's.
     pub fn mixed(&self, carried: f64, own: f64) -> f64 {
-        (1.0 - self.weight) * carried + self.weight * own
+        mixed(self.weight, carried, own)
     }
+}
+
+fn mixed(weight: f64, carried: f64, own: f64) -> f64 {
+    (1.0 - weight) * carried + weight * own
 }
 
 /// Measurements on the new machine and what the old model predicts for them.
@@ -111,7 +115,7 @@ impl Measured<'_> {
             let mixed: Vec<f64> = carried
                 .iter()
                 .zip(&alone)
-                .map(|(carried, alone)| (1.0 - weight) * carried + weight * alone)
+                .map(|(carried, alone)| mixed(weight, *carried, *alone))
                 .collect();
             Metrics::of(&measured, &mixed).mape
         };
