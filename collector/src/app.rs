@@ -3,25 +3,23 @@
 //! Data goes to standard output, talk to standard error. Errors carry the exit code that they end the program with.
 
 use std::fmt::Display;
-use std::io::Write;
 
 use opmodels::{Home, ImportError};
 
 use crate::cli::runs::ReplayRequest;
-use crate::cli::{
-    Action, Exit, Invocation, ListRequest, OutputFormat, ResumeRequest, Verbosity, View,
-    completions, man_page,
-};
+use crate::cli::{Action, Invocation, ListRequest, ResumeRequest, completions, man_page};
 use crate::interrupt::Interrupt;
 use crate::plan::Planned;
-use crate::progress::for_stderr;
 use crate::render::{
-    Listing, RunReport, Style, plan_json, plan_text, replay_json, replay_text, run_json, run_text,
+    Listing, RunReport, plan_json, plan_text, replay_json, replay_text, run_json, run_text,
     settings_json, settings_text,
 };
 use crate::run::{self, Resumed, Session, Verdict};
 use crate::sweep::SweepFile;
 use crate::worker::serve;
+use opreport::Style;
+use opreport::progress::for_stderr;
+use opreport::{Exit, Verbosity, View};
 
 mod doctor;
 mod runs;
@@ -224,18 +222,11 @@ fn show<J: Display>(
     text: impl FnOnce(Style) -> String,
     json: impl FnOnce() -> J,
 ) -> Result<Exit, AppError> {
-    let data = match view.format {
-        OutputFormat::Text => text(Style::for_stdout()),
-        OutputFormat::Json => json().to_string(),
-    };
-    print(format!("{}\n", data.trim_end()).as_bytes())
+    opreport::output::show(view, text, json)?;
+    Ok(Exit::Done)
 }
 
-/// Writes to standard output; a reader that has gone away (`| head`) is no error.
 fn print(data: &[u8]) -> Result<Exit, AppError> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(data).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(Exit::Done),
-    }
+    opreport::output::print(data)?;
+    Ok(Exit::Done)
 }

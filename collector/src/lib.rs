@@ -12,7 +12,6 @@ pub mod measure;
 pub mod merge;
 pub mod night;
 pub mod plan;
-pub mod progress;
 pub mod render;
 pub mod run;
 pub mod schedule;

@@ -1,6 +1,5 @@
 //! The `opcollect` program: command line in, exit code out. What it can do is in the library.
 
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use opcollect::app;
@@ -8,6 +7,7 @@ use opcollect::cli::{self, Process};
 use opcollect::env::{Cores, Root};
 use opcollect::plan::HostFacts;
 use opmodels::Home;
+use opreport::output::complain;
 
 fn main() -> ExitCode {
     let process = Process {
@@ -36,15 +36,4 @@ fn main() -> ExitCode {
         }
     };
     exit.into()
-}
-
-fn complain(message: &str) {
-    let mut stderr = std::io::stderr();
-    let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let label = if colour {
-        "\u{1b}[1;31merror:\u{1b}[0m"
-    } else {
-        "error:"
-    };
-    let _ = writeln!(stderr, "{label} {message}");
 }

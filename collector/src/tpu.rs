@@ -15,7 +15,8 @@ use tpuprofile::record::{RecordOptions, full_streams, record};
 use tpuprofile::report::Severity;
 
 use crate::cli::tpu::{TpuReading, TpuRequest};
-use crate::cli::{Exit, OutputFormat, Verbosity, View};
+use opreport::output::print;
+use opreport::{Exit, OutputFormat, Verbosity, View};
 
 /// Findings that are told one by one; the rest is in `report.json`.
 const FINDINGS: usize = 12;
@@ -55,9 +56,9 @@ pub fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
                     if let Some(changes) = object["changes"].as_array_mut() {
                         changes.truncate(top);
                     }
-                    print(&format!("{object:#}\n"))?;
+                    print(format!("{object:#}\n").as_bytes())?;
                 }
-                OutputFormat::Text => print(&diff_text(&result, top))?,
+                OutputFormat::Text => print(diff_text(&result, top).as_bytes())?,
             }
             Ok(Exit::Done)
         }
@@ -100,7 +101,7 @@ fn read(
         tell(reading, recorded, &done, view);
         match view.format {
             OutputFormat::Json => objects.push(done.json(job)),
-            OutputFormat::Text => print(&tables(reading, &done))?,
+            OutputFormat::Text => print(tables(reading, &done).as_bytes())?,
         }
     }
     if view.format == OutputFormat::Json {
@@ -109,7 +110,7 @@ fn read(
         } else {
             json!({ "dumps": Value::Array(objects) })
         };
-        print(&format!("{object:#}\n"))?;
+        print(format!("{object:#}\n").as_bytes())?;
     }
     Ok(exit)
 }
@@ -247,13 +248,5 @@ fn talk(view: View, least: Verbosity, text: &str) {
     if view.verbosity >= least && !text.is_empty() {
         // A closed standard error is no reason to stop.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
-    }
-}
-
-fn print(text: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
     }
 }

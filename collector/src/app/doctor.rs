@@ -10,16 +10,17 @@ use super::{AppError, show};
 use crate::calibrate::{
     self, CalibrateError, Calibration, FORMAT, Hierarchy, Store, TvmMeter, clock_ghz,
 };
-use crate::cli::{CalibrationRequest, DoctorRequest, Exit, Verbosity, View};
+use crate::cli::{CalibrationRequest, DoctorRequest};
 use crate::doctor::{
     self, Calibrated, CheckStatus, Facts, FolderFacts, PackageWanted, Problem, PythonFacts,
 };
 use crate::env::Environment;
 use crate::interrupt::Interrupt;
 use crate::plan::{Target, TargetKind};
-use crate::progress::for_stderr;
 use crate::render::{Diagnosis, diagnosis_json, diagnosis_text};
 use crate::run;
+use opreport::progress::for_stderr;
+use opreport::{Exit, Verbosity, View};
 
 /// Checks the machine, each problem with its fix.
 pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppError> {

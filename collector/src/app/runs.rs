@@ -7,19 +7,19 @@ use anyhow::Context as _;
 use super::{AppError, show, until_interrupted};
 use crate::cli::nightly::{NightlyMode, NightlyRequest};
 use crate::cli::runs::CompareRequest;
-use crate::cli::{Exit, View};
 use crate::compare::{Verdict, compare};
 use crate::interrupt::Interrupt;
 use crate::merge::{MergeRequest, merge};
 use crate::night::jobs::ProcessRunner;
 use crate::night::{self, NightError, NightPlan};
 use crate::plan::Planned;
-use crate::progress::for_stderr;
 use crate::render::{
     candidates_json, candidates_text, compare_json, compare_text, merge_json, merge_text,
     night_json, night_markdown, night_plan_json, night_plan_text,
 };
 use crate::run;
+use opreport::progress::for_stderr;
+use opreport::{Exit, View};
 
 /// Compares two sets of rows; a regression has an exit code of its own.
 pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit, AppError> {

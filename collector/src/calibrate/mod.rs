@@ -22,9 +22,9 @@ pub use store::{Store, StoreError};
 
 use crate::interrupt::Interrupt;
 use crate::plan::TimingPolicy;
-use crate::progress::Progress;
-use crate::render::units;
 use crate::stats::{StatsError, StopRule};
+use opreport::progress::Progress;
+use opreport::units;
 
 /// Why a machine was not calibrated. Nothing was written then.
 #[derive(Debug, thiserror::Error)]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use opmodels::ImportRequest;
+use opreport::{OutputFormat, Verbosity, View};
 
 use super::CliError;
 use super::args::{Cli, Command, ListWhat, ViewArgs};
@@ -40,35 +41,6 @@ pub struct Invocation {
     pub view: View,
     /// What to do.
     pub action: Action,
-}
-
-/// How results and progress are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct View {
-    /// Form of the data on standard output.
-    pub format: OutputFormat,
-    /// Amount of talk on standard error.
-    pub verbosity: Verbosity,
-}
-
-/// Form of the data on standard output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputFormat {
-    /// Tables for people.
-    Text,
-    /// One JSON object.
-    Json,
-}
-
-/// Amount of talk on standard error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verbosity {
-    /// Errors only.
-    Quiet,
-    /// Progress and warnings.
-    Normal,
-    /// Everything.
-    Verbose,
 }
 
 /// What to do.

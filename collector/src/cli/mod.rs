@@ -1,20 +1,20 @@
 //! The command line: arguments in, one [`Invocation`] out.
 //!
-//! Owns the flags ([`args`]), the exit codes ([`Exit`]), completions and the man page. It turns
+//! Owns the flags ([`args`]), completions and the man page. It turns
 //! syntax into plain requests and validated plans, and does no work itself. Flags that are also
 //! settings reach the plan through `config`, so that all layers are read by the same parser.
 
 pub mod args;
 mod docs;
-mod exit;
+mod error;
 mod invocation;
 pub mod nightly;
 pub mod runs;
 pub mod tpu;
 
 pub use docs::{completions, man_page};
-pub use exit::{CliError, Exit};
+pub use error::CliError;
 pub use invocation::{
-    Action, CalibrationRequest, DoctorRequest, Invocation, ListRequest, OutputFormat, Process,
-    ResumeRequest, Verbosity, View, parse,
+    Action, CalibrationRequest, DoctorRequest, Invocation, ListRequest, Process, ResumeRequest,
+    parse,
 };

@@ -3,7 +3,7 @@
 use super::check::Check;
 use crate::calibrate::{Calibration, Level};
 use crate::env::Environment;
-use crate::render::units;
+use opreport::units;
 
 /// What is known of the machine's rates.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::check::Check;
-use crate::render::units;
+use opreport::units;
 
 /// A run writes a few MiB; imports of models with weights up to a GiB.
 const LITTLE_BYTES: u64 = 2 << 30;

@@ -2,7 +2,7 @@
 
 use super::check::Check;
 use crate::env::{Environment, Pmu, Virtualisation};
-use crate::render::units;
+use opreport::units;
 
 /// Below this much free memory larger models may not fit.
 const LITTLE_MEMORY_BYTES: u64 = 4 << 30;

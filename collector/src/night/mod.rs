@@ -24,8 +24,8 @@ use thiserror::Error;
 
 use crate::compare::{CompareError, Comparison, Machines, Options, compare};
 use crate::interrupt::Interrupt;
-use crate::progress::Progress;
-use crate::render::units;
+use opreport::progress::Progress;
+use opreport::units;
 
 pub use config::{Job, NightPlan};
 use digest::{Digest, Tally};

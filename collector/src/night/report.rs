@@ -10,9 +10,10 @@ use super::NightError;
 use super::config::Job;
 use super::digest::{Digest, Findings};
 use super::history::Retention;
-use crate::cli::Exit;
 use crate::compare::{Comparison, Verdict};
-use crate::render::{night_html, night_json, night_markdown, units};
+use crate::render::{night_html, night_json, night_markdown};
+use opreport::Exit;
+use opreport::units;
 
 /// The summary for people.
 pub const SUMMARY_MD: &str = "summary.md";

@@ -10,10 +10,10 @@ use opdata::{Row, Status, read_rows};
 use super::history::{apply, nights, retention};
 use super::report::{NIGHT_JSON, SUMMARY_HTML, SUMMARY_MD};
 use super::*;
-use crate::cli::Exit;
 use crate::compare::Verdict;
 use crate::compare::testing::{failed, row, write_run};
-use crate::progress::Silent;
+use opreport::Exit;
+use opreport::progress::Silent;
 
 /// What the stand-in for the main job does with a model.
 #[derive(Clone)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::units;
 use crate::run::Listed;
+use opreport::units;
 
 /// In words.
 pub fn candidates_text(listed: &Listed) -> String {

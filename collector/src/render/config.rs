@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Style;
-use super::table::{Cell, Column, Table};
 use crate::config::{Settings, env_name};
+use opreport::Style;
+use opreport::table::{Cell, Column, Table};
 
 /// The settings as a table.
 pub fn settings_text(settings: &Settings, style: Style) -> String {

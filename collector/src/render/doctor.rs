@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Cell, Column, Style, Table, units};
 use crate::calibrate::{Calibration, Level, Rate};
 use crate::doctor::{Check, CheckStatus};
+use opreport::{Cell, Column, Style, Table, units};
 
 /// What `doctor` has to say.
 #[derive(Debug, Clone, Copy)]

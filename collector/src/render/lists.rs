@@ -6,10 +6,10 @@ use opmodels::{InputOverride, Model, ModelInput};
 use serde_json::{Value, json};
 
 use super::report::read_shapes;
-use super::table::{Column, Table};
-use super::{Style, units};
 use crate::plan::{Availability, TargetKind};
 use crate::sweep::SweepFile;
+use opreport::table::{Column, Table};
+use opreport::{Style, units};
 
 /// Something to list, as a table or as JSON.
 #[derive(Debug, Clone, Copy)]

@@ -16,10 +16,8 @@ mod report;
 mod run_json;
 mod run_text;
 mod swept;
-mod table;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod units;
 
 pub use candidates::{candidates_json, candidates_text};
 pub use compare::{compare_json, compare_text};
@@ -36,91 +34,3 @@ pub use report::{
 };
 pub use run_json::run_json;
 pub use run_text::run_text;
-pub use table::{Align, Cell, Column, Table};
-
-use std::io::IsTerminal;
-
-/// Whether escape sequences may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Colour {
-    /// Bold, red, yellow and green.
-    On,
-    /// Text only.
-    Off,
-}
-
-/// What a rendering may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    /// Columns of the terminal; `None` where nothing is cut (files, pipes).
-    pub width: Option<usize>,
-    /// Colour or not.
-    pub colour: Colour,
-}
-
-impl Style {
-    /// Text only, nothing cut: for files, pipes and tests.
-    pub const PLAIN: Self = Self {
-        width: None,
-        colour: Colour::Off,
-    };
-
-    /// What standard output can show: a pipe gets plain text, and so does a terminal with
-    /// `NO_COLOR` set (to anything but nothing) or that is dumb.
-    pub fn for_stdout() -> Self {
-        Self::of(&std::io::stdout())
-    }
-
-    /// The same for standard error.
-    pub fn for_stderr() -> Self {
-        Self::of(&std::io::stderr())
-    }
-
-    fn of(stream: &(impl IsTerminal + std::os::fd::AsFd)) -> Self {
-        if !stream.is_terminal() {
-            return Self::PLAIN;
-        }
-        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Self {
-            width: terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0)),
-            colour: if set("NO_COLOR") || dumb {
-                Colour::Off
-            } else {
-                Colour::On
-            },
-        }
-    }
-
-    /// `text` in bold.
-    pub fn bold(self, text: &str) -> String {
-        self.paint(text, "1")
-    }
-
-    /// `text` in red: failures.
-    pub fn red(self, text: &str) -> String {
-        self.paint(text, "31")
-    }
-
-    /// `text` in yellow: doubts.
-    pub fn yellow(self, text: &str) -> String {
-        self.paint(text, "33")
-    }
-
-    /// `text` in green: all well.
-    pub fn green(self, text: &str) -> String {
-        self.paint(text, "32")
-    }
-
-    /// `text` dimmed: detail.
-    pub fn dim(self, text: &str) -> String {
-        self.paint(text, "2")
-    }
-
-    fn paint(self, text: &str, code: &str) -> String {
-        match self.colour {
-            Colour::On if !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
-            _ => text.to_owned(),
-        }
-    }
-}

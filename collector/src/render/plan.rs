@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::table::{Column, Table};
-use super::{Style, units};
 use crate::plan::{Plan, WholeModel};
 use crate::run::Outlook;
 use crate::sweep::{SpaceKind, Sweep};
+use opreport::table::{Column, Table};
+use opreport::{Style, units};
 
 /// The plan in words.
 pub fn plan_text(plan: &Plan, outlook: Option<&Outlook>, style: Style) -> String {

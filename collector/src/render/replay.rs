@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Style, TimeReport, units};
+use super::TimeReport;
 use crate::run::{Replayed, Verdict};
+use opreport::{Style, units};
 
 /// The result in words.
 pub fn replay_text(replayed: &Replayed, style: Style) -> String {

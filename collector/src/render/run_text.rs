@@ -7,9 +7,9 @@ use super::report::{
     ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
 };
 use super::swept::swept_text;
-use super::table::{Cell, Column, Table};
-use super::{Style, units};
 use opmodels::Source;
+use opreport::table::{Cell, Column, Table};
+use opreport::{Style, units};
 
 /// Columns of the operator table.
 const COLUMNS: [Column; 11] = [

@@ -3,8 +3,8 @@
 use opdata::CacheState;
 
 use super::report::{OperatorReport, RunReport};
-use super::table::{Cell, Column, Table};
-use super::{Style, units};
+use opreport::table::{Cell, Column, Table};
+use opreport::{Style, units};
 
 const COLUMNS: [Column; 9] = [
     Column::left("operator").shrinks_to(20),

@@ -18,11 +18,11 @@ use super::stop::Stop;
 use super::tally::Tally;
 use super::work::Candidate;
 use crate::plan::Plan;
-use crate::progress::Progress;
-use crate::render::units;
 use crate::schedule::Recipe;
 use crate::worker::lab::{Failure, Lab, Made};
 use crate::worker::protocol::{KernelSpec, MeasureSpec, Measured};
+use opreport::progress::Progress;
+use opreport::units;
 
 /// Kernels built before the first of them is measured: enough to keep all cores busy, few enough for memory.
 const BATCH: usize = 64;

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::collect::ATTEMPTS;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
-use crate::progress::Progress;
-use crate::render::units;
 use crate::render::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
 use crate::stats::{GradeInput, Summary, grade};
 use crate::worker::lab::{Failure, ProcessLab};
 use crate::worker::protocol::{NetworkMeasured, NetworkReady, NetworkSpec};
+use opreport::progress::Progress;
+use opreport::units;
 
 /// File of a run's folder with everything measured of the whole model.
 pub const WHOLE_MODEL_JSON: &str = "whole_model.json";

@@ -12,10 +12,10 @@ use super::work::{self, Work};
 use super::{Session, WORKER_LOG, import, variants};
 use crate::env::Environment;
 use crate::plan::{Plan, Planned, WholeModel};
-use crate::render::units;
 use crate::worker::lab::ProcessLab;
 use crate::worker::process::Launcher;
 use crate::worker::protocol::Setup;
+use opreport::units;
 
 /// An import, ready to be measured.
 pub(super) struct Prepared {

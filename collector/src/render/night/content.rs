@@ -6,7 +6,7 @@ use crate::compare::{Change, Comparison, Subject, Verdict};
 use crate::night::digest::{DISTURBED, OperatorTime};
 use crate::night::report::{JobReport, NightReport, NightState};
 use crate::render::compare::{estimate, failure, interval, noise, operator, probability, word};
-use crate::render::units;
+use opreport::units;
 
 /// Failed points that are named one by one.
 const FAILED_SHOWN: usize = 20;

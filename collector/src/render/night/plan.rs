@@ -1,7 +1,7 @@
 //! A night before it begins: its jobs with their shares of the time and their commands, and which nights would go.
 
 use crate::night::NightOutlook;
-use crate::render::{Style, units};
+use opreport::{Style, units};
 
 /// The outlook as text.
 pub fn night_plan_text(outlook: &NightOutlook, style: Style) -> String {

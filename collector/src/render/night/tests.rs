@@ -12,7 +12,7 @@ use crate::night::digest::{Digest, Tally};
 use crate::night::history::{Retention, SparedNight};
 use crate::night::report::{JobOutcome, JobReport, NightReport, NightState};
 use crate::night::{NightPlan, outlook};
-use crate::render::Style;
+use opreport::Style;
 
 fn plan() -> NightPlan {
     let text = "dataset = 'nights-of-no-machine'\nbudget = '6h'\n[settings]\nthreads = [1, 'max']\n\

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::cli::Verbosity;
-use crate::render::units;
+use crate::Verbosity;
+use crate::units;
 
 /// Receiver of a run's progress.
 pub trait Progress {

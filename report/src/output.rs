@@ -1,0 +1,112 @@
+//! Standard output for data and standard error for talk.
+//!
+//! A reader that has gone away (`| head`) is no error; a full disk is one. Nothing here panics, unlike `print!`.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use crate::Style;
+
+/// Form of the data on standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// Tables for people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// Amount of talk on standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Errors only.
+    Quiet,
+    /// Progress and warnings.
+    Normal,
+    /// Everything.
+    Verbose,
+}
+
+/// How results and progress are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// Form of the data on standard output.
+    pub format: OutputFormat,
+    /// Amount of talk on standard error.
+    pub verbosity: Verbosity,
+}
+
+/// Prints data in the form asked for, ending with one line break.
+///
+/// # Errors
+/// Standard output cannot be written, other than because its reader has gone away.
+pub fn show<J: Display>(
+    view: View,
+    text: impl FnOnce(Style) -> String,
+    json: impl FnOnce() -> J,
+) -> io::Result<()> {
+    let data = match view.format {
+        OutputFormat::Text => text(Style::for_stdout()),
+        OutputFormat::Json => json().to_string(),
+    };
+    print(format!("{}\n", data.trim_end()).as_bytes())
+}
+
+/// Writes bytes to standard output and flushes it.
+///
+/// # Errors
+/// As for [`show`].
+pub fn print(data: &[u8]) -> io::Result<()> {
+    print_to(&mut io::stdout().lock(), data)
+}
+
+fn print_to(out: &mut impl Write, data: &[u8]) -> io::Result<()> {
+    match out.write_all(data).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(io::Error::new(
+            error.kind(),
+            format!("cannot write to standard output: {error}"),
+        )),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Writes an error message to standard error.
+pub fn complain(message: &str) {
+    let mut stderr = io::stderr();
+    let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let label = if colour {
+        "\u{1b}[1;31merror:\u{1b}[0m"
+    } else {
+        "error:"
+    };
+    // There is nowhere left to complain to.
+    let _ = writeln!(stderr, "{label} {message}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Refusing(ErrorKind);
+
+    impl Write for Refusing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_error_but_a_full_disk_is() {
+        assert!(print_to(&mut Refusing(ErrorKind::BrokenPipe), b"x").is_ok());
+        let error = print_to(&mut Refusing(ErrorKind::StorageFull), b"x").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot write to standard output: ")
+        );
+    }
+}
