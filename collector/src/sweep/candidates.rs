@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::schedule::{Dimension, Recipe, Setting, Space};
+use opengine::schedule::{Dimension, Recipe, Setting, Space};
 
 use super::{Draw, SpaceKind, Sweep, Values, draw};
 
@@ -138,7 +138,7 @@ fn mixed(seed: u64, i: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Factor;
+    use opengine::schedule::Factor;
     use std::collections::BTreeMap;
 
     fn sweep(space: SpaceKind, draw: Draw) -> Sweep {
