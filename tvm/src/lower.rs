@@ -6,7 +6,7 @@
 
 use crate::call::{Obj, boolean, call, field, int, text, value};
 use crate::device::DeviceKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ir::IrModule;
 use crate::pass::{make, run, run_all};
 use crate::target::Target;
@@ -163,7 +163,23 @@ const DEVICE_KERNEL: i64 = 2;
 
 /// Lowers `module` for `target`.
 pub(crate) fn lower(module: &IrModule, target: &Target, asserts: Asserts) -> Result<Parts> {
-    lower_through(Pipeline::of(target.device_kind()), module, target, asserts)
+    let device = target.device_kind();
+    let parts = lower_through(Pipeline::of(device), module, target, asserts)?;
+    if !device.is_host() && parts.device.is_none() && needs_device(module)? {
+        let reason = format!("no loop is bound to threads, so nothing would run on {device}");
+        return Err(Error::unexpected("lower", reason));
+    }
+    Ok(parts)
+}
+
+/// Whether any function is meant for the target's device: those of the host alone, which compute shapes, name theirs.
+fn needs_device(module: &IrModule) -> Result<bool> {
+    for (_, function) in module.entries()? {
+        if attribute(&function, "target")?.is_none() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn lower_through(
@@ -222,19 +238,24 @@ fn split(module: &IrModule) -> Result<(IrModule, Option<IrModule>)> {
 
 fn calling_convention(function: &Obj) -> Result<Option<i64>> {
     const KEY: &str = "calling_conv";
-    let attributes = field(&field(function, "attrs")?, "__dict__")?;
-    let count: i64 = value(
-        "ffi.MapCount",
-        call("ffi.MapCount", &[&attributes, &text(KEY)])?,
-    )?;
-    if count == 0 {
+    let Some(found) = attribute(function, KEY)? else {
         return Ok(None);
-    }
-    let found = call("ffi.MapGetItem", &[&attributes, &text(KEY)])?;
+    };
     match found.0.try_as::<i64>() {
         Some(plain) => Ok(Some(plain)),
         None => value(KEY, field(&found, "value")?).map(Some),
     }
+}
+
+/// An attribute of a function.
+fn attribute(function: &Obj, key: &str) -> Result<Option<Obj>> {
+    const COUNT: &str = "ffi.MapCount";
+    let attributes = field(&field(function, "attrs")?, "__dict__")?;
+    let count: i64 = value(COUNT, call(COUNT, &[&attributes, &text(key)])?)?;
+    if count == 0 {
+        return Ok(None);
+    }
+    call("ffi.MapGetItem", &[&attributes, &text(key)]).map(Some)
 }
 
 #[cfg(test)]

@@ -40,7 +40,10 @@ fn a_bound_matmul_becomes_a_kernel_and_the_code_that_starts_it() {
     assert!(lowered.statements(10_000).unwrap() > 0);
     let generated = lowered.generate().unwrap();
     let source = generated.device_source().unwrap().unwrap();
-    assert!(source.contains("__global__") && source.contains("main_kernel"), "{source}");
+    assert!(
+        source.contains("__global__") && source.contains("main_kernel"),
+        "{source}"
+    );
     assert!(source.contains("threadIdx.y") && source.contains("typedef signed char int8_t;"));
 
     // The host's part loads; a call says what is missing.
@@ -48,7 +51,10 @@ fn a_bound_matmul_becomes_a_kernel_and_the_code_that_starts_it() {
     let kernel = compiled.module.function("main").unwrap();
     let tensors = [0; 3].map(|_| Tensor::zeros(Device::cpu(), &[64, 64], DType::Float32).unwrap());
     let error = kernel.bind(&tensors).call().unwrap_err().to_string();
-    assert!(error.contains("device") && error.lines().count() == 1, "{error}");
+    assert!(
+        error.contains("device") && error.lines().count() == 1,
+        "{error}"
+    );
     let device = Device::first(DeviceKind::Cuda);
     if !device.exists().unwrap() {
         assert!(Tensor::zeros(device, &[64, 64], DType::Float32).is_err());
@@ -59,7 +65,7 @@ fn a_bound_matmul_becomes_a_kernel_and_the_code_that_starts_it() {
 fn a_loop_that_is_not_bound_is_refused() {
     let module = matmul().to_module().unwrap();
     let error = Lowered::new(&module, &target(), Asserts::Kept).unwrap_err();
-    assert!(error.to_string().contains("VerifyMemory") || error.detail().is_some(), "{error}");
+    assert!(error.to_string().contains("no loop is bound"), "{error}");
 }
 
 #[test]
@@ -73,7 +79,9 @@ fn kernels_of_other_schedules_have_another_hash() {
     let plain = bound(&matmul());
     let unrolled = bound(&matmul());
     let block = unrolled.blocks().unwrap().remove(0);
-    unrolled.unroll(unrolled.loops(&block).unwrap().last().unwrap()).unwrap();
+    unrolled
+        .unroll(unrolled.loops(&block).unwrap().last().unwrap())
+        .unwrap();
     assert_eq!(hash(&plain), hash(&bound(&matmul())));
     assert_ne!(hash(&plain), hash(&unrolled));
 }
@@ -84,8 +92,17 @@ fn samples_of_the_cuda_design_space_become_source() {
     let space = DesignSpace::generate(&matmul(), &target, 0).unwrap();
     let sample = (0..8).find_map(|seed| {
         let module = space.sample(seed).ok()?.module().unwrap();
-        Lowered::new(&module, &target, Asserts::Dropped).ok()?.generate().ok()
+        Lowered::new(&module, &target, Asserts::Dropped)
+            .ok()?
+            .generate()
+            .ok()
     });
     let source = sample.expect("one sketch at least needs no asynchronous copies");
-    assert!(source.device_source().unwrap().unwrap().contains("__shared__"));
+    assert!(
+        source
+            .device_source()
+            .unwrap()
+            .unwrap()
+            .contains("__shared__")
+    );
 }

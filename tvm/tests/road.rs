@@ -37,8 +37,16 @@ fn a_function_runs_and_computes() {
     .unwrap();
     let kernel = compiled.module.function("main").unwrap();
     let tensors = [
-        Tensor::from_bytes(Device::cpu(), &[n], DType::Float32, &floats((0..n).map(|i| i as f32))).unwrap(),
-        Tensor::from_bytes(Device::cpu(), &[n],
+        Tensor::from_bytes(
+            Device::cpu(),
+            &[n],
+            DType::Float32,
+            &floats((0..n).map(|i| i as f32)),
+        )
+        .unwrap(),
+        Tensor::from_bytes(
+            Device::cpu(),
+            &[n],
             DType::Float32,
             &floats((0..n).map(|i| 2.0 * i as f32)),
         )
@@ -89,8 +97,20 @@ fn run_conv(module: &tvm_bridge::IrModule) -> Vec<f32> {
     let compiled = compile(module, &target(), Asserts::Dropped).unwrap();
     let wave = |n: i64| floats((0..n).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0));
     let tensors = [
-        Tensor::from_bytes(Device::cpu(), &[1, 16, 14, 14], DType::Float32, &wave(16 * 196)).unwrap(),
-        Tensor::from_bytes(Device::cpu(), &[2, 16, 3, 3, 16], DType::Float32, &wave(2 * 16 * 9 * 16)).unwrap(),
+        Tensor::from_bytes(
+            Device::cpu(),
+            &[1, 16, 14, 14],
+            DType::Float32,
+            &wave(16 * 196),
+        )
+        .unwrap(),
+        Tensor::from_bytes(
+            Device::cpu(),
+            &[2, 16, 3, 3, 16],
+            DType::Float32,
+            &wave(2 * 16 * 9 * 16),
+        )
+        .unwrap(),
         Tensor::from_bytes(Device::cpu(), &[1, 32, 1, 1], DType::Float32, &wave(32)).unwrap(),
         Tensor::zeros(Device::cpu(), &[1, 32, 14, 14], DType::Float32).unwrap(),
     ];

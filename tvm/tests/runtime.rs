@@ -15,5 +15,8 @@ fn tensors_need_the_runtime_alone_and_the_compiler_loads_later() {
 
     Target::llvm("x86-64-v3", 1).unwrap();
     assert!(loaded().contains("libtvm_compiler.so"));
-    assert_eq!(Libraries::load().unwrap().site_packages(), runtime.site_packages());
+    assert_eq!(
+        Libraries::load().unwrap().site_packages(),
+        runtime.site_packages()
+    );
 }
