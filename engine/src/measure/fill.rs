@@ -50,7 +50,7 @@ pub fn dims(shape: &[u64]) -> Vec<i64> {
 
 /// Overwrites a tensor with a pattern that no correct kernel leaves behind (a NaN in floating point), so that an output
 /// that was never written cannot pass for a right one.
-pub fn spoil(tensor: &mut Tensor) {
+pub fn poison(tensor: &mut Tensor) {
     tensor.bytes_mut().fill(0xff);
 }
 
