@@ -50,7 +50,7 @@ pub fn dims(shape: &[u64]) -> Vec<i64> {
 
 /// Overwrites a tensor with a pattern that no correct kernel leaves behind (a NaN in floating point), so that an output
 /// that was never written cannot pass for a right one.
-pub fn spoil(tensor: &mut Tensor) {
+pub fn poison(tensor: &mut Tensor) {
     tensor.host_bytes_mut().unwrap_or_default().fill(0xff);
 }
 

@@ -1,4 +1,4 @@
-//! What a finished (or interrupted) run has to say, as plain data, and the sums made of it.
+//! What a finished (or interrupted) run reports, as plain data, and the sums made of it.
 //!
 //! The run fills [`RunReport`]; the text and JSON renderings read it and compute nothing that is
 //! not computed here. A number that was not measured is `None`, never 0.
@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use opdata::{CacheState, Quality, RunState, Status};
+use opengine::device::Conditions;
 use opengine::stats::Summary;
 use opmodels::ImportRequest;
 use opmodels::graph::{ArgumentRole, Operator};
@@ -60,22 +61,20 @@ pub struct OperatorReport {
     pub bytes_written: u64,
     /// The points of its default schedule.
     pub points: Vec<PointReport>,
-    /// What became of its other schedules, one entry a setting; empty without a sweep.
+    /// What became of its other schedules, one entry for each of the conditions; empty without a sweep.
     pub swept: Vec<SweptReport>,
 }
 
-/// The schedules of a sweep, at a number of threads and a cache state.
+/// The schedules of a sweep of one operator, measured under the same conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweptReport {
-    /// Threads.
-    pub threads: u32,
-    /// Cache state.
-    pub cache: CacheState,
+    /// What they were measured at.
+    pub conditions: Conditions,
     /// Schedules with a time.
     pub measured: u64,
     /// Schedules that failed.
     pub failed: u64,
-    /// Schedules left out: twins of others, or too large to compile.
+    /// Schedules left out: duplicates of others, or too large to compile.
     pub skipped: u64,
     /// The fastest.
     pub best: Option<Best>,
@@ -83,10 +82,9 @@ pub struct SweptReport {
 
 impl SweptReport {
     /// Nothing yet.
-    pub fn new(threads: u32, cache: CacheState) -> Self {
+    pub fn new(conditions: Conditions) -> Self {
         Self {
-            threads,
-            cache,
+            conditions,
             measured: 0,
             failed: 0,
             skipped: 0,
@@ -104,13 +102,11 @@ pub struct Best {
     pub row_id: String,
 }
 
-/// One point: an operator at a number of threads and a cache state.
+/// One point: an operator under certain conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PointReport {
-    /// Threads.
-    pub threads: u32,
-    /// Cache state.
-    pub cache: CacheState,
+    /// What it was measured at.
+    pub conditions: Conditions,
     /// How it ended.
     pub outcome: PointOutcome,
 }
@@ -214,19 +210,17 @@ pub struct Counts {
     pub skipped: u64,
 }
 
-/// The sums at one number of threads and one cache state.
+/// The sums over all operators under the same conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadTotals<'a> {
-    /// Threads.
-    pub threads: u32,
-    /// Cache state.
-    pub cache: CacheState,
+    /// What was measured at.
+    pub conditions: &'a Conditions,
     /// Sum of count × median over the measured operators; `None` when none is.
     pub operators_sum_ns: Option<f64>,
     /// Operators without a time, which the sum lacks.
     pub missing: u64,
     /// The whole model's run at this number of threads. Its own data are in the caches as the
-    /// operators leave them, so it stands beside hot points only.
+    /// operators leave them, so it does not stand beside points with flushed caches.
     pub whole_model: Option<&'a WholeModelReport>,
 }
 
@@ -257,16 +251,6 @@ impl ThreadTotals<'_> {
         let whole = timing.time.median_ns;
         (whole > 0.0).then_some(timing.instrumented_sum_ns? / whole)
     }
-}
-
-/// The thread count and cache state whose figures stand for the run: hot if there is a hot point,
-/// and the most threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Headline {
-    /// Threads.
-    pub threads: u32,
-    /// Cache state.
-    pub cache: CacheState,
 }
 
 impl RunReport {
@@ -313,49 +297,50 @@ impl RunReport {
         }
     }
 
-    /// The settings that were measured, in the order of the operators' points.
-    pub fn settings(&self) -> Vec<(u32, CacheState)> {
-        let mut settings = Vec::new();
+    /// The conditions that were measured, in the order of the operators' points.
+    pub fn conditions(&self) -> Vec<&Conditions> {
+        let mut conditions = Vec::new();
         for point in self.operators.iter().flat_map(|operator| &operator.points) {
-            if !settings.contains(&(point.threads, point.cache)) {
-                settings.push((point.threads, point.cache));
+            if !conditions.contains(&&point.conditions) {
+                conditions.push(&point.conditions);
             }
         }
-        settings
+        conditions
     }
 
-    /// The setting that stands for the run; `None` without points.
-    pub fn headline(&self) -> Option<Headline> {
-        self.settings()
-            .into_iter()
-            .max_by_key(|(threads, cache)| {
-                let likeness = match cache {
-                    CacheState::Model => 2,
-                    CacheState::Hot => 1,
-                    CacheState::Flushed => 0,
-                };
-                (likeness, *threads)
-            })
-            .map(|(threads, cache)| Headline { threads, cache })
+    /// The conditions that stand for the run: those nearest to the inside of a model, with the most threads; `None`
+    /// without points.
+    pub fn headline(&self) -> Option<&Conditions> {
+        self.conditions().into_iter().max_by_key(|at| {
+            let nearness = match at.cache {
+                CacheState::Model => 2,
+                CacheState::Hot => 1,
+                CacheState::Flushed => 0,
+            };
+            (nearness, at.threads)
+        })
     }
 
-    /// The sums at one setting.
-    pub fn totals(&self, threads: u32, cache: CacheState) -> ThreadTotals<'_> {
+    /// The sums over all operators under these conditions.
+    pub fn totals<'a>(&'a self, at: &'a Conditions) -> ThreadTotals<'a> {
         let mut sum = None;
         let mut missing = 0;
         for operator in &self.operators {
-            match operator.median_ns(threads, cache) {
+            match operator.median_ns(at) {
                 Some(median) => *sum.get_or_insert(0.0) += median * operator.count as f64,
                 None => missing += 1,
             }
         }
         ThreadTotals {
-            threads,
-            cache,
+            conditions: at,
             operators_sum_ns: sum,
             missing,
-            whole_model: (cache != CacheState::Flushed)
-                .then(|| self.whole_model.iter().find(|run| run.threads == threads))
+            whole_model: (at.cache != CacheState::Flushed)
+                .then(|| {
+                    self.whole_model
+                        .iter()
+                        .find(|run| run.threads == at.threads)
+                })
                 .flatten(),
         }
     }
@@ -378,23 +363,19 @@ impl OperatorReport {
         }
     }
 
-    /// The point at a setting.
-    pub fn point(&self, threads: u32, cache: CacheState) -> Option<&PointReport> {
-        self.points
-            .iter()
-            .find(|point| point.threads == threads && point.cache == cache)
+    /// The point under these conditions.
+    pub fn point(&self, at: &Conditions) -> Option<&PointReport> {
+        self.points.iter().find(|point| point.conditions == *at)
     }
 
-    /// What became of a sweep's schedules at a setting.
-    pub fn swept(&self, threads: u32, cache: CacheState) -> Option<&SweptReport> {
-        self.swept
-            .iter()
-            .find(|s| s.threads == threads && s.cache == cache)
+    /// What became of a sweep's schedules under these conditions.
+    pub fn swept(&self, at: &Conditions) -> Option<&SweptReport> {
+        self.swept.iter().find(|s| s.conditions == *at)
     }
 
-    /// Median time of one call at a setting, in nanoseconds, if measured.
-    pub fn median_ns(&self, threads: u32, cache: CacheState) -> Option<f64> {
-        match &self.point(threads, cache)?.outcome {
+    /// Median time of one call under these conditions, in nanoseconds, if measured.
+    pub fn median_ns(&self, at: &Conditions) -> Option<f64> {
+        match &self.point(at)?.outcome {
             PointOutcome::Measured { time, .. } => Some(time.median_ns),
             PointOutcome::NotMeasured { .. } => None,
         }
@@ -412,7 +393,7 @@ impl OperatorReport {
 }
 
 /// Shapes of what an operator reads, e.g. `1x64x56x56;4x64x3x3x16`.
-pub(super) fn read_shapes(operator: &Operator) -> String {
+pub(crate) fn read_shapes(operator: &Operator) -> String {
     let shapes: opdata::Shapes = operator
         .args
         .iter()

@@ -1,6 +1,6 @@
 //! Recipes: what a kernel's schedule is to be, and making it.
 //!
-//! A recipe is decided before anything is compiled and names the schedule for ever: the default, knobs of the template
+//! A schedule spec is decided before anything is compiled and names the schedule for ever: the default, knobs of the template
 //! space, a sample of MetaSchedule's space by its seed, or a recorded trace. It is what a point's identity is made of.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use super::{Choice, Scheduled, VectorUnit, default_schedule, with_choice};
 /// What a schedule is to be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "space", rename_all = "snake_case")]
-pub enum Recipe {
+pub enum ScheduleSpec {
     /// What the operator's structure suggests.
     Default,
     /// Knobs of the template space.
@@ -36,36 +36,36 @@ pub enum Recipe {
     },
 }
 
-impl Recipe {
+impl ScheduleSpec {
     /// The space's name in the dataset.
     pub fn space(&self) -> &'static str {
         match self {
-            Recipe::Default => "default",
-            Recipe::Template { .. } => "template",
-            Recipe::Metaschedule { .. } => "metaschedule",
-            Recipe::Trace { .. } => "trace",
+            ScheduleSpec::Default => "default",
+            ScheduleSpec::Template { .. } => "template",
+            ScheduleSpec::Metaschedule { .. } => "metaschedule",
+            ScheduleSpec::Trace { .. } => "trace",
         }
     }
 
-    /// The recipe as text: equal for equal recipes.
+    /// The schedule spec as text: equal for equal schedule specs.
     pub fn key(&self) -> String {
         serde_json::to_value(self).map_or_else(|_| String::new(), |v| v.to_string())
     }
 }
 
-/// Makes schedules by recipes; keeps what is costly to find out about a function.
+/// Makes schedules by schedule specs; keeps what is costly to find out about a function.
 #[derive(Debug)]
-pub struct Kitchen {
+pub struct Scheduler {
     unit: VectorUnit,
     target: Target,
     seed: u64,
     designs: Mutex<HashMap<String, Arc<DesignSpace>>>,
 }
 
-impl Kitchen {
+impl Scheduler {
     /// For schedules on `unit`; `seed` is recorded in their traces.
-    pub fn new(unit: VectorUnit, target: Target, seed: u64) -> Kitchen {
-        Kitchen {
+    pub fn new(unit: VectorUnit, target: Target, seed: u64) -> Scheduler {
+        Scheduler {
             unit,
             target,
             seed,
@@ -76,22 +76,24 @@ impl Kitchen {
     /// Schedules `function`, which is known by `symbol`.
     ///
     /// # Errors
-    /// The recipe does not fit the function.
+    /// The schedule spec does not fit the function.
     pub fn make(
         &self,
         symbol: &str,
         function: &PrimFunc,
-        recipe: &Recipe,
+        schedule_spec: &ScheduleSpec,
     ) -> tvm_bridge::Result<Scheduled> {
-        match recipe {
-            Recipe::Default => default_schedule(function, self.unit, self.seed),
-            Recipe::Template { choice } => with_choice(function, self.unit, self.seed, choice),
-            Recipe::Metaschedule { seed } => {
+        match schedule_spec {
+            ScheduleSpec::Default => default_schedule(function, self.unit, self.seed),
+            ScheduleSpec::Template { choice } => {
+                with_choice(function, self.unit, self.seed, choice)
+            }
+            ScheduleSpec::Metaschedule { seed } => {
                 let schedule = self.designs(symbol, function)?.sample(*seed)?;
                 let choice = Choice::Sampled(Decisions::of_trace(&schedule.trace()?.0));
                 Ok(Scheduled { schedule, choice })
             }
-            Recipe::Trace { trace } => {
+            ScheduleSpec::Trace { trace } => {
                 let schedule = Schedule::new(function, self.seed)?;
                 schedule.apply(&Trace(trace.clone()))?;
                 Ok(Scheduled {
