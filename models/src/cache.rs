@@ -12,8 +12,9 @@ use fs4::fs_std::FileExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::key::hex;
-use crate::{Graph, ImportError};
+use crate::error::ImportError;
+use crate::graph::Graph;
+use crate::hex::hex;
 
 /// Name of the file that makes an entry complete.
 const MANIFEST: &str = "entry.json";

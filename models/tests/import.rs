@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use opmodels::graph::{ArgumentRole, BlockRole, InputRole, OperatorKind};
 use opmodels::{
-    Cache, ImportError, ImportRequest, Imported, Provenance, Registry, Source, Tooling, import,
+    Cache, ImportError, ImportRequest, Imported, Importer, Provenance, Registry, Source, Tooling,
 };
 
 /// The repository.
@@ -45,21 +45,26 @@ impl Bench {
     }
 
     fn run(&self, request: &ImportRequest) -> Result<Imported, ImportError> {
-        import(request, &self.registry, &self.tooling, &self.cache())
+        let importer = Importer {
+            registry: self.registry.clone(),
+            tooling: self.tooling.clone(),
+            cache: self.cache(),
+        };
+        importer.import(request)
     }
 
     fn local(&self, name: &str) -> Imported {
-        self.run(&ImportRequest::new(Source::Local, name)).unwrap()
+        self.run(&ImportRequest::new(Source::LOCAL, name)).unwrap()
     }
 
     fn simple(&self, spec: &str) -> Imported {
-        self.run(&ImportRequest::new(Source::Simple, spec)).unwrap()
+        self.run(&ImportRequest::new(Source::SIMPLE, spec)).unwrap()
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> ImportRequest {
         let path = self.folder.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        ImportRequest::new(Source::Onnx, path.to_string_lossy())
+        ImportRequest::new(Source::ONNX, path.to_string_lossy())
     }
 }
 
@@ -145,7 +150,7 @@ fn batch_sequence_and_shapes_reach_the_graph() {
     let request = ImportRequest {
         batch: Some(2),
         seqlen: Some(4),
-        ..ImportRequest::new(Source::Local, "rnn")
+        ..ImportRequest::new(Source::LOCAL, "rnn")
     };
     let imported = bench.run(&request).unwrap();
     assert_eq!(
@@ -156,7 +161,7 @@ fn batch_sequence_and_shapes_reach_the_graph() {
     assert_eq!(fed[0][..2], [2, 4]);
     let shaped = ImportRequest {
         inputs: vec!["data:1x3x64x64".parse().unwrap()],
-        ..ImportRequest::new(Source::Local, "mobilenet")
+        ..ImportRequest::new(Source::LOCAL, "mobilenet")
     };
     let imported = bench.run(&shaped).unwrap();
     assert_eq!(imported.graph.inputs[0].shape, [1, 3, 64, 64]);
@@ -243,7 +248,7 @@ fn impossible_requests_are_refused_with_their_own_errors() {
     let empty = bench.run(&bench.file("empty.onnx", b"")).unwrap_err();
     assert!(matches!(empty, ImportError::CorruptModel { .. }), "{empty}");
     let missing = bench
-        .run(&ImportRequest::new(Source::Onnx, "nowhere.onnx"))
+        .run(&ImportRequest::new(Source::ONNX, "nowhere.onnx"))
         .unwrap_err();
     assert!(
         matches!(missing, ImportError::MissingFile { .. }),
@@ -251,7 +256,7 @@ fn impossible_requests_are_refused_with_their_own_errors() {
     );
     let shape = ImportRequest {
         inputs: vec!["data:1x4x64x64".parse().unwrap()],
-        ..ImportRequest::new(Source::Local, "resnet-18")
+        ..ImportRequest::new(Source::LOCAL, "resnet-18")
     };
     let shape = bench.run(&shape).unwrap_err();
     assert!(matches!(shape, ImportError::BadShape { .. }), "{shape}");

@@ -5,6 +5,7 @@
 //! or predictions: callers hand it plain text and numbers.
 
 pub mod exit;
+pub mod nearest;
 pub mod output;
 pub mod progress;
 pub mod style;
