@@ -6,7 +6,7 @@ use opcollect::app;
 use opcollect::cli::{self, Process};
 use opcollect::plan::HostFacts;
 use opengine::env::{Cores, Root};
-use opmodels::Home;
+use opinstall::Home;
 use opreport::output::complain;
 
 fn main() -> ExitCode {

@@ -73,7 +73,7 @@ fn resnet18_imports_once_and_then_comes_from_the_cache() {
     let bench = Bench::new();
     let first = bench.local("resnet18");
     assert!(matches!(first.provenance, Provenance::Fresh(_)));
-    assert!(first.module_path().is_file());
+    assert!(first.folder.join("module.json").is_file());
     let started = std::time::Instant::now();
     let second = bench.local("resnet-18");
     assert_eq!(second.provenance, Provenance::Cached);
@@ -101,7 +101,7 @@ fn resnet18_imports_once_and_then_comes_from_the_cache() {
     assert_eq!(stem.attrs.weight_layout.as_deref(), Some("OIHW16o"));
     assert_eq!(stem.args_of(ArgumentRole::Weight).count(), 2);
     assert_eq!(stem.blocks_of(BlockRole::Anchor).count(), 1);
-    std::fs::write(second.module_path(), "damaged").unwrap();
+    std::fs::write(second.folder.join("module.json"), "damaged").unwrap();
     assert!(matches!(
         bench.local("resnet-18").provenance,
         Provenance::Fresh(_)
@@ -219,7 +219,7 @@ fn single_operators_cost_what_their_sizes_say() {
         assert_eq!(imported.graph.operators.len(), 1, "{spec}");
         let operator = &imported.graph.operators[0];
         assert_eq!((operator.kind, operator.flops), (kind, flops), "{spec}");
-        assert!(imported.params_path().is_none());
+        assert!(!imported.folder.join("params.bin").exists());
         assert_eq!(imported.graph.model, imported.resolved.model);
     }
     let chained = bench.simple("matmul_matmul_add:m=4,n=8,k=16,p=2");

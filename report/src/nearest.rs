@@ -24,6 +24,11 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     scored.into_iter().take(MOST).map(|(_, c)| c).collect()
 }
 
+/// The candidate most similar to `name`, if any is close.
+pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest(name, candidates).first().copied()
+}
+
 /// Lower case without separators, so that `ResNet_18` equals `resnet-18`.
 pub fn simplify(name: &str) -> String {
     name.chars()
@@ -42,6 +47,7 @@ mod tests {
         assert_eq!(nearest("resnet18", names)[0], "resnet-18");
         assert_eq!(nearest("mobilnet", names)[0], "mobilenet");
         assert_eq!(nearest("bert", names)[0], "bert-tiny");
+        assert_eq!(closest("bert", names), Some("bert-tiny"));
         assert!(nearest("xyz", names).is_empty());
     }
 }

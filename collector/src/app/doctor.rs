@@ -5,7 +5,7 @@ use std::path::Path;
 use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, clock_ghz};
 use opengine::env::{CALIBRATION_FORMAT, Calibration, Environment};
 use opengine::interrupt::Interrupt;
-use opmodels::Home;
+use opinstall::Home;
 use opreport::progress::for_stderr;
 use opreport::{Exit, Verbosity, View};
 use tvm_bridge::Libraries;

@@ -12,7 +12,9 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::ConfigError;
-use super::table::{Arity, SETTINGS, Setting, nearest};
+use opreport::nearest::closest;
+
+use super::table::{Arity, SETTINGS, Setting};
 
 /// The values of one configuration file, each with the line it stands on.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +59,7 @@ impl ConfigFile {
                         path: path.to_owned(),
                         line,
                         key: name.to_owned(),
-                        nearest: nearest(name, SETTINGS.iter().map(|s| s.key)),
+                        nearest: closest(name, SETTINGS.iter().map(|s| s.key)),
                     })?;
             let texts =
                 texts(setting, value.get_ref()).map_err(|found| ConfigError::WrongType {

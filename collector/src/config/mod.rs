@@ -12,7 +12,7 @@ mod table;
 pub use file::ConfigFile;
 pub(crate) use file::line_of;
 pub use layers::{Layers, Origin, Settings, SweepLayer, Value};
-pub use table::{Arity, SETTINGS, Setting, env_name, nearest};
+pub use table::{Arity, SETTINGS, Setting, env_name};
 
 use std::path::PathBuf;
 

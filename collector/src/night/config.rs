@@ -13,7 +13,9 @@ use thiserror::Error;
 use toml::Value;
 
 use super::jobs;
-use crate::config::{Arity, SETTINGS, line_of, nearest};
+use opreport::nearest::closest;
+
+use crate::config::{Arity, SETTINGS, line_of};
 use crate::plan::parse;
 
 /// Settings of the main job that a night sets itself.
@@ -346,7 +348,7 @@ fn jobs_of(model: &ModelEntry, name: &str, file: &File) -> Result<Vec<Job>, Stri
 /// A setting of the main job as its flag takes it.
 fn setting(key: &str, value: &Value) -> Result<String, String> {
     let Some(known) = SETTINGS.iter().find(|setting| setting.key == key) else {
-        let hint = nearest(key, SETTINGS.iter().map(|s| s.key))
+        let hint = closest(key, SETTINGS.iter().map(|s| s.key))
             .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
         return Err(format!(
             "settings has an unknown key `{key}`{hint}; `opcollect --print-config` lists all keys"

@@ -31,7 +31,8 @@ use opdata::{Row, RunManifest, RunState, RunWriter};
 use opengine::calibrate::Store;
 use opengine::env::{Environment, Root, Software, revision_near};
 use opengine::interrupt::Interrupt;
-use opmodels::{Home, ImportRequest, Imported};
+use opinstall::Home;
+use opmodels::{ImportRequest, Imported, Importer};
 use opreport::progress::Progress;
 use prepare::Prepared;
 use serde_json::json;
@@ -75,12 +76,7 @@ pub fn import(
     request: &ImportRequest,
     python: Option<&Path>,
 ) -> Result<Imported, opmodels::ImportError> {
-    opmodels::import(
-        request,
-        &home.registry()?,
-        &home.tooling(python),
-        &home.cache(),
-    )
+    Importer::new(home, python)?.import(request)
 }
 
 /// What this process runs on and with.

@@ -29,7 +29,9 @@ use toml::{Spanned, Value};
 
 use super::points::{self, RawPoint};
 use super::{Draw, SpaceKind, Sweep, Values, traces};
-use crate::config::{SETTINGS, nearest};
+use opreport::nearest::closest;
+
+use crate::config::SETTINGS;
 
 /// Why a sweep cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -143,7 +145,7 @@ impl SweepFile {
             let names = SweepFile::names(folder);
             return Err(SweepError::Unknown {
                 name: name.to_owned(),
-                nearest: nearest(name, names.iter().map(String::as_str)).map(str::to_owned),
+                nearest: closest(name, names.iter().map(String::as_str)).map(str::to_owned),
             });
         }
         SweepFile::read(&path)
@@ -247,7 +249,7 @@ impl SweepFile {
             .iter()
             .find(|s| s.key == name && !["sweep", "config"].contains(&s.key))
         else {
-            let near = nearest(name, SETTINGS.iter().map(|s| s.key)).map(str::to_owned);
+            let near = closest(name, SETTINGS.iter().map(|s| s.key)).map(str::to_owned);
             return Err(place.wrong(
                 key.span().start,
                 format!("unknown setting `{name}`{}", self::near(&near)),
@@ -437,7 +439,7 @@ impl Place<'_> {
                 let run = RUN_FACTORS.iter().map(|(n, _)| *n);
                 Factor::ALL.iter().map(|(_, n)| *n).chain(run)
             };
-            let near = nearest(name, names()).map(str::to_owned);
+            let near = closest(name, names()).map(str::to_owned);
             self.wrong(
                 key.span().start,
                 format!("unknown factor `{name}`{}", self::near(&near)),

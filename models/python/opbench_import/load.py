@@ -17,6 +17,7 @@ import onnx.inliner
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper, version_converter
 
+from . import files
 from .errors import ImportFailure, unsupported
 from .onnx_graph import SMALL_BYTES, OnnxGraph, TensorSpec, dtype_name, first_line
 from .params import Param, with_value
@@ -30,8 +31,11 @@ STANDARD_DOMAINS = ("", "ai.onnx", "com.microsoft")
 def read_model(path: str) -> onnx.ModelProto:
     """Parses and checks the file; external data is read beside it."""
     try:
-        size = os.path.getsize(path)
-        model = onnx.load(path)
+        size = files.require_regular(path, files.LARGEST_MESSAGE)
+        model = onnx.load(path, load_external_data=False)
+        folder = os.path.dirname(os.path.abspath(path))
+        files.require_external_data(model, folder)
+        onnx.load_external_data_for_model(model, folder)
     except FileNotFoundError as error:
         missing = error.filename or path
         raise ImportFailure("missing_file", f"{missing}: no such file", path=str(missing)) from error

@@ -99,6 +99,26 @@ class Refusals(unittest.TestCase):
             self.assertEqual(caught.exception.kind, "corrupt_model")
             self.assertIn(path, str(caught.exception))
 
+    def test_only_regular_files_are_opened(self):
+        for path in ("/dev/zero", self.pipe()):
+            with self.assertRaises(ImportFailure) as caught:
+                support.import_file(path)
+            self.assertIn("not a regular file", str(caught.exception))
+        path = os.path.join(support.scratch(), "m.onnx")
+        onnx.save(self.image_model(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+        weights = os.path.join(os.path.dirname(path), "weights.bin")
+        os.remove(weights)
+        os.mkfifo(weights)
+        with self.assertRaises(ImportFailure) as caught:
+            support.import_file(path)
+        self.assertIn("weights.bin", str(caught.exception))
+
+    def pipe(self) -> str:
+        """A pipe that nobody writes to."""
+        path = os.path.join(support.scratch(), "pipe.onnx")
+        os.mkfifo(path)
+        return path
+
     def test_missing_external_weights_are_named(self):
         path = os.path.join(support.scratch(), "model.onnx")
         onnx.save(self.image_model(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)

@@ -13,7 +13,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use opreport::nearest::nearest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -75,15 +74,12 @@ pub struct Context<'a> {
 pub struct Source(&'static dyn ModelSource);
 
 /// No source of that name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownSource {
     /// It is to come.
     Later,
     /// It is none.
-    Unknown {
-        /// The most similar name there is.
-        nearest: Option<&'static str>,
-    },
+    None,
 }
 
 impl Source {
@@ -100,13 +96,10 @@ impl Source {
     /// There is none, or not yet.
     pub fn find(name: &str) -> Result<Source, UnknownSource> {
         let found = SOURCES.into_iter().find(|s| s.name() == name);
-        found.map(Source).ok_or_else(|| {
-            if LATER.contains(&name) {
-                return UnknownSource::Later;
-            }
-            UnknownSource::Unknown {
-                nearest: nearest(name, names().iter().copied()).first().copied(),
-            }
+        found.map(Source).ok_or(if LATER.contains(&name) {
+            UnknownSource::Later
+        } else {
+            UnknownSource::None
         })
     }
 }
@@ -350,11 +343,8 @@ mod tests {
             assert_eq!(json, format!("\"{name}\""));
             assert_eq!(serde_json::from_str::<Source>(&json).unwrap(), source);
         }
-        assert!(matches!(Source::find("torch"), Err(UnknownSource::Later)));
-        let Err(UnknownSource::Unknown { nearest }) = Source::find("lokal") else {
-            panic!("there is no source lokal")
-        };
-        assert_eq!(nearest, Some("local"));
+        assert_eq!(Source::find("torch"), Err(UnknownSource::Later));
+        assert_eq!(Source::find("lokal"), Err(UnknownSource::None));
         assert!(serde_json::from_str::<Source>("\"abacus\"").is_err());
     }
 

@@ -4,16 +4,18 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use opdata::Row;
-use opmodels::{Home, ImportRequest, Source as ModelSource, import};
+use opinstall::Home;
+use oplearn::data::{each_batch, points};
+use oplearn::features::machine::MachineFacts;
+use oplearn::models::Regressor;
+use opmodels::{ImportRequest, Importer, Source as ModelSource};
 use rayon::prelude::*;
 
 use super::args::PredictArgs;
 use super::{model_path, render};
-use crate::data::{each_batch, points};
-use crate::features::machine::MachineFacts;
-use crate::models::Regressor;
+use crate::model::Trained;
+use crate::query::Answer;
 use crate::query::answer::Detail;
-use crate::query::{Answer, Trained};
 
 /// Predicts and prints.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
@@ -22,8 +24,8 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     match (&args.model_file, &args.model_name) {
         (None, None) if args.fast => rows_fast(args, &trained),
         (None, None) => rows(args, &trained),
-        (Some(file), _) => network(args, &trained, ModelSource::Onnx, &file.to_string_lossy()),
-        (None, Some(name)) => network(args, &trained, ModelSource::Local, name),
+        (Some(file), _) => network(args, &trained, ModelSource::ONNX, &file.to_string_lossy()),
+        (None, Some(name)) => network(args, &trained, ModelSource::LOCAL, name),
     }
 }
 
@@ -34,8 +36,7 @@ fn network(
     name: &str,
 ) -> anyhow::Result<()> {
     let machine = trained.machine(args.using.machine.as_deref())?;
-    let home = Home::find()?;
-    let (registry, tooling, cache) = (home.registry()?, home.tooling(None), home.cache());
+    let importer = Importer::new(&Home::find()?, None)?;
     let batches: Vec<Option<u64>> = if args.batch.is_empty() {
         vec![None]
     } else {
@@ -53,7 +54,7 @@ fn network(
             seqlen: args.seqlen,
             ..ImportRequest::new(source, name)
         };
-        let imported = import(&request, &registry, &tooling, &cache)?;
+        let imported = importer.import(&request)?;
         for &threads in args.threads.iter() {
             answers.push(trained.network(
                 &imported.graph,

@@ -10,12 +10,15 @@ pub enum SuggestError {
     /// Reading, training or predicting failed.
     #[error(transparent)]
     Predictor(#[from] Error),
+    /// Nothing could be learned.
+    #[error(transparent)]
+    Learn(#[from] oplearn::Error),
     /// A dataset could not be read.
     #[error(transparent)]
     Data(#[from] opdata::Error),
     /// The installation was not found.
     #[error(transparent)]
-    Home(#[from] opmodels::NoHome),
+    Home(#[from] opinstall::NoHome),
     /// A model could not be imported.
     #[error(transparent)]
     Import(#[from] opmodels::ImportError),

@@ -5,10 +5,10 @@
 //! changes smoothly do without a hinge. A surface has a turn if the hinge explains much of what the smooth part leaves,
 //! more than it does for residuals in random order. Intervals are from bootstrapping residuals.
 
+use oplearn::data::split::shuffled;
 use serde::Serialize;
 
 use super::saturation::solve;
-use crate::eval::split::shuffled;
 
 /// Resampled fits.
 const RESAMPLES: u64 = 199;
