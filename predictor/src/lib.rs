@@ -22,7 +22,6 @@ pub mod data;
 pub mod error;
 pub mod eval;
 pub mod features;
-mod median;
 pub mod models;
 pub mod plot;
 pub mod query;
