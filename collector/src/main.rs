@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use opcollect::app;
 use opcollect::cli::{self, Process};
-use opcollect::env::{Cores, Root};
 use opcollect::plan::HostFacts;
+use opengine::env::{Cores, Root};
 use opmodels::Home;
 use opreport::output::complain;
 

@@ -5,13 +5,13 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use opcollect::plan::TimingPolicy;
-use opcollect::schedule::{Choice, Recipe};
-use opcollect::stats::StopRule;
 use opcollect::sweep::{Sweep, SweepFile, recipes};
-use opcollect::worker::protocol::{KernelSpec, MeasureSpec, Reply, Request, Setup};
-use opcollect::worker::serve;
 use opdata::CacheState;
+use opengine::measure::TimingPolicy;
+use opengine::protocol::{KernelSpec, MeasureSpec, Reply, Request, Setup};
+use opengine::schedule::{Choice, Recipe};
+use opengine::stats::StopRule;
+use opengine::worker::serve;
 use opmodels::Graph;
 
 fn fixture(name: &str) -> PathBuf {

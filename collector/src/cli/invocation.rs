@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use opengine::calibrate::usual_threads;
 use opmodels::ImportRequest;
 use opreport::{OutputFormat, Verbosity, View};
 
 use super::CliError;
 use super::args::{Cli, Command, ListWhat, ViewArgs};
-use crate::calibrate::usual_threads;
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::merge::MergeRequest;
 use crate::plan::{HostFacts, Plan, Planned};

@@ -1,17 +1,16 @@
 //! Whole models beside a run's operators: `whole_model.json` for the plan's first import, `whole_model.<import key>.json` for
 //! others (a sweep over batch sizes has several).
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use opengine::stats::Samples;
 use serde::Deserialize;
 
 use super::CompareError;
 use super::estimate::Timing;
 use super::source::{Point, drift};
 use crate::run::WHOLE_MODEL_JSON;
-use crate::stats::Samples;
 
 /// A file of a run with the times of a whole model.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Whether the machine's rates are known, so that runs can record them.
 
-use super::check::Check;
-use crate::calibrate::{Calibration, Level};
-use crate::env::Environment;
+use opengine::env::{Calibration, Environment, Level};
 use opreport::units;
+
+use super::check::Check;
 
 /// What is known of the machine's rates.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,9 +67,9 @@ fn finding(calibration: &Calibration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::testing::calibration;
     use crate::doctor::CheckStatus;
-    use crate::env::{Root, Software};
+    use opengine::calibrate::testing::calibration;
+    use opengine::env::{Root, Software};
 
     #[test]
     fn it_says_since_when_and_how() {

@@ -1,8 +1,9 @@
 //! Counters, frequency, cores, memory and load: what spoils or limits measurements.
 
-use super::check::Check;
-use crate::env::{Environment, Pmu, Virtualisation};
+use opengine::env::{Environment, Pmu, Virtualisation};
 use opreport::units;
+
+use super::check::Check;
 
 /// Below this much free memory larger models may not fit.
 const LITTLE_MEMORY_BYTES: u64 = 4 << 30;
@@ -161,7 +162,7 @@ pub fn check_load(environment: &Environment) -> Check {
 mod tests {
     use super::*;
     use crate::doctor::CheckStatus::{Fail, Ok, Warn};
-    use crate::env::{Root, Software};
+    use opengine::env::{Root, Software};
 
     /// A quiet, open machine of four cores, to be spoilt by each test.
     fn healthy() -> Environment {

@@ -1,8 +1,7 @@
 //! Writing the new run: under a name of its own beside the final place, moved there when it is whole.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use opdata::{Counts, RowReader, RunManifest, RunState, RunWriter};
 use serde_json::json;

@@ -5,18 +5,16 @@
 use std::path::{Path, PathBuf};
 
 use opdata::{CacheState, Timestamp};
+use opengine::measure::TimingPolicy;
+use opengine::runner::WorkerPolicy;
+use opengine::stats::StopRule;
 
-use super::parse;
 use super::reader::{
     at_least_one, bad, duration, hint, not_available, number, optional, required, single,
 };
 use super::run_id::{free_directory, run_id};
-use super::{
-    Availability, PLAN_FORMAT, Plan, PlanError, Target, TargetKind, TimingPolicy, WholeModel,
-    WorkerPolicy,
-};
+use super::{Availability, PLAN_FORMAT, Plan, PlanError, Target, TargetKind, WholeModel, parse};
 use crate::config::Settings;
-use crate::stats::StopRule;
 use crate::sweep::Sweep;
 
 /// What a plan needs to know of the machine and the moment.

@@ -15,12 +15,13 @@ pub use build::{HostFacts, Planned, Warning};
 use std::path::PathBuf;
 
 use opdata::{CacheState, Shard};
+use opengine::measure::TimingPolicy;
+use opengine::runner::WorkerPolicy;
 use opmodels::ImportRequest;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::config::Origin;
-use crate::stats::StopRule;
 use crate::sweep::Sweep;
 
 /// Format of a serialised plan; raised when a field changes its meaning.
@@ -170,31 +171,6 @@ pub enum WholeModel {
     Measure,
     /// Operators only.
     Skip,
-}
-
-/// How each point is timed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct TimingPolicy {
-    /// Calls before the first timed one.
-    pub warmup: u32,
-    /// Calls in a sample; none for as many as the clock needs.
-    #[serde(default)]
-    pub number: Option<u32>,
-    /// When to stop sampling.
-    pub stop: StopRule,
-}
-
-/// What a worker process may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkerPolicy {
-    /// Longest time one operator may take to compile, in nanoseconds.
-    pub compile_timeout_ns: u64,
-    /// Longest time one point may take to run, check and measure, in nanoseconds.
-    pub measure_timeout_ns: u64,
-    /// Most statements of a lowered kernel that are worth compiling.
-    pub max_statements: u64,
-    /// Most memory, in MiB.
-    pub memory_limit_mib: u64,
 }
 
 /// Why settings make no plan. The message says what is wrong where, and what to do next.

@@ -2,9 +2,8 @@
 
 use opmodels::{ImportError, ImportRequest, InputOverride, Source};
 
-use super::parse;
 use super::reader::{bad, hint, not_available, optional, required, single, unique};
-use super::{Plan, PlanError};
+use super::{Plan, PlanError, parse};
 use crate::config::Settings;
 
 /// A larger batch, a longer sequence, or an input of more elements is taken for a

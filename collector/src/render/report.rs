@@ -6,10 +6,9 @@
 use std::path::PathBuf;
 
 use opdata::{CacheState, Quality, RunState, Status};
+use opengine::stats::Summary;
 use opmodels::ImportRequest;
 use opmodels::graph::{ArgumentRole, Operator};
-
-use crate::stats::Summary;
 
 /// Everything shown after a run.
 #[derive(Debug, Clone, PartialEq)]

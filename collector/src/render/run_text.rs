@@ -2,14 +2,14 @@
 //! sum beside the end-to-end time; then what failed and why; then where the data are.
 
 use opdata::{Quality, RunState};
+use opmodels::Source;
+use opreport::table::{Cell, Column, Table};
+use opreport::{Style, units};
 
 use super::report::{
     ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
 };
 use super::swept::swept_text;
-use opmodels::Source;
-use opreport::table::{Cell, Column, Table};
-use opreport::{Style, units};
 
 /// Columns of the operator table.
 const COLUMNS: [Column; 11] = [

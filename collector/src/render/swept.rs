@@ -1,10 +1,10 @@
 //! A sweep's result as text: for each setting what the schedules of every operator came to.
 
 use opdata::CacheState;
-
-use super::report::{OperatorReport, RunReport};
 use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
+
+use super::report::{OperatorReport, RunReport};
 
 const COLUMNS: [Column; 9] = [
     Column::left("operator").shrinks_to(20),

@@ -1,9 +1,9 @@
 //! Made-up reports for the snapshot tests of this folder.
 
 use opdata::{CacheState, Quality, RunState, Status};
+use opmodels::{ImportRequest, Source};
 
 use super::report::*;
-use opmodels::{ImportRequest, Source};
 
 fn time(median_ns: f64, quality: Quality) -> TimeReport {
     TimeReport {

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use opdata::{RunState, RunWriter, Status};
+use opengine::runner::process::Failure;
 
 use super::row::{PointFacts, RunFacts};
 use super::{Preparation, Session, manifest};
 use crate::plan::{Plan, Planned};
-use crate::worker::lab::Failure;
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]

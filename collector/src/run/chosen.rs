@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashSet};
 
 use anyhow::bail;
+use opengine::schedule::Recipe;
 use opmodels::Graph;
 
 use super::work::{At, Work, in_turns};
 use crate::plan::Plan;
-use crate::schedule::Recipe;
 use crate::sweep::{ChosenPoint, Drawn, Sweep};
 
 /// The chosen candidates among the operators of one import. An operator is known by what it computes; of several that

@@ -8,8 +8,13 @@ use std::collections::{HashMap, VecDeque};
 
 use anyhow::Result;
 use opdata::{CacheState, Row, Status};
+use opengine::protocol::{KernelSpec, MeasureSpec, Measured};
+use opengine::runner::process::{Failure, Lab, Made};
+use opengine::schedule::Recipe;
 use opmodels::Graph;
 use opmodels::graph::Operator;
+use opreport::progress::Progress;
+use opreport::units;
 
 use super::ledger::{Ledger, PointName};
 use super::network::Network;
@@ -18,11 +23,6 @@ use super::stop::Stop;
 use super::tally::Tally;
 use super::work::Candidate;
 use crate::plan::Plan;
-use crate::schedule::Recipe;
-use crate::worker::lab::{Failure, Lab, Made};
-use crate::worker::protocol::{KernelSpec, MeasureSpec, Measured};
-use opreport::progress::Progress;
-use opreport::units;
 
 /// Kernels built before the first of them is measured: enough to keep all cores busy, few enough for memory.
 const BATCH: usize = 64;
@@ -313,9 +313,9 @@ fn words(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::check::Comparison;
-    use crate::measure::timer::Taken;
-    use crate::stats::{Nanos, StopReason};
+    use opengine::measure::check::Comparison;
+    use opengine::measure::timer::Taken;
+    use opengine::stats::{Nanos, StopReason};
 
     fn measured(drift: f64) -> Measured {
         Measured {

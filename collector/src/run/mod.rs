@@ -25,22 +25,22 @@ mod work;
 use std::path::Path;
 use std::time::Instant;
 
-use opdata::{Row, RunManifest, RunState, RunWriter};
-use opmodels::{Home, ImportRequest, Imported};
-use serde_json::json;
-use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
-
-use crate::calibrate::Store;
-use crate::env::{Environment, Root, Software, revision_near};
-use crate::interrupt::Interrupt;
-use crate::plan::{Plan, Planned, Target};
-use crate::render::RunReport;
 use collect::Collector;
 use ledger::Ledger;
+use opdata::{Row, RunManifest, RunState, RunWriter};
+use opengine::calibrate::Store;
+use opengine::env::{Environment, Root, Software, revision_near};
+use opengine::interrupt::Interrupt;
+use opmodels::{Home, ImportRequest, Imported};
 use opreport::progress::Progress;
 use prepare::Prepared;
+use serde_json::json;
 use stop::Stop;
 use tally::Tally;
+use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
+
+use crate::plan::{Plan, Planned, Target};
+use crate::render::RunReport;
 
 pub use candidates::{Listed, list_candidates};
 pub use network::WHOLE_MODEL_JSON;

@@ -5,18 +5,18 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use opdata::{Quality, Status};
+use opengine::interrupt::Interrupt;
+use opengine::protocol::{NetworkMeasured, NetworkReady, NetworkSpec};
+use opengine::runner::process::{Failure, ProcessLab};
+use opengine::stats::{GradeInput, Summary, grade};
 use opmodels::Graph;
+use opreport::progress::Progress;
+use opreport::units;
 use serde::{Deserialize, Serialize};
 
 use super::collect::ATTEMPTS;
-use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::render::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
-use crate::stats::{GradeInput, Summary, grade};
-use crate::worker::lab::{Failure, ProcessLab};
-use crate::worker::protocol::{NetworkMeasured, NetworkReady, NetworkSpec};
-use opreport::progress::Progress;
-use opreport::units;
 
 /// File of a run's folder with everything measured of the whole model.
 pub const WHOLE_MODEL_JSON: &str = "whole_model.json";

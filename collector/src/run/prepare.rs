@@ -3,19 +3,18 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use opengine::env::Environment;
+use opengine::protocol::Setup;
+use opengine::runner::child::Launcher;
+use opengine::runner::process::ProcessLab;
 use opmodels::{Imported, Provenance};
+use opreport::units;
 
-use super::chosen;
 use super::network::{self, Network, WHOLE_MODEL_JSON};
 use super::row::import_key;
 use super::work::{self, Work};
-use super::{Session, WORKER_LOG, import, variants};
-use crate::env::Environment;
+use super::{Session, WORKER_LOG, chosen, import, variants};
 use crate::plan::{Plan, Planned, WholeModel};
-use crate::worker::lab::ProcessLab;
-use crate::worker::process::Launcher;
-use crate::worker::protocol::Setup;
-use opreport::units;
 
 /// An import, ready to be measured.
 pub(super) struct Prepared {

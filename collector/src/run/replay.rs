@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use opdata::{CacheState, Row, RunManifest};
+use opengine::protocol::{MeasureSpec, Measured};
+use opengine::runner::process::{Lab, Made};
+use opengine::schedule::Recipe;
 use opmodels::Imported;
 use opmodels::graph::Operator;
 
@@ -24,9 +27,6 @@ use super::work::Candidate;
 use super::{Session, environment, import, variants};
 use crate::plan::Plan;
 use crate::render::TimeReport;
-use crate::schedule::Recipe;
-use crate::worker::lab::{Lab, Made};
-use crate::worker::protocol::{MeasureSpec, Measured};
 
 /// What two runs of one kernel differ by on a quiet machine: another placement in memory, another moment.
 pub const REPEATABILITY: f64 = 0.06;

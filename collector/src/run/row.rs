@@ -6,6 +6,10 @@ use opdata::{
     CacheState, DeviceKind, Essentials, JsonText, PointKey, Row, Status, Timestamp, finite,
     point_id,
 };
+use opengine::env::Environment;
+use opengine::protocol::{Built, Measured};
+use opengine::runner::process::Failure;
+use opengine::schedule::Recipe;
 use opmodels::graph::Operator;
 use opmodels::{Imported, describe};
 use tvm_bridge::libs::TVM_VERSION;
@@ -13,11 +17,7 @@ use tvm_bridge::libs::TVM_VERSION;
 use super::TOOL_VERSION;
 use super::ledger::PointName;
 use super::network::quality;
-use crate::env::Environment;
 use crate::plan::Plan;
-use crate::schedule::Recipe;
-use crate::worker::lab::Failure;
-use crate::worker::protocol::{Built, Measured};
 
 /// What all rows of a run share.
 pub(super) struct RunFacts<'a> {

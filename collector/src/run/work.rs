@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
 use opdata::{CacheState, Shard};
+use opengine::runner::process::Lab;
+use opengine::schedule::{Factor, Recipe, Setting, Space};
 use opmodels::Graph;
 
 use super::chosen;
 use crate::plan::Plan;
-use crate::schedule::{Factor, Recipe, Setting, Space};
 use crate::sweep::{Drawn, SpaceKind, Sweep, Values, recipes};
-use crate::worker::lab::Lab;
 
 /// Schedules of one operator that are measured one after the other.
 const TURN: usize = 16;

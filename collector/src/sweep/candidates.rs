@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use opdata::random::SplitMix64;
-
-use crate::schedule::{Dimension, Recipe, Setting, Space};
+use opengine::schedule::{Dimension, Recipe, Setting, Space};
 
 use super::{Draw, SpaceKind, Sweep, Values, draw};
 
@@ -132,7 +131,7 @@ fn told(dimension: &Dimension, setting: &Setting) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Factor;
+    use opengine::schedule::Factor;
     use std::collections::BTreeMap;
 
     fn sweep(space: SpaceKind, draw: Draw) -> Sweep {

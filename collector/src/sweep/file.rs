@@ -22,6 +22,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use opengine::schedule::{Factor, Setting};
 use serde::Deserialize;
 use thiserror::Error;
 use toml::{Spanned, Value};
@@ -29,7 +30,6 @@ use toml::{Spanned, Value};
 use super::points::{self, RawPoint};
 use super::{Draw, SpaceKind, Sweep, Values, traces};
 use crate::config::{SETTINGS, nearest};
-use crate::schedule::{Factor, Setting};
 
 /// Why a sweep cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -20,7 +20,7 @@ pub use candidates::{Drawn, recipes};
 pub use file::{SweepError, SweepFile};
 pub use points::ChosenPoint;
 
-use crate::schedule::{Factor, Setting};
+use opengine::schedule::{Factor, Setting};
 
 /// What varies in a run, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -17,12 +17,12 @@
 use std::collections::BTreeMap;
 
 use opdata::CacheState;
+use opengine::schedule::{Choice, Recipe};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::file::{Place, SweepError};
 use super::{SpaceKind, Sweep};
-use crate::schedule::{Choice, Recipe};
 
 /// The version of the form.
 const VERSION: u64 = 1;

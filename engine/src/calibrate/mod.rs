@@ -8,7 +8,6 @@
 mod clock;
 mod kernels;
 mod meter;
-mod record;
 mod sets;
 mod store;
 
@@ -16,12 +15,12 @@ use std::collections::BTreeMap;
 
 pub use clock::clock_ghz;
 pub use meter::{Meter, Probe, Reading, TvmMeter, Work};
-pub use record::{Calibration, FORMAT, Rate, ReadRate, ThreadRates};
-pub use sets::{Hierarchy, Level};
+pub use sets::Hierarchy;
 pub use store::{Store, StoreError};
 
+use crate::env::{Level, Rate, ReadRate, ThreadRates};
 use crate::interrupt::Interrupt;
-use crate::plan::TimingPolicy;
+use crate::measure::TimingPolicy;
 use crate::stats::{StatsError, StopRule};
 use opreport::progress::Progress;
 use opreport::units;
@@ -53,7 +52,7 @@ pub enum CalibrateError {
     Interrupted,
 }
 
-/// The thread counts that a machine is calibrated for if nobody says otherwise: powers of two, and all cores.
+/// The thread counts that a machine is calibrated for by default: powers of two, and all cores.
 pub fn usual_threads(cores: u32) -> Vec<u32> {
     let cores = cores.max(1);
     let powers = std::iter::successors(Some(1u32), |n| n.checked_mul(2));
@@ -165,7 +164,7 @@ fn outcome(probe: Probe, rate: Rate) -> String {
     )
 }
 
-#[cfg(test)]
-pub(crate) mod testing;
+#[doc(hidden)]
+pub mod testing;
 #[cfg(test)]
 mod tests;

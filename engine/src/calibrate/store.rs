@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::record::{Calibration, FORMAT};
+use crate::env::{CALIBRATION_FORMAT, Calibration};
 
 /// What mends a file that cannot be used.
 const AGAIN: &str = "`opcollect doctor --calibrate` writes it anew";
@@ -30,7 +30,7 @@ pub enum StoreError {
         reason: String,
     },
     /// The file is of another version of the program.
-    #[error("the calibration {} has format {found}, this program reads format {FORMAT}; {AGAIN}", path.display())]
+    #[error("the calibration {} has format {found}, this program reads format {CALIBRATION_FORMAT}; {AGAIN}", path.display())]
     OtherFormat {
         /// The file.
         path: PathBuf,
@@ -127,7 +127,7 @@ fn read(path: &Path, text: &[u8]) -> Result<Calibration, StoreError> {
     let value: serde_json::Value =
         serde_json::from_slice(text).map_err(|e| damaged(e.to_string()))?;
     match value["format"].as_u64() {
-        Some(found) if found != u64::from(FORMAT) => {
+        Some(found) if found != u64::from(CALIBRATION_FORMAT) => {
             let path = path.to_owned();
             return Err(StoreError::OtherFormat { path, found });
         }

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use opdata::Status;
 
-use super::process::{Launcher, Worker, WorkerError};
-use super::protocol::{
+use super::child::{Launcher, Worker, WorkerError};
+use crate::interrupt::Interrupt;
+use crate::measure::TimingPolicy;
+use crate::protocol::{
     Built, KernelSpec, MeasureSpec, Measured, NetworkMeasured, NetworkReady, NetworkSpec, Reply,
     Request, Setup,
 };
-use crate::interrupt::Interrupt;
-use crate::plan::{TimingPolicy, WorkerPolicy};
+use crate::runner::WorkerPolicy;
 use crate::schedule::Space;
 
 /// Why a kernel was not built or a point not measured.

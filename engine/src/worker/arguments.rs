@@ -4,9 +4,9 @@ use anyhow::Context;
 use opmodels::graph::{Argument, ArgumentRole};
 use tvm_bridge::Tensor;
 
-use super::protocol::KernelSpec;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::filled;
+use crate::protocol::KernelSpec;
 
 /// The arguments of one operator.
 pub(super) struct Arguments {

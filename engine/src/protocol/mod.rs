@@ -9,9 +9,9 @@ use opmodels::Graph;
 use opmodels::graph::Argument;
 use serde::{Deserialize, Serialize};
 
+use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
 use crate::measure::timer::Taken;
-use crate::plan::TimingPolicy;
 use crate::schedule::{Choice, Recipe, Space};
 
 /// What the worker is to do.

@@ -15,12 +15,12 @@ use tvm_bridge::vm::{self, Moment};
 use tvm_bridge::{IrModule, KernelModule, PrimFunc, Tensor, VirtualMachine};
 
 use super::arguments::compare_outputs;
-use super::protocol::{NetworkMeasured, NetworkReady, NetworkSpec, OperatorInModel};
 use super::serve::Shared;
+use crate::measure::TimingPolicy;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
 use crate::measure::timer::{Caches, take};
-use crate::plan::TimingPolicy;
+use crate::protocol::{NetworkMeasured, NetworkReady, NetworkSpec, OperatorInModel};
 use crate::schedule::default_schedule;
 
 /// Runs with the instrument on, from which the operators' times inside the model are taken.

@@ -5,6 +5,7 @@
 //! unlike machines are not compared unawares. Nothing here judges what it finds: `doctor` does.
 
 mod caches;
+mod calibration;
 mod cgroup;
 mod cores;
 mod cpu;
@@ -15,6 +16,7 @@ mod root;
 mod system;
 
 pub use caches::Cache;
+pub use calibration::{CALIBRATION_FORMAT, Calibration, Level, Rate, ReadRate, ThreadRates};
 pub use cores::Cores;
 pub use cpu::Cpu;
 pub use git::revision_near;
@@ -26,8 +28,6 @@ pub use system::{Memory, Virtualisation};
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-use crate::calibrate::Calibration;
 
 /// Everything known of where a run took place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Calibration, FORMAT, Level, Rate, ReadRate, ThreadRates};
+use crate::env::{CALIBRATION_FORMAT, Calibration, Level, Rate, ReadRate, ThreadRates};
 
 /// A calibration of a machine of this name, for 1 and 2 threads.
-pub(crate) fn calibration(env_hash: &str) -> Calibration {
+pub fn calibration(env_hash: &str) -> Calibration {
     let rate = |best: f64| Rate {
         best,
         median: best * 0.98,
@@ -33,9 +33,9 @@ pub(crate) fn calibration(env_hash: &str) -> Calibration {
         }
     };
     Calibration {
-        format: FORMAT,
+        format: CALIBRATION_FORMAT,
         env_hash: env_hash.to_owned(),
-        measured_at_utc: "2026-01-02T03:04:05.000Z".parse().unwrap(),
+        measured_at_utc: "2026-01-02T03:04:05.000Z".parse().expect("a timestamp"),
         versions: BTreeMap::from([("opcollect".to_owned(), "0.1.0".to_owned())]),
         target: serde_json::json!({"kind": "llvm", "mcpu": "haswell", "num-cores": 2}),
         cores_usable: 2,

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use super::protocol::{Reply, Request, Setup};
+use crate::protocol::{Reply, Request, Setup};
 
 /// How to start workers.
 #[derive(Debug, Clone)]

@@ -3,40 +3,7 @@
 //! Sets are of one thread; those of all threads lie side by side. A level whose set would not be told apart from the
 //! level above it is left out: what was not measured is missing, never guessed.
 
-use serde::{Deserialize, Serialize};
-
-use crate::env::Cache;
-
-/// A level that data are read from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// First-level data cache.
-    L1,
-    /// Second-level cache.
-    L2,
-    /// Third-level cache.
-    L3,
-    /// Main memory.
-    Memory,
-}
-
-impl Level {
-    /// All, from the nearest.
-    pub const ALL: [Level; 4] = [Level::L1, Level::L2, Level::L3, Level::Memory];
-    /// The caches among them, whose position is their number less one.
-    const CACHES: [Level; 3] = [Level::L1, Level::L2, Level::L3];
-
-    /// Name for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Level::L1 => "L1",
-            Level::L2 => "L2",
-            Level::L3 => "L3",
-            Level::Memory => "memory",
-        }
-    }
-}
+use crate::env::{Cache, Level};
 
 /// How much larger than the level above a set must be to be read from its own.
 const APART: u64 = 2;

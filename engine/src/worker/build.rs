@@ -16,8 +16,8 @@ use tvm_bridge::compile::{Asserts, Lowered, compile};
 use tvm_bridge::{IrModule, Kernel, PrimFunc, Tensor};
 
 use super::arguments::{arguments, first_output};
-use super::protocol::{Built, KernelSpec, Reply};
 use super::serve::{Replies, Shared};
+use crate::protocol::{Built, KernelSpec, Reply};
 use crate::schedule::Kitchen;
 
 /// What an operator computes as TVM's library wrote it, made by the first who asks; an error is kept as its text.

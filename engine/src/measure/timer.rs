@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tvm_bridge::Tensor;
 
 use super::flush::Flusher;
-use crate::plan::TimingPolicy;
+use crate::measure::TimingPolicy;
 use crate::stats::{Nanos, Samples, StopReason, Timing, collect};
 
 /// Shortest sample worth taking: a thousand times the clock's resolution.

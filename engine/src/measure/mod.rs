@@ -7,5 +7,8 @@
 pub mod check;
 pub mod fill;
 pub mod flush;
+mod policy;
 pub mod sentinel;
 pub mod timer;
+
+pub use policy::TimingPolicy;

@@ -12,9 +12,10 @@ use tvm_bridge::{DType, Target, Tensor};
 
 use super::kernels::{Kind, Tile, kernel};
 use super::{CalibrateError, Level};
+use crate::env::Rate;
 use crate::interrupt::Interrupt;
+use crate::measure::TimingPolicy;
 use crate::measure::timer::{Caches, take};
-use crate::plan::TimingPolicy;
 use crate::stats::Summary;
 
 /// A rate to be measured.
@@ -47,6 +48,19 @@ pub struct Reading {
     pub time: Summary,
     /// Work of one call, flop or bytes.
     pub work: f64,
+}
+
+impl From<Reading> for Rate {
+    /// Work over time: flop over nanoseconds are Gflop over seconds.
+    fn from(reading: Reading) -> Rate {
+        let time = reading.time;
+        Rate {
+            best: reading.work / time.min.get(),
+            median: reading.work / time.median.get(),
+            spread: time.relative_half_width(),
+            samples: time.samples,
+        }
+    }
 }
 
 /// Measures probes; tests put a double in its place.

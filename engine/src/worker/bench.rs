@@ -9,11 +9,11 @@ use tvm_bridge::Tensor;
 
 use super::arguments::{Arguments, compare_outputs};
 use super::build::{Builder, Ready};
-use super::protocol::{KernelSpec, MeasureSpec, Measured};
 use super::serve::{Replies, Shared};
 use crate::measure::fill::spoil;
 use crate::measure::flush::Flusher;
 use crate::measure::timer::{Caches, Hopeless, Taken, take, take_if_hopeless};
+use crate::protocol::{KernelSpec, MeasureSpec, Measured};
 use crate::schedule::Space;
 
 /// Kernels that were built, and what measuring them needs.

@@ -1,8 +1,9 @@
 //! Which probes are made and what becomes of their times, with a meter that knows the answers.
 
+use opreport::progress::Recorded;
+
 use super::*;
 use crate::stats::{Nanos, Samples};
-use opreport::progress::Recorded;
 
 const CACHES: &str = r#"[
     {"level": 1, "kind": "data", "size_bytes": 32768, "line_bytes": 64, "ways": 8, "shared_by": 1},

@@ -11,8 +11,8 @@ use tvm_bridge::{IrModule, Target};
 
 use super::bench::{Bench, spaces};
 use super::network::Network;
-use super::protocol::{Reply, Request, Setup};
 use crate::measure::sentinel::Sentinel;
+use crate::protocol::{Reply, Request, Setup};
 use crate::schedule::Kitchen;
 
 /// What every part of a worker needs.

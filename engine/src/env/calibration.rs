@@ -7,16 +7,44 @@ use std::collections::BTreeMap;
 use opdata::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Level;
-use super::meter::Reading;
-
 /// Version of the format below; a file of another is not read.
-pub const FORMAT: u32 = 1;
+pub const CALIBRATION_FORMAT: u32 = 1;
+
+/// A level that data are read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// First-level data cache.
+    L1,
+    /// Second-level cache.
+    L2,
+    /// Third-level cache.
+    L3,
+    /// Main memory.
+    Memory,
+}
+
+impl Level {
+    /// All, from the nearest.
+    pub const ALL: [Level; 4] = [Level::L1, Level::L2, Level::L3, Level::Memory];
+    /// The caches among them, whose position is their number less one.
+    pub(crate) const CACHES: [Level; 3] = [Level::L1, Level::L2, Level::L3];
+
+    /// Name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::L1 => "L1",
+            Level::L2 => "L2",
+            Level::L3 => "L3",
+            Level::Memory => "memory",
+        }
+    }
+}
 
 /// The rates of one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// [`FORMAT`].
+    /// [`CALIBRATION_FORMAT`].
     pub format: u32,
     /// The machine, as rows name it.
     pub env_hash: String,
@@ -72,22 +100,9 @@ pub struct ReadRate {
     pub set_bytes: u64,
 }
 
-impl From<Reading> for Rate {
-    /// Work over time: flop over nanoseconds are Gflop over seconds.
-    fn from(reading: Reading) -> Rate {
-        let time = reading.time;
-        Rate {
-            best: reading.work / time.min.get(),
-            median: reading.work / time.median.get(),
-            spread: time.relative_half_width(),
-            samples: time.samples,
-        }
-    }
-}
-
 impl Calibration {
     /// Why the numbers cannot be right, if so.
-    pub(super) fn complaint(&self) -> Option<String> {
+    pub(crate) fn complaint(&self) -> Option<String> {
         let rates = self.rates.iter().flat_map(|r| {
             let read = r.read_gbytes_per_s.values().map(|read| read.rate);
             std::iter::once(r.peak_gflops_per_s).chain(read)
