@@ -14,9 +14,10 @@ use crate::cli::runs::ReplayRequest;
 use crate::cli::{Action, Invocation, ListRequest, ResumeRequest, completions, man_page};
 use crate::plan::Planned;
 use crate::render::{
-    Listing, RunReport, plan_json, plan_text, replay_json, replay_text, run_json, run_text,
-    settings_json, settings_text,
+    Listing, plan_json, plan_text, replay_json, replay_text, run_json, run_text, settings_json,
+    settings_text,
 };
+use crate::report::RunReport;
 use crate::run::{self, Resumed, Session, Verdict};
 use crate::sweep::SweepFile;
 

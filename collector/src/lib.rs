@@ -9,6 +9,7 @@ pub mod merge;
 pub mod night;
 pub mod plan;
 pub mod render;
+pub mod report;
 pub mod run;
 pub mod sweep;
 pub mod tpu;

@@ -5,6 +5,7 @@
 //! child, [`protocol`] between them). It knows no command line, renders nothing and plans no run.
 
 pub mod calibrate;
+pub mod device;
 pub mod env;
 pub mod interrupt;
 pub mod measure;

@@ -15,6 +15,7 @@ pub use build::{HostFacts, Planned, Warning};
 use std::path::PathBuf;
 
 use opdata::{CacheState, Shard};
+use opengine::device::Conditions;
 use opengine::measure::TimingPolicy;
 use opengine::runner::WorkerPolicy;
 use opmodels::ImportRequest;
@@ -79,10 +80,12 @@ impl Plan {
     }
 
     /// Points of one kernel: thread counts × cache states, in the order they are measured.
-    pub fn settings(&self) -> impl Iterator<Item = (u32, CacheState)> + '_ {
-        self.threads
-            .iter()
-            .flat_map(|&t| self.cache_states.iter().map(move |&c| (t, c)))
+    pub fn conditions(&self) -> impl Iterator<Item = Conditions> + '_ {
+        self.threads.iter().flat_map(|&t| {
+            self.cache_states
+                .iter()
+                .map(move |&c| Conditions::new(t, c))
+        })
     }
 }
 

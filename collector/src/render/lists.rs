@@ -7,8 +7,8 @@ use opreport::table::{Column, Table};
 use opreport::{Style, units};
 use serde_json::{Value, json};
 
-use super::report::read_shapes;
 use crate::plan::{Availability, TargetKind};
+use crate::report::read_shapes;
 use crate::sweep::SweepFile;
 
 /// Something to list, as a table or as JSON.

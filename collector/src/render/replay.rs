@@ -3,7 +3,7 @@
 use opreport::{Style, units};
 use serde_json::{Value, json};
 
-use super::TimeReport;
+use crate::report::TimeReport;
 use crate::run::{Replayed, Verdict};
 
 /// The result in words.

@@ -40,7 +40,7 @@ use tally::Tally;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 use crate::plan::{Plan, Planned, Target};
-use crate::render::RunReport;
+use crate::report::RunReport;
 
 pub use candidates::{Listed, list_candidates};
 pub use network::WHOLE_MODEL_JSON;
@@ -221,7 +221,11 @@ fn measure(
             Some(_) => network::Network::default(),
         };
         let facts = row::RunFacts::new(plan, &import.imported, &environment, &target);
-        let mut tally = Tally::new(&import.imported.graph, facts.import_key(), plan.settings());
+        let mut tally = Tally::new(
+            &import.imported.graph,
+            facts.import_key(),
+            plan.conditions(),
+        );
         rows.iter().for_each(|row| tally.add(row));
         if stop.due().is_none() {
             Collector {
@@ -229,7 +233,7 @@ fn measure(
                 graph: &import.imported.graph,
                 facts: &facts,
                 network: &network,
-                lab: &mut import.lab,
+                runner: &mut import.runner,
                 ledger: &mut ledger,
                 tally: &mut tally,
                 progress: session.progress,

@@ -7,7 +7,7 @@ use std::path::Path;
 use opdata::{Quality, Status};
 use opengine::interrupt::Interrupt;
 use opengine::protocol::{NetworkMeasured, NetworkReady, NetworkSpec};
-use opengine::runner::process::{Failure, ProcessLab};
+use opengine::runner::process::{Failure, ProcessRunner};
 use opengine::stats::{GradeInput, Summary, grade};
 use opmodels::Graph;
 use opreport::progress::Progress;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::collect::ATTEMPTS;
 use crate::plan::Plan;
-use crate::render::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
+use crate::report::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
 
 /// File of a run's folder with everything measured of the whole model.
 pub const WHOLE_MODEL_JSON: &str = "whole_model.json";
@@ -62,12 +62,12 @@ pub(super) fn measure(
     plan: &Plan,
     graph: &Graph,
     jobs: usize,
-    lab: &mut ProcessLab,
+    runner: &mut ProcessRunner,
     progress: &mut dyn Progress,
     interrupt: &Interrupt,
 ) -> Network {
     progress.working("building the whole model and checking its output");
-    let ready = match lab.build_network(NetworkSpec {
+    let ready = match runner.build_network(NetworkSpec {
         graph: graph.clone(),
         jobs,
     }) {
@@ -103,7 +103,10 @@ pub(super) fn measure(
         let result = if interrupt.requested() {
             Err(Failure::interrupted())
         } else {
-            steadiest(|| lab.measure_network(threads as usize, plan.timing), width)
+            steadiest(
+                || runner.measure_network(threads as usize, plan.timing),
+                width,
+            )
         };
         let outcome = match result {
             Ok(measured) => network.take(threads, &ready, measured),

@@ -93,9 +93,9 @@ fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, work: &Work, cor
     all.disk_bytes += points as f64 * ROW_BYTES;
     for candidate in &work.candidates {
         let operator = &graph.operators[candidate.operator];
-        let settings = candidate.settings.iter();
-        all.time_ns += settings
-            .map(|&(threads, _)| point_ns(plan, operator, threads))
+        let conditions = candidate.conditions.iter();
+        all.time_ns += conditions
+            .map(|at| point_ns(plan, operator, at.threads))
             .sum::<f64>();
     }
     all.operators
@@ -105,7 +105,7 @@ fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, work: &Work, cor
                 name: operator.name.clone(),
                 kind: operator.kind.name().to_owned(),
                 batch: graph.batch,
-                schedules: drawn.recipes.len() as u64,
+                schedules: drawn.schedule_specs.len() as u64,
                 factors: drawn.dimensions as u64,
                 combinations: drawn.combinations,
             }

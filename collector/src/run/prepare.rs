@@ -1,4 +1,4 @@
-//! The imports of a plan, each with its laboratory and what there is to measure of it.
+//! The imports of a plan, each with its runner and what there is to measure of it.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use opengine::env::Environment;
 use opengine::protocol::Setup;
 use opengine::runner::child::Launcher;
-use opengine::runner::process::ProcessLab;
+use opengine::runner::process::ProcessRunner;
 use opmodels::{Imported, Provenance};
 use opreport::units;
 
@@ -20,7 +20,7 @@ use crate::plan::{Plan, Planned, WholeModel};
 pub(super) struct Prepared {
     pub imported: Imported,
     pub work: Work,
-    pub lab: ProcessLab,
+    pub runner: ProcessRunner,
     jobs: usize,
     /// Where the whole model's measurement is kept: the first import's has the plain name.
     whole_model_file: String,
@@ -54,11 +54,11 @@ pub(super) fn prepare(
             } else {
                 imported(planned, request, session)?
             };
-            let mut lab = laboratory(plan, &imported, target, jobs, session, &plan.out)?;
-            let work = work::draw(plan, &imported.graph, count, &mut lab)?;
+            let mut runner = runner(plan, &imported, target, jobs, session, &plan.out)?;
+            let work = work::draw(plan, &imported.graph, count, &mut runner)?;
             if count > 1 {
                 // Every import has a worker of its own; one at a time is enough.
-                lab.rest();
+                runner.rest();
             }
             let whole_model_file = match place {
                 0 => WHOLE_MODEL_JSON.to_owned(),
@@ -67,7 +67,7 @@ pub(super) fn prepare(
             Ok(Prepared {
                 imported,
                 work,
-                lab,
+                runner,
                 jobs,
                 whole_model_file,
             })
@@ -108,15 +108,15 @@ fn imported(
     Ok(imported)
 }
 
-/// A laboratory for an import; its workers' talk goes to a file in `folder`.
-pub(super) fn laboratory(
+/// A runner for an import; its workers' talk goes to a file in `folder`.
+pub(super) fn runner(
     plan: &Plan,
     imported: &Imported,
     target: &serde_json::Value,
     jobs: usize,
     session: &Session<'_>,
     folder: &Path,
-) -> anyhow::Result<ProcessLab> {
+) -> anyhow::Result<ProcessRunner> {
     let setup = Setup {
         import: std::path::absolute(&imported.folder).context("the import's folder")?,
         target: target.clone(),
@@ -130,7 +130,7 @@ pub(super) fn laboratory(
         log: folder.join(WORKER_LOG),
     };
     let interrupt = session.interrupt.clone();
-    Ok(ProcessLab::new(
+    Ok(ProcessRunner::new(
         launcher,
         setup,
         plan.worker,
@@ -156,12 +156,12 @@ impl Prepared {
                         plan,
                         graph,
                         self.jobs,
-                        &mut self.lab,
+                        &mut self.runner,
                         session.progress,
                         &session.interrupt,
                     );
                     // Operators are measured in a worker without a whole model in its memory.
-                    self.lab.rest();
+                    self.runner.rest();
                     network::save(&file, &network)?;
                     Ok(network)
                 }

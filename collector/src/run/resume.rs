@@ -10,7 +10,7 @@ use opdata::{RunManifest, RunState, RunWriter};
 
 use super::{Preparation, Session, measure};
 use crate::plan::{PLAN_FORMAT, Plan, Planned};
-use crate::render::RunReport;
+use crate::report::RunReport;
 
 /// What became of a wish to go on.
 #[derive(Debug)]

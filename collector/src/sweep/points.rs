@@ -17,7 +17,8 @@
 use std::collections::BTreeMap;
 
 use opdata::CacheState;
-use opengine::schedule::{Choice, Recipe};
+use opengine::device::Conditions;
+use opengine::schedule::{Choice, ScheduleSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -36,7 +37,8 @@ pub struct ChosenPoint {
     /// Hash of what the operator computes.
     pub workload: String,
     /// Its schedule.
-    pub recipe: Recipe,
+    #[serde(rename = "recipe")]
+    pub schedule_spec: ScheduleSpec,
     /// Numbers of threads.
     pub threads: Vec<u32>,
     /// What the caches hold.
@@ -45,8 +47,10 @@ pub struct ChosenPoint {
 
 impl ChosenPoint {
     /// What to measure it at.
-    pub fn settings(&self) -> impl Iterator<Item = (u32, CacheState)> + '_ {
-        self.threads.iter().map(|&threads| (threads, self.cache))
+    pub fn conditions(&self) -> impl Iterator<Item = Conditions> + '_ {
+        self.threads
+            .iter()
+            .map(|&threads| Conditions::new(threads, self.cache))
     }
 }
 
@@ -95,8 +99,8 @@ pub(super) fn read(
             "as in threads = [1, 2]",
         ));
     }
-    let recipe = match &raw.knobs {
-        None => Recipe::Default,
+    let schedule_spec = match &raw.knobs {
+        None => ScheduleSpec::Default,
         Some(knobs) => {
             let choice: Choice = serde_json::from_str(knobs.get_ref()).map_err(|error| {
                 place.wrong(
@@ -107,7 +111,7 @@ pub(super) fn read(
             })?;
             match choice {
                 Choice::Contraction(_) | Choice::Rows(_) | Choice::Spatial(_) => {
-                    Recipe::Template { choice }
+                    ScheduleSpec::Template { choice }
                 }
                 Choice::Unscheduled | Choice::Sampled(_) | Choice::Recorded => {
                     return Err(place.wrong(
@@ -122,7 +126,7 @@ pub(super) fn read(
     Ok(ChosenPoint {
         operator: raw.operator.clone(),
         workload: raw.workload.clone(),
-        recipe,
+        schedule_spec,
         threads: raw.threads.clone(),
         cache: raw.cache,
     })
@@ -138,7 +142,7 @@ pub(super) fn settings(points: &[ChosenPoint]) -> BTreeMap<&'static str, Vec<Str
         }
     };
     for point in points {
-        for (threads, cache) in point.settings() {
+        for Conditions { threads, cache, .. } in point.conditions() {
             add("threads", threads.to_string());
             add("cache", cache.as_str().to_owned());
         }
@@ -193,8 +197,8 @@ mod tests {
         let hot = POINT.replace("model", "hot").replace("[1, 2]", "[2, 4]");
         let file = parse(&format!("{HEAD}{POINT}{hot}{knobs}")).unwrap();
         assert_eq!(file.sweep.machine.as_deref(), Some("m"));
-        assert_eq!(file.sweep.points[0].recipe, Recipe::Default);
-        assert_eq!(file.sweep.points[1].recipe.space(), "template");
+        assert_eq!(file.sweep.points[0].schedule_spec, ScheduleSpec::Default);
+        assert_eq!(file.sweep.points[1].schedule_spec.space(), "template");
         assert_eq!(file.settings["threads"], ["1", "2", "4"]);
         assert_eq!(file.settings["cache"], ["model", "hot"]);
         assert_eq!(file.settings["modelname"], ["mlp"]);

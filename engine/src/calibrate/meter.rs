@@ -8,7 +8,7 @@ use std::time::Instant;
 use opmodels::tile::VectorUnit;
 use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::threads::Pool;
-use tvm_bridge::{DType, Target, Tensor};
+use tvm_bridge::{DType, Device, Target, Tensor};
 
 use super::kernels::{Kind, Tile, kernel};
 use super::{CalibrateError, Level};
@@ -107,15 +107,16 @@ impl TvmMeter {
 
     /// Ones, `bytes` of them at least.
     fn data(&mut self, bytes: u64) -> Result<Tensor, CalibrateError> {
-        let enough = |t: &&Tensor| t.bytes().len() as u64 >= bytes;
+        let enough = |t: &&Tensor| t.size_bytes() as u64 >= bytes;
         if let Some(tensor) = self.data.as_ref().filter(enough) {
             return Ok(tensor.clone());
         }
         // The old one goes first: there is room for one.
         self.data = None;
         let elements = i64::try_from(bytes / 4).unwrap_or(i64::MAX);
-        let mut tensor = Tensor::zeros(&[elements], DType::Float32)?;
-        for element in tensor.bytes_mut().chunks_exact_mut(4) {
+        let mut tensor = Tensor::zeros(Device::cpu(), &[elements], DType::Float32)?;
+        let bytes = tensor.host_bytes_mut().unwrap_or_default();
+        for element in bytes.chunks_exact_mut(4) {
             element.copy_from_slice(&1f32.to_le_bytes());
         }
         self.data = Some(tensor.clone());
@@ -147,8 +148,8 @@ impl Meter for TvmMeter {
         let loops = [counts.rounds, counts.steps].map(i64::to_le_bytes).concat();
         let tensors = [
             data,
-            Tensor::from_bytes(&[2], DType::Int64, &loops)?,
-            Tensor::zeros(&[threads * tile.elements()], DType::Float32)?,
+            Tensor::from_bytes(Device::cpu(), &[2], DType::Int64, &loops)?,
+            Tensor::zeros(Device::cpu(), &[threads * tile.elements()], DType::Float32)?,
         ];
         let bound = kernel.bind(&tensors);
         let start = Instant::now();
@@ -170,8 +171,8 @@ impl Meter for TvmMeter {
 
 /// Every addition must have been made: the outputs count them.
 fn check(probe: Probe, expected: f32, out: &Tensor) -> Result<(), CalibrateError> {
-    let found = out
-        .bytes()
+    let bytes = out.bytes()?;
+    let found = bytes
         .chunks_exact(4)
         .map(|b| f32::from_le_bytes(b.try_into().unwrap_or_default()));
     match found.into_iter().find(|value| *value != expected) {

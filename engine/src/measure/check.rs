@@ -83,22 +83,34 @@ impl Comparison {
 }
 
 /// Compares `found` with `reference`, which must have the same shape and type.
-pub fn compare(found: &Tensor, reference: &Tensor, tolerance: Tolerance) -> Comparison {
+///
+/// # Errors
+/// A tensor cannot be copied from its device.
+pub fn compare(
+    found: &Tensor,
+    reference: &Tensor,
+    tolerance: Tolerance,
+) -> tvm_bridge::Result<Comparison> {
+    let (found_bytes, reference_bytes) = (found.bytes()?, reference.bytes()?);
     // 64-bit integers beyond 2⁵³ are compared rounded to double precision.
     macro_rules! as_numbers {
         ($t:ty) => {
             as_numbers!($t, |v: $t| v as f64)
         };
         ($t:ty, $to_double:expr) => {{
-            let numbers = |tensor: &Tensor| -> Vec<f64> {
+            let numbers = |bytes: &[u8]| -> Vec<f64> {
                 let read = |b: &[u8]| <$t>::from_le_bytes(b.try_into().unwrap_or_default());
-                let chunks = tensor.bytes().chunks_exact(size_of::<$t>());
+                let chunks = bytes.chunks_exact(size_of::<$t>());
                 chunks.map(|b| $to_double(read(b))).collect()
             };
-            compare_numbers(&numbers(found), &numbers(reference), tolerance)
+            compare_numbers(
+                &numbers(&found_bytes),
+                &numbers(&reference_bytes),
+                tolerance,
+            )
         }};
     }
-    match reference.dtype() {
+    Ok(match reference.dtype() {
         DType::Float32 => as_numbers!(f32),
         DType::Float64 => as_numbers!(f64),
         DType::Float16 => as_numbers!(f16, f64::from),
@@ -110,7 +122,7 @@ pub fn compare(found: &Tensor, reference: &Tensor, tolerance: Tolerance) -> Comp
         DType::UInt16 => as_numbers!(u16),
         DType::UInt32 => as_numbers!(u32),
         DType::UInt64 => as_numbers!(u64),
-    }
+    })
 }
 
 /// Of several outputs' comparisons the one that is furthest from its reference.
@@ -162,11 +174,19 @@ fn compare_numbers(found: &[f64], reference: &[f64], tolerance: Tolerance) -> Co
 
 #[cfg(test)]
 mod tests {
+    use tvm_bridge::Device;
+
     use super::*;
 
     fn tensor(values: &[f32]) -> Tensor {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        Tensor::from_bytes(&[values.len() as i64], DType::Float32, &bytes).unwrap()
+        Tensor::from_bytes(
+            Device::cpu(),
+            &[values.len() as i64],
+            DType::Float32,
+            &bytes,
+        )
+        .unwrap()
     }
 
     fn result(found: &[f32], reference: &[f32]) -> Comparison {
@@ -175,6 +195,7 @@ mod tests {
             &tensor(reference),
             Tolerance::new(DType::Float32, 64),
         )
+        .unwrap()
     }
 
     #[test]
@@ -205,8 +226,18 @@ mod tests {
 
     #[test]
     fn integers_must_agree_exactly() {
-        let t = |v: i32| Tensor::from_bytes(&[1], DType::Int32, &v.to_le_bytes()).unwrap();
-        assert!(compare(&t(5), &t(5), Tolerance::new(DType::Int32, 1000)).agrees());
-        assert!(!compare(&t(5), &t(6), Tolerance::new(DType::Int32, 1000)).agrees());
+        let t = |v: i32| {
+            Tensor::from_bytes(Device::cpu(), &[1], DType::Int32, &v.to_le_bytes()).unwrap()
+        };
+        assert!(
+            compare(&t(5), &t(5), Tolerance::new(DType::Int32, 1000))
+                .unwrap()
+                .agrees()
+        );
+        assert!(
+            !compare(&t(5), &t(6), Tolerance::new(DType::Int32, 1000))
+                .unwrap()
+                .agrees()
+        );
     }
 }

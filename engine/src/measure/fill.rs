@@ -8,7 +8,7 @@ use opmodels::graph::Fill;
 use rand::distr::{Distribution, Uniform};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use tvm_bridge::{DType, Tensor};
+use tvm_bridge::{DType, Device, Tensor};
 
 /// A tensor of `shape` with made-up values; `stream` tells apart the tensors that share a seed.
 ///
@@ -21,7 +21,7 @@ pub fn filled(
     seed: u64,
     stream: u64,
 ) -> tvm_bridge::Result<Tensor> {
-    let mut tensor = Tensor::zeros(&dims(shape), dtype)?;
+    let mut tensor = Tensor::zeros(Device::cpu(), &dims(shape), dtype)?;
     let mut random = Pcg64::seed_from_u64(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     match fill {
         Fill::Const { value } => write(&mut tensor, || value),
@@ -51,8 +51,8 @@ pub fn dims(shape: &[u64]) -> Vec<i64> {
 
 /// Overwrites a tensor with a pattern that no correct kernel leaves behind (a NaN in floating point), so that an output
 /// that was never written cannot pass for a right one.
-pub fn spoil(tensor: &mut Tensor) {
-    tensor.bytes_mut().fill(0xff);
+pub fn poison(tensor: &mut Tensor) {
+    tensor.host_bytes_mut().unwrap_or_default().fill(0xff);
 }
 
 fn uniform<T>(low: T, high: T) -> tvm_bridge::Result<Uniform<T>>
@@ -84,7 +84,7 @@ fn normal(random: &mut Pcg64, spare: &mut Option<f64>) -> f64 {
 
 fn write(tensor: &mut Tensor, mut next: impl FnMut() -> f64) {
     let dtype = tensor.dtype();
-    let bytes = tensor.bytes_mut();
+    let bytes = tensor.host_bytes_mut().unwrap_or_default();
     macro_rules! put {
         ($convert:expr) => {
             for chunk in bytes.chunks_exact_mut(dtype.bytes()) {
@@ -121,6 +121,7 @@ mod tests {
         let tensor = filled(&[1000], DType::Float32, fill, seed, stream).unwrap();
         tensor
             .bytes()
+            .unwrap()
             .chunks_exact(4)
             .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
             .collect()

@@ -33,7 +33,7 @@ impl Flusher {
     pub fn flush(&mut self, tensors: &[Tensor]) {
         use std::arch::x86_64::{_mm_clflush, _mm_mfence};
         for tensor in tensors {
-            for line in tensor.bytes().chunks(LINE_BYTES) {
+            for line in tensor.host_bytes().unwrap_or_default().chunks(LINE_BYTES) {
                 // SAFETY: the address is inside a live slice; flushing a line changes no data.
                 unsafe { _mm_clflush(line.as_ptr()) };
             }

@@ -43,10 +43,10 @@ pub struct Taken {
 
 /// A limit beyond which a kernel is not worth its samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hopeless {
+pub struct Pruned {
     /// What the kernel's first run took.
     pub first: Duration,
-    /// Runs that take longer than this are hopeless.
+    /// Runs that take longer than this are pruned.
     pub limit: Duration,
 }
 
@@ -54,21 +54,21 @@ pub struct Hopeless {
 ///
 /// # Errors
 /// The error of `run`.
-pub fn take_if_hopeless<E>(
-    hopeless: Hopeless,
+pub fn take_if_pruned<E>(
+    pruned: Pruned,
     mut run: impl FnMut() -> Result<(), E>,
 ) -> Result<Option<Taken>, E> {
-    if hopeless.first <= hopeless.limit {
+    if pruned.first <= pruned.limit {
         return Ok(None);
     }
     let start = Instant::now();
     run()?;
     let elapsed = start.elapsed();
-    Ok((elapsed > hopeless.limit).then(|| Taken {
+    Ok((elapsed > pruned.limit).then(|| Taken {
         samples: [Nanos::per_call(elapsed, 1)].into_iter().collect(),
         number: 1,
         warmup: 1,
-        stopped: StopReason::Hopeless,
+        stopped: StopReason::Pruned,
     }))
 }
 
@@ -138,17 +138,17 @@ mod tests {
             Ok(())
         };
         let first = 3 * limit;
-        let taken = take_if_hopeless(Hopeless { first, limit }, slow)
+        let taken = take_if_pruned(Pruned { first, limit }, slow)
             .unwrap()
             .unwrap();
         assert_eq!(
             (taken.samples.len(), taken.stopped),
-            (1, StopReason::Hopeless)
+            (1, StopReason::Pruned)
         );
-        let quick = take_if_hopeless(Hopeless { first, limit }, || Ok::<(), ()>(())).unwrap();
+        let quick = take_if_pruned(Pruned { first, limit }, || Ok::<(), ()>(())).unwrap();
         assert_eq!(quick, None);
-        let never = take_if_hopeless(
-            Hopeless {
+        let never = take_if_pruned(
+            Pruned {
                 first: limit,
                 limit,
             },

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
 use crate::measure::timer::Taken;
-use crate::schedule::{Choice, Recipe, Space};
+use crate::schedule::{Choice, ScheduleSpec, Space};
 
 /// What the worker is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub enum Request {
         /// The operators' functions.
         symbols: Vec<String>,
     },
-    /// Build kernels. Answered by [`Reply::Started`] and [`Reply::Built`], [`Reply::Twin`] or [`Reply::Refused`] for each, then
+    /// Build kernels. Answered by [`Reply::Started`] and [`Reply::Built`], [`Reply::Duplicate`] or [`Reply::Refused`] for each, then
     /// [`Reply::AllBuilt`].
     Build {
         /// What to build.
@@ -76,7 +76,7 @@ pub struct KernelSpec {
     /// The operator's function in the module.
     pub symbol: String,
     /// Its schedule.
-    pub recipe: Recipe,
+    pub schedule_spec: ScheduleSpec,
     /// Its arguments, outputs last.
     pub arguments: Vec<Argument>,
     /// Bytes of weights that the model reads between two uses of one of the operator's; none without weights.
@@ -97,7 +97,7 @@ pub struct MeasureSpec {
     /// How to time.
     pub policy: TimingPolicy,
     /// A kernel that takes longer is not worth samples, in nanoseconds.
-    pub hopeless_beyond_ns: Option<u64>,
+    pub prune_beyond_ns: Option<u64>,
 }
 
 /// A whole model to build.
@@ -128,7 +128,7 @@ pub enum Reply {
     /// A kernel is ready to be measured.
     Built(Built),
     /// A kernel's program is that of an earlier one; it was not compiled.
-    Twin {
+    Duplicate {
         /// The kernel.
         id: u64,
         /// The earlier one.

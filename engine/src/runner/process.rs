@@ -48,7 +48,7 @@ pub enum Made {
     /// A kernel.
     New(Box<Built>),
     /// Nothing: the program is that of an earlier kernel.
-    Twin {
+    Duplicate {
         /// That kernel.
         of: u64,
     },
@@ -56,7 +56,7 @@ pub enum Made {
 
 /// What a run needs of the place where kernels are built and measured: the seam behind which a test puts a double that
 /// crashes, hangs and miscomputes on command.
-pub trait Lab {
+pub trait Runner {
     /// The template spaces of operators, in their order.
     ///
     /// # Errors
@@ -73,8 +73,8 @@ pub trait Lab {
     fn forget(&mut self, ids: &[u64]);
 }
 
-/// The real laboratory: a worker process.
-pub struct ProcessLab {
+/// The real runner: a worker process.
+pub struct ProcessRunner {
     launcher: Launcher,
     setup: Setup,
     policy: WorkerPolicy,
@@ -87,16 +87,16 @@ pub struct ProcessLab {
     held: BTreeSet<u64>,
 }
 
-impl ProcessLab {
-    /// A laboratory whose workers build on `jobs` threads. No worker is started yet.
+impl ProcessRunner {
+    /// A runner whose workers build on `jobs` threads. No worker is started yet.
     pub fn new(
         launcher: Launcher,
         setup: Setup,
         policy: WorkerPolicy,
         jobs: usize,
         interrupt: Interrupt,
-    ) -> ProcessLab {
-        ProcessLab {
+    ) -> ProcessRunner {
+        ProcessRunner {
             launcher,
             setup,
             policy,
@@ -187,10 +187,10 @@ impl ProcessLab {
                     self.held.insert(id);
                     report(id, Ok(Made::New(Box::new(built))));
                 }
-                Ok(Reply::Twin { id, of }) => {
+                Ok(Reply::Duplicate { id, of }) => {
                     under_way.remove(&id);
                     pending.remove(&id);
-                    report(id, Ok(Made::Twin { of }));
+                    report(id, Ok(Made::Duplicate { of }));
                 }
                 Ok(Reply::Refused {
                     id: Some(id),
@@ -296,7 +296,7 @@ impl ProcessLab {
     }
 }
 
-impl Lab for ProcessLab {
+impl Runner for ProcessRunner {
     fn spaces(&mut self, symbols: &[String]) -> Result<Vec<Space>, Failure> {
         let request = Request::Spaces {
             symbols: symbols.to_vec(),
@@ -411,10 +411,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::schedule::{Choice, Recipe};
+    use crate::schedule::{Choice, ScheduleSpec};
 
     /// A stand-in for a worker: builds what is called `good`, and does what the test says with anything else.
-    fn lab(folder: &std::path::Path, otherwise: &str) -> ProcessLab {
+    fn runner(folder: &std::path::Path, otherwise: &str) -> ProcessRunner {
         let built = serde_json::to_string(&Reply::Built(Built {
             id: 1,
             choice: Choice::Unscheduled,
@@ -460,23 +460,26 @@ done
             program,
             log: folder.join("worker.log"),
         };
-        ProcessLab::new(launcher, setup, policy, 2, Interrupt::default())
+        ProcessRunner::new(launcher, setup, policy, 2, Interrupt::default())
     }
 
     fn kernel(id: u64, symbol: &str) -> KernelSpec {
         KernelSpec {
             id,
             symbol: symbol.to_owned(),
-            recipe: Recipe::Default,
+            schedule_spec: ScheduleSpec::Default,
             arguments: Vec::new(),
             weight_reuse_bytes: None,
             reduction_length: 1,
         }
     }
 
-    fn build(lab: &mut ProcessLab, kernels: &[KernelSpec]) -> BTreeMap<u64, Result<(), Failure>> {
+    fn build(
+        runner: &mut ProcessRunner,
+        kernels: &[KernelSpec],
+    ) -> BTreeMap<u64, Result<(), Failure>> {
         let mut results = BTreeMap::new();
-        lab.build(kernels, &mut |id, result| {
+        runner.build(kernels, &mut |id, result| {
             assert!(
                 results.insert(id, result.map(drop)).is_none(),
                 "{id} was reported twice"
@@ -488,8 +491,8 @@ done
     #[test]
     fn a_crash_is_blamed_on_the_kernel_that_crashes_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let mut lab = lab(folder.path(), "kill -SEGV $$");
-        let results = build(&mut lab, &[kernel(0, "bad"), kernel(1, "good")]);
+        let mut runner = runner(folder.path(), "kill -SEGV $$");
+        let results = build(&mut runner, &[kernel(0, "bad"), kernel(1, "good")]);
         assert_eq!(results[&1], Ok(()));
         let failure = results[&0].clone().unwrap_err();
         assert_eq!(failure.status, Status::Crashed);
@@ -499,8 +502,8 @@ done
     #[test]
     fn a_build_that_hangs_times_out_and_the_rest_goes_on() {
         let folder = tempfile::tempdir().unwrap();
-        let mut lab = lab(folder.path(), "sleep 60");
-        let results = build(&mut lab, &[kernel(0, "bad"), kernel(1, "good")]);
+        let mut runner = runner(folder.path(), "sleep 60");
+        let results = build(&mut runner, &[kernel(0, "bad"), kernel(1, "good")]);
         assert_eq!(results[&1], Ok(()));
         assert_eq!(results[&0].clone().unwrap_err().status, Status::TimedOut);
     }
@@ -508,8 +511,8 @@ done
     #[test]
     fn a_kernel_that_kills_its_worker_while_measured_costs_its_own_point() {
         let folder = tempfile::tempdir().unwrap();
-        let mut lab = lab(folder.path(), "echo out of luck >&2; kill -ABRT $$");
-        assert_eq!(build(&mut lab, &[kernel(1, "good")])[&1], Ok(()));
+        let mut runner = runner(folder.path(), "echo out of luck >&2; kill -ABRT $$");
+        assert_eq!(build(&mut runner, &[kernel(1, "good")])[&1], Ok(()));
         let policy = TimingPolicy {
             warmup: 1,
             number: None,
@@ -525,11 +528,11 @@ done
             threads: 1,
             cache: opdata::CacheState::Hot,
             policy,
-            hopeless_beyond_ns: None,
+            prune_beyond_ns: None,
         };
         for _ in 0..2 {
             // The second time, the kernel is built again in a new worker first.
-            let failure = lab.measure(&point).unwrap_err();
+            let failure = runner.measure(&point).unwrap_err();
             assert_eq!(failure.status, Status::Crashed);
             assert!(
                 failure.reason.contains("SIGABRT") && failure.reason.contains("out of luck"),
@@ -542,9 +545,9 @@ done
     #[test]
     fn an_interrupted_build_leaves_no_kernel_without_a_word() {
         let folder = tempfile::tempdir().unwrap();
-        let mut lab = lab(folder.path(), "sleep 60");
-        lab.interrupt.request();
-        let results = build(&mut lab, &[kernel(0, "bad"), kernel(1, "good")]);
+        let mut runner = runner(folder.path(), "sleep 60");
+        runner.interrupt.request();
+        let results = build(&mut runner, &[kernel(0, "bad"), kernel(1, "good")]);
         assert!(
             results
                 .values()
@@ -557,9 +560,9 @@ done
     #[test]
     fn a_program_that_is_not_there_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let mut lab = lab(folder.path(), "true");
-        lab.launcher.program = folder.path().join("missing");
-        let results = build(&mut lab, &[kernel(1, "good")]);
+        let mut runner = runner(folder.path(), "true");
+        runner.launcher.program = folder.path().join("missing");
+        let results = build(&mut runner, &[kernel(1, "good")]);
         assert!(results[&1].clone().unwrap_err().reason.contains("missing"));
     }
 }

@@ -69,7 +69,7 @@ impl Factor {
 /// A value of a factor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Setting {
+pub enum FactorValue {
     /// An extent or a count.
     Number(i64),
     /// One of a few words.
@@ -78,12 +78,12 @@ pub enum Setting {
     Order(Vec<String>),
 }
 
-impl std::fmt::Display for Setting {
+impl std::fmt::Display for FactorValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Setting::Number(n) => write!(f, "{n}"),
-            Setting::Word(word) => f.write_str(word),
-            Setting::Order(axes) => f.write_str(&axes.join(",")),
+            FactorValue::Number(n) => write!(f, "{n}"),
+            FactorValue::Word(word) => f.write_str(word),
+            FactorValue::Order(axes) => f.write_str(&axes.join(",")),
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | [`rows`] | several reductions over the same rows: softmax, layer norm |
 //! | [`spatial`] | no reduction: element-wise, copies, transposes |
 //! | [`space`] | the factors of a template that a sweep can vary, and the values they take |
-//! | [`recipe`] | which schedule a kernel is to have: the default, knobs, a sample of MetaSchedule's space, a trace |
+//! | [`spec`] | which schedule a kernel is to have: the default, knobs, a sample of MetaSchedule's space, a trace |
 //!
 //! Structure is read from the TensorIR itself ([`tvm_bridge::inspect`]), never from operator names.
 
@@ -21,22 +21,22 @@ mod factor;
 mod knobs;
 mod pad;
 mod prepare;
-mod recipe;
 mod rows;
 mod space;
 mod spatial;
+mod spec;
 
 use opdata::Decisions;
 use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
 use tvm_bridge::{PrimFunc, Schedule};
 
-pub use factor::{Factor, Setting};
+pub use factor::{Factor, FactorValue};
 pub use knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
-pub use recipe::{Kitchen, Recipe};
 pub use rows::RowsKnobs;
 pub use space::{Dimension, MAX_UNROLLED, Space};
 pub use spatial::SpatialKnobs;
+pub use spec::{ScheduleSpec, Scheduler};
 
 /// What was chosen for an operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

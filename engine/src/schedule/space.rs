@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tvm_bridge::inspect::IterKind;
 use tvm_bridge::{BlockInfo, PrimFunc, Schedule};
 
-use super::factor::{Factor, Setting};
+use super::factor::{Factor, FactorValue};
 use super::knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, vector_axis};
 use super::{Choice, VectorUnit, contraction, default_schedule, rows, spatial};
 
@@ -43,7 +43,7 @@ pub struct Dimension {
     /// The axis.
     pub axis: Option<String>,
     /// Its values.
-    pub values: Vec<Setting>,
+    pub values: Vec<FactorValue>,
 }
 
 impl Dimension {
@@ -99,7 +99,7 @@ impl Space {
                 ];
                 dimensions[0]
                     .values
-                    .retain(|v| *v <= Setting::Number(unit.lanes()));
+                    .retain(|v| *v <= FactorValue::Number(unit.lanes()));
                 (Shape::Rows { rows }, dimensions)
             }
             Choice::Spatial(knobs) => match spatial::extents(&fresh()?, unit)? {
@@ -135,7 +135,7 @@ impl Space {
     ///
     /// # Errors
     /// Why the combination is impossible or not worth compiling.
-    pub fn choice(&self, settings: &[(usize, &Setting)]) -> Result<Choice, String> {
+    pub fn choice(&self, settings: &[(usize, &FactorValue)]) -> Result<Choice, String> {
         let mut choice = self.base.clone();
         for &(dimension, setting) in settings {
             let dimension = self
@@ -190,15 +190,15 @@ fn dealt(extent: Option<i64>, iterations: i64) -> Result<Option<i64>, String> {
     }
 }
 
-fn set(choice: &mut Choice, dimension: &Dimension, setting: &Setting) -> Result<(), String> {
+fn set(choice: &mut Choice, dimension: &Dimension, setting: &FactorValue) -> Result<(), String> {
     let wrong = || format!("{} cannot be {setting}", dimension.name());
     let number = || match setting {
-        Setting::Number(n) => Ok(*n),
+        FactorValue::Number(n) => Ok(*n),
         _ => Err(wrong()),
     };
     let pieces = || number().map(|n| (n > 0).then_some(n));
-    fn word<T: Copy>(all: &[T], of: fn(T) -> &'static str, setting: &Setting) -> Option<T> {
-        let Setting::Word(word) = setting else {
+    fn word<T: Copy>(all: &[T], of: fn(T) -> &'static str, setting: &FactorValue) -> Option<T> {
+        let FactorValue::Word(word) = setting else {
             return None;
         };
         all.iter().copied().find(|v| of(*v) == word)
@@ -216,7 +216,7 @@ fn set(choice: &mut Choice, dimension: &Dimension, setting: &Setting) -> Result<
         (Choice::Contraction(k), Factor::VectorLength) => k.vector_length = number()?,
         (Choice::Contraction(k), Factor::VectorBlocks) => k.vector_blocks = number()?,
         (Choice::Contraction(k), Factor::LoopOrder) => match setting {
-            Setting::Order(axes) => k.loop_order = axes.clone(),
+            FactorValue::Order(axes) => k.loop_order = axes.clone(),
             _ => return Err(wrong()),
         },
         (Choice::Contraction(k), Factor::Fuse) => {
@@ -425,7 +425,7 @@ fn contraction_dimensions(
     if extras.has_padding || base.padding == Padding::Near {
         let mut padding = words(Factor::Padding, Padding::ALL, Padding::word);
         if base.padding != Padding::Near {
-            let near = Setting::Word(Padding::Near.word().to_owned());
+            let near = FactorValue::Word(Padding::Near.word().to_owned());
             padding.values.retain(|v| *v != near);
         }
         dimensions.push(padding);
@@ -435,7 +435,7 @@ fn contraction_dimensions(
 }
 
 /// Orders that make sense: the base's, the operator's own, and the vector axis outermost or innermost.
-fn loop_orders(base: &ContractionKnobs, axes: &[Axis]) -> Vec<Setting> {
+fn loop_orders(base: &ContractionKnobs, axes: &[Axis]) -> Vec<FactorValue> {
     let natural: Vec<String> = axes
         .iter()
         .filter(|a| base.loop_order.contains(&a.name))
@@ -461,8 +461,8 @@ fn loop_orders(base: &ContractionKnobs, axes: &[Axis]) -> Vec<Setting> {
     } else {
         orders.push(natural.iter().rev().cloned().collect());
     }
-    let mut distinct: Vec<Setting> = Vec::new();
-    for order in orders.into_iter().map(Setting::Order) {
+    let mut distinct: Vec<FactorValue> = Vec::new();
+    for order in orders.into_iter().map(FactorValue::Order) {
         if !distinct.contains(&order) {
             distinct.push(order);
         }
@@ -506,7 +506,7 @@ fn numbers(factor: Factor, values: impl IntoIterator<Item = i64>, base: i64) -> 
     Dimension {
         factor,
         axis: None,
-        values: values.into_iter().map(Setting::Number).collect(),
+        values: values.into_iter().map(FactorValue::Number).collect(),
     }
 }
 
@@ -528,7 +528,7 @@ fn words<T: Copy>(factor: Factor, all: &[T], word: fn(T) -> &'static str) -> Dim
         axis: None,
         values: all
             .iter()
-            .map(|&v| Setting::Word(word(v).to_owned()))
+            .map(|&v| FactorValue::Word(word(v).to_owned()))
             .collect(),
     }
 }

@@ -40,7 +40,8 @@ pub enum StopReason {
     /// The largest number of samples is taken.
     SamplesSpent,
     /// The point is so much slower than the best known that it is not worth samples.
-    Hopeless,
+    #[serde(alias = "hopeless")]
+    Pruned,
 }
 
 /// What to do next.

@@ -46,7 +46,7 @@ impl Arguments {
                 .collect();
             let own: u64 = weights
                 .iter()
-                .map(|&i| self.tensors[i].bytes().len() as u64)
+                .map(|&i| self.tensors[i].size_bytes() as u64)
                 .sum();
             let wanted = weight_reuse_bytes
                 .min(MAX_ROTATED_BYTES)
@@ -55,7 +55,7 @@ impl Arguments {
             for _ in 1..if own == 0 { 1 } else { wanted.min(MAX_SETS) } {
                 let mut set = self.tensors.clone();
                 for &i in &weights {
-                    set[i] = Tensor::from_bytes(set[i].shape(), set[i].dtype(), set[i].bytes())?;
+                    set[i] = set[i].duplicate()?;
                 }
                 self.sets.push(set);
             }
@@ -90,6 +90,7 @@ pub(super) fn compare_outputs(
     let comparisons = found
         .iter()
         .zip(references)
-        .map(|(f, r)| compare(f, r, Tolerance::new(r.dtype(), reduction_length)));
+        .map(|(f, r)| compare(f, r, Tolerance::new(r.dtype(), reduction_length)))
+        .collect::<tvm_bridge::Result<Vec<_>>>()?;
     worst(comparisons).context("the operator has no output")
 }

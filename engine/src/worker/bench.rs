@@ -10,9 +10,9 @@ use tvm_bridge::Tensor;
 use super::arguments::{Arguments, compare_outputs};
 use super::build::{Builder, Ready};
 use super::serve::{Replies, Shared};
-use crate::measure::fill::spoil;
+use crate::measure::fill::poison;
 use crate::measure::flush::Flusher;
-use crate::measure::timer::{Caches, Hopeless, Taken, take, take_if_hopeless};
+use crate::measure::timer::{Caches, Pruned, Taken, take, take_if_pruned};
 use crate::protocol::{KernelSpec, MeasureSpec, Measured};
 use crate::schedule::Space;
 
@@ -77,7 +77,7 @@ impl Bench {
         shared.pool.use_threads(point.threads)?;
         let before = shared.sentinel.drift();
 
-        arguments.outputs().iter_mut().for_each(spoil);
+        arguments.outputs().iter_mut().for_each(poison);
         let start = Instant::now();
         ready.kernel.bind(&arguments.tensors).call()?;
         let first = start.elapsed();
@@ -113,10 +113,10 @@ fn time(
     flusher: &mut Option<Flusher>,
     first: Duration,
 ) -> anyhow::Result<Taken> {
-    if let Some(limit_ns) = point.hopeless_beyond_ns {
+    if let Some(limit_ns) = point.prune_beyond_ns {
         let limit = Duration::from_nanos(limit_ns);
         let bound = ready.kernel.bind(&arguments.tensors);
-        if let Some(taken) = take_if_hopeless(Hopeless { first, limit }, || bound.call())? {
+        if let Some(taken) = take_if_pruned(Pruned { first, limit }, || bound.call())? {
             return Ok(taken);
         }
     }

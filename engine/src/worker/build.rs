@@ -1,6 +1,6 @@
 //! Building kernels on all cores, and refusing early what is not worth LLVM's time.
 //!
-//! A recipe is scheduled, lowered and compiled. On the way a candidate can end as a twin of an earlier one (the program
+//! A schedule spec is scheduled, lowered and compiled. On the way a candidate can end as a duplicate of an earlier one (the program
 //! is equal after scheduling or after lowering) or as too large (unrolled into more statements than allowed); both cost
 //! a few milliseconds instead of a compilation. The reference output of an operator is made once, by whoever needs it
 //! first.
@@ -18,7 +18,7 @@ use tvm_bridge::{IrModule, Kernel, PrimFunc, Tensor};
 use super::arguments::{arguments, first_output};
 use super::serve::{Replies, Shared};
 use crate::protocol::{Built, KernelSpec, Reply};
-use crate::schedule::Kitchen;
+use crate::schedule::Scheduler;
 
 /// What an operator computes as TVM's library wrote it, made by the first who asks; an error is kept as its text.
 type Reference = Arc<Mutex<Option<Result<Vec<Tensor>, String>>>>;
@@ -39,7 +39,7 @@ pub(super) struct Ready {
 /// What became of a candidate.
 enum Outcome {
     Built(Box<Built>, Kernel),
-    Twin { of: u64 },
+    Duplicate { of: u64 },
     TooLarge,
 }
 
@@ -66,7 +66,7 @@ impl Builder {
         let bench = Workbench {
             module: &shared.module,
             target: &shared.target,
-            kitchen: &shared.kitchen,
+            scheduler: &shared.scheduler,
             seed: shared.setup.seed,
             max_statements: shared.setup.max_statements,
         };
@@ -84,7 +84,9 @@ impl Builder {
                                 }
                                 replies.send(&Reply::Built(*built));
                             }
-                            Ok(Outcome::Twin { of }) => replies.send(&Reply::Twin { id, of }),
+                            Ok(Outcome::Duplicate { of }) => {
+                                replies.send(&Reply::Duplicate { id, of })
+                            }
                             Ok(Outcome::TooLarge) => replies.send(&Reply::Refused {
                                 id: Some(id),
                                 status: Status::Skipped,
@@ -109,11 +111,13 @@ impl Builder {
     fn build_one(&self, bench: &Workbench<'_>, spec: &KernelSpec) -> anyhow::Result<Outcome> {
         let function = bench.module.prim_func(&spec.symbol)?;
         let start = Instant::now();
-        let scheduled = bench.kitchen.make(&spec.symbol, &function, &spec.recipe)?;
+        let scheduled = bench
+            .scheduler
+            .make(&spec.symbol, &function, &spec.schedule_spec)?;
         let program_hash = scheduled.schedule.function()?.structural_hash()?;
         let schedule_ns = start.elapsed().as_nanos() as u64;
         if let Some(of) = self.first_with(spec, program_hash) {
-            return Ok(Outcome::Twin { of });
+            return Ok(Outcome::Duplicate { of });
         }
         let lowered = Lowered::new(
             &scheduled.schedule.module()?,
@@ -121,7 +125,7 @@ impl Builder {
             Asserts::Dropped,
         )?;
         if let Some(of) = self.first_with(spec, lowered.structural_hash()?) {
-            return Ok(Outcome::Twin { of });
+            return Ok(Outcome::Duplicate { of });
         }
         if lowered.statements(bench.max_statements)? > bench.max_statements {
             return Ok(Outcome::TooLarge);
@@ -187,7 +191,7 @@ impl Builder {
 struct Workbench<'a> {
     module: &'a IrModule,
     target: &'a tvm_bridge::Target,
-    kitchen: &'a Kitchen,
+    scheduler: &'a Scheduler,
     seed: u64,
     max_statements: u64,
 }

@@ -12,7 +12,7 @@ use opmodels::Graph;
 use opmodels::graph::{InputRole, Place};
 use tvm_bridge::compile::{Asserts, Compiled, compile};
 use tvm_bridge::vm::{self, Moment};
-use tvm_bridge::{IrModule, KernelModule, PrimFunc, Tensor, VirtualMachine};
+use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Tensor, VirtualMachine};
 
 use super::arguments::compare_outputs;
 use super::serve::Shared;
@@ -172,7 +172,7 @@ fn start_machine(
     let (linked, kernels) = vm::generate(module, &shared.target)?;
     let target = &shared.target;
     let compiled: Vec<tvm_bridge::Result<Compiled>> = std::thread::scope(|scope| {
-        let parts = kernels.deal_out(jobs)?;
+        let parts = kernels.distribute(jobs)?;
         let build = |part: IrModule| scope.spawn(move || compile(&part, target, Asserts::Kept));
         let builders: Vec<_> = parts.into_iter().map(build).collect();
         let lost = |_| anyhow::anyhow!("a thread that compiled a part of the model panicked");
@@ -185,7 +185,7 @@ fn start_machine(
         .into_iter()
         .map(|c| Ok(c?.module))
         .collect::<tvm_bridge::Result<_>>()?;
-    Ok(linked.start(&modules, target)?)
+    Ok(linked.start(&modules, target, Device::cpu())?)
 }
 
 /// The entry function's arguments: values that came with the model, else made up.
@@ -204,11 +204,13 @@ fn inputs(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<Tensor>> {
                 .and_then(|r| r.inputs.iter().find(|g| g.name == input.name));
             Ok(match (given, input.data) {
                 (Some(given), _) => Tensor::from_bytes(
+                    Device::cpu(),
                     &dims(&input.shape),
                     dtype,
                     &read(&folder.join("refs.bin"), given.place)?,
                 )?,
                 (None, Some(place)) => Tensor::from_bytes(
+                    Device::cpu(),
                     &dims(&input.shape),
                     dtype,
                     &read(&folder.join("params.bin"), place)?,
@@ -236,8 +238,12 @@ fn check(
             .iter()
             .map(|expected| {
                 let bytes = read(&path, expected.place)?;
-                let expected_tensor =
-                    Tensor::from_bytes(&dims(&expected.shape), expected.dtype.parse()?, &bytes)?;
+                let expected_tensor = Tensor::from_bytes(
+                    Device::cpu(),
+                    &dims(&expected.shape),
+                    expected.dtype.parse()?,
+                    &bytes,
+                )?;
                 let found = outputs
                     .get(expected.index as usize)
                     .context("the model has fewer outputs than its reference")?;
@@ -245,7 +251,7 @@ fn check(
                     relative: reference.rtol,
                     of_largest: reference.rtol,
                 };
-                Ok(compare(found, &expected_tensor, tolerance))
+                Ok(compare(found, &expected_tensor, tolerance)?)
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
         let comparison = worst(comparisons).context("the reference has no outputs")?;

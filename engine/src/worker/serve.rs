@@ -13,7 +13,7 @@ use super::bench::{Bench, spaces};
 use super::network::Network;
 use crate::measure::sentinel::Sentinel;
 use crate::protocol::{Reply, Request, Setup};
-use crate::schedule::Kitchen;
+use crate::schedule::Scheduler;
 
 /// What every part of a worker needs.
 pub(super) struct Shared {
@@ -21,7 +21,7 @@ pub(super) struct Shared {
     pub module: IrModule,
     pub target: Target,
     pub unit: VectorUnit,
-    pub kitchen: Kitchen,
+    pub scheduler: Scheduler,
     pub pool: Pool,
     pub sentinel: Sentinel,
 }
@@ -133,7 +133,7 @@ fn set_up(setup: Setup) -> anyhow::Result<Shared> {
     let pool = Pool::start(setup.max_threads)?;
     Ok(Shared {
         module: IrModule::from_json(&json)?,
-        kitchen: Kitchen::new(unit, target.clone(), setup.seed),
+        scheduler: Scheduler::new(unit, target.clone(), setup.seed),
         target,
         unit,
         pool,

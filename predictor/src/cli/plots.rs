@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::Context;
+use oplearn::data::Dataset;
 
 use crate::correlate::KindReport;
-use crate::data::Dataset;
 use crate::eval::Report;
 use crate::plot::heat::{Steps, heat};
 use crate::plot::{Axis, Mark, Scale, Series, plot};

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use opdata::stats::median;
+use oplearn::crossval::bias::ShiftsFinder;
+use oplearn::crossval::conformal::{Conformal, Held};
+use oplearn::crossval::folds::{OutOfFold, Ranking, out_of_fold};
+use oplearn::crossval::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
+use oplearn::data::split::{Split, shuffled};
+use oplearn::data::{Dataset, Intake};
+use oplearn::models::{FitOptions, ModelKind};
 use serde::Serialize;
 
-use super::conformal::{Conformal, Held};
-use super::folds::{OutOfFold, Ranking, out_of_fold};
-use super::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
-use super::shift::ShiftsFinder;
-use super::split::{Split, shuffled};
 use super::whole::{self, WholeModel};
-use crate::data::{Dataset, Intake};
 use crate::error::Result;
-use crate::models::{FitOptions, ModelKind};
 
 /// What to evaluate.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,16 +7,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use opdata::stats::{median, weighted_median};
+use oplearn::crossval::folds::OutOfFold;
+use oplearn::data::split::Fold;
+use oplearn::data::{Dataset, ModelRun, Part};
+use oplearn::features::Point;
+use oplearn::models::context::Context;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::folds::OutOfFold;
-use super::split::Fold;
-use crate::data::{Dataset, ModelRun, Part};
 use crate::error::Result;
-use crate::features::Point;
-use crate::models::context::Context;
-use opdata::stats::{median, weighted_median};
 
 /// A model whose measured operators explain less than this share was not measured completely.
 const COMPLETE: f64 = 0.6;
@@ -193,7 +193,7 @@ pub fn in_model(
     let contexts: Vec<Context> = folds
         .par_iter()
         .map(|fold| Context::fit(dataset, &fold.train, seed))
-        .collect::<Result<_>>()?;
+        .collect::<oplearn::Result<_>>()?;
     let mut times = held.predicted.clone();
     for (number, context) in contexts.iter().enumerate() {
         let places: Vec<usize> = (0..times.len())
@@ -270,8 +270,8 @@ pub fn of_held_out(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Intake, Sample};
-    use crate::features::base::Bases;
+    use oplearn::data::{Intake, Sample};
+    use oplearn::features::base::Bases;
 
     /// `models` models of one operator each, called `calls` times for 1000 ns, with 100 ns between calls.
     fn dataset(calls: &[u64]) -> Dataset {
@@ -284,7 +284,7 @@ mod tests {
             },
             log2_time: 900f64.log2(),
             log2_in_model: Some(1000f64.log2()),
-            question: None,
+            query_key: None,
             weight: 1.0,
             doubtful: false,
             workload: number,

@@ -6,16 +6,16 @@
 
 use opdata::stats::two_sided_quantile;
 use opdata::{CacheState, DeviceKind, Essentials, Row, Status};
+use oplearn::data::{QueryKey, points};
+use oplearn::features::Point;
+use oplearn::features::machine::MachineFacts;
 use opmodels::graph::Operator;
 use opmodels::{Graph, describe};
 use serde::Serialize;
 
 use super::answer::{Answer, Detail, Knowledge};
-use super::trained::Trained;
-use crate::data::{Question, points};
 use crate::error::Result;
-use crate::features::Point;
-use crate::features::machine::MachineFacts;
+use crate::model::trained::Trained;
 
 /// One operator of a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -189,31 +189,29 @@ impl Trained {
         // The shifts are for relative errors of single points; sums want the centre.
         let centres = self.expected(&all, &kinds)?;
         let answers = self.answer(&points, &kinds, level, detail)?;
-        let question = |row| self.known.get(&Question::of_row(row)?, &machine.id);
+        let known = |row| self.known.get(&QueryKey::of_row(row)?, &machine.id);
         Ok(rows
             .iter()
             .zip(answers)
             .zip(centres.into_iter().zip(ratios))
-            .map(
-                |((row, mut answer), (expected, ratio))| match question(row) {
-                    Some(times) => {
-                        let time = times.log2_in_model.unwrap_or(times.log2_time + ratio);
-                        answer.move_to(time.exp2());
-                        answer.knowledge = Knowledge::Measured;
-                        Inside {
-                            centre_ns: time.exp2(),
-                            answer,
-                        }
+            .map(|((row, mut answer), (expected, ratio))| match known(row) {
+                Some(times) => {
+                    let time = times.log2_in_model.unwrap_or(times.log2_time + ratio);
+                    answer.move_to(time.exp2());
+                    answer.knowledge = Knowledge::Measured;
+                    Inside {
+                        centre_ns: time.exp2(),
+                        answer,
                     }
-                    None => {
-                        answer.move_to(answer.time_ns * ratio.exp2());
-                        Inside {
-                            centre_ns: (expected.centre + ratio).exp2(),
-                            answer,
-                        }
+                }
+                None => {
+                    answer.move_to(answer.time_ns * ratio.exp2());
+                    Inside {
+                        centre_ns: (expected.centre + ratio).exp2(),
+                        answer,
                     }
-                },
-            )
+                }
+            })
             .collect())
     }
 

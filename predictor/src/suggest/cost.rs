@@ -154,7 +154,7 @@ fn around_ns(rows: &[Row], cores: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::testing::dense_row;
+    use oplearn::testing::dense_row;
 
     /// A run of points of `time_ns` each, one every 100 ms, whose kernels took 40 ms on each of two cores.
     fn run(times_ns: &[f64]) -> Vec<Row> {

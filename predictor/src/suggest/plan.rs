@@ -147,8 +147,8 @@ fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::testing::dense_row;
     use crate::suggest::candidates::{Candidate, Interest};
+    use oplearn::testing::dense_row;
 
     fn row(space: &str, threads: u64) -> Row {
         Row {

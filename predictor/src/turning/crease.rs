@@ -6,10 +6,10 @@
 //! more than it does for residuals in random order. Intervals are from bootstrapping residuals.
 
 use opdata::stats::quantile_of_sorted;
+use oplearn::data::split::shuffled;
 use serde::Serialize;
 
 use super::saturation::solve;
-use crate::eval::split::shuffled;
 
 /// Resampled fits.
 const RESAMPLES: u64 = 199;

@@ -92,7 +92,7 @@ pub fn turn(x: &[f64], time: &[f64]) -> Option<Turn> {
     let residuals: Vec<f64> = ly.iter().zip(&found.fitted).map(|(a, b)| a - b).collect();
     let mut turns: Vec<f64> = (0..RESAMPLES)
         .filter_map(|round| {
-            let order = crate::eval::split::shuffled(residuals.len(), round as u64);
+            let order = oplearn::data::split::shuffled(residuals.len(), round as u64);
             // A random order of 0..n, shifted against another, draws with repetition.
             let again: Vec<f64> = found
                 .fitted

@@ -209,7 +209,7 @@ fn given(row: &Row) -> Vec<(&'static str, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::testing::conv_row;
+    use oplearn::testing::conv_row;
 
     /// A convolution at 1 to 32 threads and six sizes; threads pay up to `pays(size)`.
     fn rows(pays: fn(f64) -> f64) -> Vec<Row> {
