@@ -2,26 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use opdata::Timestamp;
+use opdata::{Timestamp, safe_file_name};
 use opmodels::ImportRequest;
 
 use super::Target;
 
 /// `20260131T235959Z-resnet-18-llvm`: sorted by name is sorted by time (UTC).
 pub(super) fn run_id(model: &ImportRequest, target: &Target, now: Timestamp) -> String {
-    let name = model.source.short_name(&model.model);
-    let safe: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '-'
-            }
-        })
-        .take(60)
-        .collect();
-    let name = safe.trim_start_matches('.');
+    let name = safe_file_name(&model.source.short_name(&model.model), 60);
     format!("{}-{name}-{}", now.compact(), target.kind.name())
 }
 
