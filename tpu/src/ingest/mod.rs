@@ -9,6 +9,7 @@ mod core;
 mod findings;
 mod ports;
 mod timed;
+mod unreadable;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -82,19 +83,22 @@ pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
         .iter()
         .filter(|port| port.records.len() > 1)
         .count();
+    let common = core::Common {
+        global: &global,
+        spec,
+        clocks: &clocks,
+        live_ports,
+    };
     let read: Vec<Result<core::CoreParts>> = folder
         .cores
         .par_iter()
-        .map(|(number, path)| core::read(*number, path, &global, spec, live_ports))
+        .map(|(number, path)| core::read(*number, path, &common))
         .collect();
     let mut parts = Vec::with_capacity(read.len());
     for part in read {
         parts.push(part?);
     }
     core::check_across(&parts, &mut report);
-    for part in &mut parts {
-        clock::join_turns(part, &clocks);
-    }
     clock::find_sync_points(&mut parts, &clocks, &mut report);
     let mut cores = timed::to_profiles(parts, &clocks, &mut report);
     let mut ports = ports::bind(port_files, &cores, &clocks, &global, &mut report);

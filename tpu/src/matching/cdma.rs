@@ -150,6 +150,8 @@ pub fn bind_port(
             core,
             record_file: file,
             base: 1,
+            mhz: chip.spec().dma_mhz,
+            other: None,
             anchor: Anchor::Start,
             fit,
             records: Completeness::Open,
