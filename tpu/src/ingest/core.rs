@@ -15,6 +15,7 @@ use crate::input::core::{CoreFile, read_core};
 use crate::input::global::GlobalProfile;
 use crate::input::pmu::{RawRecord, record_bytes};
 use crate::matching::bind::Bound;
+use crate::matching::event::{Certainty, Link};
 use crate::matching::order::{Record, settle};
 use crate::matching::sync::{drop_late, preamble_len, trim_strays};
 use crate::matching::timeline::Timeline;
@@ -88,7 +89,8 @@ pub(super) fn read(number: u32, path: &Path, common: &Common) -> Result<CorePart
     take_frames(&mut parts, &mut stages, common);
     join_turns(&mut parts, common.clocks);
     give(&mut parts, &mut stages, common);
-    for stage in stages {
+    for mut stage in stages {
+        drop_wild(&mut parts, &mut stage);
         parts.report.streams.push(stage.counts);
     }
     check_blocks(&mut parts);
@@ -115,11 +117,13 @@ fn order(
     let size = record_bytes(chip, engine);
     let file = &parts.file.file;
     let report = &mut parts.report;
-    let written = drop_unwritten(raw, file, size, &mut counts, report);
+    let written = drop_unwritten(raw, file, size, &counts, report);
+    let unwritten = written.as_ref().map_or(0, |w| raw.len() - w.len()) as u64;
     let ordered = settle(engine, written.as_deref().unwrap_or(raw));
     let lapped = ordered.lapped;
     note_fates(&ordered.notes, chip, file, &mut counts, report);
     note_order(lapped, &counts, report);
+    counts.implausible += unwritten;
     check_count(global, spec, &counts, lapped, report);
     let mut records = ordered.records;
     if engine != Engine::Tiu {
@@ -309,6 +313,48 @@ fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) {
         parts.bound[slot] = given.bound;
         parts.outside[slot] = given.outside;
     }
+}
+
+/// Leaves out records without command whose times are wild against those that have one.
+fn drop_wild(parts: &mut CoreParts, stage: &mut Stage) {
+    const LEAST: usize = 4;
+    const FAR: i64 = 100;
+    let slot = stage.stream.engine.slot();
+    let bound = std::mem::take(&mut parts.bound[slot]);
+    let mut records = std::mem::take(&mut parts.records[slot]);
+    let sure = |b: &Bound| b.certainty == Certainty::Matched;
+    let known = || records.iter().zip(&bound).filter(|(_, b)| sure(b)).map(|(r, _)| r);
+    let span = known().next().zip(known().map(|r| r.end).max());
+    let (first, last) = match span {
+        Some((first, end)) if known().nth(LEAST).is_some() => (first.start, end),
+        _ => (i64::MIN / 4, i64::MAX / 4),
+    };
+    let slack = (last - first).saturating_mul(FAR).min(i64::MAX / 4);
+    let (before, after) = parts.outside[slot];
+    let inner = before..records.len() - after;
+    let wild = |(at, (r, b)): (usize, (&Record, &Bound))| {
+        let far = r.start < first.saturating_sub(slack) || r.end > last.saturating_add(slack);
+        (far && b.link == Link::None && inner.contains(&at)).then_some(r.offset)
+    };
+    let pairs = records.iter().zip(&bound).enumerate();
+    let wild: HashSet<u64> = pairs.filter_map(wild).collect();
+    let kept = records.iter().zip(&bound).filter(|(r, _)| !wild.contains(&r.offset));
+    let bound: Vec<Bound> = kept.map(|(_, b)| *b).collect();
+    drop_impossible(
+        &mut records,
+        &mut stage.counts,
+        &mut parts.report,
+        "without command and far from all that have one, left out",
+        |record| {
+            if wild.contains(&record.offset) {
+                Err(0)
+            } else {
+                Ok(())
+            }
+        },
+    );
+    parts.records[slot] = records;
+    parts.bound[slot] = bound;
 }
 
 /// Blocks that each core's file has.

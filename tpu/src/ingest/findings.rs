@@ -183,7 +183,7 @@ pub(super) fn drop_unwritten(
     raw: &[RawRecord],
     file: &SourceFile,
     size: usize,
-    counts: &mut StreamCounts,
+    counts: &StreamCounts,
     report: &mut Report,
 ) -> Option<Vec<RawRecord>> {
     let blank = |r: &RawRecord| {
@@ -204,10 +204,8 @@ pub(super) fn drop_unwritten(
         };
         note_record(report, counts.stream, Fate::Implausible, &record, 0);
     }
-    let dropped = empty.len() as u64;
-    counts.implausible += dropped;
     let text = "that was never written (all of its bytes are the same), left out";
-    lose(report, "never_written", counts.stream, dropped, text);
+    lose(report, "never_written", counts.stream, empty.len() as u64, text);
     Some(written)
 }
 

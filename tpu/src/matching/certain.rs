@@ -101,7 +101,9 @@ impl Search<'_> {
             return (sections, found);
         }
         if self.stream.fit == Fit::Equal {
-            let found = self.paired(&self.align(&sections));
+            // Several cores' commands for one port: whether they may be another's is decided with those.
+            let mut found = self.paired(&self.align(&sections));
+            found.certain.fill(true);
             return (sections, found);
         }
         if let Some(found) = self.ordered(0..self.parts.len(), &sections, |_| true) {
