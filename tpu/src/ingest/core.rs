@@ -323,7 +323,13 @@ fn drop_wild(parts: &mut CoreParts, stage: &mut Stage) {
     let bound = std::mem::take(&mut parts.bound[slot]);
     let mut records = std::mem::take(&mut parts.records[slot]);
     let sure = |b: &Bound| b.certainty == Certainty::Matched;
-    let known = || records.iter().zip(&bound).filter(|(_, b)| sure(b)).map(|(r, _)| r);
+    let known = || {
+        records
+            .iter()
+            .zip(&bound)
+            .filter(|(_, b)| sure(b))
+            .map(|(r, _)| r)
+    };
     let span = known().next().zip(known().map(|r| r.end).max());
     let (first, last) = match span {
         Some((first, end)) if known().nth(LEAST).is_some() => (first.start, end),
@@ -338,7 +344,10 @@ fn drop_wild(parts: &mut CoreParts, stage: &mut Stage) {
     };
     let pairs = records.iter().zip(&bound).enumerate();
     let wild: HashSet<u64> = pairs.filter_map(wild).collect();
-    let kept = records.iter().zip(&bound).filter(|(r, _)| !wild.contains(&r.offset));
+    let kept = records
+        .iter()
+        .zip(&bound)
+        .filter(|(r, _)| !wild.contains(&r.offset));
     let bound: Vec<Bound> = kept.map(|(_, b)| *b).collect();
     drop_impossible(
         &mut records,

@@ -205,7 +205,13 @@ pub(super) fn drop_unwritten(
         note_record(report, counts.stream, Fate::Implausible, &record, 0);
     }
     let text = "that was never written (all of its bytes are the same), left out";
-    lose(report, "never_written", counts.stream, empty.len() as u64, text);
+    lose(
+        report,
+        "never_written",
+        counts.stream,
+        empty.len() as u64,
+        text,
+    );
     Some(written)
 }
 

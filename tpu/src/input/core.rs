@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::chip::Chip;
-use crate::error::{Error, Result, io_at};
+use crate::error::{Error, Result};
 use crate::input::container::{Block, BlockKind, blocks};
 use crate::input::details;
 use crate::input::nodes::{BadNode, Command, CommandKind, NONE, Nodes, Origin, Tags};
 use crate::input::pairing;
 use crate::input::pmu::{self, RawRecord};
+use crate::input::regular::read_regular;
 use crate::regs::{
     CommandUnit, DecodeStop, Decoded, Piece, Table, decode_stream, salvage, without_end_mark,
 };
@@ -25,9 +26,10 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Reads a file.
+    /// Reads a file of blocks.
     pub fn read(path: &Path) -> Result<SourceFile> {
-        let bytes = std::fs::read(path).map_err(io_at(path, "cannot read"))?;
+        crate::input::container::outline(path)?;
+        let bytes = read_regular(path)?;
         Ok(SourceFile {
             path: path.to_path_buf(),
             bytes,
@@ -87,6 +89,12 @@ pub struct CoreFile {
     pub has_nodes: bool,
     /// Whether details of nodes were recorded.
     pub has_details: bool,
+    /// Whether descriptors of TIU, GDMA, SDMA were recorded.
+    pub has_descriptors: [bool; 3],
+    /// Whether any commands of TIU, GDMA, SDMA were recorded.
+    pub has_commands: [bool; 3],
+    /// Command nodes of the HAU.
+    pub hau_nodes: u64,
 }
 
 /// [`CommandUnit`] as a map's key.
@@ -116,6 +124,9 @@ pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> R
         scopes: Vec::new(),
         has_nodes: false,
         has_details: false,
+        has_descriptors: [false; 3],
+        has_commands: [false; 3],
+        hau_nodes: 0,
         file: SourceFile {
             path: path.to_path_buf(),
             bytes: Vec::new(),
@@ -142,6 +153,10 @@ pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> R
     read_descriptors(chip, &found, &name, &mut core, report);
     read_runs(chip, &found, path, &name, &mut core, report)?;
     read_nodes(chip, &found, path, &name, &mut core, report)?;
+    core.has_commands = core
+        .commands
+        .each_ref()
+        .map(|lists| !lists.descriptors.is_empty() || !lists.nodes.is_empty());
     core.file = file;
     Ok(core)
 }
@@ -187,6 +202,7 @@ fn read_descriptors(
             BlockKind::DesSdma => Engine::Sdma,
             _ => continue,
         };
+        core.has_descriptors[engine.slot()] = true;
         let unit = unit_of(engine);
         let (decoded, stop) = decode_stream(chip, unit, block.payload, block.offset);
         let pieces: Vec<Piece> = if stop == DecodeStop::End {
@@ -362,6 +378,7 @@ fn read_nodes(
         nodes.read(chip, block.payload, block.offset, plan.as_ref(), last);
     }
     note_bad_nodes(&nodes.bad, name, report);
+    core.hau_nodes = nodes.hau;
     if let Some(plan) = plan {
         for list in [&mut nodes.tiu, &mut nodes.gdma, &mut nodes.sdma] {
             plan.decode(list, core);

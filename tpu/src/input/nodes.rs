@@ -151,6 +151,8 @@ pub struct Nodes {
     pub scopes: Vec<String>,
     /// Words that are no nodes.
     pub bad: Vec<BadNode>,
+    /// Commands of the HAU, of which nothing is profiled.
+    pub hau: u64,
     /// Command nodes of type 1 read so far.
     sent: usize,
     /// Commands of all engines read so far.
@@ -323,7 +325,10 @@ impl Reader {
                 push(list, id);
                 return Ok(());
             }
-            Some(NodeEngine::Hau) => return Ok(()),
+            Some(NodeEngine::Hau) => {
+                nodes.hau += 1;
+                return Ok(());
+            }
             None => return Err("a command of an engine that the chip does not have"),
         }
         if mode == Mode::Rvt && self.chip.spec().rvt_wrap_id == Some(self.ids[0]) {

@@ -573,7 +573,9 @@ mod tests {
             random as u32
         };
         for _ in 0..50 {
-            let mut list: Vec<_> = (0..60).map(|i| (1000 + i * 100, 1090 + i * 100, i)).collect();
+            let mut list: Vec<_> = (0..60)
+                .map(|i| (1000 + i * 100, 1090 + i * 100, i))
+                .collect();
             for place in &mut list[20..40] {
                 let start = wild();
                 *place = (start, start.wrapping_add(wild() >> 2), wild());
@@ -581,7 +583,10 @@ mod tests {
             let ordered = settle(Engine::Tiu, &raw(&list));
             let known = |i: u32| ordered.records.iter().find(|r| r.id == i);
             for i in (0..20).chain(40..60) {
-                assert!(known(i).is_none_or(|r| r.start == i64::from(1000 + i * 100)), "{i}");
+                assert!(
+                    known(i).is_none_or(|r| r.start == i64::from(1000 + i * 100)),
+                    "{i}"
+                );
             }
         }
     }
