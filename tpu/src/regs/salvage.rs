@@ -15,6 +15,8 @@ const UNIT: usize = 16;
 const SKIP: u32 = 8;
 /// Price of a command that waits for an earlier one than the command before it, or has no size.
 const ODD: u32 = 6;
+/// Price of a block that ends without a mark.
+const UNENDED: u32 = 12;
 /// No way.
 const NEVER: u32 = u32::MAX / 4;
 
@@ -98,8 +100,11 @@ fn follow(
     start: &Start,
 ) -> (u32, bool) {
     let next = at + start.units;
-    if start.last || next == starts.len() {
+    if start.last {
         return (0, false);
+    }
+    if next == starts.len() {
+        return (UNENDED, false);
     }
     let falls = starts[next].is_some_and(|n| n.waits < start.waits);
     let reading = read[next] + if falls { ODD } else { 0 };
