@@ -20,7 +20,7 @@ pub(super) fn check(
             let name = part.file.file.name();
             let text = if count > 0 {
                 format!(
-                    "there is no block of {what}, though {} has one; the file may be cut off between two blocks",
+                    "there is no block of {what}, unlike in the files of {}; the file may be cut off between two blocks",
                     plural(count, "other core")
                 )
             } else {
