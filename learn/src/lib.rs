@@ -13,7 +13,6 @@ pub mod crossval;
 pub mod data;
 pub mod error;
 pub mod features;
-pub mod median;
 pub mod models;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use opdata::stats::weighted_quantile_of_sorted;
 use serde::{Deserialize, Serialize};
 
 /// The furthest that predictions are moved, log2: beyond it the model is wrong, not the noise.
@@ -40,15 +41,8 @@ impl ShiftFinder {
     /// The best shift of all samples, or of all but one fold's, log2. 0 without samples.
     pub fn shift(&self, without: Option<usize>) -> f64 {
         let kept = || self.entries.iter().filter(|e| Some(e.2) != without);
-        let half = kept().map(|e| e.1).sum::<f64>() / 2.0;
-        let mut sum = 0.0;
-        for (ratio, weight, _) in kept() {
-            sum += weight;
-            if sum >= half {
-                return ratio.clamp(-LARGEST, LARGEST);
-            }
-        }
-        0.0
+        weighted_quantile_of_sorted(kept().map(|e| (e.0, e.1)), 0.5)
+            .map_or(0.0, |ratio| ratio.clamp(-LARGEST, LARGEST))
     }
 }
 

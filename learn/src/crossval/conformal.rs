@@ -5,6 +5,7 @@
 //! point ([`Difficulty`]: disagreement of its members, by bins), and the interval is as wide as the weighted quantiles
 //! of both tails say.
 
+use opdata::stats::weighted_quantile_of_sorted;
 use serde::{Deserialize, Serialize};
 
 /// A larger group counts as if it had so many samples.
@@ -137,14 +138,7 @@ impl Conformal {
     }
 
     fn quantile(&self, level: f64) -> f64 {
-        let mut sum = 0.0;
-        for (score, weight) in &self.scores {
-            sum += weight;
-            if sum >= level {
-                return *score;
-            }
-        }
-        self.scores.last().map_or(0.0, |s| s.0)
+        weighted_quantile_of_sorted(self.scores.iter().copied(), level).unwrap_or(0.0)
     }
 
     /// The intervals that hold the measurement with probability `level`.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::median::median;
+use opdata::stats::median;
 
 /// Workloads with fewer samples say little about ordering.
 pub const RANKED_SAMPLES: usize = 10;

@@ -9,7 +9,7 @@ use std::path::Path;
 use opdata::{CacheState, Row};
 use serde_json::Value;
 
-use crate::median::median_of_sorted;
+use opdata::stats::{median_of_sorted, quantile_of_sorted};
 
 /// The file of a run's first import.
 const FILE: &str = "whole_model.json";
@@ -97,9 +97,8 @@ fn one_of(value: &Value, run_id: &str, import_key: Option<&String>) -> Option<Ti
         .filter(|t| *t > 0.0)
         .collect();
     samples.sort_by(f64::total_cmp);
-    let count = samples.len();
-    let quartiles = [count / 4, (3 * count / 4).min(count.checked_sub(1)?)].map(|i| samples[i]);
-    if quartiles[1] > DISTURBED * quartiles[0] {
+    let quartile = |level| quantile_of_sorted(&samples, level);
+    if quartile(0.75)? > DISTURBED * quartile(0.25)? {
         return None;
     }
     Some(Timed {

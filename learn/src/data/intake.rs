@@ -14,7 +14,7 @@ use super::source::RowSet;
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
 use crate::features::point_of;
-use crate::median::{median, median_of_sorted};
+use opdata::stats::{median, median_of_sorted};
 
 /// Which machines' rows to take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -280,8 +280,7 @@ fn settle_times(samples: &mut [Sample], times: Vec<Times>) -> Option<f64> {
             spreads.push(longest / shortest - 1.0);
         }
     }
-    spreads.sort_by(f64::total_cmp);
-    spreads.get(spreads.len() / 2).copied()
+    median(spreads)
 }
 
 fn refuse_constant(dataset: &Dataset) -> Result<()> {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use opdata::random::SplitMix64;
+
 use super::dataset::{Dataset, Sample};
 use crate::error::{Error, Result};
 
@@ -79,25 +81,12 @@ pub struct Fold {
     pub test: Vec<usize>,
 }
 
-/// A small generator of uniform numbers, so that splits are the same everywhere.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
 /// The numbers from 0 to `count` in a random order.
 pub fn shuffled(count: usize, seed: u64) -> Vec<usize> {
-    let mut random = SplitMix(seed);
+    let mut random = SplitMix64::new(seed);
     let mut order: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {
-        let other = (random.next() % (last as u64 + 1)) as usize;
+        let other = (random.next_u64() % (last as u64 + 1)) as usize;
         order.swap(last, other);
     }
     order

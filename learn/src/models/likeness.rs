@@ -4,6 +4,7 @@
 //! The mean absolute SHAP value of a feature says how much it moves them. Leaves that points share in the trees tell the
 //! same, but few measured points make few leaves, and distances without these weights take chaff for wheat.
 
+use opdata::stats::median;
 use rayon::prelude::*;
 
 use super::member::Member;
@@ -115,15 +116,13 @@ impl Likeness {
     /// The median distance of points, looked up in evenly spread pairs.
     fn usual_distance(&self, count: usize) -> f32 {
         let count = count.max(1);
-        let mut distances: Vec<f32> = (0..PAIRS)
+        let distances = (0..PAIRS)
             // Steps without a common divisor with most counts reach all points.
             .map(|i| (i * 7919 % count, (i * 104_729 + 1) % count))
             .filter(|(a, b)| a != b)
             .map(|(a, b)| self.distance(a, b))
-            .filter(|d| *d > 0.0)
-            .collect();
-        distances.sort_by(f32::total_cmp);
-        distances.get(distances.len() / 2).copied().unwrap_or(1.0)
+            .filter(|d| *d > 0.0);
+        median(distances).map_or(1.0, |d| d as f32)
     }
 }
 

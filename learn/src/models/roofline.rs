@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use opdata::stats::quantile;
+
 use super::regressor::Regressor;
 use crate::data::Dataset;
 use crate::error::Result;
@@ -28,16 +30,6 @@ pub struct Roofline {
     threads_column: Option<usize>,
 }
 
-fn quantile(mut values: Vec<f64>, level: f64) -> f64 {
-    values.retain(|v| v.is_finite() && *v > 0.0);
-    values.sort_by(f64::total_cmp);
-    let place = (values.len() as f64 * level) as usize;
-    values
-        .get(place.min(values.len().saturating_sub(1)))
-        .copied()
-        .unwrap_or(1.0)
-}
-
 impl Roofline {
     /// Reads the rates off some samples.
     pub fn fit(dataset: &Dataset, indices: &[usize]) -> Self {
@@ -47,8 +39,8 @@ impl Roofline {
                     .iter()
                     .map(|&i| &dataset.samples[i])
                     .map(|s| work(&s.point) / s.log2_time.exp2())
-                    .collect();
-                quantile(values, REACHABLE)
+                    .filter(|rate| rate.is_finite() && *rate > 0.0);
+                quantile(values, REACHABLE).unwrap_or(1.0)
             };
             Rates {
                 flops_per_ns: rate(|p| p.flops),

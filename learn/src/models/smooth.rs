@@ -7,7 +7,7 @@
 //! loss by reweighting).
 
 use super::likeness::Likeness;
-use crate::median::median;
+use opdata::stats::median;
 
 /// Centres at most.
 const CENTRES: usize = 160;

@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use opdata::stats::{median, weighted_median};
 use oplearn::crossval::folds::OutOfFold;
 use oplearn::data::split::Fold;
 use oplearn::data::{Dataset, ModelRun, Part};
 use oplearn::features::Point;
-use oplearn::median::median;
 use oplearn::models::context::Context;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -55,20 +55,6 @@ pub struct WholeModel {
     pub predicted_ms: f64,
     /// (predicted − measured) ÷ measured, percent.
     pub error: f64,
-}
-
-/// The value below which half of the weight lies.
-fn weighted_median(mut values: Vec<(f64, f64)>) -> Option<f64> {
-    values.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
-    let mut sum = 0.0;
-    values
-        .into_iter()
-        .find(|(_, weight)| {
-            sum += weight;
-            sum >= half
-        })
-        .map(|(value, _)| value)
 }
 
 /// The sum of a model's operators, ns, with a time for each.
@@ -153,7 +139,7 @@ impl WholeFactor {
             .map(|(threads, models)| (*threads, of_models(models)))
             .collect();
         factor.models = by_threads.values().map(Vec::len).max().unwrap_or(0);
-        factor.overall = median(by_threads.values().flatten().copied().collect());
+        factor.overall = median(by_threads.values().flatten().copied());
         factor.by_threads = by_threads
             .iter()
             .filter(|(_, ratios)| ratios.len() >= OWN_FACTOR)

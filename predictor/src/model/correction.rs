@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use opdata::stats::weighted_median;
 use oplearn::features::Point;
 use serde::{Deserialize, Serialize};
 
@@ -37,15 +38,7 @@ fn intensity(point: &Point) -> f64 {
 /// The offset c for which the mean of |2^c ÷ 2^e − 1| over errors e is smallest: relative errors are what an answer is
 /// judged by, and those of too large answers have no bound. It is the weighted median with the weights 2^−e.
 pub(crate) fn centre(errors: &[f64]) -> f64 {
-    let mut sorted = errors.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.iter().map(|e| (-e).exp2()).sum::<f64>() / 2.0;
-    let mut sum = 0.0;
-    let reached = sorted.iter().find(|e| {
-        sum += (-**e).exp2();
-        sum >= half
-    });
-    reached.copied().unwrap_or(0.0)
+    weighted_median(errors.iter().map(|e| (*e, (-e).exp2()))).unwrap_or(0.0)
 }
 
 impl Correction {

@@ -97,16 +97,7 @@ fn beside(out: &Path, job: &Job, number: usize, written: &[Written]) -> PathBuf 
     let model = Path::new(&job.model)
         .file_stem()
         .map_or_else(String::new, |s| s.to_string_lossy().into_owned());
-    let model: String = model
-        .chars()
-        .map(|c| {
-            if c.is_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '-'
-            }
-        })
-        .collect();
+    let model = opdata::safe_file_name(&model, 120);
     let plain = out.with_file_name(format!("{stem}-{model}.{ending}"));
     if written.iter().any(|w| w.file == plain) {
         return out.with_file_name(format!("{stem}-{model}-{number}.{ending}"));
