@@ -4,22 +4,22 @@
 
 use std::fmt::Display;
 
+use opengine::interrupt::Interrupt;
+use opengine::worker::serve;
 use opmodels::{Home, ImportError};
+use opreport::progress::for_stderr;
+use opreport::{Exit, Style, Verbosity, View};
 
 use crate::cli::runs::ReplayRequest;
 use crate::cli::{Action, Invocation, ListRequest, ResumeRequest, completions, man_page};
-use crate::interrupt::Interrupt;
 use crate::plan::Planned;
 use crate::render::{
-    Listing, RunReport, plan_json, plan_text, replay_json, replay_text, run_json, run_text,
-    settings_json, settings_text,
+    Listing, plan_json, plan_text, replay_json, replay_text, run_json, run_text, settings_json,
+    settings_text,
 };
+use crate::report::RunReport;
 use crate::run::{self, Resumed, Session, Verdict};
 use crate::sweep::SweepFile;
-use crate::worker::serve;
-use opreport::Style;
-use opreport::progress::for_stderr;
-use opreport::{Exit, Verbosity, View};
 
 mod doctor;
 mod runs;

@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use opreport::output::print;
+use opreport::{Exit, OutputFormat, Verbosity, View};
 use serde_json::{Value, json};
 use tpuprofile::analysis::rollup::{Grouping, roll_up};
 use tpuprofile::diff::{diff, text as diff_text};
@@ -15,8 +17,6 @@ use tpuprofile::record::{RecordOptions, full_streams, record};
 use tpuprofile::report::Severity;
 
 use crate::cli::tpu::{TpuReading, TpuRequest};
-use opreport::output::print;
-use opreport::{Exit, OutputFormat, Verbosity, View};
 
 /// Findings that are told one by one; the rest is in `report.json`.
 const FINDINGS: usize = 12;

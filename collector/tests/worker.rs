@@ -5,13 +5,13 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use opcollect::plan::TimingPolicy;
-use opcollect::schedule::{Choice, Recipe};
-use opcollect::stats::StopRule;
-use opcollect::sweep::{Sweep, SweepFile, recipes};
-use opcollect::worker::protocol::{KernelSpec, MeasureSpec, Reply, Request, Setup};
-use opcollect::worker::serve;
+use opcollect::sweep::{Sweep, SweepFile, schedule_specs};
 use opdata::CacheState;
+use opengine::measure::TimingPolicy;
+use opengine::protocol::{KernelSpec, MeasureSpec, Reply, Request, Setup};
+use opengine::schedule::{Choice, ScheduleSpec};
+use opengine::stats::StopRule;
+use opengine::worker::serve;
 use opmodels::Graph;
 
 fn fixture(name: &str) -> PathBuf {
@@ -53,7 +53,7 @@ fn specs(name: &str) -> Vec<KernelSpec> {
     let kernel = |(id, o): (usize, &opmodels::graph::Operator)| KernelSpec {
         id: id as u64,
         symbol: o.symbol.clone(),
-        recipe: Recipe::Default,
+        schedule_spec: ScheduleSpec::Default,
         arguments: o.args.clone(),
         weight_reuse_bytes: Some(1 << 20),
         reduction_length: o.reduction_length(),
@@ -130,7 +130,7 @@ fn every_operator_is_built_right_and_measured_in_every_state() {
                     threads,
                     cache,
                     policy: policy(),
-                    hopeless_beyond_ns: None,
+                    prune_beyond_ns: None,
                 }));
             }
         }
@@ -210,7 +210,7 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
             threads: 1,
             cache: CacheState::Hot,
             policy: policy(),
-            hopeless_beyond_ns: None,
+            prune_beyond_ns: None,
         })
     };
     let requests = [
@@ -274,7 +274,7 @@ fn built_and_right(name: &str, kernels: Vec<KernelSpec>) -> usize {
             threads: 2,
             cache: CacheState::Hot,
             policy: policy(),
-            hopeless_beyond_ns: None,
+            prune_beyond_ns: None,
         })
     }));
     let mut right = 0;
@@ -300,13 +300,14 @@ fn what_the_spaces_offer_computes_what_the_operator_computes() {
         let sampled = sweep("space = 'metaschedule'\nschedules = 3\n");
         let mut kernels = Vec::new();
         for (spec, space) in specs(name).iter().zip(spaces) {
-            let drawn = [(&template, 8), (&sampled, 3)]
-                .map(|(sweep, schedules)| recipes(sweep, space, schedules, 5).recipes);
-            for recipe in drawn.into_iter().flatten() {
+            let drawn = [(&template, 8), (&sampled, 3)].map(|(sweep, schedules)| {
+                schedule_specs(sweep, space, schedules, 5).schedule_specs
+            });
+            for schedule_spec in drawn.into_iter().flatten() {
                 let id = kernels.len() as u64;
                 kernels.push(KernelSpec {
                     id,
-                    recipe,
+                    schedule_spec,
                     ..spec.clone()
                 });
             }
@@ -331,7 +332,7 @@ fn equal_programs_are_built_once_and_large_ones_not_at_all() {
             jobs: 1,
         },
     ]);
-    let is_twin = |r: &Reply| matches!(r, Reply::Twin { id: 1, of: 0 });
+    let is_twin = |r: &Reply| matches!(r, Reply::Duplicate { id: 1, of: 0 });
     assert!(replies.iter().any(is_twin), "{replies:?}");
 
     let small = Setup {
@@ -370,8 +371,11 @@ fn the_trace_of_every_default_schedule_rebuilds_its_program() {
             .zip(&first)
             .map(|(spec, (_, trace))| {
                 let trace = trace.clone();
-                let recipe = Recipe::Trace { trace };
-                KernelSpec { recipe, ..spec }
+                let schedule_spec = ScheduleSpec::Trace { trace };
+                KernelSpec {
+                    schedule_spec,
+                    ..spec
+                }
             });
         let hashes = |built: &[(u64, _)]| built.iter().map(|b| b.0).collect::<Vec<_>>();
         let again = build(recorded.collect());

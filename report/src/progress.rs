@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::Verbosity;
-use crate::units;
+use crate::{Verbosity, units};
 
 /// Receiver of a run's progress.
 pub trait Progress {

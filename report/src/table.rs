@@ -233,7 +233,7 @@ fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::Colour;
+    use crate::Colour;
 
     fn table() -> Table {
         let mut table = Table::new(&[

@@ -1,17 +1,19 @@
 //! The road from a scheduled operator to a running kernel, and what each stage costs.
 //!
 //! Schedule → lower (passes) → code generation (`target.build.llvm`: LLVM IR, optimised) → JIT (machine code, in
-//! memory). No shared library is written and no process is started. For a packed 64×56×56 3×3 conv2d on one core the
+//! memory). For a device other than the host, lowering splits the kernels off; they go through their own code generator
+//! and are attached to the host's module. No shared library is written and no process is started. For a packed 64×56×56 3×3 conv2d on one core the
 //! stages take about 2, 7, 15 and 8 ms; `docs/decisions.md` has the table and the roads that were tried. The module may
 //! be compiled on any thread; stages of several operators run side by side without a common lock.
 
 use std::time::{Duration, Instant};
 
-use crate::call::call;
+use crate::call::{Obj, call, text, value};
+use crate::device::DeviceKind;
 use crate::error::Result;
 use crate::ir::IrModule;
 use crate::kernel::KernelModule;
-use crate::lower::{Pipeline, lower};
+use crate::lower::{Parts, lower};
 use crate::pass::Context;
 use crate::target::Target;
 
@@ -40,33 +42,42 @@ pub struct Compiled {
 /// A module that went through the lowering passes and waits for code generation.
 #[derive(Debug)]
 pub struct Lowered {
-    module: IrModule,
+    parts: Parts,
     /// Names under which the functions will be found.
     functions: Vec<String>,
     target: Target,
     took: Duration,
 }
 
-/// Compiles every exported function of `module` for a CPU target.
+/// Generated code that is not loaded yet.
+#[derive(Debug)]
+pub struct Generated {
+    host: Obj,
+    device: Option<Obj>,
+    functions: Vec<String>,
+    target: Target,
+    times: StageTimes,
+}
+
+/// Compiles every exported function of `module` for the target's device.
 ///
 /// # Errors
-/// A pass refuses the program, or LLVM does.
+/// A pass refuses the program, or the code generator does.
 pub fn compile(module: &IrModule, target: &Target, asserts: Asserts) -> Result<Compiled> {
     Lowered::new(module, target, asserts)?.build()
 }
 
 impl Lowered {
-    /// Lowers every function of `module` for a CPU target.
+    /// Lowers every function of `module` for the target's device.
     ///
     /// # Errors
     /// A pass refuses the program.
     pub fn new(module: &IrModule, target: &Target, asserts: Asserts) -> Result<Lowered> {
         let _context = Context::enter(&[])?;
         let start = Instant::now();
-        let lowered = lower(module, target, asserts, Pipeline::Cpu)?;
         Ok(Lowered {
+            parts: lower(module, target, asserts)?,
             functions: module.function_names()?,
-            module: lowered,
             target: target.clone(),
             took: start.elapsed(),
         })
@@ -77,43 +88,101 @@ impl Lowered {
     /// # Errors
     /// TVM's.
     pub fn structural_hash(&self) -> Result<u64> {
-        self.module.structural_hash()
+        // The host's part refers to kernels of another module, which makes its hash an accident; what it does besides
+        // starting them follows from the kernels.
+        let program = self.parts.device.as_ref().unwrap_or(&self.parts.host);
+        program.structural_hash()
     }
 
-    /// Number of statements after unrolling, which decides what LLVM will cost; counting stops beyond `limit`.
+    /// Number of statements after unrolling, which decides what the code generator will cost; counting stops beyond
+    /// `limit`.
     ///
     /// # Errors
     /// TVM's.
     pub fn statements(&self, limit: u64) -> Result<u64> {
-        crate::inspect::statements(&self.module, limit)
+        let host = crate::inspect::statements(&self.parts.host, limit)?;
+        match &self.parts.device {
+            Some(device) if host <= limit => {
+                Ok(host + crate::inspect::statements(device, limit - host)?)
+            }
+            _ => Ok(host),
+        }
     }
 
     /// Generates code and loads it.
     ///
     /// # Errors
-    /// LLVM refuses the program.
+    /// As [`Lowered::generate`] and [`Generated::load`].
     pub fn build(self) -> Result<Compiled> {
+        self.generate()?.load()
+    }
+
+    /// Generates code: of the device's kernels, where there are any, and of the host's part.
+    ///
+    /// # Errors
+    /// A code generator refuses the program, or TVM has none for the target.
+    pub fn generate(self) -> Result<Generated> {
         let _context = Context::enter(&[])?;
         let start = Instant::now();
-        let built = KernelModule {
-            handle: call(
-                &format!("target.build.{}", self.target.kind()),
-                &[&self.module.handle, &self.target.handle],
-            )?,
+        let device = self.parts.device.as_ref();
+        let device = device.map(|kernels| code(kernels, &self.target));
+        let device = device.transpose()?;
+        let host = code(&self.parts.host, self.target.host())?;
+        Ok(Generated {
+            host,
+            device,
+            functions: self.functions,
+            target: self.target,
+            times: StageTimes {
+                lower: self.took,
+                codegen: start.elapsed(),
+                jit: Duration::ZERO,
+            },
+        })
+    }
+}
+
+fn code(module: &IrModule, target: &Target) -> Result<Obj> {
+    if target.device_kind() == DeviceKind::Cuda {
+        crate::cuda::prepare()?;
+    }
+    let generator = format!("target.build.{}", target.kind());
+    call(&generator, &[&module.handle, &target.handle])
+}
+
+impl Generated {
+    /// Source of the device's kernels in the target's language; none where the host runs everything.
+    ///
+    /// # Errors
+    /// TVM keeps no source for this kind of target.
+    pub fn device_source(&self) -> Result<Option<String>> {
+        const NAME: &str = "ffi.ModuleInspectSource";
+        let Some(device) = &self.device else {
+            return Ok(None);
         };
-        let after_codegen = Instant::now();
+        let source = call(NAME, &[device, &text(self.target.kind())])?;
+        let source: tvm_ffi::String = value(NAME, source)?;
+        Ok(Some(source.as_str().to_owned()))
+    }
+
+    /// Loads the code, so that its functions can be called. Without the device's runtime calls fail, not loading.
+    ///
+    /// # Errors
+    /// The JIT refuses the host's part.
+    pub fn load(self) -> Result<Compiled> {
+        let start = Instant::now();
+        if let Some(device) = &self.device {
+            call("ffi.ModuleImportModule", &[&self.host, device])?;
+        }
+        let module = KernelModule { handle: self.host };
         // The JIT works when a function is asked for the first time.
         for name in &self.functions {
-            built.function(name)?;
+            module.function(name)?;
         }
-        let times = StageTimes {
-            lower: self.took,
-            codegen: after_codegen - start,
-            jit: after_codegen.elapsed(),
-        };
+        let jit = start.elapsed();
         Ok(Compiled {
-            module: built,
-            times,
+            module,
+            times: StageTimes { jit, ..self.times },
         })
     }
 }

@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use crate::device::Device;
+
 /// Result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -37,6 +39,12 @@ pub enum Error {
         path: PathBuf,
         /// The loader's own words.
         reason: String,
+    },
+    /// TVM's runtime does not reach a device.
+    #[error("there is no device {device}: this machine does not have it, or TVM's runtime for {} is not loaded", device.kind)]
+    NoDevice {
+        /// The device asked for.
+        device: Device,
     },
     /// A call into TVM failed.
     #[error("{call}: {message}")]

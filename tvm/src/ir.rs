@@ -97,13 +97,13 @@ impl IrModule {
         })
     }
 
-    /// The module's functions dealt out to at most `parts` modules of about equal size.
+    /// The module's functions distributed over at most `parts` modules of about equal size.
     ///
     /// # Errors
     /// TVM's.
-    pub fn deal_out(&self, parts: usize) -> Result<Vec<IrModule>> {
+    pub fn distribute(&self, parts: usize) -> Result<Vec<IrModule>> {
         let entries = self.entries()?;
-        let dealt = |part: usize| {
+        let functions_of = |part: usize| {
             entries
                 .iter()
                 .skip(part)
@@ -112,7 +112,7 @@ impl IrModule {
                 .collect::<Vec<_>>()
         };
         (0..parts.max(1))
-            .map(dealt)
+            .map(functions_of)
             .filter(|p| !p.is_empty())
             .map(|p| IrModule::of_functions(&p))
             .collect()

@@ -1,8 +1,8 @@
 //! TVM through its FFI, safely and without Python in the process.
 //!
-//! This crate owns every call into TVM: finding and loading its libraries, IR in JSON, targets, schedule primitives,
-//! lowering, code generation, JIT-compiled kernels, tensors, the thread pool and the Relax virtual machine with its
-//! instrument hook. It owns no policy: what to schedule, measure or keep is decided by its callers.
+//! This crate owns every call into TVM: finding and loading its libraries, IR in JSON, devices and targets,
+//! schedule primitives, lowering, code generation, compiled kernels, tensors, the thread pool and the Relax virtual
+//! machine with its instrument hook. It owns no policy: what to schedule, measure or keep is decided by its callers.
 //!
 //! The road from an operator to a running kernel, and what each step costs, is described in [`compile`].
 //! Errors raised inside TVM arrive as [`Error::Tvm`], cut down to the sentence a person needs; a panic in a Rust
@@ -10,6 +10,9 @@
 
 mod call;
 pub mod compile;
+pub mod cuda;
+pub mod device;
+mod dtype;
 pub mod error;
 pub mod inspect;
 pub mod ir;
@@ -27,6 +30,8 @@ pub mod trace;
 pub mod vm;
 
 pub use compile::{Compiled, StageTimes, compile};
+pub use device::{Device, DeviceKind};
+pub use dtype::DType;
 pub use error::{Error, Result};
 pub use inspect::BlockInfo;
 pub use ir::{IrModule, PrimFunc};
@@ -35,6 +40,6 @@ pub use libs::Libraries;
 pub use schedule::{Block, Loop, Schedule};
 pub use space::DesignSpace;
 pub use target::Target;
-pub use tensor::{DType, Tensor};
+pub use tensor::Tensor;
 pub use trace::Trace;
 pub use vm::VirtualMachine;

@@ -2,7 +2,8 @@
 //!
 //! The libraries come from the `apache-tvm` wheel in the project's virtual environment. They are opened by path with
 //! `RTLD_GLOBAL` (`libtvm_runtime.so`, `libtvm_runtime_extra.so`, `libtvm_compiler.so`, in this order: each registers
-//! functions that the next one looks up), so no environment variable has to be set. Versions are read from the wheels'
+//! functions that the next one looks up), so no environment variable has to be set. A program that only runs kernels
+//! compiled elsewhere loads the first alone. Versions are read from the wheels'
 //! `dist-info` folders, because the libraries themselves carry none.
 
 use std::ffi::{CStr, CString};
@@ -19,12 +20,12 @@ pub const TVM_FFI_VERSION: &str = "0.1.14.post1";
 /// Environment variable that names the site-packages folder to take the libraries from.
 pub const SITE_PACKAGES_VARIABLE: &str = "OPBENCH_SITE_PACKAGES";
 
-/// In loading order.
-const LIBRARIES: [&str; 3] = [
-    "libtvm_runtime.so",
-    "libtvm_runtime_extra.so",
-    "libtvm_compiler.so",
-];
+/// Folder of the libraries in site-packages.
+const FOLDER: &str = "tvm/lib";
+/// What runs compiled code: tensors, devices, modules, RPC.
+const RUNTIME: &str = "libtvm_runtime.so";
+/// What else compiling and whole models need, in loading order.
+const COMPILER: [&str; 2] = ["libtvm_runtime_extra.so", "libtvm_compiler.so"];
 
 /// Proof that TVM is loaded, and where from.
 #[derive(Debug, Clone)]
@@ -33,16 +34,32 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// Loads TVM, once a process; later calls return at once.
+    /// Loads TVM, compiler and runtime, once a process; later calls return at once.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::WrongVersion`] or [`Error::Load`]; the same one at every call.
     pub fn load() -> Result<&'static Libraries> {
+        static LOADED: OnceLock<Result<&'static Libraries>> = OnceLock::new();
+        let load = || {
+            let found = Self::load_runtime()?;
+            COMPILER.iter().try_for_each(|name| found.open(name))?;
+            Ok(found)
+        };
+        LOADED.get_or_init(load).clone()
+    }
+
+    /// Loads TVM's runtime alone: enough for tensors, devices and kernels that were compiled before.
+    ///
+    /// # Errors
+    /// As [`Libraries::load`].
+    pub fn load_runtime() -> Result<&'static Libraries> {
         static LOADED: OnceLock<Result<Libraries>> = OnceLock::new();
-        LOADED
-            .get_or_init(Self::load_now)
-            .as_ref()
-            .map_err(Clone::clone)
+        let load = || {
+            let found = Self::locate()?;
+            found.open(RUNTIME)?;
+            Ok(found)
+        };
+        LOADED.get_or_init(load).as_ref().map_err(Clone::clone)
     }
 
     /// Where the libraries would be loaded from, with the versions checked but nothing opened.
@@ -53,7 +70,7 @@ impl Libraries {
         let candidates = candidates();
         let Some(site_packages) = candidates
             .iter()
-            .find(|c| c.join("tvm/lib").join(LIBRARIES[0]).is_file())
+            .find(|c| c.join(FOLDER).join(RUNTIME).is_file())
         else {
             return Err(Error::NotFound { looked: candidates });
         };
@@ -69,13 +86,8 @@ impl Libraries {
         &self.site_packages
     }
 
-    fn load_now() -> Result<Libraries> {
-        let found = Self::locate()?;
-        let folder = found.site_packages.join("tvm/lib");
-        for name in LIBRARIES {
-            open_global(&folder.join(name))?;
-        }
-        Ok(found)
+    fn open(&self, name: &str) -> Result<()> {
+        open_global(&self.site_packages.join(FOLDER).join(name))
     }
 }
 

@@ -1,13 +1,14 @@
-//! From a scheduled TensorIR module to one that a code generator takes, for CPU targets.
+//! From a scheduled TensorIR module to what code generators take: the host's part, and the device's where it has one.
 //!
 //! The passes are those of TVM's own pipeline for scheduled TensorIR (`tvm/s_tir/pipeline.py` of the wheel, 0.27), in
-//! its order. Passes that can only change GPU code are listed but not run: a test checks that leaving them out gives
-//! the same program.
+//! its order. Which of them run follows from the target's device: passes that can only change GPU code are left out for
+//! a CPU, and a test checks that this gives the same program.
 
-use crate::call::{Obj, boolean, int, text};
-use crate::error::Result;
+use crate::call::{Obj, boolean, call, field, int, text, value};
+use crate::device::DeviceKind;
+use crate::error::{Error, Result};
 use crate::ir::IrModule;
-use crate::pass::{make, run};
+use crate::pass::{make, run, run_all};
 use crate::target::Target;
 
 /// Whether compiled functions check the shapes and types of their arguments at every call.
@@ -21,12 +22,30 @@ pub enum Asserts {
 
 /// Which passes to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pipeline {
-    /// What CPU code needs.
+enum Pipeline {
+    /// Loops stay loops; one module comes out.
     Cpu,
-    /// TVM's whole list, to compare with.
-    #[cfg(test)]
-    Full,
+    /// Loops are bound to threads, and kernels are split from the code that starts them.
+    Gpu,
+}
+
+impl Pipeline {
+    fn of(device: DeviceKind) -> Pipeline {
+        if device.is_host() {
+            Pipeline::Cpu
+        } else {
+            Pipeline::Gpu
+        }
+    }
+}
+
+/// A lowered module.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// What is called: the whole program on a CPU, else the code that starts kernels.
+    pub host: IrModule,
+    /// The kernels, where they run on another device than the host.
+    pub device: Option<IrModule>,
 }
 
 /// The argument of a pass's constructor.
@@ -126,17 +145,49 @@ const PASSES: &[(&str, Argument, Changes)] = &[
     ("tirx.transform.MakePackedAPI", Argument::None, Any),
     ("tirx.transform.FP8StorageLegalize", Argument::None, Any),
     ("tirx.transform.BF16StorageLegalize", Argument::None, Any),
-    ("tirx.transform.LowerTVMBuiltin", Argument::None, Any),
-    ("tirx.transform.LowerIntrin", Argument::None, Any),
 ];
 
+/// Last passes over the host's part.
+const HOST_PASSES: [&str; 2] = [
+    "tirx.transform.LowerTVMBuiltin",
+    "tirx.transform.LowerIntrin",
+];
+/// Last passes over the device's part.
+const DEVICE_PASSES: [&str; 3] = [
+    "tirx.transform.LowerWarpMemory",
+    "tirx.transform.StmtSimplify",
+    "tirx.transform.LowerIntrin",
+];
+/// `CallingConv::kDeviceKernelLaunch` of TVM: how a kernel of a device is called.
+const DEVICE_KERNEL: i64 = 2;
+
 /// Lowers `module` for `target`.
-pub(crate) fn lower(
+pub(crate) fn lower(module: &IrModule, target: &Target, asserts: Asserts) -> Result<Parts> {
+    let device = target.device_kind();
+    let parts = lower_through(Pipeline::of(device), module, target, asserts)?;
+    if !device.is_host() && parts.device.is_none() && needs_device(module)? {
+        let reason = format!("no loop is bound to threads, so nothing would run on {device}");
+        return Err(Error::unexpected("lower", reason));
+    }
+    Ok(parts)
+}
+
+/// Whether any function is meant for the target's device: those of the host alone, which compute shapes, name theirs.
+fn needs_device(module: &IrModule) -> Result<bool> {
+    for (_, function) in module.entries()? {
+        if attribute(&function, "target")?.is_none() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn lower_through(
+    pipeline: Pipeline,
     module: &IrModule,
     target: &Target,
     asserts: Asserts,
-    pipeline: Pipeline,
-) -> Result<IrModule> {
+) -> Result<Parts> {
     let mut handle = module.handle.clone();
     for &(name, argument, changes) in PASSES {
         if changes == Gpu && pipeline == Pipeline::Cpu {
@@ -149,16 +200,62 @@ pub(crate) fn lower(
             Text(s) => make(name, &[&text(s)]),
             Argument::Target => make(name, &[&target.handle]),
         };
-        handle = apply(pass, &handle)?;
+        handle = run(&pass?, &handle)?;
     }
+    let lowered = IrModule { handle };
+    let (host, device) = match pipeline {
+        Pipeline::Cpu => (lowered, None),
+        Pipeline::Gpu => split(&lowered)?,
+    };
+    let mut host = run_all(&HOST_PASSES, host.handle)?;
     if asserts == Asserts::Dropped {
-        handle = apply(make("tirx.transform.SkipAssert", &[]), &handle)?;
+        host = run_all(&["tirx.transform.SkipAssert"], host)?;
     }
-    Ok(IrModule { handle })
+    let finish = |device: IrModule| run_all(&DEVICE_PASSES, device.handle);
+    Ok(Parts {
+        host: IrModule { handle: host },
+        device: device
+            .map(finish)
+            .transpose()?
+            .map(|handle| IrModule { handle }),
+    })
 }
 
-fn apply(pass: Result<Obj>, module: &Obj) -> Result<Obj> {
-    run(&pass?, module)
+/// The host's functions and, where there are any, the device's kernels.
+fn split(module: &IrModule) -> Result<(IrModule, Option<IrModule>)> {
+    let mut host = Vec::new();
+    let mut device = Vec::new();
+    for (name, function) in module.entries()? {
+        if calling_convention(&function)? == Some(DEVICE_KERNEL) {
+            device.push((name, function));
+        } else {
+            host.push((name, function));
+        }
+    }
+    let kernels = (!device.is_empty()).then(|| IrModule::of_functions(&device));
+    Ok((IrModule::of_functions(&host)?, kernels.transpose()?))
+}
+
+fn calling_convention(function: &Obj) -> Result<Option<i64>> {
+    const KEY: &str = "calling_conv";
+    let Some(found) = attribute(function, KEY)? else {
+        return Ok(None);
+    };
+    match found.0.try_as::<i64>() {
+        Some(plain) => Ok(Some(plain)),
+        None => value(KEY, field(&found, "value")?).map(Some),
+    }
+}
+
+/// An attribute of a function.
+fn attribute(function: &Obj, key: &str) -> Result<Option<Obj>> {
+    const COUNT: &str = "ffi.MapCount";
+    let attributes = field(&field(function, "attrs")?, "__dict__")?;
+    let count: i64 = value(COUNT, call(COUNT, &[&attributes, &text(key)])?)?;
+    if count == 0 {
+        return Ok(None);
+    }
+    call("ffi.MapGetItem", &[&attributes, &text(key)]).map(Some)
 }
 
 #[cfg(test)]
@@ -184,10 +281,11 @@ mod tests {
             }
             let module = schedule.module().unwrap();
             let lowered = |p| {
-                crate::ir::script(&lower(&module, &target, Asserts::Kept, p).unwrap().handle)
-                    .unwrap()
+                let parts = lower_through(p, &module, &target, Asserts::Kept).unwrap();
+                assert!(parts.device.is_none(), "{name} has no kernel of a device");
+                crate::ir::script(&parts.host.handle).unwrap()
             };
-            assert_eq!(lowered(Pipeline::Cpu), lowered(Pipeline::Full), "{name}");
+            assert_eq!(lowered(Pipeline::Cpu), lowered(Pipeline::Gpu), "{name}");
         }
     }
 }

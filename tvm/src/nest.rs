@@ -275,7 +275,7 @@ fn float32() -> Obj {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Target, Tensor, compile::Asserts};
+    use crate::{DType, Device, Target, Tensor, compile::Asserts};
 
     #[test]
     fn a_nest_of_every_kind_of_loop_runs() {
@@ -324,13 +324,20 @@ mod tests {
             .collect();
         for steps in [0u16, 3, 4] {
             let tensors = [
-                Tensor::from_bytes(&[64], DType::Float32, &ones_up).unwrap(),
-                Tensor::from_bytes(&[1], DType::Int64, &i64::from(steps).to_le_bytes()).unwrap(),
-                Tensor::zeros(&[16], DType::Float32).unwrap(),
+                Tensor::from_bytes(Device::cpu(), &[64], DType::Float32, &ones_up).unwrap(),
+                Tensor::from_bytes(
+                    Device::cpu(),
+                    &[1],
+                    DType::Int64,
+                    &i64::from(steps).to_le_bytes(),
+                )
+                .unwrap(),
+                Tensor::zeros(Device::cpu(), &[16], DType::Float32).unwrap(),
             ];
             kernel.bind(&tensors).call().unwrap();
             let found: Vec<f32> = tensors[2]
                 .bytes()
+                .unwrap()
                 .chunks_exact(4)
                 .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
                 .collect();

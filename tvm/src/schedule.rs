@@ -132,11 +132,6 @@ impl Schedule {
         )?))
     }
 
-    /// Whether a block called `name` is there.
-    pub fn has_block(&self, name: &str) -> bool {
-        self.block(name).is_ok()
-    }
-
     /// The loops around `block`, outermost first.
     ///
     /// # Errors
@@ -265,6 +260,14 @@ impl Schedule {
         self.done("ScheduleParallel", &[&l.0])
     }
 
+    /// Runs a loop's iterations as the threads of a GPU: `axis` is `blockIdx.x`, `threadIdx.x`, `vthread.x`, ….
+    ///
+    /// # Errors
+    /// The loop carries a dependence, or the axis is unknown.
+    pub fn bind(&self, l: &Loop, axis: &str) -> Result<()> {
+        self.done("ScheduleBind", &[&l.0, &text(axis)])
+    }
+
     /// Repeats a loop's body instead of looping.
     ///
     /// # Errors
@@ -301,14 +304,6 @@ impl Schedule {
     /// The block is not a plain spatial one, or writes an output.
     pub fn compute_inline(&self, block: &Block) -> Result<()> {
         self.done("ScheduleComputeInline", &[&block.0])
-    }
-
-    /// Writes a consumer's expression into its only producer.
-    ///
-    /// # Errors
-    /// The block cannot be expressed where its producer writes.
-    pub fn reverse_compute_inline(&self, block: &Block) -> Result<()> {
-        self.done("ScheduleReverseComputeInline", &[&block.0])
     }
 
     /// Reads a buffer through a copy in the storage scope `scope` (`global`, `local`, `shared`, …); returns the copy.
@@ -424,17 +419,6 @@ impl Schedule {
     /// TVM's.
     pub fn annotate_loop(&self, l: &Loop, key: &str, annotation: i64) -> Result<()> {
         self.done("ScheduleAnnotate", &[&l.0, &text(key), &int(annotation)])
-    }
-
-    /// Annotates a block with an integer, for passes to read.
-    ///
-    /// # Errors
-    /// TVM's.
-    pub fn annotate_block(&self, block: &Block, key: &str, annotation: i64) -> Result<()> {
-        self.done(
-            "ScheduleAnnotate",
-            &[&block.0, &text(key), &int(annotation)],
-        )
     }
 
     fn done(&self, primitive: &str, args: &[&Obj]) -> Result<()> {

@@ -1,8 +1,9 @@
 //! MetaSchedule's design space of a function: TVM's own rules for the target, sampled here.
 //!
-//! Post-order apply runs TVM's default LLVM rules (inlining, rfactor, multi-level tiling, parallel-vectorise-unroll,
-//! random compute location) and gives a few sketches; a sample is a sketch replayed with fresh random decisions and
-//! TVM's postprocessors, as MetaSchedule's `replay-trace` strategy does it. The same seed gives the same sample.
+//! Post-order apply runs TVM's default rules for the target's device (inlining, rfactor, multi-level tiling,
+//! parallel-vectorise-unroll or thread binding, random compute location) and gives a few sketches; a sample is a sketch
+//! replayed with fresh random decisions and TVM's postprocessors, as MetaSchedule's `replay-trace` strategy does it. The
+//! same seed gives the same sample.
 //!
 //! The plain LLVM rules are taken for every CPU: those for VNNI, AVX-512 or dot-product CPUs add tensor intrinsics of
 //! 8-bit integers, which need TVM's Python package.
@@ -10,6 +11,7 @@
 use tvm_ffi::{Any, AnyView, Function};
 
 use crate::call::{Obj, boolean, call, elements, int, map, none, text, value};
+use crate::device::DeviceKind;
 use crate::error::{Error, Result};
 use crate::ir::PrimFunc;
 use crate::schedule::Schedule;
@@ -22,10 +24,38 @@ pub struct DesignSpace {
     /// Traces without decisions.
     sketches: Vec<Obj>,
     postprocessors: Vec<Obj>,
+    attempts: u64,
 }
 
-/// How often a sample may be refused by a postprocessor before the seed is given up.
-const ATTEMPTS: u64 = 16;
+/// TVM's rules for a kind of device, and what sampling them costs.
+#[derive(Debug, Clone, Copy)]
+struct Rules {
+    /// Ending of the names of TVM's functions that make rules and postprocessors.
+    name: &'static str,
+    /// How often a sample may be refused by a postprocessor before the seed is given up.
+    attempts: u64,
+}
+
+impl Rules {
+    fn of(target: &Target) -> Result<Rules> {
+        match target.device_kind() {
+            DeviceKind::Cpu => Ok(Rules {
+                name: "LLVM",
+                attempts: 16,
+            }),
+            // Limits of threads, registers and shared memory refuse 70 to 98 % of what is drawn.
+            DeviceKind::Cuda => Ok(Rules {
+                name: "CUDA",
+                attempts: 600,
+            }),
+            other => Err(Error::unexpected(
+                "DesignSpace::generate",
+                format!("MetaSchedule has no rules for {other}"),
+            )),
+        }
+    }
+}
+
 /// Step between the seeds of attempts: any odd number far from the small steps between callers' seeds.
 const NEXT_ATTEMPT: u64 = 0x9e37_79b9;
 
@@ -35,8 +65,10 @@ impl DesignSpace {
     /// # Errors
     /// A rule fails on the function.
     pub fn generate(function: &PrimFunc, target: &Target, seed: u64) -> Result<DesignSpace> {
-        let rules = call(&name("ScheduleRuleDefaultLLVM"), &[])?;
-        let postprocessors = call(&name("PostprocDefaultLLVM"), &[])?;
+        let defaults = Rules::of(target)?;
+        let made = |what: &str| call(&name(&format!("{what}Default{}", defaults.name)), &[]);
+        let rules = made("ScheduleRule")?;
+        let postprocessors = made("Postproc")?;
         let generator = call(
             &name("SpaceGeneratorPostOrderApply"),
             // Rules, postprocessors and mutators must all be given, or TVM takes those of the CPU's extensions.
@@ -85,6 +117,7 @@ impl DesignSpace {
             function: function.clone(),
             sketches,
             postprocessors: elements(&postprocessors)?,
+            attempts: defaults.attempts,
         })
     }
 
@@ -99,7 +132,7 @@ impl DesignSpace {
     /// No attempt gave a schedule that the postprocessors accept.
     pub fn sample(&self, seed: u64) -> Result<Schedule> {
         let mut refused = Error::unexpected("DesignSpace::sample", "no attempt was made");
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..self.attempts {
             let seed = seed.wrapping_add(attempt.wrapping_mul(NEXT_ATTEMPT));
             match self.try_sample(seed) {
                 Ok(schedule) => return Ok(schedule),

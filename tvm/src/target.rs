@@ -1,12 +1,14 @@
 //! Compilation targets, and what TVM knows of CPU names.
 //!
 //! A target is TVM's JSON dictionary (`{"kind": "llvm", "mcpu": "…", "num-cores": 2}`); strings of options are refused
-//! by current TVM. The device target and its host are one and the same here, as CPU code needs.
+//! by current TVM. A target of a device that cannot run a program by itself, such as a GPU, has a host: the target of
+//! the code that starts its kernels.
 
 use serde_json::Value;
 
 use crate::call::{Obj, call, text, value};
-use crate::error::Result;
+use crate::device::DeviceKind;
+use crate::error::{Error, Result};
 use crate::libs::Libraries;
 
 /// A parsed target with its host bound.
@@ -14,20 +16,41 @@ use crate::libs::Libraries;
 pub struct Target {
     pub(crate) handle: Obj,
     json: Value,
+    device: DeviceKind,
+    /// None where the target is its own host.
+    host: Option<Box<Target>>,
 }
 
 impl Target {
-    /// Parses a target dictionary.
+    /// Parses the dictionary of a target that is its own host.
     ///
     /// # Errors
-    /// An unknown kind, option or CPU name, in TVM's words.
+    /// An unknown kind, option or CPU name, in TVM's words; or the target needs a host.
     pub fn new(json: &Value) -> Result<Target> {
-        Libraries::load()?;
-        let one = call("target.Target", &[&text(&json.to_string())])?;
-        let handle = call("target.WithHost", &[&one, &one])?;
+        let (one, device) = parse(json)?;
+        if !device.is_host() {
+            let reason = format!("a target for {device} needs a host, for example llvm");
+            return Err(Error::unexpected("target.Target", reason));
+        }
         Ok(Target {
-            handle,
+            handle: call("target.WithHost", &[&one, &one])?,
             json: json.clone(),
+            device,
+            host: None,
+        })
+    }
+
+    /// Parses the dictionary of a target whose kernels are started by code for `host`.
+    ///
+    /// # Errors
+    /// An unknown kind or option, in TVM's words.
+    pub fn with_host(json: &Value, host: &Target) -> Result<Target> {
+        let (one, device) = parse(json)?;
+        Ok(Target {
+            handle: call("target.WithHost", &[&one, &host.handle])?,
+            json: json.clone(),
+            device,
+            host: Some(Box::new(host.clone())),
         })
     }
 
@@ -39,7 +62,7 @@ impl Target {
         Target::new(&serde_json::json!({ "kind": "llvm", "mcpu": mcpu, "num-cores": num_cores }))
     }
 
-    /// The dictionary that this target was made from.
+    /// The dictionary that this target was made from, without its host.
     pub fn json(&self) -> &Value {
         &self.json
     }
@@ -47,6 +70,16 @@ impl Target {
     /// The target's kind: `llvm`, `cuda`, ….
     pub fn kind(&self) -> &str {
         self.json["kind"].as_str().unwrap_or_default()
+    }
+
+    /// The device that the target's code runs on.
+    pub fn device_kind(&self) -> DeviceKind {
+        self.device
+    }
+
+    /// The target of the code that starts kernels: this one itself where it needs no other.
+    pub fn host(&self) -> &Target {
+        self.host.as_deref().unwrap_or(self)
     }
 
     /// Width of the widest vector register that LLVM uses for this target, in bits.
@@ -60,6 +93,16 @@ impl Target {
     }
 }
 
+fn parse(json: &Value) -> Result<(Obj, DeviceKind)> {
+    Libraries::load()?;
+    const DEVICE: &str = "target.TargetGetDeviceType";
+    let one = call("target.Target", &[&text(&json.to_string())])?;
+    let code: i64 = value(DEVICE, call(DEVICE, &[&one])?)?;
+    let device = DeviceKind::from_code(code)
+        .ok_or_else(|| Error::unexpected(DEVICE, format!("the device code {code}")))?;
+    Ok((one, device))
+}
+
 /// The CPU name that LLVM detects for this machine.
 ///
 /// # Errors
@@ -71,15 +114,25 @@ pub fn host_cpu() -> Result<String> {
     Ok(name.as_str().to_owned())
 }
 
-/// The target kinds for which this TVM has a code generator, of those that were asked for.
-///
-/// # Errors
-/// TVM cannot be loaded.
-pub fn built_in(kinds: &[&'static str]) -> Result<Vec<&'static str>> {
-    Libraries::load()?;
-    Ok(kinds
-        .iter()
-        .copied()
-        .filter(|kind| tvm_ffi::Function::get_global(&format!("target.build.{kind}")).is_ok())
-        .collect())
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cpu_target_is_its_own_host_and_a_gpu_target_needs_one() {
+        let cpu = Target::llvm("x86-64-v3", 2).unwrap();
+        assert_eq!(
+            (cpu.device_kind(), cpu.host().kind()),
+            (DeviceKind::Cpu, "llvm")
+        );
+        let cuda = json!({ "kind": "cuda", "arch": "sm_80" });
+        let error = Target::new(&cuda).unwrap_err().to_string();
+        assert!(error.contains("needs a host"), "{error}");
+        let gpu = Target::with_host(&cuda, &cpu).unwrap();
+        assert_eq!((gpu.device_kind(), gpu.kind()), (DeviceKind::Cuda, "cuda"));
+        assert_eq!(gpu.host().json(), cpu.json());
+        assert!(Target::with_host(&json!({ "kind": "abacus" }), &cpu).is_err());
+    }
 }

@@ -1,107 +1,28 @@
-//! Tensors in CPU memory, 64-byte aligned and contiguous, and their element types.
+//! Tensors on any device: contiguous, in row-major order.
+//!
+//! Memory of the host is allocated here, zeroed and 64-byte aligned as generated code assumes; that of other devices by
+//! TVM's runtime. Host memory is read and written in place ([`Tensor::host_bytes`]); everything else is copied.
 
 use std::alloc::Layout;
+use std::borrow::Cow;
 use std::fmt;
-use std::str::FromStr;
 
+use tvm_ffi::Any;
 use tvm_ffi::collections::tensor::DLTensorExt;
 use tvm_ffi::tvm_ffi_sys::dlpack::DLTensor;
-use tvm_ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType};
 
-use crate::call::Obj;
+use crate::call::{Obj, call, int, none};
+use crate::device::Device;
+use crate::dtype::DType;
 use crate::error::{Error, Result};
-
-/// An element type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DType {
-    /// IEEE 754 single precision.
-    Float32,
-    /// IEEE 754 double precision.
-    Float64,
-    /// IEEE 754 half precision.
-    Float16,
-    /// Signed 8-bit integer.
-    Int8,
-    /// Signed 16-bit integer.
-    Int16,
-    /// Signed 32-bit integer.
-    Int32,
-    /// Signed 64-bit integer.
-    Int64,
-    /// Unsigned 8-bit integer.
-    UInt8,
-    /// Unsigned 16-bit integer.
-    UInt16,
-    /// Unsigned 32-bit integer.
-    UInt32,
-    /// Unsigned 64-bit integer.
-    UInt64,
-    /// Truth value, one byte.
-    Bool,
-}
-
-impl DType {
-    const ALL: [(DType, &'static str, DLDataTypeCode, u8); 12] = [
-        (DType::Float32, "float32", DLDataTypeCode::kDLFloat, 32),
-        (DType::Float64, "float64", DLDataTypeCode::kDLFloat, 64),
-        (DType::Float16, "float16", DLDataTypeCode::kDLFloat, 16),
-        (DType::Int8, "int8", DLDataTypeCode::kDLInt, 8),
-        (DType::Int16, "int16", DLDataTypeCode::kDLInt, 16),
-        (DType::Int32, "int32", DLDataTypeCode::kDLInt, 32),
-        (DType::Int64, "int64", DLDataTypeCode::kDLInt, 64),
-        (DType::UInt8, "uint8", DLDataTypeCode::kDLUInt, 8),
-        (DType::UInt16, "uint16", DLDataTypeCode::kDLUInt, 16),
-        (DType::UInt32, "uint32", DLDataTypeCode::kDLUInt, 32),
-        (DType::UInt64, "uint64", DLDataTypeCode::kDLUInt, 64),
-        (DType::Bool, "bool", DLDataTypeCode::kDLBool, 8),
-    ];
-
-    fn entry(self) -> (DType, &'static str, DLDataTypeCode, u8) {
-        // The table lists every variant; a test holds it to that.
-        Self::ALL
-            .into_iter()
-            .find(|e| e.0 == self)
-            .unwrap_or(Self::ALL[0])
-    }
-
-    /// Bytes of one element.
-    pub fn bytes(self) -> usize {
-        usize::from(self.entry().3) / 8
-    }
-
-    fn dl(self) -> DLDataType {
-        let (_, _, code, bits) = self.entry();
-        DLDataType {
-            code: code as u8,
-            bits,
-            lanes: 1,
-        }
-    }
-}
-
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.entry().1)
-    }
-}
-
-impl FromStr for DType {
-    type Err = Error;
-
-    fn from_str(s: &str) -> Result<DType> {
-        Self::ALL
-            .iter()
-            .find(|e| e.1 == s)
-            .map(|e| e.0)
-            .ok_or_else(|| Error::unexpected("element type", format!("`{s}` is not supported")))
-    }
-}
+use crate::libs::Libraries;
 
 /// A tensor; clones share the memory.
 #[derive(Clone)]
 pub struct Tensor {
     pub(crate) handle: tvm_ffi::Tensor,
     dtype: DType,
+    device: Device,
 }
 
 // SAFETY: tensors are counted atomically and their memory is plain bytes; the measuring code writes to a tensor from
@@ -110,51 +31,84 @@ unsafe impl Send for Tensor {}
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor({:?} {})", self.shape(), self.dtype)
+        write!(
+            f,
+            "Tensor({:?} {} {})",
+            self.shape(),
+            self.dtype,
+            self.device
+        )
     }
 }
 
 impl Tensor {
-    /// A tensor of zeros.
+    /// A tensor of zeros on `device`.
     ///
     /// # Errors
-    /// A dimension is negative, or there is not enough memory.
-    pub fn zeros(shape: &[i64], dtype: DType) -> Result<Tensor> {
-        let bytes = shape
-            .iter()
-            .try_fold(dtype.bytes(), |n, &d| {
-                usize::try_from(d).ok().and_then(|d| n.checked_mul(d))
-            })
-            .filter(|&n| n <= isize::MAX as usize)
-            .ok_or_else(|| {
-                Error::unexpected(
-                    "Tensor::zeros",
-                    format!("shape {shape:?} is not one of memory"),
-                )
-            })?;
-        let device = DLDevice::new(DLDeviceType::kDLCPU, 0);
-        let handle = tvm_ffi::Tensor::from_nd_alloc(ZeroedMemory, shape, dtype.dl(), device);
-        if handle.data_ptr().is_null() {
-            return Err(Error::unexpected(
-                "Tensor::zeros",
-                format!("no memory for {bytes} bytes (shape {shape:?})"),
-            ));
+    /// A dimension is negative, there is not enough memory, or the device is not here.
+    pub fn zeros(device: Device, shape: &[i64], dtype: DType) -> Result<Tensor> {
+        let tensor = Tensor::uninit(device, shape, dtype)?;
+        if !device.kind.is_host() {
+            let zeros = Tensor::uninit(Device::cpu(), shape, dtype)?;
+            tensor.copy_from(&zeros)?;
         }
-        Ok(Tensor { handle, dtype })
+        Ok(tensor)
     }
 
-    /// A tensor of the given bytes (little-endian elements in row-major order).
+    /// A tensor on `device` of the given bytes (little-endian elements in row-major order).
     ///
     /// # Errors
-    /// The number of bytes is not that of the shape.
-    pub fn from_bytes(shape: &[i64], dtype: DType, bytes: &[u8]) -> Result<Tensor> {
-        let mut tensor = Tensor::zeros(shape, dtype)?;
-        if tensor.bytes().len() != bytes.len() {
-            let reason = format!("{} bytes for shape {shape:?} of {dtype}", bytes.len());
-            return Err(Error::unexpected("Tensor::from_bytes", reason));
+    /// The number of bytes is not that of the shape, or as [`Tensor::zeros`].
+    pub fn from_bytes(device: Device, shape: &[i64], dtype: DType, bytes: &[u8]) -> Result<Tensor> {
+        let mut host = Tensor::uninit(Device::cpu(), shape, dtype)?;
+        match host.host_bytes_mut() {
+            Some(place) if place.len() == bytes.len() => place.copy_from_slice(bytes),
+            _ => {
+                let reason = format!("{} bytes for shape {shape:?} of {dtype}", bytes.len());
+                return Err(Error::unexpected("Tensor::from_bytes", reason));
+            }
         }
-        tensor.bytes_mut().copy_from_slice(bytes);
-        Ok(tensor)
+        host.into_device(device)
+    }
+
+    /// The same values on `device`: this tensor itself where it lies there already, else a copy.
+    ///
+    /// # Errors
+    /// As [`Tensor::zeros`], or the copy fails.
+    pub fn into_device(self, device: Device) -> Result<Tensor> {
+        if device == self.device {
+            return Ok(self);
+        }
+        let there = Tensor::uninit(device, self.shape(), self.dtype)?;
+        there.copy_from(&self)?;
+        Ok(there)
+    }
+
+    /// A copy in memory of its own, on the same device.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn duplicate(&self) -> Result<Tensor> {
+        let copy = Tensor::uninit(self.device, self.shape(), self.dtype)?;
+        copy.copy_from(self)?;
+        Ok(copy)
+    }
+
+    /// Overwrites this tensor's values with those of `source`, from whatever device; waits until they are there.
+    ///
+    /// # Errors
+    /// Shapes or types differ, or the runtime cannot copy between the two devices.
+    pub fn copy_from(&self, source: &Tensor) -> Result<()> {
+        const NAME: &str = "runtime.TVMTensorCopyFromTo";
+        if (self.shape(), self.dtype) != (source.shape(), source.dtype) {
+            return Err(Error::unexpected(NAME, format!("{source:?} into {self:?}")));
+        }
+        Libraries::load_runtime()?;
+        call(NAME, &[&source.obj(), &self.obj()])?;
+        [self.device, source.device]
+            .iter()
+            .filter(|device| !device.kind.is_host())
+            .try_for_each(|device| device.synchronize())
     }
 
     /// Extents of the dimensions.
@@ -167,6 +121,11 @@ impl Tensor {
         self.dtype
     }
 
+    /// Where it lies.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.handle.numel()
@@ -177,38 +136,100 @@ impl Tensor {
         self.len() == 0
     }
 
-    /// The elements as bytes.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the tensor is contiguous and owns `len × bytes` bytes for as long as `self` lives.
-        unsafe {
-            std::slice::from_raw_parts(
-                self.handle.data_ptr().cast(),
-                self.len() * self.dtype.bytes(),
-            )
-        }
+    /// Bytes of all elements.
+    pub fn size_bytes(&self) -> usize {
+        self.len() * self.dtype.bytes()
     }
 
-    /// The elements as bytes, to be written. Clones see the change.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`; kernels, the only other writers, are called from the thread that holds the tensors.
-        unsafe {
-            std::slice::from_raw_parts_mut(
-                self.handle.data_ptr_mut().cast(),
-                self.len() * self.dtype.bytes(),
-            )
+    /// The elements as bytes: in place where the tensor lies on the host, else copied from its device.
+    ///
+    /// # Errors
+    /// The copy fails.
+    pub fn bytes(&self) -> Result<Cow<'_, [u8]>> {
+        if let Some(bytes) = self.host_bytes() {
+            return Ok(Cow::Borrowed(bytes));
         }
+        let host = self.clone().into_device(Device::cpu())?;
+        Ok(Cow::Owned(host.host_bytes().unwrap_or_default().to_vec()))
     }
 
+    /// The elements as bytes, in place; none for a tensor on another device than the host.
+    pub fn host_bytes(&self) -> Option<&[u8]> {
+        // SAFETY: the tensor is contiguous and owns `size_bytes` bytes of host memory for as long as `self` lives.
+        self.device.kind.is_host().then(|| unsafe {
+            std::slice::from_raw_parts(self.handle.data_ptr().cast(), self.size_bytes())
+        })
+    }
+
+    /// The elements as bytes, to be written in place; none for a tensor on another device than the host. Clones see the
+    /// change.
+    pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let bytes = self.size_bytes();
+        // SAFETY: as in `host_bytes`; kernels, the only other writers, are called from the thread that holds the tensors.
+        self.device.kind.is_host().then(|| unsafe {
+            std::slice::from_raw_parts_mut(self.handle.data_ptr_mut().cast(), bytes)
+        })
+    }
+
+    /// Memory of the host is zeroed, that of other devices as it was found.
+    fn uninit(device: Device, shape: &[i64], dtype: DType) -> Result<Tensor> {
+        const NAME: &str = "Tensor::zeros";
+        let bytes = shape
+            .iter()
+            .try_fold(dtype.bytes(), |n, &d| {
+                usize::try_from(d).ok().and_then(|d| n.checked_mul(d))
+            })
+            .filter(|&n| n <= isize::MAX as usize)
+            .ok_or_else(|| {
+                Error::unexpected(NAME, format!("shape {shape:?} is not one of memory"))
+            })?;
+        let handle = if device.kind.is_host() {
+            tvm_ffi::Tensor::from_nd_alloc(ZeroedMemory, shape, dtype.dl(), device.dl())
+        } else {
+            on_device(device, shape, dtype)?
+        };
+        if device.kind.is_host() && handle.data_ptr().is_null() {
+            let reason = format!("no memory for {bytes} bytes (shape {shape:?})");
+            return Err(Error::unexpected(NAME, reason));
+        }
+        Ok(Tensor {
+            handle,
+            dtype,
+            device,
+        })
+    }
+
+    pub(crate) fn obj(&self) -> Obj {
+        Obj(Any::from(self.handle.clone()))
+    }
+
+    /// The tensor in a value of TVM's; none for other values, strided tensors, and types or devices not known here.
     pub(crate) fn from_obj(object: &Obj) -> Option<Tensor> {
         let handle: tvm_ffi::Tensor = object.0.try_as()?;
-        let dl = handle.dtype();
-        let dtype = DType::ALL
-            .iter()
-            .find(|e| e.2 as u8 == dl.code && e.3 == dl.bits && dl.lanes == 1)?
-            .0;
-        (handle.device().device_type == DLDeviceType::kDLCPU && handle.is_contiguous())
-            .then_some(Tensor { handle, dtype })
+        let dtype = DType::from_dl(handle.dtype())?;
+        let device = Device::from_dl(handle.device())?;
+        handle.is_contiguous().then_some(Tensor {
+            handle,
+            dtype,
+            device,
+        })
     }
+}
+
+/// Memory of a device other than the host, from TVM's runtime.
+fn on_device(device: Device, shape: &[i64], dtype: DType) -> Result<tvm_ffi::Tensor> {
+    const NAME: &str = "runtime.TVMTensorAllocWithScope";
+    if !device.exists()? {
+        return Err(Error::NoDevice { device });
+    }
+    let extents: Vec<Obj> = shape.iter().map(|&d| int(d)).collect();
+    let shape = call("ffi.Shape", &extents.iter().collect::<Vec<_>>())?;
+    let dtype = Obj(Any::from(dtype.dl()));
+    let allocated = call(NAME, &[&shape, &dtype, &device.obj(), &none()])?;
+    allocated
+        .0
+        .try_as()
+        .ok_or_else(|| Error::unexpected(NAME, "no tensor"))
 }
 
 /// Zeroed memory at the alignment that TVM's generated code assumes.
@@ -253,23 +274,39 @@ unsafe impl tvm_ffi::NDAllocator for ZeroedMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_type_reads_back_from_its_name() {
-        for (dtype, name, _, bits) in DType::ALL {
-            assert_eq!(name.parse::<DType>().unwrap(), dtype);
-            assert_eq!(dtype.to_string(), name);
-            assert_eq!(dtype.bytes() * 8, usize::from(bits));
-        }
-    }
+    use crate::device::DeviceKind;
 
     #[test]
     fn bytes_round_trip() {
         let bytes: Vec<u8> = (0..24).collect();
-        let tensor = Tensor::from_bytes(&[2, 3], DType::Float32, &bytes).unwrap();
-        assert_eq!(tensor.bytes(), bytes);
-        assert!((tensor.bytes().as_ptr() as usize).is_multiple_of(64));
-        assert!(Tensor::from_bytes(&[2, 2], DType::Float32, &bytes).is_err());
-        assert!(Tensor::zeros(&[2, -1], DType::Float32).is_err());
+        let cpu = Device::cpu();
+        let tensor = Tensor::from_bytes(cpu, &[2, 3], DType::Float32, &bytes).unwrap();
+        assert_eq!(&*tensor.bytes().unwrap(), bytes);
+        let address = tensor.host_bytes().unwrap().as_ptr() as usize;
+        assert!(address.is_multiple_of(64));
+        assert!(Tensor::from_bytes(cpu, &[2, 2], DType::Float32, &bytes).is_err());
+        assert!(Tensor::zeros(cpu, &[2, -1], DType::Float32).is_err());
+    }
+
+    #[test]
+    fn a_duplicate_has_memory_of_its_own_and_a_move_within_a_device_none() {
+        let bytes = [1, 2, 3, 4];
+        let tensor = Tensor::from_bytes(Device::cpu(), &[4], DType::UInt8, &bytes).unwrap();
+        let address = |t: &Tensor| t.host_bytes().unwrap().as_ptr();
+        let mut copy = tensor.duplicate().unwrap();
+        copy.host_bytes_mut().unwrap()[0] = 9;
+        assert_eq!(&*tensor.bytes().unwrap(), bytes);
+        assert_eq!(&*copy.bytes().unwrap(), [9, 2, 3, 4]);
+        let moved = tensor.clone().into_device(Device::cpu()).unwrap();
+        assert_eq!(address(&moved), address(&tensor));
+        let other = Tensor::zeros(Device::cpu(), &[2], DType::UInt8).unwrap();
+        assert!(other.copy_from(&tensor).is_err());
+    }
+
+    #[test]
+    fn a_device_that_is_not_here_is_refused_by_name() {
+        let device = Device::first(DeviceKind::Metal);
+        let error = Tensor::zeros(device, &[4], DType::Float32).unwrap_err();
+        assert!(error.to_string().contains("metal(0)"), "{error}");
     }
 }

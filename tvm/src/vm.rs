@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tvm_ffi::{Any, AnyView, Function};
 
 use crate::call::{Obj, array, boolean, call, int, invoke, map, module_function, none, value};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::ir::IrModule;
 use crate::kernel::KernelModule;
@@ -80,11 +81,16 @@ fn plan(module: &IrModule) -> Result<Obj> {
 }
 
 impl Linked {
-    /// Links the compiled kernels and starts a machine on CPU memory.
+    /// Links the compiled kernels and starts a machine whose tensors lie on `device`.
     ///
     /// # Errors
-    /// A kernel is missing.
-    pub fn start(self, kernels: &[KernelModule], target: &Target) -> Result<VirtualMachine> {
+    /// A kernel is missing, or the device is not here.
+    pub fn start(
+        self,
+        kernels: &[KernelModule],
+        target: &Target,
+        device: Device,
+    ) -> Result<VirtualMachine> {
         let (first, others) = match kernels {
             [] => (none(), array([])?),
             [first, others @ ..] => (
@@ -98,14 +104,20 @@ impl Linked {
         )?;
         const LOAD: &str = "vm_load_executable";
         let module = invoke(LOAD, &module_function(&executable, LOAD)?, &[])?;
-        // Device type, device index, allocator: the pooled one, as a server would use.
-        const CPU: i64 = 1;
+        /// TVM's pooled allocator, as a server would use.
         const POOLED: i64 = 2;
         const INIT: &str = "vm_initialization";
+        // Shapes are computed on the host, which must stand among the devices, last.
+        let host = Some(Device::cpu()).filter(|_| !device.kind.is_host());
+        let arguments: Vec<Obj> = [Some(device), host]
+            .into_iter()
+            .flatten()
+            .flat_map(|d| [int(d.kind.code()), int(d.id.into()), int(POOLED)])
+            .collect();
         invoke(
             INIT,
             &module_function(&module, INIT)?,
-            &[&int(CPU), &int(0), &int(POOLED)],
+            &arguments.iter().collect::<Vec<_>>(),
         )?;
         Ok(VirtualMachine { module })
     }
@@ -153,7 +165,7 @@ impl VirtualMachine {
             .iter()
             .map(|o| {
                 Tensor::from_obj(o)
-                    .ok_or_else(|| Error::unexpected("get_output", "not a contiguous CPU tensor"))
+                    .ok_or_else(|| Error::unexpected("get_output", "not a contiguous tensor"))
             })
             .collect()
     }

@@ -2,7 +2,7 @@
 
 use tvm_bridge::compile::{Asserts, Lowered, compile};
 use tvm_bridge::threads::Pool;
-use tvm_bridge::{DType, DesignSpace, PrimFunc, Schedule, Target, Tensor, Trace};
+use tvm_bridge::{DType, DesignSpace, Device, PrimFunc, Schedule, Target, Tensor, Trace};
 
 fn function(name: &str) -> PrimFunc {
     let path = format!("{}/tests/fixtures/{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -20,6 +20,7 @@ fn floats(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
 fn to_floats(tensor: &Tensor) -> Vec<f32> {
     tensor
         .bytes()
+        .unwrap()
         .chunks_exact(4)
         .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
         .collect()
@@ -36,14 +37,21 @@ fn a_function_runs_and_computes() {
     .unwrap();
     let kernel = compiled.module.function("main").unwrap();
     let tensors = [
-        Tensor::from_bytes(&[n], DType::Float32, &floats((0..n).map(|i| i as f32))).unwrap(),
         Tensor::from_bytes(
+            Device::cpu(),
+            &[n],
+            DType::Float32,
+            &floats((0..n).map(|i| i as f32)),
+        )
+        .unwrap(),
+        Tensor::from_bytes(
+            Device::cpu(),
             &[n],
             DType::Float32,
             &floats((0..n).map(|i| 2.0 * i as f32)),
         )
         .unwrap(),
-        Tensor::zeros(&[n], DType::Float32).unwrap(),
+        Tensor::zeros(Device::cpu(), &[n], DType::Float32).unwrap(),
     ];
     kernel.bind(&tensors).call().unwrap();
     assert_eq!(
@@ -61,7 +69,7 @@ fn a_kernel_that_checks_refuses_a_wrong_shape() {
     )
     .unwrap();
     let kernel = compiled.module.function("main").unwrap();
-    let wrong = [8, 64, 64].map(|n| Tensor::zeros(&[n], DType::Float32).unwrap());
+    let wrong = [8, 64, 64].map(|n| Tensor::zeros(Device::cpu(), &[n], DType::Float32).unwrap());
     let error = kernel.bind(&wrong).call().unwrap_err().to_string();
     assert!(
         error.contains("shape") && error.lines().count() == 1,
@@ -89,10 +97,22 @@ fn run_conv(module: &tvm_bridge::IrModule) -> Vec<f32> {
     let compiled = compile(module, &target(), Asserts::Dropped).unwrap();
     let wave = |n: i64| floats((0..n).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0));
     let tensors = [
-        Tensor::from_bytes(&[1, 16, 14, 14], DType::Float32, &wave(16 * 196)).unwrap(),
-        Tensor::from_bytes(&[2, 16, 3, 3, 16], DType::Float32, &wave(2 * 16 * 9 * 16)).unwrap(),
-        Tensor::from_bytes(&[1, 32, 1, 1], DType::Float32, &wave(32)).unwrap(),
-        Tensor::zeros(&[1, 32, 14, 14], DType::Float32).unwrap(),
+        Tensor::from_bytes(
+            Device::cpu(),
+            &[1, 16, 14, 14],
+            DType::Float32,
+            &wave(16 * 196),
+        )
+        .unwrap(),
+        Tensor::from_bytes(
+            Device::cpu(),
+            &[2, 16, 3, 3, 16],
+            DType::Float32,
+            &wave(2 * 16 * 9 * 16),
+        )
+        .unwrap(),
+        Tensor::from_bytes(Device::cpu(), &[1, 32, 1, 1], DType::Float32, &wave(32)).unwrap(),
+        Tensor::zeros(Device::cpu(), &[1, 32, 14, 14], DType::Float32).unwrap(),
     ];
     let _pool = Pool::start(2).unwrap();
     compiled

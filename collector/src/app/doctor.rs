@@ -2,25 +2,23 @@
 
 use std::path::Path;
 
+use opdata::contract::{CALIBRATION_FORMAT, Calibration, Environment};
+use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, clock_ghz};
+use opengine::interrupt::Interrupt;
 use opmodels::Home;
+use opreport::progress::for_stderr;
+use opreport::{Exit, Verbosity, View};
 use tvm_bridge::Libraries;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 use super::{AppError, show};
-use crate::calibrate::{
-    self, CalibrateError, Calibration, FORMAT, Hierarchy, Store, TvmMeter, clock_ghz,
-};
 use crate::cli::{CalibrationRequest, DoctorRequest};
 use crate::doctor::{
     self, Calibrated, CheckStatus, Facts, FolderFacts, PackageWanted, Problem, PythonFacts,
 };
-use crate::env::Environment;
-use crate::interrupt::Interrupt;
 use crate::plan::{Target, TargetKind};
 use crate::render::{Diagnosis, diagnosis_json, diagnosis_text};
 use crate::run;
-use opreport::progress::for_stderr;
-use opreport::{Exit, Verbosity, View};
 
 /// Checks the machine, each problem with its fix.
 pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppError> {
@@ -136,7 +134,7 @@ fn calibrate(
     )
     .map_err(ended)?;
     Ok(Calibration {
-        format: FORMAT,
+        format: CALIBRATION_FORMAT,
         env_hash: environment.env_hash.clone(),
         measured_at_utc: opdata::Timestamp::now(),
         versions: environment.software.versions.clone(),

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use opengine::interrupt::Interrupt;
+use opreport::progress::for_stderr;
+use opreport::{Exit, View};
 
 use super::{AppError, show, until_interrupted};
 use crate::cli::nightly::{NightlyMode, NightlyRequest};
 use crate::cli::runs::CompareRequest;
 use crate::compare::{Verdict, compare};
-use crate::interrupt::Interrupt;
 use crate::merge::{MergeRequest, merge};
 use crate::night::jobs::ProcessRunner;
 use crate::night::{self, NightError, NightPlan};
@@ -18,8 +20,6 @@ use crate::render::{
     night_json, night_markdown, night_plan_json, night_plan_text,
 };
 use crate::run;
-use opreport::progress::for_stderr;
-use opreport::{Exit, View};
 
 /// Compares two sets of rows; a regression has an exit code of its own.
 pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit, AppError> {

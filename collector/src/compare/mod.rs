@@ -18,16 +18,14 @@ mod whole_models;
 pub use error::CompareError;
 pub use estimate::{CONFIDENCE, Estimate, Noise, NoiseSource};
 pub use source::Machine;
-pub use whole_models::{WholeModelFile, whole_model_files};
 
 use std::path::PathBuf;
 
-use opdata::{CacheState, Status};
-use serde::Serialize;
-
 use estimate::{mean, noise_between_runs};
 use judge::{drafts, judged};
+use opdata::{CacheState, Status};
 use pairing::pair;
+use serde::Serialize;
 use source::Side;
 
 /// Probability of any false regression or improvement in one comparison, if nothing has changed.

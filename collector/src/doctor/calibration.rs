@@ -1,9 +1,9 @@
 //! Whether the machine's rates are known, so that runs can record them.
 
-use super::check::Check;
-use crate::calibrate::{Calibration, Level};
-use crate::env::Environment;
+use opdata::contract::{Calibration, Environment, Level};
 use opreport::units;
+
+use super::check::Check;
 
 /// What is known of the machine's rates.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,14 +67,16 @@ fn finding(calibration: &Calibration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::testing::calibration;
     use crate::doctor::CheckStatus;
-    use crate::env::{Root, Software};
+    use opdata::contract::Software;
+    use opengine::calibrate::testing::calibration;
+    use opengine::env::Root;
 
     #[test]
     fn it_says_since_when_and_how() {
         let nothing = tempfile::tempdir().unwrap();
-        let mut environment = Environment::capture(&Root::at(nothing.path()), Software::default());
+        let mut environment =
+            opengine::env::capture(&Root::at(nothing.path()), Software::default());
         environment.state.cores_usable = 2;
         let known = Calibrated::Yes(calibration("m"));
         let checked = check(&known, &environment);

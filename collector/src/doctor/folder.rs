@@ -4,8 +4,9 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::check::Check;
 use opreport::units;
+
+use super::check::Check;
 
 /// A run writes a few MiB; imports of models with weights up to a GiB.
 const LITTLE_BYTES: u64 = 2 << 30;

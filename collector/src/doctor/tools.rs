@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use opdata::contract::LlvmCpu;
+
 use super::check::{Check, Problem};
-use crate::env::LlvmCpu;
 
 /// Compilers that Rust's build can link with, in the order they are looked for.
 const COMPILERS: &[&str] = &["cc", "gcc", "clang"];

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use opengine::interrupt::Interrupt;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::lock::LockHandle;
-use crate::interrupt::Interrupt;
 
 /// Folder of the logs in a night's folder.
 pub const LOGS: &str = "logs";

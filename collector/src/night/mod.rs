@@ -20,12 +20,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use opdata::{RunManifest, RunState, Timestamp};
+use opengine::interrupt::Interrupt;
+use opreport::progress::Progress;
+use opreport::units;
 use thiserror::Error;
 
 use crate::compare::{CompareError, Comparison, Machines, Options, compare};
-use crate::interrupt::Interrupt;
-use opreport::progress::Progress;
-use opreport::units;
 
 pub use config::{Job, NightPlan};
 use digest::{Digest, Tally};

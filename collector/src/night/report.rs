@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use opdata::{Counts, Status, Timestamp};
+use opreport::{Exit, units};
 use serde::Serialize;
 
 use super::NightError;
@@ -12,8 +13,6 @@ use super::digest::{Digest, Findings};
 use super::history::Retention;
 use crate::compare::{Comparison, Verdict};
 use crate::render::{night_html, night_json, night_markdown};
-use opreport::Exit;
-use opreport::units;
 
 /// The summary for people.
 pub const SUMMARY_MD: &str = "summary.md";

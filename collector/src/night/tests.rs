@@ -1,19 +1,18 @@
 //! Nights of made-up jobs: configuration, history, budgets, retention.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use opdata::{Row, Status, read_rows};
+use opreport::Exit;
+use opreport::progress::Silent;
 
 use super::history::{apply, nights, retention};
 use super::report::{NIGHT_JSON, SUMMARY_HTML, SUMMARY_MD};
 use super::*;
 use crate::compare::Verdict;
 use crate::compare::testing::{failed, row, write_run};
-use opreport::Exit;
-use opreport::progress::Silent;
 
 /// What the stand-in for the main job does with a model.
 #[derive(Clone)]

@@ -1,8 +1,7 @@
 //! Reads one setting at a time and, when that fails, says which setting, from which layer, why, and
 //! what to do.
 
-use super::PlanError;
-use super::parse;
+use super::{PlanError, parse};
 use crate::config::{Settings, Value, nearest};
 
 pub(super) fn duration(settings: &Settings, key: &'static str) -> Result<u64, PlanError> {

@@ -1,9 +1,9 @@
 //! What `plan --candidates` wrote.
 
+use opreport::units;
 use serde_json::{Value, json};
 
 use crate::run::Listed;
-use opreport::units;
 
 /// In words.
 pub fn candidates_text(listed: &Listed) -> String {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use opreport::table::{Cell, Column, Table};
+use opreport::{Style, units};
+
 use crate::compare::{
     Change, Comparison, Ending, Estimate, FailedPoint, NoiseSource, SideFacts, Verdict,
 };
-use opreport::table::{Cell, Column, Table};
-use opreport::{Style, units};
 
 /// Failed points that are named one by one.
 const FAILED_SHOWN: usize = 20;

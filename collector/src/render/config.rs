@@ -1,10 +1,10 @@
 //! `--print-config`: every setting, its value, and the layer it came from.
 
+use opreport::Style;
+use opreport::table::{Cell, Column, Table};
 use serde_json::{Value, json};
 
 use crate::config::{Settings, env_name};
-use opreport::Style;
-use opreport::table::{Cell, Column, Table};
 
 /// The settings as a table.
 pub fn settings_text(settings: &Settings, style: Style) -> String {

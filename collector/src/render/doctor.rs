@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use opdata::contract::{Calibration, Level, Rate};
+use opreport::{Cell, Column, Style, Table, units};
 use serde_json::{Value, json};
 
-use crate::calibrate::{Calibration, Level, Rate};
 use crate::doctor::{Check, CheckStatus};
-use opreport::{Cell, Column, Style, Table, units};
 
 /// What `doctor` has to say.
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +123,7 @@ fn of(checks: &[Check], status: CheckStatus) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::testing::calibration;
+    use opengine::calibrate::testing::calibration;
 
     #[test]
     fn problems_come_with_their_fix() {

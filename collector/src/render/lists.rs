@@ -3,13 +3,13 @@
 use opmodels::graph::{Graph, Operator};
 use opmodels::simple::{ParamDefault, SimpleOperator};
 use opmodels::{InputOverride, Model, ModelInput};
-use serde_json::{Value, json};
-
-use super::report::read_shapes;
-use crate::plan::{Availability, TargetKind};
-use crate::sweep::SweepFile;
 use opreport::table::{Column, Table};
 use opreport::{Style, units};
+use serde_json::{Value, json};
+
+use crate::plan::{Availability, TargetKind};
+use crate::report::read_shapes;
+use crate::sweep::SweepFile;
 
 /// Something to list, as a table or as JSON.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,9 @@
 //! `opcollect merge`: what the new run is made of.
 
-use crate::merge::Merged;
 use opdata::{RunState, Status};
 use opreport::{Style, units};
+
+use crate::merge::Merged;
 
 /// The merge as text.
 pub fn merge_text(merged: &Merged, style: Style) -> String {

@@ -12,7 +12,6 @@ mod merge;
 mod night;
 mod plan;
 mod replay;
-mod report;
 mod run_json;
 mod run_text;
 mod swept;
@@ -28,9 +27,5 @@ pub use merge::{merge_json, merge_text};
 pub use night::{night_html, night_json, night_markdown, night_plan_json, night_plan_text};
 pub use plan::{plan_json, plan_text};
 pub use replay::{replay_json, replay_text};
-pub use report::{
-    Best, Counts, Headline, ModelOutcome, ModelTiming, OperatorReport, PointOutcome, PointReport,
-    RunReport, SweptReport, ThreadTotals, TimeReport, WholeModelReport,
-};
 pub use run_json::run_json;
 pub use run_text::run_text;

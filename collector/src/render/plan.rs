@@ -1,13 +1,13 @@
 //! `--dry-run`: the plan in words and as JSON, with how many points it comes to once the model is
 //! known.
 
+use opreport::table::{Column, Table};
+use opreport::{Style, units};
 use serde_json::{Value, json};
 
 use crate::plan::{Plan, WholeModel};
 use crate::run::Outlook;
 use crate::sweep::{SpaceKind, Sweep};
-use opreport::table::{Column, Table};
-use opreport::{Style, units};
 
 /// The plan in words.
 pub fn plan_text(plan: &Plan, outlook: Option<&Outlook>, style: Style) -> String {
@@ -222,7 +222,7 @@ mod tests {
             cores: 2,
             now: Timestamp::from_unix_ms(0),
         };
-        Plan::from_settings(&layers.merge().unwrap(), None, host)
+        crate::plan::Planned::from_settings(&layers.merge().unwrap(), None, host)
             .unwrap()
             .plan
     }

@@ -1,10 +1,10 @@
 //! A replayed row: the recorded time and the time now, side by side.
 
+use opreport::{Style, units};
 use serde_json::{Value, json};
 
-use super::TimeReport;
+use crate::report::TimeReport;
 use crate::run::{Replayed, Verdict};
-use opreport::{Style, units};
 
 /// The result in words.
 pub fn replay_text(replayed: &Replayed, style: Style) -> String {

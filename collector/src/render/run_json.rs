@@ -2,14 +2,14 @@
 //!
 //! Keys of the whole: `out`, `operators` (how many distinct), `points`, `measured`, `failed`,
 //! `skipped`, and the headline's `end_to_end_ns` and `operators_sum_ns` (at `headline.threads`:
-//! the most threads, hot caches if measured hot). Then `per_threads` (the sums at each setting),
+//! the most threads, in the cache state `model` if measured so). Then `per_threads` (the sums for each of the conditions),
 //! `operator_rows` (every operator with its points) and `whole_model`. Missing numbers are null.
 
 use opdata::{CacheState, Quality, RunState, Status};
 use opmodels::ImportRequest;
 use serde::Serialize;
 
-use super::report::{
+use crate::report::{
     ModelOutcome, OperatorReport, PointOutcome, PointReport, RunReport, SweptReport, ThreadTotals,
     TimeReport,
 };
@@ -94,7 +94,7 @@ struct OperatorObject<'a> {
     swept: Vec<SweptObject<'a>>,
 }
 
-/// The schedules of a sweep at one setting.
+/// The schedules of a sweep under the same conditions.
 #[derive(Serialize)]
 struct SweptObject<'a> {
     threads: u32,
@@ -124,11 +124,11 @@ struct PointObject<'a> {
 pub fn run_json(report: &RunReport) -> String {
     let counts = report.counts();
     let headline = report.headline();
-    let totals = headline.map(|h| report.totals(h.threads, h.cache));
+    let totals = headline.map(|at| report.totals(at));
     let per_threads: Vec<ThreadTotals<'_>> = report
-        .settings()
+        .conditions()
         .into_iter()
-        .map(|(threads, cache)| report.totals(threads, cache))
+        .map(|at| report.totals(at))
         .collect();
     let object = RunObject {
         out: report.out.display().to_string(),
@@ -148,9 +148,9 @@ pub fn run_json(report: &RunReport) -> String {
         end_to_end_ns: totals.as_ref().and_then(ThreadTotals::end_to_end_ns),
         operators_sum_ns: totals.as_ref().and_then(|totals| totals.operators_sum_ns),
         explained_share: totals.as_ref().and_then(ThreadTotals::explained_share),
-        headline: headline.map(|h| HeadlineObject {
-            threads: h.threads,
-            cache_state: h.cache,
+        headline: headline.map(|at| HeadlineObject {
+            threads: at.threads,
+            cache_state: at.cache,
         }),
         wall_ns: report.wall_ns,
         per_threads: per_threads.iter().map(thread_object).collect(),
@@ -168,8 +168,8 @@ pub fn run_json(report: &RunReport) -> String {
 
 fn thread_object(totals: &ThreadTotals<'_>) -> ThreadObject {
     ThreadObject {
-        threads: totals.threads,
-        cache_state: totals.cache,
+        threads: totals.conditions.threads,
+        cache_state: totals.conditions.cache,
         end_to_end_ns: totals.end_to_end_ns(),
         operators_sum_ns: totals.operators_sum_ns,
         operators_missing: totals.missing,
@@ -220,7 +220,7 @@ fn operator_object<'a>(
     let sum_at = |point: &PointReport| {
         totals
             .iter()
-            .find(|t| t.threads == point.threads && t.cache == point.cache)
+            .find(|t| *t.conditions == point.conditions)
             .and_then(|t| t.operators_sum_ns)
             .filter(|sum| *sum > 0.0)
     };
@@ -244,8 +244,8 @@ fn operator_object<'a>(
 
 fn swept_object(swept: &SweptReport) -> SweptObject<'_> {
     SweptObject {
-        threads: swept.threads,
-        cache_state: swept.cache,
+        threads: swept.conditions.threads,
+        cache_state: swept.conditions.cache,
         measured: swept.measured,
         failed: swept.failed,
         skipped: swept.skipped,
@@ -260,8 +260,8 @@ fn point_object<'a>(
     operators_sum_ns: Option<f64>,
 ) -> PointObject<'a> {
     let empty = PointObject {
-        threads: point.threads,
-        cache_state: point.cache,
+        threads: point.conditions.threads,
+        cache_state: point.conditions.cache,
         status: Status::Measured,
         time: TimeObject::default(),
         in_model_time_ns: None,

@@ -2,14 +2,14 @@
 //! sum beside the end-to-end time; then what failed and why; then where the data are.
 
 use opdata::{Quality, RunState};
-
-use super::report::{
-    ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
-};
-use super::swept::swept_text;
 use opmodels::Source;
 use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
+
+use super::swept::swept_text;
+use crate::report::{
+    ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
+};
 
 /// Columns of the operator table.
 const COLUMNS: [Column; 11] = [
@@ -29,10 +29,10 @@ const COLUMNS: [Column; 11] = [
 /// The report of a run.
 pub fn run_text(report: &RunReport, style: Style) -> String {
     let mut out = heading(report, style);
-    for (threads, cache) in report.settings() {
-        let totals = report.totals(threads, cache);
+    for at in report.conditions() {
+        let totals = report.totals(at);
         out.push('\n');
-        match swept_text(report, threads, cache, style) {
+        match swept_text(report, at, style) {
             Some(swept) => out.push_str(&swept),
             None => out.push_str(&operators(report, &totals, style)),
         }
@@ -68,21 +68,21 @@ fn heading(report: &RunReport, style: Style) -> String {
     )
 }
 
-/// Operators at one setting: the measured ones by their part of the sum, then the others.
+/// Operators under the same conditions: the measured ones by their part of the sum, then the others.
 fn operators(report: &RunReport, totals: &ThreadTotals<'_>, style: Style) -> String {
     let time = |operator: &OperatorReport| {
         operator
-            .median_ns(totals.threads, totals.cache)
+            .median_ns(totals.conditions)
             .map_or(-1.0, |median| median * operator.count as f64)
     };
     let mut sorted: Vec<&OperatorReport> = report.operators.iter().collect();
     sorted.sort_by(|a, b| time(b).total_cmp(&time(a)));
     let mut table = Table::new(&COLUMNS);
     for operator in sorted {
-        let Some(point) = operator.point(totals.threads, totals.cache) else {
+        let Some(point) = operator.point(totals.conditions) else {
             continue;
         };
-        let threads = totals.threads.to_string();
+        let threads = totals.conditions.threads.to_string();
         let mut cells: Vec<Cell> = vec![
             operator.name.clone().into(),
             operator.kind.clone().into(),
@@ -115,11 +115,7 @@ fn operators(report: &RunReport, totals: &ThreadTotals<'_>, style: Style) -> Str
 }
 
 fn sums(totals: &ThreadTotals<'_>, operators: u64, style: Style) -> String {
-    let label = format!(
-        "{}, {}",
-        units::plural(u64::from(totals.threads), "thread"),
-        totals.cache
-    );
+    let label = totals.conditions.to_string();
     let mut parts = Vec::new();
     if let Some(sum) = totals.operators_sum_ns {
         let lacking = match totals.missing {
@@ -186,12 +182,7 @@ fn failures(report: &RunReport, style: Style) -> String {
             .filter_map(|point| match &point.outcome {
                 PointOutcome::Measured { .. } => None,
                 PointOutcome::NotMeasured { status, reason } => Some((
-                    format!(
-                        "{} ({}, {})",
-                        operator.name,
-                        units::plural(u64::from(point.threads), "thread"),
-                        point.cache
-                    ),
+                    format!("{} ({})", operator.name, point.conditions),
                     *status,
                     reason.as_str(),
                 )),

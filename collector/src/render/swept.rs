@@ -1,10 +1,10 @@
-//! A sweep's result as text: for each setting what the schedules of every operator came to.
+//! A sweep's result as text: for each of the conditions, what the schedules of every operator came to.
 
-use opdata::CacheState;
-
-use super::report::{OperatorReport, RunReport};
+use opengine::device::Conditions;
 use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
+
+use crate::report::{OperatorReport, RunReport};
 
 const COLUMNS: [Column; 9] = [
     Column::left("operator").shrinks_to(20),
@@ -18,17 +18,12 @@ const COLUMNS: [Column; 9] = [
     Column::left("best row").shrinks_to(8).hides(3),
 ];
 
-/// The schedules of every operator at one setting, those that gained most first; nothing without a sweep.
-pub(super) fn swept_text(
-    report: &RunReport,
-    threads: u32,
-    cache: CacheState,
-    style: Style,
-) -> Option<String> {
+/// The schedules of every operator under the same conditions, those that gained most first; nothing without a sweep.
+pub(super) fn swept_text(report: &RunReport, at: &Conditions, style: Style) -> Option<String> {
     let mut rows: Vec<(f64, Vec<Cell>)> = report
         .operators
         .iter()
-        .filter_map(|operator| row(operator, threads, cache))
+        .filter_map(|operator| row(operator, at))
         .collect();
     if rows.is_empty() {
         return None;
@@ -41,9 +36,9 @@ pub(super) fn swept_text(
     Some(table.render(style))
 }
 
-fn row(operator: &OperatorReport, threads: u32, cache: CacheState) -> Option<(f64, Vec<Cell>)> {
-    let swept = operator.swept(threads, cache)?;
-    let default = operator.median_ns(threads, cache);
+fn row(operator: &OperatorReport, at: &Conditions) -> Option<(f64, Vec<Cell>)> {
+    let swept = operator.swept(at)?;
+    let default = operator.median_ns(at);
     let best = swept.best.as_ref();
     let gain = default
         .zip(best)

@@ -1,9 +1,10 @@
 //! Made-up reports for the snapshot tests of this folder.
 
 use opdata::{CacheState, Quality, RunState, Status};
-
-use super::report::*;
+use opengine::device::Conditions;
 use opmodels::{ImportRequest, Source};
+
+use crate::report::*;
 
 fn time(median_ns: f64, quality: Quality) -> TimeReport {
     TimeReport {
@@ -17,8 +18,7 @@ fn time(median_ns: f64, quality: Quality) -> TimeReport {
 
 fn measured(threads: u32, median_ns: f64) -> PointReport {
     PointReport {
-        threads,
-        cache: CacheState::Hot,
+        conditions: Conditions::new(threads, CacheState::Hot),
         outcome: PointOutcome::Measured {
             time: time(median_ns, Quality::A),
             in_model_ns: Some(median_ns * 1.02),
@@ -28,8 +28,7 @@ fn measured(threads: u32, median_ns: f64) -> PointReport {
 
 fn failed(threads: u32, status: Status, reason: &str) -> PointReport {
     PointReport {
-        threads,
-        cache: CacheState::Hot,
+        conditions: Conditions::new(threads, CacheState::Hot),
         outcome: PointOutcome::NotMeasured {
             status,
             reason: reason.to_owned(),

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use opdata::{RunState, RunWriter, Status};
+use opengine::runner::process::Failure;
 
 use super::row::{PointFacts, RunFacts};
 use super::{Preparation, Session, manifest};
 use crate::plan::{Plan, Planned};
-use crate::worker::lab::Failure;
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,11 +58,11 @@ pub fn list_candidates(
         for candidate in &import.work.candidates {
             let operator = &graph.operators[candidate.operator];
             operators.insert((facts.import_key().to_owned(), candidate.operator));
-            for &setting in &candidate.settings {
+            for at in &candidate.conditions {
                 let point = PointFacts {
                     operator,
-                    recipe: &candidate.recipe,
-                    setting,
+                    schedule_spec: &candidate.schedule_spec,
+                    conditions: at,
                     built: None,
                     in_model_ns: None,
                 };

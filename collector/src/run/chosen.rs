@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use anyhow::bail;
+use opengine::device::Conditions;
+use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
 
-use super::work::{At, Work, in_turns};
-use crate::plan::Plan;
-use crate::schedule::Recipe;
+use super::work::{Work, in_turns};
+use crate::plan::{Plan, conditions};
 use crate::sweep::{ChosenPoint, Drawn, Sweep};
 
 /// The chosen candidates among the operators of one import. An operator is known by what it computes; of several that
@@ -17,51 +18,53 @@ use crate::sweep::{ChosenPoint, Drawn, Sweep};
 /// # Errors
 /// The plan has no such threads or cache state as a point asks for.
 pub(super) fn work(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<Work> {
-    let offered: HashSet<At> = plan.settings().collect();
+    let offered: HashSet<Conditions> = conditions(plan).collect();
     let mut by_workload: BTreeMap<&str, Vec<&ChosenPoint>> = BTreeMap::new();
     for point in &sweep.points {
-        if let Some(missing) = point.settings().find(|at| !offered.contains(at)) {
+        if let Some(missing) = point.conditions().find(|at| !offered.contains(at)) {
             bail!(
                 "sweep {}: a point of {} is to run on {} threads with caches {}, which other settings of this run leave out; give neither --threads nor --cache",
                 sweep.name,
                 point.operator,
-                missing.0,
-                missing.1
+                missing.threads,
+                missing.cache
             );
         }
         by_workload.entry(&point.workload).or_default().push(point);
     }
-    let mut settings: BTreeMap<(usize, String), Vec<At>> = BTreeMap::new();
+    let mut conditions: BTreeMap<(usize, String), Vec<Conditions>> = BTreeMap::new();
     let mut drawn = Vec::new();
     for (place, operator) in graph.operators.iter().enumerate() {
         let Some(points) = by_workload.remove(operator.workload_hash().as_str()) else {
             continue;
         };
-        let mut recipes: Vec<Recipe> = Vec::new();
+        let mut schedule_specs: Vec<ScheduleSpec> = Vec::new();
         for point in points {
-            let at = settings.entry((place, point.recipe.key())).or_default();
-            if at.is_empty() {
-                recipes.push(point.recipe.clone());
+            let all = conditions
+                .entry((place, point.schedule_spec.key()))
+                .or_default();
+            if all.is_empty() {
+                schedule_specs.push(point.schedule_spec.clone());
             }
-            for setting in point.settings() {
-                if !at.contains(&setting) {
-                    at.push(setting);
+            for at in point.conditions() {
+                if !all.contains(&at) {
+                    all.push(at);
                 }
             }
         }
         drawn.push((
             place,
             Drawn {
-                recipes,
+                schedule_specs,
                 combinations: None,
                 unoffered: Vec::new(),
                 dimensions: 0,
             },
         ));
     }
-    Ok(in_turns(drawn, plan.shard, |place, recipe| {
-        settings
-            .get(&(place, recipe.key()))
+    Ok(in_turns(drawn, plan.shard, |place, schedule_spec| {
+        conditions
+            .get(&(place, schedule_spec.key()))
             .cloned()
             .unwrap_or_default()
     }))

@@ -7,9 +7,15 @@
 use std::collections::{HashMap, VecDeque};
 
 use anyhow::Result;
-use opdata::{CacheState, Row, Status};
+use opdata::{Row, Status};
+use opengine::device::Conditions;
+use opengine::protocol::{KernelSpec, MeasureSpec, Measured};
+use opengine::runner::process::{Failure, Made, Runner};
+use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
 use opmodels::graph::Operator;
+use opreport::progress::Progress;
+use opreport::units;
 
 use super::ledger::{Ledger, PointName};
 use super::network::Network;
@@ -18,11 +24,6 @@ use super::stop::Stop;
 use super::tally::Tally;
 use super::work::Candidate;
 use crate::plan::Plan;
-use crate::schedule::Recipe;
-use crate::worker::lab::{Failure, Lab, Made};
-use crate::worker::protocol::{KernelSpec, MeasureSpec, Measured};
-use opreport::progress::Progress;
-use opreport::units;
 
 /// Kernels built before the first of them is measured: enough to keep all cores busy, few enough for memory.
 const BATCH: usize = 64;
@@ -31,7 +32,7 @@ pub(super) const DRIFT_BOUND: f64 = 1.10;
 /// How often a point is measured at most.
 pub(super) const ATTEMPTS: usize = 3;
 /// A candidate this many times slower than the best known of its operator is not worth samples.
-const HOPELESS: f64 = 20.0;
+const PRUNE_FACTOR: f64 = 20.0;
 
 /// A kernel, or why there is none.
 type Kernel = std::result::Result<Made, Failure>;
@@ -42,7 +43,7 @@ pub(super) struct Collector<'a, 'l> {
     pub graph: &'a Graph,
     pub facts: &'a RunFacts<'a>,
     pub network: &'a Network,
-    pub lab: &'a mut dyn Lab,
+    pub runner: &'a mut dyn Runner,
     pub ledger: &'a mut Ledger<'l>,
     pub tally: &'a mut Tally,
     pub progress: &'a mut dyn Progress,
@@ -53,16 +54,16 @@ pub(super) struct Collector<'a, 'l> {
 struct Job<'a> {
     candidate: &'a Candidate,
     operator: &'a Operator,
-    /// Its settings without a row.
-    settings: Vec<(u32, CacheState)>,
-    /// The points of all its settings.
+    /// Its conditions without a row.
+    conditions: Vec<Conditions>,
+    /// The points under all its conditions.
     points: Vec<PointName>,
 }
 
 /// A point that waits to be measured.
 struct Pending {
     job: usize,
-    setting: (u32, CacheState),
+    at: Conditions,
     attempts: Attempts,
 }
 
@@ -99,7 +100,7 @@ impl Collector<'_, '_> {
             let jobs: Vec<Job<'_>> = batch
                 .iter()
                 .map(|candidate| self.job(candidate, &graph.operators[candidate.operator]))
-                .filter(|job| !job.settings.is_empty())
+                .filter(|job| !job.conditions.is_empty())
                 .collect();
             if !jobs.is_empty() {
                 self.batch(&jobs)?;
@@ -110,18 +111,21 @@ impl Collector<'_, '_> {
     }
 
     fn job<'j>(&self, candidate: &'j Candidate, operator: &'j Operator) -> Job<'j> {
-        let name = |setting| self.facts.point_name(operator, &candidate.recipe, setting);
-        let at = || candidate.settings.iter().copied();
+        let name = |at| {
+            self.facts
+                .point_name(operator, &candidate.schedule_spec, at)
+        };
+        let at = || candidate.conditions.iter();
         let points: Vec<PointName> = at().map(name).collect();
-        let settings = at().zip(&points);
-        let settings = settings
+        let conditions = at().zip(&points);
+        let conditions = conditions
             .filter(|(_, point)| !self.ledger.has(point))
-            .map(|(setting, _)| setting)
+            .map(|(at, _)| at.clone())
             .collect();
         Job {
             candidate,
             operator,
-            settings,
+            conditions,
             points,
         }
     }
@@ -129,43 +133,43 @@ impl Collector<'_, '_> {
     fn batch(&mut self, jobs: &[Job<'_>]) -> Result<()> {
         let kernels = self.build(jobs);
         let mut queue = VecDeque::new();
-        let mut twins = Vec::new();
+        let mut duplicates = Vec::new();
         for (job, kernel) in kernels.iter().enumerate() {
             match kernel {
                 Ok(Made::New(built)) => {
                     let hash = format!("{:016x}", built.program_hash);
-                    match self.ledger.twin(&jobs[job].points, &hash) {
-                        Some(row) => twins.push((job, format!("the row {row}"))),
-                        None => queue.extend(jobs[job].settings.iter().map(|&setting| Pending {
+                    match self.ledger.duplicate(&jobs[job].points, &hash) {
+                        Some(row) => duplicates.push((job, format!("the row {row}"))),
+                        None => queue.extend(jobs[job].conditions.iter().map(|at| Pending {
                             job,
-                            setting,
+                            at: at.clone(),
                             attempts: Attempts::default(),
                         })),
                     }
                 }
-                Ok(Made::Twin { of }) => {
-                    twins.push((job, format!("the candidate number {of} of its plan")));
+                Ok(Made::Duplicate { of }) => {
+                    duplicates.push((job, format!("the candidate number {of} of its plan")));
                 }
                 Err(failure) if failure.is_interruption() => {}
                 Err(failure) => {
-                    for &setting in &jobs[job].settings {
-                        self.settle(&jobs[job], setting, kernel, Err(failure.clone()))?;
+                    for at in &jobs[job].conditions {
+                        self.settle(&jobs[job], at, kernel, Err(failure.clone()))?;
                     }
                 }
             }
         }
-        for (job, of) in twins {
-            let twin = Failure {
+        for (job, of) in duplicates {
+            let duplicate = Failure {
                 status: Status::Skipped,
                 reason: format!("the program is that of {of}"),
             };
-            for &setting in &jobs[job].settings {
-                self.settle(&jobs[job], setting, &kernels[job], Err(twin.clone()))?;
+            for at in &jobs[job].conditions {
+                self.settle(&jobs[job], at, &kernels[job], Err(duplicate.clone()))?;
             }
         }
         self.measure(jobs, &kernels, queue)?;
         let ids: Vec<u64> = jobs.iter().map(|job| job.candidate.place).collect();
-        self.lab.forget(&ids);
+        self.runner.forget(&ids);
         Ok(())
     }
 
@@ -183,19 +187,19 @@ impl Collector<'_, '_> {
             if self.stop.due().is_some() || (waited && lasting) {
                 // What was measured is worth its row, though the machine drifted.
                 if let Some(measured) = point.attempts.best {
-                    self.settle(job, point.setting, &kernels[point.job], Ok(measured))?;
+                    self.settle(job, &point.at, &kernels[point.job], Ok(measured))?;
                 }
                 continue;
             }
-            self.progress.working(&label(job, point.setting));
+            self.progress.working(&label(job, &point.at));
             let spec = MeasureSpec {
                 id: job.candidate.place,
-                threads: point.setting.0 as usize,
-                cache: point.setting.1,
+                threads: point.at.threads as usize,
+                cache: point.at.cache,
                 policy: self.plan.timing,
-                hopeless_beyond_ns: self.hopeless_beyond_ns(job, point.setting),
+                prune_beyond_ns: self.prune_beyond_ns(job, &point.at),
             };
-            let settled = match self.lab.measure(&spec) {
+            let settled = match self.runner.measure(&spec) {
                 Err(failure) if failure.is_interruption() => continue,
                 Err(failure) => point.attempts.best.take().ok_or(failure),
                 Ok(measured) => {
@@ -210,27 +214,28 @@ impl Collector<'_, '_> {
                     }
                 }
             };
-            self.settle(job, point.setting, &kernels[point.job], settled)?;
+            self.settle(job, &point.at, &kernels[point.job], settled)?;
         }
         Ok(())
     }
 
     /// For schedules that were drawn; those that were asked for one by one are measured as asked.
-    fn hopeless_beyond_ns(&self, job: &Job<'_>, setting: (u32, CacheState)) -> Option<u64> {
-        if matches!(job.candidate.recipe, Recipe::Default | Recipe::Trace { .. }) {
+    fn prune_beyond_ns(&self, job: &Job<'_>, at: &Conditions) -> Option<u64> {
+        if matches!(
+            job.candidate.schedule_spec,
+            ScheduleSpec::Default | ScheduleSpec::Trace { .. }
+        ) {
             return None;
         }
         let point = job.points.first()?;
-        let best = self
-            .ledger
-            .best_ns(&point.import_key, &point.symbol, setting)?;
-        Some((best * HOPELESS) as u64)
+        let best = self.ledger.best_ns(&point.import_key, &point.symbol, at)?;
+        Some((best * PRUNE_FACTOR) as u64)
     }
 
     fn settle(
         &mut self,
         job: &Job<'_>,
-        setting: (u32, CacheState),
+        at: &Conditions,
         kernel: &Kernel,
         result: std::result::Result<Measured, Failure>,
     ) -> Result<()> {
@@ -240,15 +245,15 @@ impl Collector<'_, '_> {
         };
         let point = PointFacts {
             operator: job.operator,
-            recipe: &job.candidate.recipe,
-            setting,
+            schedule_spec: &job.candidate.schedule_spec,
+            conditions: at,
             built,
-            in_model_ns: self.network.in_model_ns(setting.0, &job.operator.symbol),
+            in_model_ns: self.network.in_model_ns(at.threads, &job.operator.symbol),
         };
         let row = self.facts.row(self.ledger.next_ordinal(), &point, result);
         self.ledger.append(&row)?;
         self.tally.add(&row);
-        self.progress.point(&label(job, setting), &words(&row));
+        self.progress.point(&label(job, at), &words(&row));
         Ok(())
     }
 
@@ -263,7 +268,7 @@ impl Collector<'_, '_> {
             units::plural(specs.len() as u64, "kernel")
         ));
         let mut results: HashMap<u64, Kernel> = HashMap::with_capacity(specs.len());
-        self.lab.build(&specs, &mut |id, result| {
+        self.runner.build(&specs, &mut |id, result| {
             results.insert(id, result);
         });
         let lost = || {
@@ -284,19 +289,15 @@ pub(super) fn kernel_spec(graph: &Graph, operator: &Operator, candidate: &Candid
     KernelSpec {
         id: candidate.place,
         symbol: operator.symbol.clone(),
-        recipe: candidate.recipe.clone(),
+        schedule_spec: candidate.schedule_spec.clone(),
         arguments: operator.args.clone(),
         weight_reuse_bytes: graph.weight_reuse_bytes(operator),
         reduction_length: operator.reduction_length(),
     }
 }
 
-fn label(job: &Job<'_>, (threads, cache): (u32, CacheState)) -> String {
-    format!(
-        "{} ({}, {cache})",
-        job.operator.symbol,
-        units::plural(u64::from(threads), "thread")
-    )
+fn label(job: &Job<'_>, at: &Conditions) -> String {
+    format!("{} ({at})", job.operator.symbol)
 }
 
 fn words(row: &Row) -> String {
@@ -313,9 +314,9 @@ fn words(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::check::Comparison;
-    use crate::measure::timer::Taken;
-    use crate::stats::{Nanos, StopReason};
+    use opengine::measure::check::Comparison;
+    use opengine::measure::timer::Taken;
+    use opengine::stats::{Nanos, StopReason};
 
     fn measured(drift: f64) -> Measured {
         Measured {

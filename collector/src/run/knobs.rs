@@ -4,8 +4,7 @@
 //! compared column by column.
 
 use opdata::{Decisions, LoopKind, Row};
-
-use crate::schedule::{Choice, ContractionKnobs};
+use opengine::schedule::{Choice, ContractionKnobs};
 
 /// Fills the knob columns of a row whose `loop_nest` is there already.
 pub(super) fn describe(row: &mut Row, choice: &Choice) {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use opdata::{CacheState, Row, RunManifest, RunWriter, Status};
+use opengine::device::Conditions;
 
 /// A point as a run knows it: an operator's function in an import, and the point's id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -67,19 +68,19 @@ impl<'a> Ledger<'a> {
         self.done.contains(point)
     }
 
-    /// The best time known of an operator at a setting, in nanoseconds.
-    pub fn best_ns(&self, import: &str, symbol: &str, setting: (u32, CacheState)) -> Option<f64> {
+    /// The best time known of an operator under the same conditions, in nanoseconds.
+    pub fn best_ns(&self, import: &str, symbol: &str, at: &Conditions) -> Option<f64> {
         let key = (
             import.to_owned(),
             symbol.to_owned(),
-            u64::from(setting.0),
-            Some(setting.1),
+            u64::from(at.threads),
+            Some(at.cache),
         );
         self.best_ns.get(&key).copied()
     }
 
     /// The row that had a program first, unless it is of one of the kernel's own points.
-    pub fn twin(&self, own: &[PointName], program_hash: &str) -> Option<&str> {
+    pub fn duplicate(&self, own: &[PointName], program_hash: &str) -> Option<&str> {
         let point = own.first()?;
         let key = (
             point.import_key.clone(),

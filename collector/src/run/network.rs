@@ -1,25 +1,21 @@
 //! The whole model: built once, checked, then timed at every number of threads.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
+use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
 use opdata::{Quality, Status};
+use opengine::interrupt::Interrupt;
+use opengine::protocol::{NetworkMeasured, NetworkReady, NetworkSpec};
+use opengine::runner::process::{Failure, ProcessRunner};
+use opengine::stats::{GradeInput, Summary, grade};
 use opmodels::Graph;
-use serde::{Deserialize, Serialize};
-
-use super::collect::ATTEMPTS;
-use crate::interrupt::Interrupt;
-use crate::plan::Plan;
-use crate::render::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
-use crate::stats::{GradeInput, Summary, grade};
-use crate::worker::lab::{Failure, ProcessLab};
-use crate::worker::protocol::{NetworkMeasured, NetworkReady, NetworkSpec};
 use opreport::progress::Progress;
 use opreport::units;
 
-/// File of a run's folder with everything measured of the whole model.
-pub const WHOLE_MODEL_JSON: &str = "whole_model.json";
+use super::collect::ATTEMPTS;
+use crate::plan::Plan;
+use crate::report::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
 
 /// What is known of the whole model.
 #[derive(Debug, Default)]
@@ -62,12 +58,12 @@ pub(super) fn measure(
     plan: &Plan,
     graph: &Graph,
     jobs: usize,
-    lab: &mut ProcessLab,
+    runner: &mut ProcessRunner,
     progress: &mut dyn Progress,
     interrupt: &Interrupt,
 ) -> Network {
     progress.working("building the whole model and checking its output");
-    let ready = match lab.build_network(NetworkSpec {
+    let ready = match runner.build_network(NetworkSpec {
         graph: graph.clone(),
         jobs,
     }) {
@@ -103,7 +99,10 @@ pub(super) fn measure(
         let result = if interrupt.requested() {
             Err(Failure::interrupted())
         } else {
-            steadiest(|| lab.measure_network(threads as usize, plan.timing), width)
+            steadiest(
+                || runner.measure_network(threads as usize, plan.timing),
+                width,
+            )
         };
         let outcome = match result {
             Ok(measured) => network.take(threads, &ready, measured),
@@ -191,20 +190,6 @@ fn words(outcome: &ModelOutcome) -> String {
     }
 }
 
-/// Everything measured of the whole model, as `whole_model.json` holds it.
-#[derive(Serialize, Deserialize)]
-struct File<'a> {
-    ready: Cow<'a, NetworkReady>,
-    threads: Vec<AtThreads<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct AtThreads<'a> {
-    threads: u32,
-    #[serde(flatten)]
-    measured: Cow<'a, NetworkMeasured>,
-}
-
 /// Writes what was measured into a file of the run's folder, if the model was built.
 pub(super) fn save(path: &Path, network: &Network) -> anyhow::Result<()> {
     let Some(ready) = &network.ready else {
@@ -213,24 +198,27 @@ pub(super) fn save(path: &Path, network: &Network) -> anyhow::Result<()> {
     let threads = network
         .measured
         .iter()
-        .map(|(threads, measured)| AtThreads {
+        .map(|(threads, times)| AtThreads {
             threads: *threads,
-            measured: Cow::Borrowed(measured),
+            times,
         })
         .collect();
-    let ready = Cow::Borrowed(ready);
-    let text = serde_json::to_string_pretty(&File { ready, threads })?;
-    Ok(opdata::write_atomically(path, text.as_bytes())?)
+    let record = WholeModelRecord {
+        format: WHOLE_MODEL_FORMAT,
+        built: Some(ready),
+        threads,
+    };
+    Ok(record.save(path)?)
 }
 
 /// Reads what [`save`] wrote; nothing if it is not there, or not of all these thread counts.
 pub(super) fn load(path: &Path, threads: &[u32]) -> Option<Network> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let file: File<'_> = serde_json::from_str(&text).ok()?;
-    let ready = file.ready.into_owned();
+    let record: WholeModelRecord<NetworkReady, NetworkMeasured> =
+        WholeModelRecord::load(path).ok()?;
+    let ready = record.built?;
     let mut network = Network::default();
-    for at in file.threads {
-        let outcome = network.take(at.threads, &ready, at.measured.into_owned());
+    for at in record.threads {
+        let outcome = network.take(at.threads, &ready, at.times);
         let threads = at.threads;
         network.reports.push(WholeModelReport { threads, outcome });
     }

@@ -1,27 +1,27 @@
-//! The imports of a plan, each with its laboratory and what there is to measure of it.
+//! The imports of a plan, each with its runner and what there is to measure of it.
 
 use std::path::Path;
 
 use anyhow::Context as _;
+use opdata::contract::Environment;
+use opdata::contract::whole_model::whole_model_file_name;
+use opengine::protocol::Setup;
+use opengine::runner::child::Launcher;
+use opengine::runner::process::ProcessRunner;
 use opmodels::{Imported, Provenance};
+use opreport::units;
 
-use super::chosen;
-use super::network::{self, Network, WHOLE_MODEL_JSON};
+use super::network::{self, Network};
 use super::row::import_key;
 use super::work::{self, Work};
-use super::{Session, WORKER_LOG, import, variants};
-use crate::env::Environment;
+use super::{Session, WORKER_LOG, chosen, import, variants};
 use crate::plan::{Plan, Planned, WholeModel};
-use crate::worker::lab::ProcessLab;
-use crate::worker::process::Launcher;
-use crate::worker::protocol::Setup;
-use opreport::units;
 
 /// An import, ready to be measured.
 pub(super) struct Prepared {
     pub imported: Imported,
     pub work: Work,
-    pub lab: ProcessLab,
+    pub runner: ProcessRunner,
     jobs: usize,
     /// Where the whole model's measurement is kept: the first import's has the plain name.
     whole_model_file: String,
@@ -55,20 +55,20 @@ pub(super) fn prepare(
             } else {
                 imported(planned, request, session)?
             };
-            let mut lab = laboratory(plan, &imported, target, jobs, session, &plan.out)?;
-            let work = work::draw(plan, &imported.graph, count, &mut lab)?;
+            let mut runner = runner(plan, &imported, target, jobs, session, &plan.out)?;
+            let work = work::draw(plan, &imported.graph, count, &mut runner)?;
             if count > 1 {
                 // Every import has a worker of its own; one at a time is enough.
-                lab.rest();
+                runner.rest();
             }
             let whole_model_file = match place {
-                0 => WHOLE_MODEL_JSON.to_owned(),
-                _ => format!("whole_model.{}.json", import_key(&imported)),
+                0 => whole_model_file_name(None),
+                _ => whole_model_file_name(Some(&import_key(&imported))),
             };
             Ok(Prepared {
                 imported,
                 work,
-                lab,
+                runner,
                 jobs,
                 whole_model_file,
             })
@@ -109,15 +109,15 @@ fn imported(
     Ok(imported)
 }
 
-/// A laboratory for an import; its workers' talk goes to a file in `folder`.
-pub(super) fn laboratory(
+/// A runner for an import; its workers' talk goes to a file in `folder`.
+pub(super) fn runner(
     plan: &Plan,
     imported: &Imported,
     target: &serde_json::Value,
     jobs: usize,
     session: &Session<'_>,
     folder: &Path,
-) -> anyhow::Result<ProcessLab> {
+) -> anyhow::Result<ProcessRunner> {
     let setup = Setup {
         import: std::path::absolute(&imported.folder).context("the import's folder")?,
         target: target.clone(),
@@ -131,7 +131,7 @@ pub(super) fn laboratory(
         log: folder.join(WORKER_LOG),
     };
     let interrupt = session.interrupt.clone();
-    Ok(ProcessLab::new(
+    Ok(ProcessRunner::new(
         launcher,
         setup,
         plan.worker,
@@ -157,12 +157,12 @@ impl Prepared {
                         plan,
                         graph,
                         self.jobs,
-                        &mut self.lab,
+                        &mut self.runner,
                         session.progress,
                         &session.interrupt,
                     );
                     // Operators are measured in a worker without a whole model in its memory.
-                    self.lab.rest();
+                    self.runner.rest();
                     network::save(&file, &network)?;
                     Ok(network)
                 }

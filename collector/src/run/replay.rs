@@ -12,21 +12,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use opdata::{CacheState, Row, RunManifest};
+use opengine::device::Conditions;
+use opengine::protocol::{MeasureSpec, Measured};
+use opengine::runner::process::{Made, Runner};
+use opengine::schedule::ScheduleSpec;
 use opmodels::Imported;
 use opmodels::graph::Operator;
 
 use super::collect::{Attempts, DRIFT_BOUND, kernel_spec};
 use super::network::quality;
-use super::prepare::laboratory;
+use super::prepare::runner;
 use super::resume::plan_of;
 use super::row::import_key;
 use super::work::Candidate;
 use super::{Session, environment, import, variants};
 use crate::plan::Plan;
-use crate::render::TimeReport;
-use crate::schedule::Recipe;
-use crate::worker::lab::{Lab, Made};
-use crate::worker::protocol::{MeasureSpec, Measured};
+use crate::report::TimeReport;
 
 /// What two runs of one kernel differ by on a quiet machine: another placement in memory, another moment.
 pub const REPEATABILITY: f64 = 0.06;
@@ -122,17 +123,17 @@ pub fn replay(
     let candidate = Candidate {
         place: 0,
         operator: 0,
-        recipe: Recipe::Trace {
+        schedule_spec: ScheduleSpec::Trace {
             trace: serde_json::from_str(trace.as_str()).context("the row's schedule_trace")?,
         },
-        settings: vec![(threads, cache)],
+        conditions: vec![Conditions::new(threads, cache)],
     };
     session.progress.working("rebuilding and measuring");
     let scratch = tempfile::tempdir()?;
-    let mut lab = laboratory(&plan, &imported, &target, 1, session, scratch.path())?;
+    let mut runner = runner(&plan, &imported, &target, 1, session, scratch.path())?;
     let spec = kernel_spec(&imported.graph, operator, &candidate);
     let mut made = None;
-    lab.build(std::slice::from_ref(&spec), &mut |_, result| {
+    runner.build(std::slice::from_ref(&spec), &mut |_, result| {
         made = Some(result)
     });
     let built = match made {
@@ -153,9 +154,9 @@ pub fn replay(
         threads: threads as usize,
         cache,
         policy: plan.timing,
-        hopeless_beyond_ns: None,
+        prune_beyond_ns: None,
     };
-    let measured = quietest(&mut lab, &point)?;
+    let measured = quietest(&mut runner, &point)?;
     if let Some(complaint) = measured.comparison.complaint() {
         bail!("{row_id}: the kernel is wrong now: {complaint}");
     }
@@ -221,9 +222,9 @@ fn half_width(time: &TimeReport) -> f64 {
 }
 
 /// Measures until the machine is quiet; of the results the one with the least drift counts.
-fn quietest(lab: &mut dyn Lab, point: &MeasureSpec) -> anyhow::Result<Measured> {
+fn quietest(runner: &mut dyn Runner, point: &MeasureSpec) -> anyhow::Result<Measured> {
     let mut attempts = Attempts::default();
-    while !attempts.add(lab.measure(point).map_err(|f| anyhow!(f.reason))?) {}
+    while !attempts.add(runner.measure(point).map_err(|f| anyhow!(f.reason))?) {}
     attempts.best.context("no attempt gave a result")
 }
 

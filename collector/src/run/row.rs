@@ -2,10 +2,14 @@
 
 use std::collections::HashMap;
 
+use opdata::contract::Environment;
 use opdata::{
-    CacheState, DeviceKind, Essentials, JsonText, PointKey, Row, Status, Timestamp, finite,
-    point_id,
+    DeviceKind, Essentials, JsonText, PointKey, Row, Status, Timestamp, finite, point_id,
 };
+use opengine::device::Conditions;
+use opengine::protocol::{Built, Measured};
+use opengine::runner::process::Failure;
+use opengine::schedule::ScheduleSpec;
 use opmodels::graph::Operator;
 use opmodels::{Imported, describe};
 use tvm_bridge::libs::TVM_VERSION;
@@ -13,11 +17,7 @@ use tvm_bridge::libs::TVM_VERSION;
 use super::TOOL_VERSION;
 use super::ledger::PointName;
 use super::network::quality;
-use crate::env::Environment;
 use crate::plan::Plan;
-use crate::schedule::Recipe;
-use crate::worker::lab::Failure;
-use crate::worker::protocol::{Built, Measured};
 
 /// What all rows of a run share.
 pub(super) struct RunFacts<'a> {
@@ -34,9 +34,9 @@ pub(super) struct RunFacts<'a> {
 /// What a row is about.
 pub(super) struct PointFacts<'a> {
     pub operator: &'a Operator,
-    pub recipe: &'a Recipe,
+    pub schedule_spec: &'a ScheduleSpec,
     /// Threads and cache state.
-    pub setting: (u32, CacheState),
+    pub conditions: &'a Conditions,
     pub built: Option<&'a Built>,
     pub in_model_ns: Option<f64>,
 }
@@ -78,15 +78,15 @@ impl<'a> RunFacts<'a> {
     pub fn point_name(
         &self,
         operator: &Operator,
-        recipe: &Recipe,
-        (threads, cache): (u32, CacheState),
+        schedule_spec: &ScheduleSpec,
+        at: &Conditions,
     ) -> PointName {
         let point_id = point_id(&PointKey {
             workload: &self.workload(operator),
-            schedule: &recipe.key(),
+            schedule: &schedule_spec.key(),
             target: &self.target_text,
-            threads: u64::from(threads),
-            cache,
+            threads: u64::from(at.threads),
+            cache: at.cache,
             seed: self.plan.seed,
         });
         PointName {
@@ -106,14 +106,14 @@ impl<'a> RunFacts<'a> {
         let (status, reason) = verdict(&result);
         let operator = point.operator;
         let plan = self.plan;
-        let (threads, cache) = point.setting;
+        let Conditions { threads, cache, .. } = *point.conditions;
         let id = self
-            .point_name(operator, point.recipe, point.setting)
+            .point_name(operator, point.schedule_spec, point.conditions)
             .point_id;
         // What was chosen; of a kernel that was not built, what was to be.
-        let choice = match (point.built, point.recipe) {
+        let choice = match (point.built, point.schedule_spec) {
             (Some(built), _) => Some(&built.choice),
-            (None, Recipe::Template { choice }) => Some(choice),
+            (None, ScheduleSpec::Template { choice }) => Some(choice),
             (None, _) => None,
         };
         let knobs = choice.and_then(|choice| serde_json::to_value(choice).ok());
@@ -127,7 +127,7 @@ impl<'a> RunFacts<'a> {
             target: Some(JsonText::from(self.target)),
             target_cpu: self.target["mcpu"].as_str().map(str::to_owned),
             threads: Some(u64::from(threads)),
-            schedule_space: Some(point.recipe.space().to_owned()),
+            schedule_space: Some(point.schedule_spec.space().to_owned()),
             schedule_knobs: knobs.as_ref().map(JsonText::from),
             seed: Some(plan.seed),
             cache_state: Some(cache),

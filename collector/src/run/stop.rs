@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::interrupt::Interrupt;
+use opengine::interrupt::Interrupt;
 
 /// Why a run ends before its last point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,23 +2,27 @@
 
 use std::collections::HashMap;
 
-use opdata::{CacheState, Quality, Row, Status};
+use opdata::{Quality, Row, Status};
+use opengine::device::Conditions;
 use opmodels::Graph;
 
-use super::work::At;
-use crate::render::{Best, OperatorReport, PointOutcome, PointReport, SweptReport, TimeReport};
+use crate::report::{Best, OperatorReport, PointOutcome, PointReport, SweptReport, TimeReport};
 
 /// Points of one import, by operator.
 pub(super) struct Tally {
     import_key: String,
-    settings: Vec<At>,
+    conditions: Vec<Conditions>,
     operators: Vec<OperatorReport>,
     places: HashMap<String, usize>,
 }
 
 impl Tally {
-    /// Nothing counted yet of points at these settings.
-    pub fn new(graph: &Graph, import_key: &str, settings: impl Iterator<Item = At>) -> Tally {
+    /// Nothing counted yet of points under these conditions.
+    pub fn new(
+        graph: &Graph,
+        import_key: &str,
+        conditions: impl Iterator<Item = Conditions>,
+    ) -> Tally {
         let operators: Vec<OperatorReport> = graph
             .operators
             .iter()
@@ -31,7 +35,7 @@ impl Tally {
             .collect();
         Tally {
             import_key: import_key.to_owned(),
-            settings: settings.collect(),
+            conditions: conditions.collect(),
             operators,
             places,
         }
@@ -48,37 +52,35 @@ impl Tally {
             return;
         };
         let operator = &mut self.operators[place];
-        let threads = threads as u32;
+        let at = Conditions::new(threads as u32, cache);
         if row.has_default_schedule() {
             operator.points.push(PointReport {
-                threads,
-                cache,
+                conditions: at,
                 outcome: outcome(row),
             });
         } else {
-            swept(operator, threads, cache).add(row);
+            swept(operator, at).add(row);
         }
     }
 
-    /// What was counted, of the operators that have a point; the points of each in the order of the settings, for rows
+    /// What was counted, of the operators that have a point; the points of each in the order of the conditions, for rows
     /// come in the order they were settled, and a point that was disturbed comes late.
     pub fn into_reports(mut self) -> Vec<OperatorReport> {
-        let place = |at: At| self.settings.iter().position(|s| *s == at);
+        let place = |at: &Conditions| self.conditions.iter().position(|c| c == at);
         for operator in &mut self.operators {
-            operator.points.sort_by_key(|p| place((p.threads, p.cache)));
-            operator.swept.sort_by_key(|s| place((s.threads, s.cache)));
+            operator.points.sort_by_key(|p| place(&p.conditions));
+            operator.swept.sort_by_key(|s| place(&s.conditions));
         }
         let has_points = |o: &OperatorReport| !o.points.is_empty() || !o.swept.is_empty();
         self.operators.into_iter().filter(has_points).collect()
     }
 }
 
-fn swept(operator: &mut OperatorReport, threads: u32, cache: CacheState) -> &mut SweptReport {
-    let is_it = |s: &SweptReport| s.threads == threads && s.cache == cache;
-    let place = match operator.swept.iter().position(is_it) {
+fn swept(operator: &mut OperatorReport, at: Conditions) -> &mut SweptReport {
+    let place = match operator.swept.iter().position(|s| s.conditions == at) {
         Some(place) => place,
         None => {
-            operator.swept.push(SweptReport::new(threads, cache));
+            operator.swept.push(SweptReport::new(at));
             operator.swept.len() - 1
         }
     };
@@ -130,13 +132,15 @@ fn outcome(row: &Row) -> PointOutcome {
 
 #[cfg(test)]
 mod tests {
+    use opdata::CacheState;
+
     use super::*;
     use crate::{compare, render};
 
     #[test]
-    fn the_points_of_an_operator_are_in_the_order_of_the_settings() {
-        let settings = [1, 4, 2].map(|threads| (threads, CacheState::Model));
-        let mut tally = Tally::new(&render::testing::graph(), "key", settings.into_iter());
+    fn the_points_of_an_operator_are_in_the_order_of_the_conditions() {
+        let conditions = [1, 4, 2].map(|threads| Conditions::new(threads, CacheState::Model));
+        let mut tally = Tally::new(&render::testing::graph(), "key", conditions.into_iter());
         for (threads, space) in [
             (4, "default"),
             (2, "default"),
@@ -152,8 +156,16 @@ mod tests {
         }
         let reports = tally.into_reports();
         assert_eq!(reports.len(), 1, "the other operator has no row");
-        let points: Vec<u32> = reports[0].points.iter().map(|p| p.threads).collect();
-        let swept: Vec<u32> = reports[0].swept.iter().map(|s| s.threads).collect();
+        let points: Vec<u32> = reports[0]
+            .points
+            .iter()
+            .map(|p| p.conditions.threads)
+            .collect();
+        let swept: Vec<u32> = reports[0]
+            .swept
+            .iter()
+            .map(|s| s.conditions.threads)
+            .collect();
         assert_eq!((points, swept), (vec![1, 4, 2], vec![4, 2]));
     }
 }

@@ -7,20 +7,18 @@
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
-use opdata::{CacheState, Shard};
+use opdata::Shard;
+use opengine::device::Conditions;
+use opengine::runner::process::Runner;
+use opengine::schedule::{Factor, FactorValue, ScheduleSpec, Space};
 use opmodels::Graph;
 
 use super::chosen;
-use crate::plan::Plan;
-use crate::schedule::{Factor, Recipe, Setting, Space};
-use crate::sweep::{Drawn, SpaceKind, Sweep, Values, recipes};
-use crate::worker::lab::Lab;
+use crate::plan::{self, Plan};
+use crate::sweep::{Drawn, SpaceKind, Sweep, Values, schedule_specs};
 
 /// Schedules of one operator that are measured one after the other.
 const TURN: usize = 16;
-
-/// Threads and cache state.
-pub type At = (u32, CacheState);
 
 /// An operator with a schedule.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,9 +28,9 @@ pub struct Candidate {
     /// Number of the operator in the graph.
     pub operator: usize,
     /// The schedule.
-    pub recipe: Recipe,
+    pub schedule_spec: ScheduleSpec,
     /// What it is measured at.
-    pub settings: Vec<At>,
+    pub conditions: Vec<Conditions>,
 }
 
 /// The candidates of one import.
@@ -47,7 +45,7 @@ pub struct Work {
 impl Work {
     /// Points of all candidates.
     pub fn points(&self) -> usize {
-        self.candidates.iter().map(|c| c.settings.len()).sum()
+        self.candidates.iter().map(|c| c.conditions.len()).sum()
     }
 }
 
@@ -55,7 +53,12 @@ impl Work {
 ///
 /// # Errors
 /// The sweep leaves nothing to measure, asks for settings that no operator has, or contradicts itself.
-pub fn draw(plan: &Plan, graph: &Graph, imports: usize, lab: &mut dyn Lab) -> anyhow::Result<Work> {
+pub fn draw(
+    plan: &Plan,
+    graph: &Graph,
+    imports: usize,
+    runner: &mut dyn Runner,
+) -> anyhow::Result<Work> {
     let Some(sweep) = &plan.sweep else {
         let all = (0..graph.operators.len()).map(|operator| (operator, default_alone()));
         return Ok(in_turns(all.collect(), plan.shard, everywhere(plan)));
@@ -71,7 +74,7 @@ pub fn draw(plan: &Plan, graph: &Graph, imports: usize, lab: &mut dyn Lab) -> an
                 .iter()
                 .map(|&o| graph.operators[o].symbol.clone())
                 .collect();
-            let spaces = lab.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
+            let spaces = runner.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
             check_settings(sweep, &spaces)?;
             spaces.into_iter().map(Some).collect()
         }
@@ -84,21 +87,21 @@ pub fn draw(plan: &Plan, graph: &Graph, imports: usize, lab: &mut dyn Lab) -> an
             let workload = graph.operators[operator].workload_hash();
             let space = space.unwrap_or_else(Space::fixed);
             let seed = operator_seed(plan.seed, &workload);
-            (operator, recipes(sweep, &space, schedules, seed))
+            (operator, schedule_specs(sweep, &space, schedules, seed))
         })
         .collect();
     Ok(in_turns(drawn, plan.shard, everywhere(plan)))
 }
 
-/// Every candidate is measured at every setting of the plan.
-fn everywhere(plan: &Plan) -> impl Fn(usize, &Recipe) -> Vec<At> {
-    let settings: Vec<At> = plan.settings().collect();
-    move |_, _| settings.clone()
+/// Every candidate is measured under all conditions of the plan.
+fn everywhere(plan: &Plan) -> impl Fn(usize, &ScheduleSpec) -> Vec<Conditions> {
+    let conditions: Vec<Conditions> = plan::conditions(plan).collect();
+    move |_, _| conditions.clone()
 }
 
 fn default_alone() -> Drawn {
     Drawn {
-        recipes: vec![Recipe::Default],
+        schedule_specs: vec![ScheduleSpec::Default],
         combinations: None,
         unoffered: Vec::new(),
         dimensions: 0,
@@ -138,7 +141,7 @@ fn within_cap(plan: &Plan, sweep: &Sweep, operators: usize) -> anyhow::Result<us
     let Some(most) = sweep.max_points else {
         return Ok(wanted);
     };
-    let each = (operators * plan.settings().count()) as u64;
+    let each = (operators * plan::conditions(plan).count()) as u64;
     let kernels = most / each.max(1);
     if kernels == 0 {
         bail!(
@@ -151,7 +154,7 @@ fn within_cap(plan: &Plan, sweep: &Sweep, operators: usize) -> anyhow::Result<us
 
 /// Whether every factor and value that the sweep names is offered by some operator.
 fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
-    let offered = |factor: Factor| -> BTreeSet<&Setting> {
+    let offered = |factor: Factor| -> BTreeSet<&FactorValue> {
         let dimensions = spaces.iter().flat_map(|s| &s.dimensions);
         dimensions
             .filter(|d| d.factor == factor)
@@ -196,28 +199,28 @@ fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The candidates in the order they are measured; `settings` tells what an operator's schedule is measured at.
+/// The candidates in the order they are measured; `conditions` tells what an operator's schedule is measured at.
 pub(super) fn in_turns(
     drawn: Vec<(usize, Drawn)>,
     shard: Option<Shard>,
-    settings: impl Fn(usize, &Recipe) -> Vec<At>,
+    conditions: impl Fn(usize, &ScheduleSpec) -> Vec<Conditions>,
 ) -> Work {
     let longest = drawn
         .iter()
-        .map(|(_, d)| d.recipes.len())
+        .map(|(_, d)| d.schedule_specs.len())
         .max()
         .unwrap_or(0);
     let mut place = 0;
     let mut candidates = Vec::new();
     for turn in 0..longest.div_ceil(TURN) {
         for (operator, drawn) in &drawn {
-            for recipe in drawn.recipes.iter().skip(turn * TURN).take(TURN) {
+            for schedule_spec in drawn.schedule_specs.iter().skip(turn * TURN).take(TURN) {
                 if shard.is_none_or(|s| s.holds(place)) {
                     candidates.push(Candidate {
                         place,
                         operator: *operator,
-                        recipe: recipe.clone(),
-                        settings: settings(*operator, recipe),
+                        schedule_spec: schedule_spec.clone(),
+                        conditions: conditions(*operator, schedule_spec),
                     });
                 }
                 place += 1;
@@ -229,21 +232,23 @@ pub(super) fn in_turns(
 
 #[cfg(test)]
 mod tests {
+    use opdata::CacheState;
+
     use super::*;
     use proptest::prelude::*;
 
     fn drawn(schedules: usize) -> Drawn {
-        let sample = |seed| Recipe::Metaschedule { seed };
+        let sample = |seed| ScheduleSpec::Metaschedule { seed };
         Drawn {
-            recipes: std::iter::once(Recipe::Default)
+            schedule_specs: std::iter::once(ScheduleSpec::Default)
                 .chain((0..schedules as u64).map(sample))
                 .collect(),
             ..default_alone()
         }
     }
 
-    fn at_one(_: usize, _: &Recipe) -> Vec<At> {
-        vec![(1, CacheState::Hot)]
+    fn at_one(_: usize, _: &ScheduleSpec) -> Vec<Conditions> {
+        vec![Conditions::new(1, CacheState::Hot)]
     }
 
     proptest! {
@@ -268,6 +273,6 @@ mod tests {
         assert_eq!(operators[..16], [3; 16]);
         assert_eq!(operators[16..18], [5; 2]);
         assert_eq!(operators[18..], [3; 25]);
-        assert_eq!(work.candidates[16].recipe, Recipe::Default);
+        assert_eq!(work.candidates[16].schedule_spec, ScheduleSpec::Default);
     }
 }

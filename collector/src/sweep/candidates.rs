@@ -1,8 +1,9 @@
-//! From a sweep and an operator's space to the recipes of its kernels.
+//! From a sweep and an operator's space to the schedule specs of its kernels.
 
 use std::collections::HashSet;
 
-use crate::schedule::{Dimension, Recipe, Setting, Space};
+use opdata::random::SplitMix64;
+use opengine::schedule::{Dimension, FactorValue, ScheduleSpec, Space};
 
 use super::{Draw, SpaceKind, Sweep, Values, draw};
 
@@ -13,7 +14,7 @@ const ATTEMPTS: usize = 64;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawn {
     /// The default schedule, then distinct others.
-    pub recipes: Vec<Recipe>,
+    pub schedule_specs: Vec<ScheduleSpec>,
     /// Combinations of the factors that vary, the impossible ones included; none where they cannot be counted.
     pub combinations: Option<f64>,
     /// Settings of the sweep that the operator's space does not offer, as `factor = value`.
@@ -22,11 +23,11 @@ pub struct Drawn {
     pub dimensions: usize,
 }
 
-/// Draws at most `schedules` recipes beside the default one for an operator. `seed` should depend on the operator, so
+/// Draws at most `schedules` schedule specs beside the default one for an operator. `seed` should depend on the operator, so
 /// that operators do not all get the same corner of their spaces.
-pub fn recipes(sweep: &Sweep, space: &Space, schedules: usize, seed: u64) -> Drawn {
+pub fn schedule_specs(sweep: &Sweep, space: &Space, schedules: usize, seed: u64) -> Drawn {
     let mut drawn = Drawn {
-        recipes: vec![Recipe::Default],
+        schedule_specs: vec![ScheduleSpec::Default],
         combinations: None,
         unoffered: Vec::new(),
         dimensions: 0,
@@ -35,17 +36,19 @@ pub fn recipes(sweep: &Sweep, space: &Space, schedules: usize, seed: u64) -> Dra
         // Chosen points are not drawn.
         SpaceKind::Default | SpaceKind::Points => {}
         SpaceKind::Metaschedule => {
-            let sample = |i: u64| Recipe::Metaschedule {
-                seed: mixed(seed, i),
+            let sample = |i: u64| ScheduleSpec::Metaschedule {
+                seed: SplitMix64::at(seed, i),
             };
-            drawn.recipes.extend((0..schedules as u64).map(sample));
+            drawn
+                .schedule_specs
+                .extend((0..schedules as u64).map(sample));
         }
         SpaceKind::Traces => {
-            let recorded = |trace: &serde_json::Value| Recipe::Trace {
+            let recorded = |trace: &serde_json::Value| ScheduleSpec::Trace {
                 trace: trace.clone(),
             };
             drawn
-                .recipes
+                .schedule_specs
                 .extend(sweep.traces.iter().take(schedules).map(recorded));
         }
         SpaceKind::Template => draw_template(sweep, space, schedules, seed, &mut drawn),
@@ -54,8 +57,8 @@ pub fn recipes(sweep: &Sweep, space: &Space, schedules: usize, seed: u64) -> Dra
 }
 
 fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, drawn: &mut Drawn) {
-    let mut fixed: Vec<(usize, &Setting)> = Vec::new();
-    let mut varied: Vec<(usize, Vec<&Setting>)> = Vec::new();
+    let mut fixed: Vec<(usize, &FactorValue)> = Vec::new();
+    let mut varied: Vec<(usize, Vec<&FactorValue>)> = Vec::new();
     for (place, dimension) in space.dimensions.iter().enumerate() {
         if let Some(setting) = sweep.fix.get(&dimension.factor) {
             if dimension.values.contains(setting) {
@@ -78,7 +81,7 @@ fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, draw
     }
     let mut known: HashSet<String> = HashSet::new();
     if let Ok(base) = space.choice(&[]) {
-        known.insert(Recipe::Template { choice: base }.key());
+        known.insert(ScheduleSpec::Template { choice: base }.key());
     }
     let attempts = match sweep.draw {
         // A grid ends by itself; this only bounds how long an impossible one is searched.
@@ -86,7 +89,7 @@ fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, draw
         _ => schedules.saturating_mul(ATTEMPTS),
     };
     for point in draw::points(sweep.draw, &lengths, seed, schedules).take(attempts) {
-        if drawn.recipes.len() > schedules {
+        if drawn.schedule_specs.len() > schedules {
             break;
         }
         let picked = varied
@@ -97,9 +100,9 @@ fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, draw
         let Ok(choice) = space.choice(&settings) else {
             continue;
         };
-        let recipe = Recipe::Template { choice };
-        if known.insert(recipe.key()) {
-            drawn.recipes.push(recipe);
+        let schedule_spec = ScheduleSpec::Template { choice };
+        if known.insert(schedule_spec.key()) {
+            drawn.schedule_specs.push(schedule_spec);
         }
     }
 }
@@ -108,7 +111,7 @@ fn offered<'a>(
     dimension: &'a Dimension,
     values: &Values,
     unoffered: &mut Vec<String>,
-) -> Vec<&'a Setting> {
+) -> Vec<&'a FactorValue> {
     match values {
         Values::All => dimension.values.iter().collect(),
         Values::Listed(listed) => {
@@ -123,22 +126,14 @@ fn offered<'a>(
     }
 }
 
-fn told(dimension: &Dimension, setting: &Setting) -> String {
+fn told(dimension: &Dimension, setting: &FactorValue) -> String {
     format!("{} = {setting}", dimension.name())
-}
-
-/// A seed from two numbers (the finaliser of SplitMix64, which spreads neighbouring numbers over all of them).
-fn mixed(seed: u64, i: u64) -> u64 {
-    let mut z = seed.wrapping_add(i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Factor;
+    use opengine::schedule::Factor;
     use std::collections::BTreeMap;
 
     fn sweep(space: SpaceKind, draw: Draw) -> Sweep {
@@ -178,16 +173,17 @@ mod tests {
     #[test]
     fn the_default_comes_first_and_no_schedule_twice() {
         for draw in [Draw::Grid, Draw::Random, Draw::LatinHypercube, Draw::Sobol] {
-            let drawn = recipes(&sweep(SpaceKind::Template, draw), &space(), 20, 7);
-            assert_eq!(drawn.recipes[0], Recipe::Default);
+            let drawn = schedule_specs(&sweep(SpaceKind::Template, draw), &space(), 20, 7);
+            assert_eq!(drawn.schedule_specs[0], ScheduleSpec::Default);
             assert_eq!(drawn.combinations, Some(24.0));
             // Of 24 combinations the steps of 15 divide 48, and one of those is the base.
-            assert_eq!(drawn.recipes.len(), 1 + 14, "{draw:?}");
-            let keys: HashSet<String> = drawn.recipes.iter().map(Recipe::key).collect();
-            assert_eq!(keys.len(), drawn.recipes.len(), "{draw:?}");
+            assert_eq!(drawn.schedule_specs.len(), 1 + 14, "{draw:?}");
+            let keys: HashSet<String> =
+                drawn.schedule_specs.iter().map(ScheduleSpec::key).collect();
+            assert_eq!(keys.len(), drawn.schedule_specs.len(), "{draw:?}");
             assert_eq!(
                 drawn,
-                recipes(&sweep(SpaceKind::Template, draw), &space(), 20, 7)
+                schedule_specs(&sweep(SpaceKind::Template, draw), &space(), 20, 7)
             );
         }
     }
@@ -195,20 +191,20 @@ mod tests {
     #[test]
     fn settings_that_are_not_offered_are_told() {
         let mut sweep = sweep(SpaceKind::Template, Draw::Grid);
-        sweep.fix.insert(Factor::Unroll, Setting::Number(3));
-        let drawn = recipes(&sweep, &space(), 20, 7);
+        sweep.fix.insert(Factor::Unroll, FactorValue::Number(3));
+        let drawn = schedule_specs(&sweep, &space(), 20, 7);
         assert_eq!(drawn.unoffered, ["unroll = 3"]);
     }
 
     #[test]
     fn metaschedule_samples_have_seeds_of_their_own() {
-        let drawn = recipes(
+        let drawn = schedule_specs(
             &sweep(SpaceKind::Metaschedule, Draw::Random),
             &Space::fixed(),
             50,
             1,
         );
-        let keys: HashSet<String> = drawn.recipes.iter().map(Recipe::key).collect();
+        let keys: HashSet<String> = drawn.schedule_specs.iter().map(ScheduleSpec::key).collect();
         assert_eq!(keys.len(), 51);
     }
 }

@@ -7,9 +7,8 @@
 //! Technometrics 21 (1979), for Latin hypercubes; Burley, *Practical hash-based Owen scrambling*, JCGT 9 (2020), for the
 //! Sobol sequence, whose implementation is the `sobol_burley` crate's.
 
-use rand::Rng;
-use rand::SeedableRng;
 use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::Draw;

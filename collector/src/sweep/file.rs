@@ -22,6 +22,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use opengine::schedule::{Factor, FactorValue};
 use serde::Deserialize;
 use thiserror::Error;
 use toml::{Spanned, Value};
@@ -29,7 +30,6 @@ use toml::{Spanned, Value};
 use super::points::{self, RawPoint};
 use super::{Draw, SpaceKind, Sweep, Values, traces};
 use crate::config::{SETTINGS, nearest};
-use crate::schedule::{Factor, Setting};
 
 /// Why a sweep cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -474,14 +474,14 @@ fn is_all(value: &Spanned<Value>) -> bool {
     value.get_ref().as_str() == Some("all")
 }
 
-fn setting_of(value: &Value) -> Option<Setting> {
+fn setting_of(value: &Value) -> Option<FactorValue> {
     match value {
-        Value::Integer(i) => Some(Setting::Number(*i)),
-        Value::String(word) => Some(Setting::Word(word.clone())),
+        Value::Integer(i) => Some(FactorValue::Number(*i)),
+        Value::String(word) => Some(FactorValue::Word(word.clone())),
         Value::Array(axes) => {
             let axes: Option<Vec<String>> =
                 axes.iter().map(|a| a.as_str().map(str::to_owned)).collect();
-            axes.map(Setting::Order)
+            axes.map(FactorValue::Order)
         }
         _ => None,
     }
@@ -513,9 +513,9 @@ mod tests {
             ("s", Draw::Random, Some(9))
         );
         assert_eq!(sweep.vary[&Factor::Tile], Values::All);
-        let lengths = vec![Setting::Number(8), Setting::Number(16)];
+        let lengths = vec![FactorValue::Number(8), FactorValue::Number(16)];
         assert_eq!(sweep.vary[&Factor::VectorLength], Values::Listed(lengths));
-        assert_eq!(sweep.fix[&Factor::Unroll], Setting::Number(0));
+        assert_eq!(sweep.fix[&Factor::Unroll], FactorValue::Number(0));
         assert_eq!(sweep.batches, [1, 4]);
         assert_eq!(file.settings["threads"], ["1", "max"]);
         assert_eq!(file.settings["budget"], ["60ms"]);

@@ -1,8 +1,8 @@
 //! Sweeps: which factors vary, which are fixed, and how points are drawn.
 //!
 //! A [`Sweep`] comes from a TOML file ([`file`]) and is stored in the plan, so that a run does not depend on the file any
-//! more. For each operator [`recipes`] draws schedules from its space ([`draw`]): always the default first, then
-//! distinct ones up to the sweep's number. The same sweep and seed give the same recipes for an operator whatever else
+//! more. For each operator [`schedule specs`] draws schedules from its space ([`draw`]): always the default first, then
+//! distinct ones up to the sweep's number. The same sweep and seed give the same schedule specs for an operator whatever else
 //! is in the model, so that shards, resumed runs and repetitions agree.
 
 mod candidates;
@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use candidates::{Drawn, recipes};
+pub use candidates::{Drawn, schedule_specs};
 pub use file::{SweepError, SweepFile};
 pub use points::ChosenPoint;
 
-use crate::schedule::{Factor, Setting};
+use opengine::schedule::{Factor, FactorValue};
 
 /// What varies in a run, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub struct Sweep {
     /// Factors of the schedule that vary.
     pub vary: BTreeMap<Factor, Values>,
     /// Factors of the schedule that are fixed.
-    pub fix: BTreeMap<Factor, Setting>,
+    pub fix: BTreeMap<Factor, FactorValue>,
     /// Batch sizes; the request's own if none is named.
     pub batches: Vec<u64>,
     /// Heights and widths of the model's images; the model's own if none is named.
@@ -118,5 +118,5 @@ pub enum Values {
     /// All that the operator's space offers.
     All,
     /// Those of these that the operator's space offers.
-    Listed(Vec<Setting>),
+    Listed(Vec<FactorValue>),
 }

@@ -1,31 +1,18 @@
 //! Points chosen one by one, as `oppredict suggest` writes them.
-//!
-//! ```toml
-//! space = "points"
-//! version = 1                        # of this form
-//! machine = "47a865cdd1ea8bef"       # env_hash of the machine they were chosen for; may be left out
-//! [settings]                         # the model, and how to time
-//! modelname = "resnet-18"
-//! [[points]]
-//! operator = "conv2d_add_relu"       # for people
-//! workload = "4fb4db8abd5b77bd"      # as in the rows' column workload_hash
-//! knobs = '{"template": …}'          # as in schedule_knobs; the default schedule if left out
-//! threads = [1, 2]
-//! cache = "model"
-//! ```
+//! The form is that of [`opdata::contract::points`].
 
 use std::collections::BTreeMap;
 
 use opdata::CacheState;
+use opdata::contract::points::POINTS_VERSION;
+use opengine::device::Conditions;
+use opengine::schedule::{Choice, ScheduleSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::file::{Place, SweepError};
 use super::{SpaceKind, Sweep};
-use crate::schedule::{Choice, Recipe};
 
-/// The version of the form.
-const VERSION: u64 = 1;
 const AGAIN: &str = "write the file anew with the `oppredict suggest` of this version";
 
 /// A schedule of an operator, and what to measure it at.
@@ -36,7 +23,8 @@ pub struct ChosenPoint {
     /// Hash of what the operator computes.
     pub workload: String,
     /// Its schedule.
-    pub recipe: Recipe,
+    #[serde(rename = "recipe")]
+    pub schedule_spec: ScheduleSpec,
     /// Numbers of threads.
     pub threads: Vec<u32>,
     /// What the caches hold.
@@ -45,21 +33,15 @@ pub struct ChosenPoint {
 
 impl ChosenPoint {
     /// What to measure it at.
-    pub fn settings(&self) -> impl Iterator<Item = (u32, CacheState)> + '_ {
-        self.threads.iter().map(|&threads| (threads, self.cache))
+    pub fn conditions(&self) -> impl Iterator<Item = Conditions> + '_ {
+        self.threads
+            .iter()
+            .map(|&threads| Conditions::new(threads, self.cache))
     }
 }
 
 /// A point as the file has it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawPoint {
-    operator: String,
-    workload: String,
-    knobs: Option<Spanned<String>>,
-    threads: Vec<u32>,
-    cache: CacheState,
-}
+pub(super) type RawPoint = opdata::contract::points::ChosenPoint<Spanned<String>>;
 
 /// Refuses files of another version.
 pub(super) fn check_version(
@@ -67,10 +49,10 @@ pub(super) fn check_version(
     place: &Place<'_>,
 ) -> Result<(), SweepError> {
     match version {
-        Some(version) if *version.get_ref() != VERSION => Err(place.wrong(
+        Some(version) if *version.get_ref() != POINTS_VERSION => Err(place.wrong(
             version.span().start,
             format!(
-                "the points have version {}, and this program reads version {VERSION}",
+                "the points have version {}, and this program reads version {POINTS_VERSION}",
                 version.get_ref()
             ),
             AGAIN,
@@ -95,8 +77,8 @@ pub(super) fn read(
             "as in threads = [1, 2]",
         ));
     }
-    let recipe = match &raw.knobs {
-        None => Recipe::Default,
+    let schedule_spec = match &raw.knobs {
+        None => ScheduleSpec::Default,
         Some(knobs) => {
             let choice: Choice = serde_json::from_str(knobs.get_ref()).map_err(|error| {
                 place.wrong(
@@ -107,7 +89,7 @@ pub(super) fn read(
             })?;
             match choice {
                 Choice::Contraction(_) | Choice::Rows(_) | Choice::Spatial(_) => {
-                    Recipe::Template { choice }
+                    ScheduleSpec::Template { choice }
                 }
                 Choice::Unscheduled | Choice::Sampled(_) | Choice::Recorded => {
                     return Err(place.wrong(
@@ -122,7 +104,7 @@ pub(super) fn read(
     Ok(ChosenPoint {
         operator: raw.operator.clone(),
         workload: raw.workload.clone(),
-        recipe,
+        schedule_spec,
         threads: raw.threads.clone(),
         cache: raw.cache,
     })
@@ -138,7 +120,7 @@ pub(super) fn settings(points: &[ChosenPoint]) -> BTreeMap<&'static str, Vec<Str
         }
     };
     for point in points {
-        for (threads, cache) in point.settings() {
+        for Conditions { threads, cache, .. } in point.conditions() {
             add("threads", threads.to_string());
             add("cache", cache.as_str().to_owned());
         }
@@ -193,8 +175,8 @@ mod tests {
         let hot = POINT.replace("model", "hot").replace("[1, 2]", "[2, 4]");
         let file = parse(&format!("{HEAD}{POINT}{hot}{knobs}")).unwrap();
         assert_eq!(file.sweep.machine.as_deref(), Some("m"));
-        assert_eq!(file.sweep.points[0].recipe, Recipe::Default);
-        assert_eq!(file.sweep.points[1].recipe.space(), "template");
+        assert_eq!(file.sweep.points[0].schedule_spec, ScheduleSpec::Default);
+        assert_eq!(file.sweep.points[1].schedule_spec.space(), "template");
         assert_eq!(file.settings["threads"], ["1", "2", "4"]);
         assert_eq!(file.settings["cache"], ["model", "hot"]);
         assert_eq!(file.settings["modelname"], ["mlp"]);

@@ -1,7 +1,8 @@
 //! Command lines: what they ask for, and the words of what is refused.
 
-use super::*;
 use opdata::Timestamp;
+
+use super::*;
 
 fn run(args: &[&str], environment: &[(&str, &str)]) -> Result<Invocation, CliError> {
     parse(Process {

@@ -1,12 +1,12 @@
 //! What a night's summary says, in order: the news first, then the jobs, then the detail.
 
 use opdata::Status;
+use opreport::units;
 
 use crate::compare::{Change, Comparison, Subject, Verdict};
 use crate::night::digest::{DISTURBED, OperatorTime};
 use crate::night::report::{JobReport, NightReport, NightState};
 use crate::render::compare::{estimate, failure, interval, noise, operator, probability, word};
-use opreport::units;
 
 /// Failed points that are named one by one.
 const FAILED_SHOWN: usize = 20;

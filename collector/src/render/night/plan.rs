@@ -1,7 +1,8 @@
 //! A night before it begins: its jobs with their shares of the time and their commands, and which nights would go.
 
-use crate::night::NightOutlook;
 use opreport::{Style, units};
+
+use crate::night::NightOutlook;
 
 /// The outlook as text.
 pub fn night_plan_text(outlook: &NightOutlook, style: Style) -> String {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use opdata::{Row, Status, Timestamp};
+use opreport::Style;
 
 use super::*;
 use crate::compare::testing::{failed, row, write_run};
@@ -12,7 +13,6 @@ use crate::night::digest::{Digest, Tally};
 use crate::night::history::{Retention, SparedNight};
 use crate::night::report::{JobOutcome, JobReport, NightReport, NightState};
 use crate::night::{NightPlan, outlook};
-use opreport::Style;
 
 fn plan() -> NightPlan {
     let text = "dataset = 'nights-of-no-machine'\nbudget = '6h'\n[settings]\nthreads = [1, 'max']\n\

@@ -1,0 +1,404 @@
+//! What a finished (or interrupted) run reports, as plain data, and the sums made of it.
+//!
+//! The run fills [`RunReport`]; the text and JSON renderings read it and compute nothing that is
+//! not computed here. A number that was not measured is `None`, never 0.
+
+use std::path::PathBuf;
+
+use opdata::{CacheState, Quality, RunState, Status};
+use opengine::device::Conditions;
+use opengine::stats::Summary;
+use opmodels::ImportRequest;
+use opmodels::graph::{ArgumentRole, Operator};
+
+/// Everything shown after a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunReport {
+    /// Directory of the results.
+    pub out: PathBuf,
+    /// Name of the run.
+    pub run_id: String,
+    /// Finished or interrupted.
+    pub state: RunState,
+    /// What was asked for.
+    pub model: ImportRequest,
+    /// Samples at once, as imported.
+    pub batch: u64,
+    /// What it was compiled for, e.g. `llvm -mcpu=znver5`.
+    pub target: String,
+    /// Model name of the CPU.
+    pub cpu: String,
+    /// Distinct operators, each with its points.
+    pub operators: Vec<OperatorReport>,
+    /// Runs of the whole model, one for each number of threads at most; empty when skipped.
+    pub whole_model: Vec<WholeModelReport>,
+    /// Points of the plan that have no row yet; above 0 only for runs that were stopped.
+    pub left: u64,
+    /// What the reader should know: doubts about the machine or the plan.
+    pub warnings: Vec<String>,
+    /// How long the run took, in nanoseconds.
+    pub wall_ns: u64,
+}
+
+/// A distinct operator of the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperatorReport {
+    /// Readable name, e.g. `conv2d_add_relu`.
+    pub name: String,
+    /// Function in the module.
+    pub symbol: String,
+    /// Kind, e.g. `conv2d`.
+    pub kind: String,
+    /// Shapes of inputs and weights, e.g. `1x64x56x56;64x64x3x3`.
+    pub shapes: String,
+    /// Calls in one run of the model.
+    pub count: u64,
+    /// Floating-point operations of one call, fused rest included.
+    pub flops: u64,
+    /// Bytes that one call must read: each argument once.
+    pub bytes_read: u64,
+    /// Bytes that one call must write.
+    pub bytes_written: u64,
+    /// The points of its default schedule.
+    pub points: Vec<PointReport>,
+    /// What became of its other schedules, one entry for each of the conditions; empty without a sweep.
+    pub swept: Vec<SweptReport>,
+}
+
+/// The schedules of a sweep of one operator, measured under the same conditions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SweptReport {
+    /// What they were measured at.
+    pub conditions: Conditions,
+    /// Schedules with a time.
+    pub measured: u64,
+    /// Schedules that failed.
+    pub failed: u64,
+    /// Schedules left out: duplicates of others, or too large to compile.
+    pub skipped: u64,
+    /// The fastest.
+    pub best: Option<Best>,
+}
+
+impl SweptReport {
+    /// Nothing yet.
+    pub fn new(conditions: Conditions) -> Self {
+        Self {
+            conditions,
+            measured: 0,
+            failed: 0,
+            skipped: 0,
+            best: None,
+        }
+    }
+}
+
+/// The fastest of several schedules.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Best {
+    /// Median time of one call, in nanoseconds.
+    pub median_ns: f64,
+    /// Its row.
+    pub row_id: String,
+}
+
+/// One point: an operator under certain conditions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointReport {
+    /// What it was measured at.
+    pub conditions: Conditions,
+    /// How it ended.
+    pub outcome: PointOutcome,
+}
+
+/// How a point ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PointOutcome {
+    /// Its output was checked and its time taken.
+    Measured {
+        /// Time of one call.
+        time: TimeReport,
+        /// Median time of one call inside the whole model, in nanoseconds, if that was run.
+        in_model_ns: Option<f64>,
+    },
+    /// It has no time.
+    NotMeasured {
+        /// How it ended; never [`Status::Measured`].
+        status: Status,
+        /// Why, in one line.
+        reason: String,
+    },
+}
+
+/// A time with its interval, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimeReport {
+    /// Median.
+    pub median_ns: f64,
+    /// Lower end of the median's interval.
+    pub ci_low_ns: f64,
+    /// Upper end.
+    pub ci_high_ns: f64,
+    /// Number of samples.
+    pub samples: u64,
+    /// Quality grade.
+    pub quality: Quality,
+}
+
+impl TimeReport {
+    /// From a summary and its grade.
+    pub fn new(summary: &Summary, quality: Quality) -> Self {
+        Self {
+            median_ns: summary.median.get(),
+            ci_low_ns: summary.ci_low.get(),
+            ci_high_ns: summary.ci_high.get(),
+            samples: summary.samples,
+            quality,
+        }
+    }
+
+    /// Half the interval over the median; `None` for a median of 0.
+    pub fn relative_half_width(&self) -> Option<f64> {
+        (self.median_ns > 0.0).then(|| (self.ci_high_ns - self.ci_low_ns) / 2.0 / self.median_ns)
+    }
+}
+
+/// A run of the whole model at a number of threads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WholeModelReport {
+    /// Threads.
+    pub threads: u32,
+    /// How it ended.
+    pub outcome: ModelOutcome,
+}
+
+/// How a run of the whole model ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelOutcome {
+    /// Checked and timed.
+    Measured(ModelTiming),
+    /// It has no time.
+    NotMeasured {
+        /// How it ended; never [`Status::Measured`].
+        status: Status,
+        /// Why, in one line.
+        reason: String,
+    },
+}
+
+/// Times of the whole model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelTiming {
+    /// End-to-end latency.
+    pub time: TimeReport,
+    /// What its output was compared with, e.g. `light_resnet50_output_0.pb`.
+    pub checked_against: String,
+    /// Sum over all operator calls inside one run, in nanoseconds, by the instrument hook.
+    pub instrumented_sum_ns: Option<f64>,
+}
+
+/// How many points there are, by how they ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All points of operators.
+    pub points: u64,
+    /// Measured.
+    pub measured: u64,
+    /// Neither measured nor skipped.
+    pub failed: u64,
+    /// Left out, on purpose or because the run was interrupted.
+    pub skipped: u64,
+}
+
+/// The sums over all operators under the same conditions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadTotals<'a> {
+    /// What was measured at.
+    pub conditions: &'a Conditions,
+    /// Sum of count × median over the measured operators; `None` when none is.
+    pub operators_sum_ns: Option<f64>,
+    /// Operators without a time, which the sum lacks.
+    pub missing: u64,
+    /// The whole model's run at this number of threads. Its own data are in the caches as the
+    /// operators leave them, so it does not stand beside points with flushed caches.
+    pub whole_model: Option<&'a WholeModelReport>,
+}
+
+impl ThreadTotals<'_> {
+    /// The whole model's times, if it was measured.
+    pub fn model_timing(&self) -> Option<&ModelTiming> {
+        match &self.whole_model?.outcome {
+            ModelOutcome::Measured(timing) => Some(timing),
+            ModelOutcome::NotMeasured { .. } => None,
+        }
+    }
+
+    /// End-to-end latency in nanoseconds.
+    pub fn end_to_end_ns(&self) -> Option<f64> {
+        Some(self.model_timing()?.time.median_ns)
+    }
+
+    /// Sum of the operators over the end-to-end latency: how much of it they explain. `None`
+    /// unless every operator has a time.
+    pub fn explained_share(&self) -> Option<f64> {
+        let whole = self.end_to_end_ns().filter(|ns| *ns > 0.0)?;
+        (self.missing == 0).then_some(self.operators_sum_ns? / whole)
+    }
+
+    /// Sum of the operators by the instrument hook, over the end-to-end latency.
+    pub fn instrumented_share(&self) -> Option<f64> {
+        let timing = self.model_timing()?;
+        let whole = timing.time.median_ns;
+        (whole > 0.0).then_some(timing.instrumented_sum_ns? / whole)
+    }
+}
+
+impl RunReport {
+    /// Points by how they ended.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for point in self.operators.iter().flat_map(|operator| &operator.points) {
+            counts.points += 1;
+            match point.outcome {
+                PointOutcome::Measured { .. } => counts.measured += 1,
+                PointOutcome::NotMeasured {
+                    status: Status::Skipped,
+                    ..
+                } => counts.skipped += 1,
+                PointOutcome::NotMeasured { .. } => counts.failed += 1,
+            }
+        }
+        for swept in self.operators.iter().flat_map(|operator| &operator.swept) {
+            counts.points += swept.measured + swept.failed + swept.skipped;
+            counts.measured += swept.measured;
+            counts.failed += swept.failed;
+            counts.skipped += swept.skipped;
+        }
+        counts
+    }
+
+    /// Failed points over all that were tried, runs of the whole model counted as points; 0 if
+    /// none was tried.
+    pub fn failed_share(&self) -> f64 {
+        let counts = self.counts();
+        let models = self.whole_model.iter().map(|run| match &run.outcome {
+            ModelOutcome::Measured(_) => Status::Measured,
+            ModelOutcome::NotMeasured { status, .. } => *status,
+        });
+        let (mut tried, mut failed) = (counts.points - counts.skipped, counts.failed);
+        for status in models.filter(|status| *status != Status::Skipped) {
+            tried += 1;
+            failed += u64::from(status != Status::Measured);
+        }
+        if tried == 0 {
+            0.0
+        } else {
+            failed as f64 / tried as f64
+        }
+    }
+
+    /// The conditions that were measured, in the order of the operators' points.
+    pub fn conditions(&self) -> Vec<&Conditions> {
+        let mut conditions = Vec::new();
+        for point in self.operators.iter().flat_map(|operator| &operator.points) {
+            if !conditions.contains(&&point.conditions) {
+                conditions.push(&point.conditions);
+            }
+        }
+        conditions
+    }
+
+    /// The conditions that stand for the run: those nearest to the inside of a model, with the most threads; `None`
+    /// without points.
+    pub fn headline(&self) -> Option<&Conditions> {
+        self.conditions().into_iter().max_by_key(|at| {
+            let nearness = match at.cache {
+                CacheState::Model => 2,
+                CacheState::Hot => 1,
+                CacheState::Flushed => 0,
+            };
+            (nearness, at.threads)
+        })
+    }
+
+    /// The sums over all operators under these conditions.
+    pub fn totals<'a>(&'a self, at: &'a Conditions) -> ThreadTotals<'a> {
+        let mut sum = None;
+        let mut missing = 0;
+        for operator in &self.operators {
+            match operator.median_ns(at) {
+                Some(median) => *sum.get_or_insert(0.0) += median * operator.count as f64,
+                None => missing += 1,
+            }
+        }
+        ThreadTotals {
+            conditions: at,
+            operators_sum_ns: sum,
+            missing,
+            whole_model: (at.cache != CacheState::Flushed)
+                .then(|| {
+                    self.whole_model
+                        .iter()
+                        .find(|run| run.threads == at.threads)
+                })
+                .flatten(),
+        }
+    }
+}
+
+impl OperatorReport {
+    /// An operator of a graph, with its points.
+    pub fn new(operator: &Operator, points: Vec<PointReport>) -> Self {
+        Self {
+            name: operator.name.clone(),
+            symbol: operator.symbol.clone(),
+            kind: operator.kind.name().to_owned(),
+            shapes: read_shapes(operator),
+            count: operator.count,
+            flops: operator.flops + operator.flops_epilogue,
+            bytes_read: operator.bytes_read,
+            bytes_written: operator.bytes_written,
+            points,
+            swept: Vec::new(),
+        }
+    }
+
+    /// The point under these conditions.
+    pub fn point(&self, at: &Conditions) -> Option<&PointReport> {
+        self.points.iter().find(|point| point.conditions == *at)
+    }
+
+    /// What became of a sweep's schedules under these conditions.
+    pub fn swept(&self, at: &Conditions) -> Option<&SweptReport> {
+        self.swept.iter().find(|s| s.conditions == *at)
+    }
+
+    /// Median time of one call under these conditions, in nanoseconds, if measured.
+    pub fn median_ns(&self, at: &Conditions) -> Option<f64> {
+        match &self.point(at)?.outcome {
+            PointOutcome::Measured { time, .. } => Some(time.median_ns),
+            PointOutcome::NotMeasured { .. } => None,
+        }
+    }
+
+    /// Floating-point operations a second at `median_ns`; `None` for operators without any.
+    pub fn flops_per_s(&self, median_ns: f64) -> Option<f64> {
+        (self.flops > 0 && median_ns > 0.0).then(|| self.flops as f64 / median_ns * 1e9)
+    }
+
+    /// Compulsory bytes a second at `median_ns`.
+    pub fn bytes_per_s(&self, median_ns: f64) -> Option<f64> {
+        (median_ns > 0.0).then(|| (self.bytes_read + self.bytes_written) as f64 / median_ns * 1e9)
+    }
+}
+
+/// Shapes of what an operator reads, e.g. `1x64x56x56;4x64x3x3x16`.
+pub(crate) fn read_shapes(operator: &Operator) -> String {
+    let shapes: opdata::Shapes = operator
+        .args
+        .iter()
+        .filter(|arg| arg.role != ArgumentRole::Output)
+        .map(|arg| arg.shape.as_slice())
+        .collect();
+    shapes.to_string()
+}

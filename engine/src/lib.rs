@@ -1,0 +1,16 @@
+//! From an operator and a schedule to a checked measurement.
+//!
+//! Owns the machine's facts ([`env`]), its calibration ([`calibrate`]), schedules ([`schedule`]), the time and the check
+//! of a kernel ([`measure`], [`stats`]), and the workers that run kernels ([`runner`] in the parent, [`worker`] in the
+//! child, [`protocol`] between them). It knows no command line, renders nothing and plans no run.
+
+pub mod calibrate;
+pub mod device;
+pub mod env;
+pub mod interrupt;
+pub mod measure;
+pub mod protocol;
+pub mod runner;
+pub mod schedule;
+pub mod stats;
+pub mod worker;

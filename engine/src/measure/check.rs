@@ -1,0 +1,243 @@
+//! Comparing a kernel's output with a reference, element by element.
+//!
+//! Two orders of summation of the same numbers differ by rounding: for a sum of `k` products the difference grows like
+//! `ε·√k` relative to the size of the result (Higham, *Accuracy and Stability of Numerical Algorithms*, §4.2, random
+//! signs). The tolerance is a multiple of that, relative to the element, plus the same multiple of the largest element,
+//! because sums that cancel keep the error of their terms. Integers must agree exactly.
+
+use half::f16;
+use serde::{Deserialize, Serialize};
+use tvm_bridge::{DType, Tensor};
+
+/// How far an output may be from its reference.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Tolerance {
+    /// Relative to the reference's element.
+    pub relative: f64,
+    /// Absolute, in units of the largest element of the reference.
+    pub of_largest: f64,
+}
+
+/// Multiple of the expected rounding difference that is accepted: exp, erf and division add to that of the sum.
+const SAFETY: f64 = 16.0;
+/// Smallest relative tolerance for `float32`: library functions differ by a few units in the last place.
+const LEAST: f64 = 1e-5;
+
+impl Tolerance {
+    /// For outputs of `dtype` that sum `reduction_length` terms.
+    pub fn new(dtype: DType, reduction_length: u64) -> Tolerance {
+        let epsilon = match dtype {
+            DType::Float64 => f64::EPSILON,
+            DType::Float32 => f64::from(f32::EPSILON),
+            // 10 bits of fraction.
+            DType::Float16 => 2f64.powi(-10),
+            _ => {
+                return Tolerance {
+                    relative: 0.0,
+                    of_largest: 0.0,
+                };
+            }
+        };
+        let least = LEAST * epsilon / f64::from(f32::EPSILON);
+        let relative = (SAFETY * epsilon * (reduction_length.max(1) as f64).sqrt()).max(least);
+        Tolerance {
+            relative,
+            of_largest: relative,
+        }
+    }
+}
+
+/// What a comparison found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Largest absolute difference.
+    pub max_abs_error: f64,
+    /// Largest difference relative to the reference's element, over elements that are not zero there.
+    pub max_rel_error: f64,
+    /// Absolute tolerance that was applied (the relative one comes on top).
+    pub tolerance_abs: f64,
+    /// Relative tolerance that was applied.
+    pub tolerance_rel: f64,
+    /// Elements beyond the tolerance.
+    pub wrong: u64,
+    /// Elements compared.
+    pub elements: u64,
+    /// Flat index of the worst element, if any is wrong.
+    pub worst: Option<u64>,
+}
+
+impl Comparison {
+    /// Whether every element is within the tolerance.
+    pub fn agrees(&self) -> bool {
+        self.wrong == 0
+    }
+
+    /// One line for a person, if the outputs differ.
+    pub fn complaint(&self) -> Option<String> {
+        let worst = self.worst.filter(|_| !self.agrees())?;
+        Some(format!(
+            "{} of {} elements differ from the reference by more than {:.1e} + {:.1e}·|reference| (largest difference {:.3e}, worst at flat index {worst})",
+            self.wrong, self.elements, self.tolerance_abs, self.tolerance_rel, self.max_abs_error
+        ))
+    }
+}
+
+/// Compares `found` with `reference`, which must have the same shape and type.
+///
+/// # Errors
+/// A tensor cannot be copied from its device.
+pub fn compare(
+    found: &Tensor,
+    reference: &Tensor,
+    tolerance: Tolerance,
+) -> tvm_bridge::Result<Comparison> {
+    let (found_bytes, reference_bytes) = (found.bytes()?, reference.bytes()?);
+    // 64-bit integers beyond 2⁵³ are compared rounded to double precision.
+    macro_rules! as_numbers {
+        ($t:ty) => {
+            as_numbers!($t, |v: $t| v as f64)
+        };
+        ($t:ty, $to_double:expr) => {{
+            let numbers = |bytes: &[u8]| -> Vec<f64> {
+                let read = |b: &[u8]| <$t>::from_le_bytes(b.try_into().unwrap_or_default());
+                let chunks = bytes.chunks_exact(size_of::<$t>());
+                chunks.map(|b| $to_double(read(b))).collect()
+            };
+            compare_numbers(
+                &numbers(&found_bytes),
+                &numbers(&reference_bytes),
+                tolerance,
+            )
+        }};
+    }
+    Ok(match reference.dtype() {
+        DType::Float32 => as_numbers!(f32),
+        DType::Float64 => as_numbers!(f64),
+        DType::Float16 => as_numbers!(f16, f64::from),
+        DType::Int8 => as_numbers!(i8),
+        DType::Int16 => as_numbers!(i16),
+        DType::Int32 => as_numbers!(i32),
+        DType::Int64 => as_numbers!(i64),
+        DType::UInt8 | DType::Bool => as_numbers!(u8),
+        DType::UInt16 => as_numbers!(u16),
+        DType::UInt32 => as_numbers!(u32),
+        DType::UInt64 => as_numbers!(u64),
+    })
+}
+
+/// Of several outputs' comparisons the one that is furthest from its reference.
+pub fn worst(comparisons: impl IntoIterator<Item = Comparison>) -> Option<Comparison> {
+    comparisons.into_iter().max_by(|a, b| {
+        a.wrong
+            .cmp(&b.wrong)
+            .then(a.max_rel_error.total_cmp(&b.max_rel_error))
+    })
+}
+
+fn compare_numbers(found: &[f64], reference: &[f64], tolerance: Tolerance) -> Comparison {
+    let largest = reference
+        .iter()
+        .filter(|v| v.is_finite())
+        .fold(0f64, |m, v| m.max(v.abs()));
+    let absolute = tolerance.of_largest * largest;
+    let mut result = Comparison {
+        max_abs_error: 0.0,
+        max_rel_error: 0.0,
+        tolerance_abs: absolute,
+        tolerance_rel: tolerance.relative,
+        wrong: found.len().abs_diff(reference.len()) as u64,
+        elements: reference.len() as u64,
+        worst: (found.len() != reference.len()).then_some(0),
+    };
+    let mut worst_excess = 0f64;
+    for (i, (&f, &r)) in found.iter().zip(reference).enumerate() {
+        if f == r || (f.is_nan() && r.is_nan()) {
+            continue;
+        }
+        let error = (f - r).abs();
+        let excess = error - absolute - tolerance.relative * r.abs();
+        result.max_abs_error = result.max_abs_error.max(error);
+        if r != 0.0 {
+            result.max_rel_error = result.max_rel_error.max(error / r.abs());
+        }
+        // A NaN on one side alone makes the excess one, and counts as wrong.
+        if excess.is_nan() || excess > 0.0 {
+            result.wrong += 1;
+            if result.worst.is_none() || excess > worst_excess || excess.is_nan() {
+                worst_excess = excess;
+                result.worst = Some(i as u64);
+            }
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use tvm_bridge::Device;
+
+    use super::*;
+
+    fn tensor(values: &[f32]) -> Tensor {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Tensor::from_bytes(
+            Device::cpu(),
+            &[values.len() as i64],
+            DType::Float32,
+            &bytes,
+        )
+        .unwrap()
+    }
+
+    fn result(found: &[f32], reference: &[f32]) -> Comparison {
+        compare(
+            &tensor(found),
+            &tensor(reference),
+            Tolerance::new(DType::Float32, 64),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn rounding_differences_pass_and_real_ones_do_not() {
+        assert!(result(&[1.000_001, 2.0], &[1.0, 2.0]).agrees());
+        let wrong = result(&[1.0, 2.1], &[1.0, 2.0]);
+        assert_eq!((wrong.wrong, wrong.worst), (1, Some(1)));
+        assert!(wrong.complaint().unwrap().contains("1 of 2 elements"));
+    }
+
+    #[test]
+    fn cancelled_sums_are_judged_by_the_largest_element() {
+        assert!(result(&[1e-6, 10.0], &[0.0, 10.0]).agrees());
+        assert!(!result(&[1e-2, 10.0], &[0.0, 10.0]).agrees());
+    }
+
+    #[test]
+    fn a_nan_on_one_side_is_wrong() {
+        assert!(!result(&[f32::NAN], &[1.0]).agrees());
+        assert!(!result(&[1.0], &[f32::NAN]).agrees());
+        assert!(result(&[f32::NAN], &[f32::NAN]).agrees());
+    }
+
+    #[test]
+    fn a_missing_element_is_wrong() {
+        assert!(!result(&[1.0], &[1.0, 1.0]).agrees());
+    }
+
+    #[test]
+    fn integers_must_agree_exactly() {
+        let t = |v: i32| {
+            Tensor::from_bytes(Device::cpu(), &[1], DType::Int32, &v.to_le_bytes()).unwrap()
+        };
+        assert!(
+            compare(&t(5), &t(5), Tolerance::new(DType::Int32, 1000))
+                .unwrap()
+                .agrees()
+        );
+        assert!(
+            !compare(&t(5), &t(6), Tolerance::new(DType::Int32, 1000))
+                .unwrap()
+                .agrees()
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! Driving data out of the caches before a sample.
+//!
+//! On x86 every line of the arguments is flushed with `clflush`, which leaves the rest of the cache as it was. Other
+//! processors have no such instruction for programs; there, a buffer larger than the last-level cache is walked through.
+
+use tvm_bridge::Tensor;
+
+/// Evicts tensors from every level of the data caches.
+#[derive(Debug)]
+pub struct Flusher {
+    #[cfg(not(target_arch = "x86_64"))]
+    sweep: Vec<u8>,
+}
+
+/// Size of a cache line on the processors that can be targets.
+const LINE_BYTES: usize = 64;
+/// Larger than the last-level cache of most single sockets.
+#[cfg(not(target_arch = "x86_64"))]
+const SWEEP_BYTES: usize = 256 << 20;
+
+impl Flusher {
+    /// Prepares what flushing needs.
+    #[cfg_attr(target_arch = "x86_64", allow(clippy::new_without_default))]
+    pub fn new() -> Flusher {
+        Flusher {
+            #[cfg(not(target_arch = "x86_64"))]
+            sweep: vec![1; SWEEP_BYTES],
+        }
+    }
+
+    /// Evicts `tensors`.
+    #[cfg(target_arch = "x86_64")]
+    pub fn flush(&mut self, tensors: &[Tensor]) {
+        use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+        for tensor in tensors {
+            for line in tensor.host_bytes().unwrap_or_default().chunks(LINE_BYTES) {
+                // SAFETY: the address is inside a live slice; flushing a line changes no data.
+                unsafe { _mm_clflush(line.as_ptr()) };
+            }
+        }
+        // SAFETY: a fence has no preconditions; without it the flushes could end after the sample has begun.
+        unsafe { _mm_mfence() };
+    }
+
+    /// Evicts `tensors` (and everything else).
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn flush(&mut self, _tensors: &[Tensor]) {
+        for line in self.sweep.chunks_mut(LINE_BYTES) {
+            line[0] = line[0].wrapping_add(1);
+        }
+        std::hint::black_box(&self.sweep);
+    }
+}

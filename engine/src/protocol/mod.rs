@@ -1,0 +1,225 @@
+//! What a parent and a worker tell each other: one JSON object a line.
+//!
+//! The parent sends [`Request`]s; the worker answers each with one or more [`Reply`]s. Times are in nanoseconds.
+
+use std::path::PathBuf;
+
+use opdata::{CacheState, Status};
+use opmodels::Graph;
+use opmodels::graph::Argument;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::TimingPolicy;
+use crate::measure::check::Comparison;
+use crate::measure::timer::Taken;
+use crate::schedule::{Choice, ScheduleSpec, Space};
+
+/// What the worker is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum Request {
+    /// Load TVM and a module. Answered by [`Reply::Ready`].
+    Setup(Setup),
+    /// Describe the template spaces of operators. Answered by [`Reply::Spaces`] or [`Reply::Refused`].
+    Spaces {
+        /// The operators' functions.
+        symbols: Vec<String>,
+    },
+    /// Build kernels. Answered by [`Reply::Started`] and [`Reply::Built`], [`Reply::Duplicate`] or [`Reply::Refused`] for each, then
+    /// [`Reply::AllBuilt`].
+    Build {
+        /// What to build.
+        kernels: Vec<KernelSpec>,
+        /// Threads to build on.
+        jobs: usize,
+    },
+    /// Check and time a kernel that was built. Answered by [`Reply::Measured`] or [`Reply::Refused`].
+    Measure(MeasureSpec),
+    /// Forget kernels. Not answered.
+    Drop {
+        /// Their ids.
+        ids: Vec<u64>,
+    },
+    /// Build the whole model and run its reference. Answered by [`Reply::NetworkReady`] or [`Reply::Refused`].
+    Network(Box<NetworkSpec>),
+    /// Time the whole model. Answered by [`Reply::NetworkMeasured`] or [`Reply::Refused`].
+    MeasureNetwork {
+        /// Threads to run on.
+        threads: usize,
+        /// How to time.
+        policy: TimingPolicy,
+    },
+}
+
+/// What a worker needs before anything else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// Folder of the import (`module.json`, …).
+    pub import: PathBuf,
+    /// TVM's target dictionary.
+    pub target: serde_json::Value,
+    /// Most threads that a kernel will be run with.
+    pub max_threads: usize,
+    /// Seed of argument data and schedules.
+    pub seed: u64,
+    /// Most statements of a lowered kernel that are worth compiling.
+    pub max_statements: u64,
+    /// Most memory the process may use, in MiB.
+    pub memory_limit_mib: u64,
+}
+
+/// A kernel to build.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KernelSpec {
+    /// The parent's name for it.
+    pub id: u64,
+    /// The operator's function in the module.
+    pub symbol: String,
+    /// Its schedule.
+    pub schedule_spec: ScheduleSpec,
+    /// Its arguments, outputs last.
+    pub arguments: Vec<Argument>,
+    /// Bytes of weights that the model reads between two uses of one of the operator's; none without weights.
+    pub weight_reuse_bytes: Option<u64>,
+    /// Terms in an element's sum: what the check's tolerance depends on.
+    pub reduction_length: u64,
+}
+
+/// A point to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasureSpec {
+    /// The kernel.
+    pub id: u64,
+    /// Threads to run on.
+    pub threads: usize,
+    /// State of the caches before each sample.
+    pub cache: CacheState,
+    /// How to time.
+    pub policy: TimingPolicy,
+    /// A kernel that takes longer is not worth samples, in nanoseconds.
+    pub prune_beyond_ns: Option<u64>,
+}
+
+/// A whole model to build.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NetworkSpec {
+    /// The model's graph.
+    pub graph: Graph,
+    /// Threads to build on.
+    pub jobs: usize,
+}
+
+/// What the worker has to say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum Reply {
+    /// Loaded.
+    Ready,
+    /// What the operators asked for offer.
+    Spaces {
+        /// Their spaces, in the order of the request.
+        spaces: Vec<Space>,
+    },
+    /// A build has begun.
+    Started {
+        /// The kernel.
+        id: u64,
+    },
+    /// A kernel is ready to be measured.
+    Built(Built),
+    /// A kernel's program is that of an earlier one; it was not compiled.
+    Duplicate {
+        /// The kernel.
+        id: u64,
+        /// The earlier one.
+        of: u64,
+    },
+    /// Something asked for cannot be done; the worker goes on.
+    Refused {
+        /// The kernel, if it was about one.
+        id: Option<u64>,
+        /// How it counts.
+        status: Status,
+        /// Why, in one line.
+        reason: String,
+    },
+    /// Every build of the request has ended.
+    AllBuilt,
+    /// A point's check and samples.
+    Measured(Measured),
+    /// The whole model is ready and its output checked.
+    NetworkReady(NetworkReady),
+    /// Samples of the whole model.
+    NetworkMeasured(NetworkMeasured),
+}
+
+/// A kernel that was built.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Built {
+    /// The kernel.
+    pub id: u64,
+    /// Which schedule it got.
+    pub choice: Choice,
+    /// The schedule's trace, which rebuilds it.
+    pub trace: serde_json::Value,
+    /// Structural hash of the scheduled program.
+    pub program_hash: u64,
+    /// Time of scheduling.
+    pub schedule_ns: u64,
+    /// Time of lowering.
+    pub lower_ns: u64,
+    /// Time of code generation.
+    pub codegen_ns: u64,
+    /// Time of the JIT.
+    pub jit_ns: u64,
+}
+
+/// What measuring a point gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The kernel.
+    pub id: u64,
+    /// How its output compares with the unscheduled kernel's.
+    pub comparison: Comparison,
+    /// The samples; none if the output is wrong.
+    pub taken: Option<Taken>,
+    /// The sentinel's time around the point over its best: 1 on a quiet machine.
+    pub drift: f64,
+}
+
+/// A whole model that was built and checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NetworkReady {
+    /// How its outputs compare with the reference (the worst of them).
+    pub comparison: Comparison,
+    /// What they were compared with.
+    pub checked_against: String,
+    /// Wall time of building, in nanoseconds.
+    pub build_ns: u64,
+}
+
+/// Samples of a whole model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NetworkMeasured {
+    /// End-to-end samples, without the instrument.
+    pub taken: Taken,
+    /// For each operator's function: its calls in a run, and its median time of one call.
+    pub operators: Vec<OperatorInModel>,
+    /// Median over instrumented runs of the sum of all operators' times.
+    pub instrumented_sum_ns: f64,
+    /// Median end-to-end time of the instrumented runs.
+    pub instrumented_total_ns: f64,
+    /// The sentinel's time around the samples over its best.
+    pub drift: f64,
+}
+
+/// An operator as seen inside the whole model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperatorInModel {
+    /// Its function.
+    pub symbol: String,
+    /// Calls in one run.
+    pub calls: u64,
+    /// Median time of one call, in nanoseconds.
+    pub median_ns: f64,
+}

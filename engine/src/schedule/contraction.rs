@@ -1,0 +1,477 @@
+//! One dominating reduction: convolutions, dense layers, matrix products, pooling, means.
+//!
+//! A tile of outputs is kept in vector registers while the reduction runs over it: `vector_blocks` vectors along the
+//! axis that is contiguous in memory, times `tile` values of other spatial axes. The element-wise tail runs on the tile
+//! before it leaves the cache. Outer loops run in parallel.
+
+use opmodels::tile::{efficiency, even_vector_length};
+use tvm_bridge::inspect::{Access, IterKind};
+use tvm_bridge::ir::IndexMap;
+use tvm_bridge::schedule::{Access as Buffer, Loop};
+use tvm_bridge::{Block, Result, Schedule};
+
+use super::knobs::{default_knobs, vector_axis};
+use super::prepare::{Part, Parts, prepare};
+use super::{
+    CacheWrite, Choice, ContractionKnobs, Epilogue, LevelOrder, Padding, VectorUnit, pad, spatial,
+    unfit,
+};
+
+/// The template: the tail inside the tile, paddings close to their use.
+pub(super) fn close(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
+    suggested(s, unit, Epilogue::Tile, Padding::Near)
+}
+
+/// The template with paddings in nests of their own.
+pub(super) fn fused(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
+    suggested(s, unit, Epilogue::Tile, Padding::Root)
+}
+
+/// The template with the tail in a nest of its own too, for tails that index the result in another way.
+pub(super) fn separate(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
+    suggested(s, unit, Epilogue::Root, Padding::Root)
+}
+
+/// The template with the knobs that the operator's structure suggests.
+fn suggested(
+    s: &Schedule,
+    unit: VectorUnit,
+    epilogue: Epilogue,
+    padding: Padding,
+) -> Result<Choice> {
+    let (parts, anchor) = anchored(s)?;
+    let knobs = ContractionKnobs {
+        epilogue,
+        padding,
+        ..default_knobs(&anchor.info, unit)
+    };
+    apply(s, &parts, &anchor, knobs, unit)
+}
+
+/// The template with knobs of one's own.
+pub(super) fn with_knobs(
+    s: &Schedule,
+    unit: VectorUnit,
+    knobs: &ContractionKnobs,
+) -> Result<Choice> {
+    let (parts, anchor) = anchored(s)?;
+    apply(s, &parts, &anchor, knobs.clone(), unit)
+}
+
+/// The operator's parts, and its one reduction as the template tiles it.
+pub(super) fn anchored(s: &Schedule) -> Result<(Parts, Part)> {
+    let parts = prepare(s)?;
+    let [anchor] = &parts.reductions[..] else {
+        return Err(unfit("not exactly one reduction"));
+    };
+    let anchor = pack_if_nothing_is_contiguous(s, anchor.clone())?;
+    Ok((parts, anchor))
+}
+
+fn apply(
+    s: &Schedule,
+    parts: &Parts,
+    anchor: &Part,
+    mut knobs: ContractionKnobs,
+    unit: VectorUnit,
+) -> Result<Choice> {
+    let staged = match knobs.padding {
+        Padding::Near => Some(Staged::find(s, &parts.paddings, anchor, &knobs)?),
+        Padding::Root => {
+            for padding in &parts.paddings {
+                pad::apart(s, padding, unit)?;
+            }
+            None
+        }
+        Padding::Inline => {
+            for padding in &parts.paddings {
+                s.compute_inline(&padding.block)?;
+            }
+            None
+        }
+    };
+    if let Some(staged) = &staged {
+        knobs.fused_outer = staged.outer_axes;
+    }
+    let local = knobs.cache_write == CacheWrite::Local;
+    let copy_out = match (&parts.tail, knobs.epilogue) {
+        (Some(last), Epilogue::Root) => {
+            spatial::nest(s, last, unit)?;
+            local
+                .then(|| s.cache_write(&anchor.block, 0, "local"))
+                .transpose()?
+        }
+        (Some(last), Epilogue::Tile | Epilogue::Outer) => {
+            if local {
+                s.set_scope(&anchor.block, 0, "local")?;
+            }
+            Some(last.block.clone())
+        }
+        (None, _) => local
+            .then(|| s.cache_write(&anchor.block, 0, "local"))
+            .transpose()?,
+    };
+    let nest = Nest {
+        s,
+        anchor,
+        copy_out: copy_out.as_ref(),
+        owns_output: parts.tail.is_none() && !local,
+        knobs: &knobs,
+        unit,
+    };
+    nest.build(staged.as_ref())?;
+    Ok(Choice::Contraction(knobs))
+}
+
+/// A buffer that is filled, piece by piece, close to where the reduction reads it.
+struct Staged {
+    filling: Part,
+    /// How many of the outermost loops index the buffer plainly: one fill for each of their values.
+    outer_axes: usize,
+    /// Step of the innermost axis between neighbouring outputs.
+    stride: i64,
+}
+
+/// Fewest fills worth their parallel loop.
+const FEWEST_FILLS: i64 = 8;
+
+impl Staged {
+    /// The padding of the reduction's operand, or else a copy of an operand that is read with a stride, if a window
+    /// slides over it separately for every value of the outermost axes.
+    fn find(
+        s: &Schedule,
+        paddings: &[Part],
+        anchor: &Part,
+        knobs: &ContractionKnobs,
+    ) -> Result<Staged> {
+        let info = &anchor.info;
+        let windows = |access: &Access| -> Option<(usize, i64)> {
+            let plain = access
+                .indices
+                .iter()
+                .take_while(|i| i.terms.is_empty() || i.plain().is_some())
+                .count();
+            let outer: Vec<usize> = access.indices[..plain]
+                .iter()
+                .filter_map(|i| i.plain())
+                .collect();
+            let leading = knobs
+                .loop_order
+                .iter()
+                .take(outer.len())
+                .collect::<Vec<_>>();
+            let spatial = outer.iter().all(|&i| {
+                info.iters[i].kind == IterKind::Spatial && leading.contains(&&info.iters[i].name)
+            });
+            let fills: i64 = outer.iter().map(|&i| info.iters[i].extent).product();
+            let vector = knobs.vector_axis.as_deref();
+            let stride = access.indices.last().and_then(|index| {
+                let of_vector =
+                    |t: &&(usize, Option<i64>)| Some(info.iters[t.0].name.as_str()) == vector;
+                index.terms.iter().find(of_vector).and_then(|t| t.1)
+            });
+            (spatial && fills >= FEWEST_FILLS && plain < access.indices.len())
+                .then_some((outer.len(), stride?))
+        };
+        for (operand, access) in info.reads.iter().enumerate() {
+            let Some((outer_axes, stride)) = windows(access) else {
+                continue;
+            };
+            let padding = paddings
+                .iter()
+                .find(|p| p.info.writes.iter().any(|w| w.buffer == access.buffer));
+            let filling = match padding {
+                Some(padding) if paddings.len() == 1 => padding.clone(),
+                None if stride > 1 && paddings.is_empty() => {
+                    pad::copy_of(s, &anchor.block, operand)?
+                }
+                _ => continue,
+            };
+            return Ok(Staged {
+                filling,
+                outer_axes,
+                stride,
+            });
+        }
+        Err(unfit("no operand is worth filling close to its use"))
+    }
+}
+
+/// Where no operand is contiguous along a spatial axis (both walk along the reduction), the operand of the last output
+/// axis is copied into the transposed layout first: a pass over it, against one for every row of the other.
+fn pack_if_nothing_is_contiguous(s: &Schedule, anchor: Part) -> Result<Part> {
+    let info = &anchor.info;
+    if info.reads.len() < 2 || vector_axis(info).is_some() {
+        return Ok(anchor);
+    }
+    let Some(axis) = info
+        .writes
+        .first()
+        .and_then(|w| w.indices.last())
+        .and_then(|i| i.plain())
+    else {
+        return Ok(anchor);
+    };
+    let Some((operand, access)) = info.reads.iter().enumerate().find(|(_, r)| r.uses(axis)) else {
+        return Ok(anchor);
+    };
+    let Some(dim) = access.indices.iter().position(|i| i.plain() == Some(axis)) else {
+        return Ok(anchor);
+    };
+    let copy = s.cache_read(&anchor.block, operand, "global")?;
+    s.transform_layout(
+        &copy,
+        0,
+        Buffer::Write,
+        &IndexMap::permutation(&moved_last(access.indices.len(), dim))?,
+    )?;
+    let loops = s.loops(&copy)?;
+    s.parallel(&loops[0])?;
+    let info = s.info(&anchor.block)?;
+    Ok(Part {
+        block: anchor.block,
+        info,
+    })
+}
+
+/// All dimensions in order but `dim`, which comes last.
+fn moved_last(dims: usize, dim: usize) -> Vec<usize> {
+    (0..dims).filter(|&d| d != dim).chain([dim]).collect()
+}
+
+/// The loop nest that the knobs describe.
+struct Nest<'a> {
+    s: &'a Schedule,
+    anchor: &'a Part,
+    /// The tail, or the copy out of the accumulators, if there is one.
+    copy_out: Option<&'a Block>,
+    /// Whether the reduction writes the operator's output, whose layout is not ours to change.
+    owns_output: bool,
+    knobs: &'a ContractionKnobs,
+    unit: VectorUnit,
+}
+
+/// The loops of the nest by level; each level from the outermost to the innermost.
+#[derive(Default)]
+struct Levels {
+    outer: Vec<Loop>,
+    cache_tile: Vec<Loop>,
+    outer_reduction: Vec<Loop>,
+    inner_reduction: Vec<Loop>,
+    register_tile: Vec<Loop>,
+    /// Vectors of the vector axis, then their lanes.
+    lanes: Vec<Loop>,
+}
+
+impl Nest<'_> {
+    fn build(&self, staged: Option<&Staged>) -> Result<()> {
+        let (s, knobs) = (self.s, self.knobs);
+        self.make_vector_axis_contiguous()?;
+        let levels = self.split()?;
+        self.reorder(&levels)?;
+        let fused = knobs.fused_outer.clamp(1, levels.outer.len());
+        for (name, l) in knobs.loop_order.iter().zip(&levels.outer).skip(fused) {
+            let tile = knobs.tile_of(name) * knobs.cache_tile_of(name);
+            if self.extent_of(name)? % tile != 0 {
+                s.part_loop(l)?;
+            }
+        }
+        let pieces = s.fuse(&levels.outer[..fused].iter().collect::<Vec<_>>())?;
+        let (parallel, of_piece) = match knobs.parallel_extent {
+            Some(extent) => {
+                let split = s.split(&pieces, &[Some(extent), None])?;
+                (split[0].clone(), split[1].clone())
+            }
+            None => (pieces.clone(), pieces),
+        };
+        let of_tile = match knobs.level_order {
+            LevelOrder::TilesOutside => levels.cache_tile.last(),
+            LevelOrder::ReductionBetween => None,
+        };
+        let of_tile = of_tile
+            .or(levels.outer[fused..].last())
+            .unwrap_or(&of_piece);
+        let around_piece = if knobs.parallel_extent.is_some() {
+            2
+        } else {
+            1
+        };
+        let around_tile = match knobs.level_order {
+            LevelOrder::TilesOutside => levels.cache_tile.len(),
+            LevelOrder::ReductionBetween => 0,
+        } + levels.outer[fused..].len();
+        let (place, around) = match knobs.epilogue {
+            // A copy out of the accumulators stays with them, wherever the tail is.
+            Epilogue::Tile | Epilogue::Root => (of_tile, around_piece + around_tile),
+            Epilogue::Outer => (&of_piece, around_piece),
+        };
+        if let Some(copy_out) = self.copy_out {
+            s.reverse_compute_at(copy_out, place)?;
+        }
+        s.parallel(&parallel)?;
+        if let Some(staged) = staged {
+            pad::near(s, &staged.filling, &parallel, staged.stride, self.unit)?;
+        }
+        self.unroll_and_vectorize(&levels)?;
+        let first_reduction = levels
+            .outer_reduction
+            .first()
+            .or(levels.inner_reduction.first())
+            .ok_or_else(|| unfit("no reduction loop"))?;
+        s.decompose_reduction(&self.anchor.block, first_reduction)?;
+        match self.copy_out {
+            Some(copy_out) => vectorize_tail(s, copy_out, around, knobs, self.unit),
+            None => Ok(()),
+        }
+    }
+
+    fn place(&self, axis: &str) -> Result<usize> {
+        let iters = &self.anchor.info.iters;
+        let found = iters.iter().position(|i| i.name == axis);
+        found.ok_or_else(|| unfit("unknown axis"))
+    }
+
+    fn extent_of(&self, axis: &str) -> Result<i64> {
+        Ok(self.anchor.info.iters[self.place(axis)?].extent)
+    }
+
+    fn make_vector_axis_contiguous(&self) -> Result<()> {
+        let Some(axis) = &self.knobs.vector_axis else {
+            return Ok(());
+        };
+        let axis = self.place(axis)?;
+        let info = &self.anchor.info;
+        if let Some(write) = info.writes.first()
+            && let Some(dim) = write.indices.iter().position(|i| i.plain() == Some(axis))
+            && dim + 1 != write.indices.len()
+            && !self.owns_output
+        {
+            let order = moved_last(write.indices.len(), dim);
+            self.s.transform_layout(
+                &self.anchor.block,
+                0,
+                Buffer::Write,
+                &IndexMap::permutation(&order)?,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn split(&self) -> Result<Levels> {
+        let (s, knobs, info) = (self.s, self.knobs, &self.anchor.info);
+        let loops = s.loops(&self.anchor.block)?;
+        if loops.len() != info.iters.len() {
+            return Err(unfit("the block has other loops than iterators"));
+        }
+        let mut levels = Levels::default();
+        // Without a cache tile there is no loop for it, not even one of a single iteration.
+        let cache_level = !knobs.cache_tile.is_empty();
+        for name in &knobs.loop_order {
+            let own = &loops[self.place(name)?];
+            let is_vector_axis = Some(name) == knobs.vector_axis.as_ref();
+            let mut factors = vec![None];
+            factors.extend(cache_level.then_some(Some(knobs.cache_tile_of(name))));
+            if is_vector_axis {
+                factors.extend([Some(knobs.vector_blocks), Some(knobs.vector_length)]);
+            } else {
+                factors.push(Some(knobs.tile_of(name)));
+            }
+            let mut parts = s.split(own, &factors)?.into_iter();
+            levels.outer.extend(parts.next());
+            if cache_level {
+                levels.cache_tile.extend(parts.next());
+            }
+            if is_vector_axis {
+                levels.lanes.extend(parts);
+            } else {
+                levels.register_tile.extend(parts);
+            }
+        }
+        for iter in info.of_kind(IterKind::Reduction) {
+            let axis = &info.iters[iter];
+            let tile = knobs.reduction_tile_of(&axis.name, axis.extent);
+            if tile == axis.extent {
+                levels.inner_reduction.push(loops[iter].clone());
+            } else {
+                let mut parts = s.split(&loops[iter], &[None, Some(tile)])?.into_iter();
+                levels.outer_reduction.extend(parts.next());
+                levels.inner_reduction.extend(parts);
+            }
+        }
+        Ok(levels)
+    }
+
+    fn reorder(&self, levels: &Levels) -> Result<()> {
+        let between = match self.knobs.level_order {
+            LevelOrder::TilesOutside => [&levels.cache_tile, &levels.outer_reduction],
+            LevelOrder::ReductionBetween => [&levels.outer_reduction, &levels.cache_tile],
+        };
+        let all = levels
+            .outer
+            .iter()
+            .chain(between.into_iter().flatten())
+            .chain(&levels.inner_reduction)
+            .chain(&levels.register_tile)
+            .chain(&levels.lanes);
+        self.s.reorder(&all.collect::<Vec<_>>())
+    }
+
+    /// Before the initialisation is parted from the update, so that it inherits both.
+    fn unroll_and_vectorize(&self, levels: &Levels) -> Result<()> {
+        let s = self.s;
+        // A vector of one lane is no vector to TVM.
+        let vectors = usize::from(self.knobs.vector_length > 1);
+        let (blocks, vectors) = levels
+            .lanes
+            .split_at(levels.lanes.len().saturating_sub(vectors));
+        for vector in vectors {
+            s.vectorize(vector)?;
+        }
+        for l in levels.register_tile.iter().chain(blocks) {
+            s.unroll(l)?;
+        }
+        let mut steps = 1;
+        for l in levels.inner_reduction.iter().rev() {
+            steps *= s.extent(l)?;
+            if steps > self.knobs.unroll {
+                break;
+            }
+            s.unroll(l)?;
+        }
+        Ok(())
+    }
+}
+
+/// Vectorises the tail's innermost loop where that fills a good part of a register; `around` loops it shares with the
+/// reduction.
+fn vectorize_tail(
+    s: &Schedule,
+    tail: &Block,
+    around: usize,
+    knobs: &ContractionKnobs,
+    unit: VectorUnit,
+) -> Result<()> {
+    let info = s.info(tail)?;
+    // Loops of one iteration are not there: a tail of a single element has none of its own.
+    let loops = s.loops(tail)?;
+    let Some(innermost) = loops.get(around..).and_then(|own| own.last()) else {
+        return Ok(());
+    };
+    let extent = s.extent(innermost)?;
+    let written_last = info
+        .writes
+        .first()
+        .and_then(|w| w.indices.last())
+        .and_then(|i| i.plain());
+    let vectors_are_last =
+        written_last.map(|i| Some(&info.iters[i].name)) == Some(knobs.vector_axis.as_ref());
+    let length = if vectors_are_last {
+        knobs.vector_length
+    } else {
+        even_vector_length(extent, unit.lanes())
+    };
+    if extent > 1 && extent % length == 0 && efficiency(length, unit.lanes()) > 0.25 {
+        s.vectorize(&s.split(innermost, &[None, Some(length)])?[1])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Building kernels on all cores, and refusing early what is not worth LLVM's time.
+//!
+//! A schedule spec is scheduled, lowered and compiled. On the way a candidate can end as a duplicate of an earlier one (the program
+//! is equal after scheduling or after lowering) or as too large (unrolled into more statements than allowed); both cost
+//! a few milliseconds instead of a compilation. The reference output of an operator is made once, by whoever needs it
+//! first.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use anyhow::Context;
+use opdata::Status;
+use tvm_bridge::compile::{Asserts, Lowered, compile};
+use tvm_bridge::{IrModule, Kernel, PrimFunc, Tensor};
+
+use super::arguments::{arguments, first_output};
+use super::serve::{Replies, Shared};
+use crate::protocol::{Built, KernelSpec, Reply};
+use crate::schedule::Scheduler;
+
+/// What an operator computes as TVM's library wrote it, made by the first who asks; an error is kept as its text.
+type Reference = Arc<Mutex<Option<Result<Vec<Tensor>, String>>>>;
+
+/// Builds kernels and remembers what was built.
+pub(super) struct Builder {
+    references: Mutex<HashMap<String, Reference>>,
+    /// Which kernel was the first with a program, by operator and hash.
+    programs: Mutex<HashMap<(String, u64), u64>>,
+}
+
+/// A kernel that is ready to run.
+pub(super) struct Ready {
+    pub spec: KernelSpec,
+    pub kernel: Kernel,
+}
+
+/// What became of a candidate.
+enum Outcome {
+    Built(Box<Built>, Kernel),
+    Duplicate { of: u64 },
+    TooLarge,
+}
+
+impl Builder {
+    pub fn new() -> Builder {
+        Builder {
+            references: Mutex::default(),
+            programs: Mutex::default(),
+        }
+    }
+
+    /// Builds on `jobs` threads, answering as kernels are done.
+    pub fn build(
+        &self,
+        shared: &Shared,
+        specs: &[KernelSpec],
+        jobs: usize,
+        replies: &Replies,
+    ) -> Vec<Ready> {
+        // The builders inherit this thread's processors, which the last point may have narrowed.
+        let _ = shared.pool.use_threads(shared.setup.max_threads);
+        let next = AtomicUsize::new(0);
+        let ready = Mutex::new(Vec::new());
+        let bench = Workbench {
+            module: &shared.module,
+            target: &shared.target,
+            scheduler: &shared.scheduler,
+            seed: shared.setup.seed,
+            max_statements: shared.setup.max_statements,
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.max(1) {
+                scope.spawn(|| {
+                    while let Some(spec) = specs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let id = spec.id;
+                        replies.send(&Reply::Started { id });
+                        match self.build_one(&bench, spec) {
+                            Ok(Outcome::Built(built, kernel)) => {
+                                if let Ok(mut ready) = ready.lock() {
+                                    let spec = spec.clone();
+                                    ready.push(Ready { spec, kernel });
+                                }
+                                replies.send(&Reply::Built(*built));
+                            }
+                            Ok(Outcome::Duplicate { of }) => {
+                                replies.send(&Reply::Duplicate { id, of })
+                            }
+                            Ok(Outcome::TooLarge) => replies.send(&Reply::Refused {
+                                id: Some(id),
+                                status: Status::Skipped,
+                                reason: format!(
+                                    "the schedule unrolls into more than {} statements",
+                                    bench.max_statements
+                                ),
+                            }),
+                            Err(error) => replies.send(&Reply::Refused {
+                                id: Some(id),
+                                status: Status::CompileFailed,
+                                reason: format!("{error:#}"),
+                            }),
+                        }
+                    }
+                });
+            }
+        });
+        ready.into_inner().unwrap_or_default()
+    }
+
+    fn build_one(&self, bench: &Workbench<'_>, spec: &KernelSpec) -> anyhow::Result<Outcome> {
+        let function = bench.module.prim_func(&spec.symbol)?;
+        let start = Instant::now();
+        let scheduled = bench
+            .scheduler
+            .make(&spec.symbol, &function, &spec.schedule_spec)?;
+        let program_hash = scheduled.schedule.function()?.structural_hash()?;
+        let schedule_ns = start.elapsed().as_nanos() as u64;
+        if let Some(of) = self.first_with(spec, program_hash) {
+            return Ok(Outcome::Duplicate { of });
+        }
+        let lowered = Lowered::new(
+            &scheduled.schedule.module()?,
+            bench.target,
+            Asserts::Dropped,
+        )?;
+        if let Some(of) = self.first_with(spec, lowered.structural_hash()?) {
+            return Ok(Outcome::Duplicate { of });
+        }
+        if lowered.statements(bench.max_statements)? > bench.max_statements {
+            return Ok(Outcome::TooLarge);
+        }
+        let compiled = lowered.build()?;
+        self.reference(bench, &function, spec)?;
+        let built = Built {
+            id: spec.id,
+            choice: scheduled.choice,
+            trace: scheduled.schedule.trace()?.0,
+            program_hash,
+            schedule_ns,
+            lower_ns: compiled.times.lower.as_nanos() as u64,
+            codegen_ns: compiled.times.codegen.as_nanos() as u64,
+            jit_ns: compiled.times.jit.as_nanos() as u64,
+        };
+        let kernel = compiled.module.function(tvm_bridge::ir::ENTRY)?;
+        Ok(Outcome::Built(Box::new(built), kernel))
+    }
+
+    /// The kernel that had this program before `spec`'s, if any; otherwise `spec`'s is the first from now on.
+    fn first_with(&self, spec: &KernelSpec, hash: u64) -> Option<u64> {
+        let mut programs = self.programs.lock().ok()?;
+        let first = *programs
+            .entry((spec.symbol.clone(), hash))
+            .or_insert(spec.id);
+        (first != spec.id).then_some(first)
+    }
+
+    /// The outputs that an operator's kernels must have, if one of them was built.
+    pub fn reference_of(&self, symbol: &str) -> Option<Vec<Tensor>> {
+        let reference = self.references.lock().ok()?.get(symbol)?.clone();
+        let made = reference.lock().ok()?;
+        made.clone()?.ok()
+    }
+
+    fn reference(
+        &self,
+        bench: &Workbench<'_>,
+        function: &PrimFunc,
+        spec: &KernelSpec,
+    ) -> anyhow::Result<()> {
+        let place = match self.references.lock() {
+            Ok(mut references) => references.entry(spec.symbol.clone()).or_default().clone(),
+            Err(_) => anyhow::bail!("another builder panicked"),
+        };
+        // Whoever comes second waits: the reference would be the same.
+        let Ok(mut place) = place.lock() else {
+            anyhow::bail!("another builder panicked");
+        };
+        let made = place.get_or_insert_with(|| {
+            let outputs = reference_outputs(bench, function, spec);
+            outputs.map_err(|e| format!("{e:#}"))
+        });
+        match made {
+            Ok(_) => Ok(()),
+            Err(reason) => Err(anyhow::anyhow!(reason.clone()).context("the unscheduled kernel")),
+        }
+    }
+}
+
+/// What builders on other threads may use of [`Shared`].
+struct Workbench<'a> {
+    module: &'a IrModule,
+    target: &'a tvm_bridge::Target,
+    scheduler: &'a Scheduler,
+    seed: u64,
+    max_statements: u64,
+}
+
+/// What the operator computes as TVM's library wrote it, compiled with its argument checks: the seeded arguments are
+/// checked against the function's own shapes here, once for all its schedules.
+fn reference_outputs(
+    bench: &Workbench<'_>,
+    function: &PrimFunc,
+    spec: &KernelSpec,
+) -> anyhow::Result<Vec<Tensor>> {
+    let compiled = compile(&function.to_module()?, bench.target, Asserts::Kept)?;
+    let mut tensors = arguments(&spec.arguments, bench.seed)?;
+    compiled
+        .module
+        .function(tvm_bridge::ir::ENTRY)?
+        .bind(&tensors)
+        .call()
+        .context("its run")?;
+    Ok(tensors.split_off(first_output(&spec.arguments)))
+}

@@ -1,0 +1,163 @@
+//! The child's side: reads requests, does them, answers.
+
+use std::io::{BufRead, Write};
+use std::sync::Mutex;
+
+use anyhow::Context;
+use opdata::Status;
+use opmodels::tile::VectorUnit;
+use tvm_bridge::threads::Pool;
+use tvm_bridge::{IrModule, Target};
+
+use super::bench::{Bench, spaces};
+use super::network::Network;
+use crate::measure::sentinel::Sentinel;
+use crate::protocol::{Reply, Request, Setup};
+use crate::schedule::Scheduler;
+
+/// What every part of a worker needs.
+pub(super) struct Shared {
+    pub setup: Setup,
+    pub module: IrModule,
+    pub target: Target,
+    pub unit: VectorUnit,
+    pub scheduler: Scheduler,
+    pub pool: Pool,
+    pub sentinel: Sentinel,
+}
+
+/// Where replies go; builds answer from several threads.
+pub(super) struct Replies(Mutex<Box<dyn Write + Send>>);
+
+impl Replies {
+    /// Sends one reply. A parent that is gone cannot be told so; the worker then ends at its next request.
+    pub fn send(&self, reply: &Reply) {
+        let line = serde_json::to_string(reply).unwrap_or_else(|error| {
+            // A parent that gets no answer would wait for it until its time is up.
+            serde_json::json!({ "reply": "refused", "id": null, "status": Status::Crashed, "reason": error.to_string() })
+                .to_string()
+        });
+        if let Ok(mut out) = self.0.lock() {
+            let _ = writeln!(out, "{line}");
+            let _ = out.flush();
+        }
+    }
+}
+
+/// Serves requests from `input` until it ends.
+///
+/// # Errors
+/// A request cannot be understood, or the setup fails.
+pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow::Result<()> {
+    let replies = Replies(Mutex::new(Box::new(output)));
+    let mut lines = input.lines();
+    let Some(first) = lines.next() else {
+        return Ok(());
+    };
+    let Request::Setup(setup) = parse(&first?)? else {
+        anyhow::bail!("the first request must be a setup")
+    };
+    let mut shared = set_up(setup)?;
+    replies.send(&Reply::Ready);
+    let mut bench = Bench::new();
+    let mut network: Option<Network> = None;
+    for line in lines {
+        match parse(&line?)? {
+            Request::Setup(_) => anyhow::bail!("a worker is set up once"),
+            Request::Spaces { symbols } => {
+                let described = spaces(&shared, &symbols);
+                answer(
+                    &replies,
+                    None,
+                    described.map(|spaces| Reply::Spaces { spaces }),
+                );
+            }
+            Request::Build { kernels, jobs } => {
+                bench.build(&shared, &kernels, jobs, &replies);
+                replies.send(&Reply::AllBuilt);
+            }
+            Request::Measure(spec) => {
+                let id = Some(spec.id);
+                answer(
+                    &replies,
+                    id,
+                    bench.measure(&mut shared, &spec).map(Reply::Measured),
+                );
+            }
+            Request::Drop { ids } => bench.forget(&ids),
+            Request::Network(spec) => {
+                let built = Network::build(&shared, *spec);
+                answer(
+                    &replies,
+                    None,
+                    built.map(|(ready, built)| {
+                        network = Some(built);
+                        Reply::NetworkReady(ready)
+                    }),
+                );
+            }
+            Request::MeasureNetwork { threads, policy } => {
+                let measured = match &network {
+                    Some(network) => network
+                        .measure(&mut shared, threads, policy)
+                        .map(Reply::NetworkMeasured),
+                    None => Err(anyhow::anyhow!("no network was built")),
+                };
+                answer(&replies, None, measured);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parse(line: &str) -> anyhow::Result<Request> {
+    serde_json::from_str(line).with_context(|| format!("not a request: {line}"))
+}
+
+fn answer(replies: &Replies, id: Option<u64>, result: anyhow::Result<Reply>) {
+    replies.send(&result.unwrap_or_else(|error| Reply::Refused {
+        id,
+        status: Status::Crashed,
+        reason: format!("{error:#}"),
+    }));
+}
+
+fn set_up(setup: Setup) -> anyhow::Result<Shared> {
+    die_with_parent();
+    limit_memory(setup.memory_limit_mib)?;
+    let path = setup.import.join("module.json");
+    let json = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    let target = Target::new(&setup.target)?;
+    let unit = VectorUnit::of_width(target.vector_width_bits()?, cfg!(target_arch = "x86_64"));
+    let pool = Pool::start(setup.max_threads)?;
+    Ok(Shared {
+        module: IrModule::from_json(&json)?,
+        scheduler: Scheduler::new(unit, target.clone(), setup.seed),
+        target,
+        unit,
+        pool,
+        sentinel: Sentinel::new(),
+        setup,
+    })
+}
+
+/// Asks the kernel to kill this process when its parent ends, so that no worker outlives a killed run.
+fn die_with_parent() {
+    // SAFETY: a plain system call with constant arguments.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// Bounds the process's private writable memory; an allocation beyond it fails, and with it this worker alone.
+fn limit_memory(mib: u64) -> anyhow::Result<()> {
+    let bytes = mib.saturating_mul(1 << 20);
+    let limit = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: bytes,
+    };
+    // SAFETY: `limit` is a valid structure that lives through the call.
+    if unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) } != 0 {
+        return Err(std::io::Error::last_os_error()).context("cannot set the memory limit");
+    }
+    Ok(())
+}

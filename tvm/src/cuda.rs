@@ -1,0 +1,141 @@
+//! What TVM's CUDA code generator asks of its surroundings: a header, inline assembly, and a compiler.
+//!
+//! TVM's Python package registers these as global functions; without Python they are registered here, in Rust.
+//! [`prepare`] gives the generator what it needs to write source, with no GPU and no CUDA installed. [`set_compiler`]
+//! takes what turns source into machine code; TVM asks for it only where its CUDA runtime is loaded.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+
+use tvm_ffi::{Any, AnyView, Function};
+
+use crate::error::{Error, Result};
+use crate::libs::Libraries;
+
+/// Integer types of fixed width: the only part of TVM's own header that kernels without tensor cores need. The rest
+/// includes `<cuda/std/cstdint>`, which costs a second for each kernel compiled.
+const TYPES: &str = "\
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+";
+
+/// Registers what generating CUDA source needs, once a process.
+///
+/// # Errors
+/// TVM cannot be loaded, or something else has registered these functions.
+pub(crate) fn prepare() -> Result<()> {
+    static DONE: OnceLock<Result<()>> = OnceLock::new();
+    let register_both = || {
+        Libraries::load()?;
+        register("tirx.intrinsics.cuda.header_generator", |arguments| {
+            let tags = arguments.first().map(|a| Any::from(*a));
+            Ok(text(&header(&tags_of(tags))))
+        })?;
+        // Asked for the code of inline assembly by the intrinsic's name; none is the answer for all but asynchronous
+        // copies, which no pipeline of this crate makes.
+        register("tirx.intrinsics.cuda.get_codegen", |_| Ok(Any::new()))
+    };
+    DONE.get_or_init(register_both).clone()
+}
+
+/// Makes `compile` what turns CUDA source into a cubin or PTX for the current target, once a process.
+///
+/// # Errors
+/// TVM cannot be loaded, or there is a compiler already.
+pub fn set_compiler(
+    compile: impl Fn(&str) -> std::result::Result<Vec<u8>, String> + Send + Sync + 'static,
+) -> Result<()> {
+    Libraries::load_runtime()?;
+    register(COMPILER, move |arguments| {
+        let source: Option<tvm_ffi::String> = arguments.first().and_then(|a| a.try_as());
+        let source = source.ok_or_else(|| "no source was given".to_owned())?;
+        let bytes = compile(source.as_str())?;
+        Ok(Any::from(tvm_ffi::Bytes::from(bytes.as_slice())))
+    })
+}
+
+/// The global function that TVM's CUDA build calls.
+const COMPILER: &str = "tvm_callback_cuda_compile";
+
+/// Registers `callback` as TVM's global function `name`; an error, or a panic, becomes TVM's error.
+fn register(
+    name: &'static str,
+    callback: impl Fn(&[AnyView<'_>]) -> std::result::Result<Any, String> + 'static,
+) -> Result<()> {
+    let function = Function::from_packed(move |arguments: &[AnyView<'_>]| {
+        let failed = |message: &str| tvm_ffi::Error::new(tvm_ffi::RUNTIME_ERROR, message, "");
+        match catch_unwind(AssertUnwindSafe(|| callback(arguments))) {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(message)) => Err(failed(&message)),
+            Err(_) => Err(failed(&format!("{name} panicked"))),
+        }
+    });
+    Function::register_global(name, function).map_err(|e| Error::from_tvm(name, &e))
+}
+
+/// What the source begins with: types, and the headers that the tags ask for.
+fn header(tags: &[String]) -> String {
+    let mut lines = String::from(TYPES);
+    for tag in tags {
+        match tag.as_str() {
+            "fp16" => lines.push_str("#include <cuda_fp16.h>\n"),
+            "bf16" => lines.push_str("#include <cuda_bf16.h>\n"),
+            "fp8" => lines.push_str("#include <cuda_fp8.h>\n"),
+            "mma" => lines.push_str("#include <mma.h>\n"),
+            // Shuffles and the like are part of the language.
+            _ => {}
+        }
+    }
+    lines
+}
+
+fn tags_of(array: Option<Any>) -> Vec<String> {
+    let strings = array.and_then(|a| crate::call::elements(&crate::call::Obj(a)).ok());
+    strings
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|tag| tag.0.try_as::<tvm_ffi::String>())
+        .map(|tag| tag.as_str().to_owned())
+        .collect()
+}
+
+fn text(s: &str) -> Any {
+    Any::from(tvm_ffi::String::from(s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{call, text};
+
+    #[test]
+    fn headers_follow_the_tags() {
+        let tags = ["fp16", "warp_shuffle"].map(str::to_owned);
+        let header = header(&tags);
+        assert!(header.contains("int64_t;") && header.contains("<cuda_fp16.h>"));
+        assert!(!header.contains("mma.h"));
+    }
+
+    #[test]
+    fn tvm_reaches_the_compiler_and_gets_its_errors() {
+        set_compiler(|source| match source {
+            "good" => Ok(vec![0x7f, 0, b'E']),
+            "odd" => panic!("a bug in the compiler's caller"),
+            _ => Err("line 1: not CUDA".to_owned()),
+        })
+        .unwrap();
+        let compile = |source| call(COMPILER, &[&text(source)]);
+        let bytes: tvm_ffi::Bytes = compile("good").unwrap().0.try_as().unwrap();
+        assert_eq!(bytes.as_slice(), [0x7f, 0, b'E']);
+        let error = compile("bad").unwrap_err().to_string();
+        assert!(error.contains("line 1: not CUDA"), "{error}");
+        assert!(compile("odd").unwrap_err().to_string().contains("panicked"));
+        assert!(set_compiler(|_| Ok(Vec::new())).is_err(), "one a process");
+    }
+}

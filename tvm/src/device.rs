@@ -1,0 +1,197 @@
+//! Devices as TVM and DLPack number them: where a tensor lies and where a kernel runs.
+//!
+//! Only kinds and numbers are decided here; whether this machine has the device is asked of TVM's runtime
+//! ([`Device::exists`]). A device behind an RPC session has a code beyond DLPack's and no [`DeviceKind`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use tvm_ffi::{Any, DLDevice, DLDeviceType};
+
+use crate::call::{Obj, call, int, value};
+use crate::error::{Error, Result};
+use crate::libs::Libraries;
+
+/// A kind of device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeviceKind {
+    /// The processor that this program runs on.
+    Cpu,
+    /// NVIDIA GPUs.
+    Cuda,
+    /// Devices of an OpenCL platform.
+    OpenCl,
+    /// GPUs through Vulkan.
+    Vulkan,
+    /// Apple GPUs.
+    Metal,
+    /// AMD GPUs.
+    Rocm,
+    /// Accelerators with a runtime of their own, such as VTA.
+    ExtDev,
+    /// GPUs through WebGPU.
+    WebGpu,
+    /// Qualcomm DSPs.
+    Hexagon,
+}
+
+impl DeviceKind {
+    /// Every kind with its name in TVM and its code in DLPack.
+    const ALL: [(DeviceKind, &'static str, DLDeviceType); 9] = [
+        (DeviceKind::Cpu, "cpu", DLDeviceType::kDLCPU),
+        (DeviceKind::Cuda, "cuda", DLDeviceType::kDLCUDA),
+        (DeviceKind::OpenCl, "opencl", DLDeviceType::kDLOpenCL),
+        (DeviceKind::Vulkan, "vulkan", DLDeviceType::kDLVulkan),
+        (DeviceKind::Metal, "metal", DLDeviceType::kDLMetal),
+        (DeviceKind::Rocm, "rocm", DLDeviceType::kDLROCM),
+        (DeviceKind::ExtDev, "ext_dev", DLDeviceType::kDLExtDev),
+        (DeviceKind::WebGpu, "webgpu", DLDeviceType::kDLWebGPU),
+        (DeviceKind::Hexagon, "hexagon", DLDeviceType::kDLHexagon),
+    ];
+
+    fn entry(self) -> (DeviceKind, &'static str, DLDeviceType) {
+        // The table lists every variant; a test holds it to that.
+        Self::ALL
+            .into_iter()
+            .find(|e| e.0 == self)
+            .unwrap_or(Self::ALL[0])
+    }
+
+    /// The name in TVM, for example `cuda`.
+    pub fn name(self) -> &'static str {
+        self.entry().1
+    }
+
+    /// The code in DLPack.
+    pub fn code(self) -> i64 {
+        self.entry().2 as i64
+    }
+
+    /// The kind with this DLPack code.
+    pub fn from_code(code: i64) -> Option<DeviceKind> {
+        Self::ALL.iter().find(|e| e.2 as i64 == code).map(|e| e.0)
+    }
+
+    /// Whether this program can read and write the device's memory directly, and start its kernels by a plain call.
+    pub fn is_host(self) -> bool {
+        self == DeviceKind::Cpu
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for DeviceKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<DeviceKind> {
+        Self::ALL
+            .iter()
+            .find(|e| e.1 == name)
+            .map(|e| e.0)
+            .ok_or_else(|| {
+                Error::unexpected("device", format!("`{name}` is not a device of TVM's"))
+            })
+    }
+}
+
+/// One device of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Its number among those of its kind, from 0.
+    pub id: i32,
+}
+
+impl Device {
+    /// The processor that this program runs on.
+    pub const fn cpu() -> Device {
+        Device::first(DeviceKind::Cpu)
+    }
+
+    /// The first device of a kind.
+    pub const fn first(kind: DeviceKind) -> Device {
+        Device { kind, id: 0 }
+    }
+
+    /// Whether TVM's runtime, as loaded, can reach the device.
+    ///
+    /// # Errors
+    /// TVM cannot be loaded.
+    pub fn exists(self) -> Result<bool> {
+        /// `DeviceAttrKind::kExist` of TVM's runtime.
+        const EXISTS: i64 = 0;
+        const NAME: &str = "runtime.GetDeviceAttr";
+        Libraries::load_runtime()?;
+        let found = call(
+            NAME,
+            &[&int(self.kind.code()), &int(self.id.into()), &int(EXISTS)],
+        )?;
+        Ok(value::<i64>(NAME, found)? != 0)
+    }
+
+    /// Waits until everything that was started on the device has ended.
+    ///
+    /// # Errors
+    /// The device is not here, or what it ran has failed.
+    pub fn synchronize(self) -> Result<()> {
+        /// The default stream.
+        const STREAM: i64 = 0;
+        call("runtime.Device_StreamSync", &[&self.obj(), &int(STREAM)]).map(drop)
+    }
+
+    pub(crate) fn dl(self) -> DLDevice {
+        DLDevice::new(self.kind.entry().2, self.id)
+    }
+
+    pub(crate) fn obj(self) -> Obj {
+        Obj(Any::from(self.dl()))
+    }
+
+    pub(crate) fn from_dl(device: DLDevice) -> Option<Device> {
+        let kind = DeviceKind::from_code(device.device_type as i64)?;
+        Some(Device {
+            kind,
+            id: device.device_id,
+        })
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.kind, self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_reads_back_from_its_name_and_its_code() {
+        for (kind, name, code) in DeviceKind::ALL {
+            assert_eq!(name.parse::<DeviceKind>().unwrap(), kind);
+            assert_eq!(DeviceKind::from_code(code as i64), Some(kind));
+            assert_eq!((kind.name(), kind.code()), (name, code as i64));
+        }
+        assert!("gpu".parse::<DeviceKind>().is_err());
+        assert_eq!(
+            Device {
+                kind: DeviceKind::Cuda,
+                id: 1
+            }
+            .to_string(),
+            "cuda(1)"
+        );
+    }
+
+    #[test]
+    fn the_processor_is_always_there_and_a_device_without_its_runtime_never() {
+        assert!(Device::cpu().exists().unwrap());
+        assert!(!Device::first(DeviceKind::Metal).exists().unwrap());
+    }
+}
