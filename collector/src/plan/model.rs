@@ -4,7 +4,7 @@ use opmodels::sources::{self, UnknownSource};
 use opmodels::{ImportError, ImportRequest, InputOverride, Source};
 
 use super::reader::{bad, hint, not_available, optional, required, single, unique};
-use super::{Plan, PlanError, parse};
+use super::{PlanError, Planned, parse};
 use crate::config::Settings;
 
 /// A larger batch, a longer sequence, or an input of more elements is taken for a
@@ -15,7 +15,7 @@ const MAX_ELEMENTS: u64 = 1 << 40;
 
 const WHOLE: &str = "give a whole number";
 
-impl Plan {
+impl Planned {
     /// Reads and checks the settings of the model alone.
     pub fn model_of(settings: &Settings) -> Result<ImportRequest, PlanError> {
         Ok(ImportRequest {
