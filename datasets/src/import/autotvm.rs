@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::Imported;
 use super::lines::{for_each, record_error};
-use super::workload::{Workload, describe_tensors, tensors};
+use super::workload::{Task, describe_tensors, tensors};
 use crate::error::Result;
 use crate::identity::{PointKey, point_id, stable_hash};
 use crate::row::{Essentials, finite};
@@ -140,10 +140,10 @@ impl<'a> Record<'a> {
     }
 
     fn row(&self, run_id: &str, ordinal: u64, device_kind: DeviceKind) -> Row {
-        let workload = Workload::of_task(self.task, self.args);
+        let workload = Task::of_task(self.task, self.args);
         let identity = workload
             .as_ref()
-            .map_or_else(|| Value::from(self.args).to_string(), Workload::identity);
+            .map_or_else(|| Value::from(self.args).to_string(), Task::identity);
         let tensors = tensors(self.args);
         let dtypes: Vec<&str> = tensors.iter().map(|t| t.dtype.as_str()).collect();
         let workload_hash = stable_hash(&[
