@@ -62,14 +62,9 @@ class Refusals(unittest.TestCase):
 
     def test_recurrent_nodes_beyond_the_unrolling_say_why(self):
         m = Model()
-        m.node(
-            "LSTM",
-            [m.input("x", 3, 1, 5), m.weight("w", 1, 16, 5), m.weight("r", 1, 16, 4)],
-            ["y"],
-            hidden_size=4,
-            clip=1.0,
-        )
-        self.assertIn("clips its gates", str(self.refuse(m.build("y"))))
+        inputs = [m.input("x", 3, 1, 5), m.weight("w", 1, 16, 5), m.weight("r", 1, 16, 4)]
+        m.node("LSTM", inputs, ["y"], hidden_size=4, activations=["Affine", "Tanh", "Tanh"])
+        self.assertIn("an activation other than", str(self.refuse(m.build("y"))))
 
     def test_wrong_shapes_are_refused_before_conversion(self):
         model = self.image_model()
