@@ -6,7 +6,7 @@ pub mod compare;
 pub mod config;
 pub mod doctor;
 pub mod merge;
-pub mod night;
+pub mod nightly;
 pub mod plan;
 pub mod render;
 pub mod report;

@@ -1,10 +1,11 @@
 //! What a person or a script sees of both programs, `opcollect` and `oppredict`.
 //!
 //! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]),
-//! standard output that survives a closed pipe ([`output`]), exit codes ([`exit`]). It knows nothing of runs, operators
+//! standard output that survives a closed pipe ([`output`]), exit codes ([`exit`]), suggestions for mistyped names ([`nearest`](mod@nearest)). It knows nothing of runs, operators
 //! or predictions: callers hand it plain text and numbers.
 
 pub mod exit;
+pub mod nearest;
 pub mod output;
 pub mod progress;
 pub mod style;
@@ -12,6 +13,7 @@ pub mod table;
 pub mod units;
 
 pub use exit::Exit;
+pub use nearest::nearest;
 pub use output::{OutputFormat, Verbosity, View};
 pub use progress::Progress;
 pub use style::{Colour, Style};

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use opreport::nearest;
 use serde::Serialize;
 
-use super::table::{Arity, ENV_PREFIX, SETTINGS, env_name, nearest};
+use super::table::{Arity, ENV_PREFIX, SETTINGS, env_name};
 use super::{ConfigError, ConfigFile};
 
 /// Where a value came from.

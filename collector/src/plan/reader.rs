@@ -1,8 +1,10 @@
 //! Reads one setting at a time and, when that fails, says which setting, from which layer, why, and
 //! what to do.
 
+use opreport::nearest;
+
 use super::{PlanError, parse};
-use crate::config::{Settings, Value, nearest};
+use crate::config::{Settings, Value};
 
 pub(super) fn duration(settings: &Settings, key: &'static str) -> Result<u64, PlanError> {
     required(

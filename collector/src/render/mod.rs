@@ -9,7 +9,7 @@ mod config;
 mod doctor;
 mod lists;
 mod merge;
-mod night;
+mod nightly;
 mod plan;
 mod replay;
 mod run_json;
@@ -24,7 +24,10 @@ pub use config::{settings_json, settings_text};
 pub use doctor::{Diagnosis, diagnosis_json, diagnosis_text};
 pub use lists::Listing;
 pub use merge::{merge_json, merge_text};
-pub use night::{night_html, night_json, night_markdown, night_plan_json, night_plan_text};
+pub use nightly::{
+    nightly_html, nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text,
+    nightly_summary,
+};
 pub use plan::{plan_json, plan_text};
 pub use replay::{replay_json, replay_text};
 pub use run_json::run_json;

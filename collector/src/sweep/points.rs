@@ -22,7 +22,7 @@ use opengine::schedule::{Choice, ScheduleSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::file::{Place, SweepError};
+use super::error::{Place, SweepError};
 use super::{SpaceKind, Sweep};
 
 /// The version of the form.
