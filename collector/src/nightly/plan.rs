@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use opdata::safe_file_name;
 use serde::Serialize;
 
 use super::jobs;
@@ -127,12 +128,7 @@ fn time_budget(time: Duration) -> OsString {
     format!("--time-budget={}s", time.as_secs().max(1)).into()
 }
 
-/// A text as part of a folder's name: other characters than letters, digits, `.`, `_` and `-` become `-`.
+/// A text as part of a folder's name.
 pub(super) fn safe(text: &str) -> String {
-    let keep = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let safe: String = text
-        .chars()
-        .map(|c| if keep(c) { c } else { '-' })
-        .collect();
-    safe.trim_matches('-').to_owned()
+    safe_file_name(text, 100)
 }

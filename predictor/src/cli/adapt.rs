@@ -1,9 +1,10 @@
 //! `oppredict adapt`.
 
+use oplearn::data::{Dataset, RowSet};
+
 use super::args::AdaptArgs;
 use super::{model_path, render};
-use crate::data::{Dataset, RowSet};
-use crate::query::file;
+use crate::model::file;
 use crate::transfer::gain;
 
 /// Adapts a model to a new machine, tells what it brought, and writes the new model if asked to.

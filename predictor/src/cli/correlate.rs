@@ -1,10 +1,11 @@
 //! `oppredict correlate`.
 
+use oplearn::data::{Dataset, RowSet};
+use oplearn::models::FitOptions;
+
 use super::args::CorrelateArgs;
 use super::{plots, render};
 use crate::correlate::{CorrelateOptions, correlate};
-use crate::data::{Dataset, RowSet};
-use crate::models::FitOptions;
 
 /// Correlates and prints.
 pub fn run(args: &CorrelateArgs) -> anyhow::Result<()> {

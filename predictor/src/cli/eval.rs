@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use oplearn::crossval::folds::Ranking;
+use oplearn::data::{Dataset, RowSet};
+use oplearn::models::FitOptions;
+
 use super::args::EvalArgs;
 use super::{plots, render};
-use crate::data::{Dataset, RowSet};
-use crate::eval::folds::Ranking;
 use crate::eval::{EvalOptions, evaluate};
-use crate::models::FitOptions;
 
 /// Folds between two lines of progress.
 const STEP: usize = 20;

@@ -6,6 +6,7 @@ mod batch;
 mod correlate;
 mod eval;
 mod model_path;
+mod parse;
 mod plots;
 mod predict;
 mod query;
@@ -19,11 +20,9 @@ mod turning;
 
 use std::process::ExitCode;
 
+use args::{Args, Command};
 use clap::Parser;
 use opdata::DeviceKind;
-
-use args::{Args, Command};
-pub(crate) use render::facts_json;
 
 /// Exit code of a failure.
 const FAILED: u8 = 1;

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::query::Trained;
-use crate::query::file;
+use crate::model::{Trained, file};
 
 /// Loads the model named, or the newest; says on stderr which one it took by itself.
 pub fn load(named: Option<&Path>) -> anyhow::Result<Trained> {

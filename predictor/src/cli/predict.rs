@@ -4,16 +4,17 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use opdata::Row;
+use oplearn::data::{each_batch, points};
+use oplearn::features::machine::MachineFacts;
+use oplearn::models::Regressor;
 use opmodels::{Home, ImportRequest, Source as ModelSource, import};
 use rayon::prelude::*;
 
 use super::args::PredictArgs;
 use super::{model_path, render};
-use crate::data::{each_batch, points};
-use crate::features::machine::MachineFacts;
-use crate::models::Regressor;
+use crate::model::Trained;
+use crate::query::Answer;
 use crate::query::answer::Detail;
-use crate::query::{Answer, Trained};
 
 /// Predicts and prints.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {

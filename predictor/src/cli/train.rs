@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use opdata::{DeviceKind, Status};
+use oplearn::Error;
+use oplearn::crossval::search;
+use oplearn::data::{Dataset, RowSet};
+use oplearn::models::FitOptions;
 
 use super::args::TrainArgs;
 use super::render;
-use crate::data::{Dataset, RowSet};
-use crate::error::Error;
-use crate::models::{FitOptions, search};
-use crate::query::{TrainOptions, file, train};
+use crate::model::{TrainOptions, file, train};
 
 /// With fewer samples a search finds chance.
 const SEARCH_SAMPLES: usize = 50;
@@ -43,7 +44,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if args.json {
         println!(
             "{}",
-            serde_json::to_string_pretty(&render::facts_json(&trained.facts))?
+            serde_json::to_string_pretty(&trained.facts.summary())?
         );
     } else {
         print!("{}", render::facts(&trained.facts, &args.out));

@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use opdata::Row;
-
-use crate::median::median;
+use opdata::stats::median;
 
 /// Build time of a kernel on one core where no row tells it, ns.
 const BUILD_NS: f64 = 65e6;
@@ -103,7 +102,7 @@ impl CostModel {
             .saturating_sub(NEIGHBOURS / 2)
             .min(count.saturating_sub(NEIGHBOURS));
         let near = &self.sampled_ns[first..(first + NEIGHBOURS).min(count)];
-        median(near.iter().map(|(_, all)| *all).collect()).unwrap_or(RUNS * time_ns)
+        median(near.iter().map(|(_, all)| *all)).unwrap_or(RUNS * time_ns)
     }
 }
 
@@ -149,13 +148,13 @@ fn around_ns(rows: &[Row], cores: f64) -> Option<f64> {
         let around = (ends.1 - ends.0 - known_ns) / times.len() as f64;
         Some(around.clamp(0.0, LONGEST_AROUND_NS))
     };
-    median(runs.values().filter_map(of_run).collect())
+    median(runs.values().filter_map(of_run))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::testing::dense_row;
+    use oplearn::testing::dense_row;
 
     /// A run of points of `time_ns` each, one every 100 ms, whose kernels took 40 ms on each of two cores.
     fn run(times_ns: &[f64]) -> Vec<Row> {

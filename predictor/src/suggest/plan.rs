@@ -97,16 +97,7 @@ fn beside(out: &Path, job: &Job, number: usize, written: &[Written]) -> PathBuf 
     let model = Path::new(&job.model)
         .file_stem()
         .map_or_else(String::new, |s| s.to_string_lossy().into_owned());
-    let model: String = model
-        .chars()
-        .map(|c| {
-            if c.is_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '-'
-            }
-        })
-        .collect();
+    let model = opdata::safe_file_name(&model, 120);
     let plain = out.with_file_name(format!("{stem}-{model}.{ending}"));
     if written.iter().any(|w| w.file == plain) {
         return out.with_file_name(format!("{stem}-{model}-{number}.{ending}"));
@@ -156,8 +147,8 @@ fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::testing::dense_row;
     use crate::suggest::candidates::{Candidate, Interest};
+    use oplearn::testing::dense_row;
 
     fn row(space: &str, threads: u64) -> Row {
         Row {
