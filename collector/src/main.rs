@@ -7,7 +7,7 @@ use opcollect::cli::{self, Process};
 use opcollect::plan::HostFacts;
 use opengine::env::{Cores, Root};
 use opmodels::Home;
-use opreport::output::complain;
+use opreport::output::{complain, with_causes};
 
 fn main() -> ExitCode {
     let process = Process {
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     };
     let exit = match cli::parse(process) {
         Ok(invocation) => app::perform(invocation).unwrap_or_else(|error| {
-            complain(&format!("{:#}", error.source));
+            complain(&with_causes(error.source.as_ref()));
             error.exit
         }),
         Err(cli::CliError::Syntax(error)) => {

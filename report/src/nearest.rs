@@ -2,6 +2,8 @@
 
 /// At most this many suggestions.
 const MOST: usize = 3;
+/// Longer names are no typing errors, and comparing them takes long.
+const LONGEST: usize = 200;
 /// Jaro-Winkler similarity from which a name counts as close.
 const CLOSE: f64 = 0.75;
 
@@ -12,6 +14,9 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// The candidates closest to `name`, at most three, best first; names that contain it (or that it contains) always count.
 pub fn similar<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    if name.len() > LONGEST {
+        return Vec::new();
+    }
     let wanted = simplify(name);
     let mut scored: Vec<(f64, &str)> = candidates
         .into_iter()
@@ -49,5 +54,6 @@ mod tests {
         assert_eq!(nearest("bert", names), Some("bert-tiny"));
         assert_eq!(similar("resnet", names), ["resnet-18", "resnet-34"]);
         assert_eq!(nearest("xyz", names), None);
+        assert_eq!(nearest(&"resnet-18".repeat(100_000), names), None);
     }
 }

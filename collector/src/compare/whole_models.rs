@@ -95,7 +95,7 @@ pub(super) fn points(
 
 /// The whole model of one file at each number of threads; `of_import` is any point of its import.
 fn read(path: &Path, of_import: &Point) -> Result<Vec<Point>, CompareError> {
-    let text = fs::read(path).map_err(|source| io_error(path, source))?;
+    let text = opdata::read_bytes(path).map_err(|source| io_error(path, source))?;
     let contents: Contents =
         serde_json::from_slice(&text).map_err(|error| opdata::Error::Damaged {
             path: path.to_owned(),

@@ -33,7 +33,7 @@ struct Entry {
 impl ConfigFile {
     /// Reads a settings file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        let text = opdata::read_text(path).map_err(|source| ConfigError::Unreadable {
             path: path.to_owned(),
             source,
         })?;

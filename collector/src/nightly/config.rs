@@ -106,7 +106,7 @@ impl NightlyPlan {
     /// # Errors
     /// The file cannot be read, or has a value that is not allowed.
     pub fn read(path: &Path, date: &str) -> Result<NightlyPlan, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        let text = opdata::read_text(path).map_err(|source| ConfigError::Unreadable {
             path: path.to_owned(),
             source,
         })?;

@@ -108,7 +108,7 @@ impl SweepFile {
     }
 
     fn read(path: &Path) -> Result<SweepFile, SweepError> {
-        let text = std::fs::read_to_string(path).map_err(|e| SweepError::Unreadable {
+        let text = opdata::read_text(path).map_err(|e| SweepError::Unreadable {
             path: path.to_owned(),
             reason: e.to_string(),
         })?;

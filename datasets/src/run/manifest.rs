@@ -162,7 +162,7 @@ impl RunManifest {
     /// If it is not there, damaged, or of another format or schema version.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(RUN_JSON);
-        let bytes = fs::read(&path).map_err(|source| Error::io("read", &path, source))?;
+        let bytes = files::read_bytes(&path).map_err(|source| Error::io("read", &path, source))?;
         let damaged = |detail: String| Error::Damaged {
             path: path.clone(),
             detail,
