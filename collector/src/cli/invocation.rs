@@ -6,13 +6,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 use opengine::calibrate::usual_threads;
 use opmodels::ImportRequest;
 use opreport::{OutputFormat, Verbosity, View};
 
 use super::CliError;
-use super::args::{Cli, Command, ListWhat, ViewArgs};
+use super::args::{Cli, Command, ListWhat, ViewArgs, command};
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::merge::MergeRequest;
 use crate::plan::{HostFacts, Plan, Planned};
@@ -128,7 +128,7 @@ pub struct CalibrationRequest {
 
 /// Reads a command line.
 pub fn parse(process: Process) -> Result<Invocation, CliError> {
-    let matches = Cli::command().try_get_matches_from(&process.args)?;
+    let matches = command().try_get_matches_from(&process.args)?;
     let cli = Cli::from_arg_matches(&matches)?;
     if let Some((name, _)) = matches.subcommand() {
         refuse_stray_flags(&matches, name)?;
@@ -239,7 +239,7 @@ fn resume(
     let allowed = ["time-budget", "python"];
     let given = command_line(matches);
     if let Some(key) = given.keys().find(|key| !allowed.contains(key)) {
-        return Err(Cli::command()
+        return Err(command()
             .error(
                 clap::error::ErrorKind::ArgumentConflict,
                 format!(
@@ -269,7 +269,7 @@ fn refuse_stray_flags(matches: &ArgMatches, subcommand: &str) -> Result<(), clap
     let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     match ids.chain(others.map(str::to_owned)).find(|id| given(id)) {
         None => Ok(()),
-        Some(id) => Err(Cli::command().error(
+        Some(id) => Err(command().error(
             clap::error::ErrorKind::ArgumentConflict,
             format!(
                 "--{} stands before `{subcommand}` and would be without effect; leave it out, or put it behind if `opcollect {subcommand} --help` has it",

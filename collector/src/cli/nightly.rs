@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory};
 use opdata::Timestamp;
 
-use super::args::Cli;
+use super::args::command;
 use crate::nightly::history::is_date;
 
 /// `opcollect nightly`; its configuration is the file of `--config`.
@@ -61,7 +61,7 @@ impl NightlyArgs {
         let Some(config) = config else {
             let message =
                 "which night? give its configuration, such as --config configs/nightly.toml";
-            return Err(Cli::command().error(ErrorKind::MissingRequiredArgument, message));
+            return Err(command().error(ErrorKind::MissingRequiredArgument, message));
         };
         Ok(NightlyRequest {
             config,
