@@ -272,6 +272,8 @@ fn distinct(jobs: &[Job]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn plan(text: &str) -> Result<NightlyPlan, String> {
