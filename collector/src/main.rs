@@ -1,4 +1,4 @@
-//! The `opcollect` program: command line in, exit code out. What it can do is in the library.
+//! The `opcollect` program: hands the process's arguments and environment to the library and ends with its exit code.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! The flags, defined once: help, completions and the man page come from here; defaults come from the table of settings.
 //!
-//! Values that are settings stay text; their meaning is read in `plan`, so that a value from a
-//! variable or a file meets the same checks. A field's name is the setting's key with `_` for `-`.
+//! Values of settings stay text and are read in `plan`, so that a value from a variable or a file meets the same checks. A
+//! field has the setting's key as its name, with `_` for `-`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! Everything a person or a script reads from this program, made into text here and nowhere else.
+//! Text, JSON and HTML for everything that the program shows; made here and nowhere else.
 //!
-//! One file a thing shown; each function takes plain data and a [`Style`] and returns a `String`,
-//! so that tests compare whole screens and the binary's `main` is the only place that prints.
+//! There is one file for each thing shown. Each function takes plain data and a [`Style`] and returns a `String`, so that tests
+//! compare whole screens; [`app`](crate::app) prints.
 
 mod candidates;
 mod compare;
@@ -17,6 +17,7 @@ mod run_text;
 mod swept;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tpu;
 
 pub use candidates::{candidates_json, candidates_text};
 pub use compare::{compare_json, compare_text};
@@ -32,3 +33,4 @@ pub use plan::{plan_json, plan_text};
 pub use replay::{replay_json, replay_text};
 pub use run_json::run_json;
 pub use run_text::run_text;
+pub use tpu::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};

@@ -1,4 +1,4 @@
-//! Files of recorded traces: one JSON value a line, a trace (`[[instruction…], [decision…]]`) or a record of a
+//! Files of recorded traces: one JSON value on each line, either a trace (`[[instruction…], [decision…]]`) or a record of a
 //! MetaSchedule database (`[workload, [trace, times, target, arguments]]`, the file `database_tuning_record.json`).
 
 use std::path::Path;

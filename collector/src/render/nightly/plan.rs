@@ -1,4 +1,4 @@
-//! A night before it begins: its jobs with their shares of the time and their commands, and which nights would go.
+//! `nightly --dry-run`: the jobs with their shares of the time and their commands, and which partitions would be removed.
 
 use opreport::{Style, units};
 

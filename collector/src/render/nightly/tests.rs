@@ -1,4 +1,4 @@
-//! Summaries of made-up nights, as Markdown and HTML.
+//! Summaries of made-up nightly runs, as Markdown and HTML.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
