@@ -15,7 +15,7 @@ use super::CliError;
 use super::args::{Cli, Command, ListWhat, ModelArgs, ViewArgs, command};
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::merge::MergeRequest;
-use crate::plan::{HostFacts, Plan, Planned};
+use crate::plan::{HostFacts, Planned};
 use crate::sweep::{Sweep, SweepFile};
 
 /// Variable that names the configuration file when `--config` does not.
@@ -140,7 +140,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
     };
     let planned = |matches: &ArgMatches| -> Result<Box<Planned>, CliError> {
         let merged = merge(matches, config.clone(), &process)?;
-        Ok(Box::new(Plan::from_settings(
+        Ok(Box::new(Planned::from_settings(
             &merged.settings,
             merged.sweep,
             process.host,
@@ -190,11 +190,11 @@ fn operators(model: &ModelArgs, settings: &Settings) -> Result<ListRequest, CliE
         return Ok(ListRequest::SimpleOperators);
     }
     let python = settings.get("python").texts.first().map(PathBuf::from);
-    Ok(ListRequest::Operators(Plan::model_of(settings)?, python))
+    Ok(ListRequest::Operators(Planned::model_of(settings)?, python))
 }
 
 fn doctor(calibrate: bool, settings: &Settings, cores: u32) -> Result<DoctorRequest, CliError> {
-    let threads = Plan::threads_of(settings, cores)?;
+    let threads = Planned::threads_of(settings, cores)?;
     let calibration = match calibrate {
         false => None,
         true => Some(CalibrationRequest {
@@ -202,7 +202,7 @@ fn doctor(calibrate: bool, settings: &Settings, cores: u32) -> Result<DoctorRequ
                 Origin::Default => usual_threads(cores),
                 _ => threads.clone(),
             },
-            budget_ns: Plan::budget_of(settings)?,
+            budget_ns: Planned::budget_of(settings)?,
         }),
     };
     let path = |key| settings.get(key).texts.first().map(PathBuf::from);
@@ -249,7 +249,7 @@ fn resume(
     }
     Ok(ResumeRequest {
         folder,
-        time_budget_ns: Plan::time_budget_of(&settings)?,
+        time_budget_ns: Planned::time_budget_of(&settings)?,
         python: settings.get("python").texts.first().map(PathBuf::from),
     })
 }
