@@ -3,7 +3,6 @@
 //! Plan and environment belong to the tool that made the run and are kept as plain JSON here.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -196,6 +195,8 @@ impl RunManifest {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn manifest() -> RunManifest {
