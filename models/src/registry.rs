@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use opreport::nearest::{similar, simplify};
+use opreport::nearest::{nearest, simplify};
 use serde::{Deserialize, Serialize};
 
 use crate::ImportError;
@@ -167,7 +167,7 @@ impl Registry {
         found.ok_or_else(|| {
             let all = self.models.iter().flat_map(Model::names);
             let mut models: Vec<String> = Vec::new();
-            for close in similar(name, all) {
+            for close in nearest(name, all) {
                 let owner = self.models.iter().find(|m| m.names().any(|n| n == close));
                 let shown = owner.map_or(close, |m| m.name.as_str()).to_owned();
                 if !models.contains(&shown) {

@@ -2,7 +2,7 @@
 //!
 //! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]),
 //! standard output that survives a closed pipe ([`output`]), exit codes ([`exit`]), pictures ([`svg`]), HTML ([`html`]),
-//! suggestions for mistyped names ([`nearest`](mod@nearest)). It knows nothing of runs, operators or predictions: callers
+//! suggestions for mistyped names ([`nearest`]). It knows nothing of runs, operators or predictions: callers
 //! hand it plain text and numbers.
 
 pub mod exit;
@@ -16,7 +16,6 @@ pub mod table;
 pub mod units;
 
 pub use exit::Exit;
-pub use nearest::nearest;
 pub use output::{OutputFormat, Verbosity, View};
 pub use progress::Progress;
 pub use style::{Colour, Style};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-use opreport::nearest;
+use opreport::nearest::closest;
 
 use super::ConfigError;
 use super::table::SETTINGS;
@@ -59,7 +59,7 @@ impl ConfigFile {
                         path: path.to_owned(),
                         line,
                         key: name.to_owned(),
-                        nearest: nearest(name, SETTINGS.iter().map(|s| s.key)),
+                        nearest: closest(name, SETTINGS.iter().map(|s| s.key)),
                     })?;
             let texts = Given::from(value.get_ref())
                 .texts(setting)

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use opreport::nearest;
+use opreport::nearest::closest;
 use serde::Deserialize;
 use thiserror::Error;
 use toml::Value;
@@ -229,7 +229,7 @@ fn jobs_of(model: &ModelEntry, name: &str, file: &File) -> Result<Vec<Job>, Stri
 /// A setting of the main job as the text of its flag.
 fn setting(key: &str, value: &Value) -> Result<String, String> {
     let Some(known) = SETTINGS.iter().find(|setting| setting.key == key) else {
-        let hint = nearest(key, SETTINGS.iter().map(|s| s.key))
+        let hint = closest(key, SETTINGS.iter().map(|s| s.key))
             .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
         return Err(format!(
             "settings has an unknown key `{key}`{hint}; `opcollect --print-config` lists all keys"

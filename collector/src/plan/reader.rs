@@ -1,7 +1,7 @@
 //! Reads one setting at a time and, when that fails, says which setting, from which layer, why, and
 //! what to do.
 
-use opreport::nearest;
+use opreport::nearest::closest;
 
 use super::{PlanError, parse};
 use crate::config::{Settings, Value};
@@ -133,5 +133,5 @@ pub(super) fn not_available(value: &Value, text: &str, problem: &str, next: &str
 }
 
 pub(super) fn hint<const N: usize>(name: &str, names: [&'static str; N]) -> String {
-    nearest(name, names).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
+    closest(name, names).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
 }

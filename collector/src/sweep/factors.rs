@@ -2,7 +2,7 @@
 //! other shapes to import.
 
 use opengine::schedule::{Factor, FactorValue};
-use opreport::nearest;
+use opreport::nearest::closest;
 use toml::{Spanned, Value};
 
 use super::Values;
@@ -142,7 +142,7 @@ fn schedule_factor(place: &Place<'_>, key: &Spanned<String>) -> Result<Factor, S
             let run = RUN_FACTORS.iter().map(|(n, _)| *n);
             Factor::ALL.iter().map(|(_, n)| *n).chain(run)
         };
-        let close = nearest(name, names()).map(str::to_owned);
+        let close = closest(name, names()).map(str::to_owned);
         place.wrong(
             key.span().start,
             format!("unknown factor `{name}`{}", near(&close)),

@@ -22,7 +22,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use opreport::nearest;
+use opreport::nearest::closest;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
@@ -88,7 +88,7 @@ impl SweepFile {
             let names = SweepFile::names(folder);
             return Err(SweepError::Unknown {
                 name: name.to_owned(),
-                nearest: nearest(name, names.iter().map(String::as_str)).map(str::to_owned),
+                nearest: closest(name, names.iter().map(String::as_str)).map(str::to_owned),
             });
         }
         SweepFile::read(&path)
@@ -192,7 +192,7 @@ impl SweepFile {
             .iter()
             .find(|s| s.key == name && !["sweep", "config"].contains(&s.key))
         else {
-            let close = nearest(name, SETTINGS.iter().map(|s| s.key)).map(str::to_owned);
+            let close = closest(name, SETTINGS.iter().map(|s| s.key)).map(str::to_owned);
             return Err(place.wrong(
                 key.span().start,
                 format!("unknown setting `{name}`{}", near(&close)),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use opreport::nearest::similar;
+use opreport::nearest::nearest;
 use serde::Serialize;
 
 pub use operators::{FUNCTIONS, OPERATORS, ParamDefault, SimpleOperator};
@@ -55,7 +55,7 @@ impl FromStr for SimpleSpec {
             .find(|o| o.name == name.trim())
             .ok_or_else(|| {
                 let all: Vec<&str> = OPERATORS.iter().map(|o| o.name).collect();
-                let close = did_you_mean(&similar(name, all.iter().copied()));
+                let close = did_you_mean(&nearest(name, all.iter().copied()));
                 bad(format!(
                     "no operator '{name}'{close} (known: {})",
                     all.join(", ")
