@@ -149,7 +149,7 @@ impl ImportError {
 }
 
 /// ` (did you mean 'a' or 'b'?)`, or nothing without candidates.
-pub(crate) fn did_you_mean<S: AsRef<str>>(candidates: &[S]) -> String {
+pub(crate) fn did_you_mean<T: AsRef<str>>(candidates: &[T]) -> String {
     if candidates.is_empty() {
         return String::new();
     }

@@ -2,11 +2,16 @@
 
 /// At most this many suggestions.
 const MOST: usize = 3;
+/// Longer names are no typing errors, and comparing them takes long.
+const LONGEST: usize = 200;
 /// Jaro-Winkler similarity from which a name counts as close.
 const CLOSE: f64 = 0.75;
 
 /// The candidates most similar to `name`, best first; names that contain it (or that it contains) always count.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    if name.len() > LONGEST {
+        return Vec::new();
+    }
     let wanted = simplify(name);
     let mut scored: Vec<(f64, &str)> = candidates
         .into_iter()
@@ -49,5 +54,6 @@ mod tests {
         assert_eq!(nearest("bert", names)[0], "bert-tiny");
         assert_eq!(closest("bert", names), Some("bert-tiny"));
         assert!(nearest("xyz", names).is_empty());
+        assert!(nearest(&"resnet-18".repeat(100_000), names).is_empty());
     }
 }

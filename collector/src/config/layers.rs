@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use opreport::nearest::closest;
+use serde::Serialize;
 
 use super::table::{Arity, ENV_PREFIX, SETTINGS, env_name};
 use super::{ConfigError, ConfigFile};

@@ -1,9 +1,9 @@
 //! Reads one setting at a time and, when that fails, says which setting, from which layer, why, and
 //! what to do.
 
-use super::{PlanError, parse};
 use opreport::nearest::closest;
 
+use super::{PlanError, parse};
 use crate::config::{Settings, Value};
 
 pub(super) fn duration(settings: &Settings, key: &'static str) -> Result<u64, PlanError> {

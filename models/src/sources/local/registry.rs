@@ -179,7 +179,7 @@ impl Registry {
             let mut models: Vec<String> = Vec::new();
             for close in nearest(name, all) {
                 let owner = self.models.iter().find(|m| m.names().any(|n| n == close));
-                let shown = owner.map_or(close, |m| &m.name).to_owned();
+                let shown = owner.map_or(close, |m| m.name.as_str()).to_owned();
                 if !models.contains(&shown) {
                     models.push(shown);
                 }
