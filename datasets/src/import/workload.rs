@@ -362,7 +362,10 @@ mod tests {
             r#"[["TENSOR",[4294967296,4294967296],"float32"],["TENSOR",[4294967296,1],"float32"]]"#,
         );
         assert_eq!(
-            (huge.workload.multiply_add_flops(), huge.output_elements()),
+            (
+                huge.workload.multiply_add_flops(),
+                Dims::from(huge.workload.output.as_slice()).elements()
+            ),
             (None, None)
         );
         assert_eq!(dtype_bits("int4"), Some(4));
