@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, clock_ghz};
-use opengine::env::{CALIBRATION_FORMAT, Calibration, Environment};
+use opengine::env::{CALIBRATION_FORMAT, Calibration, Environment, Root};
 use opengine::interrupt::Interrupt;
 use opmodels::Home;
 use opreport::progress::for_stderr;
@@ -23,7 +23,7 @@ use crate::run;
 /// Checks the machine, each problem with its fix.
 pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppError> {
     let home = Home::find()?;
-    let environment = run::environment(std::env::args().collect());
+    let environment = run::environment(&Root::system(), std::env::args().collect());
     let tvm = match Libraries::load() {
         Ok(_) => Ok(vec![
             ("apache-tvm".to_owned(), TVM_VERSION.to_owned()),

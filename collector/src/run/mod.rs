@@ -1,108 +1,57 @@
 //! The main job: a model in, a dataset of its operators out.
 //!
-//! Import, at every batch and image size of the sweep ([`variants`]) → candidates ([`work`]) → whole model
-//! ([`network`]) → operators ([`collect`]) → rows on disk ([`row`], [`ledger`]) → [`RunReport`] ([`tally`]). The whole
-//! model comes before the operators, so that every row can say how long its operator takes inside the model. A run can
-//! end early ([`stop`]) and be taken up again ([`resume`]): what is done, it knows from its rows. Owns the order of
+//! Import, at every batch and image size of the sweep ([`variants`]) → whole model ([`whole_model`]) → operators, as
+//! [`crate::propose`] proposes them ([`collect`]) → rows on disk ([`row`], [`ledger`]) → [`RunReport`] ([`tally`]). The
+//! whole model comes before the operators, so that every row can say how long its operator takes inside the model. A run
+//! can end early ([`stop`]) and be taken up again ([`resume`]): what is done, it knows from its rows. Owns the order of
 //! things and the run's folder; measuring is the workers', statistics and rendering are elsewhere.
 
-mod candidates;
-mod chosen;
+mod attempts;
 mod collect;
 mod knobs;
 mod ledger;
-mod network;
-mod outlook;
 mod prepare;
-mod replay;
+mod queue;
 mod resume;
 mod row;
+mod session;
 mod stop;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod variants;
-mod work;
+mod whole_model;
 
-use std::path::Path;
-use std::time::Instant;
+use std::time::Duration;
 
 use collect::Collector;
 use ledger::Ledger;
 use opdata::{Row, RunManifest, RunState, RunWriter};
-use opengine::calibrate::Store;
-use opengine::env::{Environment, Root, Software, revision_near};
-use opengine::interrupt::Interrupt;
-use opmodels::{Home, ImportRequest, Imported};
-use opreport::progress::Progress;
-use prepare::Prepared;
+use opengine::env::Environment;
 use serde_json::json;
 use stop::Stop;
 use tally::Tally;
-use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 use crate::plan::{Plan, Planned, Target};
 use crate::report::RunReport;
 
-pub use candidates::{Listed, list_candidates};
-pub use network::WHOLE_MODEL_JSON;
-pub use outlook::{OperatorOutlook, Outlook, outlook};
-pub use replay::{Replayed, Verdict, replay};
 pub use resume::{Resumed, resume};
+pub use session::{Clock, Importer, Session, SystemClock, environment};
+pub use whole_model::WHOLE_MODEL_JSON;
+
+pub(crate) use attempts::{Attempts, DRIFT_BOUND, quality};
+pub(crate) use collect::kernel_spec;
+pub(crate) use prepare::{Prepared, prepare, runner};
+pub(crate) use resume::plan_of;
+pub(crate) use row::{PointFacts, RunFacts, import_key};
+pub(crate) use tally::time_of;
+pub(crate) use variants::requests;
 
 /// Name and version of this program, as rows give it.
 pub const TOOL_VERSION: &str = concat!("opcollect ", env!("CARGO_PKG_VERSION"));
 
 /// File of a run's folder with what the workers and TVM said on standard error.
 const WORKER_LOG: &str = "worker.log";
-
-/// What a run needs besides its plan.
-pub struct Session<'a> {
-    /// Where the installation's files are.
-    pub home: &'a Home,
-    /// The program's arguments.
-    pub command_line: Vec<String>,
-    /// Whether the user wants to stop.
-    pub interrupt: Interrupt,
-    /// Where talk goes.
-    pub progress: &'a mut dyn Progress,
-}
-
-/// Imports a model, or finds the import in the cache.
-///
-/// # Errors
-/// The importer's or the registry's.
-pub fn import(
-    home: &Home,
-    request: &ImportRequest,
-    python: Option<&Path>,
-) -> Result<Imported, opmodels::ImportError> {
-    opmodels::import(
-        request,
-        &home.registry()?,
-        &home.tooling(python),
-        &home.cache(),
-    )
-}
-
-/// What this process runs on and with.
-pub fn environment(command_line: Vec<String>) -> Environment {
-    let program = std::env::current_exe().unwrap_or_default();
-    let versions = [
-        ("opcollect", env!("CARGO_PKG_VERSION")),
-        ("apache-tvm", TVM_VERSION),
-        ("apache-tvm-ffi", TVM_FFI_VERSION),
-    ];
-    Environment::capture(
-        &Root::system(),
-        Software {
-            versions: versions
-                .into_iter()
-                .map(|(k, v)| (k.to_owned(), v.to_owned()))
-                .collect(),
-            git_revision: revision_near(&program),
-            command_line,
-        },
-    )
-}
 
 /// TVM's target for a plan's.
 pub fn target_json(target: &Target, environment: &Environment) -> serde_json::Value {
@@ -134,7 +83,7 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
 }
 
 /// What is known of a plan's rows before there is one.
-fn manifest(
+pub(crate) fn manifest(
     plan: &Plan,
     session: &Session<'_>,
     prepared: &Preparation,
@@ -154,22 +103,22 @@ fn manifest(
 }
 
 /// What is known before the first kernel is built.
-struct Preparation {
-    start: Instant,
+pub(crate) struct Preparation {
+    start: Duration,
     stop: Stop,
-    environment: Environment,
-    target: serde_json::Value,
-    imports: Vec<Prepared>,
+    pub environment: Environment,
+    pub target: serde_json::Value,
+    pub imports: Vec<Prepared>,
 }
 
 impl Preparation {
-    fn new(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Preparation> {
-        let start = Instant::now();
+    pub fn new(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Preparation> {
+        let start = session.clock.now();
         for warning in &planned.warnings {
             session.progress.note(&warning.to_string());
         }
-        let mut environment = environment(session.command_line.clone());
-        match Store::new(session.home.calibrations()).load(&environment.env_hash) {
+        let mut environment = session.environment();
+        match session.calibrations.load(&environment.env_hash) {
             Ok(calibration) => environment.calibration = calibration,
             // The times are as good without it.
             Err(error) => session
@@ -177,11 +126,15 @@ impl Preparation {
                 .note(&format!("warning: not recorded in this run: {error}")),
         }
         let target = target_json(&planned.plan.target, &environment);
-        let imports = prepare::prepare(planned, &environment, &target, session)?;
+        let imports = prepare(planned, &environment, &target, session)?;
         Ok(Preparation {
             start,
             // Importing is not measuring: the budget is for the points.
-            stop: Stop::new(session.interrupt.clone(), planned.plan.time_budget_ns),
+            stop: Stop::new(
+                session.interrupt.clone(),
+                planned.plan.time_budget_ns,
+                session.clock.as_ref(),
+            ),
             environment,
             target,
             imports,
@@ -206,7 +159,7 @@ fn measure(
         target,
         imports,
     } = prepared;
-    let planned_points = imports.iter().map(|p| p.work.points() as u64).sum();
+    let planned_points = imports.iter().map(|p| p.drawing.proposer.points()).sum();
     let mut ledger = Ledger::new(&mut writer, &mut manifest, &plan.out, rows, planned_points);
     ledger.sync()?;
     session
@@ -216,9 +169,9 @@ fn measure(
     let mut operators = Vec::new();
     let batch = imports.first().map_or(1, |p| p.imported.graph.batch);
     for mut import in imports {
-        let network = match stop.due() {
-            None => import.network(plan, session)?,
-            Some(_) => network::Network::default(),
+        let times_in_model = match stop.due(session.clock.as_ref()) {
+            None => import.whole_model(plan, session)?,
+            Some(_) => whole_model::WholeModelTimes::default(),
         };
         let facts = row::RunFacts::new(plan, &import.imported, &environment, &target);
         let mut tally = Tally::new(
@@ -227,21 +180,21 @@ fn measure(
             plan.conditions(),
         );
         rows.iter().for_each(|row| tally.add(row));
-        if stop.due().is_none() {
+        if stop.due(session.clock.as_ref()).is_none() {
             Collector {
                 plan,
                 graph: &import.imported.graph,
                 facts: &facts,
-                network: &network,
-                runner: &mut import.runner,
+                times_in_model: &times_in_model,
                 ledger: &mut ledger,
                 tally: &mut tally,
                 progress: session.progress,
                 stop: &stop,
+                clock: session.clock.as_ref(),
             }
-            .collect(&import.work.candidates)?;
+            .collect(import.runner.as_mut(), import.drawing.proposer.as_mut())?;
         }
-        whole_model.extend(network.reports);
+        whole_model.extend(times_in_model.reports);
         operators.extend(tally.into_reports());
     }
     session.progress.end();
@@ -273,7 +226,7 @@ fn measure(
         whole_model,
         left,
         warnings,
-        wall_ns: start.elapsed().as_nanos() as u64,
+        wall_ns: session.clock.now().saturating_sub(start).as_nanos() as u64,
     })
 }
 

@@ -101,7 +101,7 @@ pub fn resume(
 ///
 /// # Errors
 /// It is of another version of the program, or damaged.
-pub(super) fn plan_of(manifest: &RunManifest, folder: &Path) -> anyhow::Result<Plan> {
+pub(crate) fn plan_of(manifest: &RunManifest, folder: &Path) -> anyhow::Result<Plan> {
     let at = || format!("{}: the plan in run.json", folder.display());
     let format = manifest.plan["format"].as_u64();
     if format != Some(u64::from(PLAN_FORMAT)) {

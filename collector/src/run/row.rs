@@ -8,19 +8,19 @@ use opdata::{
 use opengine::device::Conditions;
 use opengine::env::Environment;
 use opengine::protocol::{Built, Measured};
-use opengine::runner::process::Failure;
+use opengine::runner::Failure;
 use opengine::schedule::ScheduleSpec;
 use opmodels::graph::Operator;
 use opmodels::{Imported, describe};
 use tvm_bridge::libs::TVM_VERSION;
 
 use super::TOOL_VERSION;
+use super::attempts::quality;
 use super::ledger::PointName;
-use super::network::quality;
 use crate::plan::Plan;
 
 /// What all rows of a run share.
-pub(super) struct RunFacts<'a> {
+pub(crate) struct RunFacts<'a> {
     plan: &'a Plan,
     imported: &'a Imported,
     environment: &'a Environment,
@@ -32,7 +32,7 @@ pub(super) struct RunFacts<'a> {
 }
 
 /// What a row is about.
-pub(super) struct PointFacts<'a> {
+pub(crate) struct PointFacts<'a> {
     pub operator: &'a Operator,
     pub schedule_spec: &'a ScheduleSpec,
     /// Threads and cache state.
@@ -165,7 +165,7 @@ impl<'a> RunFacts<'a> {
 }
 
 /// Key of an import: the name of its folder in the cache.
-pub(super) fn import_key(imported: &Imported) -> String {
+pub(crate) fn import_key(imported: &Imported) -> String {
     let name = imported.folder.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }

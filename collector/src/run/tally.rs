@@ -106,7 +106,7 @@ impl SweptReport {
 }
 
 /// The time of a row that was measured.
-pub(super) fn time_of(row: &Row) -> Option<TimeReport> {
+pub(crate) fn time_of(row: &Row) -> Option<TimeReport> {
     let median_ns = row.time_median_ns?;
     Some(TimeReport {
         median_ns,

@@ -1,86 +1,39 @@
-//! One worker process, from the parent's side: start it, talk to it, find out how it ended.
+//! Workers that are child processes of this one: starting them, and finding out how they ended.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::protocol::{Reply, Request, Setup};
+use super::transport::{Launch, LineChannel, Transport, WorkerError};
+use crate::protocol::{Reply, Request};
 
-/// How to start workers.
+/// Starts workers as child processes.
 #[derive(Debug, Clone)]
-pub struct Launcher {
+pub struct ChildLauncher {
     /// The program; it is run with the one argument `worker`.
     pub program: PathBuf,
     /// File that collects what workers and TVM say on standard error.
     pub log: PathBuf,
 }
 
-/// A worker that runs.
-#[derive(Debug)]
-pub struct Worker {
-    child: Child,
-    requests: ChildStdin,
-    replies: Receiver<String>,
-    log: PathBuf,
-}
-
-/// Why no reply came.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WorkerError {
-    /// Nothing came in time; the worker is still there.
-    #[error("no answer in time")]
-    Silent,
-    /// The user wants to stop.
-    #[error("interrupted")]
-    Interrupted,
-    /// The worker has ended.
-    #[error("{how}")]
-    Ended {
-        /// How, and its last words.
-        how: String,
-    },
-    /// The worker said something that is no reply.
-    #[error("a worker said what cannot be understood: {line}")]
-    Garbled {
-        /// What it said.
-        line: String,
-    },
-    /// No worker can be started.
-    #[error("cannot start a worker ({}): {reason}", program.display())]
-    NoStart {
-        /// The program.
-        program: PathBuf,
-        /// The system's reason.
-        reason: String,
-    },
-}
-
-/// Longest wait for a worker to load TVM and the module.
-const SETUP_TIMEOUT: Duration = Duration::from_secs(60);
-
-impl Worker {
-    /// Starts a worker and waits until it is ready.
-    ///
-    /// # Errors
-    /// The program cannot be run, or its setup fails; the message has its last words.
-    pub fn start(launcher: &Launcher, setup: &Setup) -> Result<Worker, WorkerError> {
+impl Launch for ChildLauncher {
+    fn launch(&self) -> Result<Box<dyn Transport>, WorkerError> {
         let no_start = |e: std::io::Error| WorkerError::NoStart {
-            program: launcher.program.clone(),
+            program: self.program.clone(),
             reason: e.to_string(),
         };
         let log = File::options()
             .create(true)
             .append(true)
-            .open(&launcher.log)
+            .open(&self.log)
             .map_err(|e| WorkerError::NoStart {
-                program: launcher.log.clone(),
+                program: self.log.clone(),
                 reason: format!("its log cannot be written: {e}"),
             })?;
-        let mut child = Command::new(&launcher.program)
+        let log_start = log.metadata().map_or(0, |m| m.len());
+        let mut child = Command::new(&self.program)
             .arg("worker")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -94,55 +47,35 @@ impl Worker {
                 how: "a worker without pipes".to_owned(),
             });
         };
-        let (send, replies) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut worker = Worker {
+        Ok(Box::new(ChildProcess {
             child,
-            requests,
-            replies,
-            log: launcher.log.clone(),
-        };
-        worker.send(&Request::Setup(setup.clone()))?;
-        match worker.receive(SETUP_TIMEOUT)? {
-            Reply::Ready => Ok(worker),
-            other => Err(WorkerError::Garbled {
-                line: format!("{other:?}"),
-            }),
-        }
+            lines: LineChannel::new(requests, output),
+            log: self.log.clone(),
+            log_start,
+        }))
+    }
+}
+
+/// A worker that is a child process, reached through its standard input and output.
+struct ChildProcess {
+    child: Child,
+    lines: LineChannel,
+    log: PathBuf,
+    /// Length of the log when the worker was started: what stands before was said by others.
+    log_start: u64,
+}
+
+impl Transport for ChildProcess {
+    fn send(&mut self, request: &Request) -> Result<(), WorkerError> {
+        self.lines.send(request)?.ok_or_else(|| self.ended())
     }
 
-    /// Sends a request.
-    ///
-    /// # Errors
-    /// The worker has ended.
-    pub fn send(&mut self, request: &Request) -> Result<(), WorkerError> {
-        let line = serde_json::to_string(request).map_err(|e| WorkerError::Garbled {
-            line: e.to_string(),
-        })?;
-        match writeln!(self.requests, "{line}").and_then(|()| self.requests.flush()) {
-            Ok(()) => Ok(()),
-            Err(_) => Err(self.ended()),
-        }
+    fn receive(&mut self, timeout: Duration) -> Result<Reply, WorkerError> {
+        self.lines.receive(timeout)?.ok_or_else(|| self.ended())
     }
+}
 
-    /// Waits for the next reply.
-    ///
-    /// # Errors
-    /// See [`WorkerError`]; after [`WorkerError::Silent`] one may wait again.
-    pub fn receive(&mut self, timeout: Duration) -> Result<Reply, WorkerError> {
-        match self.replies.recv_timeout(timeout) {
-            Ok(line) => serde_json::from_str(&line).map_err(|_| WorkerError::Garbled { line }),
-            Err(RecvTimeoutError::Timeout) => Err(WorkerError::Silent),
-            Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
-        }
-    }
-
+impl ChildProcess {
     /// How the worker ended; it is killed if it only closed its pipes.
     fn ended(&mut self) -> WorkerError {
         // A crashing process closes its pipes a moment before it can be waited for.
@@ -160,7 +93,7 @@ impl Worker {
             }
         };
         let how = status.map_or_else(|| "the worker closed its pipes".to_owned(), describe);
-        let how = match last_words(&self.log) {
+        let how = match last_words(&self.log, self.log_start) {
             Some(words) => format!("{how}: {words}"),
             None => how,
         };
@@ -168,7 +101,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // Killing what has ended fails, and that is fine.
         let _ = self.child.kill();
@@ -193,11 +126,12 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The last line of the log that says something.
-fn last_words(log: &Path) -> Option<String> {
+/// The last line of the log behind `start` that says something.
+fn last_words(log: &Path, start: u64) -> Option<String> {
     const TAIL_BYTES: usize = 4096;
     let text = std::fs::read(log).ok()?;
-    let tail = String::from_utf8_lossy(&text[text.len().saturating_sub(TAIL_BYTES)..]).into_owned();
+    let own = text.get(usize::try_from(start).ok()?..)?;
+    let tail = String::from_utf8_lossy(&own[own.len().saturating_sub(TAIL_BYTES)..]).into_owned();
     let line = tail.lines().map(str::trim).rfind(|l| !l.is_empty())?;
     Some(line.chars().take(200).collect())
 }
