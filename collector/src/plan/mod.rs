@@ -20,6 +20,7 @@ use opengine::measure::TimingPolicy;
 use opengine::runner::WorkerPolicy;
 use opmodels::ImportRequest;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use thiserror::Error;
 
 use crate::config::Origin;
@@ -67,16 +68,7 @@ impl Plan {
     /// What decides which points there are and how they are measured, as a hash: equal for runs of one plan and for
     /// its shards, wherever and for however long they run.
     pub fn hash(&self) -> String {
-        let essence = Plan {
-            shard: None,
-            time_budget_ns: None,
-            out: PathBuf::new(),
-            run_id: String::new(),
-            max_failed_share: 0.0,
-            ..self.clone()
-        };
-        let text = serde_json::to_value(&essence).map_or_else(|_| String::new(), |v| v.to_string());
-        opdata::stable_hash(&[("plan", &text)])
+        serde_json::to_value(self).map_or_else(|_| String::new(), hash_of_json)
     }
 
     /// Points of one kernel: thread counts × cache states, in the order they are measured.
@@ -87,6 +79,20 @@ impl Plan {
                 .map(move |&c| Conditions::new(t, c))
         })
     }
+}
+
+/// [`Plan::hash`] of a plan as some version of this program wrote it, fields that this one does not know included.
+pub fn hash_of_json(mut plan: serde_json::Value) -> String {
+    for (field, neutral) in [
+        ("shard", json!(null)),
+        ("time_budget_ns", json!(null)),
+        ("out", json!("")),
+        ("run_id", json!("")),
+        ("max_failed_share", json!(0.0)),
+    ] {
+        plan[field] = neutral;
+    }
+    opdata::stable_hash(&[("plan", &plan.to_string())])
 }
 
 /// What to compile for.

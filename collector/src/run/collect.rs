@@ -59,15 +59,20 @@ pub(super) struct Job<'a> {
 }
 
 impl Collector<'_, '_> {
-    /// Builds and measures every candidate that has no row yet, until nothing more is proposed or the run is to stop.
+    /// Builds and measures every candidate that has no row yet, until nothing more is proposed or the run is to stop;
+    /// whether it was the former.
     ///
     /// # Errors
     /// A row cannot be written.
-    pub fn collect(&mut self, runner: &mut dyn Runner, proposer: &mut dyn Proposer) -> Result<()> {
+    pub fn collect(
+        &mut self,
+        runner: &mut dyn Runner,
+        proposer: &mut dyn Proposer,
+    ) -> Result<bool> {
         while self.stop.due(self.clock).is_none() {
             let candidates = proposer.propose(BATCH);
             if candidates.is_empty() {
-                break;
+                return Ok(true);
             }
             let graph = self.graph;
             let jobs: Vec<Job<'_>> = candidates
@@ -82,7 +87,7 @@ impl Collector<'_, '_> {
             let outcomes: Vec<Outcome> = jobs.iter().flat_map(|job| self.outcomes(job)).collect();
             proposer.observe(&outcomes);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// What became of a candidate's points, those that have a row.

@@ -64,6 +64,11 @@ impl<'a> Ledger<'a> {
         counts.planned.saturating_sub(counts.rows())
     }
 
+    /// Nothing more is proposed: the plan has no points but those with a row.
+    pub fn end_plan(&mut self) {
+        self.manifest.counts.planned = self.manifest.counts.rows();
+    }
+
     /// Whether a point has its row.
     pub fn has(&self, point: &PointName) -> bool {
         self.done.contains_key(point)

@@ -167,6 +167,7 @@ fn measure(
         .begin("measure", planned_points.saturating_sub(rows.len() as u64));
     let mut whole_model = Vec::new();
     let mut operators = Vec::new();
+    let mut complete = true;
     let batch = imports.first().map_or(1, |p| p.imported.graph.batch);
     for mut import in imports {
         let times_in_model = match stop.due(session.clock.as_ref()) {
@@ -180,8 +181,8 @@ fn measure(
             plan.conditions(),
         );
         rows.iter().for_each(|row| tally.add(row));
-        if stop.due(session.clock.as_ref()).is_none() {
-            Collector {
+        complete &= stop.due(session.clock.as_ref()).is_none()
+            && Collector {
                 plan,
                 graph: &import.imported.graph,
                 facts: &facts,
@@ -193,11 +194,14 @@ fn measure(
                 clock: session.clock.as_ref(),
             }
             .collect(import.runner.as_mut(), import.drawing.proposer.as_mut())?;
-        }
         whole_model.extend(times_in_model.reports);
         operators.extend(tally.into_reports());
     }
     session.progress.end();
+    if complete {
+        // A proposer that decides by outcomes may end before the most points that it could have asked for.
+        ledger.end_plan();
+    }
     let left = ledger.left();
     let state = if left == 0 {
         RunState::Finished

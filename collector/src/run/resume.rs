@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use opdata::{RunManifest, RunState, RunWriter};
 
 use super::{Preparation, Session, measure};
-use crate::plan::{PLAN_FORMAT, Plan, Planned};
+use crate::plan::{PLAN_FORMAT, Plan, Planned, hash_of_json};
 use crate::report::RunReport;
 
 /// What became of a wish to go on.
@@ -50,6 +50,7 @@ pub fn resume(
             rows: manifest.counts.rows(),
         });
     }
+    check_unchanged(&manifest, &plan, folder)?;
     let planned = Planned {
         plan: Plan {
             // The folder may have been moved since.
@@ -95,6 +96,20 @@ pub fn resume(
         report: Box::new(report),
         max_failed_share: planned.plan.max_failed_share,
     })
+}
+
+/// Refuses a plan that is not the one the rows were measured by. Runs from before the hash was recorded have none.
+fn check_unchanged(manifest: &RunManifest, plan: &Plan, folder: &Path) -> anyhow::Result<()> {
+    let Some(recorded) = &manifest.plan_hash else {
+        return Ok(());
+    };
+    if hash_of_json(manifest.plan.clone()) == *recorded && plan.shard == manifest.shard {
+        return Ok(());
+    }
+    bail!(
+        "{}: the plan in run.json was changed since the run began, and its rows are of the plan before; undo the change to go on, or measure the changed plan in a new run",
+        folder.display()
+    )
 }
 
 /// The plan that a run was made by.

@@ -89,6 +89,11 @@ impl FakeRunner {
         }
     }
 
+    /// What the script says to a step.
+    pub fn act(&self, step: Step<'_>) -> Act {
+        (self.script)(step)
+    }
+
     /// The same, with template spaces by function; other functions have none.
     pub fn with_spaces(self, spaces: HashMap<String, Space>) -> FakeRunner {
         FakeRunner { spaces, ..self }
@@ -152,7 +157,7 @@ impl FakeWorker {
     /// Whether the worker outlives it.
     fn build_one(&mut self, kernel: &KernelSpec) -> bool {
         let id = kernel.id;
-        let program_hash = match (self.fake.script)(Step::Build(kernel)) {
+        let program_hash = match self.fake.act(Step::Build(kernel)) {
             Act::Program(hash) => hash,
             Act::Works { .. } | Act::Miscompute => {
                 let hash = opdata::stable_hash(&[("key", &kernel.schedule_spec.key())]);
@@ -184,7 +189,7 @@ impl FakeWorker {
             let reason = format!("kernel {} was not built", point.id);
             return self.say(refused(id, Status::Crashed, reason));
         };
-        let said = match (self.fake.script)(Step::Measure { kernel, point }) {
+        let said = match self.fake.act(Step::Measure { kernel, point }) {
             Act::Works { ns, drift } => reply(Reply::Measured(measured(point.id, ns, drift))),
             Act::Miscompute => reply(Reply::Measured(Measured {
                 comparison: comparison(1),
@@ -203,7 +208,7 @@ impl FakeWorker {
             checked_against: "the script".to_owned(),
             build_ns: 1_000_000,
         };
-        let said = match (self.fake.script)(Step::BuildWholeModel) {
+        let said = match self.fake.act(Step::BuildWholeModel) {
             Act::Works { .. } => {
                 self.whole_model = Some(graph);
                 reply(Reply::WholeModelReady(ready(0)))
@@ -220,7 +225,7 @@ impl FakeWorker {
             let reason = "the whole model was not built".to_owned();
             return self.say(refused(None, Status::Crashed, reason));
         };
-        let said = match (self.fake.script)(Step::MeasureWholeModel(threads)) {
+        let said = match self.fake.act(Step::MeasureWholeModel(threads)) {
             Act::Works { ns, drift } => {
                 reply(Reply::WholeModelMeasured(whole_model(graph, ns, drift)))
             }

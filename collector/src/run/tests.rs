@@ -1,1 +1,0 @@
-//! The run with scripted workers.
