@@ -39,6 +39,21 @@ pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<()> {
     })
 }
 
+/// Text as a file's or folder's name: characters other than ASCII letters, digits, `.`, `_` and `-` become `-`, at most
+/// `longest` are kept, and none of `.` and `-` stands at either end. `unnamed` if nothing remains.
+pub fn safe_file_name(text: &str, longest: usize) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let name: String = text
+        .chars()
+        .map(|c| if safe(c) { c } else { '-' })
+        .take(longest)
+        .collect();
+    match name.trim_matches(['.', '-']) {
+        "" => "unnamed".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
 fn write_through<T>(
     file: File,
     path: &Path,
@@ -78,6 +93,20 @@ fn temporary_of(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_safe() {
+        for (text, name) in [
+            ("conv2d:n=1,c=64", "conv2d-n-1-c-64"),
+            ("../../etc", "etc"),
+            ("Größe", "Gr--e"),
+            ("..", "unnamed"),
+            ("", "unnamed"),
+        ] {
+            assert_eq!(safe_file_name(text, 40), name);
+        }
+        assert_eq!(safe_file_name(&"long".repeat(20), 6), "longlo");
+    }
 
     #[test]
     fn a_failed_write_leaves_the_old_file_and_no_other() {

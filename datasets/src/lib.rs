@@ -29,19 +29,22 @@
 #[cfg(test)]
 extern crate self as opdata;
 
+pub mod contract;
 pub mod error;
 pub mod formats;
 pub mod identity;
 pub mod import;
+pub mod random;
 pub mod row;
 pub mod run;
 pub mod schema;
+pub mod stats;
 pub mod values;
 
 mod files;
 
-pub use error::{Error, InvalidRow, Result};
-pub use files::write_atomically;
+pub use error::{Error, FormatError, InvalidRow, Result};
+pub use files::{safe_file_name, write_atomically};
 pub use formats::{RowReader, Traces, read_batches, read_rows, read_rows_with};
 pub use identity::{PointKey, point_id, stable_hash};
 pub use row::{Essentials, finite};

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use fs4::fs_std::FileExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -98,7 +97,7 @@ impl Cache {
             .append(true)
             .open(&path)
             .map_err(failed)?;
-        FileExt::lock_exclusive(&file).map_err(failed)?;
+        file.lock().map_err(failed)?;
         Ok(file)
     }
 

@@ -6,6 +6,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use opdata::safe_file_name;
 use sha2::{Digest, Sha256};
 
 use crate::python::Tooling;
@@ -63,7 +64,7 @@ pub(crate) fn cache_key(resolved: &Resolved, tooling: &Tooling) -> Result<String
     );
     Ok(format!(
         "{}-{}",
-        folder_name(&resolved.model),
+        safe_file_name(&resolved.model, 40),
         &hex(&hash.finalize())[..DIGITS]
     ))
 }
@@ -147,19 +148,6 @@ fn model_files(file: &Path) -> Result<Vec<PathBuf>, ImportError> {
     Ok(files)
 }
 
-/// A model's name as a folder name.
-fn folder_name(model: &str) -> String {
-    let safe = model.chars().map(|c| {
-        if c.is_ascii_alphanumeric() || "._-".contains(c) {
-            c
-        } else {
-            '-'
-        }
-    });
-    let short: String = safe.take(40).collect();
-    short.trim_matches(['.', '-']).to_owned()
-}
-
 /// Lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
@@ -238,11 +226,5 @@ mod tests {
         fixture.write("other.onnx", "graph");
         fixture.write("model_output_0.txt", "notes");
         assert_eq!(fixture.key(|_| {}), before);
-    }
-
-    #[test]
-    fn folder_names_are_safe() {
-        assert_eq!(folder_name("conv2d:n=1,c=64"), "conv2d-n-1-c-64");
-        assert_eq!(folder_name("../../etc"), "etc");
     }
 }

@@ -6,7 +6,7 @@
 //! is a run's folder or an AutoTVM log.
 
 use anyhow::Context;
-use oppredict::data::{Dataset, ImportFormat, Machines, RowSet, Source};
+use oplearn::data::{Dataset, ImportFormat, Machines, RowSet, Source};
 use oppredict::suggest::cost::CostModel;
 use oppredict::suggest::simulate::{Rule, Setup, repeated};
 

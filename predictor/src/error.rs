@@ -5,97 +5,15 @@ use std::path::PathBuf;
 /// The result of everything here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something could not be learned, evaluated or predicted.
+/// Why something could not be evaluated, asked or suggested.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A dataset or log could not be read.
     #[error(transparent)]
     Data(#[from] opdata::Error),
-    /// XGBoost's library is not where it was looked for.
-    #[error(
-        "XGBoost's library (libxgboost.so) was not found; run scripts/setup, or set {variable} to the file (looked in: {})",
-        list(looked)
-    )]
-    LibraryMissing {
-        /// Environment variable that names it.
-        variable: &'static str,
-        /// Where it was looked for.
-        looked: Vec<PathBuf>,
-    },
-    /// The library is there but cannot be used.
-    #[error("{} cannot be used: {detail}; run scripts/setup to install the one that fits", path.display())]
-    LibraryUnfit {
-        /// The library.
-        path: PathBuf,
-        /// Why.
-        detail: String,
-    },
-    /// XGBoost refused a call.
-    #[error("XGBoost: {call}: {detail}")]
-    Xgboost {
-        /// The function.
-        call: &'static str,
-        /// Its message, first line.
-        detail: String,
-    },
-    /// A baseline could not be fitted.
-    #[error("the {model} model cannot be fitted: {detail}")]
-    Fit {
-        /// The model.
-        model: &'static str,
-        /// Why.
-        detail: String,
-    },
-    /// No row can be learned from.
-    #[error("nothing to learn from: {rows} rows, of which {measured} were measured{}{}; collect some with opcollect, or import a log with measured records", without_shapes(*unusable), reasons(left_out))]
-    NoSamples {
-        /// Rows read.
-        rows: usize,
-        /// Rows with a time.
-        measured: usize,
-        /// Measured rows that lack what features are made of.
-        unusable: usize,
-        /// Why records of logs have no row.
-        left_out: Vec<String>,
-    },
-    /// Too few for what was asked.
-    #[error("{what} needs at least {needed} {unit}, and there are {found}; {next}")]
-    TooFew {
-        /// What was to be done.
-        what: String,
-        /// Least number.
-        needed: usize,
-        /// Of what.
-        unit: &'static str,
-        /// What there is.
-        found: usize,
-        /// What to do.
-        next: &'static str,
-    },
-    /// All times are the same.
-    #[error(
-        "all {samples} samples took {time_ns} ns: there is nothing to learn from a constant; is the time column right?"
-    )]
-    ConstantTarget {
-        /// Samples.
-        samples: usize,
-        /// Their time.
-        time_ns: f64,
-    },
-    /// Rows of several machines without a word from the user.
-    #[error("the rows are of {} machines ({}): times of unlike machines do not mix unawares; choose one with --machine NAME, or say --mixed-machines", machines.len(), machines.join(", "))]
-    MixedMachines {
-        /// Names.
-        machines: Vec<String>,
-    },
-    /// A machine that no row is of.
-    #[error("no row is of machine `{name}`; there are: {}", machines.join(", "))]
-    UnknownMachine {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        machines: Vec<String>,
-    },
+    /// Nothing could be learned, or XGBoost's library failed.
+    #[error(transparent)]
+    Learn(#[from] oplearn::Error),
     /// A model file that cannot be read.
     #[error("{}: {detail}; {next}", path.display())]
     ModelFile {
@@ -106,28 +24,7 @@ pub enum Error {
         /// What to do.
         next: &'static str,
     },
-    /// A question that makes no sense or that the model cannot answer.
+    /// A query that makes no sense or that the model cannot answer.
     #[error("{0}")]
     Question(String),
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    let shown: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
-    shown.join(", ")
-}
-
-fn reasons(left_out: &[String]) -> String {
-    if left_out.is_empty() {
-        String::new()
-    } else {
-        format!(" (records left out: {})", left_out.join("; "))
-    }
-}
-
-fn without_shapes(count: usize) -> String {
-    if count == 0 {
-        String::new()
-    } else {
-        format!(" ({count} of them without shapes or traffic)")
-    }
 }

@@ -11,6 +11,7 @@
 //! estimated from the comparison itself: see [`noise_between_runs`]. What a busy machine does to single points is no such noise; the verdict
 //! looks at that (see [`super::Change`]).
 
+use opdata::stats::{median, two_sided_quantile, two_sided_tail};
 use serde::Serialize;
 
 /// Level of the intervals of ratios.
@@ -71,7 +72,7 @@ impl Timing {
         if !(0.5..1.0).contains(&level) || low <= 0.0 {
             return None;
         }
-        let z = two_sided_quantile(level);
+        let z = two_sided_quantile(level, None);
         Some(Spread {
             below: (self.median_ns / low).ln() / z,
             above: (high / self.median_ns).ln() / z,
@@ -130,7 +131,7 @@ impl LogRatio {
 
     /// The ratio and its interval.
     pub fn estimate(&self) -> Estimate {
-        let z = student(two_sided_quantile(CONFIDENCE), self.freedom);
+        let z = two_sided_quantile(CONFIDENCE, self.freedom);
         Estimate {
             value: self.log.exp(),
             low: self.spread.map(|s| (self.log - z * s.below).exp()),
@@ -147,8 +148,8 @@ impl LogRatio {
         } else {
             spread.above
         };
-        let z = normal(self.log.abs() / error.max(f64::MIN_POSITIVE), self.freedom);
-        Some(libm::erfc(z / std::f64::consts::SQRT_2))
+        let t = self.log / error.max(f64::MIN_POSITIVE);
+        Some(two_sided_tail(t, self.freedom))
     }
 }
 
@@ -212,7 +213,7 @@ pub enum NoiseSource {
 /// The noise between runs, from each operator's log ratio and the variance that its samples explain: what remains of the scale
 /// of the log ratios.
 pub(super) fn noise_between_runs(operators: impl Iterator<Item = (f64, f64)>) -> Noise {
-    let (mut logs, mut variances): (Vec<f64>, Vec<f64>) = operators.unzip();
+    let (mut logs, variances): (Vec<f64>, Vec<f64>) = operators.unzip();
     if logs.len() < MIN_FOR_NOISE {
         return Noise {
             log_std: NOISE_UNKNOWN,
@@ -221,8 +222,7 @@ pub(super) fn noise_between_runs(operators: impl Iterator<Item = (f64, f64)>) ->
         };
     }
     logs.sort_by(f64::total_cmp);
-    variances.sort_by(f64::total_cmp);
-    let unexplained = scale_of_sorted(&logs).powi(2) - variances[variances.len() / 2];
+    let unexplained = scale_of_sorted(&logs).powi(2) - median(variances).unwrap_or(0.0);
     Noise {
         log_std: unexplained
             .max(0.0)
@@ -256,35 +256,6 @@ fn scale_of_sorted(sorted: &[f64]) -> f64 {
     (squares / (count - 1.0)).sqrt() / 0.9546
 }
 
-/// Student's t as the z of equal probability, within 0.2 % from 5 degrees of freedom on (D. L. Wallace, "Bounds on normal
-/// approximations to Student's and the chi-square distributions", Annals of Mathematical Statistics 30, 1959).
-fn normal(t: f64, freedom: Option<f64>) -> f64 {
-    freedom.map_or(t, |n| wallace(n) * (n * (t.powi(2) / n).ln_1p()).sqrt())
-}
-
-/// The inverse of [`normal`].
-fn student(z: f64, freedom: Option<f64>) -> f64 {
-    freedom.map_or(z, |n| (n * ((z / wallace(n)).powi(2) / n).exp_m1()).sqrt())
-}
-
-fn wallace(freedom: f64) -> f64 {
-    (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0)
-}
-
-/// z with a probability of `level` between −z and z, by bisection; `level` in 0..1.
-fn two_sided_quantile(level: f64) -> f64 {
-    let (mut low, mut high) = (0.0f64, 40.0f64);
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        if libm::erf(middle / std::f64::consts::SQRT_2) < level {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    high
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,22 +272,6 @@ mod tests {
             samples: Some(10),
             min_ns: None,
             drift: 1.0,
-        }
-    }
-
-    #[test]
-    fn quantiles_of_the_normal_table() {
-        for (level, z) in [(0.95, 1.959_964), (0.99, 2.575_829), (0.5, 0.674_490)] {
-            assert!((two_sided_quantile(level) - z).abs() < 1e-6, "{level}");
-        }
-    }
-
-    #[test]
-    fn quantiles_of_students_table() {
-        for (freedom, t) in [(5.0, 2.5706), (10.0, 2.2281), (39.0, 2.0227)] {
-            let found = student(1.959_964, Some(freedom));
-            assert!((found / t - 1.0).abs() < 0.003, "{freedom}: {found}");
-            assert!((normal(found, Some(freedom)) - 1.959_964).abs() < 1e-9);
         }
     }
 

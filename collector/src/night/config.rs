@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use opdata::safe_file_name;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::Value;
@@ -386,14 +387,9 @@ fn scalar(value: &Value) -> Result<String, String> {
     }
 }
 
-/// A text as part of a folder's name: other characters than letters, digits, `.`, `_` and `-` become `-`.
+/// A text as part of a folder's name.
 fn safe(text: &str) -> String {
-    let keep = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let safe: String = text
-        .chars()
-        .map(|c| if keep(c) { c } else { '-' })
-        .collect();
-    safe.trim_matches('-').to_owned()
+    safe_file_name(text, 100)
 }
 
 /// Two jobs with one folder would write over each other.

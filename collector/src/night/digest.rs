@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use opdata::stats::{median_of_sorted, quantile_of_sorted};
 use opdata::{Counts, Row, RowReader, Status};
 use serde::Serialize;
 
@@ -118,13 +119,9 @@ impl Drift {
     fn of(mut ratios: Vec<f64>) -> Option<Drift> {
         ratios.sort_by(f64::total_cmp);
         let max = *ratios.last()?;
-        let at = |share: f64| {
-            let rank = (share * ratios.len() as f64).ceil() as usize;
-            ratios[rank.clamp(1, ratios.len()) - 1]
-        };
         Some(Drift {
-            median: at(0.5),
-            p95: at(0.95),
+            median: median_of_sorted(&ratios)?,
+            p95: quantile_of_sorted(&ratios, 0.95)?,
             max,
             disturbed: ratios.iter().filter(|r| **r > DISTURBED).count() as u64,
             points: ratios.len() as u64,

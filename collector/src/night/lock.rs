@@ -1,12 +1,10 @@
 //! One night at a time in a dataset: a lock that ends with the processes that hold it, however they end.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
-
-use fs4::fs_std::FileExt;
 
 use super::{NightError, io_error};
 
@@ -37,14 +35,18 @@ impl NightLock {
             .truncate(false)
             .open(&path)
             .map_err(failed)?;
-        if !FileExt::try_lock_exclusive(&file).map_err(failed)? {
-            let mut holder = String::new();
-            // Who it is helps, but is no part of the lock.
-            let _ = file.read_to_string(&mut holder);
-            return Err(NightError::Locked {
-                dataset: dataset.to_owned(),
-                holder: holder.trim().to_owned(),
-            });
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who it is helps, but is no part of the lock.
+                let _ = file.read_to_string(&mut holder);
+                return Err(NightError::Locked {
+                    dataset: dataset.to_owned(),
+                    holder: holder.trim().to_owned(),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         file.set_len(0).map_err(failed)?;
         file.rewind().map_err(failed)?;

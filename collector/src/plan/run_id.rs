@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use opdata::Timestamp;
+use opdata::{Timestamp, safe_file_name};
 use opmodels::{ImportRequest, Source};
 
 use super::Target;
@@ -17,18 +17,7 @@ pub(super) fn run_id(model: &ImportRequest, target: &Target, now: Timestamp) -> 
         ),
         _ => model.model.clone(),
     };
-    let safe: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "._-".contains(c) {
-                c
-            } else {
-                '-'
-            }
-        })
-        .take(60)
-        .collect();
-    let name = safe.trim_start_matches('.');
+    let name = safe_file_name(&name, 60);
     format!("{}-{name}-{}", now.compact(), target.kind.name())
 }
 

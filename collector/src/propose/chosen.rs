@@ -10,7 +10,7 @@ use opmodels::Graph;
 
 use super::Drawing;
 use super::turns::in_turns;
-use crate::plan::Plan;
+use crate::plan::{Plan, conditions};
 use crate::sweep::{ChosenPoint, Drawn, Sweep};
 
 /// The chosen candidates among the operators of one import. An operator is known by what it computes; of several that
@@ -19,7 +19,7 @@ use crate::sweep::{ChosenPoint, Drawn, Sweep};
 /// # Errors
 /// The plan has no such threads or cache state as a point asks for.
 pub(super) fn draw(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<Drawing> {
-    let offered: HashSet<Conditions> = plan.conditions().collect();
+    let offered: HashSet<Conditions> = conditions(plan).collect();
     let mut by_workload: BTreeMap<&str, Vec<&ChosenPoint>> = BTreeMap::new();
     for point in &sweep.points {
         if let Some(missing) = point.conditions().find(|at| !offered.contains(at)) {

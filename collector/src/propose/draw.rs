@@ -11,7 +11,7 @@ use opreport::units;
 
 use super::turns::in_turns;
 use super::{Proposer, chosen};
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::sweep::{Drawn, SpaceKind, Sweep, Values, most_schedule_specs, schedule_specs};
 
 /// Most kernels of a plan: they are drawn before the first is built, and some 200,000 keep two cores busy for days.
@@ -77,7 +77,7 @@ pub fn draw(
 
 /// Every candidate is measured under all conditions of the plan.
 fn everywhere(plan: &Plan) -> impl Fn(usize, &ScheduleSpec) -> Vec<Conditions> {
-    let conditions: Vec<Conditions> = plan.conditions().collect();
+    let conditions: Vec<Conditions> = plan::conditions(plan).collect();
     move |_, _| conditions.clone()
 }
 
@@ -123,7 +123,7 @@ fn within_cap(plan: &Plan, sweep: &Sweep, operators: usize) -> anyhow::Result<us
     let Some(most) = sweep.max_points else {
         return Ok(wanted);
     };
-    let each = (operators * plan.conditions().count()) as u64;
+    let each = (operators * plan::conditions(plan).count()) as u64;
     let kernels = most / each.max(1);
     if kernels == 0 {
         bail!(

@@ -26,18 +26,17 @@ use std::time::Duration;
 
 use collect::Collector;
 use ledger::Ledger;
+use opdata::contract::Environment;
 use opdata::{Row, RunManifest, RunState, RunWriter};
-use opengine::env::Environment;
 use serde_json::json;
 use stop::Stop;
 use tally::Tally;
 
-use crate::plan::{Plan, Planned, Target};
+use crate::plan::{Plan, Planned, Target, conditions};
 use crate::report::RunReport;
 
 pub use resume::{Resumed, resume};
 pub use session::{Clock, Importer, Session, SystemClock, environment};
-pub use whole_model::WHOLE_MODEL_JSON;
 
 pub(crate) use attempts::{Attempts, DRIFT_BOUND, quality};
 pub(crate) use collect::kernel_spec;
@@ -175,11 +174,7 @@ fn measure(
             Some(_) => whole_model::WholeModelTimes::default(),
         };
         let facts = row::RunFacts::new(plan, &import.imported, &environment, &target);
-        let mut tally = Tally::new(
-            &import.imported.graph,
-            facts.import_key(),
-            plan.conditions(),
-        );
+        let mut tally = Tally::new(&import.imported.graph, facts.import_key(), conditions(plan));
         rows.iter().for_each(|row| tally.add(row));
         complete &= stop.due(session.clock.as_ref()).is_none()
             && Collector {

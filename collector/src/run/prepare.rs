@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use opengine::env::Environment;
+use opdata::contract::Environment;
+use opdata::contract::whole_model::whole_model_file_name;
 use opengine::protocol::Setup;
 use opengine::runner::{Runner, RunnerOrder};
 use opmodels::{Imported, Provenance};
 use opreport::units;
 
 use super::row::import_key;
-use super::whole_model::{self, WHOLE_MODEL_JSON, WholeModelTimes};
+use super::whole_model::{self, WholeModelTimes};
 use super::{Session, WORKER_LOG, variants};
 use crate::plan::{Plan, Planned, WholeModel};
 use crate::propose::{self, Drawing};
@@ -60,8 +61,8 @@ pub(crate) fn prepare(
                 runner.rest();
             }
             let whole_model_file = match place {
-                0 => WHOLE_MODEL_JSON.to_owned(),
-                _ => format!("whole_model.{}.json", import_key(&imported)),
+                0 => whole_model_file_name(None),
+                _ => whole_model_file_name(Some(&import_key(&imported))),
             };
             Ok(Prepared {
                 imported,

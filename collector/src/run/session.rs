@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use opdata::contract::{Environment, Software};
 use opengine::calibrate::Store;
-use opengine::env::{Environment, Root, Software, revision_near};
+use opengine::env::{Root, capture, revision_near};
 use opengine::interrupt::Interrupt;
 use opengine::runner::{ChildRunners, RunnerFactory};
 use opmodels::{Home, ImportError, ImportRequest, Imported};
@@ -73,7 +74,7 @@ pub fn environment(root: &Root, command_line: Vec<String>) -> Environment {
         ("apache-tvm", TVM_VERSION),
         ("apache-tvm-ffi", TVM_FFI_VERSION),
     ];
-    Environment::capture(
+    capture(
         root,
         Software {
             versions: versions

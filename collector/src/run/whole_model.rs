@@ -1,24 +1,20 @@
 //! The whole model: built once, checked, then timed at every number of threads.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
 use opdata::Status;
+use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
 use opengine::interrupt::Interrupt;
 use opengine::protocol::{WholeModelMeasured, WholeModelReady, WholeModelSpec};
 use opengine::runner::{Failure, Runner};
 use opmodels::Graph;
 use opreport::progress::Progress;
 use opreport::units;
-use serde::{Deserialize, Serialize};
 
 use super::attempts::{ATTEMPTS, quality};
 use crate::plan::Plan;
 use crate::report::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
-
-/// File of a run's folder with everything measured of the whole model.
-pub const WHOLE_MODEL_JSON: &str = "whole_model.json";
 
 /// What is known of the whole model.
 #[derive(Debug, Default)]
@@ -184,20 +180,6 @@ fn words(outcome: &ModelOutcome) -> String {
     }
 }
 
-/// Everything measured of the whole model, as `whole_model.json` holds it.
-#[derive(Serialize, Deserialize)]
-struct File<'a> {
-    ready: Cow<'a, WholeModelReady>,
-    threads: Vec<AtThreads<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct AtThreads<'a> {
-    threads: u32,
-    #[serde(flatten)]
-    measured: Cow<'a, WholeModelMeasured>,
-}
-
 /// Writes what was measured into a file of the run's folder, if the model was built.
 pub(super) fn save(path: &Path, times: &WholeModelTimes) -> anyhow::Result<()> {
     let Some(ready) = &times.ready else {
@@ -206,24 +188,27 @@ pub(super) fn save(path: &Path, times: &WholeModelTimes) -> anyhow::Result<()> {
     let threads = times
         .measured
         .iter()
-        .map(|(threads, measured)| AtThreads {
+        .map(|(threads, times)| AtThreads {
             threads: *threads,
-            measured: Cow::Borrowed(measured),
+            times,
         })
         .collect();
-    let ready = Cow::Borrowed(ready);
-    let text = serde_json::to_string_pretty(&File { ready, threads })?;
-    Ok(opdata::write_atomically(path, text.as_bytes())?)
+    let record = WholeModelRecord {
+        format: WHOLE_MODEL_FORMAT,
+        built: Some(ready),
+        threads,
+    };
+    Ok(record.save(path)?)
 }
 
 /// Reads what [`save`] wrote; nothing if it is not there, or not of all these thread counts.
 pub(super) fn load(path: &Path, threads: &[u32]) -> Option<WholeModelTimes> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let file: File<'_> = serde_json::from_str(&text).ok()?;
-    let ready = file.ready.into_owned();
+    let record: WholeModelRecord<WholeModelReady, WholeModelMeasured> =
+        WholeModelRecord::load(path).ok()?;
+    let ready = record.built?;
     let mut times = WholeModelTimes::default();
-    for at in file.threads {
-        let outcome = times.take(at.threads, &ready, at.measured.into_owned());
+    for at in record.threads {
+        let outcome = times.take(at.threads, &ready, at.times);
         let threads = at.threads;
         times.reports.push(WholeModelReport { threads, outcome });
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use opdata::random::SplitMix64;
 use opengine::schedule::{Dimension, FactorValue, ScheduleSpec, Space};
 
 use super::{Draw, SpaceKind, Sweep, Values, draw};
@@ -38,7 +39,7 @@ pub fn schedule_specs(sweep: &Sweep, space: &Space, schedules: usize, seed: u64)
         SpaceKind::Default | SpaceKind::Points => {}
         SpaceKind::Metaschedule => {
             let sample = |i: u64| ScheduleSpec::Metaschedule {
-                seed: mixed(seed, i),
+                seed: SplitMix64::at(seed, i),
             };
             drawn
                 .schedule_specs
@@ -209,14 +210,6 @@ fn offered<'a>(
 
 fn told(dimension: &Dimension, setting: &FactorValue) -> String {
     format!("{} = {setting}", dimension.name())
-}
-
-/// A seed from two numbers (the finaliser of SplitMix64, which spreads neighbouring numbers over all of them).
-fn mixed(seed: u64, i: u64) -> u64 {
-    let mut z = seed.wrapping_add(i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::identity::{PointKey, point_id, stable_hash};
 use crate::row::{Essentials, finite};
 use crate::schema::Row;
+use crate::stats::median_of_sorted;
 use crate::values::{CacheState, DeviceKind, JsonText, Status, Timestamp};
 
 /// Reads a log, gzipped or not.
@@ -274,7 +275,7 @@ fn describe_costs(row: &mut Row, costs_s: &[f64]) {
     let count = times_ns.len();
     let mean = times_ns.iter().sum::<f64>() / count as f64;
     row.samples = Some(count as u64);
-    row.time_median_ns = finite((times_ns[(count - 1) / 2] + times_ns[count / 2]) / 2.0);
+    row.time_median_ns = median_of_sorted(&times_ns).and_then(finite);
     row.time_mean_ns = finite(mean);
     row.time_min_ns = finite(times_ns[0]);
     if count > 1 {

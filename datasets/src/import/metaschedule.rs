@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::identity::{PointKey, point_id, stable_hash};
 use crate::row::{Essentials, finite};
 use crate::schema::Row;
+use crate::stats::median;
 use crate::values::{CacheState, Decisions, DeviceKind, JsonText, Status};
 
 /// The file with the records, inside the database's folder.
@@ -248,12 +249,6 @@ fn knobs(trace: &Value) -> JsonText {
     let mut knobs = json!(Decisions::of_trace(trace));
     knobs["template"] = json!("sampled");
     JsonText::from(&knobs)
-}
-
-fn median(mut times: Vec<f64>) -> Option<f64> {
-    times.sort_by(f64::total_cmp);
-    let count = times.len();
-    (count > 0).then(|| (times[(count - 1) / 2] + times[count / 2]) / 2.0)
 }
 
 #[cfg(test)]

@@ -5,11 +5,9 @@
 //! Does not number points or decide what is measured again.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-
-use fs4::fs_std::FileExt;
 
 use super::{ROWS_CSV, ROWS_PARQUET};
 use crate::error::{Error, Result};
@@ -202,13 +200,12 @@ impl RunWriter {
 
 /// Keeps other writers out for as long as `file` is open; it ends with the process, however that ends.
 fn lock(file: &File, path: &Path) -> Result<()> {
-    match FileExt::try_lock_exclusive(file) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Error::Busy {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => Error::Busy {
             path: path.to_owned(),
-        }),
-        Err(source) => Err(Error::io("lock", path, source)),
-    }
+        },
+        TryLockError::Error(source) => Error::io("lock", path, source),
+    })
 }
 
 /// How far the whole rows of a CSV file reach.

@@ -6,12 +6,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::schema::{ColumnType, excerpt, text_field};
 
-/// Milliseconds in a day.
-const DAY_MS: i64 = 86_400_000;
+/// 1970-01-01T00:00:00Z.
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 /// 9999-12-31T23:59:59.999Z, the last time of the fixed-width form.
 const LAST_MS: i64 = 253_402_300_799_999;
 /// 0000-01-01T00:00:00.000Z, the first.
@@ -39,9 +41,21 @@ impl Timestamp {
 
     /// The form for file names, to the second: `20260131T120000Z`.
     pub fn compact(self) -> String {
-        let (year, month, day) = civil_from_days(self.0.div_euclid(DAY_MS));
-        let (hour, minute, second, _) = clock(self.0.rem_euclid(DAY_MS));
-        format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+        let t = self.civil();
+        format!(
+            "{:04}{:02}{:02}T{:02}{:02}{:02}Z",
+            t.year(),
+            t.month(),
+            t.day(),
+            t.hour(),
+            t.minute(),
+            t.second()
+        )
+    }
+
+    /// As a date and a time of day in UTC.
+    fn civil(self) -> DateTime {
+        EPOCH.saturating_add(SignedDuration::from_millis(self.0))
     }
 }
 
@@ -57,11 +71,17 @@ impl From<SystemTime> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (year, month, day) = civil_from_days(self.0.div_euclid(DAY_MS));
-        let (hour, minute, second, ms) = clock(self.0.rem_euclid(DAY_MS));
+        let t = self.civil();
         write!(
             f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+            t.year(),
+            t.month(),
+            t.day(),
+            t.hour(),
+            t.minute(),
+            t.second(),
+            t.millisecond()
         )
     }
 }
@@ -109,48 +129,13 @@ fn parse(text: &str) -> Option<Timestamp> {
     if !fits {
         return None;
     }
-    let number = |range: std::ops::Range<usize>| text[range].parse::<i64>().ok();
-    let date = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let time = (
-        number(11..13)?,
-        number(14..16)?,
-        number(17..19)?,
-        number(20..23)?,
-    );
-    let days = days_from_civil(date.0, date.1, date.2);
-    let ms = ((time.0 * 60 + time.1) * 60 + time.2) * 1000 + time.3;
-    // A 31st of February or a 25th hour lands on another date or time.
-    let exists = civil_from_days(days) == date && ms < DAY_MS && clock(ms) == time;
-    exists.then_some(Timestamp(days * DAY_MS + ms))
-}
-
-fn clock(ms: i64) -> (i64, i64, i64, i64) {
-    (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60, ms % 1000)
-}
-
-/// Days since 1970-01-01 of a proleptic Gregorian date. The year is counted from March, so that
-/// the leap day is its last; 146,097 days make 400 years.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// The inverse of [`days_from_civil`]: year, month, day.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = (shifted_month + 2) % 12 + 1;
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+    let number = |range: std::ops::Range<usize>| text[range].parse::<i16>().ok();
+    let small = |start: usize| text[start..start + 2].parse::<i8>().ok();
+    let date = jiff::civil::Date::new(number(0..4)?, small(5)?, small(8)?).ok()?;
+    let nanoseconds = i32::from(number(20..23)?) * 1_000_000;
+    let time = jiff::civil::Time::new(small(11)?, small(14)?, small(17)?, nanoseconds).ok()?;
+    let since = date.to_datetime(time).duration_since(EPOCH);
+    i64::try_from(since.as_millis()).ok().map(Timestamp)
 }
 
 #[cfg(test)]

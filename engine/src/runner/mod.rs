@@ -7,7 +7,6 @@
 
 mod child;
 mod outcome;
-mod policy;
 mod pool;
 mod supervisor;
 #[doc(hidden)]
@@ -20,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use child::ChildLauncher;
+pub use opdata::contract::WorkerPolicy;
 pub use outcome::{Failure, Made};
-pub use policy::WorkerPolicy;
 pub use pool::WorkerPool;
 pub use supervisor::Supervisor;
 pub use transport::{Launch, LineChannel, Transport, WorkerError, connect};

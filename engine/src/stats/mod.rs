@@ -13,8 +13,10 @@ mod testing;
 
 pub use grade::{GradeInput, grade};
 pub use interval::{CI_LEVEL, MIN_FOR_INTERVAL, MedianInterval, median_interval_ranks};
-pub use sampler::{Decision, Sampler, StopReason, StopRule, Timing, collect};
+pub use opdata::contract::StopRule;
+pub use sampler::{Decision, Sampler, StopReason, Timing, collect};
 
+use opdata::stats;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -144,7 +146,7 @@ impl Samples {
             mean: Nanos(mean),
             std,
             min: sorted[0],
-            p95: quantile_of_sorted(&sorted, 0.95),
+            p95: stats::quantile_of_sorted(&sorted, 0.95).unwrap_or(sorted[n - 1]),
             samples: n as u64,
             drift: self.drift(),
         })
@@ -217,19 +219,7 @@ fn relative_half_width(median: Nanos, low: Nanos, high: Nanos) -> f64 {
 
 /// Median of a sorted, non-empty slice.
 fn median_of_sorted(sorted: &[Nanos]) -> Nanos {
-    let n = sorted.len();
-    if n % 2 == 1 {
-        sorted[n / 2]
-    } else {
-        // Halving before adding cannot overflow, and stays between the two values.
-        Nanos(sorted[n / 2 - 1].0 / 2.0 + sorted[n / 2].0 / 2.0)
-    }
-}
-
-/// Nearest-rank quantile (the smallest value with at least `q` of the samples at or below it).
-fn quantile_of_sorted(sorted: &[Nanos], q: f64) -> Nanos {
-    let rank = (q * sorted.len() as f64).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
+    stats::median_of_sorted(sorted).map_or(Nanos::ZERO, Nanos)
 }
 
 #[cfg(test)]

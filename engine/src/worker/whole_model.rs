@@ -145,13 +145,9 @@ struct Calls {
     sum_ns: f64,
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => values[n / 2],
-        n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
-    }
+/// 0 of no time.
+fn median(times: Vec<f64>) -> f64 {
+    opdata::stats::median(times).unwrap_or(0.0)
 }
 
 /// Every operator's function with its default schedule.

@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use opdata::{DeviceKind, Row, Traces};
-use oppredict::data::{Dataset, Machines, RowSet, Source, points};
-use oppredict::features::{FEATURES, Point};
-use oppredict::models::member::{self, Member};
-use oppredict::models::{FitOptions, Regressor};
+use oplearn::data::{Dataset, Machines, RowSet, Source, points};
+use oplearn::features::{FEATURES, Point};
+use oplearn::models::member::{self, Member};
+use oplearn::models::{FitOptions, Regressor};
+use oppredict::model::{TrainOptions, Trained, file, train};
 use oppredict::query::answer::Detail;
-use oppredict::query::{TrainOptions, Trained, file, train};
 use serde_json::{Value, json};
 
 /// Rows that the model learns from.

@@ -1,9 +1,11 @@
 //! `oppredict adapt`.
 
+use oplearn::data::{Dataset, RowSet};
+
 use super::args::AdaptArgs;
+use super::show::show;
 use super::{model_path, render};
-use crate::data::{Dataset, RowSet};
-use crate::query::file;
+use crate::model::file;
 use crate::transfer::gain;
 
 /// Adapts a model to a new machine, tells what it brought, and writes the new model if asked to.
@@ -21,10 +23,5 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
         trained.facts.machines = dataset.machines;
         file::save(&trained, out)?;
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&gain)?);
-    } else {
-        print!("{}", render::gain(&gain));
-    }
-    Ok(())
+    show(args.json, &gain, || render::gain(&gain))
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use opdata::{DeviceKind, Dims};
+use oplearn::data::{ImportFormat, Machines, Source, Split};
+use oplearn::models::ModelKind;
 
+use super::parse::{Numbers, against, budget, level, model_kinds, numbers};
 use crate::correlate::Against;
-use crate::data::{ImportFormat, Machines, Source};
-use crate::eval::Split;
-use crate::models::ModelKind;
 
 /// How long an operator takes on a target, why, and where it turns.
 #[derive(Debug, Parser)]
@@ -78,12 +78,7 @@ impl SourceArgs {
         let mut sources: Vec<Source> = self.data.iter().cloned().map(Source::Dataset).collect();
         for pair in self.import.chunks(2) {
             let [format, file] = pair else { continue };
-            let format =
-                <ImportFormat as clap::ValueEnum>::from_str(format, true).map_err(|_| {
-                    anyhow::anyhow!(
-                        "--import {format}: no such format; there are autotvm and metaschedule"
-                    )
-                })?;
+            let format: ImportFormat = format.parse().map_err(anyhow::Error::msg)?;
             sources.push(Source::Import(format, PathBuf::from(file)));
         }
         if sources.is_empty() {
@@ -116,7 +111,7 @@ pub struct EvalArgs {
     #[arg(long, default_value = "leave-one-workload-out")]
     pub split: Split,
     /// The model.
-    #[arg(long, value_enum, default_value_t = ModelKind::Ensemble)]
+    #[arg(long, default_value = "ensemble", value_parser = model_kinds())]
     pub model: ModelKind,
     /// Evaluate a ranker (rank:pairwise) beside the model.
     #[arg(long)]
@@ -256,7 +251,7 @@ pub struct CorrelateArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// What factors are set against: the time, or the time over a roofline estimate.
-    #[arg(long, value_enum, default_value_t = Against::Rate)]
+    #[arg(long, default_value = "rate", value_parser = against())]
     pub against: Against,
     /// Factors of each kind to list.
     #[arg(long, default_value_t = 10)]
@@ -332,7 +327,7 @@ pub struct SuggestArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Time that measuring may take, e.g. 45m or 2h.
-    #[arg(long, value_name = "TIME", value_parser = super::suggest::budget)]
+    #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Duration,
     /// Points to choose from, as `opcollect plan --candidates DIR` lists them; may be repeated.
     #[arg(long, value_name = "DIR", action = clap::ArgAction::Append, required_unless_present_any = ["model_names", "model_files"])]
@@ -377,56 +372,6 @@ pub struct ServeArgs {
     pub listen: SocketAddr,
 }
 
-/// Numbers in the order given, each once.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Numbers(Vec<u64>);
-
-impl std::ops::Deref for Numbers {
-    type Target = Vec<u64>;
-
-    fn deref(&self) -> &Vec<u64> {
-        &self.0
-    }
-}
-
-/// A longer list is a mistake.
-const MOST_NUMBERS: usize = 1024;
-
-/// Reads `1,2,8`, `1..4` (1, 2, 3, 4) or a mixture.
-fn numbers(text: &str) -> Result<Numbers, String> {
-    let bad = || format!("`{text}`: give numbers above 0 such as 1,2,4 or a range such as 1..64");
-    let mut found = Vec::new();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once("..").unwrap_or((part, part));
-        let first: u64 = first.trim().parse().map_err(|_| bad())?;
-        let last: u64 = last
-            .trim_start_matches('=')
-            .trim()
-            .parse()
-            .map_err(|_| bad())?;
-        if first == 0 || last < first || last - first >= MOST_NUMBERS as u64 {
-            return Err(bad());
-        }
-        for number in first..=last {
-            if !found.contains(&number) {
-                found.push(number);
-            }
-        }
-    }
-    if found.len() > MOST_NUMBERS {
-        return Err(bad());
-    }
-    Ok(Numbers(found))
-}
-
-/// A share above 0, up to 1.
-fn level(text: &str) -> Result<f64, String> {
-    text.parse::<f64>()
-        .ok()
-        .filter(|level| *level > 0.0 && *level <= 1.0)
-        .ok_or_else(|| "give a share above 0 and up to 1, e.g. 0.9".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -435,16 +380,6 @@ mod tests {
     #[test]
     fn the_syntax_is_consistent() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn lists_and_ranges_of_numbers_are_read() {
-        assert_eq!(*numbers("1,2,8").unwrap(), [1, 2, 8]);
-        assert_eq!(*numbers("1..4,3,6").unwrap(), [1, 2, 3, 4, 6]);
-        assert_eq!(*numbers("").unwrap(), [0u64; 0]);
-        for wrong in ["0", "4..1", "two", "1..1000000", "1..", "-1"] {
-            assert!(numbers(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use anyhow::Context;
+use oplearn::data::Dataset;
+use opreport::svg::{Axis, Mark, Scale, Series, Steps, heat, plot};
 
 use crate::correlate::KindReport;
-use crate::data::Dataset;
 use crate::eval::Report;
-use crate::plot::heat::{Steps, heat};
-use crate::plot::{Axis, Mark, Scale, Series, plot};
 use crate::turning::{Surface, SurfaceReport, Sweep};
 
 fn axis(label: &str, scale: Scale) -> Axis {
@@ -21,18 +20,7 @@ fn axis(label: &str, scale: Scale) -> Axis {
 fn write(folder: &Path, name: &str, svg: &str) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     // Names hold shapes and knobs; keep what every file system takes.
-    let safe: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        })
-        .take(120)
-        .collect();
-    let path = folder.join(format!("{safe}.svg"));
+    let path = folder.join(format!("{}.svg", opdata::safe_file_name(name, 120)));
     opdata::write_atomically(&path, svg.as_bytes())?;
     Ok(())
 }

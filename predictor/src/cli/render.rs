@@ -3,15 +3,16 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use oplearn::crossval::metrics::Metrics;
+use oplearn::features::{FEATURE_VERSION, FEATURES, Scope};
+
 use crate::correlate::KindReport;
 use crate::eval::Report;
-use crate::eval::metrics::Metrics;
 use crate::eval::report::Ordering;
-use crate::features::{FEATURE_VERSION, FEATURES, Scope};
+use crate::model::trained::Facts;
 use crate::query::Answer;
 use crate::query::answer::Knowledge;
 use crate::query::network::NetworkAnswer;
-use crate::query::trained::Facts;
 use crate::query::whatif::Line;
 use crate::transfer::Gain;
 use crate::turning::Analysis;
@@ -320,34 +321,6 @@ pub fn facts(facts: &Facts, out: &Path) -> String {
     }
     let _ = writeln!(text, "\nmodel in {}", out.display());
     text
-}
-
-/// The same as JSON, without what only predictions need.
-pub fn facts_json(facts: &Facts) -> serde_json::Value {
-    let kinds: serde_json::Map<String, serde_json::Value> = facts
-        .kinds
-        .iter()
-        .map(|(kind, known)| {
-            let entry = serde_json::json!({
-                "samples": known.samples,
-                "workloads": known.workloads,
-                "median_ape": known.median_ape,
-            });
-            (kind.clone(), entry)
-        })
-        .collect();
-    serde_json::json!({
-        "device_kind": facts.device_kind,
-        "rows": facts.rows,
-        "samples": facts.samples,
-        "workloads": facts.workloads,
-        "machines": facts.machines.iter().map(|m| &m.id).collect::<Vec<_>>(),
-        "mape": facts.mape,
-        "median_ape": facts.median_ape,
-        "kinds": kinds,
-        "calibrated": facts.conformal.is_some(),
-        "whole_models": facts.whole.models,
-    })
 }
 
 /// The list of features as Markdown.

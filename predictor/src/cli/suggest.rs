@@ -1,19 +1,19 @@
 //! `oppredict suggest`: a plan of what to measure next.
 
 use std::num::NonZeroUsize;
-use std::time::Duration;
 
 use opdata::DeviceKind;
+use oplearn::data::{Dataset, Machines, RowSet};
+use oplearn::features::machine::MachineFacts;
+use oplearn::models::FitOptions;
+use oplearn::models::ensemble::Ensemble;
 use opmodels::{ImportRequest, Source as ModelSource};
 use serde_json::json;
 
 use super::args::SuggestArgs;
 use super::render_suggest;
-use crate::data::{Dataset, Machines, RowSet};
-use crate::features::machine::MachineFacts;
-use crate::models::FitOptions;
-use crate::models::ensemble::Ensemble;
-use crate::query::file;
+use super::show::show;
+use crate::model::file;
 use crate::suggest::candidates::Candidates;
 use crate::suggest::choose::Limits;
 use crate::suggest::{SuggestError, duration, plan, suggest};
@@ -89,24 +89,10 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
         fingerprint,
         &about,
     )?;
-    if args.json {
-        let object = json!({"suggestion": suggestion, "plans": written});
-        println!("{}", serde_json::to_string_pretty(&object)?);
-    } else {
-        print!("{}", render_suggest::suggestion(&suggestion, &written));
-    }
-    Ok(())
-}
-
-/// A time above 0, such as `90s`, `45m` or `2h 30m`.
-pub(super) fn budget(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text.trim()) {
-        Ok(budget) if !budget.is_zero() => Ok(budget),
-        Ok(_) => Err("no time at all: give one such as 90s, 45m or 2h".to_owned()),
-        Err(error) => Err(format!(
-            "{error}: give a time with its unit such as 90s, 45m or 2h"
-        )),
-    }
+    let object = json!({"suggestion": suggestion, "plans": written});
+    show(args.json, &object, || {
+        render_suggest::suggestion(&suggestion, &written)
+    })
 }
 
 fn candidates(args: &SuggestArgs) -> Result<Candidates, SuggestError> {
@@ -171,20 +157,5 @@ fn machine<'d>(candidates: &Candidates, dataset: &'d Dataset) -> anyhow::Result<
             "the rows are of several machines ({}), and one is to measure; choose it with --machine NAME",
             names().join(", ")
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn budgets_have_units() {
-        assert_eq!(budget("2h"), Ok(Duration::from_secs(7200)));
-        assert_eq!(budget("1h 30m"), Ok(Duration::from_secs(5400)));
-        for bad in ["", "2", "0s", "soon", "-1h", "2 hats"] {
-            let error = budget(bad).unwrap_err();
-            assert!(error.ends_with("such as 90s, 45m or 2h"), "{bad}: {error}");
-        }
     }
 }

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use opdata::{DeviceKind, Status};
+use oplearn::Error;
+use oplearn::crossval::search;
+use oplearn::data::{Dataset, RowSet};
+use oplearn::models::FitOptions;
+use opreport::output::say;
 
 use super::args::TrainArgs;
 use super::render;
-use crate::data::{Dataset, RowSet};
-use crate::error::Error;
-use crate::models::{FitOptions, search};
-use crate::query::{TrainOptions, file, train};
+use super::show::show;
+use crate::model::{TrainOptions, file, train};
 
 /// With fewer samples a search finds chance.
 const SEARCH_SAMPLES: usize = 50;
@@ -28,10 +31,10 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if let Some(seconds) = args.search {
         dataset.require(SEARCH_SAMPLES, "a search of hyper-parameters")?;
         let found = search::search(&dataset, &fit, Duration::from_secs(seconds))?;
-        eprintln!(
+        say(&format!(
             "{} sets of hyper-parameters tried: mean error {:.3} (log2), default {:.3}: {:?}",
             found.tried, found.error, found.default_error, found.trees
-        );
+        ));
         fit = search::applied(&fit, &found);
     }
     let options = TrainOptions { fit };
@@ -40,15 +43,9 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     file::save(&trained, &args.out)?;
-    if args.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&render::facts_json(&trained.facts))?
-        );
-    } else {
-        print!("{}", render::facts(&trained.facts, &args.out));
-    }
-    Ok(())
+    show(args.json, &trained.facts.summary(), || {
+        render::facts(&trained.facts, &args.out)
+    })
 }
 
 /// The kind of device to train for; rows of others are put aside.

@@ -1,6 +1,6 @@
 //! Measures of dependence between two series of equal length.
 
-use crate::eval::metrics::ranks;
+use oplearn::crossval::metrics::ranks;
 
 /// Bins of each side for mutual information.
 const BINS: usize = 8;
@@ -107,11 +107,11 @@ mod tests {
 
     #[test]
     fn independence_and_constants() {
-        let x: Vec<f64> = crate::eval::split::shuffled(400, 1)
+        let x: Vec<f64> = oplearn::data::split::shuffled(400, 1)
             .into_iter()
             .map(|v| v as f64)
             .collect();
-        let y: Vec<f64> = crate::eval::split::shuffled(400, 2)
+        let y: Vec<f64> = oplearn::data::split::shuffled(400, 2)
             .into_iter()
             .map(|v| v as f64)
             .collect();

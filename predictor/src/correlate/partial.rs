@@ -1,11 +1,11 @@
 //! Partial dependence: what a model predicts on average when one factor is set and all others stay.
 
+use oplearn::data::Dataset;
+use oplearn::features::Point;
+use oplearn::models::Regressor;
 use serde::Serialize;
 
-use crate::data::Dataset;
 use crate::error::Result;
-use crate::features::Point;
-use crate::models::Regressor;
 
 /// Samples averaged over.
 const SAMPLES: usize = 200;

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use oplearn::crossval::metrics::{pearson, ranks, spearman};
+use oplearn::data::Dataset;
+use oplearn::features::FEATURES;
+use oplearn::features::base::Base;
+use oplearn::models::{FitOptions, ModelKind, Regressor, fit};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::measures::{bins, distance_correlation, kendall, mutual_information};
 use super::partial::{Dependence, dependence};
 use super::significance::{corrected, of_bins, of_ranks, orders};
-use crate::data::Dataset;
 use crate::error::Result;
-use crate::eval::metrics::{pearson, ranks, spearman};
-use crate::features::FEATURES;
-use crate::features::base::Base;
-use crate::models::{FitOptions, ModelKind, Regressor, fit};
 
 /// Samples of a kind that the quadratic measures look at.
 const SAMPLES: usize = 500;
@@ -23,13 +23,36 @@ const LEAST: usize = 20;
 const MATRIX: usize = 12;
 
 /// What factors are set against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Against {
     /// The time.
     Time,
     /// The time over the roofline's estimate: what the amount of work does not explain.
     Rate,
+}
+
+impl Against {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Time, Self::Rate];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Rate => "rate",
+        }
+    }
+
+    /// What it is, in a line.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Time => "The time",
+            Self::Rate => {
+                "The time over the roofline's estimate: what the amount of work does not explain"
+            }
+        }
+    }
 }
 
 /// What to work out.

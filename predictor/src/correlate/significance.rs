@@ -1,8 +1,9 @@
 //! How likely a dependence is mere chance: permutation tests, and Benjamini and Hochberg's correction for many of them.
 
+use oplearn::crossval::metrics::pearson;
+use oplearn::data::split::shuffled;
+
 use super::measures::mutual_information;
-use crate::eval::metrics::pearson;
-use crate::eval::split::shuffled;
 
 /// Random orders that a statistic is compared with; the smallest p-value is 1 ÷ (this + 1).
 pub const PERMUTATIONS: usize = 199;

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use opdata::stats::median;
+use oplearn::crossval::bias::ShiftsFinder;
+use oplearn::crossval::conformal::{Conformal, Held};
+use oplearn::crossval::folds::{OutOfFold, Ranking, out_of_fold};
+use oplearn::crossval::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
+use oplearn::data::split::{Split, shuffled};
+use oplearn::data::{Dataset, Intake};
+use oplearn::models::{FitOptions, ModelKind};
 use serde::Serialize;
 
-use super::conformal::{Conformal, Held};
-use super::folds::{OutOfFold, Ranking, out_of_fold};
-use super::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
-use super::shift::ShiftsFinder;
-use super::split::{Split, shuffled};
 use super::whole::{self, WholeModel};
-use crate::data::{Dataset, Intake};
 use crate::error::Result;
-use crate::models::{FitOptions, ModelKind};
 
 /// What to evaluate.
 #[derive(Debug, Clone, PartialEq)]
@@ -296,12 +297,11 @@ fn coverage(held: &OutOfFold, measured: &[f64], groups: &[usize], level: f64) ->
     let (hits, count) = inside
         .values()
         .fold((0.0, 0.0), |(h, c), (hits, count)| (h + hits, c + count));
-    ratios.sort_by(f64::total_cmp);
     Some(Coverage {
         nominal: 100.0 * level,
         samples: 100.0 * hits / count,
         workloads: 100.0 * inside.values().map(|(h, c)| h / c).sum::<f64>() / inside.len() as f64,
-        median_ratio: *ratios.get(ratios.len() / 2)?,
+        median_ratio: median(ratios)?,
     })
 }
 

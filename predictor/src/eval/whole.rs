@@ -7,16 +7,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use opdata::stats::{median, weighted_median};
+use oplearn::crossval::folds::OutOfFold;
+use oplearn::data::split::Fold;
+use oplearn::data::{Dataset, ModelRun, Part};
+use oplearn::features::Point;
+use oplearn::models::context::Context;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::folds::OutOfFold;
-use super::split::Fold;
-use crate::data::{Dataset, ModelRun, Part};
 use crate::error::Result;
-use crate::features::Point;
-use crate::median::median;
-use crate::models::context::Context;
 
 /// A model whose measured operators explain less than this share was not measured completely.
 const COMPLETE: f64 = 0.6;
@@ -55,20 +55,6 @@ pub struct WholeModel {
     pub predicted_ms: f64,
     /// (predicted − measured) ÷ measured, percent.
     pub error: f64,
-}
-
-/// The value below which half of the weight lies.
-fn weighted_median(mut values: Vec<(f64, f64)>) -> Option<f64> {
-    values.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
-    let mut sum = 0.0;
-    values
-        .into_iter()
-        .find(|(_, weight)| {
-            sum += weight;
-            sum >= half
-        })
-        .map(|(value, _)| value)
 }
 
 /// The sum of a model's operators, ns, with a time for each.
@@ -153,7 +139,7 @@ impl WholeFactor {
             .map(|(threads, models)| (*threads, of_models(models)))
             .collect();
         factor.models = by_threads.values().map(Vec::len).max().unwrap_or(0);
-        factor.overall = median(by_threads.values().flatten().copied().collect());
+        factor.overall = median(by_threads.values().flatten().copied());
         factor.by_threads = by_threads
             .iter()
             .filter(|(_, ratios)| ratios.len() >= OWN_FACTOR)
@@ -207,7 +193,7 @@ pub fn in_model(
     let contexts: Vec<Context> = folds
         .par_iter()
         .map(|fold| Context::fit(dataset, &fold.train, seed))
-        .collect::<Result<_>>()?;
+        .collect::<oplearn::Result<_>>()?;
     let mut times = held.predicted.clone();
     for (number, context) in contexts.iter().enumerate() {
         let places: Vec<usize> = (0..times.len())
@@ -284,8 +270,8 @@ pub fn of_held_out(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Intake, Sample};
-    use crate::features::base::Bases;
+    use oplearn::data::{Intake, Sample};
+    use oplearn::features::base::Bases;
 
     /// `models` models of one operator each, called `calls` times for 1000 ns, with 100 ns between calls.
     fn dataset(calls: &[u64]) -> Dataset {
@@ -298,7 +284,7 @@ mod tests {
             },
             log2_time: 900f64.log2(),
             log2_in_model: Some(1000f64.log2()),
-            question: None,
+            query_key: None,
             weight: 1.0,
             doubtful: false,
             workload: number,

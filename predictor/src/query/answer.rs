@@ -1,14 +1,14 @@
 //! One prediction with everything that tells how far to trust it.
 
 use opdata::Row;
+use oplearn::features::machine::MachineFacts;
+use oplearn::features::{FEATURES, Point, Scope, point_of};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::neighbours::Neighbour;
-use super::trained::{Expected, Trained};
 use crate::error::Result;
-use crate::features::machine::MachineFacts;
-use crate::features::{FEATURES, Point, Scope, point_of};
+use crate::model::neighbours::Neighbour;
+use crate::model::trained::{Expected, Trained};
 
 /// A feature may leave its range by this share of it (at least of 1) before it counts as extrapolated.
 const MARGIN: f32 = 0.02;

@@ -7,8 +7,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::answer::Detail;
-use super::trained::Trained;
 use super::whatif::{Line, WhatIf};
+use crate::model::trained::Trained;
 
 /// Combinations of threads and batch sizes in one question at most.
 pub const MOST_LINES: usize = 256;

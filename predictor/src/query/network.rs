@@ -4,17 +4,18 @@
 //! counts with its measured time, all others with the predicted one. The sum leaves nothing out: an operator of an unknown
 //! kind counts with its estimate, and the coverage says how much of the sum is from kinds that the model was trained on.
 
+use opdata::stats::two_sided_quantile;
 use opdata::{CacheState, DeviceKind, Essentials, Row, Status};
+use oplearn::data::{QueryKey, points};
+use oplearn::features::Point;
+use oplearn::features::machine::MachineFacts;
 use opmodels::graph::Operator;
 use opmodels::{Graph, describe};
 use serde::Serialize;
 
 use super::answer::{Answer, Detail, Knowledge};
-use super::trained::Trained;
-use crate::data::{Question, points};
 use crate::error::Result;
-use crate::features::Point;
-use crate::features::machine::MachineFacts;
+use crate::model::trained::Trained;
 
 /// One operator of a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -188,31 +189,29 @@ impl Trained {
         // The shifts are for relative errors of single points; sums want the centre.
         let centres = self.expected(&all, &kinds)?;
         let answers = self.answer(&points, &kinds, level, detail)?;
-        let question = |row| self.known.get(&Question::of_row(row)?, &machine.id);
+        let known = |row| self.known.get(&QueryKey::of_row(row)?, &machine.id);
         Ok(rows
             .iter()
             .zip(answers)
             .zip(centres.into_iter().zip(ratios))
-            .map(
-                |((row, mut answer), (expected, ratio))| match question(row) {
-                    Some(times) => {
-                        let time = times.log2_in_model.unwrap_or(times.log2_time + ratio);
-                        answer.move_to(time.exp2());
-                        answer.knowledge = Knowledge::Measured;
-                        Inside {
-                            centre_ns: time.exp2(),
-                            answer,
-                        }
+            .map(|((row, mut answer), (expected, ratio))| match known(row) {
+                Some(times) => {
+                    let time = times.log2_in_model.unwrap_or(times.log2_time + ratio);
+                    answer.move_to(time.exp2());
+                    answer.knowledge = Knowledge::Measured;
+                    Inside {
+                        centre_ns: time.exp2(),
+                        answer,
                     }
-                    None => {
-                        answer.move_to(answer.time_ns * ratio.exp2());
-                        Inside {
-                            centre_ns: (expected.centre + ratio).exp2(),
-                            answer,
-                        }
+                }
+                None => {
+                    answer.move_to(answer.time_ns * ratio.exp2());
+                    Inside {
+                        centre_ns: (expected.centre + ratio).exp2(),
+                        answer,
                     }
-                },
-            )
+                }
+            })
             .collect())
     }
 
@@ -230,8 +229,9 @@ impl Trained {
         if let Some(deviation) = whole.deviation {
             let exact = whole.measured_deviation.unwrap_or(deviation).max(0.02);
             let deviation = f64::hypot(deviation * (1.0 - measured), exact);
-            // Few models: Student's t, of which 2.1 to 2.6 times the normal's quantile is enough from 3 models on.
-            let reach = t_quantile(level, whole.models) * deviation;
+            // One degree of freedom would reach over any answer: as few as three models count as three.
+            let freedom = whole.models.saturating_sub(1).max(2) as f64;
+            let reach = two_sided_quantile(level, Some(freedom)) * deviation;
             return (
                 Some(time_ns * (-reach).exp2()),
                 Some(time_ns * reach.exp2()),
@@ -247,36 +247,5 @@ impl Trained {
             Some(time_ns * ends? / sum)
         };
         (weighted(|a| a.low_ns), weighted(|a| a.high_ns))
-    }
-}
-
-/// Two-sided quantile of Student's t with `models − 1` degrees of freedom: Hill's expansion around the normal's.
-fn t_quantile(level: f64, models: usize) -> f64 {
-    let freedom = models.saturating_sub(1).max(2) as f64;
-    let z = normal_quantile(f64::midpoint(1.0, level));
-    let (z3, z5) = (z.powi(3), z.powi(5));
-    z + (z3 + z) / (4.0 * freedom) + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * freedom * freedom)
-}
-
-/// Quantile of the normal distribution above one half (Abramowitz and Stegun 26.2.23, error below 0.00045).
-fn normal_quantile(level: f64) -> f64 {
-    let t = (-2.0 * (1.0 - level).max(1e-12).ln()).sqrt();
-    let top = 0.010_328f64.mul_add(t, 0.802_853).mul_add(t, 2.515_517);
-    let bottom = 0.001_308f64
-        .mul_add(t, 0.189_269)
-        .mul_add(t, 1.432_788)
-        .mul_add(t, 1.0);
-    t - top / bottom
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_those_of_the_tables() {
-        assert!((normal_quantile(0.95) - 1.645).abs() < 2e-3);
-        assert!((t_quantile(0.9, 11) - 1.812).abs() < 0.01);
-        assert!((t_quantile(0.95, 5) - 2.776).abs() < 0.06);
     }
 }

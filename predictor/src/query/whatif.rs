@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, Detail};
 use super::question::Question;
-use super::trained::Trained;
 use crate::error::{Error, Result};
+use crate::model::trained::Trained;
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -11,8 +11,7 @@ use axum::response::{Html, IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::facts_json;
-use crate::query::Trained;
+use crate::model::Trained;
 use crate::query::answer::Detail;
 use crate::query::batch::{Reply, replies, reply};
 use crate::query::whatif::WhatIf;
@@ -52,7 +51,7 @@ pub async fn description() -> impl IntoResponse {
 }
 
 pub async fn model(State(model): State<Arc<Trained>>) -> impl IntoResponse {
-    Json(facts_json(&model.facts))
+    Json(model.facts.summary())
 }
 
 pub async fn nowhere() -> impl IntoResponse {

@@ -28,7 +28,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::query::Trained;
+use crate::model::Trained;
 
 /// Largest question, bytes.
 const LARGEST_QUESTION_BYTES: usize = 64 << 10;

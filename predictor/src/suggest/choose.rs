@@ -10,15 +10,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use oplearn::data::split::shuffled;
+use oplearn::features::Point;
+use oplearn::models::ensemble::Ensemble;
+use oplearn::models::likeness::{Importance, Likeness};
 use rayon::prelude::*;
 
 use super::cost::Cost;
 use super::uncertainty::Uncertainty;
 use crate::error::Result;
-use crate::eval::split::shuffled;
-use crate::features::Point;
-use crate::models::ensemble::Ensemble;
-use crate::models::likeness::{Importance, Likeness};
 
 /// Candidates looked at together.
 const BLOCK: usize = 2048;
@@ -283,7 +283,7 @@ fn nearest(likeness: &Likeness, measured: usize, block: &[usize]) -> Vec<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::models::likeness::testing::{points, two_features};
+    use oplearn::testing::{points, two_features};
     use proptest::prelude::*;
 
     const BUILD_NS: f64 = 50.0;

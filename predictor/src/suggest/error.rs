@@ -10,6 +10,9 @@ pub enum SuggestError {
     /// Reading, training or predicting failed.
     #[error(transparent)]
     Predictor(#[from] Error),
+    /// Nothing could be learned.
+    #[error(transparent)]
+    Learn(#[from] oplearn::Error),
     /// A dataset could not be read.
     #[error(transparent)]
     Data(#[from] opdata::Error),

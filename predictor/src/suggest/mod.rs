@@ -17,20 +17,20 @@ pub mod plan;
 pub mod simulate;
 pub mod uncertainty;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use opdata::{Row, Status};
-use serde::Serialize;
-
-use crate::data::{Dataset, Numbering, RowSet};
-use crate::features::machine::MachineFacts;
-use crate::features::{Point, point_of};
-use crate::models::Regressor;
-use crate::models::ensemble::Ensemble;
 use candidates::{Candidate, Candidates, Interest, Job};
 use choose::{Limits, Pool, choose};
 use cost::CostModel;
+use opdata::{Row, Status};
+use serde::Serialize;
+
 pub use error::SuggestError;
+use oplearn::data::{Dataset, RowSet};
+use oplearn::features::machine::MachineFacts;
+use oplearn::features::{Point, point_of};
+use oplearn::models::Regressor;
+use oplearn::models::ensemble::Ensemble;
 
 /// Cores of a machine that does not say.
 const CORES: u32 = 1;
@@ -104,7 +104,7 @@ pub fn suggest(
         .collect();
     let costs = CostModel::learn(&rows.rows, machine.cores.unwrap_or(CORES));
     let job = |candidate: &Candidate| -> &Job { &candidates.jobs[candidate.job] };
-    let mut kernels = Numbering::default();
+    let mut kernels: HashMap<(&str, &str), usize> = HashMap::new();
     let pool = Pool {
         costs: open
             .iter()
@@ -114,8 +114,8 @@ pub fn suggest(
         kernels: open
             .iter()
             .map(|p| {
-                let (workload, schedule) = kernel(&of(p).row);
-                kernels.number(&format!("{workload} {schedule}"))
+                let next = kernels.len();
+                *kernels.entry(kernel(&of(p).row)).or_insert(next)
             })
             .collect(),
         interest: interest(candidates, &open, &times_ns),

@@ -5,18 +5,18 @@
 //! ones in rounds, each with the same time to spend. After each round a model learns from what is measured by then and
 //! is judged on the samples held out.
 
+use oplearn::crossval::metrics::{Metrics, Pairs, RANKED_SAMPLES};
+use oplearn::data::Dataset;
+use oplearn::data::split::shuffled;
+use oplearn::features::Point;
+use oplearn::models::ensemble::Ensemble;
+use oplearn::models::{FitOptions, Parallel, Regressor};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::choose::{Limits, Pool, choose};
 use super::cost::{Cost, CostModel};
-use crate::data::Dataset;
 use crate::error::Result;
-use crate::eval::metrics::{Metrics, Pairs, RANKED_SAMPLES};
-use crate::eval::split::shuffled;
-use crate::features::Point;
-use crate::models::ensemble::Ensemble;
-use crate::models::{FitOptions, Parallel, Regressor};
 
 /// Share of the samples that errors are taken on.
 const HELD_SHARE: f64 = 0.25;
@@ -196,8 +196,8 @@ pub fn repeated(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Machines, RowSet};
-    use crate::features::testing::dense_row;
+    use oplearn::data::{Machines, RowSet};
+    use oplearn::testing::dense_row;
 
     #[test]
     fn both_rules_begin_alike_and_spend_alike() {

@@ -5,9 +5,8 @@
 //! the point's gain (active learning after Cohn, *Neural network exploration using optimal experiment design*, 1996).
 //! Points that are like one already chosen have little left to gain, so a batch chosen one by one is not redundant.
 
+use oplearn::models::likeness::Likeness;
 use rayon::prelude::*;
-
-use crate::models::likeness::Likeness;
 
 /// Variance that measuring cannot remove, relative to what nothing is known of: noise, and what features do not tell.
 const NOISE: f32 = 0.5;
@@ -164,8 +163,8 @@ fn cholesky(mut own: Vec<Vec<f32>>) -> Vec<Vec<f32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::Point;
-    use crate::models::likeness::testing::{points, two_features};
+    use oplearn::features::Point;
+    use oplearn::testing::{points, two_features};
 
     fn likeness() -> Likeness {
         let points = points(&[

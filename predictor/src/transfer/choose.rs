@@ -2,7 +2,7 @@
 //!
 //! Distances are over features that vary, in standard deviations; what only one side has counts as two.
 
-use crate::features::{FEATURES, Point};
+use oplearn::features::{FEATURES, Point};
 
 /// Squared distance for a feature that only one side has.
 const ONE_SIDED: f32 = 2.0;
@@ -88,9 +88,9 @@ fn scaled(points: &[&Point]) -> Vec<Vec<f32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::machine::MachineFacts;
-    use crate::features::point_of;
-    use crate::features::testing::dense_row;
+    use oplearn::features::machine::MachineFacts;
+    use oplearn::features::point_of;
+    use oplearn::testing::dense_row;
 
     #[test]
     fn the_ends_are_chosen_before_what_lies_between() {

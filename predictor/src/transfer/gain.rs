@@ -1,18 +1,18 @@
 //! What a few measurements on a new machine bring: errors on all that was not measured there.
 
+use oplearn::crossval::metrics::Metrics;
+use oplearn::data::Dataset;
+use oplearn::data::split::shuffled;
+use oplearn::features::Point;
+use oplearn::models::ensemble::Ensemble;
+use oplearn::models::{FitOptions, Regressor};
 use serde::Serialize;
 
 use super::choose::spread_out;
-use super::correction::{Correction, centre};
-use super::own::{Measured, Own};
-use crate::data::Dataset;
 use crate::error::Result;
-use crate::eval::metrics::Metrics;
-use crate::eval::split::shuffled;
-use crate::features::Point;
-use crate::models::ensemble::Ensemble;
-use crate::models::{FitOptions, Regressor};
-use crate::query::Trained;
+use crate::model::Trained;
+use crate::model::correction::{Correction, centre};
+use crate::model::own::{Measured, Own};
 
 /// Errors (mean absolute percentage) on the points that were not chosen.
 #[derive(Debug, Clone, PartialEq, Serialize)]

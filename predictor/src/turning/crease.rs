@@ -5,10 +5,11 @@
 //! changes smoothly do without a hinge. A surface has a turn if the hinge explains much of what the smooth part leaves,
 //! more than it does for residuals in random order. Intervals are from bootstrapping residuals.
 
+use opdata::stats::quantile_of_sorted;
+use oplearn::data::split::shuffled;
 use serde::Serialize;
 
 use super::saturation::solve;
-use crate::eval::split::shuffled;
 
 /// Resampled fits.
 const RESAMPLES: u64 = 199;
@@ -252,10 +253,7 @@ fn drawn(residuals: &[f64], round: u64) -> Vec<f64> {
 /// The interval of some estimates around the one from the data.
 fn estimate(value: f64, mut others: Vec<f64>) -> Estimate {
     others.sort_by(f64::total_cmp);
-    let at = |level: f64| {
-        let place = (level * others.len().saturating_sub(1) as f64).round() as usize;
-        others.get(place).copied().unwrap_or(value)
-    };
+    let at = |level: f64| quantile_of_sorted(&others, level).unwrap_or(value);
     Estimate {
         value,
         low: at((1.0 - LEVEL) / 2.0).min(value),

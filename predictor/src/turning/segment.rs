@@ -2,6 +2,8 @@
 //!
 //! The interval of the turn is from bootstrapping residuals: the lines plus resampled residuals, fitted again.
 
+use opdata::stats::quantile_of_sorted;
+
 use super::saturation::solve;
 
 /// Resampled fits.
@@ -90,7 +92,7 @@ pub fn turn(x: &[f64], time: &[f64]) -> Option<Turn> {
     let residuals: Vec<f64> = ly.iter().zip(&found.fitted).map(|(a, b)| a - b).collect();
     let mut turns: Vec<f64> = (0..RESAMPLES)
         .filter_map(|round| {
-            let order = crate::eval::split::shuffled(residuals.len(), round as u64);
+            let order = oplearn::data::split::shuffled(residuals.len(), round as u64);
             // A random order of 0..n, shifted against another, draws with repetition.
             let again: Vec<f64> = found
                 .fitted
@@ -104,10 +106,7 @@ pub fn turn(x: &[f64], time: &[f64]) -> Option<Turn> {
         })
         .collect();
     turns.sort_by(f64::total_cmp);
-    let quantile = |level: f64| {
-        let place = (level * (turns.len() - 1) as f64).round() as usize;
-        turns.get(place).copied().unwrap_or(found.at).exp2()
-    };
+    let quantile = |level: f64| quantile_of_sorted(&turns, level).unwrap_or(found.at).exp2();
     Some(Turn {
         x: found.at.exp2(),
         low: quantile((1.0 - LEVEL) / 2.0),

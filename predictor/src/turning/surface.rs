@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use opdata::stats::median;
 use opdata::{LoopKind, Row, Status};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -144,12 +145,7 @@ fn cells(points: Vec<[f64; 3]>) -> Vec<[f64; 3]> {
     by_place
         .into_iter()
         .step_by(step)
-        .map(|([x, z], mut times)| {
-            times.sort_by(f64::total_cmp);
-            let count = times.len();
-            let median = f64::midpoint(times[(count - 1) / 2], times[count / 2]);
-            [f64::from_bits(x), f64::from_bits(z), median]
-        })
+        .filter_map(|([x, z], times)| Some([f64::from_bits(x), f64::from_bits(z), median(times)?]))
         .collect()
 }
 
@@ -213,7 +209,7 @@ fn given(row: &Row) -> Vec<(&'static str, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::testing::conv_row;
+    use oplearn::testing::conv_row;
 
     /// A convolution at 1 to 32 threads and six sizes; threads pay up to `pays(size)`.
     fn rows(pays: fn(f64) -> f64) -> Vec<Row> {

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use opdata::stats::median;
 use opdata::{Row, Status};
 
 use super::surface::Surfaces;
@@ -44,11 +45,7 @@ impl Sweep {
         }
         let mut merged: Vec<(f64, f64)> = by_x
             .into_values()
-            .map(|(x, mut times)| {
-                times.sort_by(f64::total_cmp);
-                let count = times.len();
-                (x, f64::midpoint(times[(count - 1) / 2], times[count / 2]))
-            })
+            .filter_map(|(x, times)| Some((x, median(times)?)))
             .collect();
         merged.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (x, time) = merged.into_iter().unzip();

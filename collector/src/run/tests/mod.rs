@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Row};
 use opengine::calibrate::Store;
 use opengine::env::Root;
@@ -19,7 +20,7 @@ use opmodels::{ImportError, Provenance, Resolved, Source};
 use opreport::progress::Recorded;
 
 use super::*;
-use crate::plan::{PLAN_FORMAT, TargetKind, WholeModel};
+use crate::plan::{TargetKind, WholeModel};
 use crate::sweep::{Draw, SpaceKind, Sweep};
 
 /// A folder with a run in it, and what the run is given instead of the machine.

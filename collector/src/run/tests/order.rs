@@ -1,5 +1,6 @@
 //! Which points are measured, and in which order their rows stand.
 
+use opdata::contract::whole_model::whole_model_file_name;
 use opdata::{Shard, Status};
 
 use super::*;
@@ -127,5 +128,5 @@ fn the_whole_model_is_measured_first_and_every_row_knows_its_operators_time_insi
     assert_eq!(report.whole_model.len(), 1);
     // Five calls share the model's 10 µs.
     assert!(bench.rows().iter().all(|r| r.in_model_time_ns == Some(2e3)));
-    assert!(out.join(WHOLE_MODEL_JSON).is_file());
+    assert!(out.join(whole_model_file_name(None)).is_file());
 }

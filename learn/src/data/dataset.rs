@@ -1,0 +1,155 @@
+//! Samples to learn from, and what is known of the workloads, machines and rows behind them.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::end_to_end::ModelRun;
+use super::query_key::QueryKey;
+use crate::error::{Error, Result};
+use crate::features::machine::MachineFacts;
+use crate::features::{FEATURES, Point, point_of};
+use crate::xgboost::Rows;
+
+/// What became of the rows.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
+pub struct Intake {
+    /// Rows read.
+    pub rows: usize,
+    /// Rows by how the point ended.
+    pub ended: BTreeMap<String, usize>,
+    /// Measured rows that repeat a point.
+    pub duplicates: usize,
+    /// Measured rows without shapes and traffic.
+    pub unusable: usize,
+    /// Rows of machines that were not asked for.
+    pub other_machines: usize,
+    /// Median ratio of repeated measurements of a point (the larger to the smaller), as a share above 1: the noise that
+    /// no prediction can beat. Missing without repeats.
+    pub repeat_noise: Option<f64>,
+    /// Records of logs that have no row, by the reason.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+/// One measured point.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// Features and estimates.
+    pub point: Point,
+    /// Base-2 logarithm of the time in ns.
+    pub log2_time: f64,
+    /// … of the time of a call inside the running model, if the run timed the whole model with this schedule.
+    pub log2_in_model: Option<f64>,
+    /// Identity of a query about the operator, if it has its default schedule.
+    pub query_key: Option<QueryKey>,
+    /// How much it counts, by its quality grade.
+    pub weight: f32,
+    /// Whether other work may have disturbed it unnoticed: a time on a CPU without a grade.
+    pub doubtful: bool,
+    /// Position of its workload in [`Dataset::workloads`].
+    pub workload: usize,
+    /// Position of its machine in [`Dataset::machines`].
+    pub machine: usize,
+    /// Kind of the operator.
+    pub kind: String,
+    /// Models that the operator was measured for.
+    pub models: Vec<String>,
+    /// Threads that ran it.
+    pub threads: Option<u64>,
+    /// When it was measured, ms since 1970.
+    pub measured_ms: Option<i64>,
+    /// The row, or the first of several that measured the same point.
+    pub row_id: String,
+}
+
+/// What a workload is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// Hash of the computation.
+    pub hash: String,
+    /// Operator and shapes, for people.
+    pub label: String,
+}
+
+/// Samples to learn from.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    /// The samples.
+    pub samples: Vec<Sample>,
+    /// Workloads in the order of their first sample.
+    pub workloads: Vec<Workload>,
+    /// Machines in the order of their first sample.
+    pub machines: Vec<MachineFacts>,
+    /// Whole models that were timed, with the samples of their operators.
+    pub model_runs: Vec<ModelRun>,
+    /// Cache state of most samples.
+    pub usual_cache: Option<opdata::CacheState>,
+    /// What became of the rows.
+    pub intake: Intake,
+}
+
+impl Dataset {
+    /// The features of some samples, row by row.
+    pub fn matrix(&self, indices: &[usize]) -> Vec<f32> {
+        let mut values = Vec::with_capacity(indices.len() * FEATURES.len());
+        for &index in indices {
+            values.extend_from_slice(&self.samples[index].point.features);
+        }
+        values
+    }
+
+    /// All positions.
+    pub fn all(&self) -> Vec<usize> {
+        (0..self.samples.len()).collect()
+    }
+
+    /// The measured times, base-2 logarithms of ns.
+    pub fn targets(&self) -> Vec<f64> {
+        self.samples.iter().map(|s| s.log2_time).collect()
+    }
+
+    /// Samples by workload.
+    pub fn by_workload(&self) -> Vec<Vec<usize>> {
+        let mut groups = vec![Vec::new(); self.workloads.len()];
+        for (index, sample) in self.samples.iter().enumerate() {
+            groups[sample.workload].push(index);
+        }
+        groups
+    }
+
+    /// Refuses a dataset that is too small for `what`.
+    ///
+    /// # Errors
+    /// There are fewer than `needed` samples.
+    pub fn require(&self, needed: usize, what: &str) -> Result<()> {
+        if self.samples.len() >= needed {
+            return Ok(());
+        }
+        Err(Error::TooFew {
+            what: what.to_owned(),
+            needed,
+            unit: "samples",
+            found: self.samples.len(),
+            next: "collect more with opcollect, or import a log",
+        })
+    }
+}
+
+/// Rows of a matrix of features.
+pub fn rows(values: &[f32]) -> Rows<'_> {
+    Rows {
+        values,
+        width: FEATURES.len(),
+    }
+}
+
+/// The features of rows that ask for a prediction, on a machine the model knows or not.
+pub fn points(rows: &[opdata::Row], machine: &MachineFacts) -> Vec<Point> {
+    if rows.len() < MANY_ROWS {
+        return rows.iter().map(|row| point_of(row, machine)).collect();
+    }
+    rows.par_iter().map(|row| point_of(row, machine)).collect()
+}
+
+/// From here on threads are worth waking.
+const MANY_ROWS: usize = 1000;

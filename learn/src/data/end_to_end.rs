@@ -1,0 +1,143 @@
+//! Whole models that were timed beside their operators.
+//!
+//! A run's folder has `whole_model.json` for its first import, and `whole_model.KEY.json` for every further one (other
+//! batch or image sizes), KEY being the `import_key` of its rows.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use opdata::contract::whole_model::{WholeModelRecord, whole_model_files};
+use opdata::{CacheState, Row};
+use serde::de::IgnoredAny;
+
+/// Upper over lower quartile of a model's times beyond which something else took its cores: that teaches nothing.
+const DISTURBED: f64 = 1.2;
+
+/// A whole model at one number of threads, as its run timed it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Timed {
+    run_id: String,
+    import_key: Option<String>,
+    threads: u64,
+    end_to_end_ns: f64,
+}
+
+/// A whole model that was timed, and what it consists of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelRun {
+    /// The run.
+    pub run_id: String,
+    /// The model's name.
+    pub model: String,
+    /// The import: one model has several, of other batch or input sizes.
+    pub import_key: Option<String>,
+    /// Threads.
+    pub threads: u64,
+    /// Median time of the whole model, ns.
+    pub end_to_end_ns: f64,
+    /// Its operators.
+    pub parts: Vec<Part>,
+}
+
+/// An operator of a whole model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// Position of its sample.
+    pub sample: usize,
+    /// How often the model calls it.
+    pub calls: u64,
+    /// Median time of a call inside the model, ns.
+    pub in_model_ns: Option<f64>,
+}
+
+/// Time of a call inside the running model, which runs the default schedules.
+pub(super) fn in_model_ns(row: &Row) -> Option<f64> {
+    row.in_model_time_ns
+        .filter(|t| row.has_default_schedule() && *t > 0.0)
+}
+
+/// The whole-model times of a run's folder; none if there are none or they cannot be read (they are an extra).
+pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
+    let Some(first) = rows.first() else {
+        return Vec::new();
+    };
+    let files = whole_model_files(folder).unwrap_or_default();
+    let mut all = Vec::new();
+    for file in files {
+        let import_key = file.import_key.or_else(|| first.import_key.clone());
+        let Ok(record) = WholeModelRecord::<IgnoredAny>::load(&file.path) else {
+            continue;
+        };
+        for at in record.threads {
+            let taken = &at.times.taken;
+            if taken.quartile_ratio().is_none_or(|ratio| ratio > DISTURBED) {
+                continue;
+            }
+            all.extend(taken.median_ns().map(|end_to_end_ns| Timed {
+                run_id: first.run_id.clone(),
+                import_key: import_key.clone(),
+                threads: at.threads.into(),
+                end_to_end_ns,
+            }));
+        }
+    }
+    all
+}
+
+/// The operators of runs, collected row by row.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// By run, import and threads.
+    by_run: HashMap<(String, Option<String>, u64), Consists>,
+}
+
+/// A model and the samples of its operators, each with its calls.
+#[derive(Debug, Default)]
+struct Consists {
+    model: String,
+    parts: Vec<Part>,
+}
+
+impl Parts {
+    /// Notes that a row is the sample at `place`. Only times as inside a model add up to one.
+    pub fn add(&mut self, row: &Row, place: usize) {
+        let (Some(threads), Some(count), Some(model)) =
+            (row.threads, row.op_count, &row.model_name)
+        else {
+            return;
+        };
+        if !row.has_default_schedule() || row.cache_state != Some(CacheState::Model) {
+            return;
+        }
+        let run = self
+            .by_run
+            .entry((row.run_id.clone(), row.import_key.clone(), threads))
+            .or_default();
+        run.model.clone_from(model);
+        run.parts.push(Part {
+            sample: place,
+            calls: count,
+            in_model_ns: in_model_ns(row),
+        });
+    }
+
+    /// The runs whose whole model was timed.
+    pub fn model_runs(mut self, timed: &[Timed]) -> Vec<ModelRun> {
+        timed
+            .iter()
+            .filter_map(|one| {
+                let import_key = one.import_key.clone();
+                let key = (one.run_id.clone(), import_key.clone(), one.threads);
+                let Consists { model, parts } = self.by_run.remove(&key)?;
+                Some(ModelRun {
+                    run_id: one.run_id.clone(),
+                    model,
+                    import_key,
+                    threads: one.threads,
+                    end_to_end_ns: one.end_to_end_ns,
+                    parts,
+                })
+            })
+            .collect()
+    }
+}

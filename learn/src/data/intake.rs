@@ -1,0 +1,368 @@
+//! Rows → samples.
+//!
+//! Only measured rows with shapes or traffic are learned from. Rows that measured the same point on the same machine
+//! become one sample with the median of their times: kept apart they would stand on both sides of a split.
+
+use std::collections::{BTreeMap, HashMap};
+
+use opdata::{CacheState, DeviceKind, Quality, Row, Status};
+
+use super::dataset::{Dataset, Intake, Sample, Workload};
+use super::end_to_end::{Parts, in_model_ns};
+use super::query_key::QueryKey;
+use super::source::RowSet;
+use crate::error::{Error, Result};
+use crate::features::machine::MachineFacts;
+use crate::features::point_of;
+use opdata::stats::{median, median_of_sorted};
+
+/// Which machines' rows to take.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Machines {
+    /// Those of the one machine there is; several are an error.
+    #[default]
+    Single,
+    /// Those of the named one.
+    Named(String),
+    /// All: the machine is a feature.
+    Mixed,
+}
+
+/// The name of the machine that a row was measured on.
+fn machine_of(row: &Row) -> String {
+    let target = || {
+        row.target
+            .as_ref()
+            .map(|t| t.as_str().trim_matches('"').to_owned())
+    };
+    row.env_hash
+        .clone()
+        .or_else(target)
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// How much a row counts.
+fn weight(quality: Option<Quality>) -> f32 {
+    match quality {
+        None | Some(Quality::A) => 1.0,
+        Some(Quality::B) => 0.8,
+        Some(Quality::C) => 0.5,
+        Some(Quality::D) => 0.2,
+    }
+}
+
+fn usable(row: &Row) -> bool {
+    let work = row.flops.unwrap_or(0) > 0
+        || row.bytes_read.unwrap_or(0) + row.bytes_written.unwrap_or(0) > 0;
+    work && row.output_shapes.is_some() || row.bytes_read.is_some()
+}
+
+/// What tells the workload of a row.
+fn workload_hash(row: &Row) -> String {
+    row.workload_hash.clone().unwrap_or_else(|| {
+        format!(
+            "{} {:?} {:?} {:?}",
+            row.op_name, row.input_shapes, row.weight_shapes, row.output_shapes
+        )
+    })
+}
+
+fn workload_label(row: &Row) -> String {
+    let shapes = |s: &Option<opdata::Shapes>| s.as_ref().map(ToString::to_string);
+    [
+        Some(row.op_name.clone()),
+        shapes(&row.input_shapes),
+        shapes(&row.weight_shapes),
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>()
+    .join(" ")
+}
+
+impl Dataset {
+    /// Makes samples of rows.
+    ///
+    /// # Errors
+    /// No row can be learned from, the rows are of several machines without a word, or all times are equal.
+    pub fn new(rows: &RowSet, machines: &Machines) -> Result<Self> {
+        dataset(rows, machines)
+    }
+}
+
+fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
+    let mut intake = Intake {
+        rows: set.rows.len(),
+        left_out: set.left_out.clone(),
+        ..Intake::default()
+    };
+    let measured = select(set, machines, &mut intake)?;
+    let usual_cache = usual_cache(&measured);
+    let mut numbers = (Numbering::default(), Numbering::default());
+    let mut dataset = Dataset {
+        samples: Vec::new(),
+        workloads: Vec::new(),
+        machines: Vec::new(),
+        model_runs: Vec::new(),
+        usual_cache: None,
+        intake: Intake::default(),
+    };
+    let mut parts = Parts::default();
+    let mut places: HashMap<(usize, &str), usize> = HashMap::new();
+    let mut times: Vec<Times> = Vec::new();
+    for row in measured {
+        let Some(time_ns) = row.time_median_ns.filter(|t| *t > 0.0) else {
+            intake.unusable += 1;
+            continue;
+        };
+        if !usable(row) {
+            intake.unusable += 1;
+            continue;
+        }
+        let name = machine_of(row);
+        let machine = numbers.0.number(&name);
+        if machine == dataset.machines.len() {
+            let mut facts = set
+                .facts
+                .get(&name)
+                .cloned()
+                .unwrap_or_else(|| MachineFacts::named(&name));
+            facts.number = u32::try_from(machine).ok();
+            dataset.machines.push(facts);
+        }
+        if let Some(&place) = places.get(&(machine, row.point_id.as_str())) {
+            intake.duplicates += 1;
+            times[place].add(row, time_ns);
+            parts.add(row, place);
+            let sample: &mut Sample = &mut dataset.samples[place];
+            sample.weight = sample.weight.max(weight(row.quality));
+            if let Some(model) = row
+                .model_name
+                .as_ref()
+                .filter(|m| !sample.models.contains(m))
+            {
+                sample.models.push(model.clone());
+            }
+            continue;
+        }
+        let hash = workload_hash(row);
+        let workload = numbers.1.number(&hash);
+        if workload == dataset.workloads.len() {
+            let label = workload_label(row);
+            dataset.workloads.push(Workload { hash, label });
+        }
+        places.insert((machine, row.point_id.as_str()), dataset.samples.len());
+        parts.add(row, dataset.samples.len());
+        times.push(Times::default());
+        if let Some(own) = times.last_mut() {
+            own.add(row, time_ns);
+        }
+        dataset.samples.push(Sample {
+            point: point_of(row, &dataset.machines[machine]),
+            log2_time: 0.0,
+            log2_in_model: None,
+            query_key: QueryKey::of_row(row),
+            weight: weight(row.quality),
+            doubtful: row.quality.is_none() && row.device_kind == DeviceKind::Cpu,
+            workload,
+            machine,
+            kind: row.op_kind.clone(),
+            models: row.model_name.iter().cloned().collect(),
+            threads: row.threads,
+            measured_ms: row.measured_at_utc.map(opdata::Timestamp::unix_ms),
+            row_id: row.row_id.clone(),
+        });
+    }
+    intake.repeat_noise = settle_times(&mut dataset.samples, times);
+    if dataset.samples.is_empty() {
+        return Err(Error::NoSamples {
+            rows: intake.rows,
+            measured: intake.ended.get("measured").copied().unwrap_or(0),
+            unusable: intake.unusable,
+            left_out: intake.left_out.into_keys().collect(),
+        });
+    }
+    dataset.model_runs = parts.model_runs(&set.timed);
+    dataset.usual_cache = usual_cache;
+    dataset.intake = intake;
+    refuse_constant(&dataset)?;
+    Ok(dataset)
+}
+
+/// The cache state that most rows have.
+fn usual_cache(rows: &[&Row]) -> Option<CacheState> {
+    let mut counts: BTreeMap<CacheState, usize> = BTreeMap::new();
+    for state in rows.iter().filter_map(|row| row.cache_state) {
+        *counts.entry(state).or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map(|(state, _)| state)
+}
+
+/// The measured rows of the machines wanted.
+fn select<'a>(set: &'a RowSet, machines: &Machines, intake: &mut Intake) -> Result<Vec<&'a Row>> {
+    let mut measured = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    for row in &set.rows {
+        *intake
+            .ended
+            .entry(row.status.as_str().to_owned())
+            .or_default() += 1;
+        if row.status == Status::Measured {
+            let name = machine_of(row);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            measured.push(row);
+        }
+    }
+    match machines {
+        Machines::Mixed => {}
+        Machines::Single if names.len() < 2 => {}
+        Machines::Single => return Err(Error::MixedMachines { machines: names }),
+        Machines::Named(wanted) => {
+            if !names.contains(wanted) {
+                return Err(Error::UnknownMachine {
+                    name: wanted.clone(),
+                    machines: names,
+                });
+            }
+            let before = measured.len();
+            measured.retain(|row| machine_of(row) == *wanted);
+            intake.other_machines = before - measured.len();
+        }
+    }
+    Ok(measured)
+}
+
+/// Numbers for names, in the order of their first use.
+#[derive(Debug, Default)]
+struct Numbering(HashMap<String, usize>);
+
+impl Numbering {
+    fn number(&mut self, name: &str) -> usize {
+        let next = self.0.len();
+        match self.0.get(name) {
+            Some(number) => *number,
+            None => {
+                self.0.insert(name.to_owned(), next);
+                next
+            }
+        }
+    }
+}
+
+/// What was measured of one point, ns.
+#[derive(Debug, Default)]
+struct Times {
+    alone: Vec<f64>,
+    in_model: Vec<f64>,
+}
+
+impl Times {
+    fn add(&mut self, row: &Row, time_ns: f64) {
+        self.alone.push(time_ns);
+        self.in_model.extend(in_model_ns(row));
+    }
+}
+
+/// Sets each sample's times to the medians of its measurements; returns the median spread of those with several.
+fn settle_times(samples: &mut [Sample], times: Vec<Times>) -> Option<f64> {
+    let mut spreads = Vec::new();
+    for (sample, mut times) in samples.iter_mut().zip(times) {
+        sample.log2_in_model = median(times.in_model).map(f64::log2);
+        let alone = &mut times.alone;
+        alone.sort_by(f64::total_cmp);
+        sample.log2_time = median_of_sorted(alone).unwrap_or(f64::NAN).log2();
+        if let [shortest, .., longest] = alone.as_slice() {
+            spreads.push(longest / shortest - 1.0);
+        }
+    }
+    median(spreads)
+}
+
+fn refuse_constant(dataset: &Dataset) -> Result<()> {
+    let first = dataset.samples[0].log2_time;
+    let constant = dataset.samples.len() > 1
+        && dataset
+            .samples
+            .iter()
+            .all(|s| (s.log2_time - first).abs() < 1e-12);
+    if constant {
+        return Err(Error::ConstantTarget {
+            samples: dataset.samples.len(),
+            time_ns: first.exp2().round(),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::dense_row;
+
+    fn row(point: &str, time_ns: f64, machine: &str) -> Row {
+        let knobs = r#"{"tile_y":[-1,1],"tile_x":[-1,8],"tile_k":[-1,64]}"#;
+        Row {
+            point_id: point.to_owned(),
+            time_median_ns: Some(time_ns),
+            env_hash: Some(machine.to_owned()),
+            ..dense_row(1, 1000, 2048, knobs)
+        }
+    }
+
+    fn made(rows: Vec<Row>, machines: &Machines) -> Result<Dataset> {
+        let set = RowSet {
+            rows,
+            ..RowSet::default()
+        };
+        Dataset::new(&set, machines)
+    }
+
+    #[test]
+    fn repeats_become_one_sample() {
+        let rows = vec![
+            row("a", 100.0, "m"),
+            row("a", 110.0, "m"),
+            row("b", 400.0, "m"),
+        ];
+        let dataset = made(rows, &Machines::Single).unwrap();
+        assert_eq!(dataset.samples.len(), 2);
+        assert_eq!(dataset.samples[0].log2_time, 105f64.log2());
+        assert_eq!(dataset.intake.duplicates, 1);
+        assert!((dataset.intake.repeat_noise.unwrap() - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn machines_are_not_mixed_unawares() {
+        let rows = || {
+            vec![
+                row("a", 100.0, "m"),
+                row("a", 200.0, "n"),
+                row("b", 50.0, "n"),
+            ]
+        };
+        let error = made(rows(), &Machines::Single).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the rows are of 2 machines (m, n)"),
+            "{error}"
+        );
+        let mixed = made(rows(), &Machines::Mixed).unwrap();
+        assert_eq!((mixed.samples.len(), mixed.machines.len()), (3, 2));
+        let one = made(rows(), &Machines::Named("n".to_owned())).unwrap();
+        assert_eq!((one.samples.len(), one.intake.other_machines), (2, 1));
+        assert!(made(rows(), &Machines::Named("x".to_owned())).is_err());
+    }
+
+    #[test]
+    fn nothing_and_constants_are_refused() {
+        let error = made(Vec::new(), &Machines::Single).unwrap_err();
+        assert!(matches!(error, Error::NoSamples { rows: 0, .. }));
+        let same = vec![row("a", 100.0, "m"), row("b", 100.0, "m")];
+        let error = made(same, &Machines::Single).unwrap_err().to_string();
+        assert!(error.starts_with("all 2 samples took 100 ns"), "{error}");
+    }
+}

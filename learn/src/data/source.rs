@@ -1,0 +1,191 @@
+//! Where rows come from: files and run folders of this project, logs of other tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use opdata::import::{autotvm, metaschedule};
+use opdata::{Row, RunManifest, Traces, find_runs, read_batches, read_rows_with};
+use serde_json::Value;
+
+use crate::data::end_to_end::{self, Timed};
+use crate::error::{Error, Result};
+use crate::features::machine::MachineFacts;
+
+/// A format of another tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportFormat {
+    /// AutoTVM's JSON lines (TVM 0.6 to 0.9), gzipped or not.
+    Autotvm,
+    /// A MetaSchedule database (its folder or its file of records).
+    Metaschedule,
+}
+
+impl std::str::FromStr for ImportFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name.to_ascii_lowercase().as_str() {
+            "autotvm" => Ok(Self::Autotvm),
+            "metaschedule" => Ok(Self::Metaschedule),
+            _ => Err(format!(
+                "--import {name}: no such format; there are autotvm and metaschedule"
+            )),
+        }
+    }
+}
+
+/// One place to read rows from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A dataset: a run's folder, a folder of runs, `.csv`, `.parquet` or `.jsonl`.
+    Dataset(PathBuf),
+    /// A foreign log.
+    Import(ImportFormat, PathBuf),
+}
+
+/// Rows and what is known of their machines.
+#[derive(Debug, Clone, Default)]
+pub struct RowSet {
+    /// The rows of all sources, in order.
+    pub rows: Vec<Row>,
+    /// Facts by machine, for the runs that recorded an environment.
+    pub facts: BTreeMap<String, MachineFacts>,
+    /// Whole models that were timed.
+    pub(super) timed: Vec<Timed>,
+    /// Records that have no row, counted by the reason.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+impl From<Vec<Row>> for RowSet {
+    /// Rows of machines that nothing is known of.
+    fn from(rows: Vec<Row>) -> Self {
+        Self {
+            rows,
+            ..Self::default()
+        }
+    }
+}
+
+impl RowSet {
+    /// Reads all sources.
+    ///
+    /// # Errors
+    /// The first source that cannot be read.
+    pub fn read(sources: &[Source]) -> Result<Self> {
+        let mut set = Self::default();
+        for source in sources {
+            match source {
+                Source::Dataset(path) => {
+                    for run in find_runs(path)? {
+                        set.read_dataset(&run)?;
+                    }
+                }
+                Source::Import(format, path) => {
+                    let imported = match format {
+                        ImportFormat::Autotvm => autotvm::read(path)?,
+                        ImportFormat::Metaschedule => metaschedule::read(path)?,
+                    };
+                    set.rows.extend(imported.rows);
+                    for (reason, count) in imported.left_out {
+                        *set.left_out.entry(reason).or_default() += count;
+                    }
+                }
+            }
+        }
+        Ok(set)
+    }
+
+    fn read_dataset(&mut self, path: &Path) -> Result<()> {
+        // No feature looks at traces, which are most of a file.
+        let rows = read_rows_with(path, Traces::Skip)?;
+        // The environment is an extra: rows without one are learned from all the same.
+        let folder = if path.is_dir() {
+            Some(path)
+        } else {
+            path.parent()
+        };
+        if let Some(manifest) = folder.and_then(|folder| RunManifest::load(folder).ok()) {
+            let machines: BTreeSet<&String> = rows
+                .iter()
+                .filter_map(|row| row.env_hash.as_ref())
+                .collect();
+            for hash in machines {
+                self.meet(hash, &manifest.environment);
+            }
+        }
+        if path.is_dir() {
+            self.timed.extend(end_to_end::timed(path, &rows));
+        }
+        if self.rows.is_empty() {
+            // A million rows are a gigabyte or two, better not moved.
+            self.rows = rows;
+        } else {
+            self.rows.extend(rows);
+        }
+        Ok(())
+    }
+
+    /// Takes the facts of a run's environment, if it is that machine's; runs from before the machine was calibrated
+    /// learn of its rates from later ones.
+    fn meet(&mut self, env_hash: &str, environment: &Value) {
+        if environment["env_hash"]
+            .as_str()
+            .is_some_and(|e| e != env_hash)
+        {
+            return;
+        }
+        let facts = MachineFacts::of_environment(env_hash, environment);
+        let known = self.facts.get(env_hash);
+        if known.is_none() || !facts.rates.is_empty() {
+            self.facts.insert(env_hash.to_owned(), facts);
+        }
+    }
+}
+
+/// Hands the rows of all sources to `take` in their order, some at a time, so that no file has to fit into memory; `take`
+/// may leave them in the list.
+///
+/// # Errors
+/// The first source that cannot be read, and those of `take`.
+pub fn each_batch<E: From<Error> + From<opdata::Error> + Send>(
+    sources: &[Source],
+    mut take: impl FnMut(&mut Vec<Row>) -> std::result::Result<(), E> + Send,
+) -> std::result::Result<(), E> {
+    for source in sources {
+        match source {
+            Source::Dataset(path) => {
+                for run in find_runs(path)? {
+                    read_batches(&run, Traces::Skip, &mut take)?;
+                }
+            }
+            Source::Import(..) => {
+                take(&mut RowSet::read(std::slice::from_ref(source))?.rows)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_calibration_is_known_to_all_runs_of_its_machine() {
+        let plain = json!({"machine": {}, "state": {"cores_usable": 2}});
+        let mut calibrated = plain.clone();
+        let rates = json!([{"threads": 1, "peak_gflops_per_s": {"best": 90.0}}]);
+        calibrated["calibration"] = json!({"format": 1, "rates": rates});
+        calibrated["env_hash"] = json!("m");
+        for order in [[&plain, &calibrated], [&calibrated, &plain]] {
+            let mut set = RowSet::default();
+            order.into_iter().for_each(|e| set.meet("m", e));
+            set.meet("n", &plain);
+            assert_eq!(set.facts["m"].rates_at(1).unwrap().gflops, Some(90.0));
+            assert_eq!(set.facts["n"].rates_at(1), None);
+            set.meet("n", &calibrated);
+            assert_eq!(set.facts["n"].rates_at(1), None, "another machine's");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Estimates of a point's time up to a constant, which the models correct.
+//!
+//! Trees do not extrapolate: a model that predicts `time ÷ estimate` carries over to sizes it has not seen, as far as
+//! the estimate grows as the time does. Three estimates err in different ways, and the ensemble averages over them.
+
+use opdata::DeviceKind;
+
+use super::operator::Operator;
+use crate::features::gpu::SMS;
+use crate::features::nest::Nest;
+
+/// Arithmetic that takes as long as moving one byte, on a nominal machine.
+const FLOPS_PER_BYTE: f64 = 8.0;
+/// Arithmetic that takes as long as an exponential.
+const TRANSCENDENTAL_FLOPS: f64 = 40.0;
+/// Operations that take as long as calling a kernel at all: tiny operators do not shrink below it.
+const CALL_OPERATIONS: f64 = 5e4;
+/// Workers of a CPU whose number is not known.
+const WORKERS: f64 = 8.0;
+
+/// Which estimate.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Base {
+    /// Nothing: the model predicts the time itself.
+    None,
+    /// Roofline: arithmetic plus traffic, shared by the threads.
+    Work,
+    /// What the busiest unit does one piece after the other, whole rounds counted.
+    Serial,
+    /// Instructions of a thread, step by step, and how often its multiprocessor is filled anew; on a CPU those of the
+    /// busiest worker.
+    Steps,
+}
+
+/// The estimates of one point, base-2 logarithms of nominal operations.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Bases {
+    work: f64,
+    serial: f64,
+    steps: f64,
+}
+
+impl Bases {
+    /// Those of an operator whose nest keeps so many threads of a device busy. Instructions are counted on CPUs alone: on a
+    /// board with an accelerator they would stand beside kernels that have none.
+    pub(super) fn of(
+        operator: &Operator,
+        nest: &Nest,
+        device: DeviceKind,
+        busy_threads: f64,
+    ) -> Self {
+        let operations = operator.total_flops()
+            + FLOPS_PER_BYTE * operator.bytes()
+            + TRANSCENDENTAL_FLOPS * operator.transcendental_calls();
+        let work = (operations / busy_threads + CALL_OPERATIONS).log2();
+        match nest {
+            Nest::Gpu(nest) => {
+                let rounds = (nest.blocks / SMS).ceil();
+                Self {
+                    work,
+                    serial: (rounds * nest.thread_work * nest.warps()).log2(),
+                    steps: (nest.steps * nest.step_instructions() * (nest.blocks / SMS).max(1.0))
+                        .log2(),
+                }
+            }
+            Nest::Cpu(nest) if busy_threads <= 1.0 => {
+                let rounds = (nest.parallel / WORKERS).ceil();
+                let serial = (rounds * nest.task_work).max(1.0);
+                let instructions = match device {
+                    DeviceKind::Cpu => nest.task_instructions(operator),
+                    _ => None,
+                };
+                Self {
+                    work,
+                    serial: serial.log2(),
+                    steps: instructions.map_or(work, |count| (rounds * count).max(1.0).log2()),
+                }
+            }
+            _ => Self {
+                work,
+                serial: work,
+                steps: work,
+            },
+        }
+    }
+
+    /// One of them, 0 for [`Base::None`].
+    pub fn get(&self, base: Base) -> f64 {
+        match base {
+            Base::None => 0.0,
+            Base::Work => self.work,
+            Base::Serial => self.serial,
+            Base::Steps => self.steps,
+        }
+    }
+}

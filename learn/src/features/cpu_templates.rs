@@ -1,0 +1,326 @@
+//! The loop nest of a CPU kernel from the knobs of the template that made it.
+//!
+//! AutoTVM's knobs (`conv2d_NCHWc.x86` and its kin, `dense_pack`, `dense_nopack`, `batch_matmul`, ARM's spatial pack
+//! and Winograd, VTA), the knobs of this project's own tiled schedules, and MetaSchedule's decisions
+//! ([`sampled`]).
+
+use serde_json::Value;
+
+use super::cpu::{CpuNest, RegisterTile, Template};
+use super::knobs::Knobs;
+use super::operator::{Class, Operator};
+use super::sampled;
+use super::scale::ceil_div;
+
+impl CpuNest {
+    /// The nest, if the knobs are those of a template that is known here.
+    pub fn of(operator: &Operator, name: &str, knobs: &Knobs) -> Option<Self> {
+        match knobs.text("template") {
+            Some("contraction") => return tiled(operator, knobs),
+            Some("sampled") => return sampled::nest(operator, knobs),
+            _ => (),
+        }
+        let arity = |name: &str| knobs.arity(name);
+        if knobs.has("oc_nthread") {
+            return vta(operator, knobs);
+        }
+        if arity("tile_oc") == 2 && arity("tile_ow") == 2 {
+            return blocked_conv(operator, knobs);
+        }
+        if arity("tile_co") == 2 && arity("tile_ow") == 2 {
+            return spatial_pack(operator, knobs);
+        }
+        if arity("tile_p") == 2 && arity("tile_k") == 2 {
+            return winograd(operator, knobs);
+        }
+        match (arity("tile_y"), arity("tile_x"), arity("tile_k")) {
+            (3, 3, 2) => packed_dense(operator, knobs),
+            (2, 2, 2) => plain(operator, name.contains("nopack"), knobs),
+            _ => None,
+        }
+    }
+}
+
+/// `conv2d_NCHWc.x86`, its 1x1 form and `depthwise_conv2d_NCHWc.x86`: parallel over batch, channel blocks and rows.
+fn blocked_conv(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
+    let depthwise = o.class == Class::Depthwise;
+    let [_, columns_block] = knobs.split::<2>("tile_oc", o.columns)?;
+    let [_, width_tile] = knobs.split::<2>("tile_ow", o.out_width)?;
+    let in_block = knobs
+        .split::<2>("tile_ic", o.in_channels)
+        .map_or(1.0, |f| f[1]);
+    let height_tile = knobs.number("tile_oh").unwrap_or(1.0).max(1.0);
+    let window = o.kernel_height * o.kernel_width;
+    let channels = if depthwise { 1.0 } else { o.in_channels };
+    let depth_block = if depthwise { 1.0 } else { in_block };
+    let span = (width_tile - 1.0) * o.stride + o.kernel_width;
+    Some(CpuNest {
+        template: Template::BlockedConv,
+        parallel: o.batch
+            * ceil_div(o.columns, columns_block)
+            * ceil_div(o.out_height, height_tile),
+        task_work: height_tile * o.out_width * columns_block * channels * window,
+        depth_block: in_block,
+        columns_block,
+        width_tile,
+        height_tile,
+        unroll: knobs.number("unroll_kw").unwrap_or(0.0),
+        vector: columns_block,
+        register_tile: width_tile * columns_block * height_tile,
+        broadcast_tile: width_tile * height_tile,
+        depth_outer: ceil_div(channels, depth_block),
+        depth_tile: depth_block * window,
+        weight_bytes: channels * window * columns_block * 4.0,
+        input_bytes: (if depthwise {
+            columns_block
+        } else {
+            o.in_channels
+        }) * ((height_tile - 1.0) * o.stride + o.kernel_height)
+            * o.in_width
+            * 4.0,
+        output_bytes: height_tile * o.out_width * columns_block * 4.0,
+        tiles: ceil_div(o.out_width, width_tile),
+        row_bytes: span * in_block * 4.0,
+        inner_input_bytes: in_block * o.kernel_height * span * 4.0,
+        inner_weight_bytes: in_block * window * columns_block * 4.0,
+        width_remainder: o.out_width % width_tile,
+    })
+}
+
+/// A product tile of `rows` × `columns` (both `[outer, middle, inner]`) over a reduction `[outer, inner]`.
+struct Product {
+    rows: [f64; 3],
+    columns: [f64; 3],
+    depth: [f64; 2],
+}
+
+impl Product {
+    fn nest(&self, o: &Operator, template: Template) -> CpuNest {
+        let task_rows = self.rows[1] * self.rows[2];
+        let task_columns = self.columns[1] * self.columns[2];
+        let (depth_outer, depth_tile) = (self.depth[0], self.depth[1]);
+        CpuNest {
+            template,
+            parallel: o.batch * self.rows[0] * self.columns[0],
+            task_work: task_rows * task_columns * o.depth,
+            depth_block: depth_tile,
+            columns_block: self.columns[2],
+            width_tile: self.rows[2],
+            height_tile: self.columns[1],
+            unroll: 0.0,
+            vector: self.columns[2],
+            register_tile: self.rows[2] * self.columns[2],
+            broadcast_tile: self.rows[2],
+            depth_outer,
+            depth_tile,
+            weight_bytes: task_columns * o.depth * 4.0,
+            input_bytes: task_rows * o.depth * 4.0,
+            output_bytes: task_rows * task_columns * 4.0,
+            tiles: self.columns[1] * self.rows[1],
+            row_bytes: depth_tile * 4.0,
+            inner_input_bytes: self.rows[2] * depth_tile * 4.0,
+            inner_weight_bytes: depth_tile * self.columns[2] * 4.0,
+            width_remainder: 0.0,
+        }
+    }
+}
+
+fn packed_dense(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
+    let product = Product {
+        rows: knobs.split("tile_y", o.rows)?,
+        columns: knobs.split("tile_x", o.columns)?,
+        depth: knobs.split("tile_k", o.depth)?,
+    };
+    let unroll = knobs.split::<2>("tile_inner", o.rows).map_or(1.0, |f| f[1]);
+    Some(CpuNest {
+        unroll,
+        ..product.nest(o, Template::PackedDense)
+    })
+}
+
+/// `dense_nopack.x86` (vectorised along the reduction) and `batch_matmul.x86` (along the columns).
+fn plain(o: &Operator, along_depth: bool, knobs: &Knobs) -> Option<CpuNest> {
+    let [rows_outer, rows] = knobs.split::<2>("tile_y", o.rows)?;
+    let [columns_outer, columns] = knobs.split::<2>("tile_x", o.columns)?;
+    let depth = knobs.split::<2>("tile_k", o.depth)?;
+    let product = Product {
+        rows: [rows_outer, 1.0, rows],
+        columns: [columns_outer, 1.0, columns],
+        depth,
+    };
+    let nest = product.nest(o, Template::BatchMatmul);
+    Some(if along_depth {
+        CpuNest {
+            template: Template::PlainDense,
+            vector: depth[1],
+            register_tile: rows * columns * depth[1],
+            broadcast_tile: rows * columns,
+            ..nest
+        }
+    } else {
+        CpuNest {
+            broadcast_tile: rows,
+            ..nest
+        }
+    })
+}
+
+/// `conv2d_nchw_spatial_pack.arm_cpu`: parallel over channel blocks.
+fn spatial_pack(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
+    let [blocks, columns_block] = knobs.split::<2>("tile_co", o.columns)?;
+    let [_, height_tile] = knobs.split::<2>("tile_oh", o.out_height)?;
+    let [_, width_tile] = knobs.split::<2>("tile_ow", o.out_width)?;
+    let unrolled = knobs.value("ann_spatial").map_or(0.0, |v| {
+        f64::from(u8::from(v.to_string().contains("unroll")))
+    });
+    Some(CpuNest {
+        template: Template::SpatialPack,
+        parallel: o.batch * blocks,
+        task_work: o.out_height * o.out_width * columns_block * o.depth,
+        depth_block: o.in_channels,
+        columns_block,
+        width_tile,
+        height_tile,
+        unroll: unrolled,
+        vector: columns_block,
+        register_tile: columns_block * height_tile * width_tile,
+        broadcast_tile: height_tile * width_tile,
+        depth_outer: 1.0,
+        depth_tile: o.depth,
+        weight_bytes: o.depth * columns_block * 4.0,
+        input_bytes: o.input_bytes,
+        output_bytes: o.out_height * o.out_width * columns_block * 4.0,
+        tiles: ceil_div(o.out_width, width_tile) * ceil_div(o.out_height, height_tile),
+        row_bytes: ((width_tile - 1.0) * o.stride + o.kernel_width) * 4.0,
+        inner_input_bytes: o.in_channels
+            * ((height_tile - 1.0) * o.stride + o.kernel_height)
+            * ((width_tile - 1.0) * o.stride + o.kernel_width)
+            * 4.0,
+        inner_weight_bytes: o.depth * columns_block * 4.0,
+        width_remainder: o.out_width % width_tile,
+    })
+}
+
+/// `conv2d_nchw_winograd.arm_cpu`: the product between the transforms, tiles of four outputs.
+fn winograd(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
+    let outputs = 4.0;
+    let alpha = outputs + o.kernel_height - 1.0;
+    let pixels = o.batch * ceil_div(o.out_height, outputs) * ceil_div(o.out_width, outputs);
+    let pixel_tile = knobs.split::<2>("tile_p", pixels)?;
+    let columns = knobs.split::<2>("tile_k", o.columns)?;
+    let depth = knobs
+        .split::<2>("tile_c", o.in_channels)
+        .unwrap_or([1.0, o.in_channels]);
+    let product = Product {
+        rows: [pixel_tile[0], 1.0, pixel_tile[1]],
+        columns: [columns[0], 1.0, columns[1]],
+        depth,
+    };
+    Some(CpuNest {
+        parallel: alpha * alpha * columns[0],
+        ..product.nest(o, Template::Winograd)
+    })
+}
+
+/// `conv2d_packed.vta`: tiles of 16×16 products; virtual threads take the parallel loop's place.
+fn vta(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
+    const BLOCK: f64 = 16.0;
+    let [_, height_tile] = knobs.split::<2>("tile_h", o.out_height)?;
+    let [_, width_tile] = knobs.split::<2>("tile_w", o.out_width)?;
+    let [depth_outer, in_blocks] = knobs.split::<2>("tile_ci", o.in_channels / BLOCK)?;
+    let [_, out_blocks] = knobs.split::<2>("tile_co", o.columns / BLOCK)?;
+    let parallel =
+        knobs.number("oc_nthread").unwrap_or(1.0) * knobs.number("h_nthread").unwrap_or(1.0);
+    let window = o.kernel_height * o.kernel_width;
+    let span = (width_tile - 1.0) * o.stride + o.kernel_width;
+    let height = (height_tile - 1.0) * o.stride + o.kernel_height;
+    let task_outputs = height_tile * width_tile * out_blocks * BLOCK;
+    Some(CpuNest {
+        template: Template::Vta,
+        parallel,
+        task_work: task_outputs * o.depth,
+        depth_block: in_blocks * BLOCK,
+        columns_block: out_blocks * BLOCK,
+        width_tile,
+        height_tile,
+        unroll: 0.0,
+        vector: BLOCK,
+        register_tile: task_outputs,
+        broadcast_tile: height_tile * width_tile * out_blocks,
+        depth_outer,
+        depth_tile: in_blocks * BLOCK * window,
+        weight_bytes: o.depth * out_blocks * BLOCK,
+        input_bytes: o.in_channels * height * span,
+        output_bytes: task_outputs,
+        tiles: ceil_div(o.out_height, height_tile)
+            * ceil_div(o.out_width, width_tile)
+            * ceil_div(o.columns, out_blocks * BLOCK),
+        row_bytes: span * BLOCK,
+        inner_input_bytes: in_blocks * BLOCK * height * span,
+        inner_weight_bytes: in_blocks * BLOCK * window * out_blocks * BLOCK,
+        width_remainder: o.out_width % width_tile,
+    })
+}
+
+/// A register-tiled reduction of this project: `tile` names axes, the vector axis has `vector_blocks` vectors.
+fn tiled(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
+    let broadcast = knobs
+        .value("tile")
+        .and_then(Value::as_array)?
+        .iter()
+        .filter_map(|pair| pair.get(1)?.as_f64())
+        .product();
+    let tile = RegisterTile {
+        vector: knobs.number("vector_length")?.max(1.0),
+        blocks: knobs.number("vector_blocks")?.max(1.0),
+        broadcast,
+    };
+    Some(tile.nest(o))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{conv_row, dense_row};
+
+    fn nest(row: &opdata::Row) -> CpuNest {
+        let knobs = Knobs::read(row.schedule_knobs.as_ref());
+        CpuNest::of(&Operator::of_row(row), &row.op_name, &knobs).unwrap()
+    }
+
+    #[test]
+    fn a_blocked_convolution_is_taken_apart() {
+        let nest = nest(&conv_row(
+            [1, 64, 56, 56],
+            [128, 3, 2],
+            r#"{"tile_ic":[-1,16],"tile_oc":[-1,32],"tile_ow":[-1,7],"unroll_kw":true}"#,
+        ));
+        assert_eq!(nest.parallel, 4.0 * 28.0);
+        assert_eq!(
+            nest.parallel * nest.task_work,
+            28.0 * 28.0 * 128.0 * 64.0 * 9.0
+        );
+        assert_eq!((nest.register_tile, nest.tiles), (224.0, 4.0));
+        assert_eq!(nest.inner_weight_bytes, 16.0 * 9.0 * 32.0 * 4.0);
+    }
+
+    #[test]
+    fn products_are_taken_apart() {
+        let packed = nest(&dense_row(
+            64,
+            1000,
+            512,
+            r#"{"tile_y":[-1,2,4],"tile_x":[-1,5,8],"tile_k":[-1,16],"tile_inner":[-1,2]}"#,
+        ));
+        assert_eq!((packed.parallel, packed.unroll), (8.0 * 25.0, 2.0));
+        assert_eq!(packed.parallel * packed.task_work, 64.0 * 1000.0 * 512.0);
+        let plain = nest(&dense_row(
+            1,
+            1000,
+            2048,
+            r#"{"tile_y":[-1,1],"tile_x":[-1,8],"tile_k":[-1,64]}"#,
+        ));
+        assert_eq!((plain.template, plain.vector), (Template::PlainDense, 64.0));
+        assert_eq!(plain.register_tile, 8.0 * 64.0);
+    }
+}

@@ -1,0 +1,72 @@
+//! The features of a CPU kernel's loop nest: registers, bytes of each level, imbalance.
+//!
+//! Lanes and workers are not in an imported log, so what depends on them is given for several widths and counts.
+
+use super::cpu::CpuNest;
+use super::list::Values;
+use crate::features::scale::{fill, log, log1};
+
+pub(super) fn derive(v: &mut Values, n: &CpuNest) {
+    v.template = n.template as u8 as f32;
+    v.parallel = log(n.parallel);
+    v.task_work = log(n.task_work);
+    v.task_weight_bytes = log(n.weight_bytes);
+    v.task_input_bytes = log(n.input_bytes);
+    v.task_output_bytes = log(n.output_bytes);
+    v.task_bytes = log(n.weight_bytes + n.input_bytes + n.output_bytes);
+    v.weight_traffic = log(n.weight_bytes * n.parallel);
+    v.input_traffic = log(n.input_bytes * n.parallel);
+    v.depth_outer = log(n.depth_outer);
+    v.tiles = log(n.tiles);
+    v.unroll_limit = n.unroll as f32;
+    v.depth_block = log(n.depth_block);
+    v.columns_block = log(n.columns_block);
+    v.width_tile = log(n.width_tile);
+    v.height_tile = log(n.height_tile);
+    v.vector = log(n.vector);
+    v.register_tile = log(n.register_tile);
+    v.broadcast_tile = log(n.broadcast_tile);
+    v.depth_tile = log(n.depth_tile);
+    v.row_bytes = log(n.row_bytes);
+    v.inner_input_bytes = log(n.inner_input_bytes);
+    v.inner_weight_bytes = log(n.inner_weight_bytes);
+    v.inner_bytes = log(n.inner_input_bytes + n.inner_weight_bytes);
+    v.traffic_per_flop = log((n.weight_bytes + n.input_bytes) / (2.0 * n.task_work));
+    v.weight_per_work = log(n.weight_bytes / n.task_work);
+    v.input_per_work = log(n.input_bytes / n.task_work);
+    let width = n.width_tile * n.tiles;
+    v.width_remainder = (n.width_remainder / width.max(1.0)) as f32;
+    v.width_share = (n.width_tile / width.max(1.0)) as f32;
+    let lanes = n.vector.max(1.0) as u64;
+    v.vector_power_of_two = f32::from(u8::from(lanes.is_power_of_two()));
+    let block = n.depth_block.max(1.0) as u64;
+    v.depth_block_alignment = log1((1u64 << block.trailing_zeros().min(63)) as f64);
+    registers(v, n);
+    imbalance(v, n);
+}
+
+fn registers(v: &mut Values, n: &CpuNest) {
+    let of = |lanes: f64| {
+        let vectors = (n.vector / lanes).ceil();
+        let tile = vectors * n.broadcast_tile;
+        let loads = (vectors + n.broadcast_tile) / tile;
+        (fill(n.vector, lanes), log(tile), tile, log(loads))
+    };
+    let tile;
+    (v.vector_fill_4, v.tile_registers_4, tile, v.tile_loads_4) = of(4.0);
+    v.tile_spilled_4 = (tile - 14.0).max(0.0) as f32;
+    let tile;
+    (v.vector_fill_8, v.tile_registers_8, tile, v.tile_loads_8) = of(8.0);
+    v.tile_spilled_8 = (tile - 14.0).max(0.0) as f32;
+    let tile;
+    (v.vector_fill_16, v.tile_registers_16, tile, v.tile_loads_16) = of(16.0);
+    v.tile_spilled_16 = (tile - 30.0).max(0.0) as f32;
+}
+
+fn imbalance(v: &mut Values, n: &CpuNest) {
+    let of = |workers: f64| ((n.parallel / workers).ceil() * workers / n.parallel) as f32;
+    v.imbalance_4 = of(4.0);
+    v.imbalance_8 = of(8.0);
+    v.imbalance_16 = of(16.0);
+    v.imbalance_32 = of(32.0);
+}

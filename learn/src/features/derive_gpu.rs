@@ -1,0 +1,162 @@
+//! The features of a GPU kernel's loop nest: what fits on a multiprocessor, waves, work and loads of a step.
+//!
+//! The device is not in an imported log, so occupancy and waves are of a nominal one ([`SMS`] multiprocessors, 1024
+//! threads, 16 blocks, 64 Ki registers each): the trees learn where the real one differs.
+
+use super::gpu::{GpuNest, SMS};
+use super::list::Values;
+use super::operator::Operator;
+use crate::features::scale::{log, log1};
+
+const RESIDENT_BLOCKS: f64 = 16.0;
+const RESIDENT_THREADS: f64 = 1024.0;
+const REGISTERS: f64 = 65536.0;
+/// Most registers of one thread.
+const THREAD_REGISTERS: f64 = 255.0;
+
+/// Blocks that fit on a multiprocessor with `shared` bytes of shared memory, at least 1.
+fn resident(nest: &GpuNest, shared: f64, used: f64) -> f64 {
+    let by_threads = (RESIDENT_THREADS / nest.threads.max(1.0)).floor();
+    let by_shared = if used > 0.0 {
+        (shared / used).floor()
+    } else {
+        RESIDENT_BLOCKS
+    };
+    RESIDENT_BLOCKS.min(by_threads).min(by_shared).max(1.0)
+}
+
+/// Blocks that fit, registers counted: the nominal occupancy.
+pub(super) fn occupancy(nest: &GpuNest) -> f64 {
+    let registers = nest.registers().min(THREAD_REGISTERS) * nest.warps() * 32.0;
+    resident(nest, 65536.0, nest.shared_bytes(1.0))
+        .min((REGISTERS / registers.max(1.0)).floor())
+        .max(1.0)
+}
+
+pub(super) fn derive(v: &mut Values, o: &Operator, n: &GpuNest) {
+    let warps = n.warps();
+    let kernel_flops = (2.0 * n.kernel_work).max(1.0);
+    v.template = n.template as u8 as f32;
+    v.blocks = log(n.blocks);
+    v.grid_threads = log(n.blocks * n.threads);
+    let staged = n.shared_first + n.shared_second;
+    // Without staging every block reads both operands along the whole reduction.
+    let global = if staged > 0.0 {
+        n.blocks * n.steps * staged
+    } else {
+        n.blocks * 2.0 * o.depth
+    };
+    v.global_loads = log(global);
+    v.global_bytes_per_flop = log(4.0 * global / kernel_flops);
+    v.steps = log(n.steps);
+    v.thread_work = log(n.thread_work);
+    v.block_work = log(n.thread_work * warps);
+    v.warp_steps = log(n.steps * warps * n.blocks);
+    v.inner_steps = log(n.steps * n.depth_middle);
+    v.thread_loads = log(n.steps * n.loads());
+    v.warp_loads = log(n.steps * n.blocks * n.loads() * warps);
+    v.block_threads = log(n.threads);
+    v.threads_x = log(n.threads_x);
+    v.threads_y = log(n.threads / n.threads_x);
+    v.warps = warps as f32;
+    v.warp_fill = n.warp_fill() as f32;
+    v.virtual_threads = log(n.virtual_threads);
+    tile(v, n);
+    shared(v, n, staged);
+    waves(v, n);
+    step(v, n);
+}
+
+fn tile(v: &mut Values, n: &GpuNest) {
+    v.accumulators = log(n.accumulators);
+    v.fragment_rows = log(n.fragment_rows);
+    v.fragment_columns = log(n.fragment_columns);
+    v.inner_tile = log(n.inner_tile);
+    v.depth_inner = log(n.depth_inner);
+    v.depth_middle = log(n.depth_middle);
+    v.depth_stage = log(n.stage());
+    v.block_rows = log(n.block_rows);
+    v.block_columns = log(n.block_columns);
+    [v.rows_grid, v.rows_virtual, v.rows_threads, v.rows_inner] = n.rows.map(log);
+    [
+        v.columns_grid,
+        v.columns_virtual,
+        v.columns_threads,
+        v.columns_inner,
+    ] = n.columns.map(log);
+    v.last_inner = log(n.last[3]);
+    v.last_virtual = log(n.last[1]);
+    let body = n.inner_tile * n.depth_inner;
+    v.unroll_limit = n.unroll_limit as f32;
+    v.unroll_explicit = n.unroll_explicit as f32;
+    v.unroll_body = log(body);
+    v.unrolled = f32::from(u8::from(body <= n.unroll_limit));
+    v.padding_ratio = n.padding_ratio as f32;
+    v.registers = log(n.registers());
+    v.registers_spilled = (n.registers() - THREAD_REGISTERS).max(0.0) as f32;
+    v.local_values = log((n.fragment_rows + n.fragment_columns) * n.depth_inner + n.accumulators);
+    v.code_size = log(n.depth_middle * n.accumulators + n.loads());
+    v.fragment_ratio =
+        log((n.fragment_rows + n.fragment_columns) / (n.fragment_rows * n.fragment_columns));
+}
+
+fn shared(v: &mut Values, n: &GpuNest, staged: f64) {
+    v.shared_first = log1(n.shared_first);
+    v.shared_second = log1(n.shared_second);
+    v.shared_bytes = log1(n.shared_bytes(1.0));
+    v.shared_buffered_bytes = log1(n.shared_bytes(n.buffers));
+    v.stage_per_thread = log(staged / n.threads + 1e-3);
+    v.loads_first = log(n.first.slots);
+    v.loads_second = log(n.second.slots);
+    v.loads = log(n.loads());
+    v.load_fill = if staged > 0.0 {
+        (staged / (n.loads() * n.threads)) as f32
+    } else {
+        1.0
+    };
+    v.conflict_first = n.first.conflict as f32;
+    v.conflict_second = n.second.conflict as f32;
+    v.run_first = log(n.first.run);
+    v.run_second = log(n.second.run);
+}
+
+fn waves(v: &mut Values, n: &GpuNest) {
+    let warps = n.warps();
+    let resident_blocks = occupancy(n);
+    v.resident_blocks = resident_blocks as f32;
+    v.resident_warps = (resident_blocks * warps) as f32;
+    let buffered = n.shared_bytes(n.buffers);
+    let with_48 = resident(n, 49152.0, buffered);
+    let with_64 = resident(n, 65536.0, buffered);
+    v.resident_blocks_48k = log(with_48);
+    v.resident_warps_48k = log(with_48 * warps);
+    v.resident_blocks_64k = log(with_64);
+    v.resident_warps_64k = log(with_64 * warps);
+    let waves = n.blocks / (SMS * resident_blocks);
+    v.waves = log(waves);
+    v.waves_48k = log1(n.blocks / (SMS * with_48));
+    v.waves_64k = log1(n.blocks / (SMS * with_64));
+    v.wave_waste = if waves > 1.0 {
+        (waves.ceil() / waves) as f32
+    } else {
+        1.0
+    };
+    let per_sm = n.blocks / SMS;
+    v.blocks_per_sm = log1(per_sm);
+    v.sm_waste = (per_sm.ceil() / per_sm.max(1.0)) as f32;
+    v.serial_waves = log(waves.ceil() * n.thread_work);
+    v.serial_sm = log(per_sm.ceil() * n.thread_work * warps);
+    v.thread_instructions = log(n.steps * n.step_instructions());
+}
+
+fn step(v: &mut Values, n: &GpuNest) {
+    v.step_inner = log(n.depth_inner * n.accumulators);
+    v.step_work = log(n.step_work());
+    v.step_tile = log(n.depth_inner * n.inner_tile);
+    v.fragment_first_depth = log(n.fragment_rows * n.depth_inner);
+    v.fragment_second_depth = log(n.fragment_columns * n.depth_inner);
+    v.loads_per_work = log(n.loads() / n.step_work());
+    v.shared_reads = log(n.shared_reads());
+    v.step_instructions = log(n.step_instructions());
+    v.shared_reads_per_work = log(n.shared_reads() / n.step_work());
+}

@@ -1,0 +1,306 @@
+//! What is known of the machine of a run: cores, clock, caches, vector width, calibrated rates.
+//!
+//! Read from the environment in `run.json` as `opcollect` writes it, and from its `calibration`, where `opcollect doctor
+//! --calibrate` left one (format 1: `rates`, a list of `{threads, peak_gflops_per_s: {best, …}, read_gbytes_per_s: {l1:
+//! {best, …}, …}}`). What is not there, or cannot be understood, stays missing; so does everything of another tool's log.
+
+use opmodels::tile::VectorUnit;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::list::Values;
+use crate::features::scale::{log, log1};
+
+/// Format of a calibration that is understood here.
+const CALIBRATION_FORMAT: u64 = 1;
+
+/// Rates measured at one number of threads, of the fastest samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Threads.
+    pub threads: u64,
+    /// Arithmetic, Gflop/s.
+    pub gflops: Option<f64>,
+    /// Reading from first-level caches, GB/s.
+    pub l1_gbytes_per_s: Option<f64>,
+    /// Reading from second-level caches, GB/s.
+    pub l2_gbytes_per_s: Option<f64>,
+    /// Reading from the third-level cache, GB/s.
+    pub l3_gbytes_per_s: Option<f64>,
+    /// Reading from main memory, GB/s.
+    pub memory_gbytes_per_s: Option<f64>,
+}
+
+/// Facts of one machine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineFacts {
+    /// Its name in the rows: `env_hash`, or the target of an imported log.
+    pub id: String,
+    /// Position among the machines of the training data.
+    pub number: Option<u32>,
+    /// Cores that a run may use.
+    pub cores: Option<u32>,
+    /// Clock of a core, GHz: calibrated, else the highest that the kernel names, else what it reports.
+    pub frequency_ghz: Option<f64>,
+    /// First-level data cache, bytes.
+    pub l1_bytes: Option<u64>,
+    /// Second-level cache, bytes.
+    pub l2_bytes: Option<u64>,
+    /// Last-level cache, bytes.
+    pub l3_bytes: Option<u64>,
+    /// Its vector unit.
+    pub vector: Option<VectorUnit>,
+    /// Calibrated rates by ascending number of threads.
+    pub rates: Vec<Rates>,
+}
+
+impl MachineFacts {
+    /// A machine that nothing is known of but its name.
+    pub fn named(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Reads the environment of a run.
+    pub fn of_environment(id: &str, environment: &Value) -> Self {
+        let machine = &environment["machine"];
+        let cache = |level: u64| {
+            machine["caches"].as_array()?.iter().find_map(|cache| {
+                let fits = cache["level"].as_u64() == Some(level)
+                    && cache["kind"].as_str() != Some("instruction");
+                fits.then(|| cache["size_bytes"].as_u64()).flatten()
+            })
+        };
+        let has = |feature: &str| {
+            machine["llvm_cpu"]["features"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|f| f.as_str() == Some(feature)))
+        };
+        let bits = if has("avx512f") {
+            512
+        } else if has("avx2") || has("avx") {
+            256
+        } else {
+            128
+        };
+        let is_x86 = machine["arch"]
+            .as_str()
+            .is_none_or(|arch| arch.starts_with("x86"));
+        let calibration = Some(&environment["calibration"])
+            .filter(|c| c["format"].as_u64() == Some(CALIBRATION_FORMAT))
+            .unwrap_or(&Value::Null);
+        let ghz = |mhz: &Value| positive(mhz).map(|mhz| mhz / 1000.0);
+        Self {
+            id: id.to_owned(),
+            number: None,
+            cores: environment["state"]["cores_usable"]
+                .as_u64()
+                .and_then(|n| u32::try_from(n).ok()),
+            frequency_ghz: positive(&calibration["clock_ghz"])
+                .or_else(|| ghz(&machine["max_mhz"]))
+                .or_else(|| ghz(&environment["state"]["cpu_mhz"])),
+            l1_bytes: cache(1),
+            l2_bytes: cache(2),
+            l3_bytes: cache(3),
+            vector: machine
+                .is_object()
+                .then(|| VectorUnit::of_width(bits, is_x86)),
+            rates: rates_of(calibration),
+        }
+    }
+
+    /// The rates at a number of threads: between two calibrated numbers on the straight line of the logarithms, beyond
+    /// them those of the nearest. Nothing without a calibration.
+    pub fn rates_at(&self, threads: u64) -> Option<Rates> {
+        let below = self.rates.iter().rfind(|r| r.threads <= threads);
+        let above = self.rates.iter().find(|r| r.threads >= threads);
+        let (low, high) = (below.or(above)?, above.or(below)?);
+        let log = |n: u64| (n as f64).ln();
+        let at = |of: fn(&Rates) -> Option<f64>| {
+            // On a calibrated number, and outside of them all, there is one to go by.
+            if low.threads == high.threads {
+                return of(low);
+            }
+            let share = (log(threads) - log(low.threads)) / (log(high.threads) - log(low.threads));
+            let (a, b) = (of(low)?.ln(), of(high)?.ln());
+            Some((a + share * (b - a)).exp())
+        };
+        Some(Rates {
+            threads,
+            gflops: at(|r| r.gflops),
+            l1_gbytes_per_s: at(|r| r.l1_gbytes_per_s),
+            l2_gbytes_per_s: at(|r| r.l2_gbytes_per_s),
+            l3_gbytes_per_s: at(|r| r.l3_gbytes_per_s),
+            memory_gbytes_per_s: at(|r| r.memory_gbytes_per_s),
+        })
+    }
+
+    /// Fills in the machine's features; the rates only where the number of threads is known.
+    pub(super) fn describe(&self, values: &mut Values, threads: Option<u64>) {
+        let bytes = |n: Option<u64>| n.map_or(f32::NAN, |n| log1(n as f64));
+        let rate = |rate: Option<f64>| rate.map_or(f32::NAN, log);
+        values.machine = self.number.map_or(f32::NAN, |n| n as f32);
+        values.cores = self.cores.map_or(f32::NAN, |n| n as f32);
+        values.frequency = rate(self.frequency_ghz);
+        values.l1_bytes = bytes(self.l1_bytes);
+        values.l2_bytes = bytes(self.l2_bytes);
+        values.l3_bytes = bytes(self.l3_bytes);
+        values.lanes = self.vector.map_or(f32::NAN, |unit| unit.lanes() as f32);
+        if let Some(rates) = threads.and_then(|threads| self.rates_at(threads)) {
+            values.peak_flops = rate(rates.gflops);
+            values.bandwidth_l1 = rate(rates.l1_gbytes_per_s);
+            values.bandwidth_l2 = rate(rates.l2_gbytes_per_s);
+            values.bandwidth_l3 = rate(rates.l3_gbytes_per_s);
+            values.bandwidth_memory = rate(rates.memory_gbytes_per_s);
+        }
+    }
+}
+
+fn rates_of(calibration: &Value) -> Vec<Rates> {
+    let list = calibration["rates"].as_array();
+    let mut rates: Vec<Rates> = list
+        .into_iter()
+        .flatten()
+        .filter_map(|r| {
+            let read = |level: &str| positive(&r["read_gbytes_per_s"][level]["best"]);
+            Some(Rates {
+                threads: r["threads"].as_u64().filter(|n| *n > 0)?,
+                gflops: positive(&r["peak_gflops_per_s"]["best"]),
+                l1_gbytes_per_s: read("l1"),
+                l2_gbytes_per_s: read("l2"),
+                l3_gbytes_per_s: read("l3"),
+                memory_gbytes_per_s: read("memory"),
+            })
+        })
+        .collect();
+    rates.sort_by_key(|r| r.threads);
+    rates
+}
+
+/// A number above 0.
+fn positive(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|v| v.is_finite() && *v > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn environment() -> Value {
+        let rate = |best: f64| json!({"best": best, "median": 1.0, "spread": 0.01, "samples": 50});
+        json!({
+            "machine": {
+                "caches": [
+                    {"kind": "instruction", "level": 1, "size_bytes": 1},
+                    {"kind": "data", "level": 1, "size_bytes": 49152},
+                    {"kind": "unified", "level": 2, "size_bytes": 2097152}
+                ],
+                "llvm_cpu": {"features": ["avx2", "avx512f"]},
+                "max_mhz": 3700.0
+            },
+            "state": {"cores_usable": 2, "cpu_mhz": 2300.0},
+            "calibration": {
+                "format": 1,
+                "clock_ghz": 3.5,
+                "rates": [
+                    {
+                        "threads": 4,
+                        "peak_gflops_per_s": rate(360.0),
+                        "read_gbytes_per_s": {"l1": rate(1600.0), "memory": rate(24.0)}
+                    },
+                    {
+                        "threads": 1,
+                        "peak_gflops_per_s": rate(90.0),
+                        "read_gbytes_per_s": {"l1": rate(400.0), "l3": rate(30.0), "memory": rate(12.0)}
+                    }
+                ]
+            }
+        })
+    }
+
+    fn values(facts: &MachineFacts, threads: Option<u64>) -> Values {
+        let mut values = Values::default();
+        facts.describe(&mut values, threads);
+        values
+    }
+
+    #[test]
+    fn an_environment_is_read_and_an_empty_one_is_missing() {
+        let facts = MachineFacts::of_environment("m", &environment());
+        assert_eq!(
+            (
+                facts.cores,
+                facts.l1_bytes,
+                facts.l2_bytes,
+                facts.l3_bytes,
+                facts.vector
+            ),
+            (
+                Some(2),
+                Some(49152),
+                Some(2097152),
+                None,
+                Some(VectorUnit::of_width(512, true))
+            )
+        );
+        assert_eq!(facts.frequency_ghz, Some(3.5));
+        let at_four = values(&facts, Some(4));
+        assert_eq!(at_four.peak_flops, 360f64.log2() as f32);
+        assert_eq!(at_four.bandwidth_l1, 1600f64.log2() as f32);
+        assert_eq!(at_four.bandwidth_memory, 24f64.log2() as f32);
+        assert!(at_four.bandwidth_l2.is_nan() && at_four.bandwidth_l3.is_nan());
+        let empty = MachineFacts::of_environment("m", &Value::Null);
+        assert_eq!(empty, MachineFacts::named("m"));
+    }
+
+    #[test]
+    fn rates_between_calibrated_numbers_of_threads() {
+        let facts = MachineFacts::of_environment("m", &environment());
+        let near = |found: Option<f64>, wanted: f64| {
+            assert!((found.unwrap() / wanted - 1.0).abs() < 1e-9, "{found:?}");
+        };
+        // Arithmetic grows with the threads, memory with their square root.
+        let two = facts.rates_at(2).unwrap();
+        near(two.gflops, 180.0);
+        near(two.memory_gbytes_per_s, 12.0 * 2f64.sqrt());
+        assert_eq!(two.l3_gbytes_per_s, None, "not known at four threads");
+        near(facts.rates_at(1).unwrap().l3_gbytes_per_s, 30.0);
+        near(facts.rates_at(64).unwrap().gflops, 360.0);
+        assert_eq!(MachineFacts::named("m").rates_at(2), None);
+    }
+
+    #[test]
+    fn rates_of_an_unknown_number_of_threads_are_missing() {
+        let facts = MachineFacts::of_environment("m", &environment());
+        let unknown = values(&facts, None);
+        assert!(unknown.peak_flops.is_nan() && unknown.bandwidth_memory.is_nan());
+        assert_eq!(unknown.frequency, 3.5f64.log2() as f32);
+    }
+
+    #[test]
+    fn without_a_calibration_the_kernel_knows_a_clock() {
+        let mut environment = environment();
+        environment["calibration"]["format"] = json!(2);
+        let other = MachineFacts::of_environment("m", &environment);
+        assert_eq!((other.frequency_ghz, other.rates.len()), (Some(3.7), 0));
+        environment["machine"]["max_mhz"] = Value::Null;
+        let virtual_machine = MachineFacts::of_environment("m", &environment);
+        assert_eq!(virtual_machine.frequency_ghz, Some(2.3));
+    }
+
+    #[test]
+    fn damaged_rates_are_missing() {
+        let mut environment = environment();
+        environment["calibration"]["rates"][0]["threads"] = json!(0);
+        environment["calibration"]["rates"][1]["peak_gflops_per_s"]["best"] = json!(-1.0);
+        environment["calibration"]["rates"][1]["read_gbytes_per_s"]["l1"] = json!("fast");
+        let facts = MachineFacts::of_environment("m", &environment);
+        let rates = facts.rates_at(1).unwrap();
+        assert_eq!(facts.rates.len(), 1);
+        assert_eq!((rates.gflops, rates.l1_gbytes_per_s), (None, None));
+        assert_eq!(rates.memory_gbytes_per_s, Some(12.0));
+    }
+}

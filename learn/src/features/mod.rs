@@ -1,0 +1,38 @@
+//! From a row to its features: the same code at training and at query.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`list`] | names, meaning and scope of every feature; the version of the list |
+//! | [`operator`] | what is computed |
+//! | [`knobs`] | the schedule's knobs as numbers |
+//! | [`gpu`], [`cpu`] | the loop nest under the schedule |
+//! | [`default_tile`] | … of a default schedule, from the operator |
+//! | [`sampled`] | … of a sample of MetaSchedule's space |
+//! | [`machine`] | where it runs, from the run's environment |
+//! | [`point`] | a row as its features and estimates |
+//! | [`base`] | estimates that the models correct |
+//! | [`steps`] | instructions along a CPU kernel's loops, for one of them |
+
+pub mod base;
+pub mod cpu;
+pub mod gpu;
+pub mod knobs;
+pub mod list;
+pub mod machine;
+pub mod operator;
+pub mod point;
+pub mod scope;
+
+mod cpu_templates;
+mod default_tile;
+mod derive_cpu;
+mod derive_gpu;
+mod gpu_templates;
+mod nest;
+mod sampled;
+mod scale;
+mod steps;
+
+pub use list::{FEATURE_VERSION, FEATURES, Values, positions_of};
+pub use point::{Point, point_of};
+pub use scope::{Feature, Scope};

@@ -1,0 +1,278 @@
+//! From a row to its features and estimates.
+//!
+//! The schedule of a row whose `schedule_space` is `default` follows from the operator, and its knobs are not known when a
+//! model is asked about an operator that was never built. They are therefore not looked at on either side: the register
+//! tile is found from the operator where that can be ([`default_tile`]), and schedule features are missing elsewhere.
+
+use opdata::{CacheState, DeviceKind, Row};
+
+use super::base::Bases;
+use super::cpu::CpuNest;
+use super::gpu::GpuNest;
+use super::knobs::Knobs;
+use super::list::Values;
+use super::machine::MachineFacts;
+use super::nest::Nest;
+use super::operator::{Class, Operator};
+use super::scale::{divisor, fill, log, log1};
+use super::{default_tile, derive_cpu, derive_gpu};
+
+/// Weights that so much is read between two uses of have left the caches of a core; how much more does not matter, and
+/// would only tell models apart.
+const COLD_BYTES: f64 = 4e6;
+
+/// Everything that is known of a point before it is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// The features, in the order of [`FEATURES`].
+    pub features: Vec<f32>,
+    /// The estimates.
+    pub bases: Bases,
+    /// Arithmetic, flop; 0 if unknown.
+    pub flops: f64,
+    /// Compulsory traffic, bytes.
+    pub bytes: f64,
+}
+
+/// The features of a row on a machine.
+pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
+    let operator = Operator::of_row(row);
+    let (knobs, nest) = if row.has_default_schedule() {
+        (Knobs::default(), default_nest(row, &operator, machine))
+    } else {
+        let knobs = Knobs::read(row.schedule_knobs.as_ref());
+        let nest = nest_of(row, &operator, &knobs);
+        (knobs, nest)
+    };
+    let threads = row.threads.map(|t| t as f64);
+    let mut values = Values::default();
+    describe_operator(&mut values, row, &operator);
+    match &nest {
+        Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest),
+        Nest::Cpu(nest) => derive_cpu::derive(&mut values, nest),
+        Nest::None => {
+            if let Some([outer, middle, inner]) = knobs.products() {
+                values.knobs_outer = log(outer);
+                values.knobs_middle = log(middle);
+                values.knobs_inner = log(inner);
+            }
+        }
+    }
+    let busy = describe_threads(&mut values, &nest, &operator, threads);
+    machine.describe(&mut values, row.threads);
+    values.cache_state = match row.cache_state {
+        Some(CacheState::Hot) => 0.0,
+        Some(CacheState::Model) => 1.0,
+        Some(CacheState::Flushed) => 2.0,
+        None => f32::NAN,
+    };
+    values.weight_reuse_bytes = row
+        .weight_reuse_bytes
+        .map_or(f32::NAN, |b| log1((b as f64).min(COLD_BYTES)));
+    Point {
+        features: values.to_vec(),
+        bases: Bases::of(&operator, &nest, row.device_kind, busy),
+        flops: operator.total_flops(),
+        bytes: operator.bytes(),
+    }
+}
+
+/// The nest of a schedule that is not looked at, because it follows from the operator.
+fn default_nest(row: &Row, operator: &Operator, machine: &MachineFacts) -> Nest {
+    let known = match row.device_kind {
+        DeviceKind::Cpu => machine
+            .vector
+            .and_then(|unit| default_tile::nest(row, operator, unit)),
+        _ => None,
+    };
+    known.map_or(Nest::None, Nest::Cpu)
+}
+
+fn nest_of(row: &Row, operator: &Operator, knobs: &Knobs) -> Nest {
+    if knobs.is_empty() {
+        return Nest::None;
+    }
+    let nest = match row.device_kind {
+        DeviceKind::Cuda => GpuNest::of(operator, knobs).map(Nest::Gpu),
+        _ => CpuNest::of(operator, &row.op_name, knobs).map(Nest::Cpu),
+    };
+    nest.unwrap_or(Nest::None)
+}
+
+fn describe_operator(values: &mut Values, row: &Row, o: &Operator) {
+    let flag = |class: Class| f32::from(u8::from(o.class == class));
+    values.kind_conv = flag(Class::Conv);
+    values.kind_depthwise = flag(Class::Depthwise);
+    values.kind_dense = flag(Class::Dense);
+    values.kind_batch_matmul = flag(Class::BatchMatmul);
+    values.kind_pool = flag(Class::Pool);
+    values.kind_rows = flag(Class::Rows);
+    values.kind_elementwise = flag(Class::Elementwise);
+    values.kind_movement = flag(Class::Movement);
+    values.winograd = f32::from(u8::from(row.op_name.contains("winograd")));
+    values.kernel = o.kernel_width as f32;
+    values.stride = o.stride as f32;
+    values.fused_operators = if row.schedule_space.as_deref() == Some("autotvm") {
+        0.0
+    } else {
+        fused_operators(&row.op_name)
+    };
+    values.element_bytes = o.element_bytes as f32;
+    values.flops = o.flops.map_or(f32::NAN, log1);
+    values.flops_epilogue = log1(o.flops_epilogue);
+    values.input_bytes = log1(o.input_bytes);
+    values.weight_bytes = log1(o.weight_bytes);
+    values.output_bytes = log1(o.output_bytes);
+    values.bytes = log1(o.bytes());
+    values.intensity = log(o.total_flops() / o.bytes());
+    values.rows = log(o.rows);
+    values.columns = log(o.columns);
+    values.depth = log(o.depth);
+    values.out_width = log(o.out_width);
+    values.out_height = log(o.out_height);
+    values.in_channels = log(o.in_channels);
+    values.batch = log(o.batch);
+    values.last_extent = log(o.last);
+    let along_row = if o.out_width > 1.0 {
+        o.out_width
+    } else {
+        o.rows
+    };
+    values.row_divisor_8 = divisor(along_row, 8);
+    values.row_divisor_16 = divisor(along_row, 16);
+    values.columns_divisor_64 = divisor(o.columns, 64);
+    values.last_divisor_16 = divisor(o.last, 16);
+    values.transcendentals = o.transcendentals as f32;
+    values.transcendentals_per_flop =
+        log1(o.transcendental_calls() / o.total_flops().max(1.0) * 1e6);
+    values.columns_fill_16 = fill(o.columns, 16.0);
+    values.last_fill_16 = fill(o.last, 16.0);
+}
+
+/// Operators behind the first in the name of a fused one: `conv2d_add_relu` has two, `…_3more` three more.
+fn fused_operators(name: &str) -> f32 {
+    let mut count = 0.0;
+    for word in name.split('_').skip(1) {
+        match word
+            .strip_suffix("more")
+            .and_then(|n| n.parse::<f32>().ok())
+        {
+            Some(more) => count += more,
+            None => count += 1.0,
+        }
+    }
+    count
+}
+
+/// Threads, and how many of them find work; returns these.
+fn describe_threads(values: &mut Values, nest: &Nest, o: &Operator, threads: Option<f64>) -> f64 {
+    let parallel = match nest {
+        Nest::Cpu(nest) => nest.parallel,
+        _ => (o.batch * o.rows * o.columns).max(1.0),
+    };
+    let Some(threads) = threads else { return 1.0 };
+    let busy = threads.min(parallel).max(1.0);
+    values.threads = log(threads);
+    values.threads_busy = log(busy);
+    values.threads_imbalance = ((parallel / threads).ceil() * threads / parallel) as f32;
+    values.flops_per_thread = log1(o.total_flops() / busy);
+    values.bytes_per_thread = log1(o.bytes() / busy);
+    busy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::list::FEATURES;
+    use super::*;
+    use crate::testing::{conv_row, dense_row};
+    use opmodels::tile::VectorUnit;
+
+    fn value(point: &Point, name: &str) -> f32 {
+        let place = FEATURES.iter().position(|f| f.name == name).unwrap();
+        point.features[place]
+    }
+
+    #[test]
+    fn names_are_unique_and_told() {
+        let mut names: Vec<&str> = FEATURES.iter().map(|f| f.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FEATURES.len());
+        assert!(FEATURES.iter().all(|f| !f.doc.is_empty()));
+        assert_eq!(Values::default().to_vec().len(), FEATURES.len());
+    }
+
+    #[test]
+    fn a_row_has_the_features_of_its_schedule() {
+        let row = dense_row(
+            128,
+            768,
+            3072,
+            r#"{"tile_x":[-1,1,4,4],"tile_y":[-1,1,4,8],"tile_k":[-1,4,4]}"#,
+        );
+        let point = point_of(&row, &MachineFacts::default());
+        assert_eq!(value(&point, "kind_dense"), 1.0);
+        assert_eq!(value(&point, "block_threads"), 4.0);
+        assert_eq!(value(&point, "depth_stage"), 4.0);
+        assert!(value(&point, "vector").is_nan());
+        assert!(value(&point, "threads").is_nan());
+    }
+
+    #[test]
+    fn a_gate_that_scales_an_image_counts_as_the_gate_it_computes() {
+        let mut row = conv_row([1, 10, 1, 1], [240, 1, 1], "{}");
+        row.op_name = "conv2d_add_sigmoid_multiply".to_owned();
+        row.output_shapes = "1x240x14x14".parse().ok();
+        let operator = Operator::of_row(&row);
+        assert_eq!(
+            (operator.rows, operator.columns, operator.depth),
+            (1.0, 240.0, 10.0)
+        );
+        assert_eq!(operator.transcendental_calls(), 240.0);
+        assert_eq!(operator.last, 14.0);
+    }
+
+    #[test]
+    fn a_default_schedule_is_not_looked_at() {
+        let mut row = conv_row(
+            [1, 64, 56, 56],
+            [64, 3, 1],
+            r#"{"template":"contraction","vector_length":16,"vector_blocks":2,"tile":[["xx",8]]}"#,
+        );
+        row.threads = Some(2);
+        let tiled = point_of(&row, &MachineFacts::default());
+        assert_eq!(value(&tiled, "vector"), 4.0);
+        row.schedule_space = Some("default".to_owned());
+        let default = point_of(&row, &MachineFacts::default());
+        assert!(value(&default, "vector").is_nan());
+        row.schedule_knobs = None;
+        let unbuilt = point_of(&row, &MachineFacts::default());
+        assert_eq!(
+            format!("{:?}", default.features),
+            format!("{:?}", unbuilt.features)
+        );
+    }
+
+    #[test]
+    fn the_tile_of_a_default_schedule_follows_from_the_operator() {
+        let mut row = conv_row([1, 64, 14, 14], [480, 1, 1], "{}");
+        row.schedule_space = Some("default".to_owned());
+        row.weight_layout = Some("OIHW16o".to_owned());
+        let machine = MachineFacts {
+            vector: Some(VectorUnit::of_width(512, true)),
+            ..MachineFacts::default()
+        };
+        let point = point_of(&row, &machine);
+        assert_eq!(value(&point, "vector"), 4.0);
+        assert_eq!(value(&point, "broadcast_tile"), 15f32.log2());
+        let elsewhere = point_of(&row, &MachineFacts::default());
+        assert!(value(&elsewhere, "vector").is_nan());
+    }
+
+    #[test]
+    fn fused_operators_are_counted() {
+        assert_eq!(fused_operators("conv2d_add_relu"), 2.0);
+        assert_eq!(fused_operators("slice_sigmoid_2more"), 3.0);
+        assert_eq!(fused_operators("softmax"), 0.0);
+    }
+}

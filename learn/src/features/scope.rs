@@ -1,0 +1,31 @@
+//! What a feature is: its name, its meaning, and how it depends on the size of the problem.
+
+/// How a feature depends on the size of the problem; members of the ensemble leave out groups, so that some of them can
+/// only see what carries over to workloads of another size.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// What is computed, apart from its size.
+    Kind,
+    /// Sizes of the whole problem: a tree can tell workloads apart by them.
+    Size,
+    /// Totals of the scheduled loops, which grow with the problem.
+    Total,
+    /// Properties of a tile, a block or a step.
+    Tile,
+    /// Where it runs.
+    Machine,
+}
+
+/// One feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Feature {
+    /// Name, as in explanations and documents.
+    pub name: &'static str,
+    /// How it depends on size.
+    pub scope: Scope,
+    /// Meaning, with its unit.
+    pub doc: &'static str,
+}

@@ -1,0 +1,337 @@
+//! One member of the ensemble: the estimate it corrects, the features it may see, what it minimises, its trees.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::regressor::Regressor;
+use crate::data::Dataset;
+use crate::error::Result;
+use crate::features::base::Base;
+use crate::features::{FEATURES, Point, Scope, positions_of};
+use crate::xgboost::{Booster, Labels, Rows};
+
+/// What a member minimises.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// Squared error of the logarithm.
+    Squared,
+    /// The quantile of the logarithm at this level, 0 to 1: robust against disturbed measurements, which are too slow.
+    Quantile(f64),
+}
+
+/// The trees' parameters, as XGBoost names them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Trees {
+    /// Rounds of boosting.
+    pub rounds: u32,
+    /// Greatest depth.
+    pub depth: u32,
+    /// Learning rate.
+    pub eta: f64,
+    /// Share of rows for a tree.
+    pub subsample: f64,
+    /// Share of features for a tree.
+    pub colsample: f64,
+    /// Least sum of weights in a leaf.
+    pub min_child_weight: f64,
+    /// Squared penalty of leaves.
+    pub lambda: f64,
+    /// Bins of a feature.
+    pub max_bin: u32,
+}
+
+/// A member.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemberSpec {
+    /// The estimate that it corrects.
+    pub base: Base,
+    /// Groups of features that it does not see.
+    pub without: Vec<Scope>,
+    /// What it minimises.
+    pub objective: Objective,
+    /// Its trees.
+    pub trees: Trees,
+    /// Added to the seed.
+    pub seed: u64,
+}
+
+/// The trees of all members unless searched for.
+pub const TREES: Trees = Trees {
+    rounds: 150,
+    depth: 6,
+    eta: 0.1,
+    subsample: 0.6,
+    colsample: 0.5,
+    min_child_weight: 4.0,
+    lambda: 2.0,
+    max_bin: 64,
+};
+
+fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) -> MemberSpec {
+    MemberSpec {
+        base,
+        without: without.to_vec(),
+        objective,
+        trees: TREES,
+        seed,
+    }
+}
+
+/// The ensemble: each estimate once, seen with and without the sizes of the problem, and a robust member.
+pub fn default_members() -> Vec<MemberSpec> {
+    use Scope::{Size, Total};
+    vec![
+        member(Base::Work, &[], Objective::Squared, 0),
+        member(Base::Serial, &[Size], Objective::Squared, 1),
+        member(Base::Steps, &[Size, Total], Objective::Squared, 2),
+        member(Base::Work, &[Size], Objective::Quantile(0.4), 3),
+        member(Base::Work, &[], Objective::Quantile(0.4), 4),
+    ]
+}
+
+/// The member that stands in for the whole ensemble where there are very many rows: fewer and shallower trees, taught
+/// by the ensemble's predictions.
+pub fn fast() -> MemberSpec {
+    MemberSpec {
+        trees: Trees {
+            rounds: 100,
+            depth: 5,
+            eta: 0.2,
+            subsample: 0.8,
+            colsample: 0.8,
+            min_child_weight: 2.0,
+            lambda: 1.0,
+            max_bin: 64,
+        },
+        ..member(Base::Work, &[], Objective::Squared, 0)
+    }
+}
+
+/// What learns the ratio of times inside a model and alone: it is near 1 and noisy, so the trees are few and shallow.
+pub fn context() -> MemberSpec {
+    MemberSpec {
+        trees: Trees {
+            rounds: 80,
+            depth: 4,
+            eta: 0.08,
+            subsample: 0.7,
+            colsample: 0.5,
+            min_child_weight: 4.0,
+            lambda: 2.0,
+            max_bin: 64,
+        },
+        ..member(Base::None, &[], Objective::Squared, 0)
+    }
+}
+
+/// A single model over arithmetic and traffic with the parameters of the published baseline.
+pub fn plain() -> MemberSpec {
+    MemberSpec {
+        trees: Trees {
+            rounds: 400,
+            depth: 8,
+            eta: 0.08,
+            subsample: 0.8,
+            colsample: 0.8,
+            min_child_weight: 2.0,
+            lambda: 1.0,
+            max_bin: 256,
+        },
+        ..member(Base::Work, &[], Objective::Squared, 0)
+    }
+}
+
+/// Points predicted at once on one core.
+const CHUNK: usize = 4096;
+
+/// A trained member.
+#[derive(Debug)]
+pub struct Member {
+    /// What it is.
+    pub spec: MemberSpec,
+    /// Positions of the features that it sees.
+    pub columns: Vec<usize>,
+    booster: Booster,
+}
+
+impl MemberSpec {
+    /// Positions of the features that it sees, of those that vary.
+    pub fn columns(&self) -> Vec<usize> {
+        let hidden = positions_of(&self.without);
+        (0..FEATURES.len())
+            .filter(|c| !hidden.contains(c))
+            .collect()
+    }
+
+    pub(super) fn parameters(&self, seed: u64) -> Vec<(&'static str, String)> {
+        let t = &self.trees;
+        let mut parameters = match self.objective {
+            Objective::Squared => vec![("objective", "reg:squarederror".to_owned())],
+            Objective::Quantile(level) => vec![
+                ("objective", "reg:quantileerror".to_owned()),
+                ("quantile_alpha", level.to_string()),
+            ],
+        };
+        parameters.extend([
+            ("max_depth", t.depth.to_string()),
+            ("eta", t.eta.to_string()),
+            ("subsample", t.subsample.to_string()),
+            ("colsample_bytree", t.colsample.to_string()),
+            ("min_child_weight", t.min_child_weight.to_string()),
+            ("reg_lambda", t.lambda.to_string()),
+            ("max_bin", t.max_bin.to_string()),
+            ("tree_method", "hist".to_owned()),
+            ("seed", (seed + self.seed).to_string()),
+            ("nthread", "1".to_owned()),
+            ("verbosity", "0".to_owned()),
+        ]);
+        parameters
+    }
+}
+
+impl Member {
+    /// Trains a member on some samples.
+    ///
+    /// # Errors
+    /// XGBoost's library is missing or fails.
+    pub fn fit(spec: &MemberSpec, dataset: &Dataset, indices: &[usize], seed: u64) -> Result<Self> {
+        let times: Vec<f64> = indices
+            .iter()
+            .map(|&i| dataset.samples[i].log2_time)
+            .collect();
+        Self::taught(spec, dataset, indices, &times, seed)
+    }
+
+    /// Trains a member on other times (log2 ns) than those measured.
+    ///
+    /// # Errors
+    /// XGBoost's library is missing or fails.
+    pub fn taught(
+        spec: &MemberSpec,
+        dataset: &Dataset,
+        indices: &[usize],
+        times: &[f64],
+        seed: u64,
+    ) -> Result<Self> {
+        let samples = || indices.iter().map(|&i| &dataset.samples[i]);
+        let columns = spec.columns();
+        let points: Vec<&Point> = samples().map(|s| &s.point).collect();
+        let values = select(&points, &columns);
+        let targets: Vec<f32> = samples()
+            .zip(times)
+            .map(|(s, time)| (time - s.point.bases.get(spec.base)) as f32)
+            .collect();
+        let weights: Vec<f32> = samples().map(|s| s.weight).collect();
+        let labels = Labels {
+            targets: &targets,
+            weights: &weights,
+            groups: &[],
+        };
+        let rows = Rows {
+            values: &values,
+            width: columns.len(),
+        };
+        let booster = Booster::train(&spec.parameters(seed), rows, labels, spec.trees.rounds)?;
+        Ok(Self {
+            spec: spec.clone(),
+            columns,
+            booster,
+        })
+    }
+
+    /// A member from its trained trees.
+    ///
+    /// # Errors
+    /// The bytes are no trees.
+    pub fn from_bytes(spec: MemberSpec, bytes: &[u8]) -> Result<Self> {
+        Ok(Self {
+            columns: spec.columns(),
+            booster: Booster::from_bytes(bytes)?,
+            spec,
+        })
+    }
+
+    /// The trained trees.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.booster.to_bytes()
+    }
+
+    /// Mean absolute SHAP value of every feature over some points; 0 for those not seen.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn importance(&self, points: &[&Point]) -> Result<Vec<f64>> {
+        let mut means = vec![0.0; FEATURES.len()];
+        if points.is_empty() {
+            return Ok(means);
+        }
+        let values = select(points, &self.columns);
+        let width = self.columns.len();
+        let own = self.booster.contributions(Rows {
+            values: &values,
+            width,
+        })?;
+        // The constant stands behind the features of each point.
+        for point in own.chunks_exact(width + 1) {
+            for (&column, value) in self.columns.iter().zip(point) {
+                means[column] += f64::from(value.abs()) / points.len() as f64;
+            }
+        }
+        Ok(means)
+    }
+
+    /// SHAP values of one point, in the order of all features; those not seen have 0. The constant comes last.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn contributions(&self, point: &Point) -> Result<Vec<f64>> {
+        let values = select(&[point], &self.columns);
+        let rows = Rows {
+            values: &values,
+            width: self.columns.len(),
+        };
+        let own = self.booster.contributions(rows)?;
+        let mut all = vec![0.0; FEATURES.len() + 1];
+        for (&column, value) in self.columns.iter().zip(&own) {
+            all[column] = f64::from(*value);
+        }
+        if let (Some(last), Some(constant)) = (all.last_mut(), own.last()) {
+            *last = f64::from(*constant) + point.bases.get(self.spec.base);
+        }
+        Ok(all)
+    }
+}
+
+impl Regressor for Member {
+    fn predict(&self, points: &[&Point]) -> Result<Vec<f64>> {
+        if points.len() > CHUNK {
+            let parts: Vec<Vec<f64>> = points
+                .par_chunks(CHUNK)
+                .map(|chunk| self.predict(chunk))
+                .collect::<Result<_>>()?;
+            return Ok(parts.concat());
+        }
+        let value = |row: usize, feature: usize| points[row].features[self.columns[feature]];
+        let corrections = self
+            .booster
+            .predict_from(points.len(), self.columns.len(), value)?;
+        Ok(points
+            .iter()
+            .zip(corrections)
+            .map(|(point, correction)| point.bases.get(self.spec.base) + f64::from(correction))
+            .collect())
+    }
+}
+
+/// Some features of some points, row by row.
+pub(super) fn select(points: &[&Point], columns: &[usize]) -> Vec<f32> {
+    let mut values = Vec::with_capacity(points.len() * columns.len());
+    for point in points {
+        values.extend(columns.iter().map(|&c| point.features[c]));
+    }
+    values
+}

@@ -1,0 +1,33 @@
+//! How to fit.
+
+use super::member;
+
+/// What runs at the same time while fitting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parallel {
+    /// The members of the ensemble.
+    Members,
+    /// Nothing: whoever fits runs many fits at the same time.
+    Not,
+}
+
+/// How to fit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FitOptions {
+    /// What runs at the same time.
+    pub parallel: Parallel,
+    /// The members of the ensemble.
+    pub members: Vec<member::MemberSpec>,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        Self {
+            parallel: Parallel::Members,
+            members: member::default_members(),
+            seed: 42,
+        }
+    }
+}

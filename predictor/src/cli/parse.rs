@@ -1,0 +1,115 @@
+//! Values of the command line: numbers, shares, times, names of models.
+
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use oplearn::models::ModelKind;
+
+use crate::correlate::Against;
+
+/// Numbers in the order given, each once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Numbers(Vec<u64>);
+
+impl std::ops::Deref for Numbers {
+    type Target = Vec<u64>;
+
+    fn deref(&self) -> &Vec<u64> {
+        &self.0
+    }
+}
+
+/// A longer list is a mistake.
+const MOST_NUMBERS: usize = 1024;
+
+/// Reads `1,2,8`, `1..4` (1, 2, 3, 4) or a mixture.
+pub fn numbers(text: &str) -> Result<Numbers, String> {
+    let bad = || format!("`{text}`: give numbers above 0 such as 1,2,4 or a range such as 1..64");
+    let mut found = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once("..").unwrap_or((part, part));
+        let first: u64 = first.trim().parse().map_err(|_| bad())?;
+        let last: u64 = last
+            .trim_start_matches('=')
+            .trim()
+            .parse()
+            .map_err(|_| bad())?;
+        if first == 0 || last < first || last - first >= MOST_NUMBERS as u64 {
+            return Err(bad());
+        }
+        for number in first..=last {
+            if !found.contains(&number) {
+                found.push(number);
+            }
+        }
+    }
+    if found.len() > MOST_NUMBERS {
+        return Err(bad());
+    }
+    Ok(Numbers(found))
+}
+
+/// A share above 0, up to 1.
+pub fn level(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|level| *level > 0.0 && *level <= 1.0)
+        .ok_or_else(|| "give a share above 0 and up to 1, e.g. 0.9".to_owned())
+}
+
+/// A time above 0, such as `90s`, `45m` or `2h 30m`.
+pub fn budget(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text.trim()) {
+        Ok(budget) if !budget.is_zero() => Ok(budget),
+        Ok(_) => Err("no time at all: give one such as 90s, 45m or 2h".to_owned()),
+        Err(error) => Err(format!(
+            "{error}: give a time with its unit such as 90s, 45m or 2h"
+        )),
+    }
+}
+
+/// The names of models, with what they are.
+pub fn model_kinds() -> impl TypedValueParser<Value = ModelKind> {
+    one_of(ModelKind::ALL.map(|kind| (kind, kind.name(), kind.about())))
+}
+
+/// What factors are set against.
+pub fn against() -> impl TypedValueParser<Value = Against> {
+    one_of(Against::ALL.map(|against| (against, against.name(), against.about())))
+}
+
+/// One of some values by its name; help says what each is.
+fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    values: [(T, &'static str, &'static str); N],
+) -> impl TypedValueParser<Value = T> {
+    let names = values.map(|(_, name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(names).try_map(move |given| {
+        let found = values.iter().find(|(_, name, _)| *name == given);
+        found.map(|(value, _, _)| *value).ok_or("no such name")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_ranges_of_numbers_are_read() {
+        assert_eq!(*numbers("1,2,8").unwrap(), [1, 2, 8]);
+        assert_eq!(*numbers("1..4,3,6").unwrap(), [1, 2, 3, 4, 6]);
+        assert_eq!(*numbers("").unwrap(), [0u64; 0]);
+        for wrong in ["0", "4..1", "two", "1..1000000", "1..", "-1"] {
+            assert!(numbers(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn budgets_have_units() {
+        assert_eq!(budget("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(budget("1h 30m"), Ok(Duration::from_secs(5400)));
+        for bad in ["", "2", "0s", "soon", "-1h", "2 hats"] {
+            let error = budget(bad).unwrap_err();
+            assert!(error.ends_with("such as 90s, 45m or 2h"), "{bad}: {error}");
+        }
+    }
+}

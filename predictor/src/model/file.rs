@@ -1,0 +1,235 @@
+//! The `.opm` file: one trained model.
+//!
+//! `OPBENCHM`, format (u32), length of the header (u64), the header (JSON: feature list, members, facts, measured
+//! operators, lengths of what follows), the trees (UBJSON of XGBoost: the members, the fast stand-in, what runs inside
+//! models if it was learned, and what an adapted model learned of its new machine), the values of the nearest rows (f32),
+//! and the SHA-256 of all before it. Numbers are little-endian. A file of another format or feature list is refused: a
+//! model answers only what it was trained on.
+
+use std::path::Path;
+
+use oplearn::features::{FEATURE_VERSION, FEATURES};
+use oplearn::models::context::Context;
+use oplearn::models::ensemble::Ensemble;
+use oplearn::models::member::{Member, MemberSpec};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::model::Own;
+use crate::model::known::Known;
+use crate::model::neighbours::Neighbours;
+use crate::model::trained::{Facts, Trained};
+
+/// The first bytes.
+const MAGIC: &[u8; 8] = b"OPBENCHM";
+/// The format of this build.
+pub const FORMAT: u32 = 2;
+const CHECKSUM_BYTES: usize = 32;
+const PREFIX_BYTES: usize = MAGIC.len() + 4 + 8;
+const RETRAIN: &str = "train it again with `oppredict train`";
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    feature_version: u32,
+    features: Vec<String>,
+    tool_version: String,
+    members: Vec<MemberEntry>,
+    fast: MemberEntry,
+    context: Option<MemberEntry>,
+    own: Option<OwnEntry>,
+    facts: Facts,
+    known: Known,
+    neighbours: Neighbours,
+    neighbour_values: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OwnEntry {
+    weight: f64,
+    members: Vec<MemberEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MemberEntry {
+    spec: MemberSpec,
+    bytes: usize,
+}
+
+/// Writes a model; the old file stays until the new one is whole.
+///
+/// # Errors
+/// The file cannot be written, or XGBoost's library fails.
+pub fn save(model: &Trained, path: &Path) -> Result<()> {
+    let mut trees = Vec::new();
+    let mut entry = |member: &Member| -> Result<MemberEntry> {
+        let before = trees.len();
+        trees.extend(member.to_bytes()?);
+        Ok(MemberEntry {
+            spec: member.spec.clone(),
+            bytes: trees.len() - before,
+        })
+    };
+    let header = Header {
+        feature_version: FEATURE_VERSION,
+        features: FEATURES.iter().map(|f| f.name.to_owned()).collect(),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        members: model
+            .ensemble
+            .members
+            .iter()
+            .map(&mut entry)
+            .collect::<Result<_>>()?,
+        fast: entry(&model.fast)?,
+        context: model.context.member().map(&mut entry).transpose()?,
+        own: match &model.own {
+            None => None,
+            Some(own) => Some(OwnEntry {
+                weight: own.weight,
+                members: own
+                    .ensemble
+                    .members
+                    .iter()
+                    .map(&mut entry)
+                    .collect::<Result<_>>()?,
+            }),
+        },
+        known: model.known.clone(),
+        facts: model.facts.clone(),
+        neighbours: model.neighbours.clone(),
+        neighbour_values: model.neighbours.values.len(),
+    };
+    let header = serde_json::to_vec(&header).map_err(|e| damaged(path, e.to_string()))?;
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&FORMAT.to_le_bytes());
+    bytes.extend_from_slice(&(header.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(&header);
+    bytes.extend_from_slice(&trees);
+    for value in &model.neighbours.values {
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    let checksum = Sha256::digest(&bytes);
+    bytes.extend_from_slice(&checksum);
+    opdata::write_atomically(path, &bytes)?;
+    Ok(())
+}
+
+/// Reads a model.
+///
+/// # Errors
+/// The file is not there, not a model, damaged, or of another format or feature list.
+pub fn load(path: &Path) -> Result<Trained> {
+    let bytes = std::fs::read(path).map_err(|error| Error::ModelFile {
+        path: path.to_owned(),
+        detail: format!("it cannot be read: {error}"),
+        next: "check the path, or train a model with `oppredict train`",
+    })?;
+    let header_end = checked(path, &bytes)?;
+    let header: Header = serde_json::from_slice(&bytes[PREFIX_BYTES..header_end])
+        .map_err(|error| damaged(path, format!("its header is damaged: {error}")))?;
+    let names: Vec<&str> = FEATURES.iter().map(|f| f.name).collect();
+    if header.feature_version != FEATURE_VERSION || header.features != names {
+        return Err(damaged(
+            path,
+            format!(
+                "it was trained on version {} of the feature list ({} features), and this program has version \
+                 {FEATURE_VERSION} ({})",
+                header.feature_version,
+                header.features.len(),
+                names.len()
+            ),
+        ));
+    }
+    let mut rest = &bytes[header_end..bytes.len() - CHECKSUM_BYTES];
+    let mut take = |length: usize| {
+        let (taken, left) = rest
+            .split_at_checked(length)
+            .ok_or_else(|| damaged(path, "it is shorter than its header says".to_owned()))?;
+        rest = left;
+        Ok::<&[u8], Error>(taken)
+    };
+    let mut member = |entry: MemberEntry| -> Result<Member> {
+        Ok(Member::from_bytes(entry.spec, take(entry.bytes)?)?)
+    };
+    let members: Vec<Member> = header
+        .members
+        .into_iter()
+        .map(&mut member)
+        .collect::<Result<_>>()?;
+    let fast = member(header.fast)?;
+    let context = Context::of_member(header.context.map(&mut member).transpose()?);
+    let own = match header.own {
+        None => None,
+        Some(OwnEntry { weight, members }) => Some(Own {
+            weight,
+            ensemble: Ensemble {
+                members: members
+                    .into_iter()
+                    .map(&mut member)
+                    .collect::<Result<_>>()?,
+            },
+        }),
+    };
+    let mut neighbours = header.neighbours;
+    let values = take(header.neighbour_values.saturating_mul(4))?;
+    neighbours.values = values
+        .chunks_exact(4)
+        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect();
+    if members.is_empty() || neighbours.values.len() != neighbours.expected_values() {
+        return Err(damaged(path, "its parts do not fit together".to_owned()));
+    }
+    Ok(Trained {
+        ensemble: Ensemble { members },
+        fast,
+        context,
+        own,
+        neighbours,
+        known: header.known,
+        facts: header.facts,
+    })
+}
+
+/// Checks everything that can be checked without understanding the content; returns where the header ends.
+fn checked(path: &Path, bytes: &[u8]) -> Result<usize> {
+    if bytes.len() < MAGIC.len() || &bytes[..MAGIC.len()] != MAGIC {
+        return Err(Error::ModelFile {
+            path: path.to_owned(),
+            detail: "it is no model of oppredict".to_owned(),
+            next: "name a file that `oppredict train` wrote",
+        });
+    }
+    if bytes.len() < PREFIX_BYTES + CHECKSUM_BYTES {
+        return Err(damaged(path, "it is cut short".to_owned()));
+    }
+    let format = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+    if format != FORMAT {
+        return Err(damaged(
+            path,
+            format!("it has format {format}, and this program reads format {FORMAT}"),
+        ));
+    }
+    let (content, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
+    if Sha256::digest(content).as_slice() != checksum {
+        return Err(damaged(
+            path,
+            "its checksum does not fit: it is damaged or cut short".to_owned(),
+        ));
+    }
+    let mut length = [0; 8];
+    length.copy_from_slice(&bytes[12..PREFIX_BYTES]);
+    usize::try_from(u64::from_le_bytes(length))
+        .ok()
+        .and_then(|length| length.checked_add(PREFIX_BYTES))
+        .filter(|end| *end <= content.len())
+        .ok_or_else(|| damaged(path, "its header is longer than the file".to_owned()))
+}
+
+fn damaged(path: &Path, detail: String) -> Error {
+    Error::ModelFile {
+        path: path.to_owned(),
+        detail,
+        next: RETRAIN,
+    }
+}

@@ -1,0 +1,63 @@
+//! Operators that were measured as the default schedule runs them: a question about one of them has its answer.
+
+use std::collections::BTreeMap;
+
+use oplearn::data::{Dataset, QueryKey};
+use serde::{Deserialize, Serialize};
+
+/// Measured operators.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Known {
+    /// By workload; in order, so that the same training writes the same file.
+    points: BTreeMap<String, Vec<Entry>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    key: QueryKey,
+    log2_time: f64,
+    log2_in_model: Option<f64>,
+    machine: String,
+}
+
+/// What was measured of an operator, base-2 logarithms of ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KnownTimes {
+    /// Alone.
+    pub log2_time: f64,
+    /// Inside a running model, if it was measured there.
+    pub log2_in_model: Option<f64>,
+}
+
+impl Known {
+    /// The samples of a dataset that are answers to questions.
+    pub fn new(dataset: &Dataset) -> Self {
+        let mut points: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+        for sample in &dataset.samples {
+            if let Some(key) = &sample.query_key {
+                points
+                    .entry(key.workload().to_owned())
+                    .or_default()
+                    .push(Entry {
+                        key: key.clone(),
+                        log2_time: sample.log2_time,
+                        log2_in_model: sample.log2_in_model,
+                        machine: dataset.machines[sample.machine].id.clone(),
+                    });
+            }
+        }
+        Self { points }
+    }
+
+    /// What was measured on a machine, if it was.
+    pub fn get(&self, key: &QueryKey, machine: &str) -> Option<KnownTimes> {
+        let entries = self.points.get(key.workload())?;
+        let entry = entries
+            .iter()
+            .find(|e| e.machine == machine && e.key.same_as(key))?;
+        Some(KnownTimes {
+            log2_time: entry.log2_time,
+            log2_in_model: entry.log2_in_model,
+        })
+    }
+}

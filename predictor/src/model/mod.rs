@@ -1,0 +1,21 @@
+//! A trained model: what is kept of training, and its file.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`trained`] | what training leaves: trees, calibration, facts about the training data |
+//! | [`file`] | the `.opm` file that holds it |
+//! | [`known`] | operators that were measured as a query asks for them |
+//! | [`neighbours`] | the nearest measured rows |
+//! | [`correction`] | what a new machine does to times: a factor, how it turns with intensity, what is left by kind |
+//! | [`own`] | a model of the new machine alone, and how much it counts |
+
+pub mod correction;
+pub mod file;
+pub mod known;
+pub mod neighbours;
+pub mod own;
+pub mod trained;
+
+pub use correction::Correction;
+pub use own::Own;
+pub use trained::{TrainOptions, Trained, train};

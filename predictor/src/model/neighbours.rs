@@ -1,0 +1,141 @@
+//! The measured rows that are most like a question: what a prediction can be compared with.
+
+use oplearn::data::Dataset;
+use oplearn::features::{FEATURES, Point, Scope};
+use serde::{Deserialize, Serialize};
+
+/// Samples kept at most; of more, every n-th.
+const MOST: usize = 3000;
+/// Distance added for a feature that only one side has.
+const ONE_SIDED: f32 = 2.0;
+
+/// Measured samples.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Neighbours {
+    columns: Vec<usize>,
+    scales: Vec<f32>,
+    /// Values of `columns`, one sample after the other; missing is NaN, which JSON has not.
+    #[serde(skip)]
+    pub(super) values: Vec<f32>,
+    samples: Vec<Measured>,
+}
+
+/// One measured sample.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The row.
+    pub row_id: String,
+    /// Operator and shapes.
+    pub label: String,
+    /// Threads.
+    pub threads: Option<u64>,
+    /// Time, ns.
+    pub time_ns: f64,
+}
+
+/// A measured row near a question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Neighbour {
+    /// What was measured.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// Root mean square of the differences of features, in standard deviations; 0 for the same point.
+    pub distance: f32,
+}
+
+impl Neighbours {
+    /// Keeps samples of a dataset.
+    pub fn new(dataset: &Dataset) -> Self {
+        let step = dataset.samples.len().div_ceil(MOST).max(1);
+        let chosen: Vec<usize> = (0..dataset.samples.len()).step_by(step).collect();
+        let (mut columns, mut scales) = (Vec::new(), Vec::new());
+        for (column, feature) in FEATURES.iter().enumerate() {
+            if feature.scope == Scope::Total {
+                continue;
+            }
+            let values: Vec<f32> = dataset
+                .samples
+                .iter()
+                .map(|s| s.point.features[column])
+                .filter(|v| v.is_finite())
+                .collect();
+            let count = values.len() as f32;
+            let mean = values.iter().sum::<f32>() / count.max(1.0);
+            let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / count.max(1.0);
+            if variance > 1e-9 {
+                columns.push(column);
+                scales.push(variance.sqrt());
+            }
+        }
+        let mut neighbours = Self {
+            columns,
+            scales,
+            values: Vec::new(),
+            samples: Vec::new(),
+        };
+        for index in chosen {
+            let sample = &dataset.samples[index];
+            let values = neighbours.place(&sample.point);
+            neighbours.values.extend(values);
+            neighbours.samples.push(Measured {
+                row_id: sample.row_id.clone(),
+                label: dataset.workloads[sample.workload].label.clone(),
+                threads: sample.threads,
+                time_ns: sample.log2_time.exp2(),
+            });
+        }
+        neighbours
+    }
+
+    /// Values that there must be for the samples kept.
+    pub(super) fn expected_values(&self) -> usize {
+        self.columns.len() * self.samples.len()
+    }
+
+    fn place(&self, point: &Point) -> Vec<f32> {
+        self.columns
+            .iter()
+            .zip(&self.scales)
+            .map(|(&column, scale)| point.features[column] / scale)
+            .collect()
+    }
+
+    /// The `count` nearest samples, nearest first.
+    pub fn nearest(&self, point: &Point, count: usize) -> Vec<Neighbour> {
+        let wanted = self.place(point);
+        let width = self.columns.len().max(1);
+        let mut distances: Vec<(f32, usize)> = self
+            .values
+            .chunks_exact(width)
+            .enumerate()
+            .map(|(place, values)| (distance(values, &wanted), place))
+            .collect();
+        let count = count.min(distances.len());
+        if count == 0 {
+            return Vec::new();
+        }
+        distances.select_nth_unstable_by(count - 1, |a, b| a.0.total_cmp(&b.0));
+        distances.truncate(count);
+        distances.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        distances
+            .into_iter()
+            .map(|(distance, place)| Neighbour {
+                measured: self.samples[place].clone(),
+                distance,
+            })
+            .collect()
+    }
+}
+
+fn distance(a: &[f32], b: &[f32]) -> f32 {
+    let sum: f32 = a
+        .iter()
+        .zip(b)
+        .map(|(a, b)| match (a.is_nan(), b.is_nan()) {
+            (false, false) => (a - b).powi(2),
+            (true, true) => 0.0,
+            _ => ONE_SIDED,
+        })
+        .sum();
+    (sum / a.len().max(1) as f32).sqrt()
+}

@@ -1,0 +1,355 @@
+//! What training leaves: the ensemble, its calibration, and what the training data were.
+
+use std::collections::BTreeMap;
+
+use opdata::DeviceKind;
+use oplearn::crossval::bias::{Shifts, ShiftsFinder};
+use oplearn::crossval::conformal::{Conformal, Held};
+use oplearn::crossval::folds::{OutOfFold, Ranking};
+use oplearn::crossval::metrics::Metrics;
+use oplearn::crossval::out_of_fold;
+use oplearn::data::split::Split;
+use oplearn::data::{Dataset, Sample};
+use oplearn::features::machine::MachineFacts;
+use oplearn::features::{FEATURES, Point};
+use oplearn::models::context::Context;
+use oplearn::models::ensemble::Ensemble;
+use oplearn::models::member::{Member, fast};
+use oplearn::models::{FitOptions, ModelKind, Regressor};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::eval::whole::{WholeFactor, in_model};
+use crate::model::known::Known;
+use crate::model::neighbours::Neighbours;
+use crate::model::{Correction, Own};
+
+/// Parts that workloads are held out in for calibration.
+const CALIBRATION_FOLDS: usize = 10;
+/// Least samples to train on.
+const LEAST_SAMPLES: usize = 20;
+
+/// How to train.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TrainOptions {
+    /// The ensemble.
+    pub fit: FitOptions,
+}
+
+/// The range of a feature among the training samples of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Range {
+    /// Position of the feature.
+    pub column: usize,
+    /// Smallest value.
+    pub low: f32,
+    /// Largest value.
+    pub high: f32,
+}
+
+/// What a model knows of one kind of operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KindFacts {
+    /// Training samples.
+    pub samples: usize,
+    /// Their workloads.
+    pub workloads: usize,
+    /// Median absolute percentage error on workloads that were held out.
+    pub median_ape: f64,
+    /// Ranges of the features that vary.
+    pub ranges: Vec<Range>,
+}
+
+/// Everything about a model but its trees.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Kind of device that it predicts for.
+    pub device_kind: DeviceKind,
+    /// Machines of the training data.
+    pub machines: Vec<MachineFacts>,
+    /// Rows that were read.
+    pub rows: usize,
+    /// Samples that it learned from.
+    pub samples: usize,
+    /// Their workloads.
+    pub workloads: usize,
+    /// Errors on workloads that were held out.
+    pub mape: f64,
+    /// … median.
+    pub median_ape: f64,
+    /// What it knows of each kind.
+    pub kinds: BTreeMap<String, KindFacts>,
+    /// Intervals; missing if there were too few workloads.
+    pub conformal: Option<Conformal>,
+    /// Whole models over the sum of their operators.
+    pub whole: WholeFactor,
+    /// What single predictions are moved by; sums are not.
+    pub shifts: Shifts,
+    /// What carries predictions over to another machine, if the model was adapted to one.
+    pub correction: Option<Correction>,
+    /// Cache state of most training rows, for questions that do not say.
+    pub usual_cache: Option<opdata::CacheState>,
+}
+
+impl Facts {
+    /// The facts as JSON, without what only predictions need.
+    pub fn summary(&self) -> serde_json::Value {
+        let kinds: serde_json::Map<String, serde_json::Value> = self
+            .kinds
+            .iter()
+            .map(|(kind, known)| {
+                let entry = serde_json::json!({
+                    "samples": known.samples,
+                    "workloads": known.workloads,
+                    "median_ape": known.median_ape,
+                });
+                (kind.clone(), entry)
+            })
+            .collect();
+        serde_json::json!({
+            "device_kind": self.device_kind,
+            "rows": self.rows,
+            "samples": self.samples,
+            "workloads": self.workloads,
+            "machines": self.machines.iter().map(|m| &m.id).collect::<Vec<_>>(),
+            "mape": self.mape,
+            "median_ape": self.median_ape,
+            "kinds": kinds,
+            "calibrated": self.conformal.is_some(),
+            "whole_models": self.whole.models,
+        })
+    }
+}
+
+/// A trained model.
+#[derive(Debug)]
+pub struct Trained {
+    /// The trees.
+    pub ensemble: Ensemble,
+    /// A few trees that stand in for all of them where there are very many rows.
+    pub fast: Member,
+    /// What running inside a model does to a time.
+    pub context: Context,
+    /// What an adapted model knows of its new machine alone.
+    pub own: Option<Own>,
+    /// The nearest measured rows.
+    pub neighbours: Neighbours,
+    /// Operators that were measured as questions ask for them.
+    pub known: Known,
+    /// Everything else.
+    pub facts: Facts,
+}
+
+/// What is expected of a point, base-2 logarithms of ns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    /// The centre of its distribution, which sums are made of.
+    pub centre: f64,
+    /// What moves the centre to where relative errors of single points are smallest.
+    pub shift: f64,
+    /// How much the members disagree.
+    pub doubt: f64,
+}
+
+/// Trains a model. `done` is called after each of the parts that calibration takes.
+///
+/// # Errors
+/// There are too few samples or workloads, the samples are of several kinds of device, or XGBoost's library is missing
+/// or fails.
+pub fn train(
+    dataset: &Dataset,
+    device_kind: DeviceKind,
+    options: &TrainOptions,
+    done: &(dyn Fn() + Sync),
+) -> Result<Trained> {
+    dataset.require(LEAST_SAMPLES, "training")?;
+    let parts = CALIBRATION_FOLDS.min(dataset.workloads.len());
+    if parts < 2 {
+        return Err(oplearn::Error::TooFew {
+            what: "training".to_owned(),
+            needed: 2,
+            unit: "different workloads",
+            found: dataset.workloads.len(),
+            next: "measure other operators or shapes, too",
+        }
+        .into());
+    }
+    let split = Split::Workloads(parts);
+    let folds = split.folds(dataset, options.fit.seed)?;
+    let held = out_of_fold(
+        dataset,
+        &folds,
+        ModelKind::Ensemble,
+        &options.fit,
+        Ranking::Without,
+        done,
+    )?;
+    let ensemble = Ensemble::fit(dataset, &dataset.all(), &options.fit)?;
+    let measured = held.measured(dataset);
+    let kinds: Vec<&str> = held
+        .index
+        .iter()
+        .map(|&i| dataset.samples[i].kind.as_str())
+        .collect();
+    let shifts = ShiftsFinder::new(&held.predicted, &measured, &held.fold, &kinds).shifts(None);
+    let predicted: BTreeMap<usize, f64> = held
+        .index
+        .iter()
+        .copied()
+        .zip(in_model(dataset, &folds, &held, options.fit.seed)?)
+        .collect();
+    let whole = WholeFactor::fit(dataset, None, |_, index| predicted.get(&index).copied());
+    let facts = facts(dataset, device_kind, &held, shifts, whole);
+    let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
+    let taught = ensemble.predict(&points)?;
+    let fast = Member::taught(&fast(), dataset, &dataset.all(), &taught, options.fit.seed)?;
+    Ok(Trained {
+        fast,
+        context: Context::fit(dataset, &dataset.all(), options.fit.seed)?,
+        known: Known::new(dataset),
+        own: None,
+        neighbours: Neighbours::new(dataset),
+        ensemble,
+        facts,
+    })
+}
+
+fn facts(
+    dataset: &Dataset,
+    device_kind: DeviceKind,
+    held: &OutOfFold,
+    shifts: Shifts,
+    whole: WholeFactor,
+) -> Facts {
+    let measured = held.measured(dataset);
+    let predicted: Vec<f64> = held
+        .predicted
+        .iter()
+        .zip(&held.index)
+        .map(|(p, &i)| p + shifts.of(&dataset.samples[i].kind))
+        .collect();
+    let errors: Vec<Held> = (0..measured.len())
+        .map(|i| Held {
+            error: measured[i] - predicted[i],
+            disagreement: held.disagreement[i],
+            group: dataset.samples[held.index[i]].workload,
+        })
+        .collect();
+    let overall = Metrics::of(&measured, &predicted);
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (place, &index) in held.index.iter().enumerate() {
+        places
+            .entry(&dataset.samples[index].kind)
+            .or_default()
+            .push(place);
+    }
+    let kinds = places
+        .into_iter()
+        .map(|(kind, places)| {
+            let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect::<Vec<_>>();
+            let samples: Vec<&Sample> = places
+                .iter()
+                .map(|&p| &dataset.samples[held.index[p]])
+                .collect();
+            let mut workloads: Vec<usize> = samples.iter().map(|s| s.workload).collect();
+            workloads.sort_unstable();
+            workloads.dedup();
+            let facts = KindFacts {
+                samples: samples.len(),
+                workloads: workloads.len(),
+                median_ape: Metrics::of(&pick(&measured), &pick(&predicted)).median_ape,
+                ranges: ranges(&samples),
+            };
+            (kind.to_owned(), facts)
+        })
+        .collect();
+    Facts {
+        device_kind,
+        machines: dataset.machines.clone(),
+        rows: dataset.intake.rows,
+        samples: dataset.samples.len(),
+        workloads: dataset.workloads.len(),
+        mape: overall.mape,
+        median_ape: overall.median_ape,
+        kinds,
+        conformal: Conformal::fit(&errors),
+        whole,
+        usual_cache: dataset.usual_cache,
+        shifts,
+        correction: None,
+    }
+}
+
+fn ranges(samples: &[&Sample]) -> Vec<Range> {
+    (0..FEATURES.len())
+        .filter_map(|column| {
+            let values = || {
+                samples
+                    .iter()
+                    .map(|s| s.point.features[column])
+                    .filter(|v| v.is_finite())
+            };
+            let low = values().fold(f32::INFINITY, f32::min);
+            let high = values().fold(f32::NEG_INFINITY, f32::max);
+            (low <= high).then_some(Range { column, low, high })
+        })
+        .collect()
+}
+
+impl Trained {
+    /// What is expected for points of operators of the given kinds.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub(crate) fn expected(&self, points: &[&Point], kinds: &[&str]) -> Result<Vec<Expected>> {
+        let spread = self.ensemble.spread(points)?;
+        let of = points.iter().zip(kinds).zip(spread);
+        let carried = of.map(|((point, kind), (mean, doubt))| Expected {
+            centre: mean
+                + self
+                    .facts
+                    .correction
+                    .as_ref()
+                    .map_or(0.0, |c| c.of(point, kind)),
+            shift: self.facts.shifts.of(kind),
+            doubt,
+        });
+        let Some(own) = &self.own else {
+            return Ok(carried.collect());
+        };
+        let alone = own.ensemble.predict(points)?;
+        let mixed = carried.zip(alone).map(|(carried, alone)| Expected {
+            centre: own.mixed(carried.centre, alone),
+            shift: own.mixed(carried.shift, 0.0),
+            doubt: carried.doubt,
+        });
+        Ok(mixed.collect())
+    }
+
+    /// Whether the model was carried over to another machine than it was trained on.
+    pub fn is_adapted(&self) -> bool {
+        self.facts.correction.is_some()
+    }
+
+    /// The machine that a question is about: the only one, or the one of that name.
+    ///
+    /// # Errors
+    /// The model knows several and none was named, or none of that name.
+    pub fn machine(&self, name: Option<&str>) -> Result<&MachineFacts> {
+        let names =
+            || -> Vec<String> { self.facts.machines.iter().map(|m| m.id.clone()).collect() };
+        match (name, self.facts.machines.as_slice()) {
+            (None, [only]) => Ok(only),
+            (None, _) => Err(Error::Question(format!(
+                "the model knows several machines; choose one with --machine: {}",
+                <[String]>::join(&names(), ", ")
+            ))),
+            (Some(name), machines) => machines.iter().find(|m| m.id == name).ok_or_else(|| {
+                Error::from(oplearn::Error::UnknownMachine {
+                    name: name.to_owned(),
+                    machines: names(),
+                })
+            }),
+        }
+    }
+}
