@@ -18,7 +18,7 @@ use crate::plan::Planned;
 use crate::preview;
 use crate::render::{
     candidates_json, candidates_text, compare_json, compare_text, merge_json, merge_text,
-    night_json, night_markdown, night_plan_json, night_plan_text,
+    night_files, night_json, night_markdown, night_plan_json, night_plan_text,
 };
 
 /// Compares two sets of rows; a regression has an exit code of its own.
@@ -87,6 +87,7 @@ pub(super) fn nightly(request: &NightlyRequest, view: View) -> Result<Exit, AppE
             runner: &mut runner,
             interrupt: Interrupt::install()?,
             progress: progress.as_mut(),
+            summary: night_files,
         },
     )?;
     show(view, |_| night_markdown(&report), || night_json(&report))?;

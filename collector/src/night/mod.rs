@@ -33,7 +33,7 @@ use history::{Night, NightRun};
 use jobs::{JobCommand, JobEnd, JobRunner};
 use lock::NightLock;
 pub use outlook::{JobOutlook, NightOutlook, outlook};
-use report::{JobOutcome, JobReport, NightReport, NightState};
+use report::{JobOutcome, JobReport, NightReport, NightState, Summary};
 
 /// A job is told to stop this long after its share of the time is spent, if it has not stopped by itself.
 const GRACE: Duration = Duration::from_secs(30);
@@ -80,6 +80,8 @@ pub struct Session<'a> {
     pub interrupt: Interrupt,
     /// Where talk goes.
     pub progress: &'a mut dyn Progress,
+    /// How the night's summary is written.
+    pub summary: Summary,
 }
 
 /// Runs a night to its end: jobs, comparison, summary, retention.
@@ -142,7 +144,7 @@ pub fn run(plan: &NightPlan, session: &mut Session<'_>) -> Result<NightReport, N
         not_compared,
         retention,
     };
-    report.save(&folder)?;
+    report.save(&folder, session.summary)?;
     Ok(report)
 }
 

@@ -12,7 +12,6 @@ use super::config::Job;
 use super::digest::{Digest, Findings};
 use super::history::Retention;
 use crate::compare::{Comparison, Verdict};
-use crate::render::{night_html, night_json, night_markdown};
 
 /// The summary for people.
 pub const SUMMARY_MD: &str = "summary.md";
@@ -20,6 +19,9 @@ pub const SUMMARY_MD: &str = "summary.md";
 pub const SUMMARY_HTML: &str = "summary.html";
 /// The same for programs.
 pub const NIGHT_JSON: &str = "night.json";
+
+/// Renders a night's summary: the texts of its files, by name ([`SUMMARY_MD`], [`SUMMARY_HTML`], [`NIGHT_JSON`]).
+pub type Summary = fn(&NightReport) -> Vec<(&'static str, String)>;
 
 /// A night.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -213,14 +215,9 @@ impl NightReport {
         }
     }
 
-    /// Writes the summary's files.
-    pub(super) fn save(&self, folder: &Path) -> Result<(), NightError> {
-        let files = [
-            (SUMMARY_MD, night_markdown(self)),
-            (SUMMARY_HTML, night_html(self)),
-            (NIGHT_JSON, night_json(self)),
-        ];
-        for (name, text) in files {
+    /// Writes the summary's files, as `summary` renders them.
+    pub(super) fn save(&self, folder: &Path, summary: Summary) -> Result<(), NightError> {
+        for (name, text) in summary(self) {
             opdata::write_atomically(&folder.join(name), text.as_bytes())?;
         }
         Ok(())

@@ -116,6 +116,7 @@ impl Place {
             runner: &mut runner,
             interrupt: Interrupt::default(),
             progress: &mut Silent,
+            summary: crate::render::night_files,
         };
         (super::run(plan, &mut session).unwrap(), runner)
     }

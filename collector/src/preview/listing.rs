@@ -64,6 +64,7 @@ pub fn list_candidates(
                     conditions: at,
                     built: None,
                     in_model_ns: None,
+                    doubtful: false,
                 };
                 let unmeasured = Failure {
                     status: Status::Skipped,

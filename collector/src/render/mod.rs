@@ -24,7 +24,7 @@ pub use config::{settings_json, settings_text};
 pub use doctor::{Diagnosis, diagnosis_json, diagnosis_text};
 pub use lists::Listing;
 pub use merge::{merge_json, merge_text};
-pub use night::{night_html, night_json, night_markdown, night_plan_json, night_plan_text};
+pub use night::{night_files, night_json, night_markdown, night_plan_json, night_plan_text};
 pub use plan::{plan_json, plan_text};
 pub use replay::{replay_json, replay_text};
 pub use run_json::run_json;

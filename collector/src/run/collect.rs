@@ -17,6 +17,7 @@ use opreport::progress::Progress;
 use opreport::units;
 
 use super::attempts::Attempts;
+use super::doubts;
 use super::ledger::{Ledger, PointName};
 use super::queue::{Measuring, Pending};
 use super::row::{PointFacts, RunFacts};
@@ -46,6 +47,8 @@ pub(super) struct Collector<'a, 'l> {
     pub progress: &'a mut dyn Progress,
     pub stop: &'a Stop,
     pub clock: &'a dyn Clock,
+    /// Cores that threads can use.
+    pub cores: u32,
 }
 
 /// A candidate of a batch with what is left to do of it.
@@ -203,6 +206,7 @@ impl Collector<'_, '_> {
             in_model_ns: self
                 .times_in_model
                 .in_model_ns(at.threads, &job.operator.symbol),
+            doubtful: doubts::is_slower(at.threads, &self.times_in_model.reports, self.cores),
         };
         let row = self.facts.row(self.ledger.next_ordinal(), &point, result);
         self.ledger.append(&row)?;

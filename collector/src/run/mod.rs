@@ -8,6 +8,7 @@
 
 mod attempts;
 mod collect;
+mod doubts;
 mod knobs;
 mod ledger;
 mod prepare;
@@ -30,7 +31,7 @@ use opdata::contract::Environment;
 use opdata::{Row, RunManifest, RunState, RunWriter};
 use serde_json::json;
 use stop::Stop;
-use tally::Tally;
+use tally::{Load, Tally};
 
 use crate::plan::{Plan, Planned, Target, conditions};
 use crate::report::RunReport;
@@ -151,6 +152,7 @@ fn measure(
     rows: &[Row],
 ) -> anyhow::Result<RunReport> {
     let plan = &planned.plan;
+    let mut report = report_before(planned, &prepared);
     let Preparation {
         start,
         stop,
@@ -164,10 +166,9 @@ fn measure(
     session
         .progress
         .begin("measure", planned_points.saturating_sub(rows.len() as u64));
-    let mut whole_model = Vec::new();
-    let mut operators = Vec::new();
     let mut complete = true;
-    let batch = imports.first().map_or(1, |p| p.imported.graph.batch);
+    let cores = environment.state.cores_usable;
+    let mut load = Load::default();
     for mut import in imports {
         let times_in_model = match stop.due(session.clock.as_ref()) {
             None => import.whole_model(plan, session)?,
@@ -187,46 +188,56 @@ fn measure(
                 progress: session.progress,
                 stop: &stop,
                 clock: session.clock.as_ref(),
+                cores,
             }
             .collect(import.runner.as_mut(), import.drawing.proposer.as_mut())?;
-        whole_model.extend(times_in_model.reports);
-        operators.extend(tally.into_reports());
+        load.add(tally.load);
+        let operators = tally.into_reports();
+        let doubts = doubts::of_import(&operators, &times_in_model.reports, cores);
+        report.warnings.extend(doubts);
+        report.whole_model.extend(times_in_model.reports);
+        report.operators.extend(operators);
     }
     session.progress.end();
     if complete {
         // A proposer that decides by outcomes may end before the most points that it could have asked for.
         ledger.end_plan();
     }
-    let left = ledger.left();
-    let state = if left == 0 {
-        RunState::Finished
-    } else {
-        RunState::Interrupted
-    };
+    report.left = ledger.left();
+    if report.left == 0 {
+        report.state = RunState::Finished;
+    }
     writer.finish()?;
-    manifest.end(state);
+    manifest.end(report.state);
     manifest.save(&plan.out)?;
+    let load = doubts::of_load(load.disturbed, load.measured);
+    report.warnings.extend(load);
+    report.wall_ns = session.clock.now().saturating_sub(start).as_nanos() as u64;
+    Ok(report)
+}
+
+/// The report of a run of which nothing was measured yet.
+fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
+    let plan = &planned.plan;
+    let environment = &prepared.environment;
     let mut warnings: Vec<String> = planned.warnings.iter().map(ToString::to_string).collect();
-    warnings.extend(doubts(&environment));
-    Ok(RunReport {
+    warnings.extend(doubts::of_environment(environment));
+    let first = prepared.imports.first();
+    let cpu = environment.machine.cpu.name.clone();
+    RunReport {
         out: plan.out.clone(),
         run_id: plan.run_id.clone(),
-        state,
+        state: RunState::Interrupted,
         model: plan.model.clone(),
-        batch,
-        target: describe_target(&target),
-        cpu: environment
-            .machine
-            .cpu
-            .name
-            .clone()
-            .unwrap_or_else(|| "unknown processor".to_owned()),
-        operators,
-        whole_model,
-        left,
+        batch: first.map_or(1, |p| p.imported.graph.batch),
+        target: describe_target(&prepared.target),
+        cpu: cpu.unwrap_or_else(|| "unknown processor".to_owned()),
+        operators: Vec::new(),
+        whole_model: Vec::new(),
+        left: 0,
         warnings,
-        wall_ns: session.clock.now().saturating_sub(start).as_nanos() as u64,
-    })
+        wall_ns: 0,
+    }
 }
 
 fn describe_target(target: &serde_json::Value) -> String {
@@ -234,13 +245,4 @@ fn describe_target(target: &serde_json::Value) -> String {
     target["mcpu"]
         .as_str()
         .map_or_else(|| kind.to_owned(), |cpu| format!("{kind} -mcpu={cpu}"))
-}
-
-/// What makes the machine's times doubtful.
-fn doubts(environment: &Environment) -> Option<String> {
-    let load = environment.state.load_1min?;
-    let cores = f64::from(environment.state.cores_usable);
-    (load > cores).then(|| {
-        format!("the machine was busy when the run began (load {load:.1} on {cores} cores): times may be too long")
-    })
 }

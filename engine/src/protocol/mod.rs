@@ -185,6 +185,9 @@ pub struct Measured {
     pub taken: Option<Taken>,
     /// The sentinel's time around the point over its best: 1 on a quiet machine.
     pub drift: f64,
+    /// Share of the CPU time of all cores that other processes took meanwhile (0 to 1), where the system tells.
+    #[serde(default)]
+    pub other_cpu_share: Option<f64>,
 }
 
 /// A whole model that was built and checked.

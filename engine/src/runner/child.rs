@@ -126,12 +126,87 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The last line of the log behind `start` that says something.
+/// What the log behind `start` says of the end: its last line that is not part of a stack trace.
 fn last_words(log: &Path, start: u64) -> Option<String> {
-    const TAIL_BYTES: usize = 4096;
+    const TAIL_BYTES: usize = 16 << 10;
     let text = std::fs::read(log).ok()?;
     let own = text.get(usize::try_from(start).ok()?..)?;
     let tail = String::from_utf8_lossy(&own[own.len().saturating_sub(TAIL_BYTES)..]).into_owned();
-    let line = tail.lines().map(str::trim).rfind(|l| !l.is_empty())?;
-    Some(line.chars().take(200).collect())
+    cause(&tail)
+}
+
+/// The last line of a text that is not part of a stack trace; that memory ran out is said in so many words.
+fn cause(text: &str) -> Option<String> {
+    let line = text
+        .lines()
+        .map(str::trim)
+        .rfind(|line| !line.is_empty() && !is_trace(line))?;
+    let line: String = line.chars().take(200).collect();
+    let is_memory = [
+        "bad_alloc",
+        "memory allocation of",
+        "Cannot allocate memory",
+    ]
+    .iter()
+    .any(|sign| line.contains(sign));
+    Some(if is_memory {
+        format!("it ran out of the memory that --memory-limit allows ({line})")
+    } else {
+        line
+    })
+}
+
+/// Whether a line is one of a stack trace, or of what stands around one, as Rust, the C++ library and TVM print them.
+fn is_trace(line: &str) -> bool {
+    const BEGINNINGS: [&str; 9] = [
+        "File \"",
+        "at ",
+        "<unknown>",
+        "0x",
+        "note: ",
+        "stack backtrace",
+        "Stack trace",
+        "Traceback",
+        "!!!",
+    ];
+    let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    BEGINNINGS.iter().any(|b| line.starts_with(b))
+        || (number.len() < line.len() && number.starts_with(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_the_cause_and_no_stack_trace() {
+        let trace = "  0: 0x7f01 - std::backtrace\n             at /rustc/lib.rs:3\n!!!!!!! Segfault encountered !!!!!!!\n  File \"<unknown>\", in raise\n  <unknown>\nnote: run with `RUST_BACKTRACE=1`\n";
+        let of = |words: &str| cause(&format!("{words}\n{trace}")).unwrap();
+        assert_eq!(
+            of("InternalError: no such thing"),
+            "InternalError: no such thing"
+        );
+        assert_eq!(
+            of("memory allocation of 7200000000 bytes failed"),
+            "it ran out of the memory that --memory-limit allows (memory allocation of 7200000000 bytes failed)"
+        );
+        assert_eq!(
+            of("terminate called\n  what():  std::bad_alloc"),
+            "it ran out of the memory that --memory-limit allows (what():  std::bad_alloc)"
+        );
+        assert_eq!(cause(trace), None);
+    }
+
+    #[test]
+    fn words_of_an_earlier_worker_are_not_this_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("worker.log");
+        std::fs::write(&log, "the first died of this\n").unwrap();
+        let start = std::fs::metadata(&log).unwrap().len();
+        assert_eq!(last_words(&log, start), None);
+        assert_eq!(
+            last_words(&log, 0).as_deref(),
+            Some("the first died of this")
+        );
+    }
 }

@@ -6,6 +6,7 @@
 //! does not survive a fork; another way to reach them is another [`Launch`].
 
 mod child;
+mod memory;
 mod outcome;
 mod pool;
 mod supervisor;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use opdata::Status;
 
 use super::transport::{Launch, Transport, WorkerError, connect};
-use super::{Failure, Made, Runner, RunnerOrder};
+use super::{Failure, Made, Runner, RunnerOrder, memory};
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
@@ -213,8 +213,16 @@ impl Runner for Supervisor {
         kernels: &[KernelSpec],
         report: &mut dyn FnMut(u64, Result<Made, Failure>),
     ) {
-        let mut pending: BTreeMap<u64, KernelSpec> =
-            kernels.iter().map(|k| (k.id, k.clone())).collect();
+        let mut pending: BTreeMap<u64, KernelSpec> = BTreeMap::new();
+        for kernel in kernels {
+            match memory::check_kernel(kernel, self.order.policy.memory_limit_mib) {
+                Ok(()) => drop(pending.insert(kernel.id, kernel.clone())),
+                Err(failure) => report(kernel.id, Err(failure)),
+            }
+        }
+        if pending.is_empty() {
+            return;
+        }
         while let Some((suspects, failure)) =
             self.build_round(&mut pending, self.order.jobs, report)
         {
@@ -288,6 +296,7 @@ impl Runner for Supervisor {
     }
 
     fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure> {
+        memory::check_whole_model(&spec.graph, self.order.policy.memory_limit_mib)?;
         // Every operator may take its time to build, scheduled and unscheduled; then the reference runs.
         let operators = spec.graph.operators.len() as u64;
         let nanos = self

@@ -330,6 +330,7 @@ pub fn measured(id: u64, ns: f64, drift: f64) -> Measured {
         comparison: comparison(0),
         taken: Some(taken(ns)),
         drift,
+        other_cpu_share: None,
     }
 }
 

@@ -14,7 +14,16 @@ pub use html::night_html;
 pub use markdown::night_markdown;
 pub use plan::{night_plan_json, night_plan_text};
 
-use crate::night::report::NightReport;
+use crate::night::report::{NIGHT_JSON, NightReport, SUMMARY_HTML, SUMMARY_MD};
+
+/// The files of a night's summary, by name.
+pub fn night_files(report: &NightReport) -> Vec<(&'static str, String)> {
+    vec![
+        (SUMMARY_MD, night_markdown(report)),
+        (SUMMARY_HTML, night_html(report)),
+        (NIGHT_JSON, night_json(report)),
+    ]
+}
 
 /// The night as JSON.
 pub fn night_json(report: &NightReport) -> String {
