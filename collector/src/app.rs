@@ -1,6 +1,6 @@
-//! Doing what the command line asked for: one function an action, each ending in an exit code.
+//! Carries out what the command line asked for: one function for each action, each ending in an exit code.
 //!
-//! Data goes to standard output, talk to standard error. Errors carry the exit code that they end the program with.
+//! Data goes to standard output, progress and warnings to standard error. Errors carry the exit code of the program.
 
 use std::fmt::Display;
 
@@ -25,6 +25,7 @@ use crate::sweep::SweepFile;
 
 mod doctor;
 mod runs;
+mod tpu;
 
 /// Why an action was not done, and how the program ends with it.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl<E: Into<anyhow::Error>> From<E> for AppError {
     }
 }
 
-/// Does what was asked for.
+/// Carries out an action.
 ///
 /// # Errors
 /// It cannot be done; a run whose points failed is no error but has an exit code of its own.
@@ -69,7 +70,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Compare(request) => runs::compare_runs(&request, view),
         Action::Merge(request) => runs::merge_shards(&request, view),
         Action::Nightly(request) => runs::nightly(&request, view),
-        Action::Tpu(request) => Ok(crate::tpu::perform(*request, view)?),
+        Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),
         Action::Worker(_) => {
@@ -108,9 +109,9 @@ fn go_on(request: &ResumeRequest, view: View) -> Result<Exit, AppError> {
 /// How a run's work ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// By itself.
+    /// Nobody interrupted it.
     Own,
-    /// The user had asked for it.
+    /// The user interrupted it.
     Asked,
 }
 
@@ -139,7 +140,7 @@ fn report_on(report: &RunReport, allowed: f64, end: End, view: View) -> Result<E
     })
 }
 
-/// Gives `work` what every measuring action needs: the installation, progress, and an ear for Ctrl-C.
+/// Gives `work` what every measuring action needs: the installation, progress, and the state of Ctrl-C.
 fn with_session<T>(
     verbosity: Verbosity,
     work: impl FnOnce(&mut Session<'_>) -> Result<T, AppError>,

@@ -25,6 +25,7 @@ mod whole_model;
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use collect::Collector;
 use ledger::Ledger;
 use opdata::contract::Environment;
@@ -245,4 +246,15 @@ fn describe_target(target: &serde_json::Value) -> String {
     target["mcpu"]
         .as_str()
         .map_or_else(|| kind.to_owned(), |cpu| format!("{kind} -mcpu={cpu}"))
+}
+
+/// A folder for files that are not kept.
+pub(crate) fn scratch() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::tempdir().with_context(|| {
+        let folder = std::env::temp_dir();
+        format!(
+            "cannot make a temporary folder in {}; set TMPDIR to one that can be written",
+            folder.display()
+        )
+    })
 }
