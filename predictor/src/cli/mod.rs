@@ -14,6 +14,7 @@ mod render;
 mod render_suggest;
 mod serve;
 mod show;
+mod source;
 mod suggest;
 mod surfaces;
 mod train;

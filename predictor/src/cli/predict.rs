@@ -10,7 +10,7 @@ use opmodels::{Home, ImportRequest, Source as ModelSource, import};
 use opreport::output::Stream;
 use rayon::prelude::*;
 
-use super::args::PredictArgs;
+use super::args::{PredictArgs, tell_left_out};
 use super::show::show;
 use super::{model_path, render};
 use crate::model::Trained;
@@ -161,7 +161,7 @@ fn table(
         Ok(())
     };
     let mut waiting = Vec::new();
-    each_batch(&args.source.sources()?, |rows| {
+    let left_out = each_batch(&args.source.sources()?, |rows| {
         waiting.append(rows);
         if waiting.len() >= TOGETHER {
             print(&mut waiting)?;
@@ -169,5 +169,6 @@ fn table(
         Ok::<_, anyhow::Error>(())
     })?;
     print(&mut waiting)?;
+    tell_left_out(&left_out);
     Ok(out.finish()?)
 }
