@@ -36,6 +36,9 @@ pub struct Rates {
 pub struct MachineFacts {
     /// Its name in the rows: `env_hash`, or the target of an imported log.
     pub id: String,
+    /// Its processor as sold, where the run recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
     /// Position among the machines of the training data.
     pub number: Option<u32>,
     /// Cores that a run may use.
@@ -94,6 +97,7 @@ impl MachineFacts {
         let ghz = |mhz: &Value| positive(mhz).map(|mhz| mhz / 1000.0);
         Self {
             id: id.to_owned(),
+            cpu: machine["cpu"]["name"].as_str().map(str::to_owned),
             number: None,
             cores: environment["state"]["cores_usable"]
                 .as_u64()
@@ -108,6 +112,20 @@ impl MachineFacts {
                 .is_object()
                 .then(|| VectorUnit::of_width(bits, is_x86)),
             rates: rates_of(calibration),
+        }
+    }
+
+    /// What it is called, for people: processor, cores and name, as far as they are known.
+    pub fn label(&self) -> String {
+        let cores = self.cores.map(|n| match n {
+            1 => "1 core".to_owned(),
+            n => format!("{n} cores"),
+        });
+        let known: Vec<String> = self.cpu.iter().cloned().chain(cores).collect();
+        if known.is_empty() {
+            self.id.clone()
+        } else {
+            format!("{} ({})", known.join(", "), self.id)
         }
     }
 
@@ -193,6 +211,7 @@ mod tests {
         let rate = |best: f64| json!({"best": best, "median": 1.0, "spread": 0.01, "samples": 50});
         json!({
             "machine": {
+                "cpu": {"name": "Some CPU"},
                 "caches": [
                     {"kind": "instruction", "level": 1, "size_bytes": 1},
                     {"kind": "data", "level": 1, "size_bytes": 49152},
@@ -254,6 +273,10 @@ mod tests {
         assert!(at_four.bandwidth_l2.is_nan() && at_four.bandwidth_l3.is_nan());
         let empty = MachineFacts::of_environment("m", &Value::Null);
         assert_eq!(empty, MachineFacts::named("m"));
+        assert_eq!(
+            (facts.label(), empty.label()),
+            ("Some CPU, 2 cores (m)".to_owned(), "m".to_owned())
+        );
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
     if let Some(out) = &args.out {
         trained.facts.correction = Some(adapted.correction);
         trained.own = adapted.own;
+        let threads = dataset.samples.iter().filter_map(|s| s.threads);
+        trained.facts.threads.extend(threads);
+        trained.facts.disturbed = dataset.intake.disturbed;
         trained.facts.machines = dataset.machines;
         file::save(&trained, out)?;
     }

@@ -10,7 +10,7 @@ use opreport::output::say;
 
 use super::args::EvalArgs;
 use super::show::show;
-use super::{plots, render};
+use super::{plots, render_eval};
 use crate::eval::{EvalOptions, evaluate};
 
 /// Folds between two lines of progress.
@@ -48,6 +48,6 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
         plots::eval(folder, &dataset, &report)?;
     }
     show(args.json, &report, || {
-        render::report(&report, args.workloads)
+        render_eval::report(&report, args.workloads)
     })
 }

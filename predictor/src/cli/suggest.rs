@@ -16,7 +16,7 @@ use super::show::show;
 use crate::model::file;
 use crate::suggest::candidates::Candidates;
 use crate::suggest::choose::Limits;
-use crate::suggest::{SuggestError, duration, plan, suggest};
+use crate::suggest::{Request, SuggestError, duration, plan, suggest};
 
 /// With fewer samples nothing is learned that could guide a choice.
 const LEAST_SAMPLES: usize = 10;
@@ -61,15 +61,15 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
         budget_ns: args.budget.as_nanos() as f64,
         points: args.count.map_or(usize::MAX, NonZeroUsize::get),
     };
-    let suggestion = suggest(
-        &rows,
-        &dataset,
-        &ensemble,
+    let suggestion = suggest(&Request {
+        rows: &rows,
+        dataset: &dataset,
+        ensemble: &ensemble,
         machine,
-        &candidates,
+        candidates: &candidates,
         limits,
-        args.seed,
-    )?;
+        seed: args.seed,
+    })?;
     let about = format!(
         "{} of {} candidates, about {}: chosen by oppredict suggest from {} measured points",
         suggestion.chosen,
