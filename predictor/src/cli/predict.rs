@@ -135,7 +135,9 @@ fn rows(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
 /// The line of a row that the model cannot answer, because it is of another kind of device.
 fn foreign_line(text: &mut String, row: &Row) -> std::fmt::Result {
     let threads = row.threads.map_or_else(String::new, |t| t.to_string());
-    let measured = row.time_median_ns.map_or_else(String::new, |t| format!("{t:.1}"));
+    let measured = row
+        .time_median_ns
+        .map_or_else(String::new, |t| format!("{t:.1}"));
     writeln!(
         text,
         "{},{},{threads},,,,other_device,,{measured}",

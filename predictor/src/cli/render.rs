@@ -129,7 +129,11 @@ pub fn networks(answers: &[NetworkAnswer], operators: usize, explain: bool) -> S
             let _ = writeln!(text, "… and {} more", first.operators.len() - operators);
         }
         text.push('\n');
-        for o in first.operators.iter().take(if explain { operators } else { 0 }) {
+        for o in first
+            .operators
+            .iter()
+            .take(if explain { operators } else { 0 })
+        {
             let _ = writeln!(text, "what moves {} {}:", o.name, o.shapes);
             reasons(&mut text, &o.answer);
             text.push('\n');

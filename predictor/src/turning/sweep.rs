@@ -118,10 +118,8 @@ impl Table {
             .iter()
             .map(str::to_owned)
             .collect();
-        let find =
-            |fits: &dyn Fn(&str) -> bool| names.iter().position(|n| fits(&n.to_lowercase()));
-        let axis = find(&|n| n.starts_with("threads"))
-            .ok_or("no column starts with `threads`")?;
+        let find = |fits: &dyn Fn(&str) -> bool| names.iter().position(|n| fits(&n.to_lowercase()));
+        let axis = find(&|n| n.starts_with("threads")).ok_or("no column starts with `threads`")?;
         let time = find(&|n| n.contains("time") || n.contains("latency"))
             .ok_or("no column has `time` or `latency` in its name")?;
         let second = find(&|n| n.starts_with("log2"));
@@ -132,9 +130,14 @@ impl Table {
             let number = |column: usize| {
                 let text = record.get(column).unwrap_or_default();
                 let number = text.parse::<f64>().ok();
-                number.filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(|| {
-                    format!("line {line}: `{text}` in column {} is no number", names[column])
-                })
+                number
+                    .filter(|v| v.is_finite() && *v >= 0.0)
+                    .ok_or_else(|| {
+                        format!(
+                            "line {line}: `{text}` in column {} is no number",
+                            names[column]
+                        )
+                    })
             };
             let other = match second {
                 Some(column) if record.get(column).is_some_and(|t| !t.is_empty()) => {
