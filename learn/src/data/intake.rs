@@ -198,6 +198,9 @@ impl<'a> Collected<'a> {
         if machine == self.machines.len() {
             let known = set.facts.get(&name).cloned();
             let mut facts = known.unwrap_or_else(|| MachineFacts::named(&name));
+            if let Some(units) = set.units {
+                facts = facts.with_units(units);
+            }
             facts.number = u32::try_from(machine).ok();
             self.machines.push(facts);
         }

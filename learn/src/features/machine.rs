@@ -43,6 +43,9 @@ pub struct MachineFacts {
     pub number: Option<u32>,
     /// Cores that a run may use.
     pub cores: Option<u32>,
+    /// Cores, or multiprocessors of a GPU, that the user named for a log that does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub units: Option<u32>,
     /// Clock of a core, GHz: calibrated, else the highest that the kernel names, else what it reports.
     pub frequency_ghz: Option<f64>,
     /// First-level data cache, bytes.
@@ -64,6 +67,20 @@ impl MachineFacts {
             id: id.to_owned(),
             ..Self::default()
         }
+    }
+
+    /// With cores (multiprocessors of a GPU) that the user names, where the machine's own are not known.
+    #[must_use]
+    pub fn with_units(mut self, units: u32) -> Self {
+        if self.cores.is_none() {
+            (self.cores, self.units) = (Some(units), Some(units));
+        }
+        self
+    }
+
+    /// Cores or multiprocessors that share the work of a kernel, or a nominal number.
+    pub(super) fn units_or(&self, nominal: f64) -> f64 {
+        self.units.map_or(nominal, f64::from)
     }
 
     /// Reads the environment of a run.
@@ -99,6 +116,7 @@ impl MachineFacts {
             id: id.to_owned(),
             cpu: machine["cpu"]["name"].as_str().map(str::to_owned),
             number: None,
+            units: None,
             cores: environment["state"]["cores_usable"]
                 .as_u64()
                 .and_then(|n| u32::try_from(n).ok()),

@@ -72,7 +72,7 @@ fn network(
     }
     show(args.using.json, &answers, || {
         render::networks(&answers, args.operators, args.explain)
-            + &render::origin(&trained.facts, machine)
+            + &render::origin(&trained.facts, machine, args.using.level)
     })
 }
 

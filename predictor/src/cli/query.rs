@@ -28,6 +28,6 @@ pub fn run(args: &QueryArgs) -> anyhow::Result<()> {
     let machine = trained.machine(args.using.machine.as_deref())?;
     let lines = what.ask(&trained, Detail::Full)?;
     show(args.using.json, &lines, || {
-        render::query(&args.op, &lines) + &render::origin(&trained.facts, machine)
+        render::query(&args.op, &lines) + &render::origin(&trained.facts, machine, args.using.level)
     })
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use oplearn::crossval::conformal::Conformal;
 use oplearn::features::machine::MachineFacts;
 use oplearn::features::{FEATURE_VERSION, FEATURES, Scope};
 
@@ -190,12 +191,22 @@ fn reasons(text: &mut String, answer: &Answer) {
 }
 
 /// Whose machine an answer is for, and how far its measurements are to be trusted.
-pub fn origin(facts: &Facts, machine: &MachineFacts) -> String {
+pub fn origin(facts: &Facts, machine: &MachineFacts, level: f64) -> String {
     let mut text = format!("for {}\n", machine.label());
+    let needed = Conformal::groups_needed(level);
+    let calibrated = facts.conformal.as_ref().map(Conformal::groups);
+    if let Some(groups) = calibrated.filter(|groups| *groups < needed) {
+        let _ = writeln!(text, "{}", too_few(groups, 100.0 * level, needed));
+    }
     if let Some(share) = facts.disturbed.filter(|share| *share > 0.0) {
         let _ = writeln!(text, "{}", disturbed(share));
     }
     text
+}
+
+/// That intervals of a level (percent) need more workloads than there are.
+pub(super) fn too_few(workloads: usize, level: f64, needed: usize) -> String {
+    format!("{workloads} workloads are too few for intervals of {level:.0} %, which need {needed}: they may hold less")
 }
 
 /// A share of rows, in words.

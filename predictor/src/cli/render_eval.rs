@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use oplearn::crossval::metrics::Metrics;
 
-use super::render::optional;
+use super::render::{optional, too_few};
 use crate::eval::Report;
 use crate::eval::report::Ordering;
 
@@ -80,6 +80,9 @@ pub fn report(report: &Report, workloads: usize) -> String {
             "intervals of {:.0} % hold {:.1} % of the samples ({:.1} % as the mean over workloads); median upper/lower end {:.2}",
             c.nominal, c.samples, c.workloads, c.median_ratio
         );
+        if report.workloads < c.workloads_needed {
+            let _ = writeln!(text, "{}", too_few(report.workloads, c.nominal, c.workloads_needed));
+        }
     }
     for point in &report.curve {
         let _ = writeln!(

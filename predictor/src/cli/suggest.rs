@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use opdata::DeviceKind;
-use oplearn::data::{Dataset, Machines, RowSet};
+use oplearn::data::{Dataset, Machines};
 use oplearn::features::machine::MachineFacts;
 use oplearn::models::FitOptions;
 use oplearn::models::ensemble::Ensemble;
@@ -23,7 +23,7 @@ const LEAST_SAMPLES: usize = 10;
 
 /// Chooses, writes the plan, and prints what it should bring.
 pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
-    let mut rows = RowSet::read(&args.data.source.sources()?)?;
+    let mut rows = args.data.rows()?;
     // Plans are for the collector, which measures on processors.
     rows.rows.retain(|row| row.device_kind == DeviceKind::Cpu);
     let candidates = candidates(args)?;
