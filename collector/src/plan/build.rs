@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Timestamp};
 use opengine::measure::TimingPolicy;
 use opengine::runner::WorkerPolicy;
@@ -13,7 +14,7 @@ use super::reader::{
     at_least_one, bad, duration, hint, not_available, number, optional, required, single,
 };
 use super::run_id::{free_directory, run_id};
-use super::{Availability, PLAN_FORMAT, Plan, PlanError, Target, TargetKind, WholeModel, parse};
+use super::{Availability, Plan, PlanError, Target, TargetKind, WholeModel, parse};
 use crate::config::Settings;
 use crate::sweep::Sweep;
 
@@ -61,7 +62,7 @@ impl std::fmt::Display for Warning {
     }
 }
 
-impl Plan {
+impl Planned {
     /// Reads and checks all settings.
     pub fn from_settings(
         settings: &Settings,
@@ -85,7 +86,7 @@ impl Plan {
             Some((_, text)) => (PathBuf::from(text), run_id),
             None => free_directory(Path::new("runs"), run_id),
         };
-        let plan = Self {
+        let plan = Plan {
             format: PLAN_FORMAT,
             model,
             target,
@@ -130,7 +131,7 @@ impl Plan {
     }
 }
 
-impl Plan {
+impl Planned {
     /// Reads and checks the time budget alone.
     pub fn time_budget_of(settings: &Settings) -> Result<Option<u64>, PlanError> {
         optional(

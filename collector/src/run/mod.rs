@@ -27,9 +27,10 @@ use std::time::Instant;
 
 use collect::Collector;
 use ledger::Ledger;
+use opdata::contract::{Environment, Software};
 use opdata::{Row, RunManifest, RunState, RunWriter};
 use opengine::calibrate::Store;
-use opengine::env::{Environment, Root, Software, revision_near};
+use opengine::env::{Root, revision_near};
 use opengine::interrupt::Interrupt;
 use opmodels::{Home, ImportRequest, Imported};
 use opreport::progress::Progress;
@@ -39,11 +40,10 @@ use stop::Stop;
 use tally::Tally;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
-use crate::plan::{Plan, Planned, Target};
+use crate::plan::{Plan, Planned, Target, conditions};
 use crate::report::RunReport;
 
 pub use candidates::{Listed, list_candidates};
-pub use network::WHOLE_MODEL_JSON;
 pub use outlook::{OperatorOutlook, Outlook, outlook};
 pub use replay::{Replayed, Verdict, replay};
 pub use resume::{Resumed, resume};
@@ -91,7 +91,7 @@ pub fn environment(command_line: Vec<String>) -> Environment {
         ("apache-tvm", TVM_VERSION),
         ("apache-tvm-ffi", TVM_FFI_VERSION),
     ];
-    Environment::capture(
+    opengine::env::capture(
         &Root::system(),
         Software {
             versions: versions
@@ -221,11 +221,7 @@ fn measure(
             Some(_) => network::Network::default(),
         };
         let facts = row::RunFacts::new(plan, &import.imported, &environment, &target);
-        let mut tally = Tally::new(
-            &import.imported.graph,
-            facts.import_key(),
-            plan.conditions(),
-        );
+        let mut tally = Tally::new(&import.imported.graph, facts.import_key(), conditions(plan));
         rows.iter().for_each(|row| tally.add(row));
         if stop.due().is_none() {
             Collector {

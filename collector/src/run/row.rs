@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use opdata::contract::Environment;
 use opdata::{
     DeviceKind, Essentials, JsonText, PointKey, Row, Status, Timestamp, finite, point_id,
 };
 use opengine::device::Conditions;
-use opengine::env::Environment;
 use opengine::protocol::{Built, Measured};
 use opengine::runner::process::Failure;
 use opengine::schedule::ScheduleSpec;

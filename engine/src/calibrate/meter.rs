@@ -12,11 +12,11 @@ use tvm_bridge::{DType, Device, Target, Tensor};
 
 use super::kernels::{Kind, Tile, kernel};
 use super::{CalibrateError, Level};
-use crate::env::Rate;
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::measure::timer::{Caches, take};
 use crate::stats::Summary;
+use opdata::contract::Rate;
 
 /// A rate to be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,7 @@
 pub mod check;
 pub mod fill;
 pub mod flush;
-mod policy;
 pub mod sentinel;
 pub mod timer;
 
-pub use policy::TimingPolicy;
+pub use opdata::contract::TimingPolicy;

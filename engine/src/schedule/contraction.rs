@@ -10,11 +10,12 @@ use tvm_bridge::ir::IndexMap;
 use tvm_bridge::schedule::{Access as Buffer, Loop};
 use tvm_bridge::{Block, Result, Schedule};
 
-use super::knobs::{
-    CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, default_knobs, vector_axis,
-};
+use super::knobs::{default_knobs, vector_axis};
 use super::prepare::{Part, Parts, prepare};
-use super::{Choice, VectorUnit, pad, spatial, unfit};
+use super::{
+    CacheWrite, Choice, ContractionKnobs, Epilogue, LevelOrder, Padding, VectorUnit, pad, spatial,
+    unfit,
+};
 
 /// The template: the tail inside the tile, paddings close to their use.
 pub(super) fn close(s: &Schedule, unit: VectorUnit) -> Result<Choice> {

@@ -26,35 +26,16 @@ mod space;
 mod spatial;
 mod spec;
 
-use opdata::Decisions;
 use opmodels::tile::VectorUnit;
-use serde::{Deserialize, Serialize};
 use tvm_bridge::{PrimFunc, Schedule};
 
-pub use factor::{Factor, FactorValue};
-pub use knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
-pub use rows::RowsKnobs;
-pub use space::{Dimension, MAX_UNROLLED, Space};
-pub use spatial::SpatialKnobs;
-pub use spec::{ScheduleSpec, Scheduler};
+pub use opdata::contract::knobs::{
+    CacheWrite, Choice, ContractionKnobs, Epilogue, LevelOrder, Padding, RowsKnobs, SpatialKnobs,
+};
 
-/// What was chosen for an operator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "template", rename_all = "snake_case")]
-pub enum Choice {
-    /// Register-tiled reduction.
-    Contraction(ContractionKnobs),
-    /// Whole rows, one after the other.
-    Rows(RowsKnobs),
-    /// Flattened, vectorised, parallel.
-    Spatial(SpatialKnobs),
-    /// As TVM's operator library wrote it.
-    Unscheduled,
-    /// A sample of MetaSchedule's space.
-    Sampled(Decisions),
-    /// What a recorded trace says.
-    Recorded,
-}
+pub use factor::{Factor, FactorValue};
+pub use space::{Dimension, MAX_UNROLLED, Space};
+pub use spec::{ScheduleSpec, Scheduler};
 
 /// A scheduled operator.
 #[derive(Debug)]

@@ -12,7 +12,8 @@ use tvm_bridge::inspect::IterKind;
 use tvm_bridge::{BlockInfo, PrimFunc, Schedule};
 
 use super::factor::{Factor, FactorValue};
-use super::knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, vector_axis};
+use super::knobs::vector_axis;
+use super::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
 use super::{Choice, VectorUnit, contraction, default_schedule, rows, spatial};
 
 /// Most vector operations that a tile may unroll into.
@@ -473,7 +474,7 @@ fn loop_orders(base: &ContractionKnobs, axes: &[Axis]) -> Vec<FactorValue> {
 fn spatial_dimensions(
     inner: i64,
     total: i64,
-    base: spatial::SpatialKnobs,
+    base: super::SpatialKnobs,
     unit: VectorUnit,
 ) -> (Shape, Vec<Dimension>) {
     let lanes = unit.lanes();
