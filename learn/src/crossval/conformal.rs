@@ -57,9 +57,7 @@ fn weights(held: &[Held]) -> Vec<f64> {
     for one in held {
         sizes[one.group] += 1.0;
     }
-    held.iter()
-        .map(|one| 1.0 / sizes[one.group])
-        .collect()
+    held.iter().map(|one| 1.0 / sizes[one.group]).collect()
 }
 
 impl Difficulty {
@@ -228,7 +226,11 @@ mod tests {
         // 40 groups: every fourth has 400 samples with errors of a hundredth, the others 4 with errors of up to 1.
         let mut held = Vec::new();
         for group in 0..40 {
-            let (count, size) = if group % 4 == 0 { (400, 0.01) } else { (4, 1.0) };
+            let (count, size) = if group % 4 == 0 {
+                (400, 0.01)
+            } else {
+                (4, 1.0)
+            };
             for sample in 0..count {
                 held.push(Held {
                     error: size * f64::from((7 * group + 3 * sample) % 21 - 10) / 10.0,

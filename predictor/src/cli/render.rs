@@ -206,7 +206,9 @@ pub fn origin(facts: &Facts, machine: &MachineFacts, level: f64) -> String {
 
 /// That intervals of a level (percent) need more workloads than there are.
 pub(super) fn too_few(workloads: usize, level: f64, needed: usize) -> String {
-    format!("{workloads} workloads are too few for intervals of {level:.0} %, which need {needed}: they may hold less")
+    format!(
+        "{workloads} workloads are too few for intervals of {level:.0} %, which need {needed}: they may hold less"
+    )
 }
 
 /// A share of rows, in words.

@@ -81,7 +81,11 @@ pub fn report(report: &Report, workloads: usize) -> String {
             c.nominal, c.samples, c.workloads, c.median_ratio
         );
         if report.workloads < c.workloads_needed {
-            let _ = writeln!(text, "{}", too_few(report.workloads, c.nominal, c.workloads_needed));
+            let _ = writeln!(
+                text,
+                "{}",
+                too_few(report.workloads, c.nominal, c.workloads_needed)
+            );
         }
     }
     for point in &report.curve {
