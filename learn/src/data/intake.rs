@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use opdata::import::machine_of_target;
 use opdata::{CacheState, DeviceKind, Quality, Row, Status};
 
 use super::dataset::{Dataset, Intake, Sample, Workload};
@@ -33,7 +34,7 @@ fn machine_of(row: &Row) -> String {
     let target = || {
         row.target
             .as_ref()
-            .map(|t| t.as_str().trim_matches('"').to_owned())
+            .map(|t| machine_of_target(t.as_str().trim_matches('"')))
     };
     row.env_hash
         .clone()

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use opdata::{DeviceKind, Dims};
-use oplearn::data::{ImportFormat, Machines, RowSet, Source, Split};
+use oplearn::data::{Machines, RowSet, Split};
 use oplearn::models::ModelKind;
 
 use super::parse::{Numbers, against, budget, level, model_kinds, numbers};
+pub use super::source::{SourceArgs, tell_left_out};
 use crate::correlate::Against;
 
 /// How long an operator takes on a target, why, and where it turns.
@@ -49,16 +50,6 @@ pub enum Command {
     Features,
 }
 
-/// Where rows come from.
-#[derive(Debug, Clone, ClapArgs)]
-pub struct SourceArgs {
-    /// Datasets: folders of runs, .csv, .parquet or .jsonl files.
-    pub data: Vec<PathBuf>,
-    /// A log of another tool, e.g. --import autotvm tune.log.gz; may be repeated.
-    #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"], action = clap::ArgAction::Append)]
-    pub import: Vec<String>,
-}
-
 /// Rows to learn from.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct DataArgs {
@@ -75,28 +66,10 @@ pub struct DataArgs {
     pub cores: Option<u32>,
 }
 
-impl SourceArgs {
-    /// The sources, checked.
-    pub fn sources(&self) -> anyhow::Result<Vec<Source>> {
-        let mut sources: Vec<Source> = self.data.iter().cloned().map(Source::Dataset).collect();
-        for pair in self.import.chunks(2) {
-            let [format, file] = pair else { continue };
-            let format: ImportFormat = format.parse().map_err(anyhow::Error::msg)?;
-            sources.push(Source::Import(format, PathBuf::from(file)));
-        }
-        if sources.is_empty() {
-            anyhow::bail!(
-                "no data: name datasets (such as runs/*), or a log with --import autotvm FILE"
-            );
-        }
-        Ok(sources)
-    }
-}
-
 impl DataArgs {
     /// The rows of all sources.
     pub fn rows(&self) -> anyhow::Result<RowSet> {
-        let mut rows = RowSet::read(&self.source.sources()?)?;
+        let mut rows = self.source.read()?;
         rows.units = self.cores;
         Ok(rows)
     }
@@ -393,36 +366,5 @@ mod tests {
     #[test]
     fn the_syntax_is_consistent() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn data_may_be_named_in_several_ways() {
-        let args = Args::parse_from([
-            "oppredict",
-            "eval",
-            "runs/a",
-            "--import",
-            "autotvm",
-            "x.log",
-        ]);
-        let Command::Eval(eval) = args.command else {
-            panic!("eval")
-        };
-        assert_eq!(
-            eval.data.source.sources().unwrap(),
-            [
-                Source::Dataset("runs/a".into()),
-                Source::Import(ImportFormat::Autotvm, "x.log".into())
-            ]
-        );
-        let args = Args::parse_from(["oppredict", "eval", "--import", "ansor", "x.log"]);
-        let Command::Eval(eval) = args.command else {
-            panic!("eval")
-        };
-        let error = eval.data.source.sources().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "--import ansor: no such format; there are autotvm and metaschedule"
-        );
     }
 }

@@ -15,6 +15,7 @@ mod render_eval;
 mod render_suggest;
 mod serve;
 mod show;
+mod source;
 mod suggest;
 mod surfaces;
 mod train;

@@ -11,7 +11,7 @@ use opmodels::{Home, ImportRequest, Source as ModelSource, import};
 use opreport::output::{Stream, say};
 use rayon::prelude::*;
 
-use super::args::PredictArgs;
+use super::args::{PredictArgs, tell_left_out};
 use super::show::show;
 use super::{model_path, render};
 use crate::model::Trained;
@@ -216,7 +216,7 @@ fn table(
         Ok(())
     };
     let mut waiting = Vec::new();
-    each_batch(&args.source.sources()?, |rows| {
+    let left_out = each_batch(&args.source.sources()?, |rows| {
         waiting.append(rows);
         if waiting.len() >= TOGETHER {
             print(&mut waiting)?;
@@ -224,5 +224,6 @@ fn table(
         Ok::<_, anyhow::Error>(())
     })?;
     print(&mut waiting)?;
+    tell_left_out(&left_out);
     Ok(out.finish()?)
 }
