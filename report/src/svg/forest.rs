@@ -140,7 +140,11 @@ mod tests {
 
     #[test]
     fn ratios_have_lines_with_intervals_and_long_labels_are_cut() {
-        let svg = forest("a \"b\"", &[line("x < y", 1.5), line(&"z".repeat(60), 9.0)], 0.05);
+        let svg = forest(
+            "a \"b\"",
+            &[line("x < y", 1.5), line(&"z".repeat(60), 9.0)],
+            0.05,
+        );
         assert_eq!(svg.matches("<circle").count(), 2);
         assert_eq!(svg.matches("stroke=\"red\"").count(), 2);
         assert!(svg.contains("x &lt; y: slower") && svg.contains("aria-label=\"a &quot;b&quot;\""));
