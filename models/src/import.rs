@@ -10,8 +10,8 @@ use crate::error::ImportError;
 use crate::graph::Graph;
 use crate::key::cache_key;
 use crate::python::{self, Tooling};
-use crate::request::ImportRequest;
 use crate::sources::registry::Registry;
+use crate::sources::request::ImportRequest;
 use crate::sources::{Context, Resolved, resolve};
 
 /// A finished import.

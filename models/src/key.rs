@@ -154,8 +154,8 @@ fn model_files(file: &Path) -> Result<Vec<PathBuf>, ImportError> {
 mod tests {
     use super::*;
     use crate::cache::Cache;
-    use crate::request::ImportRequest;
     use crate::sources::registry::Registry;
+    use crate::sources::request::ImportRequest;
     use crate::sources::{Context, Source, resolve};
 
     struct Fixture {

@@ -24,7 +24,6 @@ mod hex;
 mod import;
 mod key;
 mod python;
-mod request;
 pub mod sources;
 pub mod tile;
 
@@ -34,7 +33,7 @@ pub use error::ImportError;
 pub use graph::Graph;
 pub use import::{Imported, Importer, Provenance};
 pub use python::Tooling;
-pub use request::{ImportRequest, InputOverride};
 pub use sources::registry::{Defaults, Model, ModelInput, Origin, Registry};
+pub use sources::request::{ImportRequest, InputOverride};
 pub use sources::simple;
 pub use sources::{Resolved, Source};

@@ -6,6 +6,7 @@
 
 mod local;
 mod onnx;
+pub(crate) mod request;
 pub mod simple;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::cache::Cache;
 use crate::error::ImportError;
 use crate::graph::Fill;
-use crate::request::{ImportRequest, InputOverride};
+use crate::sources::request::{ImportRequest, InputOverride};
 
 pub use local::registry;
 

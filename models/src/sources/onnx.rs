@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Context, ModelSource, Resolved};
 use crate::error::ImportError;
 use crate::files;
-use crate::request::ImportRequest;
+use crate::sources::request::ImportRequest;
 
 /// The source.
 pub(super) struct Onnx;

@@ -5,7 +5,7 @@ pub mod registry;
 use super::{Context, ModelSource, Resolved};
 use crate::error::ImportError;
 use crate::files;
-use crate::request::{ImportRequest, InputOverride};
+use crate::sources::request::{ImportRequest, InputOverride};
 use registry::{Dim, Model};
 
 /// The source.

@@ -17,7 +17,7 @@ use ParamDefault::{Count, Extent, Word};
 
 use super::{Context, ModelSource, Resolved};
 use crate::error::{ImportError, did_you_mean};
-use crate::request::ImportRequest;
+use crate::sources::request::ImportRequest;
 
 mod operators;
 

@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::Source;
 use crate::error::ImportError;
-use crate::sources::Source;
 
 /// An import to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
