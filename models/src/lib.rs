@@ -38,6 +38,7 @@ pub use error::ImportError;
 pub use graph::Graph;
 pub use home::{HOME_VARIABLE, Home, NoHome};
 pub use import::{Imported, Provenance, import};
+pub use nearest::nearest;
 pub use python::Tooling;
 pub use registry::{Defaults, Model, ModelInput, Origin, Registry};
 pub use request::{ImportRequest, InputOverride, Source};

@@ -6,7 +6,7 @@ const MOST: usize = 3;
 const CLOSE: f64 = 0.75;
 
 /// The candidates most similar to `name`, best first; names that contain it (or that it contains) always count.
-pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<String> {
     let wanted = simplify(name);
     let mut scored: Vec<(f64, &str)> = candidates
         .map(|c| {

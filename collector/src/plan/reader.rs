@@ -130,6 +130,6 @@ pub(super) fn not_available(value: &Value, text: &str, problem: &str, next: &str
     }
 }
 
-pub(super) fn hint<const N: usize>(name: &str, names: [&'static str; N]) -> String {
+pub(super) fn hint<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, names).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
 }

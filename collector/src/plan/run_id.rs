@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use opdata::{Timestamp, safe_file_name};
 use opmodels::{ImportRequest, Source};
 
-use super::Target;
+use opengine::device::Target;
 
 /// `20260131T235959Z-resnet-18-llvm`: sorted by name is sorted by time (UTC).
 pub(super) fn run_id(model: &ImportRequest, target: &Target, now: Timestamp) -> String {
@@ -18,7 +18,7 @@ pub(super) fn run_id(model: &ImportRequest, target: &Target, now: Timestamp) -> 
         _ => model.model.clone(),
     };
     let name = safe_file_name(&name, 60);
-    format!("{}-{name}-{}", now.compact(), target.kind.name())
+    format!("{}-{name}-{}", now.compact(), target.device.name())
 }
 
 /// `runs/<id>`, or `runs/<id>-2` and so on when that is there already.

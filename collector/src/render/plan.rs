@@ -23,9 +23,9 @@ pub fn plan_text(plan: &Plan, outlook: Option<&Outlook>, style: Style) -> String
     for input in &model.inputs {
         shape.push_str(&format!(", {input}"));
     }
-    let target = match plan.target.mcpu {
-        Some(_) => plan.target.to_string(),
-        None => format!("{} ({})", plan.target, plan.target.kind.title()),
+    let target = match plan.target.names_hardware() {
+        true => plan.target.to_string(),
+        false => format!("{} ({})", plan.target, plan.target.device.title()),
     };
     let list = |items: Vec<String>| items.join(", ");
     let mut lines = vec![

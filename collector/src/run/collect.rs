@@ -194,8 +194,7 @@ impl Collector<'_, '_> {
             self.progress.working(&label(job, &point.at));
             let spec = MeasureSpec {
                 id: job.candidate.place,
-                threads: point.at.threads as usize,
-                cache: point.at.cache,
+                at: point.at.clone(),
                 policy: self.plan.timing,
                 prune_beyond_ns: self.prune_beyond_ns(job, &point.at),
             };
@@ -315,7 +314,7 @@ fn words(row: &Row) -> String {
 mod tests {
     use super::*;
     use opengine::measure::check::Comparison;
-    use opengine::measure::timer::Taken;
+    use opengine::measure::sampling::Taken;
     use opengine::stats::{Nanos, StopReason};
 
     fn measured(drift: f64) -> Measured {

@@ -9,7 +9,6 @@
 mod candidates;
 mod chosen;
 mod collect;
-mod knobs;
 mod ledger;
 mod network;
 mod outlook;
@@ -34,12 +33,11 @@ use opengine::interrupt::Interrupt;
 use opmodels::{Home, ImportRequest, Imported};
 use opreport::progress::Progress;
 use prepare::Prepared;
-use serde_json::json;
 use stop::Stop;
 use tally::Tally;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
-use crate::plan::{Plan, Planned, Target};
+use crate::plan::{Plan, Planned};
 use crate::report::RunReport;
 
 pub use candidates::{Listed, list_candidates};
@@ -104,22 +102,6 @@ pub fn environment(command_line: Vec<String>) -> Environment {
     )
 }
 
-/// TVM's target for a plan's.
-pub fn target_json(target: &Target, environment: &Environment) -> serde_json::Value {
-    let llvm_cpu = &environment.machine.llvm_cpu;
-    // Without a name LLVM takes its baseline for the architecture.
-    let cpu = target.mcpu.as_ref().or(llvm_cpu.name.as_ref());
-    let mut json =
-        json!({ "kind": target.kind.name(), "num-cores": environment.machine.cores_online });
-    if let Some(cpu) = cpu {
-        json["mcpu"] = json!(cpu);
-    }
-    if !target.mattr.is_empty() {
-        json["mattr"] = json!(target.mattr);
-    }
-    json
-}
-
 /// Runs a plan to its end or until it is to stop; every row is on disk when it returns.
 ///
 /// # Errors
@@ -176,7 +158,7 @@ impl Preparation {
                 .progress
                 .note(&format!("warning: not recorded in this run: {error}")),
         }
-        let target = target_json(&planned.plan.target, &environment);
+        let target = planned.plan.target.dictionary(&environment);
         let imports = prepare::prepare(planned, &environment, &target, session)?;
         Ok(Preparation {
             start,
@@ -262,26 +244,14 @@ fn measure(
         state,
         model: plan.model.clone(),
         batch,
-        target: describe_target(&target),
-        cpu: environment
-            .machine
-            .cpu
-            .name
-            .clone()
-            .unwrap_or_else(|| "unknown processor".to_owned()),
+        target: plan.target.device.describe_target(&target),
+        cpu: plan.target.device.hardware(&environment),
         operators,
         whole_model,
         left,
         warnings,
         wall_ns: start.elapsed().as_nanos() as u64,
     })
-}
-
-fn describe_target(target: &serde_json::Value) -> String {
-    let kind = target["kind"].as_str().unwrap_or_default();
-    target["mcpu"]
-        .as_str()
-        .map_or_else(|| kind.to_owned(), |cpu| format!("{kind} -mcpu={cpu}"))
 }
 
 /// What makes the machine's times doubtful.

@@ -7,7 +7,7 @@ use opmodels::graph::Operator;
 
 use super::prepare::prepare;
 use super::work::Work;
-use super::{Session, environment, target_json};
+use super::{Session, environment};
 use crate::plan::{Plan, Planned};
 
 /// One core's time to schedule, lower and compile a kernel.
@@ -59,7 +59,7 @@ pub struct OperatorOutlook {
 pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Outlook> {
     let plan = &planned.plan;
     let environment = environment(session.command_line.clone());
-    let target = target_json(&plan.target, &environment);
+    let target = plan.target.dictionary(&environment);
     // Workers that describe spaces talk to a log, which has no run's folder to be in.
     let scratch = tempfile::tempdir()?;
     let planned = Planned {

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
 use opdata::Shard;
-use opengine::device::Conditions;
+use opengine::device::{Conditions, DeviceRef};
 use opengine::runner::process::Runner;
-use opengine::schedule::{Factor, FactorValue, ScheduleSpec, Space};
+use opengine::schedule::{Choice, Factor, FactorValue, ScheduleSpec, Space};
 use opmodels::Graph;
 
 use super::chosen;
@@ -75,7 +75,7 @@ pub fn draw(
                 .map(|&o| graph.operators[o].symbol.clone())
                 .collect();
             let spaces = runner.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
-            check_settings(sweep, &spaces)?;
+            check_settings(plan.target.device, sweep, &spaces)?;
             spaces.into_iter().map(Some).collect()
         }
         _ => vec![None; taking_part.len()],
@@ -85,9 +85,13 @@ pub fn draw(
         .zip(spaces)
         .map(|(operator, space)| {
             let workload = graph.operators[operator].workload_hash();
-            let space = space.unwrap_or_else(Space::fixed);
+            let space = space.unwrap_or_else(|| Space::fixed(Choice::unscheduled()));
             let seed = operator_seed(plan.seed, &workload);
-            (operator, schedule_specs(sweep, &space, schedules, seed))
+            let device = plan.target.device;
+            (
+                operator,
+                schedule_specs(device, sweep, &space, schedules, seed),
+            )
         })
         .collect();
     Ok(in_turns(drawn, plan.shard, everywhere(plan)))
@@ -153,20 +157,22 @@ fn within_cap(plan: &Plan, sweep: &Sweep, operators: usize) -> anyhow::Result<us
 }
 
 /// Whether every factor and value that the sweep names is offered by some operator.
-fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
-    let offered = |factor: Factor| -> BTreeSet<&FactorValue> {
+fn check_settings(device: DeviceRef, sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
+    let offered = |factor: &Factor| -> BTreeSet<&FactorValue> {
         let dimensions = spaces.iter().flat_map(|s| &s.dimensions);
         dimensions
-            .filter(|d| d.factor == factor)
+            .filter(|d| d.factor == *factor)
             .flat_map(|d| &d.values)
             .collect()
     };
     let mut any = false;
-    let listed = sweep.vary.iter().map(|(factor, values)| match values {
-        Values::All => (*factor, Vec::new()),
-        Values::Listed(settings) => (*factor, settings.iter().collect()),
+    // In the order in which the device lists its factors.
+    let factors = || device.factors().iter().map(|info| &info.factor);
+    let listed = factors().filter_map(|factor| match sweep.vary.get(factor)? {
+        Values::All => Some((factor, Vec::new())),
+        Values::Listed(settings) => Some((factor, settings.iter().collect())),
     });
-    let fixed = sweep.fix.iter().map(|(factor, s)| (*factor, vec![s]));
+    let fixed = factors().filter_map(|factor| Some((factor, vec![sweep.fix.get(factor)?])));
     for (factor, settings) in listed.chain(fixed) {
         let offered = offered(factor);
         any |= !offered.is_empty();
@@ -188,10 +194,9 @@ fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
         bail!(
             "sweep {}: the space is empty: no operator here has one of its factors ({})",
             sweep.name,
-            sweep
-                .vary
-                .keys()
-                .map(|f| f.name())
+            factors()
+                .filter(|factor| sweep.vary.contains_key(factor))
+                .map(Factor::name)
                 .collect::<Vec<_>>()
                 .join(", ")
         );

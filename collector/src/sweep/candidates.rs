@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use opdata::random::SplitMix64;
-use opengine::schedule::{Dimension, FactorValue, ScheduleSpec, Space};
+use opengine::device::DeviceRef;
+use opengine::schedule::{Choice, Dimension, FactorValue, ScheduleSpec, Space};
 
 use super::{Draw, SpaceKind, Sweep, Values, draw};
 
@@ -25,7 +26,13 @@ pub struct Drawn {
 
 /// Draws at most `schedules` schedule specs beside the default one for an operator. `seed` should depend on the operator, so
 /// that operators do not all get the same corner of their spaces.
-pub fn schedule_specs(sweep: &Sweep, space: &Space, schedules: usize, seed: u64) -> Drawn {
+pub fn schedule_specs(
+    device: DeviceRef,
+    sweep: &Sweep,
+    space: &Space,
+    schedules: usize,
+    seed: u64,
+) -> Drawn {
     let mut drawn = Drawn {
         schedule_specs: vec![ScheduleSpec::Default],
         combinations: None,
@@ -51,25 +58,38 @@ pub fn schedule_specs(sweep: &Sweep, space: &Space, schedules: usize, seed: u64)
                 .schedule_specs
                 .extend(sweep.traces.iter().take(schedules).map(recorded));
         }
-        SpaceKind::Template => draw_template(sweep, space, schedules, seed, &mut drawn),
+        SpaceKind::Template => {
+            let combine = |settings: &[Setting<'_>]| device.combine(space, settings);
+            draw_template(sweep, space, &combine, schedules, seed, &mut drawn);
+        }
     }
     drawn
 }
 
-fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, drawn: &mut Drawn) {
-    let mut fixed: Vec<(usize, &FactorValue)> = Vec::new();
-    let mut varied: Vec<(usize, Vec<&FactorValue>)> = Vec::new();
-    for (place, dimension) in space.dimensions.iter().enumerate() {
+/// A dimension of a space with one of its values.
+type Setting<'a> = (&'a Dimension, &'a FactorValue);
+
+fn draw_template(
+    sweep: &Sweep,
+    space: &Space,
+    combine: &dyn Fn(&[Setting<'_>]) -> Result<Choice, String>,
+    schedules: usize,
+    seed: u64,
+    drawn: &mut Drawn,
+) {
+    let mut fixed: Vec<Setting<'_>> = Vec::new();
+    let mut varied: Vec<(&Dimension, Vec<&FactorValue>)> = Vec::new();
+    for dimension in &space.dimensions {
         if let Some(setting) = sweep.fix.get(&dimension.factor) {
             if dimension.values.contains(setting) {
-                fixed.push((place, setting));
+                fixed.push((dimension, setting));
             } else {
-                drawn.unoffered.push(told(dimension, setting));
+                drawn.unoffered.push(assignment(dimension, setting));
             }
         } else if let Some(values) = sweep.vary.get(&dimension.factor) {
             let offered = offered(dimension, values, &mut drawn.unoffered);
             if !offered.is_empty() {
-                varied.push((place, offered));
+                varied.push((dimension, offered));
             }
         }
     }
@@ -80,7 +100,7 @@ fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, draw
         return;
     }
     let mut known: HashSet<String> = HashSet::new();
-    if let Ok(base) = space.choice(&[]) {
+    if let Ok(base) = combine(&[]) {
         known.insert(ScheduleSpec::Template { choice: base }.key());
     }
     let attempts = match sweep.draw {
@@ -95,9 +115,9 @@ fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, draw
         let picked = varied
             .iter()
             .zip(&point)
-            .map(|((place, values), &value)| (*place, values[value]));
+            .map(|((dimension, values), &value)| (*dimension, values[value]));
         let settings: Vec<_> = fixed.iter().copied().chain(picked).collect();
-        let Ok(choice) = space.choice(&settings) else {
+        let Ok(choice) = combine(&settings) else {
             continue;
         };
         let schedule_spec = ScheduleSpec::Template { choice };
@@ -116,7 +136,7 @@ fn offered<'a>(
         Values::All => dimension.values.iter().collect(),
         Values::Listed(listed) => {
             let missing = listed.iter().filter(|v| !dimension.values.contains(v));
-            unoffered.extend(missing.map(|v| told(dimension, v)));
+            unoffered.extend(missing.map(|v| assignment(dimension, v)));
             dimension
                 .values
                 .iter()
@@ -126,15 +146,21 @@ fn offered<'a>(
     }
 }
 
-fn told(dimension: &Dimension, setting: &FactorValue) -> String {
+/// A setting in words.
+fn assignment(dimension: &Dimension, setting: &FactorValue) -> String {
     format!("{} = {setting}", dimension.name())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opengine::device::named;
     use opengine::schedule::Factor;
     use std::collections::BTreeMap;
+
+    fn cpu() -> DeviceRef {
+        named("llvm").unwrap()
+    }
 
     fn sweep(space: SpaceKind, draw: Draw) -> Sweep {
         Sweep {
@@ -148,8 +174,8 @@ mod tests {
             points: Vec::new(),
             machine: None,
             vary: BTreeMap::from([
-                (Factor::VectorLength, Values::All),
-                (Factor::Unroll, Values::All),
+                (Factor::named("vector-length"), Values::All),
+                (Factor::named("unroll"), Values::All),
             ]),
             fix: BTreeMap::new(),
             batches: Vec::new(),
@@ -173,7 +199,7 @@ mod tests {
     #[test]
     fn the_default_comes_first_and_no_schedule_twice() {
         for draw in [Draw::Grid, Draw::Random, Draw::LatinHypercube, Draw::Sobol] {
-            let drawn = schedule_specs(&sweep(SpaceKind::Template, draw), &space(), 20, 7);
+            let drawn = schedule_specs(cpu(), &sweep(SpaceKind::Template, draw), &space(), 20, 7);
             assert_eq!(drawn.schedule_specs[0], ScheduleSpec::Default);
             assert_eq!(drawn.combinations, Some(24.0));
             // Of 24 combinations the steps of 15 divide 48, and one of those is the base.
@@ -183,24 +209,26 @@ mod tests {
             assert_eq!(keys.len(), drawn.schedule_specs.len(), "{draw:?}");
             assert_eq!(
                 drawn,
-                schedule_specs(&sweep(SpaceKind::Template, draw), &space(), 20, 7)
+                schedule_specs(cpu(), &sweep(SpaceKind::Template, draw), &space(), 20, 7)
             );
         }
     }
 
     #[test]
-    fn settings_that_are_not_offered_are_told() {
+    fn settings_that_are_not_offered_are_listed() {
         let mut sweep = sweep(SpaceKind::Template, Draw::Grid);
-        sweep.fix.insert(Factor::Unroll, FactorValue::Number(3));
-        let drawn = schedule_specs(&sweep, &space(), 20, 7);
+        let unroll = Factor::named("unroll");
+        sweep.fix.insert(unroll, FactorValue::Number(3));
+        let drawn = schedule_specs(cpu(), &sweep, &space(), 20, 7);
         assert_eq!(drawn.unoffered, ["unroll = 3"]);
     }
 
     #[test]
     fn metaschedule_samples_have_seeds_of_their_own() {
         let drawn = schedule_specs(
+            cpu(),
             &sweep(SpaceKind::Metaschedule, Draw::Random),
-            &Space::fixed(),
+            &Space::fixed(Choice::unscheduled()),
             50,
             1,
         );

@@ -22,6 +22,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use opengine::device::DeviceRef;
 use opengine::schedule::{Factor, FactorValue};
 use serde::Deserialize;
 use thiserror::Error;
@@ -37,7 +38,7 @@ pub enum SweepError {
     /// There is no such file.
     #[error(
         "there is no sweep `{name}`{}; `opcollect list sweeps` shows those that come with the program, and a path ends in .toml",
-        near(nearest)
+        near_words(nearest)
     )]
     Unknown {
         /// What was asked for.
@@ -67,7 +68,7 @@ pub enum SweepError {
     },
 }
 
-fn near(name: &Option<String>) -> String {
+fn near_words(name: &Option<String>) -> String {
     name.as_ref()
         .map_or_else(String::new, |n| format!(" (did you mean {n}?)"))
 }
@@ -81,6 +82,12 @@ pub struct SweepFile {
     pub about: String,
     /// Settings of the run that the sweep brings, as texts; the command line goes before them.
     pub settings: BTreeMap<&'static str, Vec<String>>,
+    /// The file.
+    path: PathBuf,
+    /// Factors that it names, each with its line.
+    factors: Vec<(Factor, usize)>,
+    /// Line of each point's knobs; none for points without.
+    knobs: Vec<Option<usize>>,
 }
 
 /// The file's own form.
@@ -204,6 +211,9 @@ impl SweepFile {
             },
             about: raw.about,
             settings: BTreeMap::new(),
+            path: path.to_owned(),
+            factors: Vec::new(),
+            knobs: Vec::new(),
         };
         if let Some(cap) = raw.max_points.filter(|m| *m.get_ref() == 0) {
             return Err(place.wrong(
@@ -221,6 +231,8 @@ impl SweepFile {
         points::check_version(raw.version.as_ref(), &place)?;
         for point in &raw.points {
             file.sweep.points.push(points::read(point, &place)?);
+            let knobs = point.get_ref().knobs.as_ref();
+            file.knobs.push(knobs.map(|k| place.line(k.span().start)));
         }
         for (key, value) in &raw.settings {
             file.setting(&place, key, value)?;
@@ -234,6 +246,43 @@ impl SweepFile {
         file.agree(&place)?;
         file.settings.extend(points::settings(&file.sweep.points));
         Ok(file)
+    }
+
+    /// Checks what only a device knows: the names of factors, and knobs, which get their defaults where they are missing.
+    ///
+    /// # Errors
+    /// The device has no such factor or knob.
+    pub fn for_device(mut self, device: DeviceRef) -> Result<SweepFile, SweepError> {
+        let known = |factor: &Factor| device.factors().iter().any(|info| info.factor == *factor);
+        if let Some((factor, line)) = self.factors.iter().find(|(factor, _)| !known(factor)) {
+            let run = RUN_FACTORS.iter().map(|(name, _)| *name);
+            let factors = device.factors().iter().map(|info| info.factor.name());
+            let names: Vec<&str> = factors.chain(run).collect();
+            let name = factor.name();
+            let near = nearest(name, names.iter().copied()).map(str::to_owned);
+            return Err(self.wrong(
+                *line,
+                format!("unknown factor `{name}`{}", near_words(&near)),
+                &format!("factors are {}", names.join(", ")),
+            ));
+        }
+        for place in 0..self.sweep.points.len() {
+            let Some(line) = self.knobs[place] else {
+                continue;
+            };
+            points::complete(&mut self.sweep.points[place], device)
+                .map_err(|(problem, next)| self.wrong(line, problem, next))?;
+        }
+        Ok(self)
+    }
+
+    fn wrong(&self, line: usize, problem: String, next: &str) -> SweepError {
+        SweepError::Wrong {
+            path: self.path.clone(),
+            line,
+            problem,
+            next: next.to_owned(),
+        }
     }
 
     fn setting(
@@ -250,7 +299,7 @@ impl SweepFile {
             let near = nearest(name, SETTINGS.iter().map(|s| s.key)).map(str::to_owned);
             return Err(place.wrong(
                 key.span().start,
-                format!("unknown setting `{name}`{}", self::near(&near)),
+                format!("unknown setting `{name}`{}", near_words(&near)),
                 "`opcollect --print-config` lists all",
             ));
         };
@@ -269,7 +318,7 @@ impl SweepFile {
         if let Some((_, factor)) = RUN_FACTORS.iter().find(|(n, _)| *n == name) {
             return self.vary_run(place, name, *factor, value);
         }
-        let factor = place.factor(key)?;
+        let factor = self.factor(place, key);
         let wrong = |problem: &str, next| {
             Err(place.wrong(value.span().start, format!("`{name}` {problem}"), next))
         };
@@ -293,6 +342,14 @@ impl SweepFile {
         };
         self.sweep.vary.insert(factor, values);
         Ok(())
+    }
+
+    /// A factor of the schedule, which the device is to know.
+    fn factor(&mut self, place: &Place<'_>, key: &Spanned<String>) -> Factor {
+        let factor = Factor::from(key.get_ref().as_str());
+        self.factors
+            .push((factor.clone(), place.line(key.span().start)));
+        factor
     }
 
     /// A factor of the run: what it is, is a setting or another import.
@@ -343,7 +400,7 @@ impl SweepFile {
         value: &Spanned<Value>,
     ) -> Result<(), SweepError> {
         let name = key.get_ref().as_str();
-        let factor = place.factor(key)?;
+        let factor = self.factor(place, key);
         if self.sweep.vary.contains_key(&factor) {
             return Err(place.wrong(
                 key.span().start,
@@ -421,29 +478,18 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     pub(super) fn wrong(&self, offset: usize, problem: String, next: &str) -> SweepError {
-        let before = self.text.bytes().take(offset);
         SweepError::Wrong {
             path: self.path.to_owned(),
-            line: before.filter(|b| *b == b'\n').count() + 1,
+            line: self.line(offset),
             problem,
             next: next.to_owned(),
         }
     }
 
-    fn factor(&self, key: &Spanned<String>) -> Result<Factor, SweepError> {
-        let name = key.get_ref().as_str();
-        Factor::named(name).ok_or_else(|| {
-            let names = || {
-                let run = RUN_FACTORS.iter().map(|(n, _)| *n);
-                Factor::ALL.iter().map(|(_, n)| *n).chain(run)
-            };
-            let near = nearest(name, names()).map(str::to_owned);
-            self.wrong(
-                key.span().start,
-                format!("unknown factor `{name}`{}", self::near(&near)),
-                &format!("factors are {}", names().collect::<Vec<_>>().join(", ")),
-            )
-        })
+    /// The line, from 1, of a byte.
+    fn line(&self, offset: usize) -> usize {
+        let before = self.text.bytes().take(offset);
+        before.filter(|b| *b == b'\n').count() + 1
     }
 
     /// A setting's value as the texts that the command line would have.
@@ -490,11 +536,13 @@ fn setting_of(value: &Value) -> Option<FactorValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opengine::device::named;
 
     const HEAD: &str = "space = 'template'\nschedules = 4\n";
 
     fn parse(text: &str) -> Result<SweepFile, SweepError> {
-        SweepFile::parse(Path::new("s.toml"), text)
+        let file = SweepFile::parse(Path::new("s.toml"), text)?;
+        file.for_device(named("llvm").unwrap())
     }
 
     fn error(rest: &str) -> String {
@@ -512,10 +560,13 @@ mod tests {
             (sweep.name.as_str(), sweep.draw, sweep.max_points),
             ("s", Draw::Random, Some(9))
         );
-        assert_eq!(sweep.vary[&Factor::Tile], Values::All);
+        assert_eq!(sweep.vary[&Factor::named("tile")], Values::All);
         let lengths = vec![FactorValue::Number(8), FactorValue::Number(16)];
-        assert_eq!(sweep.vary[&Factor::VectorLength], Values::Listed(lengths));
-        assert_eq!(sweep.fix[&Factor::Unroll], FactorValue::Number(0));
+        assert_eq!(
+            sweep.vary[&Factor::named("vector-length")],
+            Values::Listed(lengths)
+        );
+        assert_eq!(sweep.fix[&Factor::named("unroll")], FactorValue::Number(0));
         assert_eq!(sweep.batches, [1, 4]);
         assert_eq!(file.settings["threads"], ["1", "max"]);
         assert_eq!(file.settings["budget"], ["60ms"]);
@@ -577,6 +628,7 @@ mod tests {
         }
         for name in &names {
             let file = SweepFile::find(name, &folder).unwrap();
+            let file = file.for_device(named("llvm").unwrap()).unwrap();
             assert!(!file.about.is_empty(), "{name}");
         }
         let error = SweepFile::find("quik", &folder).unwrap_err();

@@ -1,14 +1,22 @@
 //! Taking the time of a kernel whose output has been checked.
 //!
-//! [`fill`] makes the seeded arguments, [`check`] compares outputs with the unscheduled kernel's, [`timer`] takes the
-//! samples hot or with flushed caches ([`flush`]), and [`sentinel`] tells how far the machine has drifted since the run
-//! began. Statistics on the samples are [`crate::stats`]'s.
+//! [`fill`] makes the seeded arguments, [`check`] compares outputs with the unscheduled kernel's, [`sampling`] takes the
+//! samples with a [`Timer`] and, if asked, with [`CounterSource`]s, the caches brought into their state by a
+//! [`CacheControl`]. Which timer, counters and caches there are is the device's to say; [`mock`] has scripted ones.
+//! Statistics on the samples are [`crate::stats`]'s.
 
+pub mod caches;
 pub mod check;
+pub mod counters;
 pub mod fill;
-pub mod flush;
+#[cfg(any(test, feature = "scripted-device"))]
+pub mod mock;
 mod policy;
-pub mod sentinel;
+pub mod sampling;
 pub mod timer;
 
+pub use caches::CacheControl;
+pub use counters::CounterSource;
 pub use policy::TimingPolicy;
+pub use sampling::Instruments;
+pub use timer::Timer;

@@ -417,7 +417,7 @@ mod tests {
     fn runner(folder: &std::path::Path, otherwise: &str) -> ProcessRunner {
         let built = serde_json::to_string(&Reply::Built(Built {
             id: 1,
-            choice: Choice::Unscheduled,
+            choice: Choice::unscheduled(),
             trace: serde_json::Value::Null,
             program_hash: 0,
             schedule_ns: 0,
@@ -444,6 +444,7 @@ done
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let setup = Setup {
             import: folder.to_owned(),
+            device: crate::device::named("llvm").unwrap(),
             target: serde_json::json!({}),
             max_threads: 1,
             seed: 0,
@@ -525,8 +526,7 @@ done
         };
         let point = MeasureSpec {
             id: 1,
-            threads: 1,
-            cache: opdata::CacheState::Hot,
+            at: crate::device::Conditions::new(1, opdata::CacheState::Hot),
             policy,
             prune_beyond_ns: None,
         };

@@ -35,7 +35,7 @@ pub struct ContractionKnobs {
     pub level_order: LevelOrder,
     /// How many outer loops are fused into the parallel one.
     pub fused_outer: usize,
-    /// Pieces that the parallel loop is dealt out in; none for one piece an iteration of the fused loops.
+    /// Extent of the parallel loop; none for that of the fused loops.
     #[serde(default)]
     pub parallel_extent: Option<i64>,
     /// Steps of the innermost reduction loops that are unrolled (0: none).

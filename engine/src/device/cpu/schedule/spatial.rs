@@ -2,14 +2,15 @@
 //!
 //! The innermost loops that all accesses walk through alike are fused, vectorised and what is outside runs in parallel.
 
-use opmodels::tile::even_vector_length;
+use opmodels::tile::{VectorUnit, even_vector_length};
 use serde::{Deserialize, Serialize};
 use tvm_bridge::inspect::{BlockInfo, IterKind};
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Result, Schedule};
 
+use super::pad;
 use super::prepare::{Part, prepare};
-use super::{Choice, VectorUnit, pad, unfit};
+use crate::schedule::unfit;
 
 /// The knobs of an operator without a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +20,7 @@ pub struct SpatialKnobs {
     /// Vectors that one step of the innermost loop computes (1: not unrolled).
     #[serde(default = "one")]
     pub unroll: i64,
-    /// Pieces that the parallel loop is dealt out in; none for one piece a step.
+    /// Extent of the parallel loop; none for one iteration a step.
     #[serde(default)]
     pub parallel_extent: Option<i64>,
 }
@@ -29,17 +30,21 @@ fn one() -> i64 {
 }
 
 /// The template with the knobs that the operator's structure suggests.
-pub(super) fn apply(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
+pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<SpatialKnobs> {
     let tail = prepared(s, unit)?;
-    Ok(Choice::Spatial(nest(s, &tail, unit)?))
+    nest(s, &tail, unit)
 }
 
 /// The template with knobs of one's own.
-pub(super) fn with_knobs(s: &Schedule, unit: VectorUnit, knobs: SpatialKnobs) -> Result<Choice> {
+pub(super) fn with_knobs(
+    s: &Schedule,
+    unit: VectorUnit,
+    knobs: SpatialKnobs,
+) -> Result<SpatialKnobs> {
     let tail = prepared(s, unit)?;
     let flat = Flat::of(s, &tail)?.ok_or_else(|| unfit("a single element has no loops"))?;
     flat.schedule(s, &tail, knobs)?;
-    Ok(Choice::Spatial(knobs))
+    Ok(knobs)
 }
 
 /// Extent of the loop that is vectorised, and of all loops together; nothing for a single element.
