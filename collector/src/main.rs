@@ -7,7 +7,8 @@ use opcollect::cli::{self, Process};
 use opcollect::plan::HostFacts;
 use opengine::env::{Cores, Root};
 use opmodels::Home;
-use opreport::output::complain;
+use opreport::Exit;
+use opreport::output::{complain, printed};
 
 fn main() -> ExitCode {
     let process = Process {
@@ -26,9 +27,14 @@ fn main() -> ExitCode {
             error.exit
         }),
         Err(cli::CliError::Syntax(error)) => {
-            // Help and versions are printed by the parser too; a closed pipe is no reason to complain.
-            let _ = error.print();
-            cli::CliError::Syntax(error).exit()
+            // Help and versions are printed by the parser, too.
+            match printed(error.print()) {
+                Ok(()) => cli::CliError::Syntax(error).exit(),
+                Err(error) => {
+                    complain(&error.to_string());
+                    Exit::Failed
+                }
+            }
         }
         Err(error) => {
             complain(&error.to_string());

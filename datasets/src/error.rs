@@ -158,6 +158,14 @@ pub enum Error {
         /// The format this build reads.
         supported: u64,
     },
+    /// A record beside the rows that is of another format, or damaged.
+    #[error("{}: {source}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the record.
+        source: FormatError,
+    },
     /// A row that the dataset must not hold. Nothing was written.
     #[error(transparent)]
     InvalidRow(#[from] InvalidRow),
@@ -216,4 +224,49 @@ fn version_hint(found: u64) -> &'static str {
     } else {
         "convert them with the version of the program that wrote them"
     }
+}
+
+/// Why a record cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// It is of another format.
+    #[error(
+        "{what} has format {found}{}, and this program reads format {supported}; {}",
+        written_by(writer.as_deref()),
+        if found > supported { "use a newer version of the program" } else { "use the version that wrote it, or measure again" }
+    )]
+    Other {
+        /// The record.
+        what: &'static str,
+        /// Its format.
+        found: u64,
+        /// The format of this build.
+        supported: u64,
+        /// Version of the program that wrote it, if it says so.
+        writer: Option<String>,
+    },
+    /// It is not what its format says.
+    #[error("{what} is damaged: {detail}; restore it from a copy, or measure again")]
+    Damaged {
+        /// The record.
+        what: &'static str,
+        /// What is wrong.
+        detail: String,
+    },
+}
+
+impl FormatError {
+    /// A record that does not deserialise.
+    pub(crate) fn damaged(what: &'static str, error: &serde_json::Error) -> Self {
+        Self::Damaged {
+            what,
+            detail: error.to_string(),
+        }
+    }
+}
+
+fn written_by(writer: Option<&str>) -> String {
+    writer.map_or_else(String::new, |version| {
+        format!(" (written by opcollect {version})")
+    })
 }

@@ -29,6 +29,7 @@
 #[cfg(test)]
 extern crate self as opdata;
 
+pub mod contract;
 pub mod error;
 pub mod formats;
 pub mod identity;
@@ -42,7 +43,7 @@ pub mod values;
 
 mod files;
 
-pub use error::{Error, InvalidRow, Result};
+pub use error::{Error, FormatError, InvalidRow, Result};
 pub use files::{safe_file_name, write_atomically};
 pub use formats::{RowReader, Traces, read_batches, read_rows, read_rows_with};
 pub use identity::{PointKey, point_id, stable_hash};

@@ -8,7 +8,6 @@
 //! | [`model`] | training a model to keep, what it knows besides its trees, its file |
 //! | [`query`] | queries and answers |
 //! | [`correlate`] | which factors go with time |
-//! | [`plot`] | SVG |
 //! | [`suggest`] | what to measure next |
 //! | [`transfer`] | from one machine to another by a few measurements |
 //! | [`turning`] | where more threads stop paying |
@@ -20,7 +19,6 @@ pub mod correlate;
 pub mod error;
 pub mod eval;
 pub mod model;
-pub mod plot;
 pub mod query;
 pub mod serve;
 pub mod suggest;

@@ -61,14 +61,94 @@ pub fn print(data: &[u8]) -> io::Result<()> {
 }
 
 fn print_to(out: &mut impl Write, data: &[u8]) -> io::Result<()> {
-    match out.write_all(data).and_then(|()| out.flush()) {
+    settled(out.write_all(data).and_then(|()| out.flush()))
+}
+
+fn settled(result: io::Result<()>) -> io::Result<()> {
+    match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(io::Error::new(
-            error.kind(),
-            format!("cannot write to standard output: {error}"),
-        )),
-        Ok(()) => Ok(()),
+        other => other.map_err(worded),
     }
+}
+
+fn worded(error: io::Error) -> io::Error {
+    io::Error::new(
+        error.kind(),
+        format!("cannot write to standard output: {error}"),
+    )
+}
+
+/// Data that comes piece by piece, to standard output.
+#[derive(Debug)]
+pub struct Stream<W: Write = io::Stdout>(io::BufWriter<W>);
+
+impl Stream {
+    /// To standard output.
+    pub fn stdout() -> Self {
+        Self(io::BufWriter::new(io::stdout()))
+    }
+}
+
+impl<W: Write> Stream<W> {
+    /// Writes a piece.
+    ///
+    /// # Errors
+    /// [`StreamError::ReaderGone`], or standard output cannot be written for another reason.
+    pub fn write(&mut self, data: &[u8]) -> Result<(), StreamError> {
+        Ok(self.0.write_all(data)?)
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// As for [`Self::write`].
+    pub fn finish(mut self) -> Result<(), StreamError> {
+        Ok(self.0.flush()?)
+    }
+}
+
+/// Why a stream ended early.
+#[derive(Debug)]
+pub enum StreamError {
+    /// Its reader has gone away: no fault, but no reason to go on.
+    ReaderGone,
+    /// It cannot be written.
+    Refused(io::Error),
+}
+
+impl From<io::Error> for StreamError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == ErrorKind::BrokenPipe {
+            Self::ReaderGone
+        } else {
+            Self::Refused(worded(error))
+        }
+    }
+}
+
+impl Display for StreamError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ReaderGone => f.write_str("nobody reads standard output any more"),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StreamError {}
+
+/// What became of text that the command line's parser printed by itself: a reader that has gone away is no error.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn printed(result: io::Result<()>) -> io::Result<()> {
+    settled(result.and_then(|()| io::stdout().flush()))
+}
+
+/// Writes a line of talk to standard error.
+pub fn say(message: &str) {
+    // There is nowhere left to complain to.
+    let _ = writeln!(io::stderr(), "{message}");
 }
 
 /// Writes an error message to standard error.
@@ -102,6 +182,12 @@ mod tests {
     #[test]
     fn a_reader_that_has_gone_is_no_error_but_a_full_disk_is() {
         assert!(print_to(&mut Refusing(ErrorKind::BrokenPipe), b"x").is_ok());
+        let gone = |kind| {
+            let mut stream = Stream(io::BufWriter::new(Refusing(kind)));
+            stream.write(b"x").unwrap();
+            matches!(stream.finish(), Err(StreamError::ReaderGone))
+        };
+        assert!(gone(ErrorKind::BrokenPipe) && !gone(ErrorKind::StorageFull));
         let error = print_to(&mut Refusing(ErrorKind::StorageFull), b"x").unwrap_err();
         assert!(
             error

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use opdata::contract::{CALIBRATION_FORMAT, Calibration, Environment};
 use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, clock_ghz};
 use opengine::device::{self, Target};
-use opengine::env::{CALIBRATION_FORMAT, Calibration, Environment};
 use opengine::interrupt::Interrupt;
 use opmodels::Home;
 use opreport::progress::for_stderr;

@@ -16,7 +16,7 @@ use super::CliError;
 use super::args::{Cli, Command, ListWhat, ViewArgs};
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::merge::MergeRequest;
-use crate::plan::{HostFacts, Plan, Planned};
+use crate::plan::{HostFacts, Planned};
 use crate::sweep::{Sweep, SweepFile};
 
 /// Variable that names the configuration file when `--config` does not.
@@ -141,7 +141,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
     };
     let planned = |matches: &ArgMatches| -> Result<Box<Planned>, CliError> {
         let merged = merge(matches, config.clone(), &process)?;
-        Ok(Box::new(Plan::from_settings(
+        Ok(Box::new(Planned::from_settings(
             &merged.settings,
             merged.sweep,
             process.host,
@@ -173,13 +173,13 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
                     ListRequest::SimpleOperators
                 } else {
                     let python = settings.get("python").texts.first().map(PathBuf::from);
-                    ListRequest::Operators(Plan::model_of(&settings)?, python)
+                    ListRequest::Operators(Planned::model_of(&settings)?, python)
                 }
             }
         }),
         Some(Command::Doctor(args)) => {
             let settings = settings(innermost(&matches))?;
-            let threads = Plan::threads_of(&settings, process.host.cores)?;
+            let threads = Planned::threads_of(&settings, process.host.cores)?;
             let calibration = match args.calibrate {
                 false => None,
                 true => Some(CalibrationRequest {
@@ -187,7 +187,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
                         Origin::Default => usual_threads(process.host.cores),
                         _ => threads.clone(),
                     },
-                    budget_ns: Plan::budget_of(&settings)?,
+                    budget_ns: Planned::budget_of(&settings)?,
                 }),
             };
             Action::Doctor(DoctorRequest {
@@ -251,7 +251,7 @@ fn resume(
     }
     Ok(ResumeRequest {
         folder,
-        time_budget_ns: Plan::time_budget_of(&settings)?,
+        time_budget_ns: Planned::time_budget_of(&settings)?,
         python: settings.get("python").texts.first().map(PathBuf::from),
     })
 }

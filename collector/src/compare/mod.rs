@@ -18,7 +18,6 @@ mod whole_models;
 pub use error::CompareError;
 pub use estimate::{CONFIDENCE, Estimate, Noise, NoiseSource};
 pub use source::Machine;
-pub use whole_models::{WholeModelFile, whole_model_files};
 
 use std::path::PathBuf;
 

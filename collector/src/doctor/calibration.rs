@@ -1,6 +1,6 @@
 //! Whether the machine's rates are known, so that runs can record them.
 
-use opengine::env::{Calibration, Environment, Level};
+use opdata::contract::{Calibration, Environment, Level};
 use opreport::units;
 
 use super::check::Check;
@@ -68,13 +68,15 @@ fn finding(calibration: &Calibration) -> String {
 mod tests {
     use super::*;
     use crate::doctor::CheckStatus;
+    use opdata::contract::Software;
     use opengine::calibrate::testing::calibration;
-    use opengine::env::{Root, Software};
+    use opengine::env::Root;
 
     #[test]
     fn it_says_since_when_and_how() {
         let nothing = tempfile::tempdir().unwrap();
-        let mut environment = Environment::capture(&Root::at(nothing.path()), Software::default());
+        let mut environment =
+            opengine::env::capture(&Root::at(nothing.path()), Software::default());
         environment.state.cores_usable = 2;
         let known = Calibrated::Yes(calibration("m"));
         let checked = check(&known, &environment);

@@ -1,6 +1,6 @@
 //! Counters, frequency, cores, memory and load: what spoils or limits measurements.
 
-use opengine::env::{Environment, Pmu, Virtualisation};
+use opdata::contract::{Environment, Pmu, Virtualisation};
 use opreport::units;
 
 use super::check::Check;
@@ -162,12 +162,14 @@ pub fn check_load(environment: &Environment) -> Check {
 mod tests {
     use super::*;
     use crate::doctor::CheckStatus::{Fail, Ok, Warn};
-    use opengine::env::{Root, Software};
+    use opdata::contract::Software;
+    use opengine::env::Root;
 
     /// A quiet, open machine of four cores, to be spoilt by each test.
     fn healthy() -> Environment {
         let nothing = tempfile::tempdir().unwrap();
-        let mut environment = Environment::capture(&Root::at(nothing.path()), Software::default());
+        let mut environment =
+            opengine::env::capture(&Root::at(nothing.path()), Software::default());
         environment.machine.cores_online = 4;
         environment.machine.cores_physical = Some(4);
         environment.state.cores_usable = 4;

@@ -20,7 +20,7 @@ pub use tools::find_compiler;
 
 use std::path::PathBuf;
 
-use opengine::env::Environment;
+use opdata::contract::Environment;
 
 /// Everything that the checks judge.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use opengine::env::LlvmCpu;
+use opdata::contract::LlvmCpu;
 
 use super::check::{Check, Problem};
 

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use opdata::contract::whole_model::whole_model_files;
 use opdata::{Counts, RowReader, RunManifest, RunState, RunWriter};
 use serde_json::json;
 
 use super::scan::ScannedShard;
 use super::shards::{ShardRun, Shards};
 use super::{MergeError, Merged, MergedShard};
-use crate::compare::whole_model_files;
 
 /// File of the new run that says what it was made from.
 const MERGED_FROM_JSON: &str = "merged_from.json";
@@ -121,8 +121,7 @@ fn manifest(out: &Path, shards: &Shards, counts: Counts, command_line: Vec<Strin
 /// The whole models, each as the first shard measured it that did.
 fn copy_whole_models(part: &Path, runs: &[ShardRun]) -> Result<(), MergeError> {
     for run in runs {
-        let files = whole_model_files(&run.folder)
-            .map_err(|source| io_error("read", &run.folder, source))?;
+        let files = whole_model_files(&run.folder)?;
         for file in files {
             let copy = part.join(file.path.file_name().unwrap_or_default());
             if !copy.exists() {

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Timestamp};
 use opengine::device::{self, DeviceRef, Target, TargetProblem};
 use opengine::measure::TimingPolicy;
@@ -14,7 +15,7 @@ use super::reader::{
     at_least_one, bad, duration, hint, not_available, number, optional, required, single,
 };
 use super::run_id::{free_directory, run_id};
-use super::{PLAN_FORMAT, Plan, PlanError, WholeModel, parse};
+use super::{Plan, PlanError, WholeModel, parse};
 use crate::config::Settings;
 use crate::sweep::Sweep;
 
@@ -62,7 +63,7 @@ impl std::fmt::Display for Warning {
     }
 }
 
-impl Plan {
+impl Planned {
     /// Reads and checks all settings.
     pub fn from_settings(
         settings: &Settings,
@@ -87,7 +88,7 @@ impl Plan {
             None => free_directory(Path::new("runs"), run_id),
         };
         let cache_states = cache_states(settings, target.device)?;
-        let plan = Self {
+        let plan = Plan {
             format: PLAN_FORMAT,
             model,
             target,
@@ -132,7 +133,7 @@ impl Plan {
     }
 }
 
-impl Plan {
+impl Planned {
     /// Reads and checks the time budget alone.
     pub fn time_budget_of(settings: &Settings) -> Result<Option<u64>, PlanError> {
         optional(

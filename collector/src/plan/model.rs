@@ -3,7 +3,7 @@
 use opmodels::{ImportError, ImportRequest, InputOverride, Source};
 
 use super::reader::{bad, hint, not_available, optional, required, single, unique};
-use super::{Plan, PlanError, parse};
+use super::{PlanError, Planned, parse};
 use crate::config::Settings;
 
 /// A larger batch, a longer sequence, or an input of more elements is taken for a
@@ -17,7 +17,7 @@ const LATER_SOURCES: [&str; 5] = ["transformers", "remoteonnx", "torchvision", "
 
 const WHOLE: &str = "give a whole number";
 
-impl Plan {
+impl Planned {
     /// Reads and checks the settings of the model alone.
     pub fn model_of(settings: &Settings) -> Result<ImportRequest, PlanError> {
         Ok(ImportRequest {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use opengine::env::{Calibration, Level, Rate};
+use opdata::contract::{Calibration, Level, Rate};
 use opreport::{Cell, Column, Style, Table, units};
 use serde_json::{Value, json};
 

@@ -222,7 +222,7 @@ mod tests {
             cores: 2,
             now: Timestamp::from_unix_ms(0),
         };
-        Plan::from_settings(&layers.merge().unwrap(), None, host)
+        crate::plan::Planned::from_settings(&layers.merge().unwrap(), None, host)
             .unwrap()
             .plan
     }

@@ -9,7 +9,7 @@ use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
 
 use super::work::{Work, in_turns};
-use crate::plan::Plan;
+use crate::plan::{Plan, conditions};
 use crate::sweep::{ChosenPoint, Drawn, Sweep};
 
 /// The chosen candidates among the operators of one import. An operator is known by what it computes; of several that
@@ -18,7 +18,7 @@ use crate::sweep::{ChosenPoint, Drawn, Sweep};
 /// # Errors
 /// The plan has no such threads or cache state as a point asks for.
 pub(super) fn work(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<Work> {
-    let offered: HashSet<Conditions> = plan.conditions().collect();
+    let offered: HashSet<Conditions> = conditions(plan).collect();
     let mut by_workload: BTreeMap<&str, Vec<&ChosenPoint>> = BTreeMap::new();
     for point in &sweep.points {
         if let Some(missing) = point.conditions().find(|at| !offered.contains(at)) {

@@ -26,9 +26,10 @@ use std::time::Instant;
 
 use collect::Collector;
 use ledger::Ledger;
+use opdata::contract::{Environment, Software};
 use opdata::{Row, RunManifest, RunState, RunWriter};
 use opengine::calibrate::Store;
-use opengine::env::{Environment, Root, Software, revision_near};
+use opengine::env::{Root, revision_near};
 use opengine::interrupt::Interrupt;
 use opmodels::{Home, ImportRequest, Imported};
 use opreport::progress::Progress;
@@ -37,11 +38,10 @@ use stop::Stop;
 use tally::Tally;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
-use crate::plan::{Plan, Planned};
+use crate::plan::{Plan, Planned, conditions};
 use crate::report::RunReport;
 
 pub use candidates::{Listed, list_candidates};
-pub use network::WHOLE_MODEL_JSON;
 pub use outlook::{OperatorOutlook, Outlook, outlook};
 pub use replay::{Replayed, Verdict, replay};
 pub use resume::{Resumed, resume};
@@ -89,7 +89,7 @@ pub fn environment(command_line: Vec<String>) -> Environment {
         ("apache-tvm", TVM_VERSION),
         ("apache-tvm-ffi", TVM_FFI_VERSION),
     ];
-    Environment::capture(
+    opengine::env::capture(
         &Root::system(),
         Software {
             versions: versions
@@ -203,11 +203,7 @@ fn measure(
             Some(_) => network::Network::default(),
         };
         let facts = row::RunFacts::new(plan, &import.imported, &environment, &target);
-        let mut tally = Tally::new(
-            &import.imported.graph,
-            facts.import_key(),
-            plan.conditions(),
-        );
+        let mut tally = Tally::new(&import.imported.graph, facts.import_key(), conditions(plan));
         rows.iter().for_each(|row| tally.add(row));
         if stop.due().is_none() {
             Collector {

@@ -1,9 +1,9 @@
 //! The whole model: built once, checked, then timed at every number of threads.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
+use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
 use opdata::{Quality, Status};
 use opengine::interrupt::Interrupt;
 use opengine::protocol::{NetworkMeasured, NetworkReady, NetworkSpec};
@@ -12,14 +12,10 @@ use opengine::stats::{GradeInput, Summary, grade};
 use opmodels::Graph;
 use opreport::progress::Progress;
 use opreport::units;
-use serde::{Deserialize, Serialize};
 
 use super::collect::ATTEMPTS;
 use crate::plan::Plan;
 use crate::report::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
-
-/// File of a run's folder with everything measured of the whole model.
-pub const WHOLE_MODEL_JSON: &str = "whole_model.json";
 
 /// What is known of the whole model.
 #[derive(Debug, Default)]
@@ -194,20 +190,6 @@ fn words(outcome: &ModelOutcome) -> String {
     }
 }
 
-/// Everything measured of the whole model, as `whole_model.json` holds it.
-#[derive(Serialize, Deserialize)]
-struct File<'a> {
-    ready: Cow<'a, NetworkReady>,
-    threads: Vec<AtThreads<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct AtThreads<'a> {
-    threads: u32,
-    #[serde(flatten)]
-    measured: Cow<'a, NetworkMeasured>,
-}
-
 /// Writes what was measured into a file of the run's folder, if the model was built.
 pub(super) fn save(path: &Path, network: &Network) -> anyhow::Result<()> {
     let Some(ready) = &network.ready else {
@@ -216,24 +198,27 @@ pub(super) fn save(path: &Path, network: &Network) -> anyhow::Result<()> {
     let threads = network
         .measured
         .iter()
-        .map(|(threads, measured)| AtThreads {
+        .map(|(threads, times)| AtThreads {
             threads: *threads,
-            measured: Cow::Borrowed(measured),
+            times,
         })
         .collect();
-    let ready = Cow::Borrowed(ready);
-    let text = serde_json::to_string_pretty(&File { ready, threads })?;
-    Ok(opdata::write_atomically(path, text.as_bytes())?)
+    let record = WholeModelRecord {
+        format: WHOLE_MODEL_FORMAT,
+        built: Some(ready),
+        threads,
+    };
+    Ok(record.save(path)?)
 }
 
 /// Reads what [`save`] wrote; nothing if it is not there, or not of all these thread counts.
 pub(super) fn load(path: &Path, threads: &[u32]) -> Option<Network> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let file: File<'_> = serde_json::from_str(&text).ok()?;
-    let ready = file.ready.into_owned();
+    let record: WholeModelRecord<NetworkReady, NetworkMeasured> =
+        WholeModelRecord::load(path).ok()?;
+    let ready = record.built?;
     let mut network = Network::default();
-    for at in file.threads {
-        let outcome = network.take(at.threads, &ready, at.measured.into_owned());
+    for at in record.threads {
+        let outcome = network.take(at.threads, &ready, at.times);
         let threads = at.threads;
         network.reports.push(WholeModelReport { threads, outcome });
     }

@@ -3,6 +3,7 @@
 //! Times are guesses for the operator's size, good to a factor of two or so; the constants are means over sweeps of the
 //! zoo's models on two cores of a server CPU.
 
+use opdata::contract::costs::{AROUND_POINT_NS, BUILD_NS};
 use opmodels::graph::Operator;
 
 use super::prepare::prepare;
@@ -10,10 +11,6 @@ use super::work::Work;
 use super::{Session, environment};
 use crate::plan::{Plan, Planned};
 
-/// One core's time to schedule, lower and compile a kernel.
-const BUILD_NS: f64 = 65e6;
-/// Checking a point, drift and talk between the processes.
-const POINT_NS: f64 = 3e6;
 /// Speed of a middling schedule on one core.
 const FLOPS_PER_NS: f64 = 20.0;
 const BYTES_PER_NS: f64 = 5.0;
@@ -121,5 +118,5 @@ fn point_ns(plan: &Plan, operator: &Operator, threads: u32) -> f64 {
     // Samples of short kernels are runs of about 50 µs.
     let samples = f64::from(stop.min_samples) * run.max(50e3);
     let sampling = samples.min(stop.budget_ns as f64);
-    POINT_NS + f64::from(plan.timing.warmup + 1) * run + sampling
+    AROUND_POINT_NS + f64::from(plan.timing.warmup + 1) * run + sampling
 }

@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use opengine::env::Environment;
+use opdata::contract::Environment;
+use opdata::contract::whole_model::whole_model_file_name;
 use opengine::protocol::Setup;
 use opengine::runner::child::Launcher;
 use opengine::runner::process::ProcessRunner;
 use opmodels::{Imported, Provenance};
 use opreport::units;
 
-use super::network::{self, Network, WHOLE_MODEL_JSON};
+use super::network::{self, Network};
 use super::row::import_key;
 use super::work::{self, Work};
 use super::{Session, WORKER_LOG, chosen, import, variants};
@@ -61,8 +62,8 @@ pub(super) fn prepare(
                 runner.rest();
             }
             let whole_model_file = match place {
-                0 => WHOLE_MODEL_JSON.to_owned(),
-                _ => format!("whole_model.{}.json", import_key(&imported)),
+                0 => whole_model_file_name(None),
+                _ => whole_model_file_name(Some(&import_key(&imported))),
             };
             Ok(Prepared {
                 imported,

@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use opdata::{RunManifest, RunState, RunWriter};
 
 use super::{Preparation, Session, measure};
-use crate::plan::{PLAN_FORMAT, Plan, Planned};
+use crate::plan::{Plan, Planned};
 use crate::report::RunReport;
 
 /// What became of a wish to go on.
@@ -102,23 +102,5 @@ pub fn resume(
 /// # Errors
 /// It is of another version of the program, or damaged.
 pub(super) fn plan_of(manifest: &RunManifest, folder: &Path) -> anyhow::Result<Plan> {
-    let at = || format!("{}: the plan in run.json", folder.display());
-    let format = manifest.plan["format"].as_u64();
-    if format != Some(u64::from(PLAN_FORMAT)) {
-        bail!(
-            "{} has {}, this program reads format {PLAN_FORMAT}; use the version of the program that made the run ({})",
-            at(),
-            format.map_or_else(|| "no format".to_owned(), |f| format!("format {f}")),
-            manifest
-                .versions
-                .get("opcollect")
-                .map_or("unknown", String::as_str)
-        );
-    }
-    serde_json::from_value(manifest.plan.clone()).with_context(|| {
-        format!(
-            "{} is damaged; restore run.json from a copy: the rows in rows.csv are whole without it",
-            at()
-        )
-    })
+    Plan::read(manifest).map_err(|error| anyhow::anyhow!("{}: {error}", folder.display()))
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use opdata::contract::Environment;
 use opdata::{Essentials, JsonText, PointKey, Row, Status, Timestamp, finite, point_id};
 use opengine::device::Conditions;
-use opengine::env::Environment;
 use opengine::protocol::{Built, Measured};
 use opengine::runner::process::Failure;
 use opengine::schedule::ScheduleSpec;

@@ -14,7 +14,7 @@ use opengine::schedule::{Choice, Factor, FactorValue, ScheduleSpec, Space};
 use opmodels::Graph;
 
 use super::chosen;
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::sweep::{Drawn, SpaceKind, Sweep, Values, schedule_specs};
 
 /// Schedules of one operator that are measured one after the other.
@@ -99,7 +99,7 @@ pub fn draw(
 
 /// Every candidate is measured under all conditions of the plan.
 fn everywhere(plan: &Plan) -> impl Fn(usize, &ScheduleSpec) -> Vec<Conditions> {
-    let conditions: Vec<Conditions> = plan.conditions().collect();
+    let conditions: Vec<Conditions> = plan::conditions(plan).collect();
     move |_, _| conditions.clone()
 }
 
@@ -145,7 +145,7 @@ fn within_cap(plan: &Plan, sweep: &Sweep, operators: usize) -> anyhow::Result<us
     let Some(most) = sweep.max_points else {
         return Ok(wanted);
     };
-    let each = (operators * plan.conditions().count()) as u64;
+    let each = (operators * plan::conditions(plan).count()) as u64;
     let kernels = most / each.max(1);
     if kernels == 0 {
         bail!(

@@ -1,22 +1,10 @@
 //! Points chosen one by one, as `oppredict suggest` writes them.
-//!
-//! ```toml
-//! space = "points"
-//! version = 1                        # of this form
-//! machine = "47a865cdd1ea8bef"       # env_hash of the machine they were chosen for; may be left out
-//! [settings]                         # the model, and how to time
-//! modelname = "resnet-18"
-//! [[points]]
-//! operator = "conv2d_add_relu"       # for people
-//! workload = "4fb4db8abd5b77bd"      # as in the rows' column workload_hash
-//! knobs = '{"template": …}'          # as in schedule_knobs; the default schedule if left out
-//! threads = [1, 2]
-//! cache = "model"
-//! ```
+//! The form is that of [`opdata::contract::points`].
 
 use std::collections::BTreeMap;
 
 use opdata::CacheState;
+use opdata::contract::points::POINTS_VERSION;
 use opengine::device::{Conditions, DeviceRef};
 use opengine::schedule::{Choice, ScheduleSpec};
 use serde::{Deserialize, Serialize};
@@ -25,8 +13,6 @@ use toml::Spanned;
 use super::file::{Place, SweepError};
 use super::{SpaceKind, Sweep};
 
-/// The version of the form.
-const VERSION: u64 = 1;
 const AGAIN: &str = "write the file anew with the `oppredict suggest` of this version";
 
 /// A schedule of an operator, and what to measure it at.
@@ -55,15 +41,7 @@ impl ChosenPoint {
 }
 
 /// A point as the file has it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawPoint {
-    operator: String,
-    workload: String,
-    pub(super) knobs: Option<Spanned<String>>,
-    threads: Vec<u32>,
-    cache: CacheState,
-}
+pub(super) type RawPoint = opdata::contract::points::ChosenPoint<Spanned<String>>;
 
 /// Refuses files of another version.
 pub(super) fn check_version(
@@ -71,10 +49,10 @@ pub(super) fn check_version(
     place: &Place<'_>,
 ) -> Result<(), SweepError> {
     match version {
-        Some(version) if *version.get_ref() != VERSION => Err(place.wrong(
+        Some(version) if *version.get_ref() != POINTS_VERSION => Err(place.wrong(
             version.span().start,
             format!(
-                "the points have version {}, and this program reads version {VERSION}",
+                "the points have version {}, and this program reads version {POINTS_VERSION}",
                 version.get_ref()
             ),
             AGAIN,

@@ -10,12 +10,12 @@ use tvm_bridge::{DType, Device, Target, Tensor};
 
 use super::kernels::{Kind, Tile, kernel};
 use super::{CalibrateError, Level};
-use crate::env::Rate;
 use crate::interrupt::Interrupt;
 use crate::measure::sampling::{Caches, take, time_calls};
 use crate::measure::timer::WallClock;
 use crate::measure::{Instruments, TimingPolicy};
 use crate::stats::Summary;
+use opdata::contract::Rate;
 
 /// A rate to be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

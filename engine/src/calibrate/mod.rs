@@ -18,11 +18,11 @@ pub use meter::{Meter, Probe, Reading, TvmMeter, Work};
 pub use sets::Hierarchy;
 pub use store::{Store, StoreError};
 
-use crate::env::{Level, Rate, ReadRate, ThreadRates};
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::measure::counters::CounterError;
 use crate::stats::{StatsError, StopRule};
+use opdata::contract::{Level, Rate, ReadRate, ThreadRates};
 use opreport::progress::Progress;
 use opreport::units;
 

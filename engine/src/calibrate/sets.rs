@@ -3,7 +3,7 @@
 //! Sets are of one thread; those of all threads lie side by side. A level whose set would not be told apart from the
 //! level above it is left out: what was not measured is missing, never guessed.
 
-use crate::env::{Cache, Level};
+use opdata::contract::{Cache, Level};
 
 /// How much larger than the level above a set must be to be read from its own.
 const APART: u64 = 2;

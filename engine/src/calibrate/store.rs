@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::env::{CALIBRATION_FORMAT, Calibration};
+use opdata::contract::{CALIBRATION_FORMAT, Calibration};
 
 /// What mends a file that cannot be used.
 const AGAIN: &str = "`opcollect doctor --calibrate` writes it anew";

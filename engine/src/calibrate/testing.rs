@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::env::{CALIBRATION_FORMAT, Calibration, Level, Rate, ReadRate, ThreadRates};
+use opdata::contract::{CALIBRATION_FORMAT, Calibration, Level, Rate, ReadRate, ThreadRates};
 
 /// A calibration of a machine of this name, for 1 and 2 threads.
 pub fn calibration(env_hash: &str) -> Calibration {

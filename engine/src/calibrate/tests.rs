@@ -46,7 +46,7 @@ fn measured(
     Vec<Probe>,
     Recorded,
 ) {
-    let caches: Vec<crate::env::Cache> = serde_json::from_str(CACHES).unwrap();
+    let caches: Vec<opdata::contract::Cache> = serde_json::from_str(CACHES).unwrap();
     let mut meter = Made {
         probes: Vec::new(),
         interrupt: Interrupt::default(),

@@ -9,12 +9,12 @@ pub mod cpu;
 mod session;
 mod target;
 
+use opdata::contract::Environment;
 use opdata::{CacheState, DeviceKind, Row};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::env::Environment;
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 
 pub use conditions::{ConditionInfo, Conditions};

@@ -1,10 +1,10 @@
 //! Targets as users write them: the device's name and options, as in `llvm -mcpu=haswell -mattr=+avx2,-fma`.
 
+use opdata::contract::Environment;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::DeviceRef;
-use crate::env::Environment;
 
 /// What to compile for, as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

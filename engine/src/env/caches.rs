@@ -1,33 +1,8 @@
 //! The caches of the first core, from sysfs.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+use opdata::contract::Cache;
 
 use super::Root;
-
-/// One cache.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cache {
-    /// Level, from 1.
-    pub level: u32,
-    /// What it holds: `data`, `instruction` or `unified`.
-    pub kind: String,
-    /// Size in bytes.
-    pub size_bytes: u64,
-    /// Line size in bytes.
-    pub line_bytes: Option<u32>,
-    /// Ways.
-    pub ways: Option<u32>,
-    /// Logical cores that share it.
-    pub shared_by: Option<u32>,
-}
-
-impl fmt::Display for Cache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "L{} {} {}", self.level, self.kind, self.size_bytes)
-    }
-}
 
 /// Reads all caches of the first core.
 pub(super) fn read(root: &Root) -> Vec<Cache> {

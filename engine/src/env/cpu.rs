@@ -1,64 +1,38 @@
 //! The processor, from `/proc/cpuinfo` (first core; cores of unlike kinds are not told apart).
 
-use serde::{Deserialize, Serialize};
+use opdata::contract::Cpu;
 
 use super::Root;
 
-/// The processor as the kernel describes it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cpu {
-    /// Vendor, e.g. `GenuineIntel`.
-    pub vendor: Option<String>,
-    /// Name as sold.
-    pub name: Option<String>,
-    /// Family number.
-    pub family: Option<u32>,
-    /// Model number.
-    pub model: Option<u32>,
-    /// Stepping.
-    pub stepping: Option<u32>,
-    /// Microcode revision as printed, e.g. `0xd0003f5`.
-    pub microcode: Option<String>,
-    /// Feature flags in the kernel's spelling, in its order.
-    pub flags: Vec<String>,
+/// Reads the first core's entry.
+pub(super) fn read(root: &Root) -> Cpu {
+    root.text("proc/cpuinfo")
+        .map_or_else(Cpu::default, |text| parse(&text))
 }
 
-impl Cpu {
-    /// Reads the first core's entry.
-    pub(super) fn read(root: &Root) -> Self {
-        root.text("proc/cpuinfo")
-            .map_or_else(Self::default, |text| Self::parse(&text))
-    }
-
-    fn parse(text: &str) -> Self {
-        let first = text.split("\n\n").next().unwrap_or_default();
-        let field = |name: &str| {
-            first
-                .lines()
-                .filter_map(|line| line.split_once(':'))
-                .find(|(key, _)| key.trim() == name)
-                .map(|(_, value)| value.trim().to_owned())
-                .filter(|value| !value.is_empty())
-        };
-        let number = |name: &str| field(name).and_then(|text| text.parse().ok());
-        Self {
-            vendor: field("vendor_id"),
-            name: field("model name"),
-            family: number("cpu family"),
-            model: number("model"),
-            stepping: number("stepping"),
-            microcode: field("microcode"),
-            // ARM kernels say "Features".
-            flags: field("flags")
-                .or_else(|| field("Features"))
-                .map(|flags| flags.split_whitespace().map(str::to_owned).collect())
-                .unwrap_or_default(),
-        }
-    }
-
-    /// Whether the kernel lists a flag.
-    pub fn has(&self, flag: &str) -> bool {
-        self.flags.iter().any(|have| have == flag)
+fn parse(text: &str) -> Cpu {
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let field = |name: &str| {
+        first
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| key.trim() == name)
+            .map(|(_, value)| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
+    };
+    let number = |name: &str| field(name).and_then(|text| text.parse().ok());
+    Cpu {
+        vendor: field("vendor_id"),
+        name: field("model name"),
+        family: number("cpu family"),
+        model: number("model"),
+        stepping: number("stepping"),
+        microcode: field("microcode"),
+        // ARM kernels say "Features".
+        flags: field("flags")
+            .or_else(|| field("Features"))
+            .map(|flags| flags.split_whitespace().map(str::to_owned).collect())
+            .unwrap_or_default(),
     }
 }
 
@@ -68,7 +42,7 @@ mod tests {
 
     #[test]
     fn reads_the_first_core() {
-        let cpu = Cpu::parse(
+        let cpu = parse(
             "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\n\
              model name\t: AMD EPYC 9755 128-Core Processor\nstepping\t: 1\nmicrocode\t: 0xb002116\n\
              flags\t\t: fpu avx avx2\n\nprocessor\t: 1\nvendor_id\t: Other\n",
@@ -88,9 +62,9 @@ mod tests {
 
     #[test]
     fn other_kernels_leave_gaps() {
-        let cpu = Cpu::parse("processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\n");
+        let cpu = parse("processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\n");
         assert_eq!(cpu.vendor, None);
         assert_eq!(cpu.flags, ["fp", "asimd"]);
-        assert_eq!(Cpu::parse(""), Cpu::default());
+        assert_eq!(parse(""), Cpu::default());
     }
 }

@@ -5,18 +5,7 @@
 //! machines often hide some, and such code would die of an illegal instruction. Otherwise the
 //! highest x86-64 level that the features allow is taken (psABI: v2, v3, v4).
 
-use serde::{Deserialize, Serialize};
-
-use super::Cpu;
-
-/// What LLVM is told of the processor.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LlvmCpu {
-    /// Name for `-mcpu`; `None` where LLVM should use its generic one.
-    pub name: Option<String>,
-    /// Features present, in LLVM's spelling, sorted.
-    pub features: Vec<String>,
-}
+use opdata::contract::{Cpu, LlvmCpu};
 
 /// Features of interest: the kernel's spelling and LLVM's.
 const FEATURES: &[(&str, &str)] = &[
@@ -105,38 +94,36 @@ const LEVELS: &[(&str, Needs)] = &[
     ("x86-64", &[]),
 ];
 
-impl LlvmCpu {
-    /// The name and features of a processor.
-    pub fn resolve(cpu: &Cpu) -> Self {
-        let mut features: Vec<String> = FEATURES
+/// The name and features of a processor.
+pub(super) fn resolve(cpu: &Cpu) -> LlvmCpu {
+    let mut features: Vec<String> = FEATURES
+        .iter()
+        .filter(|(kernel, _)| cpu.has(kernel))
+        .map(|(_, llvm)| (*llvm).to_owned())
+        .collect();
+    features.sort();
+    features.dedup();
+    let has_all = |needs: Needs| {
+        needs
             .iter()
-            .filter(|(kernel, _)| cpu.has(kernel))
-            .map(|(_, llvm)| (*llvm).to_owned())
-            .collect();
-        features.sort();
-        features.dedup();
-        let has_all = |needs: Needs| {
-            needs
-                .iter()
-                .flat_map(|group| group.iter())
-                .all(|need| features.iter().any(|have| have == need))
-        };
-        let by_model = match cpu.vendor.as_deref() {
-            Some("GenuineIntel") => intel(cpu),
-            Some("AuthenticAMD") => amd(cpu),
-            // Hygon's processors are Zen 1 by licence.
-            Some("HygonGenuine") => Some(("znver1", NEED_V3)),
-            _ => None,
-        };
-        // Long mode: only x86-64 has it.
-        let is_x86 = cpu.has("lm");
-        let name = by_model
-            .into_iter()
-            .chain(LEVELS.iter().copied().filter(|_| is_x86))
-            .find(|(_, needs)| has_all(needs))
-            .map(|(name, _)| name.to_owned());
-        Self { name, features }
-    }
+            .flat_map(|group| group.iter())
+            .all(|need| features.iter().any(|have| have == need))
+    };
+    let by_model = match cpu.vendor.as_deref() {
+        Some("GenuineIntel") => intel(cpu),
+        Some("AuthenticAMD") => amd(cpu),
+        // Hygon's processors are Zen 1 by licence.
+        Some("HygonGenuine") => Some(("znver1", NEED_V3)),
+        _ => None,
+    };
+    // Long mode: only x86-64 has it.
+    let is_x86 = cpu.has("lm");
+    let name = by_model
+        .into_iter()
+        .chain(LEVELS.iter().copied().filter(|_| is_x86))
+        .find(|(_, needs)| has_all(needs))
+        .map(|(name, _)| name.to_owned());
+    LlvmCpu { name, features }
 }
 
 fn intel(cpu: &Cpu) -> Option<(&'static str, Needs)> {
@@ -205,7 +192,7 @@ mod tests {
                 .collect(),
             ..Cpu::default()
         };
-        LlvmCpu::resolve(&cpu).name
+        resolve(&cpu).name
     }
 
     #[test]
@@ -268,6 +255,6 @@ mod tests {
             Some("x86-64-v3")
         );
         assert_eq!(name("SomeoneElse", 1, 1, &["asimd"]), None);
-        assert_eq!(LlvmCpu::resolve(&Cpu::default()), LlvmCpu::default());
+        assert_eq!(resolve(&Cpu::default()), LlvmCpu::default());
     }
 }

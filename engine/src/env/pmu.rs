@@ -1,24 +1,7 @@
 //! Whether hardware counters can be read, tried by opening one: CPU cycles of this process in user
 //! mode, the least that `perf_event_open(2)` can be asked for.
 
-use serde::{Deserialize, Serialize};
-
-/// What came of opening a counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum Pmu {
-    /// Cycles can be counted.
-    Available,
-    /// The kernel's settings or a container forbid it.
-    Refused,
-    /// There is no such counter: often so in virtual machines.
-    Absent,
-    /// It failed for another reason.
-    Unknown {
-        /// The error number.
-        errno: i32,
-    },
-}
+use opdata::contract::Pmu;
 
 /// `PERF_ATTR_SIZE_VER0`: the first version of the attributes, which every kernel takes.
 const ATTRIBUTES_BYTES: usize = 64;

@@ -1,43 +1,8 @@
 //! Memory, load, clocks, governors, and whether the machine is a virtual one.
 
-use serde::{Deserialize, Serialize};
+use opdata::contract::{Cpu, Memory, Virtualisation};
 
-use super::{Cpu, Root, cgroup};
-
-/// Memory in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
-    /// All there is.
-    pub total_bytes: Option<u64>,
-    /// What can be had without swapping.
-    pub available_bytes: Option<u64>,
-    /// What the control group allows this process and its like; `None` for no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_bytes: Option<u64>,
-}
-
-/// Whether the machine is a virtual one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Virtualisation {
-    /// No sign of a hypervisor.
-    None,
-    /// Under a hypervisor.
-    Virtual {
-        /// What the firmware calls the machine, where it does.
-        product: Option<String>,
-    },
-}
-
-impl Virtualisation {
-    /// `none` or `virtual`.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Virtual { .. } => "virtual",
-        }
-    }
-}
+use super::{Root, cgroup};
 
 /// By the processor's hypervisor bit, which every hypervisor of note sets.
 pub(super) fn virtualisation(root: &Root, cpu: &Cpu) -> Virtualisation {

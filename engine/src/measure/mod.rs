@@ -11,12 +11,11 @@ pub mod counters;
 pub mod fill;
 #[cfg(any(test, feature = "scripted-device"))]
 pub mod mock;
-mod policy;
 pub mod sampling;
 pub mod timer;
 
 pub use caches::CacheControl;
 pub use counters::CounterSource;
-pub use policy::TimingPolicy;
+pub use opdata::contract::TimingPolicy;
 pub use sampling::Instruments;
 pub use timer::Timer;

@@ -5,7 +5,6 @@
 //! workers are started with exec, because TVM's thread pool does not survive a fork.
 
 pub mod child;
-mod policy;
 pub mod process;
 
-pub use policy::WorkerPolicy;
+pub use opdata::contract::WorkerPolicy;

@@ -13,7 +13,8 @@ mod testing;
 
 pub use grade::{GradeInput, grade};
 pub use interval::{CI_LEVEL, MIN_FOR_INTERVAL, MedianInterval, median_interval_ranks};
-pub use sampler::{Decision, Sampler, StopReason, StopRule, Timing, collect};
+pub use opdata::contract::StopRule;
+pub use sampler::{Decision, Sampler, StopReason, Timing, collect};
 
 use std::collections::BTreeMap;
 

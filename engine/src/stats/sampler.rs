@@ -8,26 +8,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use opdata::contract::StopRule;
+
 use super::{
     MIN_FOR_INTERVAL, MedianInterval, Sample, Samples, median_of_sorted, relative_half_width,
 };
 
 /// Past this many times the budget a point ends even without enough samples for an interval.
 const OVERRUN_LIMIT: f64 = 4.0;
-
-/// The stopping rule of one point.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct StopRule {
-    /// Stop once half the interval's width over the median is at most this (0.03 = ±3 %).
-    pub ci_target: f64,
-    /// Never stop as precise with fewer samples.
-    pub min_samples: u32,
-    /// Never take more.
-    pub max_samples: u32,
-    /// Time to spend on sampling, in nanoseconds. It is overrun (up to four times) only to reach
-    /// [`MIN_FOR_INTERVAL`] samples.
-    pub budget_ns: u64,
-}
 
 /// Why sampling ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

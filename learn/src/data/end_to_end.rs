@@ -6,15 +6,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use opdata::contract::whole_model::{WholeModelRecord, whole_model_files};
 use opdata::{CacheState, Row};
-use serde_json::Value;
-
-use opdata::stats::{median_of_sorted, quantile_of_sorted};
-
-/// The file of a run's first import.
-const FILE: &str = "whole_model.json";
-/// What files of further imports are called.
-const FURTHER: (&str, &str) = ("whole_model.", ".json");
+use serde::de::IgnoredAny;
 
 /// Upper over lower quartile of a model's times beyond which something else took its cores: that teaches nothing.
 const DISTURBED: f64 = 1.2;
@@ -67,46 +61,27 @@ pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
     let Some(first) = rows.first() else {
         return Vec::new();
     };
-    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = names
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    names.sort();
+    let files = whole_model_files(folder).unwrap_or_default();
     let mut all = Vec::new();
-    for name in names {
-        let import_key = match name.strip_prefix(FURTHER.0) {
-            _ if name == FILE => first.import_key.clone(),
-            Some(rest) => rest.strip_suffix(FURTHER.1).map(str::to_owned),
-            None => continue,
+    for file in files {
+        let import_key = file.import_key.or_else(|| first.import_key.clone());
+        let Ok(record) = WholeModelRecord::<IgnoredAny>::load(&file.path) else {
+            continue;
         };
-        let read = || -> Option<Value> {
-            serde_json::from_slice(&std::fs::read(folder.join(&name)).ok()?).ok()
-        };
-        let value = read().unwrap_or_default();
-        let threads = value["threads"].as_array().into_iter().flatten();
-        all.extend(threads.filter_map(|one| one_of(one, &first.run_id, import_key.as_ref())));
+        for at in record.threads {
+            let taken = &at.times.taken;
+            if taken.quartile_ratio().is_none_or(|ratio| ratio > DISTURBED) {
+                continue;
+            }
+            all.extend(taken.median_ns().map(|end_to_end_ns| Timed {
+                run_id: first.run_id.clone(),
+                import_key: import_key.clone(),
+                threads: at.threads.into(),
+                end_to_end_ns,
+            }));
+        }
     }
     all
-}
-
-fn one_of(value: &Value, run_id: &str, import_key: Option<&String>) -> Option<Timed> {
-    let mut samples: Vec<f64> = value["taken"]["samples"]
-        .as_array()?
-        .iter()
-        .filter_map(Value::as_f64)
-        .filter(|t| *t > 0.0)
-        .collect();
-    samples.sort_by(f64::total_cmp);
-    let quartile = |level| quantile_of_sorted(&samples, level);
-    if quartile(0.75)? > DISTURBED * quartile(0.25)? {
-        return None;
-    }
-    Some(Timed {
-        run_id: run_id.to_owned(),
-        import_key: import_key.cloned(),
-        threads: value["threads"].as_u64()?,
-        end_to_end_ns: median_of_sorted(&samples)?,
-    })
 }
 
 /// The operators of runs, collected row by row.

@@ -3,6 +3,7 @@
 use oplearn::data::{Dataset, RowSet};
 
 use super::args::AdaptArgs;
+use super::show::show;
 use super::{model_path, render};
 use crate::model::file;
 use crate::transfer::gain;
@@ -22,10 +23,5 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
         trained.facts.machines = dataset.machines;
         file::save(&trained, out)?;
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&gain)?);
-    } else {
-        print!("{}", render::gain(&gain));
-    }
-    Ok(())
+    show(args.json, &gain, || render::gain(&gain))
 }

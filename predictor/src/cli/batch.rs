@@ -1,9 +1,10 @@
 //! `oppredict batch`: questions as JSON lines, answers as JSON lines, without a server.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader};
 
 use anyhow::Context;
+use opreport::output::Stream;
 
 use super::args::BatchArgs;
 use super::model_path;
@@ -32,7 +33,7 @@ pub fn run(args: &BatchArgs) -> anyhow::Result<()> {
         Box::new(BufReader::new(file))
     };
     let mut lines = input.lines().enumerate();
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = Stream::stdout();
     let (mut asked, mut refused) = (0, 0);
     loop {
         let mut questions = Vec::new();
@@ -53,11 +54,10 @@ pub fn run(args: &BatchArgs) -> anyhow::Result<()> {
         for reply in replies(&trained, questions, detail) {
             asked += 1;
             refused += usize::from(matches!(reply, Reply::Refused { .. }));
-            serde_json::to_writer(&mut out, &reply)?;
-            writeln!(out)?;
+            out.write((serde_json::to_string(&reply)? + "\n").as_bytes())?;
         }
     }
-    out.flush()?;
+    out.finish()?;
     if asked == 0 {
         anyhow::bail!("{name} has no question; write one JSON object a line, such as {EXAMPLE}");
     }

@@ -4,6 +4,7 @@ use oplearn::data::{Dataset, RowSet};
 use oplearn::models::FitOptions;
 
 use super::args::CorrelateArgs;
+use super::show::show;
 use super::{plots, render};
 use crate::correlate::{CorrelateOptions, correlate};
 
@@ -25,10 +26,7 @@ pub fn run(args: &CorrelateArgs) -> anyhow::Result<()> {
     if let Some(folder) = &args.plots {
         plots::partial(folder, &kinds)?;
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&kinds)?);
-    } else {
-        print!("{}", render::correlations(&kinds, args.factors));
-    }
-    Ok(())
+    show(args.json, &kinds, || {
+        render::correlations(&kinds, args.factors)
+    })
 }

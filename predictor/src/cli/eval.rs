@@ -6,7 +6,10 @@ use oplearn::crossval::folds::Ranking;
 use oplearn::data::{Dataset, RowSet};
 use oplearn::models::FitOptions;
 
+use opreport::output::say;
+
 use super::args::EvalArgs;
+use super::show::show;
 use super::{plots, render};
 use crate::eval::{EvalOptions, evaluate};
 
@@ -38,16 +41,13 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let report = evaluate(&dataset, &options, &|| {
         let count = done.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_multiple_of(STEP) {
-            eprintln!("{count} of {folds} folds");
+            say(&format!("{count} of {folds} folds"));
         }
     })?;
     if let Some(folder) = &args.plots {
         plots::eval(folder, &dataset, &report)?;
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print!("{}", render::report(&report, args.workloads));
-    }
-    Ok(())
+    show(args.json, &report, || {
+        render::report(&report, args.workloads)
+    })
 }

@@ -13,6 +13,7 @@ mod query;
 mod render;
 mod render_suggest;
 mod serve;
+mod show;
 mod suggest;
 mod surfaces;
 mod train;
@@ -23,14 +24,42 @@ use std::process::ExitCode;
 use args::{Args, Command};
 use clap::Parser;
 use opdata::DeviceKind;
-
-/// Exit code of a failure.
-const FAILED: u8 = 1;
+use opreport::Exit;
+use opreport::output::{self, StreamError, complain};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
-    let result = match args.command {
+    let end = match Args::try_parse() {
+        Ok(args) => end_of(run(args.command)),
+        Err(error) => syntax(&error),
+    };
+    end.into()
+}
+
+/// How a command line ends that asks for help or the version, or for nothing that there is.
+fn syntax(error: &clap::Error) -> Exit {
+    match output::printed(error.print()) {
+        Ok(()) if error.use_stderr() => Exit::Usage,
+        Ok(()) => Exit::Done,
+        Err(error) => end_of(Err(error.into())),
+    }
+}
+
+/// How the program ends; what went wrong is said.
+fn end_of(result: anyhow::Result<()>) -> Exit {
+    match result {
+        Ok(()) => Exit::Done,
+        Err(error) if matches!(error.downcast_ref(), Some(StreamError::ReaderGone)) => Exit::Done,
+        Err(error) => {
+            complain(&chain(&error));
+            Exit::Failed
+        }
+    }
+}
+
+/// Does what was asked for.
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Eval(arguments) => eval::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
         Command::Query(arguments) => query::run(&arguments),
@@ -41,17 +70,7 @@ pub fn main() -> ExitCode {
         Command::Adapt(arguments) => adapt::run(&arguments),
         Command::Suggest(arguments) => suggest::run(&arguments),
         Command::Turning(arguments) => turning::run(&arguments),
-        Command::Features => {
-            print!("{}", render::features_markdown());
-            Ok(())
-        }
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", chain(&error));
-            ExitCode::from(FAILED)
-        }
+        Command::Features => Ok(output::print(render::features_markdown().as_bytes())?),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use opreport::output::say;
+
 use crate::model::{Trained, file};
 
 /// Loads the model named, or the newest; says on stderr which one it took by itself.
@@ -21,7 +23,7 @@ pub fn load(named: Option<&Path>) -> anyhow::Result<Trained> {
             "no trained model: name one with --model FILE.opm, or train one with `oppredict train runs/* --out models/cpu.opm`"
         );
     };
-    eprintln!("asking {}", path.display());
+    say(&format!("asking {}", path.display()));
     Ok(file::load(&path)?)
 }
 

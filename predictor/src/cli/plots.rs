@@ -4,11 +4,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use oplearn::data::Dataset;
+use opreport::svg::{Axis, Mark, Scale, Series, Steps, heat, plot};
 
 use crate::correlate::KindReport;
 use crate::eval::Report;
-use crate::plot::heat::{Steps, heat};
-use crate::plot::{Axis, Mark, Scale, Series, plot};
 use crate::turning::{Surface, SurfaceReport, Sweep};
 
 fn axis(label: &str, scale: Scale) -> Axis {

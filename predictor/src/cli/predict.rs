@@ -1,16 +1,17 @@
 //! `oppredict predict`: a whole model operator by operator, or every row of a dataset.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use opdata::Row;
 use oplearn::data::{each_batch, points};
 use oplearn::features::machine::MachineFacts;
 use oplearn::models::Regressor;
 use opmodels::{Home, ImportRequest, Source as ModelSource, import};
+use opreport::output::Stream;
 use rayon::prelude::*;
 
 use super::args::PredictArgs;
+use super::show::show;
 use super::{model_path, render};
 use crate::model::Trained;
 use crate::query::Answer;
@@ -65,12 +66,9 @@ fn network(
             )?);
         }
     }
-    if args.using.json {
-        println!("{}", serde_json::to_string_pretty(&answers)?);
-    } else {
-        print!("{}", render::networks(&answers, args.operators));
-    }
-    Ok(())
+    show(args.using.json, &answers, || {
+        render::networks(&answers, args.operators)
+    })
 }
 
 /// The machine named, or the only one; rows of others have no machine that the model knows, and its features are
@@ -146,8 +144,8 @@ fn table(
     header: &str,
     answer: impl Fn(&[Row], &mut String) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<()> {
-    let mut out = std::io::BufWriter::new(std::io::stdout());
-    writeln!(out, "{header}")?;
+    let mut out = Stream::stdout();
+    out.write(format!("{header}\n").as_bytes())?;
     let mut print = |rows: &mut Vec<Row>| -> anyhow::Result<()> {
         let texts: Vec<String> = rows
             .par_chunks(WRITTEN)
@@ -158,7 +156,7 @@ fn table(
             .collect::<anyhow::Result<_>>()?;
         rows.clear();
         for text in texts {
-            out.write_all(text.as_bytes())?;
+            out.write(text.as_bytes())?;
         }
         Ok(())
     };
@@ -171,6 +169,5 @@ fn table(
         Ok::<_, anyhow::Error>(())
     })?;
     print(&mut waiting)?;
-    out.flush()?;
-    Ok(())
+    Ok(out.finish()?)
 }

@@ -1,6 +1,7 @@
 //! `oppredict query`: one operator, at every combination of the threads and batch sizes asked for.
 
 use super::args::QueryArgs;
+use super::show::show;
 use super::{model_path, render};
 use crate::query::answer::Detail;
 use crate::query::whatif::WhatIf;
@@ -25,10 +26,5 @@ pub fn run(args: &QueryArgs) -> anyhow::Result<()> {
         machine: args.using.machine.clone(),
     };
     let lines = what.ask(&trained, Detail::Full)?;
-    if args.using.json {
-        println!("{}", serde_json::to_string_pretty(&lines)?);
-    } else {
-        print!("{}", render::query(&args.op, &lines));
-    }
-    Ok(())
+    show(args.using.json, &lines, || render::query(&args.op, &lines))
 }

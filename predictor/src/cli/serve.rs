@@ -1,8 +1,7 @@
 //! `oppredict serve`.
 
-use std::io::Write;
-
 use anyhow::Context;
+use opreport::output::{print, say};
 
 use super::args::ServeArgs;
 use super::model_path;
@@ -12,15 +11,14 @@ use crate::serve;
 pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let trained = model_path::load(args.model.as_deref())?;
     if !args.listen.ip().is_loopback() {
-        eprintln!(
+        say(&format!(
             "listening on {}: everyone who reaches this machine can ask; there is no password",
             args.listen
-        );
+        ));
     }
     serve::serve(trained, args.listen, |address| {
-        println!("http://{address}/");
         // Whoever waits for the line reads a pipe; if nobody does, serving goes on.
-        let _ = std::io::stdout().flush();
+        let _ = print(format!("http://{address}/\n").as_bytes());
     })
     .with_context(|| format!("cannot serve on {}", args.listen))
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::args::SuggestArgs;
 use super::render_suggest;
+use super::show::show;
 use crate::model::file;
 use crate::suggest::candidates::Candidates;
 use crate::suggest::choose::Limits;
@@ -88,13 +89,10 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
         fingerprint,
         &about,
     )?;
-    if args.json {
-        let object = json!({"suggestion": suggestion, "plans": written});
-        println!("{}", serde_json::to_string_pretty(&object)?);
-    } else {
-        print!("{}", render_suggest::suggestion(&suggestion, &written));
-    }
-    Ok(())
+    let object = json!({"suggestion": suggestion, "plans": written});
+    show(args.json, &object, || {
+        render_suggest::suggestion(&suggestion, &written)
+    })
 }
 
 fn candidates(args: &SuggestArgs) -> Result<Candidates, SuggestError> {

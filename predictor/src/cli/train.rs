@@ -8,9 +8,11 @@ use oplearn::Error;
 use oplearn::crossval::search;
 use oplearn::data::{Dataset, RowSet};
 use oplearn::models::FitOptions;
+use opreport::output::say;
 
 use super::args::TrainArgs;
 use super::render;
+use super::show::show;
 use crate::model::{TrainOptions, file, train};
 
 /// With fewer samples a search finds chance.
@@ -29,10 +31,10 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if let Some(seconds) = args.search {
         dataset.require(SEARCH_SAMPLES, "a search of hyper-parameters")?;
         let found = search::search(&dataset, &fit, Duration::from_secs(seconds))?;
-        eprintln!(
+        say(&format!(
             "{} sets of hyper-parameters tried: mean error {:.3} (log2), default {:.3}: {:?}",
             found.tried, found.error, found.default_error, found.trees
-        );
+        ));
         fit = search::applied(&fit, &found);
     }
     let options = TrainOptions { fit };
@@ -41,15 +43,9 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     file::save(&trained, &args.out)?;
-    if args.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&trained.facts.summary())?
-        );
-    } else {
-        print!("{}", render::facts(&trained.facts, &args.out));
-    }
-    Ok(())
+    show(args.json, &trained.facts.summary(), || {
+        render::facts(&trained.facts, &args.out)
+    })
 }
 
 /// The kind of device to train for; rows of others are put aside.

@@ -3,6 +3,7 @@
 use opdata::{Traces, read_rows_with};
 
 use super::args::TurningArgs;
+use super::show::show;
 use super::{plots, render, surfaces};
 use crate::turning::{Options, Surfaces, analyse, sweep};
 
@@ -33,11 +34,7 @@ pub fn run(args: &TurningArgs) -> anyhow::Result<()> {
         plots::turning(folder, &sweeps)?;
         plots::surfaces(folder, &surfaces, &analysis.surfaces)?;
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&analysis)?);
-    } else {
-        print!("{}", render::turning(&analysis));
-        print!("{}", surfaces::table(&analysis.surfaces));
-    }
-    Ok(())
+    show(args.json, &analysis, || {
+        render::turning(&analysis) + &surfaces::table(&analysis.surfaces)
+    })
 }

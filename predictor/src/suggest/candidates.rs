@@ -6,17 +6,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use opdata::contract::PlanRecord;
+use opdata::contract::plan::SweepRecord;
 use opdata::{DeviceKind, Row, RunManifest, read_rows};
 use opmodels::{Home, ImportRequest, import};
-use serde::Deserialize;
 use toml::Value;
 
 use super::cost::Timing;
 use super::error::SuggestError;
 use crate::query::network;
-
-/// The format of plans that this reads.
-const PLAN_FORMAT: u64 = 2;
 
 /// A run of the collector that some candidates are of.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,50 +60,8 @@ pub struct Candidates {
     pub points: Vec<Candidate>,
 }
 
-/// The part of a collector's plan that a plan made from it needs.
-#[derive(Deserialize)]
-struct Plan {
-    model: ImportRequest,
-    target: Target,
-    sweep: Option<Sweep>,
-    timing: Times,
-    worker: Worker,
-    seed: u64,
-    max_failed_share: f64,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    kind: String,
-    mcpu: Option<String>,
-    mattr: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Sweep {
-    batches: Vec<u64>,
-    input_sizes: Vec<u64>,
-}
-
-#[derive(Deserialize)]
-struct Times {
-    warmup: u32,
-    number: Option<u32>,
-    stop: Stop,
-}
-
-#[derive(Deserialize)]
-struct Stop {
-    ci_target: f64,
-    min_samples: u32,
-    max_samples: u32,
-    budget_ns: u64,
-}
-
-#[derive(Deserialize)]
-struct Worker {
-    max_statements: u64,
-}
+/// A collector's plan, as far as a plan made from it needs it.
+type Plan = PlanRecord<ImportRequest>;
 
 impl Candidates {
     /// Adds the points that a collector listed.
@@ -124,15 +80,7 @@ impl Candidates {
                 folder: folder.to_owned(),
             });
         }
-        let format = manifest.plan["format"].as_u64();
-        if format != Some(PLAN_FORMAT) {
-            let found = format.map_or_else(|| "no format".to_owned(), |f| format!("format {f}"));
-            return Err(refused(format!(
-                "the plan in run.json has {found}, and this program reads format {PLAN_FORMAT}"
-            )));
-        }
-        let plan: Plan = serde_json::from_value(manifest.plan)
-            .map_err(|error| refused(format!("the plan in run.json is damaged: {error}")))?;
+        let plan = Plan::read(&manifest).map_err(|error| refused(error.to_string()))?;
         let stop = &plan.timing.stop;
         let timing = Timing {
             least_samples: f64::from(stop.min_samples),
@@ -223,18 +171,11 @@ fn model_settings(request: &ImportRequest) -> BTreeMap<String, Value> {
 
 fn settings(plan: &Plan) -> BTreeMap<String, Value> {
     let mut settings = model_settings(&plan.model);
-    let mut target = plan.target.kind.clone();
-    if let Some(cpu) = &plan.target.mcpu {
-        target.push_str(&format!(" -mcpu={cpu}"));
-    }
-    if !plan.target.mattr.is_empty() {
-        target.push_str(&format!(" -mattr={}", plan.target.mattr.join(",")));
-    }
     let stop = &plan.timing.stop;
     let number = plan.timing.number;
     settings.extend(
         [
-            ("target", Value::from(target)),
+            ("target", plan.target.to_string().into()),
             ("seed", integer(plan.seed)),
             ("budget", format!("{}ns", stop.budget_ns).into()),
             ("ci", stop.ci_target.into()),
@@ -253,7 +194,7 @@ fn settings(plan: &Plan) -> BTreeMap<String, Value> {
     settings
 }
 
-fn vary(sweep: &Sweep) -> BTreeMap<String, Value> {
+fn vary(sweep: &SweepRecord) -> BTreeMap<String, Value> {
     [
         ("batch", &sweep.batches),
         ("input-size", &sweep.input_sizes),
@@ -277,8 +218,9 @@ mod tests {
             "sweep": {"batches": [1, 4], "input_sizes": []},
             "timing": {"warmup": 0, "number": null,
                 "stop": {"ci_target": 0.03, "min_samples": 6, "max_samples": 60, "budget_ns": 5_000_000}},
-            "worker": {"max_statements": 8192},
-            "seed": 7,
+            "worker": {"compile_timeout_ns": 1, "measure_timeout_ns": 1, "max_statements": 8192, "memory_limit_mib": 1},
+            "format": 2, "threads": [1], "cache_states": ["model"], "whole_model": "skip", "out": "x", "run_id": "x",
+            "shard": null, "time_budget_ns": null, "seed": 7,
             "max_failed_share": 0.2
         }))
         .unwrap();

@@ -6,12 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use opdata::Row;
+use opdata::contract::costs::{AROUND_POINT_NS, BUILD_NS};
 use opdata::stats::median;
 
-/// Build time of a kernel on one core where no row tells it, ns.
-const BUILD_NS: f64 = 65e6;
-/// Checks and talk around a point where no run tells them, ns.
-const AROUND_NS: f64 = 3e6;
 /// Runs of a point where no row tells them.
 const RUNS: f64 = 10.0;
 /// Rows of about the same time that are asked how long their samples took.
@@ -72,7 +69,7 @@ impl CostModel {
                 .into_iter()
                 .filter_map(|(kind, all)| Some((kind.to_owned(), median(all)?)))
                 .collect(),
-            around_ns: around_ns(rows, cores).unwrap_or(AROUND_NS),
+            around_ns: around_ns(rows, cores).unwrap_or(AROUND_POINT_NS),
             sampled_ns,
         }
     }
@@ -212,6 +209,6 @@ mod tests {
     fn nothing_known_is_no_reason_for_nothing_to_cost() {
         let cost = CostModel::learn(&[], 4).of("dense", 1e6, None);
         assert_eq!(cost.build_ns, BUILD_NS / 4.0);
-        assert_eq!(cost.measure_ns, AROUND_NS + 10e6);
+        assert_eq!(cost.measure_ns, AROUND_POINT_NS + 10e6);
     }
 }

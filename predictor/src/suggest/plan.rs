@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use opdata::Row;
+use opdata::contract::points::{ChosenPoint, POINTS_SPACE, POINTS_VERSION, PointsFile};
+use opdata::{CacheState, Row};
 use serde::Serialize;
-use toml::Value;
 
 use super::candidates::{Candidates, Job};
 use super::error::SuggestError;
-
-/// The version of the form.
-const VERSION: u64 = 1;
 
 /// A plan as written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,29 +19,6 @@ pub struct Written {
     pub model: String,
     /// Its points.
     pub points: usize,
-}
-
-#[derive(Serialize)]
-struct File<'a> {
-    about: String,
-    space: &'static str,
-    version: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    machine: Option<&'a str>,
-    settings: &'a BTreeMap<String, Value>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    vary: &'a BTreeMap<String, Value>,
-    points: Vec<Point<'a>>,
-}
-
-#[derive(Serialize)]
-struct Point<'a> {
-    operator: &'a str,
-    workload: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    knobs: Option<&'a str>,
-    threads: Vec<u64>,
-    cache: &'static str,
 }
 
 /// Writes a plan for each job that has chosen points: to `out`, or, if there are several, to files beside it with the
@@ -111,34 +85,35 @@ fn text(
     machine: Option<&str>,
     about: &str,
 ) -> Result<String, SuggestError> {
-    let mut points: Vec<Point<'_>> = Vec::new();
-    let mut places: BTreeMap<(&str, Option<&str>, &str), usize> = BTreeMap::new();
+    let mut points: Vec<ChosenPoint> = Vec::new();
+    let mut places: BTreeMap<(&str, Option<&str>, CacheState), usize> = BTreeMap::new();
     for row in rows {
         let workload = row.workload_hash.as_deref().unwrap_or_default();
         let knobs = match row.schedule_space.as_deref() {
             Some("default") => None,
             _ => row.schedule_knobs.as_ref().map(opdata::JsonText::as_str),
         };
-        let cache = row.cache_state.map_or("model", opdata::CacheState::as_str);
+        let cache = row.cache_state.unwrap_or(CacheState::Model);
         let place = *places.entry((workload, knobs, cache)).or_insert_with(|| {
-            points.push(Point {
-                operator: &row.op_name,
-                workload,
-                knobs,
+            points.push(ChosenPoint {
+                operator: row.op_name.clone(),
+                workload: workload.to_owned(),
+                knobs: knobs.map(str::to_owned),
                 threads: Vec::new(),
                 cache,
             });
             points.len() - 1
         });
-        points[place].threads.extend(row.threads);
+        let threads = row.threads.and_then(|n| u32::try_from(n).ok());
+        points[place].threads.extend(threads);
     }
-    let file = File {
+    let file = PointsFile {
         about: about.to_owned(),
-        space: "points",
-        version: VERSION,
-        machine,
-        settings: &job.settings,
-        vary: &job.vary,
+        space: POINTS_SPACE,
+        version: POINTS_VERSION,
+        machine: machine.map(str::to_owned),
+        settings: job.settings.clone(),
+        vary: job.vary.clone(),
         points,
     };
     Ok(toml::to_string(&file)?)

@@ -24,7 +24,7 @@ fn plan(flags: &[(&'static str, &str)]) -> Result<Planned, PlanError> {
         command_line,
         ..Layers::default()
     };
-    Plan::from_settings(&layers.merge().unwrap(), None, host())
+    Planned::from_settings(&layers.merge().unwrap(), None, host())
 }
 
 /// The error of the main job with one more flag.
@@ -140,7 +140,7 @@ fn lists_of_a_file_may_not_be_empty() {
             file: Some(ConfigFile::parse(Path::new("job.toml"), &text).unwrap()),
             ..Layers::default()
         };
-        let error = Plan::from_settings(&layers.merge().unwrap(), None, host()).unwrap_err();
+        let error = Planned::from_settings(&layers.merge().unwrap(), None, host()).unwrap_err();
         let start = format!("--{key} [] (job.toml:2): an empty list; give");
         assert!(error.to_string().starts_with(&start), "{error}");
     }

@@ -7,12 +7,12 @@ mod sentinel;
 mod session;
 mod target;
 
+use opdata::contract::Environment;
 use opdata::{CacheState, DeviceKind, Row};
 use serde_json::Value;
 
 use super::target::OptionArity;
 use super::{Device, Session, Target, TargetOption, TargetProblem};
-use crate::env::Environment;
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 
 pub use schedule::{

@@ -3,12 +3,12 @@
 //! LLVM takes a name it does not know for its generic processor and says so on standard error only; the kernels would
 //! be measured, under a name that they do not have. So names are asked for before anything is compiled.
 
+use opdata::contract::Environment;
 use opmodels::nearest;
 use serde_json::{Value, json};
 use tvm_bridge::llvm;
 
 use crate::device::{Target, TargetProblem};
-use crate::env::Environment;
 
 /// The processor, by LLVM's name.
 pub(super) const MCPU: &str = "mcpu";

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Knobs;
 use super::factors::*;
-use super::knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
+use super::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
 use crate::schedule::{Dimension, FactorValue};
 
 /// Most vector operations that a tile may unroll into.

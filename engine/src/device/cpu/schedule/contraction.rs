@@ -10,12 +10,10 @@ use tvm_bridge::ir::IndexMap;
 use tvm_bridge::schedule::{Access as Buffer, Loop};
 use tvm_bridge::{Block, Result, Schedule};
 
-use super::knobs::{
-    CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, default_knobs, vector_axis,
-};
+use super::knobs::{default_knobs, vector_axis};
 use super::prepare::{Part, Parts, prepare};
 use super::staged::Staged;
-use super::{pad, spatial};
+use super::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, pad, spatial};
 use crate::schedule::unfit;
 
 /// The template with the knobs that the operator's structure suggests, the epilogue and paddings placed as said.

@@ -3,127 +3,9 @@
 //! Plain arithmetic on iterators and accesses; the tile is chosen by [`opmodels::tile`], and the loops are transformed in
 //! [`super::contraction`].
 
+use opdata::contract::knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
 use opmodels::tile::{Tile, VectorExtent, VectorUnit};
-use serde::{Deserialize, Serialize};
 use tvm_bridge::inspect::{Access, BlockInfo, Iter, IterKind};
-
-/// The knobs of a register-tiled reduction.
-///
-/// Every spatial axis runs on three levels: outer loops, loops over a cache tile, and the register tile, which is
-/// unrolled and vectorised. A reduction axis runs on two. Extents not named are 1 (tiles) or the whole axis
-/// (reductions).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ContractionKnobs {
-    /// Name of the axis whose values are the lanes of vectors; none if nothing is contiguous.
-    pub vector_axis: Option<String>,
-    /// Values of that axis in one vector.
-    pub vector_length: i64,
-    /// Vectors of that axis in the register tile.
-    pub vector_blocks: i64,
-    /// Values in the register tile along the other spatial axes, by axis name.
-    pub tile: Vec<(String, i64)>,
-    /// Register tiles in a cache tile, by axis name.
-    #[serde(default)]
-    pub cache_tile: Vec<(String, i64)>,
-    /// Values of a reduction axis in its inner loop, by axis name.
-    #[serde(default)]
-    pub reduction_tile: Vec<(String, i64)>,
-    /// Spatial axes from the outermost loop to the innermost.
-    pub loop_order: Vec<String>,
-    /// How the levels of spatial and reduction loops alternate.
-    #[serde(default)]
-    pub level_order: LevelOrder,
-    /// How many outer loops are fused into the parallel one.
-    pub fused_outer: usize,
-    /// Extent of the parallel loop; none for that of the fused loops.
-    #[serde(default)]
-    pub parallel_extent: Option<i64>,
-    /// Steps of the innermost reduction loops that are unrolled (0: none).
-    #[serde(default)]
-    pub unroll: i64,
-    /// Where the element-wise tail, or the copy out of the accumulators, is computed.
-    #[serde(default)]
-    pub epilogue: Epilogue,
-    /// Where a padding of the operand is filled.
-    #[serde(default)]
-    pub padding: Padding,
-    /// Where sums are kept while they grow.
-    #[serde(default)]
-    pub cache_write: CacheWrite,
-}
-
-/// A knob with a few named settings.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant,)*
-        }
-
-        impl $name {
-            /// All settings.
-            pub const ALL: &'static [$name] = &[$($name::$variant),*];
-
-            /// Its name in sweeps and in the dataset.
-            pub fn word(self) -> &'static str {
-                match self {
-                    $($name::$variant => $word,)*
-                }
-            }
-        }
-    };
-}
-
-words! {
-    /// How the levels of loops alternate, outermost first; `S` for spatial loops, `R` for reduction loops.
-    LevelOrder {
-        /// Outer, cache tile, reduction, register tile (`SSRRS`): a tile's sums are finished before the next begins.
-        #[default]
-        TilesOutside = "tiles_outside",
-        /// Outer, outer reduction, cache tile, inner reduction, register tile (`SRSRS`): a block of the reduction is
-        /// used for all tiles of a cache tile.
-        ReductionBetween = "reduction_between",
-    }
-}
-
-words! {
-    /// Where the tail is computed.
-    Epilogue {
-        /// On each finished register tile (or cache tile, where the reduction is between the levels).
-        #[default]
-        Tile = "tile",
-        /// On each piece of the parallel loop.
-        Outer = "outer",
-        /// In loops of its own, after all sums.
-        Root = "root",
-    }
-}
-
-words! {
-    /// Where a padding is filled.
-    Padding {
-        /// In loops of its own, before.
-        #[default]
-        Root = "root",
-        /// Piece by piece, inside the parallel loop.
-        Near = "near",
-        /// Nowhere: the operand is read under a condition.
-        Inline = "inline",
-    }
-}
-
-words! {
-    /// Where sums are kept while they grow.
-    CacheWrite {
-        /// In a buffer of the tile's size, for LLVM to put into registers.
-        #[default]
-        Local = "local",
-        /// In the output itself.
-        None = "none",
-    }
-}
 
 /// Smallest number of parallel pieces wanted: enough to share out evenly over a few tens of threads.
 const PARALLEL_PIECES: i64 = 64;
@@ -225,30 +107,6 @@ fn tiled_axes(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> 
     } else {
         reusing
     }
-}
-
-impl ContractionKnobs {
-    /// Values of an axis in the register tile.
-    pub fn tile_of(&self, axis: &str) -> i64 {
-        if self.vector_axis.as_deref() == Some(axis) {
-            return self.vector_blocks * self.vector_length;
-        }
-        named(&self.tile, axis).unwrap_or(1)
-    }
-
-    /// Register tiles of an axis in a cache tile.
-    pub fn cache_tile_of(&self, axis: &str) -> i64 {
-        named(&self.cache_tile, axis).unwrap_or(1)
-    }
-
-    /// Values of a reduction axis of `extent` in its inner loop.
-    pub fn reduction_tile_of(&self, axis: &str, extent: i64) -> i64 {
-        named(&self.reduction_tile, axis).unwrap_or(extent)
-    }
-}
-
-fn named(values: &[(String, i64)], name: &str) -> Option<i64> {
-    values.iter().find(|(n, _)| n == name).map(|v| v.1)
 }
 
 /// Outer loop order: the vector axis outside all others if what it indexes is too big to be read for every row of them,

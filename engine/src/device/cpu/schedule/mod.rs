@@ -31,9 +31,9 @@ use crate::schedule::{Choice, Dimension, FactorValue, Space, Templates, default_
 use combine::Shape;
 
 pub use combine::MAX_UNROLLED;
-pub use knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
-pub use rows::RowsKnobs;
-pub use spatial::SpatialKnobs;
+pub use opdata::contract::knobs::{
+    CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, RowsKnobs, SpatialKnobs,
+};
 
 /// The knobs of a template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,22 +2,12 @@
 //!
 //! Each row is finished before the next begins, so that it stays in the first-level cache; rows run in parallel.
 
+use opdata::contract::knobs::RowsKnobs;
 use opmodels::tile::{VectorUnit, even_vector_length};
-use serde::{Deserialize, Serialize};
 use tvm_bridge::inspect::IterKind;
 use tvm_bridge::{BlockInfo, Result, Schedule};
 
 use crate::schedule::unfit;
-
-/// The knobs of an operator that works row by row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RowsKnobs {
-    /// Most lanes of a vectorised loop; each loop takes as many of them as divide it.
-    pub vector_length: i64,
-    /// Extent of the parallel loop; none for one iteration a row.
-    #[serde(default)]
-    pub parallel_extent: Option<i64>,
-}
 
 /// The template with the knobs that suit every such operator.
 pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<RowsKnobs> {

@@ -6,8 +6,10 @@ use tvm_bridge::{BlockInfo, PrimFunc, Result, Schedule};
 
 use super::combine::{Axis, Shape, outer_iterations};
 use super::factors::*;
-use super::knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, vector_axis};
-use super::{Knobs, contraction, rows, spatial};
+use super::knobs::vector_axis;
+use super::{
+    CacheWrite, ContractionKnobs, Epilogue, Knobs, LevelOrder, Padding, contraction, rows, spatial,
+};
 use crate::schedule::{Dimension, Factor, FactorValue};
 
 /// Longest vector offered, in registers.

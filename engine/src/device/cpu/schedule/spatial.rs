@@ -2,8 +2,8 @@
 //!
 //! The innermost loops that all accesses walk through alike are fused, vectorised and what is outside runs in parallel.
 
+use opdata::contract::knobs::SpatialKnobs;
 use opmodels::tile::{VectorUnit, even_vector_length};
-use serde::{Deserialize, Serialize};
 use tvm_bridge::inspect::{BlockInfo, IterKind};
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Result, Schedule};
@@ -11,23 +11,6 @@ use tvm_bridge::{Result, Schedule};
 use super::pad;
 use super::prepare::{Part, prepare};
 use crate::schedule::unfit;
-
-/// The knobs of an operator without a reduction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpatialKnobs {
-    /// Lanes of the vectorised loop (1: not vectorised).
-    pub vector_length: i64,
-    /// Vectors that one step of the innermost loop computes (1: not unrolled).
-    #[serde(default = "one")]
-    pub unroll: i64,
-    /// Extent of the parallel loop; none for one iteration a step.
-    #[serde(default)]
-    pub parallel_extent: Option<i64>,
-}
-
-fn one() -> i64 {
-    1
-}
 
 /// The template with the knobs that the operator's structure suggests.
 pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<SpatialKnobs> {

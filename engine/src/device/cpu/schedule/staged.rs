@@ -4,7 +4,7 @@
 use tvm_bridge::inspect::{Access, IterKind};
 use tvm_bridge::{Result, Schedule};
 
-use super::knobs::ContractionKnobs;
+use super::ContractionKnobs;
 use super::pad;
 use super::prepare::Part;
 use crate::schedule::unfit;

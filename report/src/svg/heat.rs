@@ -1,8 +1,6 @@
 //! Heat maps: a cell for each pair of values, coloured by how long it takes, and a line over them.
 
-use std::fmt::Write;
-
-use super::{MARGIN, SIZE, escaped};
+use super::canvas::{Anchor, Canvas, MARGIN, SIZE, path};
 
 /// Colours from short to long, told apart in print and by colour-blind readers (after viridis).
 const SHADES: [[f64; 3]; 5] = [
@@ -65,13 +63,24 @@ fn short(value: f64) -> String {
     format!("{}", (value * 100.0).round() / 100.0)
 }
 
+/// Left end of the scale at the right, pixels.
+fn right() -> f64 {
+    SIZE.0 - MARGIN - SCALE
+}
+
+/// Pixels of a share of the width, from the left.
+fn px(share: f64) -> f64 {
+    MARGIN + 24.0 + share * (right() - MARGIN - 24.0)
+}
+
+/// Pixels of a share of the height, from the bottom.
+fn py(share: f64) -> f64 {
+    SIZE.1 - MARGIN - share * (SIZE.1 - 2.0 * MARGIN)
+}
+
 /// A heat map of `[x, y, time]` cells. Colours tell time over the best of the same y, on a logarithmic scale, so that
 /// sizes can be compared; `line` is drawn through `(x, y)` points.
 pub fn heat(title: &str, x: &Steps, y: &Steps, cells: &[[f64; 3]], line: &[(f64, f64)]) -> String {
-    let (width, height) = SIZE;
-    let right = width - MARGIN - SCALE;
-    let px = |share: f64| MARGIN + 24.0 + share * (right - MARGIN - 24.0);
-    let py = |share: f64| height - MARGIN - share * (height - 2.0 * MARGIN);
     let ratios: Vec<f64> = cells
         .iter()
         .map(|[_, row, time]| {
@@ -80,100 +89,75 @@ pub fn heat(title: &str, x: &Steps, y: &Steps, cells: &[[f64; 3]], line: &[(f64,
         })
         .collect();
     let worst = ratios.iter().copied().fold(1.0, f64::max);
-    let dark = |ratio: f64| {
-        if worst > 1.0 {
-            ratio.ln() / worst.ln()
-        } else {
-            0.0
-        }
-    };
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-         font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"{}\" y=\"24\" text-anchor=\"middle\" font-size=\"14\">{}</text>\n",
-        width / 2.0,
-        escaped(title)
-    );
+    let mut canvas = Canvas::new(title, 14);
     let (wide, high) = (
         (px(1.0) - px(0.0)) / x.values.len() as f64,
         (py(0.0) - py(1.0)) / y.values.len() as f64,
     );
     for ([a, b, _], ratio) in cells.iter().zip(&ratios) {
-        let _ = writeln!(
-            svg,
+        let dark = if worst > 1.0 {
+            ratio.ln() / worst.ln()
+        } else {
+            0.0
+        };
+        canvas.line(format_args!(
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\" fill=\"{}\"><title>{} × {}: {ratio:.2}</title></rect>",
             px(x.share(*a)) - wide / 2.0,
             py(y.share(*b)) - high / 2.0,
-            shade(dark(*ratio)),
+            shade(dark),
             short(*a),
             short(*b),
-        );
+        ));
     }
     if !line.is_empty() {
-        let path: Vec<String> = line
+        let line: Vec<(f64, f64)> = line
             .iter()
-            .map(|(a, b)| format!("{:.1} {:.1}", px(x.share(*a)), py(y.share(*b))))
+            .map(|(a, b)| (px(x.share(*a)), py(y.share(*b))))
             .collect();
-        let path = path.join("L");
-        let _ = writeln!(
-            svg,
+        let path = path(&line);
+        canvas.line(format_args!(
             "<path d=\"M{path}\" fill=\"none\" stroke=\"white\" stroke-width=\"6\"/>\n\
              <path d=\"M{path}\" fill=\"none\" stroke=\"#d55e00\" stroke-width=\"3\"/>"
-        );
+        ));
     }
-    ticks(&mut svg, x, |at, text| {
-        format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
-            px(at),
-            py(0.0) + 16.0
-        )
-    });
-    ticks(&mut svg, y, |at, text| {
-        format!(
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
-            px(0.0) - 4.0,
-            py(at) + 4.0
-        )
-    });
-    let _ = writeln!(
-        svg,
-        "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n\
-         <text transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-        px(0.5),
-        height - 12.0,
-        escaped(&x.label),
-        height / 2.0,
-        escaped(&y.label)
-    );
+    for (at, label) in ticks(x) {
+        canvas.tick((px(at), py(0.0) + 16.0), Anchor::Middle, &label);
+    }
+    for (at, label) in ticks(y) {
+        canvas.tick((px(0.0) - 4.0, py(at) + 4.0), Anchor::End, &label);
+    }
+    canvas.axes(format_args!("{:.1}", px(0.5)), &x.label, &y.label);
+    scale(&mut canvas, worst);
+    canvas.finish()
+}
+
+/// What the colours mean.
+fn scale(canvas: &mut Canvas, worst: f64) {
     for step in 0..20 {
         let share = f64::from(step) / 20.0;
-        let _ = writeln!(
-            svg,
+        canvas.line(format_args!(
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"14\" height=\"{:.1}\" fill=\"{}\"/>",
-            right + 16.0,
+            right() + 16.0,
             py(share + 0.05),
             py(0.0) - py(0.05) + 0.5,
             shade(share + 0.025)
-        );
+        ));
     }
     for share in [0.0, 0.5, 1.0] {
-        let _ = writeln!(
-            svg,
+        canvas.line(format_args!(
             "<text x=\"{:.1}\" y=\"{:.1}\">×{:.2}</text>",
-            right + 34.0,
+            right() + 34.0,
             py(share) + 4.0,
             (share * worst.ln()).exp()
-        );
+        ));
     }
-    svg.push_str("</svg>\n");
-    svg
 }
 
-fn ticks(svg: &mut String, steps: &Steps, text: impl Fn(f64, String) -> String) {
+/// Some of the steps, as many as have room, with where they are (0 to 1).
+fn ticks(steps: &Steps) -> impl Iterator<Item = (f64, String)> {
     let every = steps.values.len().div_ceil(MOST_LABELS).max(1);
-    for value in steps.values.iter().step_by(every) {
-        let _ = writeln!(svg, "{}", text(steps.share(*value), short(*value)));
-    }
+    let some = steps.values.iter().step_by(every);
+    some.map(|value| (steps.share(*value), short(*value)))
 }
 
 #[cfg(test)]

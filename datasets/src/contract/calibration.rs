@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use opdata::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::values::Timestamp;
 
 /// Version of the format below; a file of another is not read.
 pub const CALIBRATION_FORMAT: u32 = 1;
@@ -28,7 +29,7 @@ impl Level {
     /// All, from the nearest.
     pub const ALL: [Level; 4] = [Level::L1, Level::L2, Level::L3, Level::Memory];
     /// The caches among them, whose position is their number less one.
-    pub(crate) const CACHES: [Level; 3] = [Level::L1, Level::L2, Level::L3];
+    pub const CACHES: [Level; 3] = [Level::L1, Level::L2, Level::L3];
 
     /// Name for people.
     pub fn name(self) -> &'static str {
@@ -102,7 +103,7 @@ pub struct ReadRate {
 
 impl Calibration {
     /// Why the numbers cannot be right, if so.
-    pub(crate) fn complaint(&self) -> Option<String> {
+    pub fn complaint(&self) -> Option<String> {
         let rates = self.rates.iter().flat_map(|r| {
             let read = r.read_gbytes_per_s.values().map(|read| read.rate);
             std::iter::once(r.peak_gflops_per_s).chain(read)

@@ -1,13 +1,8 @@
-//! Plots as SVG: points and lines on logarithmic axes, for reports and browsers. No styles from outside are needed.
+//! Plots of points and lines on linear or logarithmic axes.
 
-pub mod heat;
+use super::canvas::{Canvas, MARGIN, SIZE, path};
+use crate::html::escape;
 
-use std::fmt::Write;
-
-/// Width and height of a plot, pixels.
-const SIZE: (f64, f64) = (640.0, 480.0);
-/// Room for labels, pixels.
-const MARGIN: f64 = 56.0;
 /// Colours of series, told apart by colour-blind readers, too (Okabe and Ito).
 const COLOURS: [&str; 6] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
@@ -120,69 +115,26 @@ fn place(value: f64, scale: Scale) -> Option<f64> {
     placed.is_finite().then_some(placed)
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+/// Pixels of a share of the width, from the left.
+fn px(share: f64) -> f64 {
+    MARGIN + share * (SIZE.0 - 2.0 * MARGIN)
+}
+
+/// Pixels of a share of the height, from the bottom.
+fn py(share: f64) -> f64 {
+    SIZE.1 - MARGIN - share * (SIZE.1 - 2.0 * MARGIN)
 }
 
 /// A plot of some series.
 pub fn plot(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> String {
-    let (width, height) = SIZE;
-    let range_x = Range::of(
-        series.iter().flat_map(|s| s.points.iter().map(|p| p.0)),
-        x.scale,
-    );
-    let range_y = Range::of(
-        series.iter().flat_map(|s| s.points.iter().map(|p| p.1)),
-        y.scale,
-    );
-    let px = |share: f64| MARGIN + share * (width - 2.0 * MARGIN);
-    let py = |share: f64| height - MARGIN - share * (height - 2.0 * MARGIN);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-         font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"{}\" y=\"24\" text-anchor=\"middle\" font-size=\"15\">{}</text>\n",
-        width / 2.0,
-        escaped(title)
-    );
-    for tick in range_x.ticks() {
-        if let Some(share) = range_x.share(tick) {
-            let at = px(share);
-            let _ = writeln!(
-                svg,
-                "<path d=\"M{at:.1} {:.1}V{:.1}\" stroke=\"#ddd\"/><text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{tick}</text>",
-                py(0.0),
-                py(1.0),
-                py(0.0) + 16.0
-            );
-        }
-    }
-    for tick in range_y.ticks() {
-        if let Some(share) = range_y.share(tick) {
-            let at = py(share);
-            let _ = writeln!(
-                svg,
-                "<path d=\"M{:.1} {at:.1}H{:.1}\" stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{tick}</text>",
-                px(0.0),
-                px(1.0),
-                px(0.0) - 4.0,
-                at + 4.0
-            );
-        }
-    }
-    let _ = writeln!(
-        svg,
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n\
-         <text transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-        width / 2.0,
-        height - 12.0,
-        escaped(&x.label),
-        height / 2.0,
-        escaped(&y.label)
-    );
+    let along =
+        |pick: fn(&(f64, f64)) -> f64| series.iter().flat_map(move |s| s.points.iter().map(pick));
+    let range_x = Range::of(along(|p| p.0), x.scale);
+    let range_y = Range::of(along(|p| p.1), y.scale);
+    let mut canvas = Canvas::new(title, 15);
+    grid(&mut canvas, &range_x, &range_y);
+    canvas.axes(SIZE.0 / 2.0, &x.label, &y.label);
     for (number, one) in series.iter().enumerate() {
-        let colour = COLOURS[number % COLOURS.len()];
         let step = one.points.len().div_ceil(MOST_POINTS).max(1);
         let placed: Vec<(f64, f64)> = one
             .points
@@ -190,36 +142,62 @@ pub fn plot(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> String {
             .step_by(step)
             .filter_map(|(a, b)| Some((px(range_x.share(*a)?), py(range_y.share(*b)?))))
             .collect();
-        match one.mark {
-            Mark::Dots => {
-                let _ = writeln!(svg, "<g fill=\"{colour}\" fill-opacity=\"0.5\">");
-                for (a, b) in placed {
-                    let _ = writeln!(svg, "<circle cx=\"{a:.1}\" cy=\"{b:.1}\" r=\"2.5\"/>");
-                }
-                svg.push_str("</g>\n");
-            }
-            Mark::Line => {
-                let path: Vec<String> = placed
-                    .iter()
-                    .map(|(a, b)| format!("{a:.1} {b:.1}"))
-                    .collect();
-                let _ = writeln!(
-                    svg,
-                    "<path d=\"M{}\" fill=\"none\" stroke=\"{colour}\"/>",
-                    path.join("L")
-                );
-            }
-        }
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>",
-            px(0.0) + 8.0,
-            py(1.0) + 16.0 * (number as f64 + 1.0),
-            escaped(&one.name)
-        );
+        draw(&mut canvas, one, number, &placed);
     }
-    svg.push_str("</svg>\n");
-    svg
+    canvas.finish()
+}
+
+/// Lines with labels at the ticks of both axes.
+fn grid(canvas: &mut Canvas, x: &Range, y: &Range) {
+    for tick in x.ticks() {
+        if let Some(share) = x.share(tick) {
+            let at = px(share);
+            canvas.line(format_args!(
+                "<path d=\"M{at:.1} {:.1}V{:.1}\" stroke=\"#ddd\"/><text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{tick}</text>",
+                py(0.0),
+                py(1.0),
+                py(0.0) + 16.0
+            ));
+        }
+    }
+    for tick in y.ticks() {
+        if let Some(share) = y.share(tick) {
+            let at = py(share);
+            canvas.line(format_args!(
+                "<path d=\"M{:.1} {at:.1}H{:.1}\" stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{tick}</text>",
+                px(0.0),
+                px(1.0),
+                px(0.0) - 4.0,
+                at + 4.0
+            ));
+        }
+    }
+}
+
+/// One series and its name in the legend.
+fn draw(canvas: &mut Canvas, series: &Series, number: usize, placed: &[(f64, f64)]) {
+    let colour = COLOURS[number % COLOURS.len()];
+    match series.mark {
+        Mark::Dots => {
+            canvas.line(format_args!("<g fill=\"{colour}\" fill-opacity=\"0.5\">"));
+            for (x, y) in placed {
+                canvas.line(format_args!(
+                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\"/>"
+                ));
+            }
+            canvas.line(format_args!("</g>"));
+        }
+        Mark::Line => canvas.line(format_args!(
+            "<path d=\"M{}\" fill=\"none\" stroke=\"{colour}\"/>",
+            path(placed)
+        )),
+    }
+    canvas.line(format_args!(
+        "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>",
+        px(0.0) + 8.0,
+        py(1.0) + 16.0 * (number as f64 + 1.0),
+        escape(&series.name)
+    ));
 }
 
 #[cfg(test)]

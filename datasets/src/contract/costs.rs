@@ -1,0 +1,9 @@
+//! What a point costs where no row tells it: guesses for planning, good to a factor of two or so.
+//!
+//! Means over sweeps of the zoo's models on two cores of a server CPU. The collector's outlook and the predictor's
+//! suggestions begin with the same numbers.
+
+/// One core's time to schedule, lower and compile a kernel, ns.
+pub const BUILD_NS: f64 = 65e6;
+/// Checking a point, drift and talk between the processes, ns.
+pub const AROUND_POINT_NS: f64 = 3e6;

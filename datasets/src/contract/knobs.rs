@@ -1,0 +1,220 @@
+//! A schedule's template and knobs, as the column `schedule_knobs` holds them for the collector's own schedules:
+//! `{"template": "contraction", …}`. Rows of other tools have knobs of their own tool there.
+//!
+//! The format has no number of its own: it is that of the rows (`schema_version`). A knob that older rows lack has the
+//! value that it stood for then.
+
+use serde::{Deserialize, Serialize};
+
+use crate::values::Decisions;
+
+/// What was chosen for an operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "template", rename_all = "snake_case")]
+pub enum Choice {
+    /// Register-tiled reduction.
+    Contraction(ContractionKnobs),
+    /// Whole rows, one after the other.
+    Rows(RowsKnobs),
+    /// Flattened, vectorised, parallel.
+    Spatial(SpatialKnobs),
+    /// As TVM's operator library wrote it.
+    Unscheduled,
+    /// A sample of MetaSchedule's space.
+    Sampled(Decisions),
+    /// What a recorded trace says.
+    Recorded,
+}
+
+/// The knobs of a register-tiled reduction.
+///
+/// Every spatial axis runs on three levels: outer loops, loops over a cache tile, and the register tile, which is
+/// unrolled and vectorised. A reduction axis runs on two. Extents not named are 1 (tiles) or the whole axis
+/// (reductions).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContractionKnobs {
+    /// Name of the axis whose values are the lanes of vectors; none if nothing is contiguous.
+    pub vector_axis: Option<String>,
+    /// Values of that axis in one vector.
+    pub vector_length: i64,
+    /// Vectors of that axis in the register tile.
+    pub vector_blocks: i64,
+    /// Values in the register tile along the other spatial axes, by axis name.
+    pub tile: Vec<(String, i64)>,
+    /// Register tiles in a cache tile, by axis name.
+    #[serde(default)]
+    pub cache_tile: Vec<(String, i64)>,
+    /// Values of a reduction axis in its inner loop, by axis name.
+    #[serde(default)]
+    pub reduction_tile: Vec<(String, i64)>,
+    /// Spatial axes from the outermost loop to the innermost.
+    pub loop_order: Vec<String>,
+    /// How the levels of spatial and reduction loops alternate.
+    #[serde(default)]
+    pub level_order: LevelOrder,
+    /// How many outer loops are fused into the parallel one.
+    pub fused_outer: usize,
+    /// Pieces that the parallel loop is dealt out in; none for one piece an iteration of the fused loops.
+    #[serde(default)]
+    pub parallel_extent: Option<i64>,
+    /// Steps of the innermost reduction loops that are unrolled (0: none).
+    #[serde(default)]
+    pub unroll: i64,
+    /// Where the element-wise tail, or the copy out of the accumulators, is computed.
+    #[serde(default)]
+    pub epilogue: Epilogue,
+    /// Where a padding of the operand is filled.
+    #[serde(default)]
+    pub padding: Padding,
+    /// Where sums are kept while they grow.
+    #[serde(default)]
+    pub cache_write: CacheWrite,
+}
+
+impl ContractionKnobs {
+    /// Values of an axis in the register tile.
+    pub fn tile_of(&self, axis: &str) -> i64 {
+        if self.vector_axis.as_deref() == Some(axis) {
+            return self.vector_blocks * self.vector_length;
+        }
+        named(&self.tile, axis).unwrap_or(1)
+    }
+
+    /// Register tiles of an axis in a cache tile.
+    pub fn cache_tile_of(&self, axis: &str) -> i64 {
+        named(&self.cache_tile, axis).unwrap_or(1)
+    }
+
+    /// Values of a reduction axis of `extent` in its inner loop.
+    pub fn reduction_tile_of(&self, axis: &str, extent: i64) -> i64 {
+        named(&self.reduction_tile, axis).unwrap_or(extent)
+    }
+}
+
+fn named(values: &[(String, i64)], name: &str) -> Option<i64> {
+    values.iter().find(|(n, _)| n == name).map(|v| v.1)
+}
+
+/// A knob with a few named settings.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)*
+        }
+
+        impl $name {
+            /// All settings.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+
+            /// Its name in sweeps and in the dataset.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)*
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// How the levels of loops alternate, outermost first; `S` for spatial loops, `R` for reduction loops.
+    LevelOrder {
+        /// Outer, cache tile, reduction, register tile (`SSRRS`): a tile's sums are finished before the next begins.
+        #[default]
+        TilesOutside = "tiles_outside",
+        /// Outer, outer reduction, cache tile, inner reduction, register tile (`SRSRS`): a block of the reduction is
+        /// used for all tiles of a cache tile.
+        ReductionBetween = "reduction_between",
+    }
+}
+
+words! {
+    /// Where the tail is computed.
+    Epilogue {
+        /// On each finished register tile (or cache tile, where the reduction is between the levels).
+        #[default]
+        Tile = "tile",
+        /// On each piece of the parallel loop.
+        Outer = "outer",
+        /// In loops of its own, after all sums.
+        Root = "root",
+    }
+}
+
+words! {
+    /// Where a padding is filled.
+    Padding {
+        /// In loops of its own, before.
+        #[default]
+        Root = "root",
+        /// Piece by piece, inside the parallel loop.
+        Near = "near",
+        /// Nowhere: the operand is read under a condition.
+        Inline = "inline",
+    }
+}
+
+words! {
+    /// Where sums are kept while they grow.
+    CacheWrite {
+        /// In a buffer of the tile's size, for LLVM to put into registers.
+        #[default]
+        Local = "local",
+        /// In the output itself.
+        None = "none",
+    }
+}
+
+/// The knobs of an operator that works row by row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowsKnobs {
+    /// Most lanes of a vectorised loop; each loop takes as many of them as divide it.
+    pub vector_length: i64,
+    /// Pieces that the parallel loop is dealt out in; none for one piece a row.
+    #[serde(default)]
+    pub parallel_extent: Option<i64>,
+}
+
+/// The knobs of an operator without a reduction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpatialKnobs {
+    /// Lanes of the vectorised loop (1: not vectorised).
+    pub vector_length: i64,
+    /// Vectors that one step of the innermost loop computes (1: not unrolled).
+    #[serde(default = "one")]
+    pub unroll: i64,
+    /// Pieces that the parallel loop is dealt out in; none for one piece a step.
+    #[serde(default)]
+    pub parallel_extent: Option<i64>,
+}
+
+fn one() -> i64 {
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knobs_of_older_rows_are_read_and_today_s_read_back() {
+        let old = r#"{"template":"contraction","vector_axis":"oc","vector_length":16,"vector_blocks":2,"tile":[["xx",8]],"loop_order":["n","oc","xx"],"fused_outer":2}"#;
+        let Choice::Contraction(knobs) = serde_json::from_str(old).unwrap() else {
+            panic!("a contraction");
+        };
+        assert_eq!((knobs.epilogue, knobs.unroll), (Epilogue::Tile, 0));
+        for text in [
+            r#"{"template":"rows","vector_length":16,"parallel_extent":null}"#,
+            r#"{"template":"spatial","vector_length":16,"unroll":1,"parallel_extent":4}"#,
+            r#"{"template":"unscheduled"}"#,
+            r#"{"template":"sampled","tiles":[[1,2]],"categories":[],"compute_locations":[-1]}"#,
+            r#"{"template":"recorded"}"#,
+        ] {
+            let choice: Choice = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&choice).unwrap(), text);
+        }
+    }
+}

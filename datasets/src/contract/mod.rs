@@ -1,0 +1,34 @@
+//! The records that the collector writes and the predictor reads beside the rows, each declared once and with a format
+//! number.
+//!
+//! | module | record | where |
+//! | --- | --- | --- |
+//! | [`plan`] | what a run measures and how | `plan` in `run.json` |
+//! | [`environment`], [`calibration`] | the machine and its rates | `environment` in `run.json` |
+//! | [`whole_model`] | times of a whole model | `whole_model.json` beside the rows |
+//! | [`points`] | points chosen one by one | the file that `oppredict suggest` writes and `opcollect --sweep` reads |
+//! | [`knobs`] | a schedule's template and knobs | column `schedule_knobs` |
+//! | [`costs`] | what a point costs where nothing better is known | |
+//!
+//! A record of an unknown format is refused by a message that names the format and, where it is recorded, the version
+//! of the program that wrote it; one without a number is of the first format. Both programs depend on this; it depends on
+//! neither, nor on how a schedule is applied or a model imported: types of those are parameters.
+
+pub mod calibration;
+pub mod costs;
+pub mod environment;
+pub mod knobs;
+pub mod plan;
+pub mod points;
+pub mod whole_model;
+
+mod format;
+
+pub use calibration::{CALIBRATION_FORMAT, Calibration, Level, Rate, ReadRate, ThreadRates};
+pub use environment::{
+    Cache, Cpu, ENVIRONMENT_FORMAT, Environment, LlvmCpu, Machine, Memory, Pmu, Software, State,
+    Virtualisation,
+};
+pub use plan::{PLAN_FORMAT, PlanRecord, StopRule, TimingPolicy, WorkerPolicy};
+
+use format::{check_format, first_format};

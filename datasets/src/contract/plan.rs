@@ -1,0 +1,264 @@
+//! The plan of a run: everything that decides what is measured and how. It is the part `plan` of `run.json`.
+//!
+//! The collector's plan is this record with its own types of model, target and sweep; the predictor reads of these what it
+//! needs ([`TargetRecord`], [`SweepRecord`]).
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::check_format;
+use crate::error::FormatError;
+use crate::identity::stable_hash;
+use crate::run::{RunManifest, Shard};
+use crate::values::CacheState;
+
+/// Format of a serialised plan; raised when a field changes its meaning.
+pub const PLAN_FORMAT: u32 = 2;
+
+/// A validated plan, with the types that stand for the model to import, the target and the sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
+    /// [`PLAN_FORMAT`] of the writer.
+    pub format: u32,
+    /// What to take apart.
+    pub model: Model,
+    /// What to compile for.
+    pub target: Target,
+    /// Thread counts to measure at, in the given order, without repetition, each at least 1.
+    pub threads: Vec<u32>,
+    /// Cache states to measure in, without repetition.
+    pub cache_states: Vec<CacheState>,
+    /// Which schedules to measure; the default ones if there is no sweep.
+    pub sweep: Option<Sweep>,
+    /// Which part of the points to measure; all if there is none.
+    pub shard: Option<Shard>,
+    /// Time to spend, in nanoseconds; all that it takes if there is none.
+    pub time_budget_ns: Option<u64>,
+    /// How each point is timed.
+    pub timing: TimingPolicy,
+    /// What a worker process may use.
+    pub worker: WorkerPolicy,
+    /// Seed of the input data and of everything random.
+    pub seed: u64,
+    /// Whether the whole model is run too.
+    pub whole_model: WholeModel,
+    /// Directory of the results; it does not exist yet.
+    pub out: PathBuf,
+    /// Name of the run, unique enough to tell runs apart.
+    pub run_id: String,
+    /// Share of points (0 to 1) that may fail with the run still counted as done.
+    pub max_failed_share: f64,
+}
+
+impl<Model: Clone + Serialize, Target: Clone + Serialize, Sweep: Clone + Serialize>
+    PlanRecord<Model, Target, Sweep>
+{
+    /// What decides which points there are and how they are measured, as a hash: equal for runs of one plan and for
+    /// its shards, wherever and for however long they run.
+    pub fn hash(&self) -> String {
+        let essence = Self {
+            shard: None,
+            time_budget_ns: None,
+            out: PathBuf::new(),
+            run_id: String::new(),
+            max_failed_share: 0.0,
+            ..self.clone()
+        };
+        let text = serde_json::to_value(&essence).map_or_else(|_| String::new(), |v| v.to_string());
+        stable_hash(&[("plan", &text)])
+    }
+}
+
+impl<Model: DeserializeOwned, Target: DeserializeOwned, Sweep: DeserializeOwned>
+    PlanRecord<Model, Target, Sweep>
+{
+    /// Reads the plan of a run.
+    ///
+    /// # Errors
+    /// It is of another format, or damaged; the message says which version of the collector wrote it.
+    pub fn read(manifest: &RunManifest) -> Result<Self, FormatError> {
+        const WHAT: &str = "the plan in run.json";
+        let writer = manifest.versions.get("opcollect").map(String::as_str);
+        let format = match &manifest.plan["format"] {
+            // A plan has had its number from the first; what has none is something else.
+            Value::Null => {
+                return Err(FormatError::Damaged {
+                    what: WHAT,
+                    detail: "it has no format number".to_owned(),
+                });
+            }
+            number => number,
+        };
+        check_format(WHAT, format, PLAN_FORMAT, writer)?;
+        Self::deserialize(&manifest.plan).map_err(|error| FormatError::damaged(WHAT, &error))
+    }
+}
+
+/// What a plan compiles for, for readers that need its text alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetRecord {
+    /// The code generator's name: `llvm`, `cuda`.
+    pub kind: String,
+    /// CPU name for LLVM; `None` for the machine's own.
+    pub mcpu: Option<String>,
+    /// Feature switches for LLVM, such as `+avx2` or `-avx512f`.
+    pub mattr: Vec<String>,
+}
+
+/// As `--target` takes it.
+impl fmt::Display for TargetRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind)?;
+        if let Some(cpu) = &self.mcpu {
+            write!(f, " -mcpu={cpu}")?;
+        }
+        if !self.mattr.is_empty() {
+            write!(f, " -mattr={}", self.mattr.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a sweep varies of the model itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepRecord {
+    /// Batch sizes to import the model at.
+    pub batches: Vec<u64>,
+    /// Image sizes to import the model at.
+    pub input_sizes: Vec<u64>,
+}
+
+/// Whether the whole model is run beside its operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WholeModel {
+    /// It is run, checked and timed.
+    Measure,
+    /// Operators only.
+    Skip,
+}
+
+/// How each point is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TimingPolicy {
+    /// Calls before the first timed one.
+    pub warmup: u32,
+    /// Calls in a sample; none for as many as the clock needs.
+    #[serde(default)]
+    pub number: Option<u32>,
+    /// When to stop sampling.
+    pub stop: StopRule,
+}
+
+/// The stopping rule of one point.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StopRule {
+    /// Stop once half the interval's width over the median is at most this (0.03 = ±3 %).
+    pub ci_target: f64,
+    /// Never stop as precise with fewer samples.
+    pub min_samples: u32,
+    /// Never take more.
+    pub max_samples: u32,
+    /// Time to spend on sampling, in nanoseconds. It is overrun (up to four times) only to reach
+    /// as many samples as an interval needs.
+    pub budget_ns: u64,
+}
+
+/// What a worker process may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerPolicy {
+    /// Longest time one operator may take to compile, in nanoseconds.
+    pub compile_timeout_ns: u64,
+    /// Longest time one point may take to run, check and measure, in nanoseconds.
+    pub measure_timeout_ns: u64,
+    /// Most statements of a lowered kernel that are worth compiling.
+    pub max_statements: u64,
+    /// Most memory, in MiB.
+    pub memory_limit_mib: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// As opcollect 0.1.0 wrote it.
+    fn manifest() -> RunManifest {
+        RunManifest {
+            plan: json!({
+                "format": 2,
+                "model": {"source": "local", "model": "bert-tiny"},
+                "target": {"kind": "llvm", "mcpu": "haswell", "mattr": ["+avx2", "-fma"]},
+                "threads": [1, 2],
+                "cache_states": ["model"],
+                "sweep": {"name": "s", "space": "template", "batches": [1, 4], "input_sizes": []},
+                "shard": {"index": 1, "count": 2},
+                "time_budget_ns": null,
+                "timing": {"warmup": 0,
+                    "stop": {"ci_target": 0.03, "min_samples": 6, "max_samples": 60, "budget_ns": 5_000_000}},
+                "worker": {"compile_timeout_ns": 1, "measure_timeout_ns": 1, "max_statements": 8192, "memory_limit_mib": 1},
+                "seed": 7,
+                "whole_model": "skip",
+                "out": "runs/x",
+                "run_id": "x",
+                "max_failed_share": 0.2
+            }),
+            versions: [("opcollect".to_owned(), "0.1.0".to_owned())].into(),
+            ..RunManifest::new("x")
+        }
+    }
+
+    #[test]
+    fn a_plan_is_read_by_those_who_need_a_part_of_it() {
+        let plan: PlanRecord<Value> = PlanRecord::read(&manifest()).unwrap();
+        assert_eq!(
+            plan.target.to_string(),
+            "llvm -mcpu=haswell -mattr=+avx2,-fma"
+        );
+        assert_eq!(plan.sweep.unwrap().batches, [1, 4]);
+        assert_eq!(
+            (plan.timing.number, plan.timing.stop.min_samples),
+            (None, 6)
+        );
+    }
+
+    #[test]
+    fn shards_of_a_plan_have_its_hash() {
+        let read = || PlanRecord::<Value, Value, Value>::read(&manifest()).unwrap();
+        let (plan, mut other) = (read(), read());
+        (other.shard, other.out, other.time_budget_ns) = (None, "y".into(), Some(1));
+        assert_eq!(plan.hash(), other.hash());
+        other.seed = 8;
+        assert_ne!(plan.hash(), other.hash());
+    }
+
+    #[test]
+    fn plans_of_other_formats_are_refused_with_their_writer() {
+        let refused = |change: fn(&mut Value)| {
+            let mut manifest = manifest();
+            change(&mut manifest.plan);
+            PlanRecord::<Value>::read(&manifest)
+                .unwrap_err()
+                .to_string()
+        };
+        insta::assert_snapshot!(
+            [
+                refused(|plan| plan["format"] = json!(1)),
+                refused(|plan| plan["format"] = json!(3)),
+                refused(|plan| *plan = Value::Null),
+                refused(|plan| plan["seed"] = json!("seven")),
+            ]
+            .join("\n"),
+            @r#"
+        the plan in run.json has format 1 (written by opcollect 0.1.0), and this program reads format 2; use the version that wrote it, or measure again
+        the plan in run.json has format 3 (written by opcollect 0.1.0), and this program reads format 2; use a newer version of the program
+        the plan in run.json is damaged: it has no format number; restore it from a copy, or measure again
+        the plan in run.json is damaged: invalid type: string "seven", expected u64; restore it from a copy, or measure again
+        "#
+        );
+    }
+}
