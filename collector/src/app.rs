@@ -1,6 +1,6 @@
-//! Doing what the command line asked for: one function an action, each ending in an exit code.
+//! Carries out what the command line asked for: one function for each action, each ending in an exit code.
 //!
-//! Data goes to standard output, talk to standard error. Errors carry the exit code that they end the program with.
+//! Data goes to standard output, progress and warnings to standard error. Errors carry the exit code of the program.
 
 use std::fmt::Display;
 
@@ -23,6 +23,7 @@ use crate::sweep::SweepFile;
 
 mod doctor;
 mod runs;
+mod tpu;
 
 /// Why an action was not done, and how the program ends with it.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl<E: Into<anyhow::Error>> From<E> for AppError {
     }
 }
 
-/// Does what was asked for.
+/// Carries out an action.
 ///
 /// # Errors
 /// It cannot be done; a run whose points failed is no error but has an exit code of its own.
@@ -67,7 +68,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Compare(request) => runs::compare_runs(&request, view),
         Action::Merge(request) => runs::merge_shards(&request, view),
         Action::Nightly(request) => runs::nightly(&request, view),
-        Action::Tpu(request) => Ok(crate::tpu::perform(*request, view)?),
+        Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),
         Action::Worker(_) => {
@@ -106,9 +107,9 @@ fn go_on(request: &ResumeRequest, view: View) -> Result<Exit, AppError> {
 /// How a run's work ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// By itself.
+    /// Nobody interrupted it.
     Own,
-    /// The user had asked for it.
+    /// The user interrupted it.
     Asked,
 }
 
@@ -137,7 +138,7 @@ fn report_on(report: &RunReport, allowed: f64, end: End, view: View) -> Result<E
     })
 }
 
-/// Gives `work` what every measuring action needs: the installation, progress, and an ear for Ctrl-C.
+/// Gives `work` what every measuring action needs: the installation, progress, and the state of Ctrl-C.
 fn with_session<T>(
     verbosity: Verbosity,
     work: impl FnOnce(&mut Session<'_>) -> Result<T, AppError>,

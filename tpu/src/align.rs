@@ -18,14 +18,19 @@ pub(crate) enum Step {
 /// Items of each side that are looked at together; damages closer than half of it are seen as one.
 const WINDOW: usize = 192;
 
-/// Aligns `left` items with `right` items by the price of each pair (0: they fit exactly) and of an item left over.
-/// Of equally cheap ways the one that pairs early wins.
-pub(crate) fn align(
-    left: usize,
-    right: usize,
-    price: &dyn Fn(usize, usize) -> u32,
-    leave: u32,
-) -> Vec<Step> {
+/// Prices: of a pair (0: they fit exactly), and of leaving an item of either side without a partner.
+pub(crate) struct Prices<'a> {
+    /// Of pairing an item of the left with one of the right.
+    pub pair: &'a dyn Fn(usize, usize) -> u32,
+    /// Of leaving an item of the left.
+    pub left: &'a dyn Fn(usize) -> u32,
+    /// Of leaving an item of the right.
+    pub right: &'a dyn Fn(usize) -> u32,
+}
+
+/// Aligns `left` items with `right` items. Of equally cheap ways the one that pairs early wins.
+pub(crate) fn align(left: usize, right: usize, prices: &Prices) -> Vec<Step> {
+    let price = prices.pair;
     let mut steps = Vec::with_capacity(left.max(right));
     let (mut i, mut j) = (0, 0);
     loop {
@@ -38,7 +43,12 @@ pub(crate) fn align(
         }
         let size = (WINDOW.min(left - i), WINDOW.min(right - j));
         let last = (i + size.0 == left, j + size.1 == right) == (true, true);
-        let found = window(size, &|x, y| price(i + x, j + y), leave, last);
+        let here = Prices {
+            pair: &|x, y| price(i + x, j + y),
+            left: &|x| (prices.left)(i + x),
+            right: &|y| (prices.right)(j + y),
+        };
+        let found = window(size, &here, last);
         let keep = if last { usize::MAX } else { WINDOW / 2 };
         let from = (i, j);
         for step in found {
@@ -60,17 +70,12 @@ pub(crate) fn align(
 }
 
 /// The cheapest way through a table from its first corner: to the last one if `last`, else to where either side ends.
-fn window(
-    (rows, columns): (usize, usize),
-    price: &dyn Fn(usize, usize) -> u32,
-    leave: u32,
-    last: bool,
-) -> Vec<Step> {
+fn window((rows, columns): (usize, usize), prices: &Prices, last: bool) -> Vec<Step> {
     let width = columns + 1;
     let mut cost = vec![0u32; (rows + 1) * width];
     let by_pair = |cost: &[u32], x: usize, y: usize| match (x, y) {
         (0, _) | (_, 0) => u32::MAX,
-        _ => cost[(x - 1) * width + y - 1].saturating_add(price(x - 1, y - 1)),
+        _ => cost[(x - 1) * width + y - 1].saturating_add((prices.pair)(x - 1, y - 1)),
     };
     for x in 0..=rows {
         for y in 0..=columns {
@@ -79,10 +84,10 @@ fn window(
             }
             let mut best = by_pair(&cost, x, y);
             if x > 0 {
-                best = best.min(cost[(x - 1) * width + y] + leave);
+                best = best.min(cost[(x - 1) * width + y].saturating_add((prices.left)(x - 1)));
             }
             if y > 0 {
-                best = best.min(cost[x * width + y - 1] + leave);
+                best = best.min(cost[x * width + y - 1].saturating_add((prices.right)(y - 1)));
             }
             cost[x * width + y] = best;
         }
@@ -100,10 +105,10 @@ fn window(
     while x + y > 0 {
         let here = cost[x * width + y];
         // Back from the end, left-overs first: so that they lie behind what could be paired before them.
-        if y > 0 && cost[x * width + y - 1] + leave == here {
+        if y > 0 && cost[x * width + y - 1].saturating_add((prices.right)(y - 1)) == here {
             y -= 1;
             steps.push(Step::Right(y));
-        } else if x > 0 && cost[(x - 1) * width + y] + leave == here {
+        } else if x > 0 && cost[(x - 1) * width + y].saturating_add((prices.left)(x - 1)) == here {
             x -= 1;
             steps.push(Step::Left(x));
         } else {
@@ -122,7 +127,12 @@ mod tests {
 
     fn of(left: &[u8], right: &[u8]) -> Vec<Step> {
         let price = |i: usize, j: usize| if left[i] == right[j] { 0 } else { 7 };
-        align(left.len(), right.len(), &price, 4)
+        let prices = Prices {
+            pair: &price,
+            left: &|_| 4,
+            right: &|_| 4,
+        };
+        align(left.len(), right.len(), &prices)
     }
 
     #[test]

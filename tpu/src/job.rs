@@ -14,6 +14,7 @@ use crate::export::{
 };
 use crate::ingest::{IngestOptions, ingest};
 use crate::profile::Profile;
+use crate::report::Severity;
 
 /// A kind of file to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -136,7 +137,10 @@ impl Done {
 /// Reads one dump and writes its files.
 pub fn run_one(job: &Job, dump: &Path, out: &Path) -> Result<Done> {
     let host = job.trace_file.as_deref().map(HostTrace::read).transpose()?;
-    let profile = ingest(dump, &job.ingest)?;
+    let mut profile = ingest(dump, &job.ingest)?;
+    if let (Some(host), Some(path)) = (&host, &job.trace_file) {
+        note_host(host, path, &mut profile);
+    }
     let summary = summarise(&profile);
     std::fs::create_dir_all(out).map_err(io_at(out, "cannot make the folder"))?;
     let mut done = Done {
@@ -152,6 +156,27 @@ pub fn run_one(job: &Job, dump: &Path, out: &Path) -> Result<Done> {
     write_text(&path, &format!("{:#}\n", json!(done.profile.report)))?;
     done.files.push(path);
     Ok(done)
+}
+
+/// Says what the host's trace lacks.
+fn note_host(host: &HostTrace, path: &Path, profile: &mut Profile) {
+    let place = path.display();
+    if host.slices.is_empty() {
+        let text = "no event of category tpudnn in it, so nothing of the host is in the trace";
+        let report = &mut profile.report;
+        report.add(
+            Severity::Loss,
+            "host_events_missing",
+            place,
+            1,
+            text.to_string(),
+        );
+    } else if !host.is_anchored(profile) {
+        let text = "no end of disable_profile, or no tail_offset_ns in global.profile: the host is aligned by the end of \
+                    its first tpudnn event";
+        let report = &mut profile.report;
+        report.add(Severity::Note, "host_alignment", place, 1, text.to_string());
+    }
 }
 
 fn write_text(path: &Path, text: &str) -> Result<()> {

@@ -1,6 +1,6 @@
-//! Settings → [`Plan`]: every value read, bounded and checked against the others, or an error that
-//! names the setting, its layer and the next thing to do. Whatever the old tool had and this one
-//! has not yet is refused here by name, never ignored.
+//! Settings → [`Plan`]: every value is read, bounded and checked against the others; an error names
+//! the setting, its layer and the next thing to do. Flags of the old Python tool that are not
+//! available yet are refused by name, never ignored.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What `plan --candidates` wrote.
+//! `plan --candidates`: the number of points written, and where.
 
 use opreport::units;
 use serde_json::{Value, json};

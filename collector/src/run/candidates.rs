@@ -35,7 +35,7 @@ pub fn list_candidates(
 ) -> anyhow::Result<Listed> {
     let plan = &planned.plan;
     // Workers that describe spaces talk to a log, which is of no use to anybody who chooses.
-    let scratch = tempfile::tempdir()?;
+    let scratch = crate::run::scratch()?;
     let elsewhere = Planned {
         plan: Plan {
             out: scratch.path().to_owned(),

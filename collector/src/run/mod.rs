@@ -24,6 +24,7 @@ mod work;
 use std::path::Path;
 use std::time::Instant;
 
+use anyhow::Context as _;
 use collect::Collector;
 use ledger::Ledger;
 use opdata::contract::{Environment, Software};
@@ -256,5 +257,16 @@ fn doubts(environment: &Environment) -> Option<String> {
     let cores = f64::from(environment.state.cores_usable);
     (load > cores).then(|| {
         format!("the machine was busy when the run began (load {load:.1} on {cores} cores): times may be too long")
+    })
+}
+
+/// A folder for files that are not kept.
+pub(crate) fn scratch() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::tempdir().with_context(|| {
+        let folder = std::env::temp_dir();
+        format!(
+            "cannot make a temporary folder in {}; set TMPDIR to one that can be written",
+            folder.display()
+        )
     })
 }

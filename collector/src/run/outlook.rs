@@ -58,7 +58,7 @@ pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<O
     let environment = environment(session.command_line.clone());
     let target = plan.target.dictionary(&environment);
     // Workers that describe spaces talk to a log, which has no run's folder to be in.
-    let scratch = tempfile::tempdir()?;
+    let scratch = crate::run::scratch()?;
     let planned = Planned {
         plan: Plan {
             out: scratch.path().to_owned(),

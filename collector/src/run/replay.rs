@@ -129,7 +129,7 @@ pub fn replay(
         conditions: vec![Conditions::new(threads, cache)],
     };
     session.progress.working("rebuilding and measuring");
-    let scratch = tempfile::tempdir()?;
+    let scratch = crate::run::scratch()?;
     let mut runner = runner(&plan, &imported, &target, 1, session, scratch.path())?;
     let spec = kernel_spec(&imported.graph, operator, &candidate);
     let mut made = None;

@@ -5,8 +5,12 @@
 //! distinct ones up to the sweep's number. The same sweep and seed give the same schedule specs for an operator whatever else
 //! is in the model, so that shards, resumed runs and repetitions agree.
 
+mod agree;
 mod candidates;
+mod device;
 mod draw;
+mod error;
+mod factors;
 mod file;
 mod points;
 mod traces;
@@ -17,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use candidates::{Drawn, schedule_specs};
-pub use file::{SweepError, SweepFile};
+pub use error::SweepError;
+pub use file::SweepFile;
 pub use points::ChosenPoint;
 
 use opengine::schedule::{Factor, FactorValue};

@@ -17,6 +17,7 @@ use ::csv::{Reader, ReaderBuilder, StringRecord, WriterBuilder};
 
 use super::{TOGETHER, Traces, cell_error, checked, layout};
 use crate::error::{Error, Result};
+use crate::files::open_regular;
 use crate::schema::{COLUMNS, Cell, Row, SCHEMA_VERSION, parse_cell};
 
 /// The header, as one line.
@@ -137,7 +138,7 @@ impl CsvRows {
     /// # Errors
     /// If the file cannot be read or its columns are not the schema's.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::io("read", path, source))?;
+        let file = open_regular(path).map_err(|source| Error::io("read", path, source))?;
         let mut reader = ReaderBuilder::new()
             // Records of the wrong length get a message of their own below.
             .flexible(true)

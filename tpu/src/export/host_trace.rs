@@ -7,7 +7,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::error::{Error, Result, io_at};
+use crate::error::{Error, Result};
+use crate::input::regular::read_regular;
 use crate::profile::Profile;
 
 /// One event of the host.
@@ -65,7 +66,7 @@ const HIDDEN: [&str; 5] = [
 impl HostTrace {
     /// Reads a trace.
     pub fn read(path: &Path) -> Result<HostTrace> {
-        let bytes = std::fs::read(path).map_err(io_at(path, "cannot read"))?;
+        let bytes = read_regular(path)?;
         let raw: RawTrace = serde_json::from_slice(&bytes).map_err(|error| Error::Json {
             path: path.to_path_buf(),
             what: format!("{error}; expected a Chrome trace: an object with a list traceEvents"),
@@ -103,6 +104,13 @@ impl HostTrace {
             trace.slices.clear();
         }
         Ok(trace)
+    }
+
+    /// Whether the end of `disable_profile` and the dump say when the profile ended.
+    pub fn is_anchored(&self, profile: &Profile) -> bool {
+        self.disable_end_us.is_some()
+            && profile.global.tail_offset_ns.is_some()
+            && profile.tail_ns.is_some()
     }
 
     /// The host's time of the profile's time zero, in ns.

@@ -35,14 +35,18 @@ impl Clocks {
         }
     }
 
-    /// ns of a tick by the dump's own clock.
-    pub fn plain_ns(&self, engine: Engine, ticks: i64) -> f64 {
-        let mhz = if engine == Engine::Tiu {
+    /// The dump's own clock of an engine in MHz.
+    pub fn plain_mhz(&self, engine: Engine) -> f64 {
+        if engine == Engine::Tiu {
             self.tiu_dump
         } else {
             self.dma_dump
-        };
-        ticks as f64 / mhz * 1000.0
+        }
+    }
+
+    /// ns of a tick by the dump's own clock.
+    pub fn plain_ns(&self, engine: Engine, ticks: i64) -> f64 {
+        ticks as f64 / self.plain_mhz(engine) * 1000.0
     }
 
     /// ns of a tick; `anchor_ns` is the moment that stays where it is when the clocks are changed.

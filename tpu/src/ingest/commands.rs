@@ -1,15 +1,16 @@
 //! The commands of one engine of one core: the preamble's taken off, then given to its records.
 
 use crate::chip::ChipSpec;
-use crate::ingest::findings::note_binding;
+use crate::ingest::unreadable::counted;
 use crate::input::core::CoreFile;
 use crate::input::global::GlobalProfile;
 use crate::input::nodes::{Command, CommandKind, Origin};
-use crate::matching::bind::{Bound, Completeness, Stream, bind};
+use crate::matching::bind::{Binding, Bound, Completeness, Stream, bind};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
-use crate::report::{Engine, Report, StreamCounts};
+use crate::matching::timeline::Timeline;
+use crate::report::{Engine, StreamCounts};
 
 /// The commands of an engine.
 pub(super) struct Commands {
@@ -26,6 +27,37 @@ pub(super) struct Given {
     pub bound: Vec<Bound>,
     /// Records at both ends that are outside the commands.
     pub outside: (usize, usize),
+    /// What binding them found; two where descriptors left records to nodes.
+    pub bindings: Vec<Binding>,
+}
+
+impl Given {
+    /// Records whose command is not certain though there is one.
+    pub fn guessed(&self) -> usize {
+        let guessed = |b: &&Bound| b.certainty == Certainty::Guessed;
+        self.bound.iter().filter(guessed).count()
+    }
+
+    /// When commands ran, as far as it is certain.
+    pub fn timeline(&self) -> Option<&Timeline> {
+        self.bindings.first().map(|binding| &binding.timeline)
+    }
+}
+
+/// What records are given their commands by.
+pub(super) struct Giving<'a> {
+    /// The core's file.
+    pub file: &'a CoreFile,
+    /// `global.profile`.
+    pub global: &'a GlobalProfile,
+    /// Clock of the records in MHz.
+    pub mhz: f64,
+    /// Whether the ring had lapped.
+    pub lapped: bool,
+    /// The stream's counts so far.
+    pub counts: &'a StreamCounts,
+    /// When another engine of the core did what.
+    pub other: Option<&'a Timeline>,
 }
 
 impl Commands {
@@ -79,15 +111,7 @@ impl Commands {
     }
 
     /// Gives records their commands; nodes only where descriptors leave any.
-    pub fn give(
-        &self,
-        file: &CoreFile,
-        records: &mut [Record],
-        global: &GlobalProfile,
-        lapped: bool,
-        counts: &mut StreamCounts,
-        report: &mut Report,
-    ) -> Given {
+    pub fn give(&self, giving: &Giving, records: &mut [Record]) -> Given {
         if !self.any() {
             let none = Bound {
                 certainty: Certainty::NoCommands,
@@ -96,15 +120,23 @@ impl Commands {
             return Given {
                 bound: vec![none; records.len()],
                 outside: (0, 0),
+                bindings: Vec::new(),
             };
         }
+        let counts = giving.counts;
         let stream = Stream {
-            chip: global.chip,
+            chip: giving.global.chip,
             engine: self.engine,
-            core: file,
-            record_file: &file.file,
+            core: giving.file,
+            record_file: &giving.file.file,
             base: 0,
-            anchor: if lapped { Anchor::End } else { Anchor::Start },
+            mhz: giving.mhz,
+            other: giving.other,
+            anchor: if giving.lapped {
+                Anchor::End
+            } else {
+                Anchor::Start
+            },
             fit: Fit::Partial,
             records: if counts.expected
                 == Some(counts.records - counts.duplicates - counts.implausible)
@@ -114,37 +146,74 @@ impl Commands {
                 Completeness::Open
             },
         };
-        let mut binding = bind(&stream, records, self.leading());
-        note_binding(&binding, counts, report, lapped);
+        let counted = counted(&self.descriptors, records);
+        let leading = if self.descriptors.is_empty() {
+            &self.nodes
+        } else {
+            &counted
+        };
+        let mut first = bind(&stream, records, leading);
+        let mut bound = std::mem::take(&mut first.bound);
         if !self.descriptors.is_empty() && !self.nodes.is_empty() {
             // A compiled model with parts sent at run time: what the descriptors left goes to the nodes.
-            let places: Vec<usize> = (0..records.len())
-                .filter(|&i| binding.bound[i].link == Link::None)
-                .collect();
+            let left = |i: &usize| bound[*i].link == Link::None;
+            let places: Vec<usize> = (0..records.len()).filter(left).collect();
             let mut left: Vec<Record> = places.iter().map(|&i| records[i]).collect();
             let second = bind(&stream, &mut left, &self.nodes);
-            note_binding(&second, counts, report, lapped);
-            for (&place, bound) in places.iter().zip(&second.bound) {
-                binding.bound[place] = *bound;
+            for (&place, found) in places.iter().zip(&second.bound) {
+                bound[place] = *found;
             }
             return Given {
-                bound: binding.bound,
+                bound,
                 outside: (0, 0),
+                bindings: vec![first, second],
             };
         }
         // Whole sections before and after everything that has commands are not of the program.
-        let framed = global.bmodel || self.engine == Engine::Tiu;
-        let any = binding.bound.iter().any(|b| b.link != Link::None);
+        let framed = giving.global.bmodel || self.engine == Engine::Tiu;
+        let any = bound.iter().any(|b| b.link != Link::None);
         let outside = if framed && any {
-            (binding.before, binding.after)
+            outside(&first, records)
         } else {
             (0, 0)
         };
         Given {
-            bound: binding.bound,
+            bound,
             outside,
+            bindings: vec![first],
         }
     }
+}
+
+/// Records at both ends that are not of the program: all without commands, if each command has its record; else only
+/// such as frame a program, since the others may be what lost its commands.
+fn outside(binding: &Binding, records: &[Record]) -> (usize, usize) {
+    if binding.commands_used >= binding.commands {
+        return (binding.before, binding.after);
+    }
+    const PAIR: usize = 2;
+    let falls = |w: &[Record]| w[1].id <= w[0].id;
+    let head = &records[..binding.before];
+    let mut before = 0;
+    while before < head.len() {
+        let section = head[before..].windows(2).position(falls);
+        let length = section.map_or(head.len() - before, |at| at + 1);
+        if length > PAIR {
+            break;
+        }
+        before += length;
+    }
+    let tail = &records[records.len() - binding.after..];
+    let mut kept = tail.len();
+    while kept > 0 {
+        let section = tail[..kept].windows(2).rposition(falls);
+        let length = kept - section.map_or(0, |at| at + 1);
+        if length > PAIR {
+            break;
+        }
+        kept -= length;
+    }
+    (before, tail.len() - kept)
 }
 
 /// Takes the preamble's commands off: the first, up to a reset of ids if one of them is lost.
@@ -205,6 +274,7 @@ mod tests {
                     detail: NONE,
                 },
                 id,
+                order: 0,
                 tags: Tags::NONE,
                 origin: if at == restored {
                     Origin::Restored

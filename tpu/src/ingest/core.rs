@@ -1,18 +1,24 @@
 //! One core: its records in order, framed and bound to commands, still in ticks.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use crate::chip::{ChipSpec, Preamble};
 use crate::error::Result;
-use crate::ingest::clock::sync_place;
-use crate::ingest::commands::Commands;
-use crate::ingest::findings::{check_count, drop_impossible, note_fates, note_order, note_record};
+use crate::ingest::clock::{Clocks, join_turns, sync_place};
+use crate::ingest::commands::{Commands, Giving};
+use crate::ingest::findings::{
+    check_count, drop_impossible, drop_unwritten, fits_bus, note_binding, note_fates, note_gaps,
+    note_order, note_record,
+};
 use crate::input::core::{CoreFile, read_core};
 use crate::input::global::GlobalProfile;
-use crate::input::pmu::{bytes_moved, record_bytes};
+use crate::input::pmu::{RawRecord, record_bytes};
 use crate::matching::bind::Bound;
+use crate::matching::event::{Certainty, Link};
 use crate::matching::order::{Record, settle};
-use crate::matching::sync::{preamble_len, trim_strays};
+use crate::matching::sync::{drop_late, preamble_len, trim_strays};
+use crate::matching::timeline::Timeline;
 use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts, plural};
 
 /// A core whose records are bound but have no common clock yet.
@@ -40,17 +46,30 @@ pub(super) struct CoreParts {
     pub report: Report,
 }
 
+/// What all cores of a dump have in common.
+pub(super) struct Common<'a> {
+    /// `global.profile`.
+    pub global: &'a GlobalProfile,
+    /// The chip.
+    pub spec: &'static ChipSpec,
+    /// The clocks.
+    pub clocks: &'a Clocks,
+    /// CDMA ports with records.
+    pub live_ports: usize,
+}
+
+/// One engine's records in order, with what is known of them.
+struct Stage {
+    stream: Stream,
+    counts: StreamCounts,
+    lapped: bool,
+    commands: Commands,
+}
+
 /// Reads and binds one core.
-pub(super) fn read(
-    number: u32,
-    path: &Path,
-    global: &GlobalProfile,
-    spec: &ChipSpec,
-    live_ports: usize,
-) -> Result<CoreParts> {
+pub(super) fn read(number: u32, path: &Path, common: &Common) -> Result<CoreParts> {
     let mut report = Report::default();
-    let chip = global.chip;
-    let mut file = read_core(chip, number, path, &mut report)?;
+    let mut file = read_core(common.spec.chip, number, path, &mut report)?;
     let raw = std::mem::take(&mut file.records);
     let mut parts = CoreParts {
         file,
@@ -64,104 +83,291 @@ pub(super) fn read(
         port_anchors: Vec::new(),
         report,
     };
-    for engine in Engine::OF_CORE {
-        let slot = engine.slot();
-        let stream = Stream { engine, number };
-        let mut counts = StreamCounts::new(stream);
-        counts.records = raw[slot].len() as u64;
-        counts.expected = global.counts.get(&stream).copied();
-        let ordered = settle(engine, &raw[slot]);
-        let lapped = ordered.lapped;
-        let file = &parts.file.file;
-        note_fates(&ordered.notes, chip, file, &mut counts, &mut parts.report);
-        note_order(lapped, &counts, &mut parts.report);
-        check_count(global, spec, &counts, lapped, &mut parts.report);
-        let mut records = ordered.records;
-        if engine != Engine::Tiu {
-            let size = record_bytes(chip, engine);
-            drop_impossible(
-                &mut records,
-                &mut counts,
-                &mut parts.report,
-                "with more bytes than the bus can move in its time, left out",
-                |record| {
-                    let bytes = bytes_moved(chip, engine, file.slice(record.offset, size));
-                    let cycles = record.cycles() + 1024;
-                    let most = cycles.saturating_mul(spec.bus_bytes_per_cycle * 4);
-                    if bytes <= most { Ok(()) } else { Err(bytes) }
-                },
-            );
-        }
-        if engine == Engine::Sdma {
-            let gdma = Engine::Gdma.slot();
-            let mut other = parts.preamble[gdma].iter().chain(&parts.records[gdma]);
-            if let Some(first) = other.next() {
-                let (start, end) = (first.start, other.next_back().unwrap_or(first).end);
-                let slack = (end - start).max(1_000_000);
-                drop_impossible(
-                    &mut records,
-                    &mut counts,
-                    &mut parts.report,
-                    "far outside the time of the core's other engines, left out",
-                    |record| {
-                        let near = record.start >= start - slack && record.end <= end + slack;
-                        if near { Ok(()) } else { Err(0) }
-                    },
-                );
+    let mut stages = Engine::OF_CORE.map(|engine| order(engine, &raw, &mut parts, common));
+    drop(raw);
+    drop_far(&mut parts, &mut stages[Engine::Sdma.slot()]);
+    take_frames(&mut parts, &mut stages, common);
+    join_turns(&mut parts, common.clocks);
+    give(&mut parts, &mut stages, common);
+    for mut stage in stages {
+        drop_wild(&mut parts, &mut stage);
+        parts.report.streams.push(stage.counts);
+    }
+    check_blocks(&mut parts);
+    Ok(parts)
+}
+
+/// Brings an engine's records into order, without those that cannot be.
+fn order(
+    engine: Engine,
+    raw: &[Vec<RawRecord>; 3],
+    parts: &mut CoreParts,
+    common: &Common,
+) -> Stage {
+    let Common { global, spec, .. } = *common;
+    let chip = spec.chip;
+    let stream = Stream {
+        engine,
+        number: parts.file.number,
+    };
+    let mut counts = StreamCounts::new(stream);
+    let raw = &raw[engine.slot()];
+    counts.records = raw.len() as u64;
+    counts.expected = global.counts.get(&stream).copied();
+    let size = record_bytes(chip, engine);
+    let file = &parts.file.file;
+    let report = &mut parts.report;
+    let written = drop_unwritten(raw, file, size, &counts, report);
+    let unwritten = written.as_ref().map_or(0, |w| raw.len() - w.len()) as u64;
+    let ordered = settle(engine, written.as_deref().unwrap_or(raw));
+    let lapped = ordered.lapped;
+    note_fates(&ordered.notes, chip, file, &mut counts, report);
+    note_order(lapped, &counts, report);
+    counts.implausible += unwritten;
+    check_count(global, spec, &counts, lapped, report);
+    let mut records = ordered.records;
+    if engine != Engine::Tiu {
+        drop_impossible(
+            &mut records,
+            &mut counts,
+            report,
+            "with more bytes than the bus can move in its time, left out",
+            |record| {
+                fits_bus(
+                    spec,
+                    engine,
+                    file.slice(record.offset, size),
+                    record.cycles(),
+                )
+            },
+        );
+    }
+    parts.records[engine.slot()] = records;
+    Stage {
+        stream,
+        counts,
+        lapped,
+        commands: Commands::take(&mut parts.file, engine, global, spec),
+    }
+}
+
+/// Leaves out system DMA records far from what the core's other engines did, if their own neighbours contradict them too.
+fn drop_far(parts: &mut CoreParts, stage: &mut Stage) {
+    const SLACK: i64 = 1_000_000;
+    let gdma = &parts.records[Engine::Gdma.slot()];
+    let (Some(first), Some(last)) = (gdma.first(), gdma.last()) else {
+        return;
+    };
+    let slack = (last.end - first.start).max(SLACK);
+    let (from, to) = (first.start - slack, last.end + slack);
+    let slot = Engine::Sdma.slot();
+    let mut records = std::mem::take(&mut parts.records[slot]);
+    let far: HashSet<u64> = (0..records.len())
+        .filter(|&i| records[i].start < from || records[i].end > to)
+        .filter(|&i| !in_step(&records, i, SLACK))
+        .map(|i| records[i].offset)
+        .collect();
+    drop_impossible(
+        &mut records,
+        &mut stage.counts,
+        &mut parts.report,
+        "far outside the time of the core's other engines and of their own neighbours, left out",
+        |record| {
+            if far.contains(&record.offset) {
+                Err(0)
+            } else {
+                Ok(())
             }
+        },
+    );
+    parts.records[slot] = records;
+}
+
+/// Whether a record starts and ends between its neighbours; the first and the last: no further from them than all the
+/// others are long.
+fn in_step(records: &[Record], at: usize, slack: i64) -> bool {
+    let record = records[at];
+    let before = at.checked_sub(1).map(|i| records[i]);
+    match (before, records.get(at + 1)) {
+        (Some(a), Some(b)) => a.start - slack <= record.start && record.end <= b.end + slack,
+        (Some(a), None) => {
+            let span = (a.end - records[0].start).max(slack);
+            a.start - slack <= record.start && record.end - a.end <= span
         }
-        let mut commands = Commands::take(&mut parts.file, engine, global, spec);
-        let preamble = if lapped {
-            0
-        } else {
-            preamble_len(chip, &records, commands.first_id())
-        };
-        counts.preamble = preamble as u64;
+        (None, Some(b)) => {
+            let span = (records[records.len() - 1].end - b.start).max(slack);
+            record.end <= b.end + slack && b.start - record.start <= span
+        }
+        (None, None) => true,
+    }
+}
+
+/// Takes off what frames the profile: the preamble, strays, and the records that anchor CDMA ports.
+fn take_frames(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) {
+    let Common {
+        global,
+        spec,
+        clocks,
+        live_ports,
+    } = *common;
+    let mut lengths = [0; 3];
+    for (stage, length) in stages.iter().zip(&mut lengths) {
+        if !stage.lapped {
+            let records = &parts.records[stage.stream.engine.slot()];
+            *length = preamble_len(spec.chip, records, stage.commands.first_id());
+        }
+    }
+    let spans = Engine::OF_CORE.map(|engine| {
+        let length = lengths[engine.slot()].checked_sub(1)?;
+        let list = &parts.records[engine.slot()];
+        let ns = |ticks| clocks.plain_ns(engine, ticks);
+        Some((ns(list[0].start), ns(list[length].end)))
+    });
+    drop_late(&spans, &mut lengths);
+    for stage in stages {
+        let engine = stage.stream.engine;
+        let slot = engine.slot();
+        let records = &mut parts.records[slot];
         let framed = spec.preamble_len();
-        if preamble < framed && !lapped && !records.is_empty() {
+        let (preamble, counts) = (lengths[slot], &mut stage.counts);
+        counts.preamble = preamble as u64;
+        if preamble < framed && !stage.lapped && !records.is_empty() {
             let lost = (framed - preamble) as u64;
             let text = format!(
                 "{} missing of the pair that opens a profile",
                 plural(lost, "record")
             );
-            parts
-                .report
-                .add(Severity::Loss, "preamble_lost", stream, lost, text);
+            let report = &mut parts.report;
+            report.add(Severity::Loss, "preamble_lost", stage.stream, lost, text);
         }
         parts.preamble[slot] = records.drain(..preamble).collect();
         if engine == Engine::Tiu {
-            for stray in trim_strays(chip, &mut records, commands.last_section()) {
-                note_record(&mut parts.report, stream, Fate::Outside, &stray, 0);
+            for stray in trim_strays(spec.chip, records, stage.commands.last_section()) {
+                note_record(&mut parts.report, stage.stream, Fate::Outside, &stray, 0);
                 counts.outside += 1;
             }
-            let place = sync_place(chip, global.bmodel);
+            let place = sync_place(spec.chip, global.bmodel);
             parts.sync_record = match spec.preamble {
-                _ if lapped => None,
+                _ if stage.lapped => None,
                 Preamble::SyncPair => parts.preamble[slot].get(place).copied(),
                 _ => records.get(place).copied(),
             };
         }
-        let commands_known = commands.any();
-        if engine == Engine::Sdma && !global.bmodel && number + 1 == spec.cores {
+        let anchors = engine == Engine::Sdma && !global.bmodel;
+        if anchors && stage.stream.number + 1 == spec.cores {
             let anchors = live_ports.min(records.len());
             parts.port_anchors = records.drain(..anchors).collect();
             counts.preamble += anchors as u64;
-            commands.nodes.drain(..anchors.min(commands.nodes.len()));
+            let nodes = &mut stage.commands.nodes;
+            nodes.drain(..anchors.min(nodes.len()));
         }
-        let given = commands.give(
-            &parts.file,
-            &mut records,
+    }
+}
+
+/// Gives records their commands. Where some of the TIU's or GDMA's are not certain, what the other did at the time is
+/// asked, until that helps no further.
+fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) {
+    const ROUNDS: usize = 3;
+    let Common { global, clocks, .. } = *common;
+    let mut records = std::mem::take(&mut parts.records);
+    let mut one = |stage: &Stage, other: Option<&Timeline>| {
+        let giving = Giving {
+            file: &parts.file,
             global,
-            lapped,
-            &mut counts,
-            &mut parts.report,
-        );
-        parts.guess[slot] = !global.bmodel || commands_known;
+            mhz: clocks.plain_mhz(stage.stream.engine),
+            lapped: stage.lapped,
+            counts: &stage.counts,
+            other,
+        };
+        let records = &mut records[stage.stream.engine.slot()];
+        stage.commands.give(&giving, records)
+    };
+    let mut given = [&stages[0], &stages[1], &stages[2]].map(|stage| one(stage, None));
+    for _ in 0..ROUNDS {
+        let doubt = given[0].guessed() + given[1].guessed();
+        if doubt == 0 {
+            break;
+        }
+        given[1] = one(&stages[1], given[0].timeline());
+        given[0] = one(&stages[0], given[1].timeline());
+        if given[0].guessed() + given[1].guessed() >= doubt {
+            break;
+        }
+    }
+    parts.records = records;
+    for (stage, given) in stages.iter_mut().zip(given) {
+        let slot = stage.stream.engine.slot();
+        for binding in &given.bindings {
+            note_binding(binding, &mut stage.counts, &mut parts.report, stage.lapped);
+        }
+        if given.bindings.is_empty() {
+            let anchors = match stage.stream.engine {
+                Engine::Sdma => parts.port_anchors.len() as u32,
+                _ => 0,
+            };
+            let records = &parts.records[slot];
+            let report = &mut parts.report;
+            note_gaps(common.spec, records, anchors, stage.stream, report);
+        }
+        parts.guess[slot] = !global.bmodel || stage.commands.any();
         parts.bound[slot] = given.bound;
         parts.outside[slot] = given.outside;
-        parts.records[slot] = records;
-        parts.report.streams.push(counts);
     }
+}
+
+/// Leaves out records without command whose times are wild against those that have one.
+fn drop_wild(parts: &mut CoreParts, stage: &mut Stage) {
+    const LEAST: usize = 4;
+    const FAR: i64 = 100;
+    let slot = stage.stream.engine.slot();
+    let bound = std::mem::take(&mut parts.bound[slot]);
+    let mut records = std::mem::take(&mut parts.records[slot]);
+    let sure = |b: &Bound| b.certainty == Certainty::Matched;
+    let known = || {
+        records
+            .iter()
+            .zip(&bound)
+            .filter(|(_, b)| sure(b))
+            .map(|(r, _)| r)
+    };
+    let span = known().next().zip(known().map(|r| r.end).max());
+    let (first, last) = match span {
+        Some((first, end)) if known().nth(LEAST).is_some() => (first.start, end),
+        _ => (i64::MIN / 4, i64::MAX / 4),
+    };
+    let slack = (last - first).saturating_mul(FAR).min(i64::MAX / 4);
+    let (before, after) = parts.outside[slot];
+    let inner = before..records.len() - after;
+    let wild = |(at, (r, b)): (usize, (&Record, &Bound))| {
+        let far = r.start < first.saturating_sub(slack) || r.end > last.saturating_add(slack);
+        (far && b.link == Link::None && inner.contains(&at)).then_some(r.offset)
+    };
+    let pairs = records.iter().zip(&bound).enumerate();
+    let wild: HashSet<u64> = pairs.filter_map(wild).collect();
+    let kept = records
+        .iter()
+        .zip(&bound)
+        .filter(|(r, _)| !wild.contains(&r.offset));
+    let bound: Vec<Bound> = kept.map(|(_, b)| *b).collect();
+    drop_impossible(
+        &mut records,
+        &mut stage.counts,
+        &mut parts.report,
+        "without command and far from all that have one, left out",
+        |record| {
+            if wild.contains(&record.offset) {
+                Err(0)
+            } else {
+                Ok(())
+            }
+        },
+    );
+    parts.records[slot] = records;
+    parts.bound[slot] = bound;
+}
+
+/// Blocks that each core's file has.
+fn check_blocks(parts: &mut CoreParts) {
     for (engine, what) in [(Engine::Tiu, "TIU"), (Engine::Gdma, "GDMA")] {
         if !parts.file.present[engine.slot()] {
             let name = parts.file.file.name();
@@ -173,7 +379,6 @@ pub(super) fn read(
                 .add(Severity::Loss, "block_missing", name, 1, text);
         }
     }
-    Ok(parts)
 }
 
 /// Engines that have records on some cores and none on others.

@@ -4,7 +4,7 @@ use crate::chip::{Chip, ChipSpec, Preamble};
 use crate::ingest::commands::first_gaps;
 use crate::input::core::SourceFile;
 use crate::input::global::GlobalProfile;
-use crate::input::pmu::{bytes_moved, record_bytes};
+use crate::input::pmu::{RawRecord, bytes_moved, bytes_reported, record_bytes};
 use crate::matching::bind::Binding;
 use crate::matching::event::Event;
 use crate::matching::order::Record;
@@ -176,6 +176,86 @@ pub(super) fn drop_impossible(
     let dropped = (before - records.len()) as u64;
     counts.implausible += dropped;
     lose(report, "implausible", counts.stream, dropped, text);
+}
+
+/// Records that were written at all, if some were not: of those every byte is the same, 0 or 255.
+pub(super) fn drop_unwritten(
+    raw: &[RawRecord],
+    file: &SourceFile,
+    size: usize,
+    counts: &StreamCounts,
+    report: &mut Report,
+) -> Option<Vec<RawRecord>> {
+    let blank = |r: &RawRecord| {
+        let ends = (r.start, r.end) == (0, 0) || (r.start, r.end) == (u32::MAX, u32::MAX);
+        let bytes = file.slice(r.offset, size);
+        ends && bytes.iter().all(|&b| b == bytes[0])
+    };
+    if !raw.iter().any(blank) {
+        return None;
+    }
+    let (empty, written): (Vec<RawRecord>, Vec<RawRecord>) = raw.iter().partition(|r| blank(r));
+    for r in &empty {
+        let record = Record {
+            start: i64::from(r.start),
+            end: i64::from(r.end),
+            id: r.id,
+            offset: r.offset,
+        };
+        note_record(report, counts.stream, Fate::Implausible, &record, 0);
+    }
+    let text = "that was never written (all of its bytes are the same), left out";
+    lose(
+        report,
+        "never_written",
+        counts.stream,
+        empty.len() as u64,
+        text,
+    );
+    Some(written)
+}
+
+/// Whether a DMA record moved no more than the bus can in its time; the bytes if it did. Four times the bus, since
+/// counters of both ends and bursts that began before may be in it.
+pub(super) fn fits_bus(
+    spec: &ChipSpec,
+    engine: Engine,
+    record: &[u8],
+    cycles: u64,
+) -> Result<(), u64> {
+    const SLACK_CYCLES: u64 = 1024;
+    let bytes = bytes_reported(spec.chip, engine, record);
+    let most = (cycles + SLACK_CYCLES).saturating_mul(spec.bus_bytes_per_cycle * 4);
+    if bytes <= most { Ok(()) } else { Err(bytes) }
+}
+
+/// Says which ids are missing in a stream without commands: there each section counts from 0, the first from `first`.
+pub(super) fn note_gaps(
+    spec: &ChipSpec,
+    records: &[Record],
+    first: u32,
+    stream: Stream,
+    report: &mut Report,
+) {
+    let mut gaps = Vec::new();
+    let mut expected = first;
+    // The stray record at the end has an id of its own.
+    let stray = spec.preamble == Preamble::Strays && stream.engine == Engine::Tiu;
+    let counted = records.len() - usize::from(stray && !records.is_empty());
+    for record in &records[..counted] {
+        if record.id < expected {
+            expected = 0;
+        }
+        if record.id > expected {
+            gaps.push((expected, u64::from(record.id - expected)));
+        }
+        expected = record.id.saturating_add(1);
+    }
+    let missing = gaps.iter().map(|g| g.1).sum();
+    if let Some(ids) = first_gaps(&gaps) {
+        let text = format!("{} missing; ids: {ids}", plural(missing, "record"));
+        report.add(Severity::Loss, "records_lost", stream, missing, text);
+    }
 }
 
 /// Says what giving records their commands found.

@@ -7,17 +7,20 @@ mod clock;
 mod commands;
 mod core;
 mod findings;
+mod missing;
 mod ports;
 mod timed;
+mod unreadable;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
 use crate::chip::ChipSpec;
 use crate::error::{Error, Result};
 use crate::ingest::findings::{lose, note_event};
+use crate::input::container::{BlockKind, outline};
 use crate::input::core::CoreFile;
 use crate::input::folder::{Folder, scan};
 use crate::input::global::GlobalProfile;
@@ -71,30 +74,33 @@ impl IngestOptions {
 /// Reads a dump.
 pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
     options.validate()?;
-    let folder = scan(path)?;
-    let global = GlobalProfile::read(&folder.global)?;
+    let mut folder = scan(path)?;
+    let mut global = GlobalProfile::read(&folder.global)?;
     let spec = global.chip.spec();
     let mut report = Report::default();
     check_numbers(&folder, &global, spec, &mut report)?;
+    leave_out_unreadable(&mut folder, &mut report)?;
+    find_descriptors(&folder, &mut global, &mut report);
     let clocks = Clocks::new(spec, &global, options);
-    let port_files = ports::read(&folder, spec)?;
+    let port_files = ports::read(&folder, spec, &mut report);
     let live_ports = port_files
         .iter()
         .filter(|port| port.records.len() > 1)
         .count();
+    let common = core::Common {
+        global: &global,
+        spec,
+        clocks: &clocks,
+        live_ports,
+    };
     let read: Vec<Result<core::CoreParts>> = folder
         .cores
         .par_iter()
-        .map(|(number, path)| core::read(*number, path, &global, spec, live_ports))
+        .map(|(number, path)| core::read(*number, path, &common))
         .collect();
-    let mut parts = Vec::with_capacity(read.len());
-    for part in read {
-        parts.push(part?);
-    }
+    let mut parts = keep_readable(read, "core_unreadable", &mut report)?;
+    missing::check(&parts, &folder, &global, &mut report);
     core::check_across(&parts, &mut report);
-    for part in &mut parts {
-        clock::join_turns(part, &clocks);
-    }
     clock::find_sync_points(&mut parts, &clocks, &mut report);
     let mut cores = timed::to_profiles(parts, &clocks, &mut report);
     let mut ports = ports::bind(port_files, &cores, &clocks, &global, &mut report);
@@ -102,10 +108,7 @@ pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
     frame(spec, &mut cores, &mut ports, &mut report);
     count_certainties(&cores, &ports, &mut report);
     let mode = capture_mode(&global, &cores);
-    let layers = match &folder.layers {
-        Some((location, mlir)) => Some(Layers::read(location, mlir)?),
-        None => None,
-    };
+    let layers = read_layers(&folder, &mut report);
     let cores = cores
         .into_iter()
         .map(|core| core.profile)
@@ -141,6 +144,110 @@ pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
         }
     }
     Ok(profile)
+}
+
+/// Leaves files out of a folder that are no containers, unless no core's file is one.
+fn leave_out_unreadable(folder: &mut Folder, report: &mut Report) -> Result<()> {
+    let mut first = None;
+    for (list, kind) in [
+        (&mut folder.cores, "core_unreadable"),
+        (&mut folder.ports, "port_unreadable"),
+    ] {
+        list.retain(|(_, path)| match outline(path) {
+            Ok(_) => true,
+            Err(error) => {
+                note_unreadable(&error, kind, report);
+                first.get_or_insert(error);
+                false
+            }
+        });
+    }
+    match first {
+        Some(error) if folder.cores.is_empty() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn note_unreadable(error: &Error, kind: &'static str, report: &mut Report) {
+    let text = error.to_string();
+    let (place, what) = text.split_once(": ").unwrap_or(("dump", &text));
+    let text = format!("{what}; the file is left out, the others are read");
+    report.add(Severity::Loss, kind, place, 1, text);
+}
+
+/// What could be read; the error of the first if nothing could.
+fn keep_readable<T>(
+    read: Vec<Result<T>>,
+    kind: &'static str,
+    report: &mut Report,
+) -> Result<Vec<T>> {
+    let mut kept = Vec::with_capacity(read.len());
+    let mut first = None;
+    for one in read {
+        match one {
+            Ok(one) => kept.push(one),
+            Err(error) => {
+                note_unreadable(&error, kind, report);
+                first.get_or_insert(error);
+            }
+        }
+    }
+    match first {
+        Some(error) if kept.is_empty() => Err(error),
+        _ => Ok(kept),
+    }
+}
+
+/// Descriptors are of compiled models only: takes a dump that has some for one, whatever `global.profile` says.
+fn find_descriptors(folder: &Folder, global: &mut GlobalProfile, report: &mut Report) {
+    let of_model = |kind: &BlockKind| {
+        matches!(
+            kind,
+            BlockKind::DesTiu | BlockKind::DesGdma | BlockKind::DesSdma
+        )
+    };
+    let has =
+        |(_, path): &&(u32, PathBuf)| outline(path).is_ok_and(|kinds| kinds.iter().any(of_model));
+    if global.bmodel {
+        return;
+    }
+    if let Some((number, _)) = folder.cores.iter().find(has) {
+        global.bmodel = true;
+        let text = format!(
+            "no line `bmodel`, though core {number} has descriptors of a compiled model; read as one"
+        );
+        report.add(
+            Severity::Loss,
+            "bmodel_line_missing",
+            "global.profile",
+            1,
+            text,
+        );
+    }
+}
+
+/// The layer files, if they can be read.
+fn read_layers(folder: &Folder, report: &mut Report) -> Option<Layers> {
+    let (location, mlir) = folder.layers.as_ref()?;
+    let layers = match Layers::read(location, mlir) {
+        Ok(layers) => layers,
+        Err(error) => {
+            let text = format!("{error}; there are no layers");
+            report.add(Severity::Loss, "layers_unreadable", "layers", 1, text);
+            return None;
+        }
+    };
+    for (count, file, what) in [
+        (layers.layers.len(), location, "no layer in it"),
+        (usize::from(layers.net.is_some()), mlir, "no module in it"),
+    ] {
+        if count == 0 {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            let text = format!("{what}; what layers took is not known in full");
+            report.add(Severity::Loss, "layers_empty", name, 1, text);
+        }
+    }
+    Some(layers)
 }
 
 /// Cores and ports that the chip has, that `global.profile` speaks of, and whose files are missing.

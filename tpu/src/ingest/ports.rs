@@ -8,7 +8,10 @@ use rayon::prelude::*;
 use crate::chip::ChipSpec;
 use crate::error::Result;
 use crate::ingest::clock::Clocks;
-use crate::ingest::findings::{lose, note_fates, note_mismatch};
+use crate::ingest::findings::{
+    drop_impossible, drop_unwritten, fits_bus, lose, note_fates, note_mismatch,
+};
+use crate::ingest::note_unreadable;
 use crate::ingest::timed::TimedCore;
 use crate::input::container::{BlockKind, blocks};
 use crate::input::core::{SourceFile, check_whole_records};
@@ -26,6 +29,7 @@ use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts, plural
 pub(super) struct PortFile {
     number: u32,
     file: SourceFile,
+    found: Report,
     raw_count: u64,
     /// Its records, the sync pair first.
     pub records: Vec<Record>,
@@ -33,7 +37,7 @@ pub(super) struct PortFile {
 }
 
 /// Reads all ports.
-pub(super) fn read(folder: &Folder, spec: &ChipSpec) -> Result<Vec<PortFile>> {
+pub(super) fn read(folder: &Folder, spec: &ChipSpec, report: &mut Report) -> Vec<PortFile> {
     let read: Vec<Result<PortFile>> = folder
         .ports
         .par_iter()
@@ -53,17 +57,34 @@ pub(super) fn read(folder: &Folder, spec: &ChipSpec) -> Result<Vec<PortFile>> {
                     &mut raw,
                 );
             }
-            let (records, left_out) = settle(&raw, spec.preamble_len());
+            let mut found = Report::default();
+            let stream = Stream {
+                engine: Engine::Cdma,
+                number: *number,
+            };
+            let counts = StreamCounts::new(stream);
+            let size = pmu::record_bytes(spec.chip, Engine::Cdma);
+            let written = drop_unwritten(&raw, &file, size, &counts, &mut found);
+            let (records, left_out) =
+                settle(written.as_deref().unwrap_or(&raw), spec.preamble_len());
             Ok(PortFile {
                 number: *number,
                 file,
+                found,
                 raw_count: raw.len() as u64,
                 records,
                 left_out,
             })
         })
         .collect();
-    read.into_iter().collect()
+    let mut files = Vec::with_capacity(read.len());
+    for one in read {
+        match one {
+            Ok(file) => files.push(file),
+            Err(error) => note_unreadable(&error, "port_unreadable", report),
+        }
+    }
+    files
 }
 
 /// Puts the ports on the cores' clock and gives records their commands.
@@ -90,7 +111,20 @@ pub(super) fn bind(
         let mut counts = StreamCounts::new(stream);
         counts.records = port.raw_count;
         counts.expected = global.counts.get(&stream).copied();
+        counts.implausible = port.found.records.len() as u64;
+        report.merge(std::mem::take(&mut port.found));
         note_fates(&port.left_out, global.chip, &port.file, &mut counts, report);
+        let size = pmu::record_bytes(global.chip, Engine::Cdma);
+        drop_impossible(
+            &mut port.records,
+            &mut counts,
+            report,
+            "with more bytes than the bus can move in its time, left out",
+            |record| {
+                let raw = port.file.slice(record.offset, size);
+                fits_bus(spec, Engine::Cdma, raw, record.cycles())
+            },
+        );
         let doubled = "with the id of another, the longer one is kept";
         lose(report, "duplicates", stream, counts.duplicates, doubled);
         if let Some(expected) = counts

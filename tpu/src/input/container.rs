@@ -2,9 +2,11 @@
 //!
 //! Checks that each block is of a known type and whole; every fault names the byte where it shows.
 
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, io_at};
+use crate::input::regular::open_regular;
 
 /// Types of blocks, by their numbers in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,56 +65,90 @@ pub struct Block<'a> {
     pub payload: &'a [u8],
 }
 
-/// The blocks of a file's bytes; `path` is for errors only.
-pub fn blocks<'a>(bytes: &'a [u8], path: &Path) -> Result<Vec<Block<'a>>> {
-    let fault = |offset: usize, found: String, expected: String| Error::Format {
+/// Kinds of a file's blocks, read off their headers alone: what is no container costs no memory.
+pub fn outline(path: &Path) -> Result<Vec<BlockKind>> {
+    let (mut file, metadata) = open_regular(path)?;
+    let length = metadata.len();
+    let mut kinds = Vec::new();
+    let mut at = 0;
+    while at < length {
+        let mut header = [0; 8];
+        let have = (length - at).min(8) as usize;
+        file.seek(SeekFrom::Start(at))
+            .and_then(|_| file.read_exact(&mut header[..have]))
+            .map_err(io_at(path, "cannot read"))?;
+        let (kind, size) = block_header(&header[..have], at, length, path)?;
+        kinds.push(kind);
+        at += 8 + size;
+    }
+    if kinds.is_empty() {
+        return Err(empty(path));
+    }
+    Ok(kinds)
+}
+
+/// Kind and length of the block whose header lies at `at` in a file of `length` bytes.
+fn block_header(header: &[u8], at: u64, length: u64, path: &Path) -> Result<(BlockKind, u64)> {
+    let fault = |offset: u64, found: String, expected: String| Error::Format {
         path: path.to_path_buf(),
-        offset: offset as u64,
+        offset,
         found,
         expected,
     };
-    if bytes.is_empty() {
+    let &[a, b, c, d, e, f, g, h] = header else {
         return Err(fault(
-            0,
-            "an empty file".into(),
-            "at least one block; the dump was not written to its end".into(),
+            at,
+            format!("{} bytes and the end of the file", header.len()),
+            "a block's header of 8 bytes; the file is cut off".into(),
         ));
+    };
+    let number = u32::from_le_bytes([a, b, c, d]);
+    let size = u64::from(u32::from_le_bytes([e, f, g, h]));
+    let kind = BlockKind::of(number).ok_or_else(|| {
+        fault(
+            at,
+            format!("block type {number}"),
+            "a type of 1 to 17 or 100; these are not blocks".into(),
+        )
+    })?;
+    let left = length - at - 8;
+    if size > left {
+        return Err(fault(
+            at + 8,
+            format!("{left} bytes and the end of the file"),
+            format!("the {size} bytes of a block of type {number}; the file is cut off"),
+        ));
+    }
+    Ok((kind, size))
+}
+
+fn empty(path: &Path) -> Error {
+    Error::Format {
+        path: path.to_path_buf(),
+        offset: 0,
+        found: "an empty file".into(),
+        expected: "at least one block; the dump was not written to its end".into(),
+    }
+}
+
+/// The blocks of a file's bytes; `path` is for errors only.
+pub fn blocks<'a>(bytes: &'a [u8], path: &Path) -> Result<Vec<Block<'a>>> {
+    if bytes.is_empty() {
+        return Err(empty(path));
     }
     let mut blocks = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
-        let Some(header) = bytes.get(at..at + 8) else {
-            return Err(fault(
-                at,
-                format!("{} bytes and the end of the file", bytes.len() - at),
-                "a block's header of 8 bytes; the file is cut off".into(),
-            ));
-        };
-        let number = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
-        let length = u32::from_le_bytes([header[4], header[5], header[6], header[7]]) as usize;
-        let kind = BlockKind::of(number).ok_or_else(|| {
-            fault(
-                at,
-                format!("block type {number}"),
-                "a type of 1 to 17 or 100; these are not blocks".into(),
-            )
-        })?;
+        let header = &bytes[at..bytes.len().min(at + 8)];
+        let (kind, size) = block_header(header, at as u64, bytes.len() as u64, path)?;
         let start = at + 8;
-        let payload = bytes
-            .get(start..start.saturating_add(length))
-            .ok_or_else(|| {
-                fault(
-                    start,
-                    format!("{} bytes and the end of the file", bytes.len() - start),
-                    format!("the {length} bytes of a block of type {number}; the file is cut off"),
-                )
-            })?;
+        let end = start + size as usize;
         blocks.push(Block {
             kind,
             offset: start as u64,
-            payload,
+            payload: &bytes[start..end],
         });
-        at = start + length;
+        at = end;
     }
     Ok(blocks)
 }

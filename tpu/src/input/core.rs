@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::chip::Chip;
-use crate::error::{Error, Result, io_at};
+use crate::error::{Error, Result};
 use crate::input::container::{Block, BlockKind, blocks};
 use crate::input::details;
 use crate::input::nodes::{BadNode, Command, CommandKind, NONE, Nodes, Origin, Tags};
 use crate::input::pairing;
 use crate::input::pmu::{self, RawRecord};
-use crate::regs::{CommandUnit, DecodeStop, Decoded, Table, decode_stream};
+use crate::input::regular::read_regular;
+use crate::regs::{
+    CommandUnit, DecodeStop, Decoded, Piece, Table, decode_stream, salvage, without_end_mark,
+};
 use crate::report::{Engine, Report, Severity, plural};
 
 /// A file with its name and bytes.
@@ -23,9 +26,10 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Reads a file.
+    /// Reads a file of blocks.
     pub fn read(path: &Path) -> Result<SourceFile> {
-        let bytes = std::fs::read(path).map_err(io_at(path, "cannot read"))?;
+        crate::input::container::outline(path)?;
+        let bytes = read_regular(path)?;
         Ok(SourceFile {
             path: path.to_path_buf(),
             bytes,
@@ -85,6 +89,12 @@ pub struct CoreFile {
     pub has_nodes: bool,
     /// Whether details of nodes were recorded.
     pub has_details: bool,
+    /// Whether descriptors of TIU, GDMA, SDMA were recorded.
+    pub has_descriptors: [bool; 3],
+    /// Whether any commands of TIU, GDMA, SDMA were recorded.
+    pub has_commands: [bool; 3],
+    /// Command nodes of the HAU.
+    pub hau_nodes: u64,
 }
 
 /// [`CommandUnit`] as a map's key.
@@ -114,6 +124,9 @@ pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> R
         scopes: Vec::new(),
         has_nodes: false,
         has_details: false,
+        has_descriptors: [false; 3],
+        has_commands: [false; 3],
+        hau_nodes: 0,
         file: SourceFile {
             path: path.to_path_buf(),
             bytes: Vec::new(),
@@ -140,6 +153,10 @@ pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> R
     read_descriptors(chip, &found, &name, &mut core, report);
     read_runs(chip, &found, path, &name, &mut core, report)?;
     read_nodes(chip, &found, path, &name, &mut core, report)?;
+    core.has_commands = core
+        .commands
+        .each_ref()
+        .map(|lists| !lists.descriptors.is_empty() || !lists.nodes.is_empty());
     core.file = file;
     Ok(core)
 }
@@ -185,15 +202,31 @@ fn read_descriptors(
             BlockKind::DesSdma => Engine::Sdma,
             _ => continue,
         };
-        let (decoded, stop) = decode_stream(chip, unit_of(engine), block.payload, block.offset);
-        note_stop(chip, engine, &stop, block, name, report);
+        core.has_descriptors[engine.slot()] = true;
+        let unit = unit_of(engine);
+        let (decoded, stop) = decode_stream(chip, unit, block.payload, block.offset);
+        let pieces: Vec<Piece> = if stop == DecodeStop::End {
+            decoded.into_iter().map(Piece::Command).collect()
+        } else {
+            let pieces = salvage(chip, unit, block.payload, block.offset);
+            note_skipped(chip, engine, &stop, &pieces, name, report);
+            without_last_mark(chip, unit, pieces, block)
+        };
         let list = &mut core.commands[engine.slot()].descriptors;
-        for (id, command) in decoded.into_iter().enumerate() {
-            let kind = CommandKind::Descriptor(core.pool.len() as u32);
-            core.pool.push(command);
+        for (id, piece) in pieces.into_iter().enumerate() {
+            let kind = match piece {
+                Piece::Command(command) => {
+                    core.pool.push(command);
+                    CommandKind::Descriptor(core.pool.len() as u32 - 1)
+                }
+                Piece::Skipped { bytes, .. } => CommandKind::Unreadable {
+                    bytes: bytes as u32,
+                },
+            };
             list.push(Command {
                 kind,
                 id: id as u32,
+                order: 0,
                 tags: Tags::NONE,
                 origin: Origin::Recorded,
             });
@@ -201,41 +234,66 @@ fn read_descriptors(
     }
 }
 
-fn note_stop(
+/// Pieces without the mark that ends a chain, where the engine records nothing for it.
+fn without_last_mark(
+    chip: Chip,
+    unit: CommandUnit,
+    mut pieces: Vec<Piece>,
+    block: &Block,
+) -> Vec<Piece> {
+    if let Some(&Piece::Command(last)) = pieces.last() {
+        let mut last = vec![last];
+        without_end_mark(chip, unit, &mut last, block.payload, block.offset);
+        if last.is_empty() {
+            pieces.pop();
+        }
+    }
+    pieces
+}
+
+fn note_skipped(
     chip: Chip,
     engine: Engine,
     stop: &DecodeStop,
-    block: &Block,
+    pieces: &[Piece],
     name: &str,
     report: &mut Report,
 ) {
-    let (offset, found) = match stop {
-        DecodeStop::End => return,
-        DecodeStop::Unknown { offset, head } => (
-            *offset,
-            format!("{head:#018x} begins no {engine} command of {chip}"),
-        ),
-        DecodeStop::Short {
-            offset,
-            name,
-            need,
-            left,
-        } => (
-            *offset,
-            format!("a {name} command of {need} bytes, but {left} are left"),
-        ),
-    };
-    let left = block.offset + block.payload.len() as u64 - offset;
-    report.add(
-        Severity::Loss,
-        "undecodable_command",
-        name,
-        1,
-        format!(
-            "at byte {offset}: {found}; the {left} bytes after it in the block are not decoded, \
-             so its later records have no command"
-        ),
-    );
+    const SHOWN: usize = 5;
+    let skipped = pieces.iter().filter_map(|piece| match piece {
+        Piece::Skipped { offset, bytes } => Some((*offset, *bytes)),
+        Piece::Command(_) => None,
+    });
+    let skipped: Vec<(u64, usize)> = skipped.collect();
+    for &(offset, bytes) in skipped.iter().take(SHOWN) {
+        let text = format!(
+            "at byte {offset}: no {engine} command of {chip} in {bytes} bytes; its record has no command"
+        );
+        report.add(Severity::Loss, "undecodable_command", name, 1, text);
+    }
+    if skipped.len() > SHOWN {
+        let more = (skipped.len() - SHOWN) as u64;
+        let text = format!(
+            "{} of {engine} commands that cannot be read",
+            plural(more, "more place")
+        );
+        report.add(Severity::Loss, "undecodable_command", name, more, text);
+    }
+    if skipped.is_empty() {
+        let text = match stop {
+            DecodeStop::Short {
+                offset,
+                name,
+                need,
+                left,
+            } => format!("at byte {offset}: a {name} command of {need} bytes, but {left} are left"),
+            DecodeStop::Unknown { offset, head } => {
+                format!("at byte {offset}: {head:#018x} begins no {engine} command of {chip}")
+            }
+            DecodeStop::End => return,
+        };
+        report.add(Severity::Loss, "undecodable_command", name, 1, text);
+    }
 }
 
 fn read_runs(
@@ -320,6 +378,7 @@ fn read_nodes(
         nodes.read(chip, block.payload, block.offset, plan.as_ref(), last);
     }
     note_bad_nodes(&nodes.bad, name, report);
+    core.hau_nodes = nodes.hau;
     if let Some(plan) = plan {
         for list in [&mut nodes.tiu, &mut nodes.gdma, &mut nodes.sdma] {
             plan.decode(list, core);

@@ -99,6 +99,12 @@ pub(super) struct Meaning {
 }
 
 impl Meaning {
+    /// Whether no unit can have read them: at most a shorter command of a unit begins like them.
+    pub fn is_unreadable(&self) -> bool {
+        let exact = |reading: &Option<Reading>| reading.is_some_and(|r| r.exact);
+        !exact(&self.tiu) && !exact(&self.dma) && (self.tiu.is_none() || self.dma.is_none())
+    }
+
     /// Of a command's details.
     pub fn of(chip: Chip, detail: &Detail) -> Meaning {
         let mut meaning = Meaning {
@@ -122,6 +128,9 @@ pub(super) const LEAVE: u32 = 4;
 /// Price of details whose operation is not the node's: just less than leaving both.
 const CONTRARY: u32 = 2 * LEAVE - 1;
 
+/// Price of details that are of no command: with the node in their place, since its own are not elsewhere.
+const UNREADABLE: u32 = 1;
+
 /// Price of details whose memories are not the node's.
 pub(super) const ELSEWHERE: u32 = 2;
 
@@ -134,7 +143,12 @@ pub(super) fn price(chip: Chip, word: u32, meaning: Option<&Meaning>) -> u32 {
         _ => return 1,
     };
     let Some(reading) = reading else {
-        return 2 * LEAVE + 1;
+        // What no unit can read says nothing against the node; what another one reads does.
+        return if meaning.is_unreadable() {
+            UNREADABLE
+        } else {
+            2 * LEAVE + 1
+        };
     };
     if (reading.task, reading.function) != (node_task(word), node_function(word)) {
         return CONTRARY;

@@ -20,7 +20,7 @@ pub struct Folder {
     pub cores: Vec<(u32, PathBuf)>,
     /// Port number and file, by number.
     pub ports: Vec<(u32, PathBuf)>,
-    /// `tensor_location.json` and `final.mlir`, if both are there.
+    /// `tensor_location.json` and `final.mlir`, if either is there.
     pub layers: Option<(PathBuf, PathBuf)>,
 }
 
@@ -109,7 +109,7 @@ pub fn scan(path: &Path) -> Result<Folder> {
         ));
     }
     let (location, mlir) = (path.join("tensor_location.json"), path.join("final.mlir"));
-    if location.is_file() && mlir.is_file() {
+    if location.exists() || mlir.exists() {
         folder.layers = Some((location, mlir));
     }
     Ok(folder)

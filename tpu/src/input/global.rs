@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::chip::Chip;
-use crate::error::{Error, Result, io_at};
+use crate::error::{Error, Result};
+use crate::input::regular::read_regular;
 use crate::report::{Engine, Stream};
 
 /// What `global.profile` says.
@@ -32,7 +33,7 @@ pub struct GlobalProfile {
 impl GlobalProfile {
     /// Reads the file.
     pub fn read(path: &Path) -> Result<GlobalProfile> {
-        let bytes = std::fs::read(path).map_err(io_at(path, "cannot read"))?;
+        let bytes = read_regular(path)?;
         let text = String::from_utf8(bytes).map_err(|error| Error::Format {
             path: path.to_path_buf(),
             offset: error.utf8_error().valid_up_to() as u64,

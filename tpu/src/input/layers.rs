@@ -9,7 +9,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::error::{Error, Result, io_at};
+use crate::error::{Error, Result};
+use crate::input::regular::read_regular;
 use crate::report::Engine;
 
 /// One layer.
@@ -123,12 +124,12 @@ struct RawLayer {
 impl Layers {
     /// Reads both files.
     pub fn read(location: &Path, mlir: &Path) -> Result<Layers> {
-        let bytes = std::fs::read(location).map_err(io_at(location, "cannot read"))?;
+        let bytes = read_regular(location)?;
         let raw: Vec<RawLayer> = serde_json::from_slice(&bytes).map_err(|error| Error::Json {
             path: location.to_path_buf(),
             what: format!("{error}; expected the list of layers that the compiler wrote"),
         })?;
-        let text = std::fs::read(mlir).map_err(io_at(mlir, "cannot read"))?;
+        let text = read_regular(mlir)?;
         let text = String::from_utf8_lossy(&text);
         let head = text
             .lines()

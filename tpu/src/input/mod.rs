@@ -12,4 +12,5 @@ pub mod layers;
 pub mod nodes;
 mod pairing;
 pub mod pmu;
+pub(crate) mod regular;
 pub(crate) mod words;

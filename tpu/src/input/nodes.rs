@@ -70,6 +70,11 @@ pub enum CommandKind {
     },
     /// A decoded descriptor: its number in the pool.
     Descriptor(u32),
+    /// A descriptor that cannot be read, in so many bytes with no other.
+    Unreadable {
+        /// Bytes that were skipped.
+        bytes: u32,
+    },
     /// A reference to a run of descriptors.
     Reference {
         /// Key of the run.
@@ -86,6 +91,8 @@ pub enum Origin {
     Recorded,
     /// Its node is lost; it stands where its details do. Which kernel it is of may be the neighbour's.
     Restored,
+    /// It was recorded behind some that cannot be read, whose number is not known: its id is only likely.
+    Uncounted,
 }
 
 /// One command of an engine's stream.
@@ -95,6 +102,8 @@ pub struct Command {
     pub kind: CommandKind,
     /// Id within its section, from 0.
     pub id: u32,
+    /// Its place among the nodes of all engines of the core; 0 for descriptors.
+    pub order: u32,
     /// Kernel, batch, mode.
     pub tags: Tags,
     /// Where it is known from.
@@ -142,8 +151,12 @@ pub struct Nodes {
     pub scopes: Vec<String>,
     /// Words that are no nodes.
     pub bad: Vec<BadNode>,
+    /// Commands of the HAU, of which nothing is profiled.
+    pub hau: u64,
     /// Command nodes of type 1 read so far.
     sent: usize,
+    /// Commands of all engines read so far.
+    order: u32,
 }
 
 impl Nodes {
@@ -283,10 +296,13 @@ impl Reader {
         let tags = Tags { mode, ..self.tags };
         self.sent_tags = self.tags;
         let kind = CommandKind::Node { word, detail };
+        nodes.order += 1;
+        let order = nodes.order;
         let push = |list: &mut Vec<Command>, id: &mut u32| {
             list.push(Command {
                 kind,
                 id: *id,
+                order,
                 tags,
                 origin,
             });
@@ -309,7 +325,10 @@ impl Reader {
                 push(list, id);
                 return Ok(());
             }
-            Some(NodeEngine::Hau) => return Ok(()),
+            Some(NodeEngine::Hau) => {
+                nodes.hau += 1;
+                return Ok(());
+            }
             None => return Err("a command of an engine that the chip does not have"),
         }
         if mode == Mode::Rvt && self.chip.spec().rvt_wrap_id == Some(self.ids[0]) {
@@ -321,12 +340,14 @@ impl Reader {
     /// The runtime inserts a register write per engine when its ids run out, and starts again at 0.
     fn wrap(&mut self, nodes: &mut Nodes) {
         let word = |engine: u32, task: u32| 1 | engine << 7 | task << 10 | 3 << 15;
+        let order = nodes.order;
         let command = |engine, task, id| Command {
             kind: CommandKind::Node {
                 word: word(engine, task),
                 detail: NONE,
             },
             id,
+            order,
             tags: Tags::NONE,
             origin: Origin::Recorded,
         };
@@ -348,12 +369,14 @@ impl Reader {
         if count == 0 {
             return Err("a reference to no descriptors");
         }
+        nodes.order += 1;
         let command = Command {
             kind: CommandKind::Reference {
                 offset: word >> 7,
                 count,
             },
             id: 0,
+            order: nodes.order,
             tags: Tags {
                 mode: Mode::Des,
                 ..self.tags

@@ -201,6 +201,17 @@ pub fn bytes_moved(chip: Chip, engine: Engine, record: &[u8]) -> u64 {
     }
 }
 
+/// The largest number of bytes that reports show of a DMA record, counted at one end.
+pub fn bytes_reported(chip: Chip, engine: Engine, record: &[u8]) -> u64 {
+    let moved = bytes_moved(chip, engine, record);
+    if chip == Chip::Bm1688 && engine != Engine::Cdma {
+        // What is shown of commands known by node only counts both ends.
+        moved.max(WideDmaCounters::read(record).all_bytes / 2)
+    } else {
+        moved
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -115,6 +115,7 @@ impl<'a> Iterator for Items<'a> {
             _ => Mode::Tdi,
         };
         let item = match word & 0x7f {
+            0 if word == 0 => Item::Bad("a word that was never written"),
             0 => self.name((word >> 7) as usize),
             1 | 13 => Item::Command { word, mode },
             8..=11 => match self.word(self.at) {

@@ -8,12 +8,14 @@ use crate::chip::Chip;
 use crate::input::core::{CoreFile, unit_key};
 use crate::input::nodes::{Command, CommandKind, Mode, NONE, Origin, Tags, node_info, node_task};
 use crate::input::pmu::{DmaCounters, record_bytes};
+use crate::matching::certain::{Group, Groups, groups};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
-use crate::matching::repair::{adopt, repartition};
+use crate::matching::repair::adopt;
 use crate::matching::sections::{
-    Anchor, CommandSection, Fit, Pair, RecordSection, align, of_commands, of_records,
+    Anchor, CommandSection, Fit, correspond_shifted, of_commands, of_records,
 };
+use crate::matching::timeline::{Stretch, Timeline};
 use crate::memory::{Memory, memories};
 use crate::names::DMA_SYS;
 use crate::regs::{CommandUnit, Table};
@@ -58,6 +60,8 @@ pub struct Binding {
     pub mended: Vec<usize>,
     /// Records whose counters contradict their command.
     pub contradictions: u64,
+    /// When sections whose records are certain ran.
+    pub timeline: Timeline,
 }
 
 /// What the commands of a stream are and where they come from.
@@ -72,6 +76,10 @@ pub struct Stream<'a> {
     pub record_file: &'a crate::input::core::SourceFile,
     /// Id of a section's first record: 0, but 1 for CDMA.
     pub base: u32,
+    /// Clock of the records in MHz.
+    pub mhz: f64,
+    /// When another engine of the core did what, as far as it is certain.
+    pub other: Option<&'a Timeline>,
     /// Which ends belong together.
     pub anchor: Anchor,
     /// Which sections may be paired.
@@ -120,13 +128,24 @@ impl Stream<'_> {
         let link = match command.kind {
             CommandKind::Node { word, detail } => Link::Node { word, detail },
             CommandKind::Descriptor(number) => Link::Descriptor(number),
-            CommandKind::Reference { .. } => Link::None,
+            CommandKind::Reference { .. } | CommandKind::Unreadable { .. } => Link::None,
+        };
+        let certainty = match (link, command.origin) {
+            (Link::None, _) => Certainty::Unmatched,
+            (_, Origin::Uncounted) => Certainty::Guessed,
+            _ => Certainty::Matched,
         };
         Bound {
             link,
             tags: command.tags,
-            certainty: Certainty::Matched,
+            certainty,
         }
+    }
+
+    /// Start and end of a record in ns.
+    pub(super) fn times_ns(&self, record: &Record) -> (f64, f64) {
+        let ns = |ticks: i64| ticks as f64 / self.mhz * 1000.0;
+        (ns(record.start), ns(record.end))
     }
 
     /// Whether a record's counters rule a command out: it wrote the other memory, or moved data in a sync command.
@@ -175,39 +194,59 @@ impl Stream<'_> {
 
 /// Binds the records of a stream to its commands. `records` may have ids mended.
 pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Binding {
-    let (record_sections, mended) = of_records(records);
-    let mut command_sections = of_commands(commands);
-    if let (Some(r), Some(c)) = (record_sections.first(), command_sections.first_mut())
-        && stream.anchor == Anchor::Start
-        && r.low < c.first
-    {
-        // The reset between preamble and program is lost.
-        c.first = 0;
+    // An id beyond all commands that does not go on with those before it is of no command: such a record must not part a
+    // section in two.
+    const NEAR: u32 = 8;
+    let sections = of_commands(commands);
+    let highest = sections.iter().map(|s| u64::from(s.first) + s.count).max();
+    let known = |p: usize| {
+        let id = records[p].id;
+        let goes_on = |before: u32| before < id && id - before <= NEAR;
+        Some(u64::from(id.saturating_sub(stream.base))) < highest
+            || p.checked_sub(1).is_some_and(|b| goes_on(records[b].id))
+    };
+    let places: Vec<usize> = (0..records.len()).filter(|&p| known(p)).collect();
+    let elsewhere = || {
+        let (parts, _) = of_records(&mut records.to_vec());
+        correspond_shifted(&parts, &sections, stream.base)
+    };
+    if places.len() == records.len() || elsewhere() {
+        return bind_known(stream, records, commands);
     }
-    let pair_up = |sections: &[CommandSection]| {
-        let (base, anchor, fit) = (stream.base, stream.anchor, stream.fit);
-        align(&record_sections, sections, base, anchor, fit)
-    };
-    let mut pairs = pair_up(&command_sections);
-    // Several cores' commands for one port: what is too long or too many is another core's.
-    let borders = match stream.fit {
-        Fit::Equal => None,
-        Fit::Partial => repartition(
-            &record_sections,
-            commands,
-            &command_sections,
-            &pairs,
-            stream.base,
-        ),
-    };
-    if let Some(borders) = borders {
-        pairs = pair_up(&borders);
-        command_sections = borders;
+    let mut kept: Vec<Record> = places.iter().map(|&p| records[p]).collect();
+    let mut binding = bind_known(stream, &mut kept, commands);
+    let mut bound = vec![Bound::UNMATCHED; records.len()];
+    for (&place, found) in places.iter().zip(&binding.bound) {
+        bound[place] = *found;
+    }
+    if binding.before > 0 {
+        binding.before = places[binding.before];
+    }
+    if binding.after > 0 {
+        binding.after = records.len() - 1 - places[places.len() - 1 - binding.after];
+    }
+    for place in &mut binding.mended {
+        records[places[*place]] = kept[*place];
+        *place = places[*place];
+    }
+    binding.bound = bound;
+    binding
+}
+
+fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Binding {
+    let (record_sections, mended) = of_records(records);
+    let Groups {
+        sections,
+        groups,
+        mut certain,
+    } = groups(stream, records, &record_sections, commands);
+    for &place in &mended {
+        certain[place] = false;
     }
     let mut adopted = Vec::new();
     let commands = if commands.iter().any(|c| c.origin == Origin::Restored) {
         adopted.extend_from_slice(commands);
-        adopt(&mut adopted, &command_sections);
+        adopt(&mut adopted, &sections);
         &adopted
     } else {
         commands
@@ -217,134 +256,160 @@ pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Bi
         before: 0,
         after: 0,
         commands_used: 0,
-        commands: command_sections.iter().map(|s| s.count).sum(),
+        commands: sections.iter().map(|s| s.count).sum(),
         gaps: Vec::new(),
         mended,
         contradictions: 0,
+        timeline: Timeline::default(),
     };
-    if let (Some(first), Some(last)) = (pairs.first(), pairs.last()) {
-        binding.before = record_sections[first.records].range.start;
-        binding.after = records.len() - record_sections[last.records].range.end;
+    if let (Some(first), Some(last)) = (groups.first(), groups.last()) {
+        binding.before = first.records.start;
+        binding.after = records.len() - last.records.end;
     }
-    for pair in &pairs {
-        let (r, c) = (
-            &record_sections[pair.records],
-            &command_sections[pair.commands],
-        );
-        bind_pair(stream, records, commands, r, c, pair, &mut binding);
+    let mut stretches = Vec::new();
+    for group in &groups {
+        let section = &sections[group.commands];
+        let parts = Parts {
+            stream,
+            records,
+            commands,
+            section,
+            certain: &certain,
+        };
+        parts.bind(group, &mut binding);
+        stretches.extend(parts.stretch(group, &binding));
     }
-    for &place in &binding.mended {
-        if binding.bound[place].certainty == Certainty::Matched {
-            binding.bound[place].certainty = Certainty::Guessed;
-        }
-    }
+    binding.timeline = Timeline::new(&stretches);
     binding
 }
 
-fn bind_pair(
-    stream: &Stream,
-    records: &[Record],
-    commands: &[Command],
-    r: &RecordSection,
-    c: &CommandSection,
-    pair: &Pair,
-    binding: &mut Binding,
-) {
-    let base = stream.base.saturating_add(c.first);
-    let high = u64::from(r.high.saturating_sub(base));
-    let absolute = r.low >= base && high < c.count;
-    let exact = u64::from(r.high - r.low) + 1 == c.count;
-    let zero = if absolute || !exact { base } else { r.low };
-    let index = |record: &Record| u64::from(record.id.saturating_sub(zero));
-    let at = |i: u64| stream.command(commands, c, i);
-    let places = r.range.clone();
-    // More commands than records although no record is missing: one of them, anywhere, is no command.
-    let too_many = stream.records == Completeness::Whole
-        && stream.anchor == Anchor::Start
-        && c.count > r.range.len() as u64;
-    let sure = if pair.sure && !too_many {
-        Certainty::Matched
-    } else {
-        Certainty::Guessed
-    };
-    let clash = |place: usize, i: i64| {
-        i < 0 || i as u64 >= c.count || stream.contradicts(&records[place], &at(i as u64))
-    };
-    let plain: usize = places
-        .clone()
-        .filter(|&p| clash(p, index(&records[p]) as i64))
-        .count();
-    if plain == 0 {
-        let mut expected = 0;
+/// What the records of one section are bound with.
+struct Parts<'a> {
+    stream: &'a Stream<'a>,
+    records: &'a [Record],
+    commands: &'a [Command],
+    section: &'a CommandSection,
+    certain: &'a [bool],
+}
+
+impl Parts<'_> {
+    fn command(&self, index: u64) -> Bound {
+        self.stream.command(self.commands, self.section, index)
+    }
+
+    /// When the section ran, by its records that are certain.
+    fn stretch(&self, group: &Group, binding: &Binding) -> Option<Stretch> {
+        let sure = |&p: &usize| binding.bound[p].certainty == Certainty::Matched;
+        let times = |p: usize| self.stream.times_ns(&self.records[p]);
+        let mut places = group.records.clone().filter(sure);
+        let (mut start_ns, mut end_ns) = times(places.next()?);
         for place in places {
-            let i = index(&records[place]);
-            let mut bound = at(i);
-            if bound.certainty == Certainty::Matched {
-                bound.certainty = sure;
+            let (start, end) = times(place);
+            start_ns = start_ns.min(start);
+            end_ns = end_ns.max(end);
+        }
+        let (first, last) = self.section.extent(self.commands);
+        Some(Stretch {
+            first,
+            last,
+            start_ns,
+            end_ns,
+        })
+    }
+
+    fn bind(&self, group: &Group, binding: &mut Binding) {
+        let (stream, records, c) = (self.stream, self.records, self.section);
+        let zero = match group.shift {
+            Some(low) => low,
+            None => stream.base.saturating_add(c.first),
+        };
+        let index = |record: &Record| u64::from(record.id.saturating_sub(zero));
+        let at = |i: u64| self.command(i);
+        let places = group.records.clone();
+        // More commands than records although no record is missing: one of them, anywhere, is no command.
+        let too_many = stream.records == Completeness::Whole
+            && stream.anchor == Anchor::Start
+            && c.count > places.len() as u64;
+        let sure = |place: usize| self.certain[place] && !too_many;
+        let clash = |place: usize, i: i64| {
+            i < 0 || i as u64 >= c.count || stream.contradicts(&records[place], &at(i as u64))
+        };
+        if !places.clone().any(|p| clash(p, index(&records[p]) as i64)) {
+            let mut expected = 0;
+            for place in places {
+                let i = index(&records[place]);
+                let mut bound = at(i);
                 binding.commands_used += 1;
+                if bound.certainty == Certainty::Matched && !sure(place) {
+                    bound.certainty = Certainty::Guessed;
+                }
+                binding.bound[place] = bound;
+                if i > expected {
+                    binding.gaps.push((expected as u32 + zero, i - expected));
+                }
+                expected = i + 1;
+            }
+            if expected < c.count {
+                binding
+                    .gaps
+                    .push((expected as u32 + zero, c.count - expected));
+            }
+            return;
+        }
+        self.bind_shifted(group, zero, &clash, &sure, binding);
+    }
+
+    /// Where commands are missing, doubled or swapped: takes the shift that the counters like best.
+    fn bind_shifted(
+        &self,
+        group: &Group,
+        zero: u32,
+        clash: &dyn Fn(usize, i64) -> bool,
+        sure: &dyn Fn(usize) -> bool,
+        binding: &mut Binding,
+    ) {
+        let (stream, records, c) = (self.stream, self.records, self.section);
+        let index = |record: &Record| u64::from(record.id.saturating_sub(zero));
+        let places: Vec<usize> = group.records.clone().collect();
+        let high = places.last().map_or(0, |&p| index(&records[p]));
+        let length = high + 1;
+        let shifts: Vec<i64> = if length > c.count {
+            vec![(length - c.count) as i64]
+        } else {
+            (0..=3i64.min((c.count - length) as i64))
+                .map(|k| -k)
+                .collect()
+        };
+        let best = shifts
+            .into_iter()
+            .map(|shift| {
+                let index = |p: usize| index(&records[p]) as i64;
+                (split(&places, &index, shift, clash), shift)
+            })
+            .min_by_key(|(split, shift)| (split.clashes, shift.abs()));
+        let Some((split, shift)) = best else { return };
+        for place in places {
+            let i = index(&records[place]) as i64;
+            let (command, certain) = if i < split.earliest {
+                (i, true)
+            } else if i >= split.latest + shift.max(0) {
+                (i - shift, true)
+            } else {
+                (i, false)
+            };
+            if command < 0 || command as u64 >= c.count {
+                continue;
+            }
+            let mut bound = self.command(command as u64);
+            let contradiction = stream.contradicts(&records[place], &bound);
+            binding.contradictions += u64::from(contradiction);
+            binding.commands_used += 1;
+            let in_doubt = contradiction || !certain || !sure(place);
+            if bound.certainty == Certainty::Matched && in_doubt {
+                bound.certainty = Certainty::Guessed;
             }
             binding.bound[place] = bound;
-            if i > expected {
-                binding.gaps.push((expected as u32 + zero, i - expected));
-            }
-            expected = i + 1;
         }
-        if expected < c.count {
-            binding
-                .gaps
-                .push((expected as u32 + zero, c.count - expected));
-        }
-        return;
-    }
-    // Commands are missing, doubled or swapped: look for the shift that the counters like best.
-    let length = u64::from(r.high.saturating_sub(zero)) + 1;
-    let shifts: Vec<i64> = if length > c.count {
-        vec![(length - c.count) as i64]
-    } else {
-        (0..=3i64.min((c.count - length) as i64))
-            .map(|k| -k)
-            .collect()
-    };
-    let best = shifts
-        .into_iter()
-        .map(|shift| {
-            (
-                split(
-                    &places.clone().collect::<Vec<_>>(),
-                    &|p| index(&records[p]) as i64,
-                    shift,
-                    &clash,
-                ),
-                shift,
-            )
-        })
-        .min_by_key(|(split, shift)| (split.clashes, shift.abs()));
-    let Some((split, shift)) = best else { return };
-    for place in places {
-        let i = index(&records[place]) as i64;
-        let (command, certain) = if i < split.earliest {
-            (i, true)
-        } else if i >= split.latest + shift.max(0) {
-            (i - shift, true)
-        } else {
-            (i, false)
-        };
-        if command < 0 || command as u64 >= c.count {
-            continue;
-        }
-        let mut bound = at(command as u64);
-        let contradiction = stream.contradicts(&records[place], &bound);
-        binding.contradictions += u64::from(contradiction);
-        if bound.certainty == Certainty::Matched {
-            let in_doubt = contradiction || !certain || sure == Certainty::Guessed;
-            bound.certainty = if in_doubt {
-                Certainty::Guessed
-            } else {
-                Certainty::Matched
-            };
-            binding.commands_used += 1;
-        }
-        binding.bound[place] = bound;
     }
 }
 

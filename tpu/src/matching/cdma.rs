@@ -12,7 +12,8 @@ use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
 use crate::report::{Engine, Fate};
 
-/// Ids that fall by more than this start a new launch; less is disorder.
+/// Ids that fall by more than this start a new launch. Less is disorder if the record overlaps those before it: the port
+/// sends and receives at once.
 const RESET_FALL: u32 = 10;
 
 /// The records of a port in order, and those left out: traffic from before the profile, and doubles.
@@ -51,11 +52,12 @@ pub fn settle(raw: &[RawRecord], preamble: usize) -> (Vec<Record>, Vec<(Record, 
     let mut out: Vec<Record> = records[head..first].to_vec();
     let mut launch: Vec<Record> = Vec::new();
     let mut before: Option<u32> = None;
+    let mut ends = i64::MIN;
     let mut flush = |launch: &mut Vec<Record>, out: &mut Vec<Record>| {
         launch.sort_by_key(|r| r.id);
         for record in launch.drain(..) {
             match out.last_mut() {
-                Some(last) if last.id == record.id && out_is_same_launch(last, &record) => {
+                Some(last) if is_double(last, &record) => {
                     // Of two records with one id the longer is the command's.
                     let mut other = record;
                     if record.end - record.start > last.end - last.start {
@@ -68,19 +70,25 @@ pub fn settle(raw: &[RawRecord], preamble: usize) -> (Vec<Record>, Vec<(Record, 
         }
     };
     for record in &records[first..] {
-        if before.is_some_and(|b| b > record.id && b - record.id > RESET_FALL) {
+        let falls = before.is_some_and(|b| {
+            b > record.id && b - record.id > RESET_FALL || b >= record.id && record.start >= ends
+        });
+        if falls {
             flush(&mut launch, &mut out);
+            ends = i64::MIN;
         }
         launch.push(*record);
         before = Some(record.id);
+        ends = ends.max(record.end);
     }
     flush(&mut launch, &mut out);
     (out, left_out)
 }
 
-fn out_is_same_launch(last: &Record, record: &Record) -> bool {
-    // Sync records before the first launch may carry the id of its first command.
-    last.id == record.id && last.id != 0
+/// Whether two records are of one command: the same id at the same time. Sync records before the first launch may carry
+/// the id of its first command.
+fn is_double(last: &Record, record: &Record) -> bool {
+    last.id == record.id && last.id != 0 && record.start < last.end && last.start < record.end
 }
 
 /// The command and the core of each record of a port.
@@ -143,6 +151,7 @@ pub fn bind_port(
     } else {
         Fit::Equal
     };
+    let several = lists.len() > 1;
     for (core, list) in lists {
         let stream = Stream {
             chip,
@@ -150,6 +159,8 @@ pub fn bind_port(
             core,
             record_file: file,
             base: 1,
+            mhz: chip.spec().dma_mhz,
+            other: None,
             anchor: Anchor::Start,
             fit,
             records: Completeness::Open,
@@ -164,6 +175,14 @@ pub fn bind_port(
                 ambiguous[place] = true;
             } else {
                 result.bound[place] = (bound, Some(core.number));
+            }
+        }
+    }
+    if several && result.commands != records.len() as u64 {
+        // Some are lost: another core's commands may be those of the records that are left.
+        for (bound, _) in &mut result.bound {
+            if bound.certainty == Certainty::Matched {
+                bound.certainty = Certainty::Guessed;
             }
         }
     }
@@ -196,6 +215,7 @@ mod tests {
             (40, 2),
             (41, 2),
             (90, 1),
+            (102, 2),
         ]
         .iter()
         .enumerate()
@@ -206,15 +226,15 @@ mod tests {
             offset: i as u64,
         })
         .collect();
-        // The first id 1 starts the launch; ids that fall by little are disorder.
+        // The first id 1 starts the launch; ids that fall by little are disorder, unless all before has ended.
         let (records, left_out) = settle(&raw, 2);
         assert_eq!(
             records.iter().map(|r| r.id).collect::<Vec<_>>(),
-            [1, 2, 17, 1, 2, 3]
+            [1, 2, 17, 1, 2, 3, 1, 2]
         );
         assert_eq!(
             left_out.iter().filter(|n| n.1 == Fate::Duplicate).count(),
-            2
+            1
         );
     }
 }

@@ -179,6 +179,7 @@ mod tests {
                         detail: NONE,
                     },
                     id,
+                    order: 0,
                     tags: Tags {
                         scope: scope as u32,
                         ..Tags::NONE

@@ -1,12 +1,12 @@
 //! Cuts records and commands into sections where ids fall, and aligns the two lists of sections.
 //!
 //! A section is what an engine did between two resets of its ids, usually one kernel. In a whole dump the lists
-//! correspond one to one, which takes linear time to see. Where they do not, equal sections at both ends are paired
-//! first and what is left is aligned by dynamic programming in a band: a section whose ids fit into a command section
-//! may be paired with it (records were lost), others are left over.
+//! correspond one to one. Where they do not, the cheapest alignment is taken, counted in records and commands that are
+//! left over; how sure it is, is not said here (see `embed`).
 
 use std::ops::Range;
 
+use crate::align::{Prices, Step};
 use crate::input::nodes::{Command, CommandKind};
 use crate::matching::order::Record;
 
@@ -40,6 +40,14 @@ pub struct CommandSection {
     pub sure: bool,
 }
 
+impl CommandSection {
+    /// Places of its first and last command among the nodes of all engines.
+    pub fn extent(&self, commands: &[Command]) -> (u32, u32) {
+        let order = |at: usize| commands.get(at).map_or(0, |c| c.order);
+        (order(self.range.start), order(self.range.end - 1))
+    }
+}
+
 /// A pair of the alignment, by numbers of sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
@@ -47,8 +55,6 @@ pub struct Pair {
     pub records: usize,
     /// The commands.
     pub commands: usize,
-    /// Whether another pairing would be as good.
-    pub sure: bool,
 }
 
 /// Which end of the two lists belongs together.
@@ -128,9 +134,6 @@ pub fn of_commands(commands: &[Command]) -> Vec<CommandSection> {
     sections
 }
 
-const SKIP_RECORDS: u32 = 300;
-const SKIP_COMMANDS: u32 = 200;
-
 /// Which sections may be paired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
@@ -140,30 +143,42 @@ pub enum Fit {
     Partial,
 }
 
-/// Cost of pairing, `None` if the ids cannot belong together. `base` is the id of a section's first command.
-fn cost(records: &RecordSection, commands: &CommandSection, base: u32, fit: Fit) -> Option<u32> {
-    let base = base.saturating_add(commands.first);
+/// Price of a record without command, against that of a command without record.
+const RECORD: u64 = 4;
+
+/// What pairing two sections costs: 0 if each record has its command and each command its record.
+fn price(records: &RecordSection, commands: &CommandSection, base: u32, fit: Fit) -> u32 {
     let have = records.range.len() as u64;
-    if records.span() == commands.count && (records.low == base || have == commands.count) {
-        return Some(if have == commands.count { 0 } else { 1 });
+    let leave = leave_records(records).saturating_add(leave_commands(commands));
+    let Some(low) = records.low.checked_sub(base.saturating_add(commands.first)) else {
+        return leave.saturating_add(1);
+    };
+    let span = u64::from(low) + records.span();
+    if fit == Fit::Equal && (low > 0 || span != commands.count) {
+        return leave.saturating_add(1);
     }
-    if fit == Fit::Equal {
-        return (records.span() == commands.count).then_some(1);
-    }
-    let low = u64::from(records.low.checked_sub(base)?);
-    let high = low + records.span() - 1;
-    if high < commands.count {
-        // Records were lost at an end: the more are there the better.
-        return Some(
-            100 + (100 * (commands.count - have.min(commands.count)) / commands.count) as u32,
-        );
-    }
-    // Commands were lost, or a stray record follows.
-    let over = high + 1 - commands.count;
-    (low < commands.count && over <= 2 + commands.count / 8).then_some(210 + over.min(80) as u32)
+    // Ids rise, so what lies behind the last command are at most so many records.
+    let over = span.saturating_sub(commands.count).min(have);
+    let missing = commands.count.saturating_sub(have - over);
+    let price = over * RECORD + missing;
+    // Of ways that leave as much over, the one with more sections that fit exactly.
+    clamped(price + u64::from(price > 0))
 }
 
-/// Aligns the sections.
+fn leave_records(records: &RecordSection) -> u32 {
+    clamped(records.range.len() as u64 * RECORD)
+}
+
+fn leave_commands(commands: &CommandSection) -> u32 {
+    clamped(commands.count)
+}
+
+/// Prices are added up over a window of sections: none may run over.
+fn clamped(price: u64) -> u32 {
+    price.min(1 << 22) as u32
+}
+
+/// Aligns the sections: what has no partner on either side costs by its records and commands.
 pub fn align(
     records: &[RecordSection],
     commands: &[CommandSection],
@@ -171,166 +186,52 @@ pub fn align(
     anchor: Anchor,
     fit: Fit,
 ) -> Vec<Pair> {
-    if records.is_empty() || commands.is_empty() {
-        return Vec::new();
-    }
     let (n, m) = (records.len(), commands.len());
     // The k-th section from the anchored end.
-    let r = |i: usize| {
-        if anchor == Anchor::Start {
-            &records[i]
-        } else {
-            &records[n - 1 - i]
-        }
+    let at = |k: usize, count: usize| match anchor {
+        Anchor::Start => k,
+        Anchor::End => count - 1 - k,
     };
-    let c = |j: usize| {
-        if anchor == Anchor::Start {
-            &commands[j]
-        } else {
-            &commands[m - 1 - j]
-        }
+    let prices = Prices {
+        pair: &|i, j| price(&records[at(i, n)], &commands[at(j, m)], base, fit),
+        left: &|i| leave_records(&records[at(i, n)]),
+        right: &|j| leave_commands(&commands[at(j, m)]),
     };
-    let price = |i: usize, j: usize| cost(r(i), c(j), base, fit);
-    let fits = |i: usize, j: usize| price(i, j).is_some_and(|p| p < 2);
-    let mut pairs: Vec<(usize, usize)> = Vec::new();
-    let mut head = 0;
-    if n == m && (0..n).all(|i| price(i, i).is_some()) {
-        pairs.extend((0..n).map(|i| (i, i)));
-    } else {
-        while head < n.min(m) && fits(head, head) {
-            pairs.push((head, head));
-            head += 1;
-        }
-        let mut tail = 0;
-        while tail < n.min(m) - head && fits(n - 1 - tail, m - 1 - tail) {
-            tail += 1;
-        }
-        pairs.extend(banded(head..n - tail, head..m - tail, &price));
-        pairs.extend((0..tail).rev().map(|t| (n - 1 - t, m - 1 - t)));
-    }
-    let doubtful = doubtful(&pairs, m, anchor, &|j| c(j).count, &|i, j| {
-        price(i, j) == Some(0)
-    });
-    let mut result: Vec<Pair> = pairs
-        .iter()
-        .zip(doubtful)
-        .map(|(&(i, j), doubt)| match anchor {
-            Anchor::Start => Pair {
-                records: i,
-                commands: j,
-                sure: !doubt && c(j).sure,
-            },
-            Anchor::End => Pair {
-                records: n - 1 - i,
-                commands: m - 1 - j,
-                sure: !doubt && c(j).sure,
-            },
+    let mut pairs: Vec<Pair> = crate::align::align(n, m, &prices)
+        .into_iter()
+        .filter_map(|step| match step {
+            Step::Pair(i, j) => Some(Pair {
+                records: at(i, n),
+                commands: at(j, m),
+            }),
+            Step::Left(_) | Step::Right(_) => None,
         })
         .collect();
-    result.sort_by_key(|p| p.records);
-    result
-}
-
-/// Alignment of two short ranges, with the cheapest set of pairs and left-overs.
-fn banded(
-    records: Range<usize>,
-    commands: Range<usize>,
-    price: &dyn Fn(usize, usize) -> Option<u32>,
-) -> Vec<(usize, usize)> {
-    let (n, m) = (records.len(), commands.len());
-    if n == 0 || m == 0 {
-        return Vec::new();
-    }
-    // The band follows the diagonal from one corner to the other; far from it nothing sensible lies.
-    let band = n.abs_diff(m) + 512;
-    let centre = |i: usize| i * m / n;
-    let width = 2 * band + 1;
-    let low = |i: usize| centre(i).saturating_sub(band);
-    let at = |i: usize, j: usize| i * width + (j - low(i));
-    let inside = |i: usize, j: usize| j >= low(i) && j - low(i) < width && j <= m;
-    let mut costs = vec![u32::MAX; (n + 1) * width];
-    let mut steps = vec![0u8; (n + 1) * width];
-    for i in 0..=n {
-        for j in low(i)..=(low(i) + width - 1).min(m) {
-            let mut best = (if i == 0 && j == 0 { 0 } else { u32::MAX }, 0u8);
-            let mut offer = |cost: u32, add: u32, step: u8| {
-                if cost != u32::MAX && cost.saturating_add(add) < best.0 {
-                    best = (cost.saturating_add(add), step);
-                }
-            };
-            // Of equally cheap ways the one that pairs early wins: what is skipped lies behind.
-            if j > 0 && inside(i, j - 1) {
-                offer(costs[at(i, j - 1)], SKIP_COMMANDS, 3);
-            }
-            if i > 0 && inside(i - 1, j) {
-                offer(costs[at(i - 1, j)], SKIP_RECORDS, 2);
-            }
-            if i > 0
-                && j > 0
-                && inside(i - 1, j - 1)
-                && let Some(add) = price(records.start + i - 1, commands.start + j - 1)
-            {
-                offer(costs[at(i - 1, j - 1)], add, 1);
-            }
-            costs[at(i, j)] = best.0;
-            steps[at(i, j)] = best.1;
-        }
-    }
-    let (mut i, mut j) = (n, m);
-    let mut pairs = Vec::new();
-    while i > 0 || j > 0 {
-        match steps[at(i, j)] {
-            1 => {
-                pairs.push((records.start + i - 1, commands.start + j - 1));
-                i -= 1;
-                j -= 1;
-            }
-            2 => i -= 1,
-            3 => j -= 1,
-            _ => break,
-        }
-    }
-    pairs.reverse();
+    pairs.sort_by_key(|p| p.records);
     pairs
 }
 
-/// Which pairs could as well be shifted by one: those beside a left-over command section, as far as all command
-/// sections have the same number of commands and all their records are there.
-fn doubtful(
-    pairs: &[(usize, usize)],
-    commands: usize,
-    anchor: Anchor,
-    count: &dyn Fn(usize) -> u64,
-    exact: &dyn Fn(usize, usize) -> bool,
-) -> Vec<bool> {
-    let mut doubt = vec![false; pairs.len()];
-    let mut paired = vec![usize::MAX; commands];
-    for (k, &(_, j)) in pairs.iter().enumerate() {
-        paired[j] = k;
-    }
-    for j in 0..commands {
-        // What lies beyond the anchored end of a lapped ring is known to be lost, not left over in the middle.
-        let beyond = pairs.last().is_none_or(|&(_, last)| j > last);
-        if paired[j] != usize::MAX || (anchor == Anchor::End && beyond) {
-            continue;
-        }
-        let mut spread = |range: &mut dyn Iterator<Item = usize>| {
-            for other in range {
-                let k = paired[other];
-                if count(other) != count(j)
-                    || (k != usize::MAX && (doubt[k] || !exact(pairs[k].0, other)))
-                {
-                    break;
-                }
-                if k != usize::MAX {
-                    doubt[k] = true;
-                }
-            }
-        };
-        spread(&mut (0..j).rev());
-        spread(&mut (j + 1..commands));
-    }
-    doubt
+/// Whether the two lists correspond one to one, with nothing lost.
+pub fn correspond(records: &[RecordSection], commands: &[CommandSection], base: u32) -> bool {
+    records.len() == commands.len()
+        && records
+            .iter()
+            .zip(commands)
+            .all(|(r, c)| price(r, c, base, Fit::Partial) == 0)
+}
+
+/// Whether the two lists correspond one to one but for where ids begin: none does where it should.
+pub fn correspond_shifted(
+    records: &[RecordSection],
+    commands: &[CommandSection],
+    base: u32,
+) -> bool {
+    records.len() == commands.len()
+        && records.iter().zip(commands).all(|(r, c)| {
+            r.low > base.saturating_add(c.first)
+                && r.span() == c.count
+                && r.range.len() as u64 == c.count
+        })
 }
 
 #[cfg(test)]
@@ -361,67 +262,65 @@ mod tests {
             .collect()
     }
 
-    fn pairs(sections: &[&[u32]], counts: &[u64]) -> Vec<(usize, usize, bool)> {
+    fn pairs(sections: &[&[u32]], counts: &[u64]) -> Vec<(usize, usize)> {
         let (list, _) = of_records(&mut records(sections));
         align(&list, &commands(counts), 0, Anchor::Start, Fit::Partial)
             .iter()
-            .map(|p| (p.records, p.commands, p.sure))
+            .map(|p| (p.records, p.commands))
             .collect()
     }
 
     #[test]
     fn whole_lists_pair_one_to_one() {
-        assert_eq!(
-            pairs(&[&[0, 1, 2], &[0, 1], &[0]], &[3, 2, 1]),
-            [(0, 0, true), (1, 1, true), (2, 2, true)]
-        );
+        let sections: [&[u32]; 3] = [&[0, 1, 2], &[0, 1], &[0]];
+        assert_eq!(pairs(&sections, &[3, 2, 1]), [(0, 0), (1, 1), (2, 2)]);
+        let (list, _) = of_records(&mut records(&sections));
+        assert!(correspond(&list, &commands(&[3, 2, 1]), 0));
+        assert!(!correspond(&list, &commands(&[3, 2, 2]), 0));
+    }
+
+    #[test]
+    fn ids_may_begin_elsewhere_only_if_all_do() {
+        let of = |sections: &[&[u32]]| {
+            let (list, _) = of_records(&mut records(sections));
+            correspond_shifted(&list, &commands(&[3, 2]), 0)
+        };
+        assert!(of(&[&[7, 8, 9], &[1, 2]]));
+        assert!(!of(&[&[7, 8, 9], &[0, 1]]));
+        assert!(!of(&[&[7, 8, 9]]));
     }
 
     #[test]
     fn lost_records_leave_their_section_paired() {
         assert_eq!(
             pairs(&[&[1, 2], &[0, 1, 3], &[0, 1]], &[3, 4, 3]),
-            [(0, 0, true), (1, 1, true), (2, 2, true)]
+            [(0, 0), (1, 1), (2, 2)]
         );
     }
 
     #[test]
-    fn a_lost_section_is_left_out_and_doubt_stays_near() {
-        assert_eq!(
-            pairs(&[&[0, 1, 2], &[0]], &[3, 2, 1]),
-            [(0, 0, true), (1, 2, true)]
-        );
-        // Which of the three pairs of two was lost cannot be known; the rest can.
-        assert_eq!(
-            pairs(&[&[0, 1, 2], &[0, 1], &[0, 1], &[0]], &[3, 2, 2, 2, 1]),
-            [(0, 0, true), (1, 1, false), (2, 2, false), (3, 4, true)]
-        );
+    fn a_lost_section_is_left_out() {
+        assert_eq!(pairs(&[&[0, 1, 2], &[0]], &[3, 2, 1]), [(0, 0), (1, 2)]);
     }
 
     #[test]
     fn sync_pairs_around_a_program_are_left_over() {
         let main: Vec<u32> = (0..81).collect();
-        assert_eq!(
-            pairs(&[&[0, 1], &[0], &main, &[0, 1]], &[81]),
-            [(2, 0, true)]
-        );
+        assert_eq!(pairs(&[&[0, 1], &[0], &main, &[0, 1]], &[81]), [(2, 0)]);
         assert_eq!(
             pairs(&[&[0, 1], &[0], &main[..80], &[0, 1]], &[81]),
-            [(2, 0, true)]
+            [(2, 0)]
         );
+        // Most of its commands cannot be read: it is the program nevertheless.
+        assert_eq!(pairs(&[&[0, 1], &[0], &main, &[0, 1]], &[17]), [(2, 0)]);
     }
 
     #[test]
     fn a_lapped_ring_is_aligned_at_its_end() {
         let (list, _) = of_records(&mut records(&[&[1, 2], &[0, 1, 2], &[0, 1, 2]]));
         let pairs = align(&list, &commands(&[3; 6]), 0, Anchor::End, Fit::Partial);
-        assert_eq!(
-            pairs
-                .iter()
-                .map(|p| (p.records, p.commands, p.sure))
-                .collect::<Vec<_>>(),
-            [(0, 3, true), (1, 4, true), (2, 5, true)]
-        );
+        let found: Vec<_> = pairs.iter().map(|p| (p.records, p.commands)).collect();
+        assert_eq!(found, [(0, 3), (1, 4), (2, 5)]);
     }
 
     #[test]

@@ -25,6 +25,24 @@ pub fn preamble_len(chip: Chip, records: &[Record], first_command: Option<u32>) 
     }
 }
 
+/// The preambles of a core's engines are written at the same time: sets the length of those to 0 that begin after the
+/// earliest has ended, since they are what remains of a stream without its head. `spans` are their starts and ends in ns.
+pub fn drop_late(spans: &[Option<(f64, f64)>; 3], lengths: &mut [usize; 3]) {
+    const SLACK_NS: f64 = 50.0;
+    // Clocks that ran over a different number of times cannot be compared yet.
+    const TURN_NS: f64 = 1e8;
+    let found = spans.iter().flatten();
+    let Some(&(_, end)) = found.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+        return;
+    };
+    for (span, length) in spans.iter().zip(lengths) {
+        let Some((start, _)) = span else { continue };
+        if *start > end + SLACK_NS && *start < end + TURN_NS {
+            *length = 0;
+        }
+    }
+}
+
 /// Takes stray TIU records off both ends (CV84X6). `commands` is the number of commands of the last section, if any
 /// were recorded. Returns those taken.
 pub fn trim_strays(chip: Chip, records: &mut Vec<Record>, commands: Option<u64>) -> Vec<Record> {

@@ -4,12 +4,15 @@
 //! Owns lookup, field access and stream walking; what the fields mean is the business of [`crate::ops`] and
 //! [`crate::view`].
 
+mod salvage;
 mod stream;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::chip::Chip;
+pub use salvage::{Piece, salvage};
+pub(crate) use stream::without_end_mark;
 pub use stream::{DecodeStop, Decoded, decode_one, decode_stream};
 
 /// Which unit reads a command.

@@ -51,6 +51,9 @@ pub fn decode_one(
 ) -> Result<Decoded, DecodeStop> {
     let table = Table::of(chip);
     let head = super::read_bits(bytes, 0, 64);
+    if is_blank(unit, bytes) {
+        return Err(DecodeStop::Unknown { offset, head });
+    }
     let (op, name) = table
         .identify(unit, bytes)
         .ok_or(DecodeStop::Unknown { offset, head })?;
@@ -85,19 +88,25 @@ pub fn decode_stream(
         let layout = table.layout(decoded.op);
         let here = &bytes[at..at + layout.bytes];
         at += layout.bytes;
-        let rest = &bytes[at..];
-        let system = matches!(layout.name, "SYS" | "sDMA_sys" | "sCDMA_sys");
-        if system
-            && (rest.len() * 8 < 1025 && rest.iter().all(|&b| b == 0)
-                || is_end(chip, unit, layout, here))
-        {
+        if ends_chain(chip, unit, layout, here, &bytes[at..]) {
             break;
         }
     }
+    without_end_mark(chip, unit, &mut commands, bytes, offset);
+    (commands, DecodeStop::End)
+}
+
+/// Takes the mark that ends a chain off, where the engine records nothing for it.
+pub(crate) fn without_end_mark(
+    chip: Chip,
+    unit: CommandUnit,
+    commands: &mut Vec<Decoded>,
+    bytes: &[u8],
+    offset: u64,
+) {
     if chip == Chip::Bm1688 && unit == CommandUnit::Dma {
-        // The engine records nothing for the mark that ends its chain.
         if let Some(last) = commands.last() {
-            let layout = table.layout(last.op);
+            let layout = Table::of(chip).layout(last.op);
             let from = (last.offset - offset) as usize;
             let here = &bytes[from..from + layout.bytes];
             if layout.value(here, "cmd_type") == 6
@@ -107,7 +116,29 @@ pub fn decode_stream(
             }
         }
     }
-    (commands, DecodeStop::End)
+}
+
+/// Whether a command ends the chain: a mark, or a system command with nothing but zeros behind it.
+pub(super) fn ends_chain(
+    chip: Chip,
+    unit: CommandUnit,
+    layout: &super::Layout,
+    command: &[u8],
+    rest: &[u8],
+) -> bool {
+    let system = matches!(layout.name, "SYS" | "sDMA_sys" | "sCDMA_sys");
+    let padding = || rest.len() * 8 < 1025 && rest.iter().all(|&b| b == 0);
+    system && (is_end(chip, unit, layout, command) || padding())
+}
+
+/// Whether no command was ever written here: zeros where each command has a code or an extent.
+pub(super) fn is_blank(unit: CommandUnit, bytes: &[u8]) -> bool {
+    let head = match unit {
+        CommandUnit::Tiu => 16,
+        CommandUnit::Dma => 64,
+        CommandUnit::Cdma => return false,
+    };
+    bytes.get(..head).is_some_and(|b| b.iter().all(|&b| b == 0))
 }
 
 fn is_end(chip: Chip, unit: CommandUnit, layout: &super::Layout, bytes: &[u8]) -> bool {

@@ -33,6 +33,8 @@ pub struct Spec {
     pub capture: Capture,
     pub kernels: u32,
     pub tiles: u32,
+    /// Kernels have so many lengths, in turn.
+    pub vary: u32,
     pub ports: u32,
     pub wrap: bool,
     pub counts: bool,
@@ -46,6 +48,7 @@ impl Spec {
             capture,
             kernels: 3,
             tiles: 6,
+            vary: 3,
             ports: 0,
             wrap: false,
             counts: true,
@@ -219,7 +222,7 @@ fn make_core(spec: &Spec, number: u32) -> Core {
             );
         }
         // Kernels differ in length, as in life, so that their sections do too.
-        for tile in 0..spec.tiles + kernel % 3 {
+        for tile in 0..spec.tiles + kernel % spec.vary {
             let mut load = |core: &mut Core, random: &mut Random, from, to, gt: &mut u64| {
                 let bytes = 8192 * random.between(1, 8) as u32;
                 let length = u64::from(bytes) / 64 + random.between(10, 90);

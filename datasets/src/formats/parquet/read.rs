@@ -12,6 +12,7 @@ use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use super::{VERSION_KEY, physical};
 use crate::error::{Error, Result};
+use crate::files::open_regular;
 use crate::formats::{cell_error, checked, layout};
 use crate::schema::{COLUMNS, Cell, Row, SCHEMA_VERSION, text_cell};
 
@@ -38,7 +39,7 @@ impl ParquetRows {
     /// # Errors
     /// If the file cannot be read, is damaged, or its columns are not the schema's.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::io("read", path, source))?;
+        let file = open_regular(path).map_err(|source| Error::io("read", path, source))?;
         let reader = SerializedFileReader::new(file).map_err(|error| damaged(path, &error))?;
         let metadata = reader.metadata().file_metadata();
         if let Some(found) = stored_version(metadata.key_value_metadata())

@@ -4,7 +4,7 @@
 //! be measured, under a name that they do not have. So names are asked for before anything is compiled.
 
 use opdata::contract::Environment;
-use opmodels::nearest;
+use opreport::nearest::nearest;
 use serde_json::{Value, json};
 use tvm_bridge::llvm;
 

@@ -8,7 +8,7 @@
 mod account;
 mod engines;
 
-use crate::align::{Step, align};
+use crate::align::{Prices, Step, align};
 use crate::chip::Chip;
 use crate::input::container::Block;
 use crate::input::details::{Detail, ELSEWHERE, LEAVE, Meaning, Plan, Planned, price};
@@ -152,12 +152,12 @@ impl Pairing<'_> {
 
     /// What each node is, and what stands between them.
     fn solve(&self, records: [usize; 3], account: &mut Account) -> Parts {
-        let steps = align(
-            self.words.len(),
-            self.slots.len(),
-            &|node, slot| self.price(node, slot),
-            LEAVE,
-        );
+        let prices = Prices {
+            pair: &|node, slot| self.price(node, slot),
+            left: &|_| LEAVE,
+            right: &|_| LEAVE,
+        };
+        let steps = align(self.words.len(), self.slots.len(), &prices);
         let mut engines = Engines::new(self.chip, self.words, records);
         let mut nodes: Vec<Option<Planned>> = Vec::with_capacity(self.words.len());
         let mut homeless = Vec::new();

@@ -1,11 +1,11 @@
-//! A night before it begins: its jobs with their shares of the time and their commands, and which nights would go.
+//! `nightly --dry-run`: the jobs with their shares of the time and their commands, and which partitions would be removed.
 
 use opreport::{Style, units};
 
-use crate::night::NightOutlook;
+use crate::nightly::NightlyOutlook;
 
 /// The outlook as text.
-pub fn night_plan_text(outlook: &NightOutlook, style: Style) -> String {
+pub fn nightly_plan_text(outlook: &NightlyOutlook, style: Style) -> String {
     let plan = &outlook.plan;
     let mut out = format!(
         "{}: {} in {}, kept in {}\n\n",
@@ -47,7 +47,7 @@ pub fn night_plan_text(outlook: &NightOutlook, style: Style) -> String {
 }
 
 /// The outlook as one JSON object.
-pub fn night_plan_json(outlook: &NightOutlook) -> String {
+pub fn nightly_plan_json(outlook: &NightlyOutlook) -> String {
     serde_json::to_string(outlook).unwrap_or_default()
 }
 

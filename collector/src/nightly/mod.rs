@@ -1,10 +1,10 @@
-//! A night: models × targets × sweeps within a time budget, a dated partition of the dataset, and what it says against the
-//! night before.
+//! Nightly runs: models × targets × sweeps within a time budget, written as a dated partition of the dataset and compared with
+//! the previous one.
 //!
-//! [`config`] reads `nightly.toml` into a [`NightPlan`]; [`jobs`] runs each job as a process of its own, so that one that fails costs only
-//! itself; [`history`] knows the nights on disk, which of them is a baseline and which may go; [`digest`] reads tonight's rows;
-//! [`report`] is what comes out. A night's folder is `date=2026-11-20`, below it a run's folder for each job, in the manner of Hive, so
-//! that DuckDB, pandas and Spark read the partitions as columns. Names of partitions differ from those of the rows' columns.
+//! [`config`] reads `nightly.toml` into a [`NightlyPlan`]; [`jobs`] runs each job as a process of its own, so that one that fails costs only
+//! itself; [`history`] finds earlier nightly runs, baselines among them, and those to remove; [`digest`] summarises the new rows;
+//! [`report`] is the result, as plain data. The folder is `date=2026-11-20`, below it a run's folder for each job, in the manner of Hive,
+//! so that DuckDB, pandas and Spark read the partitions as columns. Names of partitions differ from those of the rows' columns.
 
 pub mod config;
 pub mod digest;
@@ -12,6 +12,7 @@ pub mod history;
 pub mod jobs;
 mod lock;
 mod outlook;
+mod plan;
 pub mod report;
 #[cfg(test)]
 mod tests;
@@ -27,26 +28,26 @@ use thiserror::Error;
 
 use crate::compare::{CompareError, Comparison, Machines, Options, compare};
 
-pub use config::{Job, NightPlan};
 use digest::{Digest, Tally};
-use history::{Night, NightRun};
+use history::{JobRun, Partition};
 use jobs::{JobCommand, JobEnd, JobRunner};
-use lock::NightLock;
-pub use outlook::{JobOutlook, NightOutlook, outlook};
-use report::{JobOutcome, JobReport, NightReport, NightState};
+use lock::NightlyLock;
+pub use outlook::{JobOutlook, NightlyOutlook, outlook};
+pub use plan::{Job, NightlyPlan};
+use report::{JobOutcome, JobReport, NightlyReport, NightlyState, SummaryFile, save};
 
-/// A job is told to stop this long after its share of the time is spent, if it has not stopped by itself.
+/// A job is asked to stop this long after its share of the time is spent, if it has not stopped by itself.
 const GRACE: Duration = Duration::from_secs(30);
 /// With less than this left for a job it is not begun.
 const LEAST_SHARE: Duration = Duration::from_secs(5);
 
-/// Why a night could not take place.
+/// Why a nightly run could not take place.
 #[derive(Debug, Error)]
-pub enum NightError {
-    /// The night's configuration.
+pub enum NightlyError {
+    /// The configuration.
     #[error(transparent)]
     Config(#[from] config::ConfigError),
-    /// Another night is under way.
+    /// Another nightly run is under way.
     #[error("another night is under way in {} ({holder}); wait for its end, or stop it and the job it runs", dataset.display())]
     Locked {
         /// The dataset.
@@ -57,40 +58,42 @@ pub enum NightError {
     /// A file or folder of the dataset.
     #[error(transparent)]
     Data(#[from] opdata::Error),
-    /// The nights on disk cannot be read.
+    /// Earlier nightly runs cannot be read.
     #[error(transparent)]
     History(#[from] CompareError),
 }
 
 /// The error of an operation on a path of the dataset.
-fn io_error(action: &'static str, path: &std::path::Path, source: std::io::Error) -> NightError {
+fn io_error(action: &'static str, path: &std::path::Path, source: std::io::Error) -> NightlyError {
     let path = path.to_owned();
-    NightError::Data(opdata::Error::Io {
+    NightlyError::Data(opdata::Error::Io {
         action,
         path,
         source,
     })
 }
 
-/// What a night needs besides its plan.
+/// What a nightly run needs besides its plan.
 pub struct Session<'a> {
     /// What runs jobs.
     pub runner: &'a mut dyn JobRunner,
     /// Whether the user wants to stop.
     pub interrupt: Interrupt,
-    /// Where talk goes.
+    /// Where progress is shown.
     pub progress: &'a mut dyn Progress,
+    /// Makes the files of the summary.
+    pub summary: fn(&NightlyReport) -> Vec<SummaryFile>,
 }
 
-/// Runs a night to its end: jobs, comparison, summary, retention.
+/// Runs all jobs of the plan, compares with the previous nightly run, writes the summary and removes old partitions.
 ///
 /// # Errors
-/// Another night is under way, or the dataset cannot be read or written. Jobs that fail are no errors.
-pub fn run(plan: &NightPlan, session: &mut Session<'_>) -> Result<NightReport, NightError> {
+/// Another nightly run is under way, or the dataset cannot be read or written. Jobs that fail are no errors.
+pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyReport, NightlyError> {
     let started = Timestamp::now();
     let clock = Instant::now();
     let folder = plan.night_folder();
-    let lock = NightLock::take(&plan.dataset)?;
+    let lock = NightlyLock::take(&plan.dataset)?;
     std::fs::create_dir_all(folder.join(jobs::LOGS))
         .map_err(|source| io_error("create", &folder, source))?;
 
@@ -114,19 +117,19 @@ pub fn run(plan: &NightPlan, session: &mut Session<'_>) -> Result<NightReport, N
     for report in &mut reports {
         add_rows(report, &mut tally);
     }
-    let nights = history::nights(&plan.dataset)?;
-    let (comparison, not_compared) = against_before(plan, &mut reports, &nights);
+    let partitions = history::partitions(&plan.dataset)?;
+    let (comparison, not_compared) = compare_with_baselines(plan, &mut reports, &partitions);
     let state = if session.interrupt.requested() {
-        NightState::Interrupted
+        NightlyState::Interrupted
     } else {
-        NightState::Complete
+        NightlyState::Complete
     };
-    // An interrupted night is no reason to let an older one go.
+    // An interrupted nightly run must not replace an older, complete one.
     let retention = match state {
-        NightState::Complete => history::apply(&history::retention(plan, &nights))?,
-        NightState::Interrupted => history::Retention::default(),
+        NightlyState::Complete => history::apply(&history::retention(plan, &partitions))?,
+        NightlyState::Interrupted => history::Retention::default(),
     };
-    let report = NightReport {
+    let report = NightlyReport {
         date: plan.date.clone(),
         config: plan.config.clone(),
         folder: folder.clone(),
@@ -142,7 +145,7 @@ pub fn run(plan: &NightPlan, session: &mut Session<'_>) -> Result<NightReport, N
         not_compared,
         retention,
     };
-    report.save(&folder)?;
+    save(&folder, &(session.summary)(&report))?;
     Ok(report)
 }
 
@@ -157,10 +160,10 @@ fn share(left: Duration, jobs: &[Job]) -> Duration {
 }
 
 fn one_job(
-    plan: &NightPlan,
+    plan: &NightlyPlan,
     job: &Job,
     share: Duration,
-    lock: &NightLock,
+    lock: &NightlyLock,
     session: &mut Session<'_>,
 ) -> JobReport {
     let mut report = JobReport::new(job, plan.job_folder(job), share);
@@ -183,7 +186,7 @@ fn one_job(
         return report;
     }
     let command = JobCommand {
-        // A run that was begun is gone on with: a night can be killed and started again.
+        // A nightly run can be killed and started again: an unfinished run is resumed.
         args: match before {
             Some(_) => job.resume_arguments(&report.folder, share),
             None => job.arguments(&report.folder, share),
@@ -194,7 +197,7 @@ fn one_job(
     };
     let began = Instant::now();
     let end = session.runner.run(&command, &session.interrupt);
-    // A job that stops by itself when its time is over has done as it was told, but is not done.
+    // A job that stops by itself when its time is over exits without an error, but is not finished.
     let stopped = state() == Some(RunState::Interrupted);
     report.wall_ns = began.elapsed().as_nanos() as u64;
     report.log = Some(command.log.clone());
@@ -209,7 +212,7 @@ fn one_job(
     report
 }
 
-/// Reads the rows that a job has left, whatever became of it.
+/// Reads the rows that a job has left, however it ended.
 fn add_rows(report: &mut JobReport, tally: &mut Tally) {
     if !report.folder.exists() {
         return;
@@ -225,22 +228,22 @@ fn add_rows(report: &mut JobReport, tally: &mut Tally) {
     }
 }
 
-/// Tonight's runs against the last usable run of the same job on the same machine; and what could not be compared, with the
-/// reason.
-fn against_before(
-    plan: &NightPlan,
+/// Compares each job's run with the last usable run of the same job on the same machine; also says what could not be compared,
+/// and why.
+fn compare_with_baselines(
+    plan: &NightlyPlan,
     reports: &mut [JobReport],
-    nights: &[Night],
+    partitions: &[Partition],
 ) -> (Option<Comparison>, Vec<String>) {
-    let tonight = nights.iter().find(|night| night.date == plan.date);
+    let current = partitions.iter().find(|p| p.date == plan.date);
     let mut notes = Vec::new();
     let (mut before, mut now) = (Vec::new(), Vec::new());
     for report in reports {
-        let own = |run: &&NightRun| run.key == report.key && run.is_usable();
-        let Some(run) = tonight.and_then(|night| night.runs.iter().find(own)) else {
+        let own = |run: &&JobRun| run.key == report.key && run.is_usable();
+        let Some(run) = current.and_then(|partition| partition.runs.iter().find(own)) else {
             continue;
         };
-        match history::baseline(nights, &plan.date, run) {
+        match history::baseline(partitions, &plan.date, run) {
             Some(base) => {
                 report.baseline = Some(base.folder.clone());
                 before.push(base.folder.clone());

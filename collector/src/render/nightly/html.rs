@@ -1,8 +1,8 @@
-//! The summary of a night as one HTML file that needs no other file, no script and no network.
+//! The summary of a nightly run as one HTML file that needs no other file, no script and no network.
 
 use super::content::{Section, content};
 use super::plot::forest;
-use crate::night::report::NightReport;
+use crate::nightly::report::NightlyReport;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8884;--bad:#c0392b;--good:#1e8449;--dim:#888}\
@@ -14,8 +14,8 @@ th,td{padding:.2rem .7rem;border-bottom:1px solid var(--line);text-align:left;wh
 p{margin:.4rem 0}.lead{font-size:1.15rem;font-weight:600}.bad{color:var(--bad)}.good{color:var(--good)}\
 svg{max-width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:currentColor}";
 
-/// The night as a page.
-pub fn night_html(report: &NightReport) -> String {
+/// The summary as a page.
+pub fn nightly_html(report: &NightlyReport) -> String {
     let (title, headline, sections) = content(report);
     let tone = if report.regressions() > 0 || report.jobs.iter().any(|job| job.has_failed()) {
         "bad"

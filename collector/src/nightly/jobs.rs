@@ -1,6 +1,6 @@
-//! A job of a night: the main job as a process of its own, stopped when its time is over.
+//! A job of a nightly run: the main job as a process of its own, stopped when its time is over.
 //!
-//! [`JobRunner`] is the seam; [`ProcessRunner`] starts this program. Its output goes to a log in the night's folder.
+//! [`JobRunner`] is the seam; [`ProcessRunner`] starts this program. Its output goes to a log in the folder of the nightly run.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,10 +15,10 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::lock::LockHandle;
 
-/// Folder of the logs in a night's folder.
+/// Folder of the logs in that of the nightly run.
 pub const LOGS: &str = "logs";
 
-/// How often a job is looked at.
+/// How often a job's process is polled.
 const POLL: Duration = Duration::from_millis(100);
 /// From the request to stop to the end by force: the point under way may compile and run to its own time limits.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -34,7 +34,7 @@ pub struct JobCommand {
     pub log: PathBuf,
     /// When to stop it.
     pub stop_after: Duration,
-    /// The night's lock, which a job shares.
+    /// The lock of the nightly run, which a job shares.
     pub lock: LockHandle,
 }
 
@@ -45,7 +45,7 @@ pub enum JobEnd {
     Exited(i32),
     /// By this signal.
     Killed(i32),
-    /// It was told to stop because its time was over.
+    /// It was asked to stop because its time was over.
     OutOfTime,
 }
 

@@ -1,4 +1,4 @@
-//! Ratios with their intervals as a picture: one line an operator, 1 in the middle, logarithmic, the threshold as a band.
+//! Forest plot of ratios with their intervals: one line for each operator, logarithmic around 1, the threshold as a band.
 
 use super::html::escape;
 use crate::compare::{Change, Comparison, Verdict};

@@ -1,10 +1,10 @@
-//! The summary of a night in Markdown, as GitHub and GitLab show it.
+//! The summary of a nightly run in Markdown, as GitHub and GitLab show it.
 
 use super::content::{Section, content};
-use crate::night::report::NightReport;
+use crate::nightly::report::NightlyReport;
 
-/// The night in Markdown.
-pub fn night_markdown(report: &NightReport) -> String {
+/// The summary in Markdown.
+pub fn nightly_markdown(report: &NightlyReport) -> String {
     let (title, headline, sections) = content(report);
     let mut out = format!("# {title}\n");
     for sentence in headline {

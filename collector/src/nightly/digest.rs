@@ -1,6 +1,6 @@
-//! Tonight's rows in numbers: how points ended and why, the slowest and the fastest operators, how steady the machine was.
+//! The summary of a nightly run's rows: how points ended and why, the slowest and fastest operators, how steady the machine was.
 //!
-//! Reads each run row by row; what is kept grows with the number of operators and of different reasons, not of points.
+//! Runs are read row by row; memory grows with the number of operators and of distinct failure reasons, not of points.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a night has come to: plain data, from which the summary is made, and its three files in the night's folder.
+//! The result of a nightly run, as plain data, and the files of its summary.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,28 +7,26 @@ use opdata::{Counts, Status, Timestamp};
 use opreport::{Exit, units};
 use serde::Serialize;
 
-use super::NightError;
-use super::config::Job;
 use super::digest::{Digest, Findings};
 use super::history::Retention;
+use super::{Job, NightlyError};
 use crate::compare::{Comparison, Verdict};
-use crate::render::{night_html, night_json, night_markdown};
 
 /// The summary for people.
 pub const SUMMARY_MD: &str = "summary.md";
 /// The same as a page that needs nothing else.
 pub const SUMMARY_HTML: &str = "summary.html";
 /// The same for programs.
-pub const NIGHT_JSON: &str = "night.json";
+pub const NIGHTLY_JSON: &str = "night.json";
 
-/// A night.
+/// A nightly run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NightReport {
-    /// The night, as `2026-11-20`.
+pub struct NightlyReport {
+    /// Its date, as `2026-11-20`.
     pub date: String,
     /// The configuration.
     pub config: PathBuf,
-    /// The night's folder.
+    /// The folder of its runs and summary.
     pub folder: PathBuf,
     /// When it began.
     pub started: Timestamp,
@@ -41,30 +39,30 @@ pub struct NightReport {
     /// Share of points that may fail.
     pub max_failed_share: f64,
     /// Whether it came to its end.
-    pub state: NightState,
+    pub state: NightlyState,
     /// The jobs, in the plan's order.
     pub jobs: Vec<JobReport>,
     /// What the rows say.
     pub findings: Findings,
-    /// Against the nights before.
+    /// The comparison with the last usable run of each job.
     pub comparison: Option<Comparison>,
     /// What could not be compared, and why.
     pub not_compared: Vec<String>,
-    /// What became of older nights.
+    /// Which older nightly runs were kept or removed.
     pub retention: Retention,
 }
 
-/// Whether a night came to its end.
+/// Whether a nightly run came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NightState {
-    /// Every job had its turn.
+pub enum NightlyState {
+    /// Every job was started, or its time was spent.
     Complete,
     /// The user stopped it.
     Interrupted,
 }
 
-/// A job of a night.
+/// A job of a nightly run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobReport {
     /// The model.
@@ -73,19 +71,19 @@ pub struct JobReport {
     pub target: String,
     /// The sweep, if it was one.
     pub sweep: Option<String>,
-    /// Its folder below the night's.
+    /// Its folder below that of the nightly run.
     pub key: PathBuf,
     /// Its folder.
     pub folder: PathBuf,
-    /// What it said; `None` if it was not begun.
+    /// Its output; `None` if it was not started.
     pub log: Option<PathBuf>,
-    /// Time it might take, in ns.
+    /// Its share of the time budget, in ns.
     pub share_ns: u64,
     /// Time it took, in ns.
     pub wall_ns: u64,
     /// How it ended.
     pub outcome: JobOutcome,
-    /// Its rows, in numbers.
+    /// Its rows, summarised.
     pub digest: Digest,
     /// The run it is compared with.
     pub baseline: Option<PathBuf>,
@@ -95,17 +93,17 @@ pub struct JobReport {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum JobOutcome {
-    /// All well.
+    /// All points measured, or no more failed than allowed.
     Done,
     /// Done, but points failed.
     PointsFailed,
-    /// It was finished earlier tonight.
+    /// It had been finished before, under the same date.
     Earlier,
     /// Its time was over before it was done.
     OutOfTime,
     /// The user stopped it.
     Interrupted,
-    /// It was not begun.
+    /// It was not started.
     NotBegun {
         /// Why.
         reason: String,
@@ -120,7 +118,7 @@ pub enum JobOutcome {
 }
 
 impl JobReport {
-    /// A job that has not been begun.
+    /// A job that has not been started.
     pub fn new(job: &Job, folder: PathBuf, share: Duration) -> JobReport {
         JobReport {
             model: job.model.clone(),
@@ -137,7 +135,7 @@ impl JobReport {
         }
     }
 
-    /// What people call it.
+    /// Its name for people.
     pub fn label(&self) -> String {
         let mut label = format!("{}, {}", self.model, self.target);
         if let Some(sweep) = &self.sweep {
@@ -170,7 +168,7 @@ impl JobReport {
     }
 }
 
-impl NightReport {
+impl NightlyReport {
     /// How all points ended.
     pub fn counts(&self) -> Counts {
         let mut all = Counts::default();
@@ -197,10 +195,10 @@ impl NightReport {
             .map_or(0, |c| c.count(Verdict::Regression))
     }
 
-    /// How the program ends: what needs somebody's eyes first goes first.
+    /// The exit code of the program, by the most urgent finding.
     pub fn exit(&self) -> Exit {
         let failed = self.jobs.iter().filter(|job| job.has_failed()).count();
-        if self.state == NightState::Interrupted {
+        if self.state == NightlyState::Interrupted {
             Exit::Interrupted
         } else if self.regressions() > 0 {
             Exit::Regression
@@ -212,17 +210,21 @@ impl NightReport {
             Exit::Done
         }
     }
+}
 
-    /// Writes the summary's files.
-    pub(super) fn save(&self, folder: &Path) -> Result<(), NightError> {
-        let files = [
-            (SUMMARY_MD, night_markdown(self)),
-            (SUMMARY_HTML, night_html(self)),
-            (NIGHT_JSON, night_json(self)),
-        ];
-        for (name, text) in files {
-            opdata::write_atomically(&folder.join(name), text.as_bytes())?;
-        }
-        Ok(())
+/// A file of the summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryFile {
+    /// Its name in the folder of the nightly run.
+    pub name: &'static str,
+    /// Its content.
+    pub text: String,
+}
+
+/// Writes the files of a summary into a folder.
+pub(super) fn save(folder: &Path, files: &[SummaryFile]) -> Result<(), NightlyError> {
+    for file in files {
+        opdata::write_atomically(&folder.join(file.name), file.text.as_bytes())?;
     }
+    Ok(())
 }

@@ -1,8 +1,8 @@
-//! The nights on disk: which run is the baseline of tonight's, and which nights may go.
+//! The nightly runs on disk: which of them is the baseline of a job, and which are old enough to remove.
 //!
-//! A night is a real folder `date=YYYY-MM-DD` in the dataset; nothing else there is touched. A night stays as long as it is among the
-//! last `keep`, or holds the newest usable run of one of the plan's jobs on a machine: without it the next night would have
-//! nothing to compare with.
+//! Each nightly run is one partition of the dataset, a real folder `date=YYYY-MM-DD`; nothing else there is touched. A partition
+//! stays as long as it is among the last `keep`, or holds the newest usable run of one of the plan's jobs on a machine: without
+//! it the next nightly run would have nothing to compare with.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,25 +11,25 @@ use std::path::{Path, PathBuf};
 use opdata::{RunManifest, Status, Timestamp, find_runs};
 use serde::Serialize;
 
-use super::{NightError, NightPlan, io_error};
+use super::{NightlyError, NightlyPlan, io_error};
 
-/// Prefix of a night that is being removed; readers of the dataset do not see hidden folders.
+/// Prefix of a partition that is being removed; readers of the dataset do not see hidden folders.
 const REMOVING: &str = ".removing-";
 
-/// A night.
+/// A nightly run on disk.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Night {
+pub struct Partition {
     /// As `2026-11-20`.
     pub date: String,
     /// Its folder.
     pub folder: PathBuf,
     /// Its runs.
-    pub runs: Vec<NightRun>,
+    pub runs: Vec<JobRun>,
 }
 
-/// A run of a night.
+/// What one job of a nightly run has left on disk.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NightRun {
+pub struct JobRun {
     /// Its folder below the night's: that of its job.
     pub key: PathBuf,
     /// Its folder.
@@ -40,26 +40,26 @@ pub struct NightRun {
     pub measured: u64,
 }
 
-impl NightRun {
+impl JobRun {
     /// Whether anything can be compared with it.
     pub fn is_usable(&self) -> bool {
         self.measured > 0
     }
 }
 
-/// What is kept of the older nights, and what goes.
+/// Which older nightly runs stay although they are beyond the number to keep, and which are removed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Retention {
-    /// Nights beyond the number to keep that stay, each with its reason.
+    /// Those that stay, each with its reason.
     pub spared: Vec<SparedNight>,
-    /// Nights that go, or have gone.
+    /// Folders to remove, or removed.
     pub removed: Vec<PathBuf>,
 }
 
-/// A night that stays although it is old.
+/// A nightly run that stays although it is old.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SparedNight {
-    /// The night.
+    /// Its date.
     pub date: String,
     /// The jobs that have no newer run.
     pub baseline_of: Vec<PathBuf>,
@@ -70,16 +70,16 @@ pub fn is_date(text: &str) -> bool {
     text.len() == 10 && format!("{text}T00:00:00.000Z").parse::<Timestamp>().is_ok()
 }
 
-/// The nights of a dataset, oldest first.
+/// The nightly runs of a dataset, oldest first.
 ///
 /// # Errors
-/// The folder cannot be read. A dataset that is not there has no nights.
-pub fn nights(dataset: &Path) -> Result<Vec<Night>, NightError> {
+/// The folder cannot be read. A dataset that is not there has none.
+pub fn partitions(dataset: &Path) -> Result<Vec<Partition>, NightlyError> {
     let entries = match fs::read_dir(dataset) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         result => result.map_err(|source| io_error("read", dataset, source))?,
     };
-    let mut nights = Vec::new();
+    let mut partitions = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|source| io_error("read", dataset, source))?;
         let name = entry.file_name();
@@ -87,30 +87,30 @@ pub fn nights(dataset: &Path) -> Result<Vec<Night>, NightError> {
         let Some(date) = date.filter(|date| is_date(date)) else {
             continue;
         };
-        // A link to a night elsewhere is not ours to remove.
+        // A link to a folder elsewhere is not ours to remove.
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
-            nights.push(Night {
+            partitions.push(Partition {
                 date: date.to_owned(),
                 runs: runs(&entry.path())?,
                 folder: entry.path(),
             });
         }
     }
-    nights.sort_by(|a, b| a.date.cmp(&b.date));
-    Ok(nights)
+    partitions.sort_by(|a, b| a.date.cmp(&b.date));
+    Ok(partitions)
 }
 
-fn runs(night: &Path) -> Result<Vec<NightRun>, NightError> {
-    let folders = match find_runs(night) {
+fn runs(partition: &Path) -> Result<Vec<JobRun>, NightlyError> {
+    let folders = match find_runs(partition) {
         Err(opdata::Error::NoRun { .. }) => Vec::new(),
         result => result?,
     };
     let runs = folders.into_iter().map(|folder| {
         // A run without a readable manifest has no known machine, so it is nobody's baseline.
         let manifest = RunManifest::load(&folder).ok();
-        NightRun {
+        JobRun {
             key: folder
-                .strip_prefix(night)
+                .strip_prefix(partition)
                 .map_or_else(|_| folder.clone(), Path::to_owned),
             env_hash: manifest
                 .as_ref()
@@ -124,24 +124,24 @@ fn runs(night: &Path) -> Result<Vec<NightRun>, NightError> {
 }
 
 /// The last usable run of the same job on the same machine before `date`.
-pub fn baseline<'a>(nights: &'a [Night], date: &str, run: &NightRun) -> Option<&'a NightRun> {
-    nights
+pub fn baseline<'a>(partitions: &'a [Partition], date: &str, run: &JobRun) -> Option<&'a JobRun> {
+    partitions
         .iter()
         .rev()
-        .filter(|night| night.date.as_str() < date)
-        .flat_map(|night| &night.runs)
+        .filter(|partition| partition.date.as_str() < date)
+        .flat_map(|partition| &partition.runs)
         .find(|old| old.key == run.key && old.env_hash == run.env_hash && old.is_usable())
 }
 
-/// Which nights may go, by the plan's number to keep.
-pub fn retention(plan: &NightPlan, nights: &[Night]) -> Retention {
+/// Which nightly runs to remove, by the plan's number to keep.
+pub fn retention(plan: &NightlyPlan, partitions: &[Partition]) -> Retention {
     let keys: BTreeSet<PathBuf> = plan.jobs.iter().map(|job| job.key()).collect();
-    // Jobs and machines that have a usable run in a newer night.
+    // Jobs and machines that have a usable run in a newer partition.
     let mut served: BTreeSet<(&Path, Option<&str>)> = BTreeSet::new();
     let mut retention = Retention::default();
-    for (age, night) in nights.iter().rev().enumerate() {
+    for (age, partition) in partitions.iter().rev().enumerate() {
         let mut only_here = BTreeSet::new();
-        for run in night.runs.iter().filter(|run| run.is_usable()) {
+        for run in partition.runs.iter().filter(|run| run.is_usable()) {
             let new = served.insert((&run.key, run.env_hash.as_deref()));
             if new && keys.contains(&run.key) {
                 only_here.insert(run.key.clone());
@@ -151,10 +151,10 @@ pub fn retention(plan: &NightPlan, nights: &[Night]) -> Retention {
             continue;
         }
         if only_here.is_empty() {
-            retention.removed.push(night.folder.clone());
+            retention.removed.push(partition.folder.clone());
         } else {
             retention.spared.push(SparedNight {
-                date: night.date.clone(),
+                date: partition.date.clone(),
                 baseline_of: only_here.into_iter().collect(),
             });
         }
@@ -162,11 +162,11 @@ pub fn retention(plan: &NightPlan, nights: &[Night]) -> Retention {
     retention
 }
 
-/// Removes the nights that may go. Each is hidden first, so that nobody reads half a night.
+/// Removes the folders of [`Retention::removed`]. Each is hidden first, so that nobody reads half a partition.
 ///
 /// # Errors
 /// A folder cannot be removed.
-pub fn apply(retention: &Retention) -> Result<Retention, NightError> {
+pub fn apply(retention: &Retention) -> Result<Retention, NightlyError> {
     for folder in &retention.removed {
         let mut name = std::ffi::OsString::from(REMOVING);
         name.push(folder.file_name().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Summaries of made-up nights, as Markdown and HTML.
+//! Summaries of made-up nightly runs, as Markdown and HTML.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,19 +9,19 @@ use opreport::Style;
 use super::*;
 use crate::compare::testing::{failed, row, write_run};
 use crate::compare::{Machines, Options, compare};
-use crate::night::digest::{Digest, Tally};
-use crate::night::history::{Retention, SparedNight};
-use crate::night::report::{JobOutcome, JobReport, NightReport, NightState};
-use crate::night::{NightPlan, outlook};
+use crate::nightly::digest::{Digest, Tally};
+use crate::nightly::history::{Retention, SparedNight};
+use crate::nightly::report::{JobOutcome, JobReport, NightlyReport, NightlyState};
+use crate::nightly::{NightlyPlan, outlook};
 
-fn plan() -> NightPlan {
+fn plan() -> NightlyPlan {
     let text = "dataset = 'nights-of-no-machine'\nbudget = '6h'\n[settings]\nthreads = [1, 'max']\n\
                 [[model]]\nname = 'net'\nweight = 2\nsweeps = ['tile']\n\
                 [[model]]\nname = 'gone'\nsettings = { input = ['x: 1x3'] }\n";
-    NightPlan::parse(Path::new("nightly.toml"), text, "2026-11-20").unwrap()
+    NightlyPlan::parse(Path::new("nightly.toml"), text, "2026-11-20").unwrap()
 }
 
-fn report() -> NightReport {
+fn report() -> NightlyReport {
     let folder = tempfile::tempdir().unwrap();
     let a: Vec<Row> = (0..6)
         .map(|i| row(&format!("op_{i}"), 1, 1e5 * f64::from(i + 1)))
@@ -52,7 +52,7 @@ fn report() -> NightReport {
         exit_code: Some(1),
         reason: "no such model".to_owned(),
     };
-    NightReport {
+    NightlyReport {
         date: plan.date.clone(),
         config: plan.config.clone(),
         folder: plan.night_folder(),
@@ -61,7 +61,7 @@ fn report() -> NightReport {
         budget_ns: plan.budget_ns,
         wall_ns: 180_000_000_000,
         max_failed_share: 0.05,
-        state: NightState::Complete,
+        state: NightlyState::Complete,
         jobs,
         findings: tally.findings(),
         comparison: Some(comparison),
@@ -78,7 +78,7 @@ fn report() -> NightReport {
 
 #[test]
 fn the_summary_in_markdown() {
-    insta::assert_snapshot!(night_markdown(&report()), @r"
+    insta::assert_snapshot!(nightly_markdown(&report()), @r"
     # Night of 2026-11-20
 
     1 regression.
@@ -164,7 +164,7 @@ fn the_summary_in_markdown() {
 
 #[test]
 fn the_page_stands_alone() {
-    let page = night_html(&report());
+    let page = nightly_html(&report());
     for part in [
         "<h1>Night of 2026-11-20</h1>",
         "1 regression.",
@@ -191,7 +191,7 @@ fn the_page_stands_alone() {
 
 #[test]
 fn the_json_has_the_same_facts() {
-    let object: serde_json::Value = serde_json::from_str(&night_json(&report())).unwrap();
+    let object: serde_json::Value = serde_json::from_str(&nightly_json(&report())).unwrap();
     assert_eq!(object["jobs"][1]["outcome"]["outcome"], "failed");
     assert_eq!(object["comparison"]["changes"][0]["operator"], "op_1");
     assert_eq!(object["findings"]["reasons"][0]["points"], 1);
@@ -200,7 +200,7 @@ fn the_json_has_the_same_facts() {
 
 #[test]
 fn the_plan_of_a_night() {
-    insta::assert_snapshot!(night_plan_text(&outlook(plan()).unwrap(), Style::PLAIN), @r"
+    insta::assert_snapshot!(nightly_plan_text(&outlook(plan()).unwrap(), Style::PLAIN), @r"
     night of 2026-11-20: 2 jobs in 6 h, kept in nights-of-no-machine/date=2026-11-20
 
     net, llvm, tile  4 h

@@ -1,11 +1,11 @@
-//! What a night's summary says, in order: the news first, then the jobs, then the detail.
+//! What the summary of a nightly run says, in order: regressions first, then the jobs, then the detail.
 
 use opdata::Status;
 use opreport::units;
 
 use crate::compare::{Change, Comparison, Subject, Verdict};
-use crate::night::digest::{DISTURBED, OperatorTime};
-use crate::night::report::{JobReport, NightReport, NightState};
+use crate::nightly::digest::{DISTURBED, OperatorTime};
+use crate::nightly::report::{JobReport, NightlyReport, NightlyState};
 use crate::render::compare::{estimate, failure, interval, noise, operator, probability, word};
 
 /// Failed points that are named one by one.
@@ -47,7 +47,7 @@ impl Section {
 }
 
 /// The whole summary: title, the sentence that matters, sections.
-pub(super) fn content(report: &NightReport) -> (String, Vec<String>, Vec<Section>) {
+pub(super) fn content(report: &NightlyReport) -> (String, Vec<String>, Vec<Section>) {
     let title = format!("Night of {}", report.date);
     let mut sections = Vec::new();
     if let Some(comparison) = &report.comparison {
@@ -67,7 +67,7 @@ pub(super) fn content(report: &NightReport) -> (String, Vec<String>, Vec<Section
     (title, headline(report), sections)
 }
 
-fn headline(report: &NightReport) -> Vec<String> {
+fn headline(report: &NightlyReport) -> Vec<String> {
     let counts = report.counts();
     let failed = report.jobs.iter().filter(|job| job.has_failed()).count() as u64;
     let mut jobs = units::plural(report.jobs.len() as u64, "job");
@@ -79,7 +79,7 @@ fn headline(report: &NightReport) -> Vec<String> {
         (0, Some(_)) => "No regression.".to_owned(),
         (found, _) => format!("{}.", units::plural(found, "regression")),
     };
-    if report.state == NightState::Interrupted {
+    if report.state == NightlyState::Interrupted {
         first = format!("Interrupted. {first}");
     }
     let second = format!(
@@ -197,12 +197,12 @@ fn overall(comparison: &Comparison) -> Section {
         ))
 }
 
-fn not_compared(report: &NightReport) -> Section {
+fn not_compared(report: &NightlyReport) -> Section {
     let rows = report.not_compared.iter().map(|note| vec![note.clone()]);
     Section::new("Not compared").table(&["job and reason"], rows.collect())
 }
 
-fn jobs(report: &NightReport) -> Section {
+fn jobs(report: &NightlyReport) -> Section {
     let row = |job: &JobReport| {
         let counts = &job.digest.counts;
         let baseline = job.baseline.as_ref().and_then(|path| date_of(path));
@@ -242,7 +242,7 @@ fn date_of(path: &std::path::Path) -> Option<String> {
         .next_back()
 }
 
-fn points(report: &NightReport) -> Section {
+fn points(report: &NightlyReport) -> Section {
     let counts = report.counts();
     let all: Vec<String> = counts
         .ended
@@ -295,7 +295,7 @@ fn times(title: &str, times: &[OperatorTime]) -> Section {
     )
 }
 
-fn machine(report: &NightReport) -> Section {
+fn machine(report: &NightlyReport) -> Section {
     let rows: Vec<Vec<String>> = report
         .jobs
         .iter()
@@ -321,7 +321,7 @@ fn machine(report: &NightReport) -> Section {
         .table(&["job", "#median", "#95th percentile", "#largest", "#disturbed"], rows)
 }
 
-fn nights(report: &NightReport) -> Section {
+fn nights(report: &NightlyReport) -> Section {
     let mut section = Section::new("Older nights");
     for path in &report.retention.removed {
         let date = date_of(path).unwrap_or_default();

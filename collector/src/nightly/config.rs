@@ -1,23 +1,21 @@
-//! `nightly.toml` → [`NightPlan`].
+//! `nightly.toml` → [`NightlyPlan`].
 //!
-//! Keys are spelt like the main job's settings. What is allowed in `settings` are those settings themselves, except the ones that the
-//! night decides. Every error names file, place and remedy.
+//! Keys are spelt like the main job's settings. `settings` may hold those settings themselves, except the ones that the nightly run
+//! decides. Every error names file, place and remedy.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use opdata::safe_file_name;
-use serde::{Deserialize, Serialize};
+use opreport::nearest::closest;
+use serde::Deserialize;
 use thiserror::Error;
 use toml::Value;
 
-use super::jobs;
-use crate::config::{Arity, SETTINGS, line_of, nearest};
+use super::plan::{Job, NightlyPlan, safe};
+use crate::config::{Given, SETTINGS, line_of};
 use crate::plan::parse;
 
-/// Settings of the main job that a night sets itself.
+/// Settings of the main job that a nightly run sets itself.
 const OWN_SETTINGS: [&str; 7] = [
     "modelsource",
     "modelname",
@@ -28,7 +26,7 @@ const OWN_SETTINGS: [&str; 7] = [
     "out",
 ];
 
-/// What can be wrong with a night's configuration.
+/// What can be wrong with a nightly configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -39,7 +37,7 @@ pub enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
-    /// The file is not TOML, or has other keys or types than a night has.
+    /// The file is not TOML, or has unknown keys or values of the wrong type.
     #[error("{}:{line}: {message}", path.display())]
     Form {
         /// The file.
@@ -49,7 +47,7 @@ pub enum ConfigError {
         /// What the parser said.
         message: String,
     },
-    /// A value that cannot be.
+    /// A value that is not allowed.
     #[error("{}: {place}: {problem}", path.display())]
     Value {
         /// The file.
@@ -102,64 +100,24 @@ struct ModelEntry {
     settings: BTreeMap<String, Value>,
 }
 
-/// A validated night.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NightPlan {
-    /// The configuration it is from.
-    pub config: PathBuf,
-    /// Folder of all nights.
-    pub dataset: PathBuf,
-    /// The night, as `2026-11-20` (UTC).
-    pub date: String,
-    /// Time for all jobs, in ns.
-    pub budget_ns: u64,
-    /// Nights to keep.
-    pub keep: u64,
-    /// How much slower is a regression.
-    pub threshold: f64,
-    /// Share of points that may fail.
-    pub max_failed_share: f64,
-    /// What to do, in order.
-    pub jobs: Vec<Job>,
-}
-
-/// One model on one target with one sweep.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Job {
-    /// Name of the model's partition.
-    pub model: String,
-    /// Where the model comes from.
-    pub source: String,
-    /// The model, as the main job takes it.
-    pub name: String,
-    /// The target.
-    pub target: String,
-    /// The sweep; `None` for the default schedules alone.
-    pub sweep: Option<String>,
-    /// Its part of the time among the others'.
-    pub weight: f64,
-    /// Flags of the main job with their values.
-    pub settings: BTreeMap<String, String>,
-}
-
-impl NightPlan {
-    /// Reads a file; `date` is the night's.
+impl NightlyPlan {
+    /// Reads a file for the nightly run of `date`.
     ///
     /// # Errors
-    /// The file cannot be read, or says what cannot be.
-    pub fn read(path: &Path, date: &str) -> Result<NightPlan, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+    /// The file cannot be read, or has a value that is not allowed.
+    pub fn read(path: &Path, date: &str) -> Result<NightlyPlan, ConfigError> {
+        let text = opdata::read_text(path).map_err(|source| ConfigError::Unreadable {
             path: path.to_owned(),
             source,
         })?;
-        NightPlan::parse(path, &text, date)
+        NightlyPlan::parse(path, &text, date)
     }
 
     /// Reads the text of a file; `path` is for messages.
     ///
     /// # Errors
-    /// As for [`NightPlan::read`].
-    pub fn parse(path: &Path, text: &str, date: &str) -> Result<NightPlan, ConfigError> {
+    /// As for [`NightlyPlan::read`].
+    pub fn parse(path: &Path, text: &str, date: &str) -> Result<NightlyPlan, ConfigError> {
         let file: File = toml::from_str(text).map_err(|error| ConfigError::Form {
             path: path.to_owned(),
             line: line_of(text, error.span().map_or(0, |span| span.start)),
@@ -191,7 +149,7 @@ impl NightPlan {
             }
         }
         distinct(&jobs).map_err(|problem| wrong("model", problem))?;
-        Ok(NightPlan {
+        Ok(NightlyPlan {
             config: path.to_owned(),
             date: date.to_owned(),
             budget_ns: budget.map_err(|problem| wrong("budget", problem))?,
@@ -202,90 +160,14 @@ impl NightPlan {
             jobs,
         })
     }
-
-    /// Time for all jobs.
-    pub fn budget(&self) -> Duration {
-        Duration::from_nanos(self.budget_ns)
-    }
-
-    /// Folder of this night.
-    pub fn night_folder(&self) -> PathBuf {
-        self.dataset.join(format!("date={}", self.date))
-    }
-
-    /// Folder of a job's run.
-    pub fn job_folder(&self, job: &Job) -> PathBuf {
-        self.night_folder().join(job.key())
-    }
-
-    /// What a job says goes here.
-    pub fn job_log(&self, job: &Job) -> PathBuf {
-        let name = job.key().to_string_lossy().replace('/', ",");
-        self.night_folder()
-            .join(jobs::LOGS)
-            .join(format!("{name}.log"))
-    }
 }
 
-/// Nights to keep, unless the file says.
+/// How many nightly runs to keep by default.
 const DEFAULT_KEEP: u64 = 14;
-/// How much slower is a regression, unless the file says.
+/// How much slower is a regression by default.
 const DEFAULT_THRESHOLD: f64 = 0.05;
 
-impl Job {
-    /// Its folder below a night's: the same every night.
-    pub fn key(&self) -> PathBuf {
-        [
-            format!("model={}", self.model),
-            format!("backend={}", safe(&self.target)),
-            format!("sweep={}", safe(self.sweep.as_deref().unwrap_or("none"))),
-        ]
-        .iter()
-        .collect()
-    }
-
-    /// What people call it.
-    pub fn label(&self) -> String {
-        match &self.sweep {
-            Some(sweep) => format!("{}, {}, {sweep}", self.model, self.target),
-            None => format!("{}, {}", self.model, self.target),
-        }
-    }
-
-    /// The arguments of the main job that does it.
-    pub fn arguments(&self, out: &Path, time: Duration) -> Vec<OsString> {
-        let mut args: Vec<OsString> = vec![
-            "--modelsource".into(),
-            (&self.source).into(),
-            "--modelname".into(),
-            (&self.name).into(),
-            "--target".into(),
-            (&self.target).into(),
-        ];
-        if let Some(sweep) = &self.sweep {
-            args.extend(["--sweep".into(), sweep.into()]);
-        }
-        args.extend(["--out".into(), out.into(), time_budget(time)]);
-        // With `=` a value may begin with a dash and a switch may have one.
-        let settings = self.settings.iter();
-        args.extend(settings.map(|(key, value)| format!("--{key}={value}").into()));
-        args
-    }
-
-    /// The arguments that go on with a run of it, by the run's own plan.
-    pub fn resume_arguments(&self, run: &Path, time: Duration) -> Vec<OsString> {
-        let mut args: Vec<OsString> = vec!["--resume".into(), run.into(), time_budget(time)];
-        let python = self.settings.get("python");
-        args.extend(python.map(|python| format!("--python={python}").into()));
-        args
-    }
-}
-
-fn time_budget(time: Duration) -> OsString {
-    format!("--time-budget={}s", time.as_secs().max(1)).into()
-}
-
-/// The names of an entry.
+/// The names of a `[[model]]` entry.
 fn names(model: &ModelEntry) -> Result<Vec<String>, String> {
     let names: Vec<String> = match &model.name {
         Value::Array(names) => names.iter().map(scalar).collect::<Result<_, _>>(),
@@ -344,10 +226,10 @@ fn jobs_of(model: &ModelEntry, name: &str, file: &File) -> Result<Vec<Job>, Stri
     Ok(jobs.collect())
 }
 
-/// A setting of the main job as its flag takes it.
+/// A setting of the main job as the text of its flag.
 fn setting(key: &str, value: &Value) -> Result<String, String> {
     let Some(known) = SETTINGS.iter().find(|setting| setting.key == key) else {
-        let hint = nearest(key, SETTINGS.iter().map(|s| s.key))
+        let hint = closest(key, SETTINGS.iter().map(|s| s.key))
             .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
         return Err(format!(
             "settings has an unknown key `{key}`{hint}; `opcollect --print-config` lists all keys"
@@ -358,41 +240,25 @@ fn setting(key: &str, value: &Value) -> Result<String, String> {
             "settings has `{key}`, which the night decides; leave it out"
         ));
     }
-    let text = match (known.arity, value) {
-        (Arity::List, Value::Array(items)) => {
-            let texts: Result<Vec<String>, String> = items.iter().map(scalar).collect();
-            texts.map(|texts| texts.join(","))
-        }
-        (Arity::Switch, Value::Boolean(on)) => Ok(on.to_string()),
-        (_, other) => scalar(other),
-    };
-    text.map_err(|problem| format!("settings.{key}: {problem}"))
+    let texts = Given::from(value).texts(known);
+    texts
+        .map(|texts| texts.join(","))
+        .map_err(|wrong| format!("settings.{key}: {wrong}"))
 }
 
-/// A value with a unit; the error repeats it.
+/// A value that `parser` reads from text; the error repeats the text.
 fn read<T>(value: &Value, parser: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
     let text = scalar(value)?;
     parser(&text).map_err(|problem| format!("`{text}`: {problem}"))
 }
 
 fn scalar(value: &Value) -> Result<String, String> {
-    match value {
-        Value::String(text) => Ok(text.clone()),
-        Value::Integer(number) => Ok(number.to_string()),
-        Value::Float(number) => Ok(number.to_string()),
-        other => Err(format!(
-            "is of type {}, but must be a string or a number",
-            other.type_str()
-        )),
-    }
+    Given::from(value)
+        .scalar()
+        .map_err(|wrong| wrong.to_string())
 }
 
-/// A text as part of a folder's name.
-fn safe(text: &str) -> String {
-    safe_file_name(text, 100)
-}
-
-/// Two jobs with one folder would write over each other.
+/// Refuses two jobs with one folder, which would write over each other.
 fn distinct(jobs: &[Job]) -> Result<(), String> {
     let mut keys = BTreeSet::new();
     match jobs.iter().find(|job| !keys.insert(job.key())) {
@@ -406,10 +272,12 @@ fn distinct(jobs: &[Job]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn plan(text: &str) -> Result<NightPlan, String> {
-        NightPlan::parse(Path::new("n.toml"), text, "2026-11-20").map_err(|e| e.to_string())
+    fn plan(text: &str) -> Result<NightlyPlan, String> {
+        NightlyPlan::parse(Path::new("n.toml"), text, "2026-11-20").map_err(|e| e.to_string())
     }
 
     const BASE: &str = "dataset = 'd'\nbudget = '1h'\n";
@@ -497,14 +365,14 @@ mod tests {
         n.toml: model: there is none; name one as [[model]] with a name
         n.toml: budget: `soon`: not a duration such as 500ms, 2s or 1m
         n.toml: keep: `0`: must be at least 1
-        n.toml: threshold: is of type array, but must be a string or a number
+        n.toml: threshold: is a list, but must be a string or a number
         n.toml: model `mlp`: weight 0: give a number above 0
         n.toml: model: two jobs have the folder model=mlp/backend=llvm/sweep=none; give one of the models a label of its own
         n.toml: model `mlp`: targets or sweeps is an empty list; leave it out or name one
         n.toml: model `mlp`: settings has an unknown key `thread` (did you mean `threads`?); `opcollect --print-config` lists all keys
         n.toml: model `mlp`: settings has `out`, which the night decides; leave it out
         n.toml: model: name is an empty list; name a model
-        n.toml: model: name is of type array, but must be a string or a number
+        n.toml: model: name is a list, but must be a string or a number
         n.toml: model: `x` is the label of 2 models; give each an entry of its own, or leave the label out
         "
         );

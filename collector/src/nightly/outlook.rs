@@ -1,4 +1,4 @@
-//! What a night would do: its jobs with their shares of the time, and what would become of older nights. Nothing is changed.
+//! `nightly --dry-run`: the jobs with their shares of the time, and which older partitions would be removed. Nothing is changed.
 
 use std::path::PathBuf;
 
@@ -6,16 +6,16 @@ use opdata::{RunManifest, RunState};
 use serde::Serialize;
 
 use super::history::{self, Retention};
-use super::{NightError, NightPlan, share};
+use super::{NightlyError, NightlyPlan, share};
 
-/// A plan and what it would find.
+/// A plan and what running it would do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NightOutlook {
+pub struct NightlyOutlook {
     /// The plan.
-    pub plan: NightPlan,
+    pub plan: NightlyPlan,
     /// One entry a job, in the plan's order.
     pub jobs: Vec<JobOutlook>,
-    /// What would become of older nights.
+    /// Which older nightly runs would stay or be removed.
     pub retention: Retention,
 }
 
@@ -37,9 +37,9 @@ pub struct JobOutlook {
 /// Looks ahead, as if every job took its share.
 ///
 /// # Errors
-/// The nights on disk cannot be read.
-pub fn outlook(plan: NightPlan) -> Result<NightOutlook, NightError> {
-    let retention = history::retention(&plan, &history::nights(&plan.dataset)?);
+/// Earlier nightly runs cannot be read.
+pub fn outlook(plan: NightlyPlan) -> Result<NightlyOutlook, NightlyError> {
+    let retention = history::retention(&plan, &history::partitions(&plan.dataset)?);
     let mut left = plan.budget();
     let mut jobs = Vec::with_capacity(plan.jobs.len());
     for (place, job) in plan.jobs.iter().enumerate() {
@@ -58,7 +58,7 @@ pub fn outlook(plan: NightPlan) -> Result<NightOutlook, NightError> {
             folder,
         });
     }
-    Ok(NightOutlook {
+    Ok(NightlyOutlook {
         plan,
         jobs,
         retention,

@@ -1,4 +1,4 @@
-//! One night at a time in a dataset: a lock that ends with the processes that hold it, however they end.
+//! One nightly run at a time in a dataset: a lock that ends with the processes that hold it, however they end.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -6,25 +6,25 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use super::{NightError, io_error};
+use super::{NightlyError, io_error};
 
 /// The file in the dataset's folder; hidden, so that no reader of the dataset sees it.
 const FILE: &str = ".nightly.lock";
 
 /// The lock; it ends when this and all its handles are gone.
 #[derive(Debug)]
-pub(super) struct NightLock(Arc<File>);
+pub(super) struct NightlyLock(Arc<File>);
 
 /// A share in the lock, for a child process.
 #[derive(Debug, Clone)]
 pub struct LockHandle(Arc<File>);
 
-impl NightLock {
+impl NightlyLock {
     /// Takes the lock of a dataset, whose folder is made if it is not there.
     ///
     /// # Errors
-    /// Another night has it, or the folder cannot be written.
-    pub fn take(dataset: &Path) -> Result<NightLock, NightError> {
+    /// Another nightly run has it, or the folder cannot be written.
+    pub fn take(dataset: &Path) -> Result<NightlyLock, NightlyError> {
         fs::create_dir_all(dataset).map_err(|source| io_error("create", dataset, source))?;
         let path = dataset.join(FILE);
         let failed = |source| io_error("write", &path, source);
@@ -41,7 +41,7 @@ impl NightLock {
                 let mut holder = String::new();
                 // Who it is helps, but is no part of the lock.
                 let _ = file.read_to_string(&mut holder);
-                return Err(NightError::Locked {
+                return Err(NightlyError::Locked {
                     dataset: dataset.to_owned(),
                     holder: holder.trim().to_owned(),
                 });
@@ -52,7 +52,7 @@ impl NightLock {
         file.rewind().map_err(failed)?;
         let since = opdata::Timestamp::now();
         writeln!(file, "begun by process {} at {since}", std::process::id()).map_err(failed)?;
-        Ok(NightLock(Arc::new(file)))
+        Ok(NightlyLock(Arc::new(file)))
     }
 
     /// A share for a child.
@@ -62,8 +62,8 @@ impl NightLock {
 }
 
 impl LockHandle {
-    /// The lock as the standard input of a child that does not read it: a job that outlives a killed night still keeps the next
-    /// night from starting beside it.
+    /// The lock as the standard input of a child that does not read it: a job that outlives a killed nightly run
+    /// still keeps the next one from starting beside it.
     ///
     /// # Errors
     /// The system has no file handle left.
@@ -80,8 +80,8 @@ mod tests {
     fn two_nights_do_not_overlap() {
         let folder = tempfile::tempdir().unwrap();
         let dataset = folder.path().join("d");
-        let first = NightLock::take(&dataset).unwrap();
-        let message = NightLock::take(&dataset).unwrap_err().to_string();
+        let first = NightlyLock::take(&dataset).unwrap();
+        let message = NightlyLock::take(&dataset).unwrap_err().to_string();
         assert!(
             message.contains(&format!("process {}", std::process::id())),
             "{message}"
@@ -89,8 +89,8 @@ mod tests {
         // A job that is still running holds it too.
         let handle = first.handle();
         drop(first);
-        assert!(NightLock::take(&dataset).is_err());
+        assert!(NightlyLock::take(&dataset).is_err());
         drop(handle);
-        NightLock::take(&dataset).unwrap();
+        NightlyLock::take(&dataset).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Nights of made-up jobs: configuration, history, budgets, retention.
+//! Nightly runs of made-up jobs: history, budgets, resume, retention.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,8 +8,8 @@ use opdata::{Row, Status, read_rows};
 use opreport::Exit;
 use opreport::progress::Silent;
 
-use super::history::{apply, nights, retention};
-use super::report::{NIGHT_JSON, SUMMARY_HTML, SUMMARY_MD};
+use super::history::{apply, partitions, retention};
+use super::report::{NIGHTLY_JSON, SUMMARY_HTML, SUMMARY_MD};
 use super::*;
 use crate::compare::Verdict;
 use crate::compare::testing::{failed, row, write_run};
@@ -90,7 +90,7 @@ impl Place {
         self.folder.path().join("nights")
     }
 
-    fn plan(&self, date: &str, models: &[&str]) -> NightPlan {
+    fn plan(&self, date: &str, models: &[&str]) -> NightlyPlan {
         let mut text = format!(
             "dataset = '{}'\nbudget = '1h'\nkeep = 2\nmax-failed = '10%'\n",
             self.dataset().display()
@@ -98,15 +98,15 @@ impl Place {
         for model in models {
             text.push_str(&format!("[[model]]\nname = '{model}'\n"));
         }
-        NightPlan::parse(Path::new("nightly.toml"), &text, date).unwrap()
+        NightlyPlan::parse(Path::new("nightly.toml"), &text, date).unwrap()
     }
 
-    fn night(&self, date: &str, acts: &[(&'static str, Act)]) -> (NightReport, StandIn) {
+    fn night(&self, date: &str, acts: &[(&'static str, Act)]) -> (NightlyReport, StandIn) {
         let models: Vec<&str> = acts.iter().map(|(name, _)| *name).collect();
         self.run(&self.plan(date, &models), acts)
     }
 
-    fn run(&self, plan: &NightPlan, acts: &[(&'static str, Act)]) -> (NightReport, StandIn) {
+    fn run(&self, plan: &NightlyPlan, acts: &[(&'static str, Act)]) -> (NightlyReport, StandIn) {
         let mut runner = StandIn {
             acts: acts.iter().cloned().collect(),
             seen: Vec::new(),
@@ -116,12 +116,13 @@ impl Place {
             runner: &mut runner,
             interrupt: Interrupt::default(),
             progress: &mut Silent,
+            summary: crate::render::nightly_summary,
         };
         (super::run(plan, &mut session).unwrap(), runner)
     }
 
     fn dates(&self) -> Vec<String> {
-        let nights = nights(&self.dataset()).unwrap();
+        let nights = partitions(&self.dataset()).unwrap();
         nights.into_iter().map(|night| night.date).collect()
     }
 }
@@ -143,7 +144,7 @@ fn good(model: &str) -> Act {
 }
 
 #[test]
-fn a_second_night_is_held_against_the_first() {
+fn a_second_nightly_run_is_compared_with_the_first() {
     let place = Place::new();
     let (first, _) = place.night("2026-11-19", &[("mlp", good("mlp")), ("net", good("net"))]);
     assert_eq!(
@@ -161,7 +162,7 @@ fn a_second_night_is_held_against_the_first() {
     );
     let base = second.jobs[0].baseline.as_ref().unwrap();
     assert!(base.ends_with("date=2026-11-19/model=mlp/backend=llvm/sweep=none"));
-    for file in [SUMMARY_MD, SUMMARY_HTML, NIGHT_JSON] {
+    for file in [SUMMARY_MD, SUMMARY_HTML, NIGHTLY_JSON] {
         assert!(second.folder.join(file).metadata().unwrap().len() > 100);
     }
     // The partitions are read as one dataset.
@@ -237,7 +238,7 @@ fn a_night_without_time_begins_nothing() {
 }
 
 #[test]
-fn a_night_that_was_stopped_is_gone_on_with() {
+fn an_interrupted_nightly_run_is_resumed() {
     let place = Place::new();
     let acts = [
         ("mlp", good("mlp")),
@@ -247,7 +248,7 @@ fn a_night_that_was_stopped_is_gone_on_with() {
     let (night, runner) = place.night("2026-11-20", &acts);
     assert_eq!(
         (night.exit(), night.state),
-        (Exit::Interrupted, NightState::Interrupted)
+        (Exit::Interrupted, NightlyState::Interrupted)
     );
     assert_eq!(runner.seen.len(), 2);
     assert_eq!(night.jobs[1].outcome, JobOutcome::Interrupted);
@@ -271,7 +272,7 @@ fn a_night_that_was_stopped_is_gone_on_with() {
 }
 
 #[test]
-fn a_job_that_used_up_its_time_goes_on_when_the_night_does() {
+fn a_job_that_used_up_its_time_is_resumed_with_the_nightly_run() {
     let place = Place::new();
     let part = Act::Part(rows("mlp", 1.0)[..2].to_vec());
     let (night, _) = place.night("2026-11-20", &[("mlp", part)]);
@@ -347,7 +348,7 @@ fn each_machine_has_its_own_baseline() {
         of_machine(date, "new");
     }
     let plan = place.plan("2026-11-18", &["mlp"]);
-    let nights = nights(&place.dataset()).unwrap();
+    let nights = partitions(&place.dataset()).unwrap();
     let kept = retention(&plan, &nights);
     assert_eq!(kept.spared[0].date, "2026-11-15");
     assert_eq!(apply(&kept).unwrap().removed.len(), 1);
@@ -355,7 +356,7 @@ fn each_machine_has_its_own_baseline() {
     let tonight = &nights[3].runs[0];
     let base = history::baseline(&nights, "2026-11-18", tonight).unwrap();
     assert!(base.folder.to_string_lossy().contains("2026-11-17"));
-    let other = NightRun {
+    let other = JobRun {
         env_hash: Some("third".to_owned()),
         ..tonight.clone()
     };

@@ -1,0 +1,133 @@
+//! How many descriptors lie in bytes that cannot be read.
+//!
+//! Descriptors have no ids: they are counted. The records say how many there were, unless some of those are lost as well;
+//! then what follows the bytes keeps its likely number and is marked as uncounted.
+
+use crate::input::nodes::{Command, CommandKind, Origin};
+use crate::matching::order::Record;
+
+/// Bytes of the shortest descriptor.
+const SHORTEST: u32 = 16;
+
+/// Records that frame a program come in sections no longer than this.
+const FRAME: usize = 2;
+
+/// Descriptors with as many unreadable ones as there were by the records, and numbered anew.
+pub(super) fn counted(descriptors: &[Command], records: &[Record]) -> Vec<Command> {
+    let unreadable = |c: &Command| matches!(c.kind, CommandKind::Unreadable { .. });
+    if !descriptors.iter().any(unreadable) {
+        return descriptors.to_vec();
+    }
+    let blocks: Vec<&[Command]> = descriptors.chunk_by(|a, b| b.id > a.id).collect();
+    let programs: Vec<&[Record]> = records
+        .chunk_by(|a, b| b.id > a.id)
+        .filter(|section| section.len() > FRAME)
+        .collect();
+    let known = programs.len() == blocks.len();
+    let mut list = Vec::with_capacity(descriptors.len());
+    for (number, block) in blocks.into_iter().enumerate() {
+        let have = if known {
+            programs[number].last().map(|r| r.id as usize + 1)
+        } else {
+            None
+        };
+        list.extend(counted_block(block, have));
+    }
+    list
+}
+
+/// One block; `have` is how many commands it had, if records say.
+fn counted_block(block: &[Command], have: Option<usize>) -> Vec<Command> {
+    let gaps: Vec<(usize, u32)> = block
+        .iter()
+        .enumerate()
+        .filter_map(|(at, command)| match command.kind {
+            CommandKind::Unreadable { bytes } => Some((at, bytes)),
+            _ => None,
+        })
+        .collect();
+    let read = block.len() - gaps.len();
+    let most: usize = gaps
+        .iter()
+        .map(|&(_, bytes)| (bytes / SHORTEST).max(1) as usize)
+        .sum();
+    let lost = have
+        .and_then(|have| have.checked_sub(read))
+        .filter(|lost| (gaps.len()..=most).contains(lost));
+    let mut list: Vec<Command> = Vec::with_capacity(block.len());
+    let mut extra = lost.map_or(0, |lost| lost - gaps.len());
+    // One gap has all that is missing. Of several the first gets it, and what lies between them is uncounted.
+    let between = if gaps.len() > 1 && extra > 0 || lost.is_none() {
+        gaps.first().map_or(block.len(), |g| g.0)
+            ..gaps
+                .last()
+                .filter(|_| lost.is_some())
+                .map_or(block.len(), |g| g.0)
+    } else {
+        0..0
+    };
+    for (at, command) in block.iter().enumerate() {
+        let copies = match command.kind {
+            CommandKind::Unreadable { .. } => 1 + std::mem::take(&mut extra),
+            _ => 1,
+        };
+        for _ in 0..copies {
+            let origin = if between.contains(&at) {
+                Origin::Uncounted
+            } else {
+                command.origin
+            };
+            let id = list.len() as u32;
+            list.push(Command {
+                id,
+                origin,
+                ..*command
+            });
+        }
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::nodes::Tags;
+
+    /// Commands by letters: `.` is read, a digit is unreadable of so many times 16 bytes.
+    fn block(text: &str) -> Vec<Command> {
+        let command = |(id, letter): (usize, char)| Command {
+            kind: match letter.to_digit(10) {
+                Some(units) => CommandKind::Unreadable { bytes: units * 16 },
+                None => CommandKind::Descriptor(id as u32),
+            },
+            id: id as u32,
+            order: 0,
+            tags: Tags::NONE,
+            origin: Origin::Recorded,
+        };
+        text.chars().enumerate().map(command).collect()
+    }
+
+    fn shown(text: &str, have: usize) -> String {
+        let letter = |c: &Command| match (c.kind, c.origin) {
+            (CommandKind::Unreadable { .. }, _) => '#',
+            (_, Origin::Uncounted) => '?',
+            _ => '.',
+        };
+        counted_block(&block(text), Some(have))
+            .iter()
+            .map(letter)
+            .collect()
+    }
+
+    #[test]
+    fn records_count_what_cannot_be_read() {
+        assert_eq!(shown("..6..", 5), "..#..");
+        assert_eq!(shown("..6..", 7), "..###..");
+        assert_eq!(shown("..6.6..", 7), "..#.#..");
+        assert_eq!(shown("..6.6..", 9), "..###?#..");
+        // Too few or too many: records are lost as well, or there were others.
+        assert_eq!(shown("..6..", 4), "..#??");
+        assert_eq!(shown("..2..", 9), "..#??");
+    }
+}

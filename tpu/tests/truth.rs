@@ -1,0 +1,269 @@
+//! Dumps that lost much: bursts, halves, heads, tails, lapped rings, unwritten records, damaged descriptors.
+//!
+//! Two things are asked of each. Of the records called matched none may name another kernel or command than in the whole
+//! dump; and a dump is called whole only if nothing is gone from it. How many are matched is not asked, but printed.
+
+mod dumps;
+
+use std::collections::HashMap;
+
+use dumps::{CAPTURES, Capture, Dump, Rec, Spec, make};
+use tpuprofile::chip::Chip;
+use tpuprofile::matching::event::Certainty;
+use tpuprofile::report::{Engine, Stream};
+use tpuprofile::view::Viewer;
+use tpuprofile::{IngestOptions, Profile, ingest};
+
+/// What a record is found by in both dumps: its stream and its first bytes (times and id).
+type Key = (u32, Engine, Vec<u8>);
+
+/// What a record is said to be: function, kernel, and the command's bytes where they are known.
+type Said = (String, Option<String>, Option<Vec<u8>>);
+
+/// Records with a command, by certainty.
+fn said(profile: &Profile) -> HashMap<Key, (Said, Certainty)> {
+    let mut found = HashMap::new();
+    for core in &profile.cores {
+        for engine in Engine::OF_CORE {
+            let stream = Stream {
+                engine,
+                number: core.number,
+            };
+            let viewer = Viewer::new(profile, stream).unwrap();
+            for (i, event) in core.events[engine.slot()].iter().enumerate() {
+                let view = viewer.view(i, event);
+                let key = (core.number, engine, view.record[..12].to_vec());
+                let bytes = view.decoded.map(|d| d.bytes.to_vec());
+                let kernel = view.kernel.map(str::to_string);
+                let one = (view.name.to_string(), kernel, bytes);
+                found.insert(key, (one, event.certainty));
+            }
+        }
+    }
+    found
+}
+
+/// A dump of two cores, the second of which is to be damaged.
+fn two_cores(spec: Spec) -> Dump {
+    let mut dump = make(spec);
+    dump.cores.truncate(2);
+    dump
+}
+
+fn read(dump: &Dump) -> Profile {
+    let dir = tempfile::tempdir().unwrap();
+    dump.write(dir.path());
+    ingest(dir.path(), &IngestOptions::default()).unwrap()
+}
+
+/// What is done to a stream of records.
+#[derive(Debug, Clone, Copy)]
+enum Loss {
+    /// A burst from a place on, both in hundredths of the stream.
+    Burst(usize, usize),
+    /// All before a place.
+    Head(usize),
+    /// All from a place on.
+    Tail(usize),
+    /// All before a place, and what is left begins in the middle of the file.
+    Ring(usize),
+    /// A burst of records that were never written.
+    Zeroed(usize, usize),
+}
+
+impl Loss {
+    fn apply(self, list: &mut Vec<Rec>) {
+        let at = |percent: usize| list.len() * percent / 100;
+        match self {
+            Loss::Burst(from, to) => {
+                let (from, to) = (at(from), at(to).max(at(from) + 1));
+                list.drain(from..to.min(list.len()));
+            }
+            Loss::Head(to) => drop(list.drain(..at(to).max(1))),
+            Loss::Tail(from) => list.truncate(at(from).min(list.len() - 1)),
+            Loss::Ring(to) => {
+                list.drain(..at(to).max(1));
+                let middle = list.len() / 2;
+                list.rotate_left(middle);
+            }
+            Loss::Zeroed(from, to) => {
+                let (from, to) = (at(from), at(to).max(at(from) + 1));
+                let to = to.min(list.len());
+                for rec in &mut list[from..to] {
+                    *rec = Rec {
+                        start: 0,
+                        end: 0,
+                        id: 0,
+                        bytes: 0,
+                        to_local: false,
+                        sync: true,
+                        word: 0,
+                    };
+                }
+            }
+        }
+    }
+}
+
+const LOSSES: [Loss; 14] = [
+    Loss::Burst(3, 4),
+    Loss::Burst(20, 45),
+    Loss::Burst(25, 75),
+    Loss::Burst(60, 63),
+    Loss::Head(4),
+    Loss::Head(35),
+    Loss::Head(70),
+    Loss::Head(90),
+    Loss::Tail(10),
+    Loss::Tail(50),
+    Loss::Tail(97),
+    Loss::Ring(33),
+    Loss::Ring(71),
+    Loss::Zeroed(40, 44),
+];
+
+/// Compares a damaged dump with what is true; how many records are matched, and how many there are.
+fn compare(
+    truth: &HashMap<Key, (Said, Certainty)>,
+    profile: &Profile,
+    place: &str,
+) -> (usize, usize) {
+    let said = said(profile);
+    let mut matched = 0;
+    for (key, (one, certainty)) in &said {
+        if *certainty != Certainty::Matched {
+            continue;
+        }
+        matched += 1;
+        let (real, _) = truth
+            .get(key)
+            .unwrap_or_else(|| panic!("{place}: {key:?} is of no record"));
+        assert_eq!(one, real, "{place}: core {} {} {:?}", key.0, key.1, &key.2);
+    }
+    (matched, said.len())
+}
+
+fn check_losses(seed: u64, kernels: u32, vary: u32, engines: &[usize]) {
+    let (mut matched, mut all) = (0, 0);
+    for chip in Chip::ALL {
+        for capture in CAPTURES {
+            let spec = Spec {
+                seed,
+                kernels,
+                vary,
+                tiles: 3,
+                counts: false,
+                ..Spec::new(chip, capture)
+            };
+            let whole = two_cores(spec);
+            let truth = said(&read(&whole));
+            for loss in LOSSES {
+                let mut dump = two_cores(spec);
+                for &engine in engines {
+                    let list = &mut dump.cores[1].records[engine];
+                    if list.len() > 4 {
+                        loss.apply(list);
+                    }
+                }
+                let place =
+                    format!("{chip} {capture:?} seed {seed} {kernels}/{vary} {engines:?} {loss:?}");
+                let profile = read(&dump);
+                let (sure, here) = compare(&truth, &profile, &place);
+                (matched, all) = (matched + sure, all + here);
+                let changed = engines
+                    .iter()
+                    .any(|&e| dump.cores[1].records[e] != whole.cores[1].records[e]);
+                // Without commands nobody can miss what was last; the strays of CV84X6 nobody misses either.
+                let seen = capture != Capture::Pmu && (chip != Chip::Cv84x6 || engines != [0]);
+                if changed && seen {
+                    assert!(!profile.report.is_whole(), "{place}: nothing is missed");
+                }
+            }
+        }
+    }
+    println!("{matched} of {all} records matched");
+}
+
+#[test]
+fn one_engine_lost_much() {
+    for engine in 0..3 {
+        check_losses(1, 9, 3, &[engine]);
+    }
+    check_losses(2, 6, 1, &[1]);
+}
+
+#[test]
+fn all_engines_lost_much() {
+    check_losses(3, 9, 3, &[0, 1, 2]);
+    check_losses(4, 5, 1, &[0, 1]);
+    check_losses(5, 7, 2, &[1, 2]);
+}
+
+#[test]
+fn each_record_never_written() {
+    for chip in Chip::ALL {
+        for capture in [Capture::Nodes, Capture::Bmodel] {
+            let spec = Spec {
+                kernels: 3,
+                tiles: 1,
+                vary: 1,
+                counts: false,
+                ..Spec::new(chip, capture)
+            };
+            let whole = two_cores(spec);
+            let truth = said(&read(&whole));
+            for engine in 0..2 {
+                for at in 0..whole.cores[0].records[engine].len() {
+                    let mut dump = two_cores(spec);
+                    let list = &mut dump.cores[0].records[engine];
+                    let mut one = vec![list[at]];
+                    Loss::Zeroed(0, 100).apply(&mut one);
+                    list[at] = one[0];
+                    let place = format!("{chip} {capture:?} engine {engine} record {at}");
+                    let profile = read(&dump);
+                    compare(&truth, &profile, &place);
+                    assert!(!profile.report.is_whole(), "{place}: nothing is missed");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_descriptor_damaged() {
+    for chip in Chip::ALL {
+        let spec = Spec {
+            kernels: 2,
+            tiles: 2,
+            ..Spec::new(chip, Capture::Bmodel)
+        };
+        let whole = two_cores(spec);
+        let truth = said(&read(&whole));
+        for engine in 0..2 {
+            for at in 0..whole.cores[0].des[engine].len() {
+                for zeroed in [false, true] {
+                    let mut dump = two_cores(spec);
+                    let command = &mut dump.cores[0].des[engine][at];
+                    if zeroed {
+                        command.fill(0);
+                    } else if engine == 0 {
+                        // No operation 11, function 30 anywhere.
+                        command[5] = command[5] & 1 | 11 << 1 | 0xc0;
+                        command[6] |= 3;
+                    } else {
+                        command[4] |= 0xff;
+                    }
+                    let place = format!("{chip} engine {engine} descriptor {at} zeroed {zeroed}");
+                    let last = at + 1 == whole.cores[0].des[engine].len();
+                    let profile = read(&dump);
+                    let (matched, all) = compare(&truth, &profile, &place);
+                    assert!(matched + 2 >= all, "{place}: {matched} of {all}");
+                    // Zeros behind the last command are padding, and BM1688 has no record of it.
+                    if !last {
+                        assert!(!profile.report.is_whole(), "{place}: nothing is missed");
+                    }
+                }
+            }
+        }
+    }
+}
