@@ -3,12 +3,14 @@
 //! [`fill`] makes the seeded arguments, [`check`] compares outputs with the unscheduled kernel's, [`sampling`] takes the
 //! samples with a [`Timer`] and, if asked, with [`CounterSource`]s, the caches brought into their state by a
 //! [`CacheControl`]. Which timer, counters and caches there are is the device's to say; [`mock`] has scripted ones.
-//! Statistics on the samples are [`crate::stats`]'s.
+//! [`load`] tells what other processes
+//! took of the machine. Statistics on the samples are [`crate::stats`]'s.
 
 pub mod caches;
 pub mod check;
 pub mod counters;
 pub mod fill;
+pub mod load;
 #[cfg(any(test, feature = "scripted-device"))]
 pub mod mock;
 pub mod sampling;

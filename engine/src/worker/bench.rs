@@ -11,6 +11,7 @@ use super::build::{Builder, Ready};
 use super::serve::{Replies, Shared};
 use crate::device::Kernel;
 use crate::measure::fill::poison;
+use crate::measure::load::LoadMeter;
 use crate::measure::sampling::{Caches, Pruned, Taken, take, take_if_pruned, time_calls};
 use crate::measure::{CacheControl, Instruments};
 use crate::protocol::{KernelSpec, MeasureSpec, Measured};
@@ -74,6 +75,7 @@ impl Bench {
         } = self.current.as_mut().context("no arguments")?;
         let session = &mut shared.session;
         session.prepare(&point.at)?;
+        let load = LoadMeter::start();
         let before = session.drift();
 
         for output in arguments.outputs() {
@@ -99,6 +101,7 @@ impl Bench {
             comparison,
             taken,
             drift,
+            other_cpu_share: load.other_cpu_share(),
         })
     }
 

@@ -18,26 +18,28 @@ use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Tensor, VirtualMachin
 use super::arguments::compare_outputs;
 use super::serve::Shared;
 use crate::device::Conditions;
-use crate::measure::Instruments;
-use crate::measure::TimingPolicy;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
 use crate::measure::sampling::{Caches, take, time_calls};
-use crate::protocol::{NetworkMeasured, NetworkReady, NetworkSpec, OperatorInModel};
+use crate::measure::{Instruments, TimingPolicy};
+use crate::protocol::{OperatorInModel, WholeModelMeasured, WholeModelReady, WholeModelSpec};
 
 /// Runs with the instrument on, from which the operators' times inside the model are taken.
 const INSTRUMENTED_RUNS: usize = 11;
 
 /// A model that runs.
-pub(super) struct Network {
+pub(super) struct LoadedModel {
     machine: VirtualMachine,
     graph: Graph,
 }
 
-impl Network {
+impl LoadedModel {
     /// Builds the model with default schedules, runs it once and checks its outputs.
-    pub fn build(shared: &Shared, spec: NetworkSpec) -> anyhow::Result<(NetworkReady, Network)> {
-        let NetworkSpec { graph, jobs } = spec;
+    pub fn build(
+        shared: &Shared,
+        spec: WholeModelSpec,
+    ) -> anyhow::Result<(WholeModelReady, LoadedModel)> {
+        let WholeModelSpec { graph, jobs } = spec;
         let start = Instant::now();
         shared.session.release()?;
         let functions = schedule_all(shared, &graph)?;
@@ -52,12 +54,12 @@ impl Network {
         let outputs = machine.outputs(&graph.entry)?;
         let (comparison, checked_against) = check(shared, &graph, jobs, &inputs, &outputs)?;
         Ok((
-            NetworkReady {
+            WholeModelReady {
                 comparison,
                 checked_against,
                 build_ns,
             },
-            Network { machine, graph },
+            LoadedModel { machine, graph },
         ))
     }
 
@@ -67,7 +69,7 @@ impl Network {
         shared: &mut Shared,
         threads: usize,
         policy: TimingPolicy,
-    ) -> anyhow::Result<NetworkMeasured> {
+    ) -> anyhow::Result<WholeModelMeasured> {
         let session = &mut shared.session;
         session.prepare(&Conditions::new(threads as u32, CacheState::Model))?;
         let runner = self.machine.runner(&self.graph.entry)?;
@@ -99,7 +101,7 @@ impl Network {
                 median_ns: median(times.clone()),
             })
             .collect();
-        Ok(NetworkMeasured {
+        Ok(WholeModelMeasured {
             taken,
             operators,
             instrumented_sum_ns: median(sums),
