@@ -149,8 +149,7 @@ pub fn replay(
     }
     let point = MeasureSpec {
         id: 0,
-        threads: threads as usize,
-        cache,
+        at: Conditions::new(threads, cache),
         policy: plan.timing,
         prune_beyond_ns: None,
     };
