@@ -7,7 +7,7 @@ use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, cloc
 use opengine::device::{self, Target};
 use opengine::env::Root;
 use opengine::interrupt::Interrupt;
-use opmodels::Home;
+use opinstall::Home;
 use opreport::progress::for_stderr;
 use opreport::{Exit, Verbosity, View};
 use tvm_bridge::Libraries;
