@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use opdata::{Timestamp, safe_file_name};
-use opmodels::ImportRequest;
-
 use opengine::device::Target;
+use opmodels::ImportRequest;
 
 /// `20260131T235959Z-resnet-18-llvm`: sorted by name is sorted by time (UTC).
 pub(super) fn run_id(model: &ImportRequest, target: &Target, now: Timestamp) -> String {
