@@ -13,12 +13,14 @@ use opreport::{Exit, Style, Verbosity, View};
 use crate::cli::runs::ReplayRequest;
 use crate::cli::{Action, Invocation, ListRequest, ResumeRequest, completions, man_page};
 use crate::plan::Planned;
+use crate::preview::outlook;
 use crate::render::{
     Listing, plan_json, plan_text, replay_json, replay_text, run_json, run_text, settings_json,
     settings_text,
 };
+use crate::replay::{Verdict, replay};
 use crate::report::RunReport;
-use crate::run::{self, Resumed, Session, Verdict};
+use crate::run::{self, Importer as _, Resumed, Session};
 use crate::sweep::SweepFile;
 
 mod doctor;
@@ -57,7 +59,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::DryRun(planned) => dry_run(&planned, view),
         Action::ListCandidates(planned, folder) => runs::list_candidates(&planned, &folder, view),
         Action::Resume(request) => go_on(&request, view),
-        Action::Replay(request) => replay(&request, view),
+        Action::Replay(request) => replay_row(&request, view),
         Action::PrintConfig(settings) => show(
             view,
             |style| settings_text(&settings, style),
@@ -145,17 +147,19 @@ fn with_session<T>(
 ) -> Result<T, AppError> {
     let home = Home::find()?;
     let mut progress = for_stderr(verbosity);
-    work(&mut Session {
-        home: &home,
-        command_line: std::env::args().collect(),
-        interrupt: Interrupt::install()?,
-        progress: progress.as_mut(),
-    })
+    let command_line = std::env::args().collect();
+    let interrupt = Interrupt::install()?;
+    work(&mut Session::new(
+        &home,
+        command_line,
+        interrupt,
+        progress.as_mut(),
+    )?)
 }
 
-fn replay(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
+fn replay_row(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
     let replayed = with_session(view.verbosity, |session| {
-        Ok(run::replay(
+        Ok(replay(
             &request.row,
             request.run.as_deref(),
             request.python.as_deref(),
@@ -181,9 +185,7 @@ fn interrupted_before_results() -> AppError {
 }
 
 fn dry_run(planned: &Planned, view: View) -> Result<Exit, AppError> {
-    let outlook = with_session(Verbosity::Quiet, |session| {
-        Ok(run::outlook(planned, session)?)
-    })?;
+    let outlook = with_session(Verbosity::Quiet, |session| Ok(outlook(planned, session)?))?;
     show(
         view,
         |style| plan_text(&planned.plan, Some(&outlook), style),
@@ -207,7 +209,7 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
             show_list(&Listing::SimpleOperators(opmodels::simple::OPERATORS), view)
         }
         ListRequest::Operators(model, python) => {
-            let imported = run::import(&Home::find()?, &model, python.as_deref())?;
+            let imported = Home::find()?.import(&model, python.as_deref())?;
             show_list(&Listing::Operators(&imported.graph), view)
         }
     }

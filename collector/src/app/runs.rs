@@ -15,11 +15,11 @@ use crate::merge::{MergeRequest, merge};
 use crate::nightly::jobs::ProcessRunner;
 use crate::nightly::{self, NightlyError, NightlyPlan};
 use crate::plan::Planned;
+use crate::preview;
 use crate::render::{
     candidates_json, candidates_text, compare_json, compare_text, merge_json, merge_text,
     nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text, nightly_summary,
 };
-use crate::run;
 
 /// Compares two sets of rows; a regression has an exit code of its own.
 pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit, AppError> {
@@ -44,7 +44,7 @@ pub(super) fn list_candidates(
     view: View,
 ) -> Result<Exit, AppError> {
     let (listed, _) = until_interrupted(view, |session| {
-        run::list_candidates(planned, folder, session)
+        preview::list_candidates(planned, folder, session)
     })?;
     show(
         view,

@@ -3,7 +3,7 @@
 use opreport::units;
 use serde_json::{Value, json};
 
-use crate::run::Listed;
+use crate::preview::Listed;
 
 /// In words.
 pub fn candidates_text(listed: &Listed) -> String {

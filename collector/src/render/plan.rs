@@ -6,7 +6,7 @@ use opreport::{Style, units};
 use serde_json::{Value, json};
 
 use crate::plan::{Plan, WholeModel};
-use crate::run::Outlook;
+use crate::preview::Outlook;
 use crate::sweep::{SpaceKind, Sweep};
 
 /// The plan in words.
@@ -175,7 +175,7 @@ fn operators(outlook: &Outlook, style: Style) -> String {
 /// The plan with what it comes to; the figures are null as long as the model is unknown.
 pub fn plan_json(plan: &Plan, outlook: Option<&Outlook>) -> Value {
     let operators = outlook.map(|o| {
-        let object = |o: &crate::run::OperatorOutlook| {
+        let object = |o: &crate::preview::OperatorOutlook| {
             json!({
                 "name": o.name, "kind": o.kind, "batch": o.batch, "factors": o.factors,
                 "combinations": o.combinations, "schedules": o.schedules,
@@ -224,7 +224,7 @@ mod tests {
 
     fn outlook() -> Outlook {
         Outlook {
-            operators: vec![crate::run::OperatorOutlook {
+            operators: vec![crate::preview::OperatorOutlook {
                 name: "dense_add".to_owned(),
                 kind: "dense".to_owned(),
                 batch: 1,

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use candidates::{Drawn, schedule_specs};
+pub use candidates::{Drawn, most_schedule_specs, schedule_specs};
 pub use error::SweepError;
 pub use file::SweepFile;
 pub use points::ChosenPoint;

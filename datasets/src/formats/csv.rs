@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use ::csv::{Reader, ReaderBuilder, StringRecord, WriterBuilder};
 
+use super::layout::ABSENT;
 use super::{TOGETHER, Traces, cell_error, checked, layout};
 use crate::error::{Error, Result};
 use crate::files::open_regular;
@@ -191,16 +192,17 @@ impl CsvRows {
                     .to_owned(),
             ));
         }
-        if self.record.len() != COLUMNS.len() {
+        let fields = fields(&self.positions);
+        if self.record.len() != fields {
             return Err(damaged(format!(
                 "expected {} fields, found {}; a quote or a comma is out of place",
-                COLUMNS.len(),
+                fields,
                 self.record.len()
             )));
         }
         let mut cells = Vec::with_capacity(COLUMNS.len());
         for (column, &position) in COLUMNS.iter().zip(&self.positions) {
-            if self.traces.skips(column) {
+            if self.traces.skips(column) || position == ABSENT {
                 cells.push(Cell::Missing);
                 continue;
             }
@@ -251,6 +253,11 @@ impl Iterator for CsvRows {
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()
     }
+}
+
+/// Fields of a record of a file with its columns at these positions.
+fn fields(positions: &[usize]) -> usize {
+    positions.iter().filter(|&&p| p != ABSENT).count()
 }
 
 /// If the first row says it is of another schema version, that is the better error than a list
@@ -355,7 +362,7 @@ mod tests {
     fn the_header_is_one_line_without_quotes() {
         let header = String::from_utf8(header()).unwrap();
         assert!(header.starts_with("schema_version,row_id,run_id,"));
-        assert!(header.ends_with(",tool_version\n"));
+        assert!(header.ends_with(",tool_version,other_cpu_share\n"));
         assert!(!header.contains('"'));
     }
 }

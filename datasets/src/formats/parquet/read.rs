@@ -54,6 +54,9 @@ impl ParquetRows {
         let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
         let positions = layout::positions(path, &names)?;
         for (column, &position) in COLUMNS.iter().zip(&positions) {
+            if position == layout::ABSENT {
+                continue;
+            }
             let descriptor = &columns[position];
             let wanted = physical(column.ty.storage());
             let found = descriptor.physical_type();
@@ -113,16 +116,19 @@ impl ParquetRows {
         self.group = COLUMNS
             .iter()
             .zip(&self.positions)
-            .map(
-                |(column, &position)| match read_column(group.as_ref(), position, rows) {
+            .map(|(column, &position)| {
+                if position == layout::ABSENT {
+                    return Ok(vec![Cell::Missing; rows].into_iter());
+                }
+                match read_column(group.as_ref(), position, rows) {
                     Ok(cells) => Ok(cells.into_iter()),
                     Err(Fault::File(error)) => Err(damaged(&self.path, &error)),
                     Err(Fault::Cell { row, detail }) => {
                         let number = self.rows_before + row as u64 + 1;
                         Err(cell_error(&self.path, number, column.name, detail))
                     }
-                },
-            )
+                }
+            })
             .collect::<Result<_>>()?;
         self.next_group += 1;
         self.group_rows = rows;

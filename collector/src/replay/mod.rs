@@ -14,20 +14,18 @@ use anyhow::{Context as _, anyhow, bail};
 use opdata::{CacheState, Row, RunManifest};
 use opengine::device::Conditions;
 use opengine::protocol::{MeasureSpec, Measured};
-use opengine::runner::process::{Made, Runner};
+use opengine::runner::{Made, Runner};
 use opengine::schedule::ScheduleSpec;
 use opmodels::Imported;
 use opmodels::graph::Operator;
 
-use super::collect::{Attempts, DRIFT_BOUND, kernel_spec};
-use super::network::quality;
-use super::prepare::runner;
-use super::resume::plan_of;
-use super::row::import_key;
-use super::work::Candidate;
-use super::{Session, environment, import, variants};
 use crate::plan::Plan;
+use crate::propose::Candidate;
 use crate::report::TimeReport;
+use crate::run::{
+    Attempts, DRIFT_BOUND, Session, import_key, kernel_spec, plan_of, quality, requests, runner,
+    time_of,
+};
 
 /// What two runs of one kernel differ by on a quiet machine: another placement in memory, another moment.
 pub const REPEATABILITY: f64 = 0.06;
@@ -156,7 +154,7 @@ pub fn replay(
         policy: plan.timing,
         prune_beyond_ns: None,
     };
-    let measured = quietest(&mut runner, &point)?;
+    let measured = quietest(runner.as_mut(), &point)?;
     if let Some(complaint) = measured.comparison.complaint() {
         bail!("{row_id}: the kernel is wrong now: {complaint}");
     }
@@ -173,7 +171,7 @@ fn judge(
     let taken = measured.taken.as_ref().context("no sample was taken")?;
     let summary = taken.samples.summary().map_err(|e| anyhow!("{e}"))?;
     let now = TimeReport::new(&summary, quality(&summary, measured.drift));
-    let recorded = super::tally::time_of(row).context("the row has no time")?;
+    let recorded = time_of(row).context("the row has no time")?;
     let ratio = now.median_ns / recorded.median_ns;
     let spread = row.time_std_ns.map(|std| std / recorded.median_ns);
     let squares = half_width(&recorded).max(spread.unwrap_or(0.0)).powi(2)
@@ -186,7 +184,7 @@ fn judge(
         _ => Verdict::Faster,
     };
     let mut doubts = Vec::new();
-    let here = environment(session.command_line.clone()).env_hash;
+    let here = session.environment().env_hash;
     if row.env_hash.as_ref() != Some(&here) {
         doubts.push("the row was measured on another machine".to_owned());
     }
@@ -272,12 +270,12 @@ fn import_of(
     session
         .progress
         .working(&format!("importing {}", plan.model.model));
-    let base = import(session.home, &plan.model, python)?;
+    let base = session.importer.import(&plan.model, python)?;
     if import_key(&base) == key {
         return Ok(base);
     }
-    for request in variants::requests(plan, &base.graph)? {
-        let imported = import(session.home, &request, python)?;
+    for request in requests(plan, &base.graph)? {
+        let imported = session.importer.import(&request, python)?;
         if import_key(&imported) == key {
             return Ok(imported);
         }

@@ -6,10 +6,9 @@
 use opdata::contract::costs::{AROUND_POINT_NS, BUILD_NS};
 use opmodels::graph::Operator;
 
-use super::prepare::prepare;
-use super::work::Work;
-use super::{Session, environment, target_json};
 use crate::plan::{Plan, Planned};
+use crate::propose::Drawing;
+use crate::run::{Session, prepare, target_json};
 
 /// Speed of a middling schedule on one core.
 const FLOPS_PER_NS: f64 = 20.0;
@@ -52,10 +51,10 @@ pub struct OperatorOutlook {
 /// Imports the plan's model and draws its candidates, but measures nothing.
 ///
 /// # Errors
-/// As [`run`](super::run), up to the first kernel.
+/// As [`run`](crate::run::run), up to the first kernel.
 pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Outlook> {
     let plan = &planned.plan;
-    let environment = environment(session.command_line.clone());
+    let environment = session.environment();
     let target = target_json(&plan.target, &environment);
     // Workers that describe spaces talk to a log, which has no run's folder to be in.
     let scratch = crate::run::scratch()?;
@@ -76,19 +75,26 @@ pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<O
     };
     let cores = f64::from(environment.state.cores_usable.max(1));
     for import in &imports {
-        add(&mut all, plan, &import.imported.graph, &import.work, cores);
+        add(
+            &mut all,
+            plan,
+            &import.imported.graph,
+            &import.drawing,
+            cores,
+        );
     }
     Ok(all)
 }
 
-fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, work: &Work, cores: f64) {
-    let kernels = work.candidates.len() as u64;
-    let points = work.points() as u64;
+fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, drawing: &Drawing, cores: f64) {
+    let candidates = drawing.proposer.known();
+    let kernels = candidates.len() as u64;
+    let points = drawing.proposer.points();
     all.kernels += kernels;
     all.points += points;
     all.time_ns += kernels as f64 * BUILD_NS / cores;
     all.disk_bytes += points as f64 * ROW_BYTES;
-    for candidate in &work.candidates {
+    for candidate in candidates {
         let operator = &graph.operators[candidate.operator];
         let conditions = candidate.conditions.iter();
         all.time_ns += conditions
@@ -96,7 +102,7 @@ fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, work: &Work, cor
             .sum::<f64>();
     }
     all.operators
-        .extend(work.drawn.iter().map(|(operator, drawn)| {
+        .extend(drawing.operators.iter().map(|(operator, drawn)| {
             let operator = &graph.operators[*operator];
             OperatorOutlook {
                 name: operator.name.clone(),

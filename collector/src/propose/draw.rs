@@ -1,52 +1,30 @@
-//! What there is to measure of one import: its candidates, in the order they are measured.
-//!
-//! Operators take turns, a few schedules at a time, so that a run that is stopped early has measured all of them about
-//! equally far; each begins with its default schedule, which the others are judged by. The order depends on the plan
-//! alone: a candidate's place is the same in every run, resumed run and shard.
+//! What a plan measures of one import: which operators take part, and the schedules drawn for each.
 
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
-use opdata::Shard;
 use opengine::device::Conditions;
-use opengine::runner::process::Runner;
+use opengine::runner::Runner;
 use opengine::schedule::{Factor, FactorValue, ScheduleSpec, Space};
 use opmodels::Graph;
+use opreport::units;
 
-use super::chosen;
+use super::turns::in_turns;
+use super::{Proposer, chosen};
 use crate::plan::{self, Plan};
-use crate::sweep::{Drawn, SpaceKind, Sweep, Values, schedule_specs};
+use crate::sweep::{Drawn, SpaceKind, Sweep, Values, most_schedule_specs, schedule_specs};
 
-/// Schedules of one operator that are measured one after the other.
-const TURN: usize = 16;
+/// Most kernels of a plan: they are drawn before the first is built, and some 200,000 keep two cores busy for days.
+const MOST_KERNELS: u64 = 200_000;
 
-/// An operator with a schedule.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
-    /// Number in the plan's order, from 0.
-    pub place: u64,
-    /// Number of the operator in the graph.
-    pub operator: usize,
-    /// The schedule.
-    pub schedule_spec: ScheduleSpec,
-    /// What it is measured at.
-    pub conditions: Vec<Conditions>,
-}
-
-/// The candidates of one import.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Work {
-    /// Those of this run's shard, in order.
-    pub candidates: Vec<Candidate>,
+/// What there is to measure of one import.
+pub struct Drawing {
+    /// Proposes the candidates of this run's shard.
+    pub proposer: Box<dyn Proposer>,
     /// What was drawn of each operator that takes part: its number in the graph first.
-    pub drawn: Vec<(usize, Drawn)>,
-}
-
-impl Work {
-    /// Points of all candidates.
-    pub fn points(&self) -> usize {
-        self.candidates.iter().map(|c| c.conditions.len()).sum()
-    }
+    pub operators: Vec<(usize, Drawn)>,
+    /// Candidates of all shards together.
+    pub all_shards: u64,
 }
 
 /// Draws the candidates of a plan for one of its `imports` imports.
@@ -58,13 +36,13 @@ pub fn draw(
     graph: &Graph,
     imports: usize,
     runner: &mut dyn Runner,
-) -> anyhow::Result<Work> {
+) -> anyhow::Result<Drawing> {
     let Some(sweep) = &plan.sweep else {
         let all = (0..graph.operators.len()).map(|operator| (operator, default_alone()));
         return Ok(in_turns(all.collect(), plan.shard, everywhere(plan)));
     };
     if sweep.space == SpaceKind::Points {
-        return chosen::work(plan, sweep, graph);
+        return chosen::draw(plan, sweep, graph);
     }
     let taking_part = operators(sweep, graph)?;
     let schedules = within_cap(plan, sweep, taking_part.len() * imports)?;
@@ -80,12 +58,16 @@ pub fn draw(
         }
         _ => vec![None; taking_part.len()],
     };
+    let spaces: Vec<Space> = spaces
+        .into_iter()
+        .map(|space| space.unwrap_or_else(Space::fixed))
+        .collect();
+    check_number(sweep, &spaces, schedules, imports)?;
     let drawn = taking_part
         .into_iter()
         .zip(spaces)
         .map(|(operator, space)| {
             let workload = graph.operators[operator].workload_hash();
-            let space = space.unwrap_or_else(Space::fixed);
             let seed = operator_seed(plan.seed, &workload);
             (operator, schedule_specs(sweep, &space, schedules, seed))
         })
@@ -152,6 +134,26 @@ fn within_cap(plan: &Plan, sweep: &Sweep, operators: usize) -> anyhow::Result<us
     Ok(wanted.min(kernels as usize - 1))
 }
 
+/// Refuses more kernels than can be drawn in reasonable time and memory.
+fn check_number(
+    sweep: &Sweep,
+    spaces: &[Space],
+    schedules: usize,
+    imports: usize,
+) -> anyhow::Result<()> {
+    let of_operator = |space| 1.0 + most_schedule_specs(sweep, space, schedules);
+    let kernels = imports as f64 * spaces.iter().map(of_operator).sum::<f64>();
+    if kernels > MOST_KERNELS as f64 {
+        bail!(
+            "sweep {}: schedules = {} makes up to {kernels:.0} kernels of {}, and a run has {MOST_KERNELS} at most; lower `schedules`, set `max-points`, name fewer `operators`, or measure in several runs with other seeds",
+            sweep.name,
+            sweep.schedules,
+            units::plural((spaces.len() * imports) as u64, "operator")
+        );
+    }
+    Ok(())
+}
+
 /// Whether every factor and value that the sweep names is offered by some operator.
 fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
     let offered = |factor: Factor| -> BTreeSet<&FactorValue> {
@@ -197,82 +199,4 @@ fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-/// The candidates in the order they are measured; `conditions` tells what an operator's schedule is measured at.
-pub(super) fn in_turns(
-    drawn: Vec<(usize, Drawn)>,
-    shard: Option<Shard>,
-    conditions: impl Fn(usize, &ScheduleSpec) -> Vec<Conditions>,
-) -> Work {
-    let longest = drawn
-        .iter()
-        .map(|(_, d)| d.schedule_specs.len())
-        .max()
-        .unwrap_or(0);
-    let mut place = 0;
-    let mut candidates = Vec::new();
-    for turn in 0..longest.div_ceil(TURN) {
-        for (operator, drawn) in &drawn {
-            for schedule_spec in drawn.schedule_specs.iter().skip(turn * TURN).take(TURN) {
-                if shard.is_none_or(|s| s.holds(place)) {
-                    candidates.push(Candidate {
-                        place,
-                        operator: *operator,
-                        schedule_spec: schedule_spec.clone(),
-                        conditions: conditions(*operator, schedule_spec),
-                    });
-                }
-                place += 1;
-            }
-        }
-    }
-    Work { candidates, drawn }
-}
-
-#[cfg(test)]
-mod tests {
-    use opdata::CacheState;
-
-    use super::*;
-    use proptest::prelude::*;
-
-    fn drawn(schedules: usize) -> Drawn {
-        let sample = |seed| ScheduleSpec::Metaschedule { seed };
-        Drawn {
-            schedule_specs: std::iter::once(ScheduleSpec::Default)
-                .chain((0..schedules as u64).map(sample))
-                .collect(),
-            ..default_alone()
-        }
-    }
-
-    fn at_one(_: usize, _: &ScheduleSpec) -> Vec<Conditions> {
-        vec![Conditions::new(1, CacheState::Hot)]
-    }
-
-    proptest! {
-        #[test]
-        fn shards_part_the_candidates(sizes in proptest::collection::vec(0usize..40, 1..6), count in 1u32..5) {
-            let all = || sizes.iter().enumerate().map(|(o, &n)| (o, drawn(n))).collect::<Vec<_>>();
-            let whole = in_turns(all(), None, at_one).candidates;
-            let places: Vec<u64> = whole.iter().map(|c| c.place).collect();
-            prop_assert_eq!(places, (0..whole.len() as u64).collect::<Vec<_>>());
-            let mut parts: Vec<Candidate> = (1..=count)
-                .flat_map(|index| in_turns(all(), Some(Shard { index, count }), at_one).candidates)
-                .collect();
-            parts.sort_by_key(|c| c.place);
-            prop_assert_eq!(parts, whole);
-        }
-    }
-
-    #[test]
-    fn operators_take_turns_and_begin_with_their_default() {
-        let work = in_turns(vec![(3, drawn(40)), (5, drawn(1))], None, at_one);
-        let operators: Vec<usize> = work.candidates.iter().map(|c| c.operator).collect();
-        assert_eq!(operators[..16], [3; 16]);
-        assert_eq!(operators[16..18], [5; 2]);
-        assert_eq!(operators[18..], [3; 25]);
-        assert_eq!(work.candidates[16].schedule_spec, ScheduleSpec::Default);
-    }
 }

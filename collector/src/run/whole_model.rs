@@ -3,38 +3,37 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use opdata::Status;
 use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
-use opdata::{Quality, Status};
 use opengine::interrupt::Interrupt;
-use opengine::protocol::{NetworkMeasured, NetworkReady, NetworkSpec};
-use opengine::runner::process::{Failure, ProcessRunner};
-use opengine::stats::{GradeInput, Summary, grade};
+use opengine::protocol::{WholeModelMeasured, WholeModelReady, WholeModelSpec};
+use opengine::runner::{Failure, Runner};
 use opmodels::Graph;
 use opreport::progress::Progress;
 use opreport::units;
 
-use super::collect::ATTEMPTS;
+use super::attempts::{ATTEMPTS, quality};
 use crate::plan::Plan;
 use crate::report::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
 
 /// What is known of the whole model.
 #[derive(Debug, Default)]
-pub(super) struct Network {
+pub(crate) struct WholeModelTimes {
     /// For the final report.
     pub reports: Vec<WholeModelReport>,
     /// Median time of one call inside the model, by threads and function.
     in_model_ns: HashMap<(u32, String), f64>,
-    ready: Option<NetworkReady>,
-    measured: Vec<(u32, NetworkMeasured)>,
+    ready: Option<WholeModelReady>,
+    measured: Vec<(u32, WholeModelMeasured)>,
 }
 
-impl Network {
+impl WholeModelTimes {
     /// Median time of one call of an operator inside the model, in nanoseconds.
     pub fn in_model_ns(&self, threads: u32, symbol: &str) -> Option<f64> {
         self.in_model_ns.get(&(threads, symbol.to_owned())).copied()
     }
 
-    fn failed(threads: &[u32], failure: &Failure) -> Network {
+    fn failed(threads: &[u32], failure: &Failure) -> WholeModelTimes {
         let outcome = || ModelOutcome::NotMeasured {
             status: failure.status,
             reason: failure.reason.clone(),
@@ -46,9 +45,9 @@ impl Network {
                 outcome: outcome(),
             })
             .collect();
-        Network {
+        WholeModelTimes {
             reports,
-            ..Network::default()
+            ..WholeModelTimes::default()
         }
     }
 }
@@ -58,12 +57,12 @@ pub(super) fn measure(
     plan: &Plan,
     graph: &Graph,
     jobs: usize,
-    runner: &mut ProcessRunner,
+    runner: &mut dyn Runner,
     progress: &mut dyn Progress,
     interrupt: &Interrupt,
-) -> Network {
+) -> WholeModelTimes {
     progress.working("building the whole model and checking its output");
-    let ready = match runner.build_network(NetworkSpec {
+    let ready = match runner.build_whole_model(WholeModelSpec {
         graph: graph.clone(),
         jobs,
     }) {
@@ -73,7 +72,7 @@ pub(super) fn measure(
                 "the whole model was not measured: {}",
                 failure.reason
             ));
-            return Network::failed(&plan.threads, &failure);
+            return WholeModelTimes::failed(&plan.threads, &failure);
         }
     };
     if let Some(complaint) = ready.comparison.complaint() {
@@ -81,7 +80,7 @@ pub(super) fn measure(
         progress.note(&format!(
             "the whole model computes something else: {reason}"
         ));
-        return Network::failed(
+        return WholeModelTimes::failed(
             &plan.threads,
             &Failure {
                 status: Status::WrongResult,
@@ -89,7 +88,7 @@ pub(super) fn measure(
             },
         );
     }
-    let mut network = Network::default();
+    let mut times = WholeModelTimes::default();
     for &threads in &plan.threads {
         let label = format!(
             "whole model ({})",
@@ -100,22 +99,22 @@ pub(super) fn measure(
             Err(Failure::interrupted())
         } else {
             steadiest(
-                || runner.measure_network(threads as usize, plan.timing),
+                || runner.measure_whole_model(threads as usize, plan.timing),
                 width,
             )
         };
         let outcome = match result {
-            Ok(measured) => network.take(threads, &ready, measured),
+            Ok(measured) => times.take(threads, &ready, measured),
             Err(failure) => ModelOutcome::NotMeasured {
                 status: failure.status,
                 reason: failure.reason,
             },
         };
         progress.note(&format!("{label}  {}", words(&outcome)));
-        network.reports.push(WholeModelReport { threads, outcome });
+        times.reports.push(WholeModelReport { threads, outcome });
     }
-    network.ready = Some(ready);
-    network
+    times.ready = Some(ready);
+    times
 }
 
 /// Half of the median's interval over the median beyond which a whole model was disturbed: with several threads, whoever
@@ -142,17 +141,17 @@ fn steadiest<T>(
 }
 
 /// Half of the median's interval over the median.
-fn width(measured: &NetworkMeasured) -> f64 {
+fn width(measured: &WholeModelMeasured) -> f64 {
     let summary = measured.taken.samples.summary();
     summary.map_or(f64::INFINITY, |s| s.relative_half_width())
 }
 
-impl Network {
+impl WholeModelTimes {
     fn take(
         &mut self,
         threads: u32,
-        ready: &NetworkReady,
-        measured: NetworkMeasured,
+        ready: &WholeModelReady,
+        measured: WholeModelMeasured,
     ) -> ModelOutcome {
         for operator in &measured.operators {
             self.in_model_ns
@@ -174,15 +173,6 @@ impl Network {
     }
 }
 
-/// The grade of a summary, with the sentinel's drift around it.
-pub(super) fn quality(summary: &Summary, drift: f64) -> Quality {
-    grade(GradeInput {
-        relative_half_width: summary.relative_half_width(),
-        drifts: [summary.drift, Some(drift - 1.0)],
-        samples: summary.samples,
-    })
-}
-
 fn words(outcome: &ModelOutcome) -> String {
     match outcome {
         ModelOutcome::Measured(timing) => units::time(timing.time.median_ns),
@@ -191,11 +181,11 @@ fn words(outcome: &ModelOutcome) -> String {
 }
 
 /// Writes what was measured into a file of the run's folder, if the model was built.
-pub(super) fn save(path: &Path, network: &Network) -> anyhow::Result<()> {
-    let Some(ready) = &network.ready else {
+pub(super) fn save(path: &Path, times: &WholeModelTimes) -> anyhow::Result<()> {
+    let Some(ready) = &times.ready else {
         return Ok(());
     };
-    let threads = network
+    let threads = times
         .measured
         .iter()
         .map(|(threads, times)| AtThreads {
@@ -212,21 +202,21 @@ pub(super) fn save(path: &Path, network: &Network) -> anyhow::Result<()> {
 }
 
 /// Reads what [`save`] wrote; nothing if it is not there, or not of all these thread counts.
-pub(super) fn load(path: &Path, threads: &[u32]) -> Option<Network> {
-    let record: WholeModelRecord<NetworkReady, NetworkMeasured> =
+pub(super) fn load(path: &Path, threads: &[u32]) -> Option<WholeModelTimes> {
+    let record: WholeModelRecord<WholeModelReady, WholeModelMeasured> =
         WholeModelRecord::load(path).ok()?;
     let ready = record.built?;
-    let mut network = Network::default();
+    let mut times = WholeModelTimes::default();
     for at in record.threads {
-        let outcome = network.take(at.threads, &ready, at.times);
+        let outcome = times.take(at.threads, &ready, at.times);
         let threads = at.threads;
-        network.reports.push(WholeModelReport { threads, outcome });
+        times.reports.push(WholeModelReport { threads, outcome });
     }
-    network.ready = Some(ready);
+    times.ready = Some(ready);
     let complete = threads
         .iter()
-        .all(|t| network.measured.iter().any(|(measured, _)| measured == t));
-    complete.then_some(network)
+        .all(|t| times.measured.iter().any(|(measured, _)| measured == t));
+    complete.then_some(times)
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use opengine::device::Conditions;
 use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
 
-use super::work::{Work, in_turns};
+use super::Drawing;
+use super::turns::in_turns;
 use crate::plan::{Plan, conditions};
 use crate::sweep::{ChosenPoint, Drawn, Sweep};
 
@@ -17,7 +18,7 @@ use crate::sweep::{ChosenPoint, Drawn, Sweep};
 ///
 /// # Errors
 /// The plan has no such threads or cache state as a point asks for.
-pub(super) fn work(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<Work> {
+pub(super) fn draw(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<Drawing> {
     let offered: HashSet<Conditions> = conditions(plan).collect();
     let mut by_workload: BTreeMap<&str, Vec<&ChosenPoint>> = BTreeMap::new();
     for point in &sweep.points {
@@ -74,7 +75,7 @@ pub(super) fn work(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<
 ///
 /// # Errors
 /// This is another machine.
-pub(super) fn check_machine(plan: &Plan, env_hash: &str) -> anyhow::Result<()> {
+pub fn check_machine(plan: &Plan, env_hash: &str) -> anyhow::Result<()> {
     let Some(sweep) = &plan.sweep else {
         return Ok(());
     };
@@ -91,10 +92,7 @@ pub(super) fn check_machine(plan: &Plan, env_hash: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// There is one.
-pub(super) fn check_found<'g>(
-    plan: &Plan,
-    graphs: impl Iterator<Item = &'g Graph>,
-) -> anyhow::Result<()> {
+pub fn check_found<'g>(plan: &Plan, graphs: impl Iterator<Item = &'g Graph>) -> anyhow::Result<()> {
     let Some(sweep) = &plan.sweep else {
         return Ok(());
     };

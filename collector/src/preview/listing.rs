@@ -7,11 +7,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use opdata::{RunState, RunWriter, Status};
-use opengine::runner::process::Failure;
+use opengine::runner::Failure;
 
-use super::row::{PointFacts, RunFacts};
-use super::{Preparation, Session, manifest};
 use crate::plan::{Plan, Planned};
+use crate::run::{PointFacts, Preparation, RunFacts, Session, manifest};
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub struct Listed {
 /// Writes the points of a plan to `folder`, which must not exist yet; measures nothing.
 ///
 /// # Errors
-/// As [`run`](super::run), up to the first kernel.
+/// As [`run`](crate::run::run), up to the first kernel.
 pub fn list_candidates(
     planned: &Planned,
     folder: &Path,
@@ -55,7 +54,7 @@ pub fn list_candidates(
             &prepared.environment,
             &prepared.target,
         );
-        for candidate in &import.work.candidates {
+        for candidate in import.drawing.proposer.known() {
             let operator = &graph.operators[candidate.operator];
             operators.insert((facts.import_key().to_owned(), candidate.operator));
             for at in &candidate.conditions {
@@ -65,6 +64,7 @@ pub fn list_candidates(
                     conditions: at,
                     built: None,
                     in_model_ns: None,
+                    doubtful: false,
                 };
                 let unmeasured = Failure {
                     status: Status::Skipped,

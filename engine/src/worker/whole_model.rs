@@ -20,22 +20,25 @@ use crate::measure::TimingPolicy;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
 use crate::measure::timer::{Caches, take};
-use crate::protocol::{NetworkMeasured, NetworkReady, NetworkSpec, OperatorInModel};
+use crate::protocol::{OperatorInModel, WholeModelMeasured, WholeModelReady, WholeModelSpec};
 use crate::schedule::default_schedule;
 
 /// Runs with the instrument on, from which the operators' times inside the model are taken.
 const INSTRUMENTED_RUNS: usize = 11;
 
 /// A model that runs.
-pub(super) struct Network {
+pub(super) struct LoadedModel {
     machine: VirtualMachine,
     graph: Graph,
 }
 
-impl Network {
+impl LoadedModel {
     /// Builds the model with default schedules, runs it once and checks its outputs.
-    pub fn build(shared: &Shared, spec: NetworkSpec) -> anyhow::Result<(NetworkReady, Network)> {
-        let NetworkSpec { graph, jobs } = spec;
+    pub fn build(
+        shared: &Shared,
+        spec: WholeModelSpec,
+    ) -> anyhow::Result<(WholeModelReady, LoadedModel)> {
+        let WholeModelSpec { graph, jobs } = spec;
         let start = Instant::now();
         shared.pool.use_threads(shared.setup.max_threads)?;
         let functions = schedule_all(shared, &graph)?;
@@ -50,12 +53,12 @@ impl Network {
         let outputs = machine.outputs(&graph.entry)?;
         let (comparison, checked_against) = check(shared, &graph, jobs, &inputs, &outputs)?;
         Ok((
-            NetworkReady {
+            WholeModelReady {
                 comparison,
                 checked_against,
                 build_ns,
             },
-            Network { machine, graph },
+            LoadedModel { machine, graph },
         ))
     }
 
@@ -65,7 +68,7 @@ impl Network {
         shared: &mut Shared,
         threads: usize,
         policy: TimingPolicy,
-    ) -> anyhow::Result<NetworkMeasured> {
+    ) -> anyhow::Result<WholeModelMeasured> {
         shared.pool.use_threads(threads)?;
         let runner = self.machine.runner(&self.graph.entry)?;
         let before = shared.sentinel.drift();
@@ -93,7 +96,7 @@ impl Network {
                 median_ns: median(times.clone()),
             })
             .collect();
-        Ok(NetworkMeasured {
+        Ok(WholeModelMeasured {
             taken,
             operators,
             instrumented_sum_ns: median(sums),
