@@ -2,6 +2,7 @@
 
 mod columns;
 mod flush;
+mod handover;
 mod schedule;
 mod sentinel;
 mod session;
