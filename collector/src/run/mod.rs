@@ -37,7 +37,7 @@ use tally::{Load, Tally};
 use crate::plan::{Plan, Planned, Target, conditions};
 use crate::report::RunReport;
 
-pub use resume::{Resumed, resume};
+pub use resume::{ResumeRequest, Resumed, resume};
 pub use session::{Clock, Importer, Session, SystemClock, environment};
 
 pub(crate) use attempts::{Attempts, DRIFT_BOUND, quality};
