@@ -32,13 +32,17 @@ fn closed_pipe() -> Stdio {
     pipe.into()
 }
 
-const PRINTING: [(&str, &[&str]); 6] = [
+const PRINTING: [(&str, &[&str]); 10] = [
     ("oppredict", &["features"]),
     ("oppredict", &["--help"]),
     ("oppredict", &["--version"]),
     ("oppredict", &["predict", "--help"]),
     ("opcollect", &["--help"]),
     ("opcollect", &["--version"]),
+    ("opcollect", &["list", "--help"]),
+    ("opcollect", &["list", "models"]),
+    ("opcollect", &["completions", "bash"]),
+    ("opcollect", &["man"]),
 ];
 
 #[test]

@@ -29,6 +29,8 @@ pub struct RowSet {
     pub facts: BTreeMap<String, MachineFacts>,
     /// Whole models that were timed.
     pub(super) timed: Vec<Timed>,
+    /// Cores, or multiprocessors of a GPU, of machines whose own number is not known; nominal if missing.
+    pub units: Option<u32>,
     /// Records that have no row, counted by the reason.
     pub left_out: BTreeMap<String, u64>,
 }

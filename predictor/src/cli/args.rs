@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use opdata::{DeviceKind, Dims};
-use oplearn::data::{Machines, Split};
+use oplearn::data::{Machines, RowSet, Split};
 use oplearn::models::ModelKind;
 
 use super::parse::{Numbers, against, budget, level, model_kinds, numbers};
@@ -61,9 +61,19 @@ pub struct DataArgs {
     /// Take the rows of all machines together.
     #[arg(long)]
     pub mixed_machines: bool,
+    /// Cores (multiprocessors of a GPU) of the machine of a log that does not say; 8 (40) are assumed if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub cores: Option<u32>,
 }
 
 impl DataArgs {
+    /// The rows of all sources.
+    pub fn rows(&self) -> anyhow::Result<RowSet> {
+        let mut rows = self.source.read()?;
+        rows.units = self.cores;
+        Ok(rows)
+    }
+
     /// Which machines' rows to take.
     pub fn machines(&self) -> Machines {
         match &self.machine {
@@ -101,6 +111,9 @@ pub struct EvalArgs {
     /// Folder for plots (SVG) of predicted against measured times and of the residuals.
     #[arg(long, value_name = "FOLDER")]
     pub plots: Option<PathBuf>,
+    /// File for every out-of-fold prediction (CSV): row, workload, fold, measured and predicted time, interval.
+    #[arg(long, value_name = "FILE.csv")]
+    pub predictions: Option<PathBuf>,
     /// Workloads to list.
     #[arg(long, default_value_t = 10)]
     pub workloads: usize,

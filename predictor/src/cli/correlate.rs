@@ -10,7 +10,7 @@ use crate::correlate::{CorrelateOptions, correlate};
 
 /// Correlates and prints.
 pub fn run(args: &CorrelateArgs) -> anyhow::Result<()> {
-    let rows = args.data.source.read()?;
+    let rows = args.data.rows()?;
     let dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
     dataset.require(20, "correlation")?;

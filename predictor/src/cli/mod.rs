@@ -11,6 +11,7 @@ mod plots;
 mod predict;
 mod query;
 mod render;
+mod render_eval;
 mod render_suggest;
 mod serve;
 mod show;

@@ -1,7 +1,9 @@
 //! The summary of a nightly run as one HTML file that needs no other file, no script and no network.
 
+use opreport::html::escape;
+
 use super::content::{Section, content};
-use super::plot::forest;
+use super::plot::ratios;
 use crate::nightly::report::NightlyReport;
 
 const STYLE: &str = "\
@@ -36,7 +38,7 @@ pub fn nightly_html(report: &NightlyReport) -> String {
         out.push_str(&format!("<p{class}>{}</p>\n", escape(sentence)));
     }
     if let Some(comparison) = &report.comparison {
-        out.push_str(&forest(comparison));
+        out.push_str(&ratios(comparison));
     }
     for section in &sections {
         out.push_str(&form(section));
@@ -79,19 +81,4 @@ fn class(head: &str, text: &str) -> &'static str {
     } else {
         ""
     }
-}
-
-/// Text that HTML takes as it is, in elements and in quoted attributes.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
 }

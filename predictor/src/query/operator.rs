@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// What is asked about.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct OperatorQuery {
     /// Kind of the operator.
     pub op: String,
     /// Shape of the input.
@@ -53,7 +53,7 @@ const MOST_ELEMENTS: u64 = 1 << 40;
 const BYTES: u64 = 4;
 
 fn bad<T>(message: String) -> Result<T> {
-    Err(Error::Question(message))
+    Err(Error::Query(message))
 }
 
 fn product(extents: &[u64]) -> Result<u64> {
@@ -79,7 +79,7 @@ struct Parts {
 
 use LoopKind::{Reduction, Spatial};
 
-impl Question {
+impl OperatorQuery {
     /// The row.
     ///
     /// # Errors
@@ -87,6 +87,9 @@ impl Question {
     pub fn row(&self) -> Result<Row> {
         if self.input.is_empty() || self.input.contains(&0) {
             return bad("--input needs extents above 0, e.g. 1x64x56x56".to_owned());
+        }
+        if self.stride.contains(&0) {
+            return bad("--stride needs steps above 0, e.g. 2x2".to_owned());
         }
         let parts = match self.op.as_str() {
             "conv2d" | "depthwise_conv2d" | "group_conv2d" => self.conv()?,
@@ -160,7 +163,7 @@ impl Question {
 
     fn image(&self) -> Result<[u64; 4]> {
         <[u64; 4]>::try_from(self.input.as_slice()).map_err(|_| {
-            Error::Question(format!(
+            Error::Query(format!(
                 "--input for {} has four extents: batch x channels x height x width",
                 self.op
             ))
@@ -177,8 +180,8 @@ impl Question {
 
     fn strides(&self) -> [u64; 2] {
         match *self.stride.as_slice() {
-            [both] => [both.max(1), both.max(1)],
-            [h, w, ..] => [h.max(1), w.max(1)],
+            [both] => [both, both],
+            [h, w, ..] => [h, w],
             [] => [1, 1],
         }
     }
@@ -198,7 +201,7 @@ impl Question {
                 .checked_sub(window[axis])
                 .map(|room| room / strides[axis] + 1)
                 .ok_or_else(|| {
-                    Error::Question("the window is larger than the padded image".to_owned())
+                    Error::Query("the window is larger than the padded image".to_owned())
                 })?;
         }
         Ok(extents)
@@ -332,8 +335,8 @@ impl Question {
 mod tests {
     use super::*;
 
-    fn question(op: &str, input: &[u64]) -> Question {
-        Question {
+    fn question(op: &str, input: &[u64]) -> OperatorQuery {
+        OperatorQuery {
             op: op.to_owned(),
             input: input.to_vec(),
             kernel: vec![3],
@@ -366,7 +369,7 @@ mod tests {
 
     #[test]
     fn questions_that_make_no_sense_are_refused() {
-        let message = |change: fn(&mut Question)| {
+        let message = |change: fn(&mut OperatorQuery)| {
             let mut asked = question("conv2d", &[1, 64, 56, 56]);
             change(&mut asked);
             asked.row().unwrap_err().to_string()
@@ -377,6 +380,7 @@ mod tests {
                 message(|q| q.input = vec![64]),
                 message(|q| q.input = vec![1, 64, 0, 56]),
                 message(|q| q.kernel = vec![]),
+                message(|q| q.stride = vec![0, 0]),
                 message(|q| (q.kernel, q.padding) = (vec![99], Some(vec![0]))),
                 message(|q| q.groups = 3),
                 message(|q| q.input = vec![1, 1 << 21, 1 << 21, 1]),
@@ -387,6 +391,7 @@ mod tests {
         --input for conv2d has four extents: batch x channels x height x width
         --input needs extents above 0, e.g. 1x64x56x56
         --kernel for conv2d is a window such as 3x3
+        --stride needs steps above 0, e.g. 2x2
         the window is larger than the padded image
         3 groups do not divide 64 and 64 channels
         a tensor of that size does not fit any machine
