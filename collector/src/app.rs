@@ -6,7 +6,8 @@ use std::fmt::Display;
 
 use opengine::interrupt::Interrupt;
 use opengine::worker::serve;
-use opmodels::{Home, ImportError};
+use opinstall::Home;
+use opmodels::{ImportError, Registry};
 use opreport::progress::for_stderr;
 use opreport::{Exit, Style, Verbosity, View};
 
@@ -186,7 +187,10 @@ fn dry_run(planned: &Planned, view: View) -> Result<Exit, AppError> {
 
 fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
     match request {
-        ListRequest::Models => show_list(&Listing::Models(&Home::find()?.registry()?.models), view),
+        ListRequest::Models => {
+            let registry = Registry::load(&Home::find()?.registry())?;
+            show_list(&Listing::Models(&registry.models), view)
+        }
         ListRequest::Targets => show_list(&Listing::Targets, view),
         ListRequest::Sweeps => {
             let folder = Home::find()?.sweeps();

@@ -6,7 +6,7 @@ use opcollect::app;
 use opcollect::cli::{self, Process};
 use opcollect::plan::HostFacts;
 use opengine::env::{Cores, Root};
-use opmodels::Home;
+use opinstall::Home;
 use opreport::Exit;
 use opreport::output::{complain, printed, with_causes};
 

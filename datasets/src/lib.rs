@@ -40,6 +40,7 @@ pub mod run;
 pub mod schema;
 pub mod stats;
 pub mod values;
+pub mod workload;
 
 mod files;
 

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::key::hex;
-use crate::{Graph, ImportError};
+use crate::error::ImportError;
+use crate::graph::Graph;
+use crate::hex::hex;
 
 /// Name of the file that makes an entry complete.
 const MANIFEST: &str = "entry.json";

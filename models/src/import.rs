@@ -3,11 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use opinstall::Home;
+
 use crate::cache::Cache;
+use crate::error::ImportError;
+use crate::graph::Graph;
 use crate::key::cache_key;
 use crate::python::{self, Tooling};
-use crate::resolve::{Resolved, resolve};
-use crate::{Graph, ImportError, ImportRequest, Registry};
+use crate::sources::registry::Registry;
+use crate::sources::request::ImportRequest;
+use crate::sources::{Context, Resolved, resolve};
 
 /// A finished import.
 #[derive(Debug, Clone)]
@@ -31,70 +36,83 @@ pub enum Provenance {
     Fresh(Duration),
 }
 
-impl Imported {
-    /// The fused Relax module as TVM's JSON.
-    #[must_use]
-    pub fn module_path(&self) -> PathBuf {
-        self.folder.join("module.json")
+/// What imports models: the registry, the Python program and the cache.
+#[derive(Debug, Clone)]
+pub struct Importer {
+    /// The models of source `local`.
+    pub registry: Registry,
+    /// The Python program.
+    pub tooling: Tooling,
+    /// Where imports are kept.
+    pub cache: Cache,
+}
+
+impl Importer {
+    /// The importer of an installation, with another Python if one is given.
+    ///
+    /// # Errors
+    /// The registry is missing or damaged.
+    pub fn new(home: &Home, python: Option<&Path>) -> Result<Importer, ImportError> {
+        let python = python.map_or_else(|| home.python(), Path::to_path_buf);
+        Ok(Importer {
+            registry: Registry::load(&home.registry())?,
+            tooling: Tooling::new(python, home.importer(), home.requirements()),
+            cache: Cache::new(home.imports()),
+        })
     }
 
-    /// Values of the weights; None when the model has none.
-    #[must_use]
-    pub fn params_path(&self) -> Option<PathBuf> {
-        existing(&self.folder, "params.bin")
-    }
-
-    /// Reference inputs and outputs; None when the model came without.
-    #[must_use]
-    pub fn refs_path(&self) -> Option<PathBuf> {
-        existing(&self.folder, "refs.bin")
+    /// Imports a model, or finds the import in the cache.
+    ///
+    /// A damaged cache entry is imported again without a word: the result is the same.
+    ///
+    /// # Errors
+    /// Any [`ImportError`]; nothing is left in the cache after one, except the importer's log when it broke.
+    pub fn import(&self, request: &ImportRequest) -> Result<Imported, ImportError> {
+        self.tooling.check()?;
+        let cache = &self.cache;
+        let context = Context {
+            registry: &self.registry,
+            cache,
+        };
+        let resolved = resolve(request, &context)?;
+        let key = cache_key(&resolved, &self.tooling)?;
+        let finish = |graph, provenance| Imported {
+            graph,
+            resolved: resolved.clone(),
+            folder: cache.entry(&key),
+            provenance,
+        };
+        if let Ok(graph) = cache.read(&key) {
+            return Ok(finish(graph, Provenance::Cached));
+        }
+        let _lock = cache.lock(&key)?;
+        // Another process may have finished the same import while this one waited for the lock.
+        if let Ok(graph) = cache.read(&key) {
+            return Ok(finish(graph, Provenance::Cached));
+        }
+        let started = Instant::now();
+        let graph = run_importer(&self.tooling, cache, &resolved, &key)?;
+        Ok(finish(graph, Provenance::Fresh(started.elapsed())))
     }
 }
 
-/// A file of the import, if it is there.
-fn existing(folder: &Path, name: &str) -> Option<PathBuf> {
-    Some(folder.join(name)).filter(|p| p.is_file())
-}
-
-/// Imports a model, or finds the import in the cache.
-///
-/// A damaged cache entry is imported again without a word: the result is the same.
-///
-/// # Errors
-/// Any [`ImportError`]; nothing is left in the cache after one, except the importer's log when it broke.
-pub fn import(
-    request: &ImportRequest,
-    registry: &Registry,
+/// Runs the importer and publishes what it made. Call with the lock held.
+fn run_importer(
     tooling: &Tooling,
     cache: &Cache,
-) -> Result<Imported, ImportError> {
-    let resolved = resolve(request, registry)?;
-    let key = cache_key(&resolved, tooling)?;
-    let finish = |graph, provenance| Imported {
-        graph,
-        resolved: resolved.clone(),
-        folder: cache.entry(&key),
-        provenance,
-    };
-    if let Ok(graph) = cache.read(&key) {
-        return Ok(finish(graph, Provenance::Cached));
-    }
-    let _lock = cache.lock(&key)?;
-    // Another process may have finished the same import while this one waited for the lock.
-    if let Ok(graph) = cache.read(&key) {
-        return Ok(finish(graph, Provenance::Cached));
-    }
-    let started = Instant::now();
-    let staging = cache.stage(&key)?;
+    resolved: &Resolved,
+    key: &str,
+) -> Result<Graph, ImportError> {
+    let staging = cache.stage(key)?;
     let folder =
         std::path::absolute(staging.folder()).map_err(|e| ImportError::io(staging.folder(), e))?;
-    let mut order = serde_json::to_value(&resolved).unwrap_or_default();
+    let mut order = serde_json::to_value(resolved).unwrap_or_default();
     order["out"] = serde_json::Value::from(folder.to_string_lossy().into_owned());
-    python::run(tooling, &order, &cache.log(&key))?;
+    python::run(tooling, &order, &cache.log(key))?;
     let graph =
         Graph::read(&folder.join("graph.json")).map_err(|message| ImportError::CorruptModel {
             message: format!("the importer's result is not readable: {message}"),
         })?;
-    cache.publish(&key, &staging)?;
-    Ok(finish(graph, Provenance::Fresh(started.elapsed())))
+    cache.publish(key, &staging)?;
+    Ok(graph)
 }

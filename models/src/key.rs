@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use opdata::safe_file_name;
 use sha2::{Digest, Sha256};
 
+use crate::error::ImportError;
+use crate::graph;
+use crate::hex::hex;
 use crate::python::Tooling;
-use crate::resolve::Resolved;
-use crate::{ImportError, graph};
+use crate::sources::Resolved;
 
 /// Characters of the hash in a folder name; 64 bits are enough for a cache.
 const DIGITS: usize = 16;
@@ -148,15 +150,13 @@ fn model_files(file: &Path) -> Result<Vec<PathBuf>, ImportError> {
     Ok(files)
 }
 
-/// Lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ImportRequest, Registry, Source, resolve};
+    use crate::cache::Cache;
+    use crate::sources::registry::Registry;
+    use crate::sources::request::ImportRequest;
+    use crate::sources::{Context, Source, resolve};
 
     struct Fixture {
         folder: tempfile::TempDir,
@@ -183,9 +183,13 @@ mod tests {
 
         fn key(&self, change: impl FnOnce(&mut ImportRequest)) -> String {
             let path = self.folder.path().join("model.onnx");
-            let mut request = ImportRequest::new(Source::Onnx, path.to_string_lossy());
+            let mut request = ImportRequest::new(Source::ONNX, path.to_string_lossy());
             change(&mut request);
-            cache_key(&resolve(&request, &self.registry).unwrap(), &self.tooling).unwrap()
+            let context = Context {
+                registry: &self.registry,
+                cache: &Cache::new("nowhere"),
+            };
+            cache_key(&resolve(&request, &context).unwrap(), &self.tooling).unwrap()
         }
 
         fn write(&self, name: &str, text: &str) {

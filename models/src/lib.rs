@@ -6,12 +6,10 @@
 //! `models/python`, run once as a child process; this crate never touches TVM and never prints.
 //!
 //! ```no_run
-//! # use opmodels::{import, Cache, ImportRequest, Registry, Source, Tooling};
-//! # fn main() -> Result<(), opmodels::ImportError> {
-//! let registry = Registry::load("models/registry.toml".as_ref())?;
-//! let tooling = Tooling::new(".venv/bin/python", "models/python", "scripts/requirements.txt");
-//! let request = ImportRequest::new(Source::Local, "resnet-18");
-//! let imported = import(&request, &registry, &tooling, &Cache::new(".cache/imports"))?;
+//! # use opmodels::{Importer, ImportRequest, Source};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let importer = Importer::new(&opinstall::Home::find()?, None)?;
+//! let imported = importer.import(&ImportRequest::new(Source::LOCAL, "resnet-18"))?;
 //! println!("{} operators", imported.graph.operators.len());
 //! # Ok(())
 //! # }
@@ -20,24 +18,22 @@
 mod cache;
 mod describe;
 mod error;
+mod files;
 pub mod graph;
-mod home;
+mod hex;
 mod import;
 mod key;
 mod python;
-mod registry;
-mod request;
-mod resolve;
-pub mod simple;
+pub mod sources;
 pub mod tile;
 
 pub use cache::Cache;
 pub use describe::describe;
 pub use error::ImportError;
 pub use graph::Graph;
-pub use home::{HOME_VARIABLE, Home, NoHome};
-pub use import::{Imported, Provenance, import};
+pub use import::{Imported, Importer, Provenance};
 pub use python::Tooling;
-pub use registry::{Defaults, Model, ModelInput, Origin, Registry};
-pub use request::{ImportRequest, InputOverride, Source};
-pub use resolve::{Resolved, resolve};
+pub use sources::registry::{Defaults, Model, ModelInput, Origin, Registry};
+pub use sources::request::{ImportRequest, InputOverride};
+pub use sources::simple;
+pub use sources::{Resolved, Source};

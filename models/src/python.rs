@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::ImportError;
+use crate::error::ImportError;
 
 /// Lines of the importer's talk that a crash report quotes.
 const QUOTED_LINES: usize = 6;
@@ -39,6 +39,33 @@ impl Tooling {
             requirements: requirements.into(),
         }
     }
+
+    /// Whether the interpreter can be started, without starting it.
+    ///
+    /// # Errors
+    /// [`ImportError::PythonMissing`].
+    pub fn check(&self) -> Result<(), ImportError> {
+        // A bare name is looked for as a shell would.
+        let found = if self.python.components().count() > 1 {
+            is_program(&self.python)
+        } else {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|folder| is_program(&folder.join(&self.python)))
+        };
+        if found {
+            return Ok(());
+        }
+        Err(ImportError::PythonMissing {
+            path: self.python.clone(),
+            reason: "there is no program of that name".to_owned(),
+        })
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let facts = std::fs::metadata(path);
+    facts.is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }
 
 /// The importer's answer.
@@ -292,10 +319,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut broken = tooling(folder.path(), "exit 0");
         broken.python = folder.path().join("nowhere");
-        let error = run(&broken, &serde_json::json!({}), &folder.path().join("log")).unwrap_err();
-        assert!(
-            matches!(error, ImportError::PythonMissing { .. }),
-            "{error}"
-        );
+        let ran = run(&broken, &serde_json::json!({}), &folder.path().join("log"));
+        for error in [ran.unwrap_err(), broken.check().unwrap_err()] {
+            assert!(
+                matches!(error, ImportError::PythonMissing { .. }),
+                "{error}"
+            );
+        }
+        assert!(tooling(folder.path(), "exit 0").check().is_ok());
+        assert!(Tooling::new("sh", "", "").check().is_ok(), "by PATH");
+        assert!(Tooling::new("no-such-python", "", "").check().is_err());
+        assert!(Tooling::new(folder.path(), "", "").check().is_err());
     }
 }

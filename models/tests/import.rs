@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use opmodels::graph::{ArgumentRole, BlockRole, InputRole, OperatorKind};
 use opmodels::{
-    Cache, ImportError, ImportRequest, Imported, Provenance, Registry, Source, Tooling, import,
+    Cache, ImportError, ImportRequest, Imported, Importer, Provenance, Registry, Source, Tooling,
 };
 
 /// The repository.
@@ -45,21 +45,26 @@ impl Bench {
     }
 
     fn run(&self, request: &ImportRequest) -> Result<Imported, ImportError> {
-        import(request, &self.registry, &self.tooling, &self.cache())
+        let importer = Importer {
+            registry: self.registry.clone(),
+            tooling: self.tooling.clone(),
+            cache: self.cache(),
+        };
+        importer.import(request)
     }
 
     fn local(&self, name: &str) -> Imported {
-        self.run(&ImportRequest::new(Source::Local, name)).unwrap()
+        self.run(&ImportRequest::new(Source::LOCAL, name)).unwrap()
     }
 
     fn simple(&self, spec: &str) -> Imported {
-        self.run(&ImportRequest::new(Source::Simple, spec)).unwrap()
+        self.run(&ImportRequest::new(Source::SIMPLE, spec)).unwrap()
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> ImportRequest {
         let path = self.folder.path().join(name);
         std::fs::write(&path, bytes).unwrap();
-        ImportRequest::new(Source::Onnx, path.to_string_lossy())
+        ImportRequest::new(Source::ONNX, path.to_string_lossy())
     }
 }
 
@@ -68,7 +73,7 @@ fn resnet18_imports_once_and_then_comes_from_the_cache() {
     let bench = Bench::new();
     let first = bench.local("resnet18");
     assert!(matches!(first.provenance, Provenance::Fresh(_)));
-    assert!(first.module_path().is_file());
+    assert!(first.folder.join("module.json").is_file());
     let started = std::time::Instant::now();
     let second = bench.local("resnet-18");
     assert_eq!(second.provenance, Provenance::Cached);
@@ -96,7 +101,7 @@ fn resnet18_imports_once_and_then_comes_from_the_cache() {
     assert_eq!(stem.attrs.weight_layout.as_deref(), Some("OIHW16o"));
     assert_eq!(stem.args_of(ArgumentRole::Weight).count(), 2);
     assert_eq!(stem.blocks_of(BlockRole::Anchor).count(), 1);
-    std::fs::write(second.module_path(), "damaged").unwrap();
+    std::fs::write(second.folder.join("module.json"), "damaged").unwrap();
     assert!(matches!(
         bench.local("resnet-18").provenance,
         Provenance::Fresh(_)
@@ -145,7 +150,7 @@ fn batch_sequence_and_shapes_reach_the_graph() {
     let request = ImportRequest {
         batch: Some(2),
         seqlen: Some(4),
-        ..ImportRequest::new(Source::Local, "rnn")
+        ..ImportRequest::new(Source::LOCAL, "rnn")
     };
     let imported = bench.run(&request).unwrap();
     assert_eq!(
@@ -156,7 +161,7 @@ fn batch_sequence_and_shapes_reach_the_graph() {
     assert_eq!(fed[0][..2], [2, 4]);
     let shaped = ImportRequest {
         inputs: vec!["data:1x3x64x64".parse().unwrap()],
-        ..ImportRequest::new(Source::Local, "mobilenet")
+        ..ImportRequest::new(Source::LOCAL, "mobilenet")
     };
     let imported = bench.run(&shaped).unwrap();
     assert_eq!(imported.graph.inputs[0].shape, [1, 3, 64, 64]);
@@ -214,7 +219,7 @@ fn single_operators_cost_what_their_sizes_say() {
         assert_eq!(imported.graph.operators.len(), 1, "{spec}");
         let operator = &imported.graph.operators[0];
         assert_eq!((operator.kind, operator.flops), (kind, flops), "{spec}");
-        assert!(imported.params_path().is_none());
+        assert!(!imported.folder.join("params.bin").exists());
         assert_eq!(imported.graph.model, imported.resolved.model);
     }
     let chained = bench.simple("matmul_matmul_add:m=4,n=8,k=16,p=2");
@@ -243,7 +248,7 @@ fn impossible_requests_are_refused_with_their_own_errors() {
     let empty = bench.run(&bench.file("empty.onnx", b"")).unwrap_err();
     assert!(matches!(empty, ImportError::CorruptModel { .. }), "{empty}");
     let missing = bench
-        .run(&ImportRequest::new(Source::Onnx, "nowhere.onnx"))
+        .run(&ImportRequest::new(Source::ONNX, "nowhere.onnx"))
         .unwrap_err();
     assert!(
         matches!(missing, ImportError::MissingFile { .. }),
@@ -251,7 +256,7 @@ fn impossible_requests_are_refused_with_their_own_errors() {
     );
     let shape = ImportRequest {
         inputs: vec!["data:1x4x64x64".parse().unwrap()],
-        ..ImportRequest::new(Source::Local, "resnet-18")
+        ..ImportRequest::new(Source::LOCAL, "resnet-18")
     };
     let shape = bench.run(&shape).unwrap_err();
     assert!(matches!(shape, ImportError::BadShape { .. }), "{shape}");

@@ -11,8 +11,8 @@ pub struct Tensor<'a> {
     pub shape: &'a [u64],
 }
 
-/// An operator without attributes.
-#[derive(Debug, Clone, Copy)]
+/// An operator.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Node<'a> {
     /// Operator type, e.g. `Relu`.
     pub op: &'a str,
@@ -22,6 +22,8 @@ pub struct Node<'a> {
     pub inputs: &'a [&'a str],
     /// Name of what it writes.
     pub output: &'a str,
+    /// Attributes that are integers.
+    pub attributes: &'a [(&'a str, u64)],
 }
 
 /// The bytes of a model file.
@@ -55,6 +57,14 @@ fn node_proto(node: &Node<'_>) -> Vec<u8> {
     bytes(&mut out, 2, node.output.as_bytes());
     bytes(&mut out, 3, node.name.as_bytes());
     bytes(&mut out, 4, node.op.as_bytes());
+    for (name, value) in node.attributes {
+        let mut attribute = Vec::new();
+        bytes(&mut attribute, 1, name.as_bytes());
+        number(&mut attribute, 3, *value);
+        // Attribute type 2 is an integer.
+        number(&mut attribute, 20, 2);
+        bytes(&mut out, 5, &attribute);
+    }
     out
 }
 

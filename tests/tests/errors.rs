@@ -48,6 +48,7 @@ fn a_corrupt_onnx_file() {
             name: "act",
             inputs: &["x"],
             output: "y",
+            ..Node::default()
         }],
         Y,
     );
@@ -69,11 +70,32 @@ fn an_unsupported_operator_is_named_with_its_node() {
         name: "the_odd_one",
         inputs: &["x"],
         output: "y",
+        ..Node::default()
     };
     bench.file("odd.onnx", model(&[X], &[node], Y));
     bench
         .run(&["--modelsource", "onnx", "--modelname", "odd.onnx"])
         .failed(FAILED, &["NoSuchOperator", "the_odd_one"]);
+}
+
+#[test]
+fn devices_are_no_models() {
+    let bench = Bench::new();
+    bench
+        .run(&["--modelsource", "onnx", "--modelname", "/dev/zero"])
+        .failed(FAILED, &["/dev/zero", "not a regular file"]);
+}
+
+#[test]
+fn a_python_that_is_not_there_is_refused_before_anything_is_imported() {
+    let bench = Bench::new();
+    let python = ["--modelname", "mlp", "--python", "no/such/python"];
+    for command in [&["--dry-run"][..], &["plan"]] {
+        let arguments: Vec<&str> = command.iter().chain(&python).copied().collect();
+        bench
+            .run(&arguments)
+            .failed(FAILED, &["no/such/python", "--python"]);
+    }
 }
 
 #[test]
@@ -183,6 +205,7 @@ fn a_python_that_is_not_there() {
                 name: "act",
                 inputs: &["x"],
                 output: "y",
+                ..Node::default()
             }],
             Y,
         ),

@@ -194,6 +194,7 @@ fn an_onnx_file_by_a_relative_path() {
         name: "act",
         inputs: &["x"],
         output: "y",
+        ..Node::default()
     };
     bench.file("relu.onnx", model(&[x], &[relu], y));
     bench
@@ -291,4 +292,42 @@ fn talk_goes_to_stderr_a_line_a_point() {
         .filter(|line| line.starts_with("measure ") && line.contains(&format!("/{points} ")))
         .count();
     assert_eq!(said, points, "{}", outcome.stderr);
+}
+
+#[test]
+fn reductions_of_a_whole_tensor_to_one_number() {
+    let bench = Bench::new();
+    let x = Tensor {
+        name: "x",
+        shape: &[16, 33],
+    };
+    let scalar = |name| Tensor { name, shape: &[] };
+    for op in ["ReduceMean", "ReduceMax"] {
+        let reduce = Node {
+            op,
+            name: "whole",
+            inputs: &["x"],
+            output: "y",
+            attributes: &[("keepdims", 0)],
+        };
+        let file = format!("{op}.onnx");
+        bench.file(&file, model(&[x], &[reduce], scalar("y")));
+        bench
+            .measure(&[
+                "--modelsource",
+                "onnx",
+                "--modelname",
+                &file,
+                "--threads",
+                "1",
+                "--out",
+                op,
+            ])
+            .done();
+        let rows = rows(&bench.path().join(op));
+        assert!(!rows.is_empty(), "{op}");
+        for row in rows {
+            assert_eq!(row.status, opdata::Status::Measured, "{op}: {row:?}");
+        }
+    }
 }

@@ -5,8 +5,6 @@
 
 use std::path::PathBuf;
 
-use crate::device::Device;
-
 /// Result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -41,10 +39,12 @@ pub enum Error {
         reason: String,
     },
     /// TVM's runtime does not reach a device.
-    #[error("there is no device {device}: this machine does not have it, or TVM's runtime for {} is not loaded", device.kind)]
+    #[error(
+        "there is no device {device}: this machine does not have it, or TVM's runtime for it is not loaded"
+    )]
     NoDevice {
-        /// The device asked for.
-        device: Device,
+        /// The device asked for, as TVM writes it: `cuda(0)`.
+        device: String,
     },
     /// A call into TVM failed.
     #[error("{call}: {message}")]

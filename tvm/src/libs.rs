@@ -91,40 +91,20 @@ impl Libraries {
     }
 }
 
-/// Folders to look in: the environment variable alone if it is set, else the `.venv` beside or above the program and
-/// the working directory.
+/// Folders to look in: the environment variable alone if it is set, else those of the virtual environments beside or
+/// above the program and the working directory.
 fn candidates() -> Vec<PathBuf> {
     if let Some(set) = std::env::var_os(SITE_PACKAGES_VARIABLE) {
         return vec![PathBuf::from(set)];
     }
-    let starts = [std::env::current_exe().ok(), std::env::current_dir().ok()];
-    let mut found = Vec::new();
-    for start in starts.into_iter().flatten() {
-        for folder in start.ancestors() {
-            for site in site_packages_of(&folder.join(".venv")) {
-                if !found.contains(&site) {
-                    found.push(site);
-                }
-            }
-        }
-    }
+    let environments = opinstall::environments();
+    let mut found: Vec<PathBuf> = environments
+        .iter()
+        .flat_map(|environment| opinstall::site_packages(environment))
+        .collect();
     if found.is_empty() {
         found.push(PathBuf::from(".venv/lib/python3.*/site-packages"));
     }
-    found
-}
-
-fn site_packages_of(venv: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(venv.join("lib")) else {
-        return Vec::new();
-    };
-    let mut found: Vec<PathBuf> = entries
-        .flatten()
-        .filter(|e| e.file_name().as_bytes().starts_with(b"python3"))
-        .map(|e| e.path().join("site-packages"))
-        .filter(|p| p.is_dir())
-        .collect();
-    found.sort();
     found
 }
 

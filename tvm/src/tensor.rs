@@ -220,7 +220,9 @@ impl Tensor {
 fn on_device(device: Device, shape: &[i64], dtype: DType) -> Result<tvm_ffi::Tensor> {
     const NAME: &str = "runtime.TVMTensorAllocWithScope";
     if !device.exists()? {
-        return Err(Error::NoDevice { device });
+        return Err(Error::NoDevice {
+            device: device.to_string(),
+        });
     }
     let extents: Vec<Obj> = shape.iter().map(|&d| int(d)).collect();
     let shape = call("ffi.Shape", &extents.iter().collect::<Vec<_>>())?;

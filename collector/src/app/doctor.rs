@@ -6,7 +6,7 @@ use opdata::contract::{CALIBRATION_FORMAT, Calibration, Environment};
 use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, clock_ghz};
 use opengine::env::Root;
 use opengine::interrupt::Interrupt;
-use opmodels::Home;
+use opinstall::Home;
 use opreport::progress::for_stderr;
 use opreport::{Exit, Verbosity, View};
 use tvm_bridge::Libraries;

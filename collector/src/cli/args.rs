@@ -73,7 +73,7 @@ pub struct ViewArgs {
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
     /// Where the model comes from
-    #[arg(long, value_name = "SOURCE", value_parser = Suggest(&["local", "onnx", "simple"]))]
+    #[arg(long, value_name = "SOURCE", value_parser = Suggest(opmodels::sources::names()))]
     pub modelsource: Option<String>,
     /// A name of `list models`, the path of an ONNX file, or an operator of `list ops`
     #[arg(long, value_name = "NAME")]

@@ -251,7 +251,7 @@ fn target(settings: &Settings) -> Result<Target, PlanError> {
             bad(
                 &value,
                 &text,
-                &format!("no such target{}", hint(name, names)),
+                &format!("no such target{}", hint(name, &names)),
                 &format!("available here: {there}"),
             )
         })?;

@@ -1,5 +1,6 @@
 //! The part of a plan that says which model to take apart, and in which shape.
 
+use opmodels::sources::{self, UnknownSource};
 use opmodels::{ImportError, ImportRequest, InputOverride, Source};
 
 use super::reader::{bad, hint, not_available, optional, required, single, unique};
@@ -11,9 +12,6 @@ use crate::config::Settings;
 const MAX_BATCH: u64 = 65_536;
 const MAX_SEQLEN: u64 = 1 << 20;
 const MAX_ELEMENTS: u64 = 1 << 40;
-
-/// Sources of models that the old tool had, or that are to come.
-const LATER_SOURCES: [&str; 5] = ["transformers", "remoteonnx", "torchvision", "timm", "torch"];
 
 const WHOLE: &str = "give a whole number";
 
@@ -43,43 +41,38 @@ impl Planned {
 fn source(settings: &Settings) -> Result<Source, PlanError> {
     let value = settings.get("modelsource");
     let name = required(settings, "modelsource", |text| Ok(text.to_owned()), "")?;
-    if let Some(source) = Source::ALL.into_iter().find(|source| source.name() == name) {
-        return Ok(source);
-    }
-    if LATER_SOURCES.contains(&name.as_str()) {
-        return Err(not_available(
+    Source::find(&name).map_err(|unknown| match unknown {
+        UnknownSource::Later => not_available(
             &value,
             &name,
             "this source of models",
             "use --modelsource local (see `opcollect list models`), or export the model to ONNX and use --modelsource onnx --modelname FILE",
-        ));
-    }
-    Err(bad(
-        &value,
-        &name,
-        &format!(
-            "no such source of models{}",
-            hint(&name, Source::ALL.map(Source::name))
         ),
-        "give local, onnx or simple",
-    ))
+        UnknownSource::None => bad(
+            &value,
+            &name,
+            &format!("no such source of models{}", hint(&name, sources::names())),
+            &format!("give {}", one_of(sources::names())),
+        ),
+    })
+}
+
+/// `a, b or c`.
+fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [others @ .., last] => format!("{} or {last}", others.join(", ")),
+    }
 }
 
 fn model_name(settings: &Settings) -> Result<String, PlanError> {
-    let next = match source(settings)? {
-        Source::Local => {
-            "name a model, e.g. --modelname resnet-18; `opcollect list models` shows them"
-        }
-        Source::Onnx => "give the path of an ONNX file",
-        Source::Simple => {
-            "name an operator, e.g. --modelname matmul:m=512,n=512,k=512; `opcollect list ops` shows them"
-        }
-    };
+    let source = source(settings)?;
     single(settings, "modelname")?
         .map(|(_, text)| text)
         .ok_or_else(|| PlanError::Missing {
             key: "modelname",
-            next: next.to_owned(),
+            next: source.naming().to_owned(),
         })
 }
 

@@ -3,21 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use opdata::{Timestamp, safe_file_name};
-use opmodels::{ImportRequest, Source};
+use opmodels::ImportRequest;
 
 use super::Target;
 
 /// `20260131T235959Z-resnet-18-llvm`: sorted by name is sorted by time (UTC).
 pub(super) fn run_id(model: &ImportRequest, target: &Target, now: Timestamp) -> String {
-    // Of a path only the file's stem names the run.
-    let name = match model.source {
-        Source::Onnx => Path::new(&model.model).file_stem().map_or_else(
-            || model.model.clone(),
-            |stem| stem.to_string_lossy().into_owned(),
-        ),
-        _ => model.model.clone(),
-    };
-    let name = safe_file_name(&name, 60);
+    let name = safe_file_name(&model.source.short_name(&model.model), 60);
     format!("{}-{name}-{}", now.compact(), target.kind.name())
 }
 

@@ -55,9 +55,10 @@ fn heading(report: &RunReport, style: Style) -> String {
         parts.push(format!("sequence {seqlen}"));
     }
     parts.extend(model.inputs.iter().map(ToString::to_string));
-    let source = match model.source {
-        Source::Local => String::new(),
-        other => format!(" ({})", other.name()),
+    let source = if model.source == Source::LOCAL {
+        String::new()
+    } else {
+        format!(" ({})", model.source)
     };
     format!(
         "{}{source}, {}; {} on {}\n",

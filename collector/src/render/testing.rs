@@ -65,7 +65,7 @@ pub(super) fn finished() -> RunReport {
         out: "runs/20260131T120000Z-resnet-18-llvm".into(),
         run_id: "20260131T120000Z-resnet-18-llvm".to_owned(),
         state: RunState::Finished,
-        model: ImportRequest::new(Source::Local, "resnet-18"),
+        model: ImportRequest::new(Source::LOCAL, "resnet-18"),
         batch: 1,
         target: "llvm -mcpu=znver5".to_owned(),
         cpu: "AMD EPYC 9755".to_owned(),

@@ -12,7 +12,8 @@ use opengine::calibrate::Store;
 use opengine::env::{Root, capture, revision_near};
 use opengine::interrupt::Interrupt;
 use opengine::runner::{ChildRunners, RunnerFactory};
-use opmodels::{Home, ImportError, ImportRequest, Imported};
+use opinstall::Home;
+use opmodels::{ImportError, ImportRequest, Imported};
 use opreport::progress::Progress;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
@@ -106,12 +107,7 @@ impl Importer for Home {
         request: &ImportRequest,
         python: Option<&Path>,
     ) -> Result<Imported, ImportError> {
-        opmodels::import(
-            request,
-            &self.registry()?,
-            &self.tooling(python),
-            &self.cache(),
-        )
+        opmodels::Importer::new(self, python)?.import(request)
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::faults::{Fault, Faults};
 use super::lines::for_each;
-use super::workload::{Workload, describe_tensors, tensors};
+use super::workload::{Task, describe_tensors, tensors};
 use super::{Import, Imported, machine_of_target, physics};
 use crate::error::Result;
 use crate::identity::{PointKey, point_id, stable_hash};
@@ -150,10 +150,10 @@ impl<'a> Record<'a> {
     }
 
     fn row(&self, run_id: &str, ordinal: u64, device_kind: DeviceKind) -> Row {
-        let workload = Workload::of_task(self.task, self.args);
+        let workload = Task::of_task(self.task, self.args);
         let identity = workload
             .as_ref()
-            .map_or_else(|| Value::from(self.args).to_string(), Workload::identity);
+            .map_or_else(|| Value::from(self.args).to_string(), Task::identity);
         let tensors = tensors(self.args);
         let dtypes: Vec<&str> = tensors.iter().map(|t| t.dtype.as_str()).collect();
         let workload_hash = stable_hash(&[

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::faults::{Fault, Faults};
 use super::lines::for_each;
-use super::workload::{Workload, describe_tensors, tensors};
+use super::workload::{Task, describe_tensors, tensors};
 use super::{Import, Imported, physics};
 use crate::error::Result;
 use crate::identity::{PointKey, point_id, stable_hash};
@@ -239,7 +239,7 @@ impl<'a> Record<'a> {
         // The last argument is the output, which no task's argument list has.
         let inputs = &self.args[..self.args.len().saturating_sub(1)];
         describe_tensors(&mut row, &tensors(inputs));
-        if let Some(workload) = Workload::of_task(block, inputs) {
+        if let Some(workload) = Task::of_task(block, inputs) {
             workload.describe(&mut row);
         }
         row.fill_derived();

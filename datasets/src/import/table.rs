@@ -22,7 +22,7 @@ use csv::StringRecord;
 use serde_json::{Value, json};
 
 use super::faults::{Fault, Faults, Kind};
-use super::workload::{Workload, describe_tensors, tensors};
+use super::workload::{Task, describe_tensors, tensors};
 use super::{Import, Imported, lines, physics};
 use crate::error::{Error, Result};
 use crate::identity::{PointKey, point_id, stable_hash};
@@ -324,7 +324,7 @@ fn describe(row: &mut Row, computed: &Computed, dtype: &str) {
     match computed {
         Computed::Task(task, args) => {
             describe_tensors(row, &tensors(args));
-            if let Some(workload) = Workload::of_task(task, args) {
+            if let Some(workload) = Task::of_task(task, args) {
                 workload.describe(row);
             }
         }

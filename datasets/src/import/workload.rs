@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use crate::schema::Row;
-use crate::values::{Dims, Loop, LoopKind, Shapes};
+use crate::values::{Dims, Shapes};
+use crate::workload::{Conv2d, Workload, window_positions};
 
 /// An argument that is a tensor.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,12 +16,11 @@ pub(super) struct Tensor {
     pub dtype: String,
 }
 
-/// What a task computes.
+/// What a task computes, and the attributes that its arguments name.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Workload {
+pub(super) struct Task {
     kind: &'static str,
-    loops: Vec<(&'static str, u64, LoopKind)>,
-    output: Vec<u64>,
+    workload: Workload,
     kernel: Option<Vec<u64>>,
     stride: Option<Vec<u64>>,
     padding: Option<Vec<u64>>,
@@ -29,8 +29,6 @@ pub(super) struct Workload {
     in_channels: Option<u64>,
     out_channels: Option<u64>,
 }
-
-use LoopKind::{Reduction, Spatial};
 
 /// The tensors among a task's arguments: `["TENSOR", shape, dtype]`.
 pub(super) fn tensors(args: &[Value]) -> Vec<Tensor> {
@@ -64,7 +62,7 @@ fn layout(args: &[Value]) -> Option<&str> {
         .find(|text| text.contains('C') && text.contains('W'))
 }
 
-impl Workload {
+impl Task {
     /// What the task `name` with these arguments computes; none if it is not known.
     pub fn of_task(name: &str, args: &[Value]) -> Option<Self> {
         let tensors = tensors(args);
@@ -84,23 +82,11 @@ impl Workload {
         None
     }
 
-    /// Elements of the output.
-    fn output_elements(&self) -> Option<u64> {
-        Dims::from(self.output.as_slice()).elements()
-    }
-
-    /// Multiply-adds, doubled; none beyond 64 bits.
-    fn flops(&self) -> Option<u64> {
-        self.loops
-            .iter()
-            .try_fold(2u64, |product, (_, extent, _)| product.checked_mul(*extent))
-    }
-
     /// Writes the workload into a row.
     pub fn describe(&self, row: &mut Row) {
         let dims = |values: &Option<Vec<u64>>| values.as_deref().map(Dims::from);
         row.op_kind = self.kind.to_owned();
-        row.output_shapes = Some([self.output.as_slice()].into_iter().collect());
+        row.output_shapes = Some([self.workload.output.as_slice()].into_iter().collect());
         row.kernel = dims(&self.kernel);
         row.stride = dims(&self.stride);
         row.padding = dims(&self.padding);
@@ -108,15 +94,11 @@ impl Workload {
         row.groups = self.groups;
         row.in_channels = self.in_channels;
         row.out_channels = self.out_channels;
-        row.loop_nest = Some(
-            self.loops
-                .iter()
-                .map(|(name, extent, kind)| Loop::new(name, *extent, *kind))
-                .collect(),
-        );
-        row.flops = self.flops();
+        row.loop_nest = Some(self.workload.loop_nest().collect());
+        row.flops = self.workload.multiply_add_flops();
         // Accumulators and outputs of these tasks are 4 bytes wide, whatever goes in.
-        row.bytes_written = self.output_elements().and_then(|n| n.checked_mul(4));
+        let outputs = Dims::from(self.workload.output.as_slice()).elements();
+        row.bytes_written = outputs.and_then(|n| n.checked_mul(4));
     }
 }
 
@@ -150,25 +132,20 @@ fn dtype_bits(dtype: &str) -> Option<u64> {
     digits.parse().ok().filter(|bits| *bits > 0)
 }
 
-fn dense(data: &[u64], weight: &[u64]) -> Option<Workload> {
+fn dense(data: &[u64], weight: &[u64]) -> Option<Task> {
     let (&[rows, inner], Some(&columns)) = (data, weight.first()) else {
         return None;
     };
-    Some(Workload {
+    Some(Task {
         kind: "dense",
-        loops: vec![
-            ("i", rows, Spatial),
-            ("j", columns, Spatial),
-            ("k", inner, Reduction),
-        ],
-        output: vec![rows, columns],
+        workload: Workload::dense(rows, columns, inner),
         in_channels: Some(inner),
         out_channels: Some(columns),
-        ..Workload::empty()
+        ..Task::empty()
     })
 }
 
-fn batch_matmul(left: &[u64], right: &[u64], lists: &[Vec<u64>]) -> Option<Workload> {
+fn batch_matmul(left: &[u64], right: &[u64], lists: &[Vec<u64>]) -> Option<Task> {
     let (&[batch, rows, inner], &[_, first, second]) = (left, right) else {
         return None;
     };
@@ -178,18 +155,12 @@ fn batch_matmul(left: &[u64], right: &[u64], lists: &[Vec<u64>]) -> Option<Workl
         _ if first == inner => second,
         _ => first,
     };
-    Some(Workload {
+    Some(Task {
         kind: "batch_matmul",
-        loops: vec![
-            ("b", batch, Spatial),
-            ("i", rows, Spatial),
-            ("j", columns, Spatial),
-            ("k", inner, Reduction),
-        ],
-        output: vec![batch, rows, columns],
+        workload: Workload::batch_matmul(batch, rows, columns, inner),
         in_channels: Some(inner),
         out_channels: Some(columns),
-        ..Workload::empty()
+        ..Task::empty()
     })
 }
 
@@ -203,7 +174,7 @@ struct Conv {
     kernel: [u64; 2],
 }
 
-fn conv(name: &str, data: &Tensor, weight: &Tensor, args: &[Value]) -> Option<Workload> {
+fn conv(name: &str, data: &Tensor, weight: &Tensor, args: &[Value]) -> Option<Task> {
     let depthwise = name.contains("depthwise");
     let channels_last = layout(args).is_some_and(|l| l.ends_with("HWC")) || name.contains("nhwc");
     let c = match (data.shape.as_slice(), weight.shape.as_slice()) {
@@ -260,32 +231,23 @@ fn conv(name: &str, data: &Tensor, weight: &Tensor, args: &[Value]) -> Option<Wo
     };
     let dilation = pair(lists.get(2), 1);
     let extent = |size: u64, axis: usize| {
-        let window = (c.kernel[axis].checked_sub(1)?)
-            .checked_mul(dilation[axis])?
-            .checked_add(1)?;
-        let room = size.checked_add(padding[axis].checked_add(padding[axis + 2])?)?;
-        Some(room.checked_sub(window)?.checked_div(stride[axis])? + 1)
+        let sides = [padding[axis], padding[axis + 2]];
+        window_positions(size, sides, c.kernel[axis], dilation[axis], stride[axis])
     };
-    let (out_height, out_width) = (extent(c.height, 0)?, extent(c.width, 1)?);
-    let [kh, kw] = c.kernel;
-    let mut loops = vec![
-        ("nn", c.batch, Spatial),
-        ("ff", c.out_channels, Spatial),
-        ("yy", out_height, Spatial),
-        ("xx", out_width, Spatial),
-    ];
-    if !depthwise {
-        loops.push(("rc", c.in_channels, Reduction));
-    }
-    loops.extend([("ry", kh, Reduction), ("rx", kw, Reduction)]);
-    Some(Workload {
+    let workload = Workload::conv2d(Conv2d {
+        batch: c.batch,
+        out_channels: c.out_channels,
+        output: [extent(c.height, 0)?, extent(c.width, 1)?],
+        reduced_channels: (!depthwise).then_some(c.in_channels),
+        kernel: c.kernel,
+    });
+    Some(Task {
         kind: if depthwise {
             "depthwise_conv2d"
         } else {
             "conv2d"
         },
-        loops,
-        output: vec![c.batch, c.out_channels, out_height, out_width],
+        workload,
         kernel: Some(c.kernel.to_vec()),
         stride: Some(stride.to_vec()),
         padding: Some(padding.to_vec()),
@@ -296,12 +258,11 @@ fn conv(name: &str, data: &Tensor, weight: &Tensor, args: &[Value]) -> Option<Wo
     })
 }
 
-impl Workload {
+impl Task {
     fn empty() -> Self {
         Self {
             kind: "other",
-            loops: Vec::new(),
-            output: Vec::new(),
+            workload: Workload::elementwise(&[]),
             kernel: None,
             stride: None,
             padding: None,
@@ -312,9 +273,22 @@ impl Workload {
         }
     }
 
-    /// The workload as text for hashing: extents and attributes, not the spelling of the arguments.
+    /// The task as text for hashing: extents and attributes, not the spelling of the arguments. Rows that were imported
+    /// before have this text in their identities: it must not change.
     pub fn identity(&self) -> String {
-        format!("{self:?}")
+        format!(
+            "Workload {{ kind: {:?}, loops: {:?}, output: {:?}, kernel: {:?}, stride: {:?}, padding: {:?}, dilation: {:?}, groups: {:?}, in_channels: {:?}, out_channels: {:?} }}",
+            self.kind,
+            self.workload.loops,
+            self.workload.output,
+            self.kernel,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+            self.in_channels,
+            self.out_channels,
+        )
     }
 }
 
@@ -322,9 +296,9 @@ impl Workload {
 mod tests {
     use super::*;
 
-    fn workload(name: &str, args: &str) -> Workload {
+    fn workload(name: &str, args: &str) -> Task {
         let args: Vec<Value> = serde_json::from_str(args).unwrap();
-        Workload::of_task(name, &args).unwrap()
+        Task::of_task(name, &args).unwrap()
     }
 
     #[test]
@@ -345,7 +319,10 @@ mod tests {
             "conv2d_nhwc.x86",
             r#"[["TENSOR",[1,56,56,64],"float32"],["TENSOR",[3,3,64,128],"float32"],[2,2],[1,1],[1,1],"NHWC","float32"]"#,
         );
-        assert_eq!(plain.flops(), Some(2 * 28 * 28 * 128 * 64 * 9));
+        assert_eq!(
+            plain.workload.multiply_add_flops(),
+            Some(2 * 28 * 28 * 128 * 64 * 9)
+        );
         assert_eq!(plain, short);
         assert_eq!(plain, packed);
         assert_eq!(plain, last);
@@ -357,17 +334,20 @@ mod tests {
             "batch_matmul.cuda",
             r#"[["TENSOR",[12,128,64],"float32"],["TENSOR",[12,100,64],"float32"],[12,128,100],null,0,1]"#,
         );
-        assert_eq!(transposed.output, [12, 128, 100]);
+        assert_eq!(transposed.workload.output, [12, 128, 100]);
         let plain = workload(
             "batch_matmul.x86",
             r#"[["TENSOR",[12,128,64],"float32"],["TENSOR",[12,64,100],"float32"]]"#,
         );
-        assert_eq!(plain.output, [12, 128, 100]);
+        assert_eq!(plain.workload.output, [12, 128, 100]);
         let dense = workload(
             "dense_nopack.x86",
             r#"[["TENSOR",[1,768],"float32"],["TENSOR",[10,768],"float32"],null,"float32"]"#,
         );
-        assert_eq!((dense.flops(), dense.kind), (Some(2 * 768 * 10), "dense"));
+        assert_eq!(
+            (dense.workload.multiply_add_flops(), dense.kind),
+            (Some(2 * 768 * 10), "dense")
+        );
     }
 
     #[test]
@@ -376,13 +356,28 @@ mod tests {
             r#"[["TENSOR",[1,1,2,2],"float32"],["TENSOR",[1,1,9,9],"float32"],[1,1],[0,0],[1,1],"NCHW"]"#,
         )
         .unwrap();
-        assert_eq!(Workload::of_task("conv2d_nchw.cuda", &args), None);
+        assert_eq!(Task::of_task("conv2d_nchw.cuda", &args), None);
         let huge = workload(
             "dense",
             r#"[["TENSOR",[4294967296,4294967296],"float32"],["TENSOR",[4294967296,1],"float32"]]"#,
         );
-        assert_eq!((huge.flops(), huge.output_elements()), (None, None));
+        assert_eq!(
+            (
+                huge.workload.multiply_add_flops(),
+                Dims::from(huge.workload.output.as_slice()).elements()
+            ),
+            (None, None)
+        );
         assert_eq!(dtype_bits("int4"), Some(4));
         assert_eq!(dtype_bits("handle"), None);
+    }
+
+    #[test]
+    fn the_text_for_hashing_is_that_of_rows_imported_before() {
+        let dense = workload(
+            "dense",
+            r#"[["TENSOR",[1,8],"float32"],["TENSOR",[4,8],"float32"]]"#,
+        );
+        insta::assert_snapshot!(dense.identity(), @r#"Workload { kind: "dense", loops: [("i", 1, Spatial), ("j", 4, Spatial), ("k", 8, Reduction)], output: [1, 4], kernel: None, stride: None, padding: None, dilation: None, groups: None, in_channels: Some(8), out_channels: Some(4) }"#);
     }
 }

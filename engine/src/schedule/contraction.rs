@@ -269,6 +269,9 @@ impl Nest<'_> {
         self.make_vector_axis_contiguous()?;
         let levels = self.split()?;
         self.reorder(&levels)?;
+        if levels.outer.is_empty() {
+            return Err(unfit("a single result has no loop to run in parallel"));
+        }
         let fused = knobs.fused_outer.clamp(1, levels.outer.len());
         for (name, l) in knobs.loop_order.iter().zip(&levels.outer).skip(fused) {
             let tile = knobs.tile_of(name) * knobs.cache_tile_of(name);

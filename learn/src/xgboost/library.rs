@@ -169,29 +169,15 @@ fn locate() -> Result<PathBuf> {
 
 fn candidates() -> Vec<PathBuf> {
     let library = Path::new("xgboost/lib/libxgboost.so");
-    let starts = [std::env::current_exe().ok(), std::env::current_dir().ok()];
-    let mut found = Vec::new();
-    for start in starts.into_iter().flatten() {
-        for folder in start.ancestors() {
-            let environment = folder.join(".venv");
-            if !environment.is_dir() {
-                continue;
-            }
-            let mut places = vec![environment.join("xgboost").join(library)];
-            let pythons = std::fs::read_dir(environment.join("lib"));
-            places.extend(
-                pythons
-                    .into_iter()
-                    .flatten()
-                    .flatten()
-                    .map(|entry| entry.path().join("site-packages").join(library)),
-            );
-            for place in places {
-                if !found.contains(&place) {
-                    found.push(place);
-                }
-            }
-        }
-    }
-    found
+    let places = |environment: PathBuf| {
+        let packages = opinstall::site_packages(&environment);
+        let unpacked = environment.join("xgboost");
+        std::iter::once(unpacked)
+            .chain(packages)
+            .map(|folder| folder.join(library))
+    };
+    opinstall::environments()
+        .into_iter()
+        .flat_map(places)
+        .collect()
 }

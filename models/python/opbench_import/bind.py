@@ -47,6 +47,8 @@ def bind(graph: OnnxGraph, request: Request) -> int:
             apply_override(name, spec, override)
             learn(symbols, name, declared, spec.dims)
             continue
+        if not spec.ranked:
+            raise bad_shape(f"input '{name}' has no shape in the file; give it with --input {name}:SHAPE")
         for axis, dim in enumerate(spec.dims):
             kind = dimension_kind(dim, axis, len(spec.dims))
             if kind == "batch":

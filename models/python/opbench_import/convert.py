@@ -15,7 +15,7 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 import tvm
 from tvm import relax
 
-from . import frontend
+from . import control, frontend
 from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import OnnxGraph, attributes, first_line
 
@@ -36,6 +36,13 @@ def refuse_unsupported(graph: OnnxGraph, rewritten: frozenset[str] = frozenset()
     supported = set(onnx_frontend._get_convert_map()) | rewritten  # noqa: SLF001 - the table has no public name
     for node in graph.nodes:
         label = node.name or node.output[0]
+        if node.op_type in control.OPERATORS:
+            raise unsupported(
+                node.op_type,
+                label,
+                f"operator {node.op_type} (node '{label}') is control flow that depends on data, which a per-operator "
+                "study cannot follow; export the model with fixed shapes so that the exporter resolves it",
+            )
         if node.op_type not in supported and node.op_type != "Constant":
             raise unsupported(
                 node.op_type,

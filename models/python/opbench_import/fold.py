@@ -12,6 +12,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from . import control
 from .load import constant_value
 from .onnx_graph import OnnxGraph, attributes
 from .params import Param, compact, with_value, without_value
@@ -37,18 +38,22 @@ def fold(graph: OnnxGraph) -> None:
 
 
 def fold_once(graph: OnnxGraph) -> bool:
-    """One pass over the nodes; true when a node disappeared."""
-    kept = []
+    """One pass over the nodes; true when a node disappeared or control flow was resolved."""
+    kept, changed = [], False
     for node in graph.nodes:
+        resolved = control.resolve(graph, node)
+        if resolved is not None:
+            kept, changed = kept + resolved, True
+            continue
         folded = fold_node(graph, node)
         if folded is None:
             kept.append(node)
             continue
+        changed = True
         for name, param in zip(node.output, folded):
             if name:
                 graph.params[name] = param
                 graph.types[name] = (param.shape, param.dtype)
-    changed = len(kept) != len(graph.nodes)
     graph.nodes = kept
     if changed:
         graph.drop_unused()

@@ -100,6 +100,21 @@ class PRelu(onnx_frontend.OnnxOpConverter):
         return relax.op.add(bb.normalize(relax.op.nn.relu(data)), below)
 
 
+class Elu(onnx_frontend.Elu):
+    """Exponential linear unit in the type of its data (the frontend's constants are single precision)."""
+
+    @classmethod
+    def _impl_v1(cls, bb, inputs, attr, params):
+        data = inputs[0]
+        dtype = data.ty.dtype.dtype
+        if str(dtype) == "float32":
+            return super()._impl_v1(bb, inputs, attr, params)
+        alpha, one, zero = (relax.const(v, dtype) for v in (attr.get("alpha", 1.0), 1.0, 0.0))
+        negative = bb.normalize(relax.op.exp(bb.normalize(relax.op.minimum(data, zero))))
+        below = bb.normalize(relax.op.multiply(alpha, bb.normalize(relax.op.subtract(negative, one))))
+        return relax.op.add(bb.normalize(relax.op.nn.relu(data)), below)
+
+
 class LRN(onnx_frontend.OnnxOpConverter):
     """Local response normalisation over channels as one operator (the frontend pools over five dimensions)."""
 
@@ -114,7 +129,7 @@ class LRN(onnx_frontend.OnnxOpConverter):
         return legalise.response_normalisation(bb, inputs[0], options)
 
 
-OWN = {"Clip": Clip, "Max": Max, "Min": Min, "Gather": Gather, "LRN": LRN, "PRelu": PRelu}
+OWN = {"Elu": Elu, "Clip": Clip, "Max": Max, "Min": Min, "Gather": Gather, "LRN": LRN, "PRelu": PRelu}
 
 
 @contextlib.contextmanager

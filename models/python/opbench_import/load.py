@@ -17,6 +17,7 @@ import onnx.inliner
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper, version_converter
 
+from . import expand, files
 from .errors import ImportFailure, unsupported
 from .onnx_graph import SMALL_BYTES, OnnxGraph, TensorSpec, dtype_name, first_line
 from .params import Param, with_value
@@ -30,8 +31,11 @@ STANDARD_DOMAINS = ("", "ai.onnx", "com.microsoft")
 def read_model(path: str) -> onnx.ModelProto:
     """Parses and checks the file; external data is read beside it."""
     try:
-        size = os.path.getsize(path)
-        model = onnx.load(path)
+        size = files.require_regular(path, files.LARGEST_MESSAGE)
+        model = onnx.load(path, load_external_data=False)
+        folder = os.path.dirname(os.path.abspath(path))
+        files.require_external_data(model, folder)
+        onnx.load_external_data_for_model(model, folder)
     except FileNotFoundError as error:
         missing = error.filename or path
         raise ImportFailure("missing_file", f"{missing}: no such file", path=str(missing)) from error
@@ -62,6 +66,7 @@ def load(path: str) -> OnnxGraph:
     if model.functions:
         # Exporters wrap composed operators into functions of the model; what matters is what they consist of.
         model = onnx.inliner.inline_local_functions(model)
+    model = expand.inline_definitions(model)
     reject_foreign_nodes(model)
     declared = default_opset(model)
     model = modernise(model)
@@ -72,7 +77,7 @@ def load(path: str) -> OnnxGraph:
 
 
 def reject_foreign_nodes(model: onnx.ModelProto) -> None:
-    """Refuses operators of vendor domains and control flow: nothing later could express them."""
+    """Refuses operators of vendor domains: nothing later could express them."""
     for node in model.graph.node:
         label = node.name or (node.output[0] if node.output else "?")
         if node.domain not in STANDARD_DOMAINS:
@@ -81,13 +86,6 @@ def reject_foreign_nodes(model: onnx.ModelProto) -> None:
                 label,
                 f"operator {node.domain}::{node.op_type} (node '{label}') belongs to a vendor domain; "
                 "export the model with standard ONNX operators",
-            )
-        if node.op_type in ("If", "Loop", "Scan"):
-            raise unsupported(
-                node.op_type,
-                label,
-                f"operator {node.op_type} (node '{label}') is control flow, which a per-operator study cannot follow; "
-                "export the model with fixed shapes so that the exporter resolves it",
             )
 
 
@@ -174,7 +172,8 @@ def build_graph(model: onnx.ModelProto, params: dict[str, Param]) -> OnnxGraph:
         if not info.type.HasField("tensor_type"):
             raise ImportFailure("bad_shape", f"input '{info.name}' is not a tensor")
         tensor = info.type.tensor_type
-        if not tensor.HasField("shape"):
+        ranked = tensor.HasField("shape")
+        if not ranked:
             dims: list = []
         else:
             dims = [
@@ -188,7 +187,7 @@ def build_graph(model: onnx.ModelProto, params: dict[str, Param]) -> OnnxGraph:
             else:
                 open_params[info.name] = TensorSpec(dims, dtype)
         else:
-            inputs[info.name] = TensorSpec(dims, dtype)
+            inputs[info.name] = TensorSpec(dims, dtype, ranked)
     domains = [(o.domain, o.version) for o in model.opset_import]
     return OnnxGraph(
         list(graph.node), inputs, params, [o.name for o in graph.output], default_opset(model), domains, open_params

@@ -48,6 +48,8 @@ class TensorSpec:
 
     dims: list[int | str | None]
     dtype: str
+    ranked: bool = True
+    """Whether the file says how many dimensions there are."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -131,6 +133,7 @@ class OnnxGraph:
             if any(o in needed for o in node.output):
                 kept.append(node)
                 needed.update(i for i in node.input if i)
+                needed.update(captured(node))
         self.nodes = kept[::-1]
         self.params = {k: v for k, v in self.params.items() if k in needed}
 
@@ -184,6 +187,18 @@ class OnnxGraph:
                 self.types[info.name] = spec
         for name, param in self.params.items():
             self.types[name] = (param.shape, param.dtype)
+
+
+def captured(node: onnx.NodeProto) -> set[str]:
+    """Names that the subgraphs of a node mention, outer values among them."""
+    names: set[str] = set()
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            names.update(o.name for o in attribute.g.output)
+            for inner in attribute.g.node:
+                names.update(inner.input)
+                names.update(captured(inner))
+    return names
 
 
 def first_line(error: Exception) -> str:

@@ -76,6 +76,10 @@ def steps(function: tvm.tirx.PrimFunc) -> list[Step]:
     return found
 
 
+class NoBlocks(Exception):
+    """A function of TVM's library without blocks, which nothing can describe or schedule; its name is the argument."""
+
+
 def records(module: tvm.IRModule, weights: dict) -> tuple[list[dict], dict]:
     """Operator records in order of first call, and the new name of each function's global variable.
 
@@ -97,6 +101,8 @@ def records(module: tvm.IRModule, weights: dict) -> tuple[list[dict], dict]:
 def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dict:
     """The record of one function, without its symbol."""
     parts = steps(function)
+    if not parts:
+        raise NoBlocks(str(function.attrs["global_symbol"]) if "global_symbol" in function.attrs else "")
     anchor = min(parts, key=lambda s: (kinds.rank(s.kind), -sum(block_facts.arithmetic(b) for b in s.blocks)))
     costs = {id(s): sum(block_facts.arithmetic(b) for b in s.blocks) for s in parts}
     total = sum(costs.values())

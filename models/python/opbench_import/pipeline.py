@@ -15,6 +15,7 @@ from . import (
     GRAPH_FORMAT,
     bind,
     convert,
+    expand,
     fill,
     fold,
     load,
@@ -28,7 +29,7 @@ from . import (
     simplify,
     write,
 )
-from .errors import ImportFailure, bad_shape
+from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import OnnxGraph
 from .params import Param
 from .request import Request
@@ -47,9 +48,11 @@ def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | Non
 def clean(graph: OnnxGraph) -> None:
     """All rewrites on the ONNX graph; needs bound inputs, leaves static types and fill hints."""
     fold.fold(graph)
-    convert.refuse_unsupported(graph, recurrent.SUPPORTED)
+    convert.refuse_unsupported(graph, recurrent.SUPPORTED | expand.SUPPORTED)
     simplify.drop_no_ops(graph)
     recurrent.unroll(graph)
+    expand.expand(graph)
+    simplify.drop_no_ops(graph)
     normalise.explicit_pads(graph)
     normalise.channel_slopes(graph)
     normalise.full_expansions(graph)
@@ -83,7 +86,10 @@ def run(request: Request) -> dict:
     print(f"importing {request.model}: {len(graph.nodes)} nodes after simplification", file=sys.stderr)
     module, packed = compile_graph(graph, request)
     weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
-    records, names = operators.records(module, weights)
+    try:
+        records, names = operators.records(module, weights)
+    except operators.NoBlocks as error:
+        raise opaque(graph) from error
     if not records:
         raise ImportFailure(
             "corrupt_model", f"{request.model} computes nothing: its graph has no operators left after simplification"
@@ -93,6 +99,22 @@ def run(request: Request) -> dict:
         return write_import(request, graph, batch, refs, module, packed, records)
     except OSError as error:
         raise write.disk_failure(error, request.out) from error
+
+
+OPAQUE = ("ScatterElements", "ScatterND", "Scatter", "NonZero", "Unique", "RoiAlign", "Resize")
+"""Operators that TVM's library has as one loop nest without blocks, the likeliest first."""
+
+
+def opaque(graph: OnnxGraph) -> ImportFailure:
+    """The refusal of an operator whose kernel has no blocks."""
+    node = min(graph.nodes, key=lambda n: OPAQUE.index(n.op_type) if n.op_type in OPAQUE else len(OPAQUE))
+    label = node.name or node.output[0]
+    return unsupported(
+        node.op_type,
+        label,
+        f"operator {node.op_type} (node '{label}') is one opaque loop nest in TVM's library, which can be neither "
+        "described nor scheduled; cut the model around it",
+    )
 
 
 def write_import(

@@ -14,8 +14,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .emit import Emitter
 from .errors import unsupported
-from .onnx_graph import OnnxGraph, attributes
+from .onnx_graph import OnnxGraph
 from .params import Param, normal, with_value, without_value
 
 SUPPORTED = frozenset({"LSTM", "GRU", "RNN"})
@@ -46,18 +47,16 @@ class Direction:
     reset_bias: str | None
     activations: list[str]
     reverse: bool
+    peepholes: list[str]
+    """Weights [H] by which the cell reaches the gates i, o and f; empty without."""
 
 
-class Unrolled:
+class Unrolled(Emitter):
     """One recurrent node on its way to basic operators."""
 
     def __init__(self, graph: OnnxGraph, node: onnx.NodeProto) -> None:
-        self.graph = graph
-        self.node = node
-        self.options = attributes(node)
-        self.nodes: list[onnx.NodeProto] = []
+        super().__init__(graph, node)
         self.inputs = list(node.input) + [""] * (8 - len(node.input))
-        self.label = node.name or next(o for o in node.output if o)
         self.batch_first = self.options.get("layout", 0) == 1
         shape = graph.shape(node.input[0])
         self.refuse(shape)
@@ -81,9 +80,8 @@ class Unrolled:
             and self.inputs[3] not in self.graph.params,
             "it has sequence lengths of its own (sequence_lens)": bool(self.inputs[4])
             and (lengths is None or bool(np.any(lengths != steps))),
-            "it has peephole weights": bool(self.inputs[7]),
-            "it clips its gates": "clip" in self.options,
-            "it couples input and forget gates": bool(self.options.get("input_forget", 0)),
+            "its peephole weights are computed by the model": bool(self.inputs[7])
+            and self.inputs[7] not in self.graph.params,
             "it uses an activation other than " + ", ".join(ACTIVATIONS): bool(names)
             and any(text(a) not in ACTIVATIONS for a in names),
         }
@@ -94,16 +92,6 @@ class Unrolled:
                     self.label,
                     f"operator {op} (node '{self.label}') cannot be unrolled: {reason}; export the model without that",
                 )
-
-    def emit(self, op: str, inputs: list[str], **options: object) -> str:
-        """Adds a node and names its result."""
-        result = self.graph.fresh(self.label)
-        self.nodes.append(helper.make_node(op, inputs, [result], name=self.label, **options))
-        return result
-
-    def ints(self, values: list[int]) -> str:
-        """An integer constant."""
-        return self.graph.add_param(self.graph.fresh("dims"), with_value(np.array(values, dtype=np.int64)))
 
     def columns(self, value: str, gate: int, count: int = 1) -> str:
         """Columns of ``count`` gates from a [B, G*H] tensor."""
@@ -174,7 +162,21 @@ class Unrolled:
         direction = self.options.get("direction", "forward")
         backwards = direction == "reverse" or direction == "bidirectional" and index == 1
         name = graph.add_param(graph.fresh(self.inputs[1]), w)
-        return Direction(name, r, input_bias, reset_bias, names[index * own : (index + 1) * own], backwards)
+        own_names = names[index * own : (index + 1) * own]
+        return Direction(name, r, input_bias, reset_bias, own_names, backwards, self.peepholes(index))
+
+    def peepholes(self, index: int) -> list[str]:
+        """The peephole weights of one direction, gate by gate."""
+        if not self.inputs[7]:
+            return []
+        stacked, hidden = self.graph.params[self.inputs[7]], self.hidden
+        fill = normal(1.0 / math.sqrt(hidden))
+        parts = []
+        for gate in range(3):
+            part = stacked.derive((hidden,), lambda v, g=gate: v[index][g * hidden : (g + 1) * hidden])
+            part.fill = fill
+            parts.append(self.graph.add_param(self.graph.fresh(self.inputs[7]), part))
+        return parts
 
     def matrix(self, stacked: Param, index: int, fill: dict) -> Param:
         """One direction's [rows, columns] of a [D, rows, columns] weight, transposed for a product from the left."""
@@ -240,7 +242,10 @@ class Unrolled:
         return [graph.add_param(graph.fresh(self.inputs[2]), d) for d in derived]
 
     def activate(self, weights: Direction, which: int, value: str) -> str:
-        """Applies the activation of a position (f, g, h)."""
+        """Applies the activation of a position (f, g, h), to what ``clip`` leaves of the value."""
+        if "clip" in self.options:
+            bound, dtype = float(self.options["clip"]), self.graph.dtype(self.node.input[0])
+            value = self.emit("Clip", [value, self.constant(-bound, dtype), self.constant(bound, dtype)])
         return self.emit(weights.activations[which], [value])
 
     def add_product(self, projected: str, state: str, matrix: str) -> str:
@@ -250,11 +255,25 @@ class Unrolled:
     def lstm_step(
         self, projected: str, state: str, cell: str, recurrence: list[str], weights: Direction
     ) -> tuple[str, str]:
-        """c' = f c + i g; h' = o tanh(c')."""
+        """c' = f c + i g; h' = o tanh(c'); peepholes let the cell into the gates, input_forget makes f = 1 - i."""
         gates = self.add_product(projected, state, recurrence[0])
-        i, o, f = (self.activate(weights, 0, self.columns(gates, n)) for n in range(3))
+
+        def gate(place: int, seen: str) -> str:
+            value = self.columns(gates, place)
+            if weights.peepholes:
+                value = self.emit("Add", [value, self.emit("Mul", [seen, weights.peepholes[place]])])
+            return self.activate(weights, 0, value)
+
+        i = gate(0, cell)
+        # With peepholes the output gate sees the new cell.
+        o = "" if weights.peepholes else gate(1, cell)
+        if self.options.get("input_forget", 0):
+            f = self.emit("Sub", [self.constant(1, self.graph.dtype(self.node.input[0])), i])
+        else:
+            f = gate(2, cell)
         g = self.activate(weights, 1, self.columns(gates, 3))
         cell = self.emit("Add", [self.emit("Mul", [f, cell]), self.emit("Mul", [i, g])])
+        o = o or gate(1, cell)
         return self.emit("Mul", [o, self.activate(weights, 2, cell)]), cell
 
     def gru_step(self, projected: str, state: str, recurrence: list[str], weights: Direction) -> str:

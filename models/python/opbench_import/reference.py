@@ -15,6 +15,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
+from . import files
 from .errors import ImportFailure
 from .onnx_graph import OnnxGraph, TensorSpec
 
@@ -52,6 +53,7 @@ def find(path: str, graph: OnnxGraph, declared: dict[str, tuple]) -> Reference |
     outputs = []
     for one in paths:
         try:
+            files.require_regular(one, files.LARGEST_MESSAGE)
             tensor = onnx.TensorProto()
             with open(one, "rb") as file:
                 tensor.ParseFromString(file.read())

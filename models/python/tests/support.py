@@ -56,7 +56,7 @@ class Imported:
         """Outputs of the unscheduled model."""
         executable = relax.build(self.module, target="llvm")
         machine = relax.VirtualMachine(executable, tvm.cpu())
-        arguments = [tvm.runtime.tensor(np.ascontiguousarray(self.argument(e, feeds))) for e in self.graph["inputs"]]
+        arguments = [tvm.runtime.tensor(np.asarray(self.argument(e, feeds), order="C")) for e in self.graph["inputs"]]
         result = machine["main"](*arguments)
         return [t.numpy() for t in result] if not hasattr(result, "numpy") else [result.numpy()]
 

@@ -62,14 +62,9 @@ class Refusals(unittest.TestCase):
 
     def test_recurrent_nodes_beyond_the_unrolling_say_why(self):
         m = Model()
-        m.node(
-            "LSTM",
-            [m.input("x", 3, 1, 5), m.weight("w", 1, 16, 5), m.weight("r", 1, 16, 4)],
-            ["y"],
-            hidden_size=4,
-            clip=1.0,
-        )
-        self.assertIn("clips its gates", str(self.refuse(m.build("y"))))
+        inputs = [m.input("x", 3, 1, 5), m.weight("w", 1, 16, 5), m.weight("r", 1, 16, 4)]
+        m.node("LSTM", inputs, ["y"], hidden_size=4, activations=["Affine", "Tanh", "Tanh"])
+        self.assertIn("an activation other than", str(self.refuse(m.build("y"))))
 
     def test_wrong_shapes_are_refused_before_conversion(self):
         model = self.image_model()
@@ -98,6 +93,26 @@ class Refusals(unittest.TestCase):
                 support.import_file(path)
             self.assertEqual(caught.exception.kind, "corrupt_model")
             self.assertIn(path, str(caught.exception))
+
+    def test_only_regular_files_are_opened(self):
+        for path in ("/dev/zero", self.pipe()):
+            with self.assertRaises(ImportFailure) as caught:
+                support.import_file(path)
+            self.assertIn("not a regular file", str(caught.exception))
+        path = os.path.join(support.scratch(), "m.onnx")
+        onnx.save(self.image_model(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+        weights = os.path.join(os.path.dirname(path), "weights.bin")
+        os.remove(weights)
+        os.mkfifo(weights)
+        with self.assertRaises(ImportFailure) as caught:
+            support.import_file(path)
+        self.assertIn("weights.bin", str(caught.exception))
+
+    def pipe(self) -> str:
+        """A pipe that nobody writes to."""
+        path = os.path.join(support.scratch(), "pipe.onnx")
+        os.mkfifo(path)
+        return path
 
     def test_missing_external_weights_are_named(self):
         path = os.path.join(support.scratch(), "model.onnx")

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::Fill;
-use crate::key::hex;
+use crate::hex::hex;
 
 /// One distinct fused operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

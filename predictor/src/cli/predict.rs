@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use opdata::Row;
+use opinstall::Home;
 use oplearn::data::{each_batch, points};
 use oplearn::features::machine::MachineFacts;
 use oplearn::models::Regressor;
-use opmodels::{Home, ImportRequest, Source as ModelSource, import};
+use opmodels::{ImportRequest, Importer, Source as ModelSource};
 use opreport::output::{Stream, say};
 use rayon::prelude::*;
 
@@ -25,8 +26,8 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     match (&args.model_file, &args.model_name) {
         (None, None) if args.fast => rows_fast(args, &trained),
         (None, None) => rows(args, &trained),
-        (Some(file), _) => network(args, &trained, ModelSource::Onnx, &file.to_string_lossy()),
-        (None, Some(name)) => network(args, &trained, ModelSource::Local, name),
+        (Some(file), _) => network(args, &trained, ModelSource::ONNX, &file.to_string_lossy()),
+        (None, Some(name)) => network(args, &trained, ModelSource::LOCAL, name),
     }
 }
 
@@ -37,8 +38,7 @@ fn network(
     name: &str,
 ) -> anyhow::Result<()> {
     let machine = trained.machine(args.using.machine.as_deref())?;
-    let home = Home::find()?;
-    let (registry, tooling, cache) = (home.registry()?, home.tooling(None), home.cache());
+    let importer = Importer::new(&Home::find()?, None)?;
     let batches: Vec<Option<u64>> = if args.batch.is_empty() {
         vec![None]
     } else {
@@ -59,7 +59,7 @@ fn network(
             seqlen: args.seqlen,
             ..ImportRequest::new(source, name)
         };
-        let imported = import(&request, &registry, &tooling, &cache)?;
+        let imported = importer.import(&request)?;
         for &threads in args.threads.iter() {
             answers.push(trained.network(
                 &imported.graph,

@@ -103,11 +103,11 @@ fn candidates(args: &SuggestArgs) -> Result<Candidates, SuggestError> {
     let named = args
         .model_names
         .iter()
-        .map(|name| (ModelSource::Local, name.clone()));
+        .map(|name| (ModelSource::LOCAL, name.clone()));
     let files = args
         .model_files
         .iter()
-        .map(|file| (ModelSource::Onnx, file.to_string_lossy().into_owned()));
+        .map(|file| (ModelSource::ONNX, file.to_string_lossy().into_owned()));
     for (source, name) in named.chain(files) {
         let request = ImportRequest {
             seqlen: args.seqlen,

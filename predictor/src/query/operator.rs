@@ -3,7 +3,8 @@
 //! Shapes are in elements, channels first. The row is what `opcollect` would write for it with the default schedule, as
 //! far as features go.
 
-use opdata::{CacheState, DeviceKind, Dims, Essentials, Loop, LoopKind, Row, Shapes, Status};
+use opdata::workload::{Conv2d, Workload, window_positions};
+use opdata::{CacheState, DeviceKind, Dims, Essentials, Row, Shapes, Status};
 use opmodels::tile::packed_run;
 
 use crate::error::{Error, Result};
@@ -67,17 +68,22 @@ fn product(extents: &[u64]) -> Result<u64> {
         )
 }
 
-/// What an operator reads, writes and computes.
+/// What an operator reads and computes.
 struct Parts {
-    output: Vec<u64>,
+    workload: Workload,
     weight: Option<Vec<u64>>,
-    loops: Vec<(&'static str, u64, LoopKind)>,
     flops: u64,
     channels: Option<(u64, u64)>,
     windowed: bool,
 }
 
-use LoopKind::{Reduction, Spatial};
+/// Counts of arithmetic beyond 64 bits.
+fn counted(flops: Option<u64>) -> Result<u64> {
+    flops.map_or_else(
+        || bad("more arithmetic than 64 bits can count".to_owned()),
+        Ok,
+    )
+}
 
 impl OperatorQuery {
     /// The row.
@@ -113,21 +119,15 @@ impl OperatorQuery {
                 .weight
                 .as_deref()
                 .map(|w| [dims(w)].into_iter().collect::<Shapes>()),
-            output_shapes: Some([dims(&parts.output)].into_iter().collect()),
+            output_shapes: Some([dims(&parts.workload.output)].into_iter().collect()),
             dtypes: Some("float32;float32;float32".to_owned()),
             in_channels: parts.channels.map(|c| c.0),
             out_channels: parts.channels.map(|c| c.1),
-            loop_nest: Some(
-                parts
-                    .loops
-                    .iter()
-                    .map(|(n, e, k)| Loop::new(n, *e, *k))
-                    .collect(),
-            ),
+            loop_nest: Some(parts.workload.loop_nest().collect()),
             flops: Some(parts.flops),
             flops_epilogue: Some(0),
             bytes_read: Some(BYTES * read),
-            bytes_written: Some(BYTES * product(&parts.output)?),
+            bytes_written: Some(BYTES * product(&parts.workload.output)?),
             threads: self.threads,
             cache_state: self.cache,
             schedule_space: Some("default".to_owned()),
@@ -196,10 +196,8 @@ impl OperatorQuery {
                 Some(pair) if pair.len() > axis => pair[axis],
                 _ => (window[axis] - 1) / 2,
             };
-            extents[axis] = image[axis]
-                .saturating_add(padding.saturating_mul(2))
-                .checked_sub(window[axis])
-                .map(|room| room / strides[axis] + 1)
+            let sides = [padding, padding];
+            extents[axis] = window_positions(image[axis], sides, window[axis], 1, strides[axis])
                 .ok_or_else(|| {
                     Error::Query("the window is larger than the padded image".to_owned())
                 })?;
@@ -222,26 +220,17 @@ impl OperatorQuery {
             ));
         }
         let depth = c / groups;
-        let mut loops = vec![
-            ("nn", n, Spatial),
-            ("ff", out, Spatial),
-            ("yy", oh, Spatial),
-            ("xx", ow, Spatial),
-        ];
-        if !depthwise {
-            loops.push(("rc", depth, Reduction));
-        }
-        loops.extend([("ry", kh, Reduction), ("rx", kw, Reduction)]);
+        let workload = Workload::conv2d(Conv2d {
+            batch: n,
+            out_channels: out,
+            output: [oh, ow],
+            reduced_channels: (!depthwise).then_some(depth),
+            kernel: [kh, kw],
+        });
         Ok(Parts {
-            flops: product(&[2, n, out, oh, ow])?
-                .checked_mul(product(&[depth, kh, kw])?)
-                .map_or_else(
-                    || bad("more arithmetic than 64 bits can count".to_owned()),
-                    Ok,
-                )?,
-            output: vec![n, out, oh, ow],
+            flops: counted(workload.multiply_add_flops())?,
+            workload,
             weight: Some(vec![out, depth, kh, kw]),
-            loops,
             channels: Some((c, out)),
             windowed: true,
         })
@@ -256,15 +245,11 @@ impl OperatorQuery {
             ));
         };
         let rows = product(&self.input[..self.input.len() - 1])?;
+        let workload = Workload::dense(rows, columns, depth);
         Ok(Parts {
-            output: vec![rows, columns],
+            flops: counted(workload.multiply_add_flops())?,
+            workload,
             weight: Some(vec![columns, depth]),
-            loops: vec![
-                ("i", rows, Spatial),
-                ("j", columns, Spatial),
-                ("k", depth, Reduction),
-            ],
-            flops: product(&[2, rows, columns])?.saturating_mul(depth),
             channels: Some((depth, columns)),
             windowed: false,
         })
@@ -276,16 +261,11 @@ impl OperatorQuery {
                 "batch_matmul needs --input batch x rows x depth and --channels columns".to_owned(),
             );
         };
+        let workload = Workload::batch_matmul(batch, rows, columns, depth);
         Ok(Parts {
-            output: vec![batch, rows, columns],
+            flops: counted(workload.multiply_add_flops())?,
+            workload,
             weight: Some(vec![batch, depth, columns]),
-            loops: vec![
-                ("b", batch, Spatial),
-                ("i", rows, Spatial),
-                ("j", columns, Spatial),
-                ("k", depth, Reduction),
-            ],
-            flops: product(&[2, batch, rows, columns])?.saturating_mul(depth),
             channels: None,
             windowed: false,
         })
@@ -296,19 +276,11 @@ impl OperatorQuery {
         let global = self.op == "global_avg_pool";
         let [kh, kw] = if global { [h, w] } else { self.window()? };
         let [oh, ow] = if global { [1, 1] } else { self.slide([h, w])? };
-        let output = vec![n, c, oh, ow];
+        let workload = Workload::pool2d([n, c, oh, ow], [kh, kw]);
         Ok(Parts {
-            flops: product(&output)?.saturating_mul(product(&[kh, kw])?),
-            output,
+            flops: counted(workload.points())?,
+            workload,
             weight: None,
-            loops: vec![
-                ("nn", n, Spatial),
-                ("cc", c, Spatial),
-                ("yy", oh, Spatial),
-                ("xx", ow, Spatial),
-                ("ry", kh, Reduction),
-                ("rx", kw, Reduction),
-            ],
             channels: Some((c, c)),
             windowed: !global,
         })
@@ -317,9 +289,8 @@ impl OperatorQuery {
     fn plain(&self) -> Result<Parts> {
         let elements = product(&self.input)?;
         Ok(Parts {
-            output: self.input.clone(),
+            workload: Workload::elementwise(&self.input),
             weight: None,
-            loops: self.input.iter().map(|&n| ("i", n, Spatial)).collect(),
             flops: match self.op.as_str() {
                 "softmax" => 5 * elements,
                 "elementwise" => elements,

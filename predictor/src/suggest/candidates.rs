@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use opdata::contract::PlanRecord;
 use opdata::contract::plan::SweepRecord;
 use opdata::{DeviceKind, Row, RunManifest, read_rows};
-use opmodels::{Home, ImportRequest, import};
+use opinstall::Home;
+use opmodels::{ImportRequest, Importer};
 use toml::Value;
 
 use super::cost::Timing;
@@ -110,9 +111,8 @@ impl Candidates {
         threads: &[u64],
         device_kind: DeviceKind,
     ) -> Result<(), SuggestError> {
-        let home = Home::find()?;
-        let (registry, tooling, cache) = (home.registry()?, home.tooling(None), home.cache());
-        let graph = import(request, &registry, &tooling, &cache)?.graph;
+        let importer = Importer::new(&Home::find()?, None)?;
+        let graph = importer.import(request)?.graph;
         let mut rows = Vec::new();
         for &threads in threads {
             for operator in &graph.operators {

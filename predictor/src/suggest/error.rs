@@ -18,7 +18,7 @@ pub enum SuggestError {
     Data(#[from] opdata::Error),
     /// The installation was not found.
     #[error(transparent)]
-    Home(#[from] opmodels::NoHome),
+    Home(#[from] opinstall::NoHome),
     /// A model could not be imported.
     #[error(transparent)]
     Import(#[from] opmodels::ImportError),

@@ -61,11 +61,11 @@ impl Importer for Fixture {
                 source: request.source,
                 model: request.model.clone(),
                 file: None,
-                simple: None,
                 batch: None,
                 seqlen: None,
                 inputs: Vec::new(),
                 fills: Default::default(),
+                details: Default::default(),
             },
             folder: PathBuf::from("imports/0123456789abcdef"),
             provenance: Provenance::Cached,
@@ -86,7 +86,7 @@ impl Bench {
     fn plan(&self) -> Plan {
         Plan {
             format: PLAN_FORMAT,
-            model: opmodels::ImportRequest::new(Source::Local, "resnet-18"),
+            model: opmodels::ImportRequest::new(Source::LOCAL, "resnet-18"),
             target: Target {
                 kind: TargetKind::Llvm,
                 mcpu: None,

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use opreport::nearest::{nearest, simplify};
 use serde::{Deserialize, Serialize};
 
-use crate::ImportError;
+use crate::error::ImportError;
+use crate::files;
 use crate::graph::Fill;
 
 /// The registry's format that this crate reads.
@@ -98,6 +99,15 @@ pub enum Dim {
     Symbol(String),
 }
 
+impl std::fmt::Display for Dim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fixed(n) => write!(f, "{n}"),
+            Self::Symbol(s) => f.write_str(s),
+        }
+    }
+}
+
 /// Extents of the symbols `batch` and `seq`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Defaults {
@@ -113,7 +123,7 @@ impl Registry {
     /// # Errors
     /// [`ImportError::MissingFile`] or [`ImportError::BadRegistry`] with the line where parsing failed.
     pub fn load(path: &Path) -> Result<Self, ImportError> {
-        let text = std::fs::read_to_string(path).map_err(|e| ImportError::io(path, e))?;
+        let text = files::read_text(path)?;
         Self::parse(&text, path)
     }
 

@@ -1,47 +1,15 @@
 //! What a user asks to import, as written on the command line.
 //!
 //! Owns the request and the syntax of input overrides, `name:1x3x224x224[:dtype]`; whether they fit a model is decided
-//! in `resolve` and by the importer.
+//! in `sources` and by the importer.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ImportError;
-
-/// Where a model comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// A name of the registry.
-    Local,
-    /// A path to an ONNX file.
-    Onnx,
-    /// A single operator with shape parameters.
-    Simple,
-}
-
-impl Source {
-    /// All sources, in the order to show them.
-    pub const ALL: [Self; 3] = [Self::Local, Self::Onnx, Self::Simple];
-
-    /// The word on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Onnx => "onnx",
-            Self::Simple => "simple",
-        }
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use super::Source;
+use crate::error::ImportError;
 
 /// An import to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

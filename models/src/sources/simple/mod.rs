@@ -1,4 +1,4 @@
-//! Single operators as models: `conv2d:c=64,h=56,w=56,o=128`.
+//! Source `simple`: single operators as models, `conv2d:c=64,h=56,w=56,o=128`.
 //!
 //! Owns the list of operators, their parameters with defaults, and reading a specification. The graph itself is built
 //! by the importer (`opbench_import/simple_ops.py`), which expects complete parameters under the same names.
@@ -9,18 +9,62 @@ use std::str::FromStr;
 
 use opreport::nearest::nearest;
 use serde::Serialize;
+use serde_json::Map;
 
 pub use operators::{FUNCTIONS, OPERATORS, ParamDefault, SimpleOperator};
 
 use ParamDefault::{Count, Extent, Word};
 
-use crate::ImportError;
-use crate::error::did_you_mean;
+use super::{Context, ModelSource, Resolved};
+use crate::error::{ImportError, did_you_mean};
+use crate::sources::request::ImportRequest;
 
 mod operators;
 
 /// Largest value of a parameter: beyond it, no machine at hand holds the tensors.
 const LARGEST: u64 = 1 << 30;
+
+/// The source.
+pub(super) struct Simple;
+
+impl ModelSource for Simple {
+    fn name(&self) -> &'static str {
+        "simple"
+    }
+
+    fn naming(&self) -> &'static str {
+        "name an operator, e.g. --modelname matmul:m=512,n=512,k=512; `opcollect list ops` shows them"
+    }
+
+    fn resolve(
+        &self,
+        request: &ImportRequest,
+        _context: &Context<'_>,
+    ) -> Result<Resolved, ImportError> {
+        let mut spec: SimpleSpec = request.model.parse()?;
+        if let Some(batch) = request.batch {
+            spec.set_batch(batch)?;
+        }
+        if request.seqlen.is_some() || !request.inputs.is_empty() {
+            let message = format!(
+                "a single operator takes its sizes from its specification ({spec}), not from --seqlen or --input"
+            );
+            return Err(ImportError::BadShape { message });
+        }
+        let model = spec.to_string();
+        let spec = serde_json::to_value(spec).unwrap_or_default();
+        Ok(Resolved {
+            source: request.source,
+            model,
+            file: None,
+            batch: None,
+            seqlen: None,
+            inputs: Vec::new(),
+            fills: BTreeMap::new(),
+            details: Map::from_iter([("simple".to_owned(), spec)]),
+        })
+    }
+}
 
 /// The value of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -1,0 +1,48 @@
+"""Writing the nodes that replace one node."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from .onnx_graph import OnnxGraph, attributes
+from .params import with_value
+
+
+class Emitter:
+    """Collects the nodes that replace ``node``; values get fresh names, the last result the name that readers know."""
+
+    def __init__(self, graph: OnnxGraph, node: onnx.NodeProto) -> None:
+        self.graph = graph
+        self.node = node
+        self.options = attributes(node)
+        self.nodes: list[onnx.NodeProto] = []
+        self.label = node.name or next(o for o in node.output if o)
+
+    def input(self, index: int) -> str:
+        """The name of an input; empty where the node has none."""
+        return self.node.input[index] if index < len(self.node.input) else ""
+
+    def emit(self, op: str, inputs: list[str], **options: object) -> str:
+        """Adds a node and names its result."""
+        result = self.graph.fresh(self.label)
+        self.nodes.append(helper.make_node(op, inputs, [result], name=self.label, **options))
+        return result
+
+    def constant(self, value: object, dtype: str) -> str:
+        """A given tensor."""
+        return self.graph.add_param(self.graph.fresh("constant"), with_value(np.asarray(value, dtype=dtype)))
+
+    def ints(self, values: list[int]) -> str:
+        """An integer constant."""
+        return self.constant(values, "int64")
+
+    def cast(self, value: str, dtype: str) -> str:
+        """``value`` in another element type."""
+        return self.emit("Cast", [value], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def finish(self, value: str, position: int = 0) -> list[onnx.NodeProto]:
+        """All nodes, ``value`` under the name of the node's output at ``position``."""
+        self.nodes.append(helper.make_node("Identity", [value], [self.node.output[position]], name=self.label))
+        return self.nodes

@@ -1,0 +1,219 @@
+"""Operators that TVM's frontend has no rule for, as the operators that they consist of.
+
+Quantised operators become their floating-point operator between DequantizeLinear and QuantizeLinear, as ONNX defines
+them; random generators become given tensors, seeded, so that every import has the same numbers; OneHot becomes a comparison
+with all classes. Operators whose definition ONNX itself carries (``FUNCTIONS``) are replaced by that at loading.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx.inliner
+
+from .emit import Emitter
+from .errors import unsupported
+from .onnx_graph import OnnxGraph
+from .params import with_value
+
+FUNCTIONS = ("Celu", "GroupNormalization", "Attention", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+"""Replaced by ONNX's own definition: the frontend lacks them or knows only some of their forms."""
+
+SEED = 20_231_108
+"""Of generators that name none."""
+
+
+def inline_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the operators of ``FUNCTIONS`` replaced by their definitions."""
+    if not any(n.op_type in FUNCTIONS and n.domain in ("", "ai.onnx") for n in model.graph.node):
+        return model
+    # The inliner looks types up among the declared values alone.
+    declared = {i.name for i in (*model.graph.input, *model.graph.value_info)}
+    model.graph.value_info.extend(
+        onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims))
+        for t in model.graph.initializer
+        if t.name not in declared
+    )
+    model = onnx.shape_inference.infer_shapes(model)
+    return onnx.inliner.inline_selected_functions(
+        model, [("", name) for name in FUNCTIONS], exclude=False, inline_schema_functions=True
+    )
+
+
+def expand(graph: OnnxGraph) -> None:
+    """Replaces the operators of ``RULES`` and recomputes types; a rule that returns None leaves its node."""
+    if not any(n.op_type in RULES for n in graph.nodes):
+        return
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.nodes:
+        rule = RULES.get(node.op_type)
+        replacing = rule(Emitter(graph, node)) if rule else None
+        nodes += [node] if replacing is None else replacing
+    graph.nodes = nodes
+    graph.drop_unused()
+    graph.infer()
+
+
+def refuse(e: Emitter, reason: str) -> Exception:
+    """The failure of a form that no rule covers."""
+    op = e.node.op_type
+    return unsupported(op, e.label, f"operator {op} (node '{e.label}') cannot be imported: {reason}")
+
+
+def dequantized(e: Emitter, first: int, axis: int | None = None) -> str:
+    """The number that the inputs ``first``, scale and zero point stand for."""
+    value, scale, zero = (e.input(first + i) for i in range(3))
+    shape = e.graph.shape(scale)
+    if shape is None:
+        raise refuse(e, "its scales have no static shape")
+    axis_of = {} if axis is None or int(np.prod(shape)) == 1 else {"axis": axis}
+    return e.emit("DequantizeLinear", [i for i in (value, scalar(e, scale), scalar(e, zero)) if i], **axis_of)
+
+
+def scalar(e: Emitter, name: str) -> str:
+    """A given tensor of one element without axes, as the frontend takes scales of whole tensors."""
+    param = e.graph.params.get(name)
+    if param is None or param.value is None or param.size != 1 or not param.shape:
+        return name
+    return e.graph.add_param(e.graph.fresh(name), with_value(param.value.reshape(())))
+
+
+def quantized(e: Emitter, value: str, scale: int) -> list[onnx.NodeProto]:
+    """``value`` quantised by the inputs ``scale`` and the one after it, as the node's result."""
+    steps = [i for i in (scalar(e, e.input(scale)), scalar(e, e.input(scale + 1))) if i]
+    return e.finish(e.emit("QuantizeLinear", [value, *steps]))
+
+
+def quantized_product(e: Emitter) -> list[onnx.NodeProto]:
+    """QLinearMatMul(a, scale, zero, b, scale, zero, scale, zero)."""
+    columns = len(e.graph.shape(e.input(3)) or ()) - 1
+    return quantized(e, e.emit("MatMul", [dequantized(e, 0), dequantized(e, 3, columns)]), 6)
+
+
+def quantized_convolution(e: Emitter) -> list[onnx.NodeProto]:
+    """QLinearConv(x, scale, zero, w, scale, zero, scale, zero, bias); the bias counts in steps of both scales."""
+    inputs = [dequantized(e, 0), dequantized(e, 3, 0)]
+    result = e.emit("Conv", inputs, **e.options)
+    if e.input(8):
+        step = e.emit("Mul", [scalar(e, e.input(1)), e.input(4)])
+        bias = e.emit("Mul", [e.cast(e.input(8), "float32"), step])
+        rank = len(e.graph.shape(e.input(0)) or ())
+        bias = e.emit("Reshape", [bias, e.ints([-1] + [1] * (rank - 2))])
+        result = e.emit("Add", [result, bias])
+    return quantized(e, result, 6)
+
+
+def quantized_pairwise(op: str):
+    """com.microsoft's QLinearAdd and QLinearMul: (a, scale, zero, b, scale, zero, scale, zero)."""
+    return lambda e: quantized(e, e.emit(op, [dequantized(e, 0), dequantized(e, 3)]), 6)
+
+
+def quantized_unary(op: str, **options: object):
+    """com.microsoft's QLinear operators of one tensor: (x, scale, zero, scale, zero)."""
+    return lambda e: quantized(e, e.emit(op, [dequantized(e, 0)], **options), 3)
+
+
+def integer_product(e: Emitter) -> list[onnx.NodeProto]:
+    """MatMulInteger(a, b, zero of a, zero of b) in 32-bit integers."""
+    operands = []
+    for place in range(2):
+        value, zero = e.cast(e.input(place), "int32"), e.input(place + 2)
+        operands.append(e.emit("Sub", [value, e.cast(scalar(e, zero), "int32")]) if zero else value)
+    return e.finish(e.emit("MatMul", operands))
+
+
+def one_hot(e: Emitter) -> list[onnx.NodeProto]:
+    """OneHot(indices, depth, values): a comparison with all classes, negative indices counted from the end."""
+    shape, depth = e.graph.shape(e.input(0)), e.graph.value(e.input(1))
+    if shape is None or depth is None:
+        raise refuse(e, "the number of its classes is computed by the model")
+    classes = int(np.asarray(depth).reshape(-1)[0])
+    axis = e.options.get("axis", -1) % (len(shape) + 1)
+    indices = e.emit("Unsqueeze", [e.cast(e.input(0), "int64"), e.ints([axis])])
+    below = e.emit("Less", [indices, e.constant(0, "int64")])
+    indices = e.emit("Where", [below, e.emit("Add", [indices, e.constant(classes, "int64")]), indices])
+    along = np.arange(classes).reshape([-1 if d == axis else 1 for d in range(len(shape) + 1)])
+    hit = e.emit("Equal", [indices, e.constant(along, "int64")])
+    off, on = (
+        e.emit("Reshape", [e.emit("Slice", [e.input(2), e.ints([i]), e.ints([i + 1])]), e.ints([1])]) for i in range(2)
+    )
+    return e.finish(e.emit("Where", [hit, on, off]))
+
+
+def generated(e: Emitter) -> list[onnx.NodeProto]:
+    """A random generator as a given tensor; the seed is the node's own, else the importer's."""
+    like = e.node.op_type.endswith("Like")
+    shape = e.graph.shape(e.input(0)) if like else tuple(e.options["shape"])
+    if shape is None:
+        raise refuse(e, "the shape of its result is not known")
+    number = e.options.get("dtype")
+    default = e.graph.dtype(e.input(0)) if like else "float32"
+    dtype = default if number is None else onnx.helper.tensor_dtype_to_np_dtype(number).name
+    generator = np.random.default_rng(seed_of(e))
+    if "Normal" in e.node.op_type:
+        value = generator.normal(e.options.get("mean", 0.0), e.options.get("scale", 1.0), shape)
+    else:
+        value = generator.uniform(e.options.get("low", 0.0), e.options.get("high", 1.0), shape)
+    return e.finish(as_run_time_value(e, value, dtype))
+
+
+def drawn(e: Emitter) -> list[onnx.NodeProto]:
+    """Bernoulli: one where a seeded uniform number is below the probability."""
+    shape, dtype = e.graph.shape(e.input(0)), e.graph.dtype(e.input(0))
+    if shape is None or dtype is None:
+        raise refuse(e, "the shape of its result is not known")
+    uniform = as_run_time_value(e, np.random.default_rng(seed_of(e)).random(shape), dtype)
+    number = e.options.get("dtype")
+    wanted = dtype if number is None else onnx.helper.tensor_dtype_to_np_dtype(number).name
+    return e.finish(e.cast(e.emit("Less", [uniform, e.input(0)]), wanted))
+
+
+def truth_reduction(e: Emitter) -> list[onnx.NodeProto] | None:
+    """ReduceMax and ReduceMin of truth values, as the small integers that they are."""
+    if e.graph.dtype(e.input(0)) != "bool":
+        return None
+    result = e.emit(e.node.op_type, [e.cast(e.input(0), "uint8"), *e.node.input[1:]], **e.options)
+    return e.finish(e.cast(result, "bool"))
+
+
+def aligned_region(e: Emitter) -> None:
+    """RoiAlign: the frontend's maximum is not ONNX's, which takes it over the weighted corners of each sample."""
+    if e.options.get("mode", "avg") == "max":
+        raise refuse(e, "TVM's maximum over samples is another one than ONNX's; use mode avg")
+
+
+def seed_of(e: Emitter) -> int:
+    """Another one for each node, the same in every import."""
+    return int(abs(e.options["seed"])) if "seed" in e.options else SEED + e.graph.counter
+
+
+def as_run_time_value(e: Emitter, value: np.ndarray, dtype: str) -> str:
+    """A given tensor that folding leaves alone, as the model computes it at each run."""
+    name = e.constant(value, dtype)
+    e.graph.runtime.add(name)
+    return name
+
+
+RULES = {
+    "QLinearMatMul": quantized_product,
+    "QLinearConv": quantized_convolution,
+    "QLinearAdd": quantized_pairwise("Add"),
+    "QLinearMul": quantized_pairwise("Mul"),
+    "QLinearSigmoid": quantized_unary("Sigmoid"),
+    "QLinearLeakyRelu": lambda e: quantized(
+        e, e.emit("LeakyRelu", [dequantized(e, 0)], alpha=e.options.get("alpha", 0.01)), 3
+    ),
+    "QLinearGlobalAveragePool": quantized_unary("GlobalAveragePool"),
+    "MatMulInteger": integer_product,
+    "OneHot": one_hot,
+    "RandomNormal": generated,
+    "RandomNormalLike": generated,
+    "RandomUniform": generated,
+    "RandomUniformLike": generated,
+    "Bernoulli": drawn,
+    "ReduceMax": truth_reduction,
+    "ReduceMin": truth_reduction,
+    "RoiAlign": aligned_region,
+}
+
+SUPPORTED = frozenset(RULES)

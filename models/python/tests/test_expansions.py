@@ -1,0 +1,139 @@
+"""Operators that are replaced before conversion: quantised ones, control flow, generators, forms of LSTM."""
+
+from __future__ import annotations
+
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+from opbench_import.errors import ImportFailure
+from opbench_import.request import InputOverride
+
+from . import support
+from .builders import Model
+
+
+class Expansions(unittest.TestCase):
+    """Each computes what ONNX Runtime computes."""
+
+    def agree(self, model: onnx.ModelProto, limit: float = 1e-5, **options: object) -> support.Imported:
+        """Compares an import with ONNX Runtime on seeded inputs."""
+        path = support.save(model)
+        imported = support.import_file(path, **options)
+        feeds = imported.random_feeds()
+        found, wanted = imported.run(feeds), support.expected(path, feeds)
+        self.assertLessEqual(support.largest_difference(found, wanted), limit)
+        return imported
+
+    def test_lstm_with_peepholes_clip_and_coupled_gates(self):
+        for options in ({}, {"clip": 0.3}, {"input_forget": 1}):
+            m = Model()
+            inputs = [m.input("x", 3, 2, 5), m.weight("w", 1, 16, 5), m.weight("r", 1, 16, 4), m.weight("b", 1, 32)]
+            m.node("LSTM", [*inputs, "", "", "", m.weight("p", 1, 12)], ["", "y"], hidden_size=4, **options)
+            with self.subTest(options=options):
+                self.agree(m.build("y"))
+
+    def test_one_hot_of_other_types_and_axes(self):
+        m = Model()
+        indices = m.input("i", 2, 3, dtype=TensorProto.INT32)
+        values = m.constant("v", np.array([0.5, 2.0], np.float32))
+        m.node("OneHot", [indices, m.constant("d", np.array(4, np.int64)), values], "y", axis=1)
+        model = m.build("y")
+        # ONNX Runtime has no kernel for these types; negative indices count from the end.
+        feeds = {"i": np.array([[0, 3, -1], [-4, 2, 1]], np.int32)}
+        wanted = ReferenceEvaluator(model).run(None, feeds)
+        self.assertEqual(support.largest_difference(support.import_model(model).run(feeds), wanted), 0)
+
+    def test_quantised_products(self):
+        m = Model()
+        x = m.input("x", 4, 8)
+        scale, zero = m.constant("s", np.float32(0.05)), m.constant("z", np.array(3, np.uint8))
+        w = m.constant("w", np.random.default_rng(1).integers(0, 255, (8, 6)).astype(np.uint8))
+        q = m.node("QuantizeLinear", [x, scale, zero], "q")
+        y = m.node("QLinearMatMul", [q, scale, zero, w, scale, zero, scale, zero], "qy")
+        m.node("DequantizeLinear", [y, scale, zero], "y")
+        self.agree(m.build("y"), limit=0.06)
+
+    def test_quantised_convolutions_with_scales_by_channel(self):
+        m = Model()
+        x = m.input("x", 1, 3, 6, 6)
+        scale, zero = m.constant("s", np.float32(0.02)), m.constant("z", np.array(128, np.uint8))
+        generator = np.random.default_rng(2)
+        w = m.constant("w", generator.integers(-100, 100, (4, 3, 3, 3)).astype(np.int8))
+        scales = m.constant("ws", np.array([0.01, 0.02, 0.03, 0.04], np.float32))
+        zeros, bias = m.constant("wz", np.zeros(4, np.int8)), m.constant("b", np.arange(4, dtype=np.int32) * 50)
+        q = m.node("QuantizeLinear", [x, scale, zero], "q")
+        y = m.node("QLinearConv", [q, scale, zero, w, scales, zeros, scale, zero, bias], "qy", pads=[1, 1, 1, 1])
+        m.node("DequantizeLinear", [y, scale, zero], "y")
+        self.agree(m.build("y"), limit=0.02)
+
+    def test_conditions_known_at_import(self):
+        branches = {}
+        for name, op in (("then_branch", "Relu"), ("else_branch", "Neg")):
+            output = helper.make_empty_tensor_value_info("o")
+            branches[name] = helper.make_graph([helper.make_node(op, ["x"], ["o"])], name, [], [output])
+        m = Model()
+        m.input("x", 2, 4)
+        m.node("If", [m.constant("c", np.array(True))], "h", **branches)
+        m.node("Exp", ["h"], "y")
+        self.assertEqual(len(self.agree(m.build("y")).graph["operators"]), 1)
+
+    def test_loops_of_a_known_length(self):
+        body = helper.make_graph(
+            [
+                helper.make_node("Identity", ["going"], ["goes_on"]),
+                helper.make_node("Mul", ["state", "factor"], ["next"]),
+                helper.make_node("Relu", ["next"], ["row"]),
+            ],
+            "body",
+            [
+                helper.make_tensor_value_info("step", TensorProto.INT64, []),
+                helper.make_tensor_value_info("going", TensorProto.BOOL, []),
+                helper.make_tensor_value_info("state", TensorProto.FLOAT, [2, 4]),
+            ],
+            [
+                helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []),
+                helper.make_tensor_value_info("next", TensorProto.FLOAT, [2, 4]),
+                helper.make_tensor_value_info("row", TensorProto.FLOAT, [2, 4]),
+            ],
+        )
+        m = Model()
+        m.constant("factor", np.full((2, 4), 0.5, np.float32))
+        count, true = m.constant("n", np.array(3, np.int64)), m.constant("t", np.array(True))
+        m.node("Loop", [count, true, m.input("x", 2, 4)], ["last", "rows"], body=body)
+        self.agree(m.build("last", "rows"))
+
+    def test_definitions_that_onnx_carries(self):
+        m = Model()
+        m.node("Celu", [m.input("x", 2, 6)], "y", alpha=0.7)
+        self.agree(m.build("y"))
+        m = Model()
+        x = m.input("x", 2, 4, 5)
+        m.node("GroupNormalization", [x, m.weight("s", 4), m.weight("b", 4)], "y", num_groups=2)
+        self.agree(m.build("y", opset=21))
+
+    def test_generators_give_the_same_numbers_every_time(self):
+        m = Model()
+        x = m.input("x", 8, 16)
+        m.node("Add", [x, m.node("RandomNormalLike", [x], "n", scale=2.0)], "y")
+        path = support.save(m.build("y"))
+        feeds = {"x": np.zeros((8, 16), np.float32)}
+        first, second = (support.import_file(path).run(feeds)[0] for _ in range(2))
+        np.testing.assert_array_equal(first, second)
+        self.assertTrue(1.0 < first.std() < 3.0)
+
+    def test_inputs_without_a_shape_ask_for_one(self):
+        m = Model()
+        m.node("Relu", [m.input("x")], "y")
+        model = m.build("y")
+        model.graph.input[0].type.tensor_type.ClearField("shape")
+        with self.assertRaises(ImportFailure) as caught:
+            support.import_model(model)
+        self.assertIn("--input x:SHAPE", str(caught.exception))
+        self.agree(model, inputs=[InputOverride("x", [2, 3])])
+
+
+if __name__ == "__main__":
+    unittest.main()

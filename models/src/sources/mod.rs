@@ -1,0 +1,367 @@
+//! Where models come from: one file a source, each behind [`ModelSource`], all in [`SOURCES`].
+//!
+//! A source turns what a user asked for into exactly one thing to import, with every default filled in, and refuses
+//! early what can be refused without Python: unknown names, shapes that do not fit, zero sizes. The importer's side of a
+//! source is `models/python/opbench_import`. A new source is a file here and a line in [`SOURCES`].
+
+mod local;
+mod onnx;
+pub(crate) mod request;
+pub mod simple;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::cache::Cache;
+use crate::error::ImportError;
+use crate::graph::Fill;
+use crate::sources::request::{ImportRequest, InputOverride};
+
+pub use local::registry;
+
+/// All sources, in the order to show them: the values of `--modelsource`.
+pub const SOURCES: [&dyn ModelSource; 3] = [&local::Local, &onnx::Onnx, &simple::Simple];
+
+/// Names of [`SOURCES`].
+pub fn names() -> &'static [&'static str] {
+    static NAMES: LazyLock<Vec<&str>> =
+        LazyLock::new(|| SOURCES.iter().map(|s| s.name()).collect());
+    &NAMES
+}
+
+/// Sources that the Python tool had or that are to come: refused by a message of their own.
+const LATER: [&str; 5] = ["transformers", "remoteonnx", "torchvision", "timm", "torch"];
+
+/// A place that models come from.
+pub trait ModelSource: Sync {
+    /// The word on the command line.
+    fn name(&self) -> &'static str;
+
+    /// How to name a model of this source, as the next thing to do for a user who has named none.
+    fn naming(&self) -> &'static str;
+
+    /// What names a model in files and folders.
+    fn short_name(&self, model: &str) -> String {
+        model.to_owned()
+    }
+
+    /// Finds what to import and fills in defaults.
+    ///
+    /// # Errors
+    /// No such model, or the request's sizes do not fit it.
+    fn resolve(
+        &self,
+        request: &ImportRequest,
+        context: &Context<'_>,
+    ) -> Result<Resolved, ImportError>;
+}
+
+/// What sources may look at.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The models of source `local`.
+    pub registry: &'a registry::Registry,
+    /// Where imports are kept, and what sources fetch.
+    pub cache: &'a Cache,
+}
+
+/// One of [`SOURCES`]; written as its name.
+#[derive(Clone, Copy)]
+pub struct Source(&'static dyn ModelSource);
+
+/// No source of that name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownSource {
+    /// It is to come.
+    Later,
+    /// It is none.
+    None,
+}
+
+impl Source {
+    /// Names of the registry.
+    pub const LOCAL: Source = Source(&local::Local);
+    /// Paths of ONNX files.
+    pub const ONNX: Source = Source(&onnx::Onnx);
+    /// Single operators with shape parameters.
+    pub const SIMPLE: Source = Source(&simple::Simple);
+
+    /// The source of that name.
+    ///
+    /// # Errors
+    /// There is none, or not yet.
+    pub fn find(name: &str) -> Result<Source, UnknownSource> {
+        let found = SOURCES.into_iter().find(|s| s.name() == name);
+        found.map(Source).ok_or(if LATER.contains(&name) {
+            UnknownSource::Later
+        } else {
+            UnknownSource::None
+        })
+    }
+}
+
+impl std::ops::Deref for Source {
+    type Target = dyn ModelSource;
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
+}
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Source) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Source {}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({})", self.name())
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Source {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Source {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Source, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Source::find(&name).map_err(|_| {
+            let message = format!("no source of models is called '{name}' in this version");
+            serde::de::Error::custom(message)
+        })
+    }
+}
+
+/// A request with all defaults in place; its JSON is the importer's request and part of the cache key.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Resolved {
+    /// Where the model comes from.
+    pub source: Source,
+    /// Its name: the registry's, the file's stem, or the complete specification.
+    pub model: String,
+    /// The model's file, for sources that have one.
+    pub file: Option<PathBuf>,
+    /// Samples at once; None leaves it to the file.
+    pub batch: Option<u64>,
+    /// Time steps or tokens; None leaves it to the file.
+    pub seqlen: Option<u64>,
+    /// Shapes that the user gave, by name.
+    pub inputs: Vec<InputOverride>,
+    /// Seeded input data that the registry asks for.
+    pub fills: BTreeMap<String, Fill>,
+    /// Further fields of the request, as the source and its side of the importer agree.
+    #[serde(flatten)]
+    pub details: Map<String, Value>,
+}
+
+impl Resolved {
+    /// A request for a file, with its own defaults.
+    fn of_file(request: &ImportRequest, file: PathBuf) -> Resolved {
+        Resolved {
+            source: request.source,
+            model: request.model.clone(),
+            file: Some(file),
+            batch: request.batch,
+            seqlen: request.seqlen,
+            inputs: request.inputs.clone(),
+            fills: BTreeMap::new(),
+            details: Map::new(),
+        }
+    }
+}
+
+/// Finds what to import.
+///
+/// # Errors
+/// [`ImportError::UnknownModel`], [`ImportError::BadSpec`], [`ImportError::MissingFile`], [`ImportError::BadShape`]
+/// or [`ImportError::UnknownInput`].
+pub fn resolve(request: &ImportRequest, context: &Context<'_>) -> Result<Resolved, ImportError> {
+    check_numbers(request)?;
+    let mut request = request.clone();
+    request.inputs.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Some(pair) = request.inputs.windows(2).find(|p| p[0].name == p[1].name) {
+        return Err(ImportError::BadShape {
+            message: format!("input '{}' is given twice", pair[0].name),
+        });
+    }
+    request.source.resolve(&request, context)
+}
+
+/// Zero sizes, whatever the source.
+fn check_numbers(request: &ImportRequest) -> Result<(), ImportError> {
+    for (label, number) in [
+        ("batch size", request.batch),
+        ("sequence length", request.seqlen),
+    ] {
+        if number == Some(0) {
+            return Err(ImportError::BadShape {
+                message: format!("{label} 0 is not a positive number"),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Cache;
+    use crate::graph::Fill;
+    use crate::sources::local::registry::{Registry, SAMPLE};
+
+    /// A registry whose files exist.
+    fn registry() -> (tempfile::TempDir, Registry) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("zoo")).unwrap();
+        for file in ["resnet-18.onnx", "bert-tiny.onnx"] {
+            std::fs::write(folder.path().join("zoo").join(file), "graph").unwrap();
+        }
+        let registry = Registry::parse(SAMPLE, &folder.path().join("registry.toml")).unwrap();
+        (folder, registry)
+    }
+
+    /// As the importer calls it, without a cache to look into.
+    fn resolve(request: &ImportRequest, registry: &Registry) -> Result<Resolved, ImportError> {
+        let cache = Cache::new("nowhere");
+        super::resolve(
+            request,
+            &Context {
+                registry,
+                cache: &cache,
+            },
+        )
+    }
+
+    fn local(name: &str) -> ImportRequest {
+        ImportRequest::new(Source::LOCAL, name)
+    }
+
+    #[test]
+    fn defaults_come_from_the_registry() {
+        let (_folder, registry) = registry();
+        let resolved = resolve(&local("bert_tiny"), &registry).unwrap();
+        assert_eq!(
+            (resolved.model.as_str(), resolved.batch, resolved.seqlen),
+            ("bert-tiny", Some(1), Some(128))
+        );
+        let larger = ImportRequest {
+            batch: Some(8),
+            seqlen: Some(64),
+            ..local("bert-tiny")
+        };
+        let resolved = resolve(&larger, &registry).unwrap();
+        assert_eq!((resolved.batch, resolved.seqlen), (Some(8), Some(64)));
+        let resnet = resolve(&local("resnet18"), &registry).unwrap();
+        assert_eq!(resnet.fills["data"], Fill::Normal { std: 1.0 });
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_refused_before_python_starts() {
+        let (_folder, registry) = registry();
+        let message =
+            |request: ImportRequest| resolve(&request, &registry).unwrap_err().to_string();
+        let overriding = |text: &str| ImportRequest {
+            inputs: vec![text.parse().unwrap()],
+            ..local("resnet-18")
+        };
+        insta::assert_snapshot!(message(ImportRequest { seqlen: Some(4), ..local("resnet-18") }), @"resnet-18 has no sequence dimension, so --seqlen means nothing for it");
+        insta::assert_snapshot!(message(ImportRequest { seqlen: Some(1024), ..local("bert-tiny") }), @"sequence length 1024 is beyond what bert-tiny allows (512)");
+        insta::assert_snapshot!(message(ImportRequest { batch: Some(0), ..local("bert-tiny") }), @"batch size 0 is not a positive number");
+        insta::assert_snapshot!(message(overriding("data:1x3x224")), @"input 'data' of resnet-18 has 4 dimensions (batchx3x224x224), but 3 were given");
+        insta::assert_snapshot!(message(overriding("image:1x3x224x224")), @"the model has no input 'image' (inputs: data)");
+        let twice = ImportRequest {
+            inputs: vec!["data:1x3x8x8".parse().unwrap(); 2],
+            ..local("resnet-18")
+        };
+        insta::assert_snapshot!(message(twice), @"input 'data' is given twice");
+    }
+
+    #[test]
+    fn files_and_operators_resolve_to_themselves() {
+        let (folder, registry) = registry();
+        let path = folder.path().join("zoo/resnet-18.onnx");
+        let file = resolve(
+            &ImportRequest::new(Source::ONNX, path.to_string_lossy()),
+            &registry,
+        )
+        .unwrap();
+        assert_eq!(
+            (file.model.as_str(), file.file.as_deref()),
+            ("resnet-18", Some(path.as_path()))
+        );
+        let missing =
+            resolve(&ImportRequest::new(Source::ONNX, "no/such.onnx"), &registry).unwrap_err();
+        assert!(
+            matches!(missing, ImportError::MissingFile { .. }),
+            "{missing}"
+        );
+        let folder_instead = ImportRequest::new(Source::ONNX, folder.path().to_string_lossy());
+        assert!(
+            resolve(&folder_instead, &registry)
+                .unwrap_err()
+                .to_string()
+                .contains("is a folder")
+        );
+
+        let simple = ImportRequest {
+            batch: Some(2),
+            ..ImportRequest::new(Source::SIMPLE, "softmax:n=10")
+        };
+        assert_eq!(
+            resolve(&simple, &registry).unwrap().model,
+            "softmax:m=2,n=10"
+        );
+        let shaped = ImportRequest {
+            seqlen: Some(2),
+            ..ImportRequest::new(Source::SIMPLE, "softmax")
+        };
+        assert!(resolve(&shaped, &registry).is_err());
+    }
+
+    #[test]
+    fn a_source_is_known_by_its_name_alone() {
+        assert_eq!(names(), ["local", "onnx", "simple"]);
+        for &name in names() {
+            let source = Source::find(name).unwrap();
+            let json = serde_json::to_string(&source).unwrap();
+            assert_eq!(json, format!("\"{name}\""));
+            assert_eq!(serde_json::from_str::<Source>(&json).unwrap(), source);
+        }
+        assert_eq!(Source::find("torch"), Err(UnknownSource::Later));
+        assert_eq!(Source::find("lokal"), Err(UnknownSource::None));
+        assert!(serde_json::from_str::<Source>("\"abacus\"").is_err());
+    }
+
+    #[test]
+    fn only_regular_files_of_a_possible_size_are_models() {
+        let (folder, registry) = registry();
+        let refused = |path: &std::path::Path| {
+            let request = ImportRequest::new(Source::ONNX, path.to_string_lossy());
+            resolve(&request, &registry).unwrap_err().to_string()
+        };
+        let message = refused("/dev/zero".as_ref());
+        assert!(message.contains("not a regular file"), "{message}");
+        let huge = folder.path().join("huge.onnx");
+        let file = std::fs::File::create(&huge).unwrap();
+        file.set_len(3 << 30).unwrap();
+        let message = refused(&huge);
+        assert!(message.contains("external data"), "{message}");
+    }
+}

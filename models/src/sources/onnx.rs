@@ -1,0 +1,41 @@
+//! Source `onnx`: the path of an ONNX file.
+
+use std::path::Path;
+
+use super::{Context, ModelSource, Resolved};
+use crate::error::ImportError;
+use crate::files;
+use crate::sources::request::ImportRequest;
+
+/// The source.
+pub(super) struct Onnx;
+
+impl ModelSource for Onnx {
+    fn name(&self) -> &'static str {
+        "onnx"
+    }
+
+    fn naming(&self) -> &'static str {
+        "give the path of an ONNX file"
+    }
+
+    /// The file's stem.
+    fn short_name(&self, model: &str) -> String {
+        let stem = Path::new(model).file_stem();
+        stem.map_or_else(|| model.to_owned(), |s| s.to_string_lossy().into_owned())
+    }
+
+    fn resolve(
+        &self,
+        request: &ImportRequest,
+        _context: &Context<'_>,
+    ) -> Result<Resolved, ImportError> {
+        let path = Path::new(&request.model);
+        files::require_model(path)?;
+        let file = std::path::absolute(path).map_err(|e| ImportError::io(path, e))?;
+        Ok(Resolved {
+            model: self.short_name(&request.model),
+            ..Resolved::of_file(request, file)
+        })
+    }
+}
