@@ -35,6 +35,7 @@ pub fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
             ingest,
             filter,
             top,
+            fail_above,
         } => {
             let (a, b) = (
                 tpuprofile::ingest(&a, &ingest)?,
@@ -60,7 +61,17 @@ pub fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
                 }
                 OutputFormat::Text => print(diff_text(&result, top).as_bytes())?,
             }
-            Ok(Exit::Done)
+            match (fail_above, result.ratio) {
+                (Some(percent), Some(ratio)) if (ratio - 1.0) * 100.0 > percent => {
+                    let text = format!(
+                        "the second dump takes {:.2} % longer, more than --fail-above {percent} %\n",
+                        (ratio - 1.0) * 100.0
+                    );
+                    talk(view, Verbosity::Normal, &text);
+                    Ok(Exit::Regression)
+                }
+                _ => Ok(Exit::Done),
+            }
         }
         TpuRequest::Record {
             options,
@@ -92,9 +103,25 @@ fn read(
     let job = &reading.job;
     job.validate()?;
     let mut exit = Exit::Done;
+    let mut any = false;
     let mut objects = Vec::new();
-    for (dump, out) in job.places() {
-        let done = run_one(job, &dump, &out)?;
+    let places = job.places();
+    let several = places.len() > 1;
+    let mut failed = None;
+    for (dump, out) in places {
+        let done = match run_one(job, &dump, &out) {
+            Ok(done) => done,
+            // One bad folder does not cost the others.
+            Err(error) if several => {
+                let text = format!("error: {error}; the other dumps are read\n");
+                talk(view, Verbosity::Quiet, &text);
+                exit = Exit::PointsFailed;
+                failed.get_or_insert(error);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        any = true;
         if !done.profile.report.is_whole() {
             exit = Exit::PointsFailed;
         }
@@ -104,8 +131,11 @@ fn read(
             OutputFormat::Text => print(tables(reading, &done).as_bytes())?,
         }
     }
+    if let (Some(error), false) = (failed, any) {
+        return Err(error.into());
+    }
     if view.format == OutputFormat::Json {
-        let object = if objects.len() == 1 {
+        let object = if objects.len() == 1 && !several {
             objects.remove(0)
         } else {
             json!({ "dumps": Value::Array(objects) })
@@ -127,6 +157,15 @@ fn tell(reading: &TpuReading, recorded: Option<&RecordOptions>, done: &Done, vie
             text,
             "warning: --num_core {cores}, but the dump has {have}; all of them are read"
         );
+    }
+    let cores = &done.profile.cores;
+    for number in &reading.job.filter.cores {
+        if !cores.iter().any(|core| core.number == *number) {
+            let _ = writeln!(
+                text,
+                "warning: --core {number}: the dump has no core {number}; nothing of it is counted"
+            );
+        }
     }
     if let Some(options) = recorded {
         for stream in full_streams(&done.profile, options) {
@@ -216,11 +255,7 @@ fn groups(job: &Job, done: &Done, grouping: Grouping) -> String {
         "Gop/s"
     );
     for group in all.iter().take(job.top) {
-        let median = group
-            .durations_ns
-            .get(group.durations_ns.len() / 2)
-            .copied()
-            .unwrap_or(0);
+        let median = group.median_ns().unwrap_or(0.0);
         let rate = group
             .alg_ops
             .filter(|_| group.total_ns > 0)
@@ -233,7 +268,7 @@ fn groups(job: &Job, done: &Done, grouping: Grouping) -> String {
             group.count,
             group.total_ns as f64 / 1000.0,
             group.share * 100.0,
-            median as f64 / 1000.0,
+            median / 1000.0,
             group.bytes as f64 / f64::from(1 << 20),
             rate.map_or("-".to_string(), |r| format!("{r:.2}"))
         );

@@ -1,6 +1,6 @@
 //! What a person or a script sees of both programs, `opcollect` and `oppredict`.
 //!
-//! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]),
+//! Owns the forms: units ([`units`]), text tables ([`table`]), traces ([`trace`]), colour and width ([`style`]), progress ([`progress`]),
 //! standard output that survives a closed pipe ([`output`]), exit codes ([`exit`]), pictures ([`svg`]), HTML ([`html`]). It knows nothing of runs, operators
 //! or predictions: callers hand it plain text and numbers.
 
@@ -11,6 +11,7 @@ pub mod progress;
 pub mod style;
 pub mod svg;
 pub mod table;
+pub mod trace;
 pub mod units;
 
 pub use exit::Exit;
