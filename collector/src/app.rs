@@ -1,6 +1,6 @@
-//! Doing what the command line asked for: one function an action, each ending in an exit code.
+//! Carries out what the command line asked for: one function for each action, each ending in an exit code.
 //!
-//! Data goes to standard output, talk to standard error. Errors carry the exit code that they end the program with.
+//! Data goes to standard output, progress and warnings to standard error. Errors carry the exit code of the program.
 
 use std::fmt::Display;
 
@@ -13,16 +13,19 @@ use opreport::{Exit, Style, Verbosity, View};
 use crate::cli::runs::ReplayRequest;
 use crate::cli::{Action, Invocation, ListRequest, ResumeRequest, completions, man_page};
 use crate::plan::Planned;
+use crate::preview::outlook;
 use crate::render::{
     Listing, plan_json, plan_text, replay_json, replay_text, run_json, run_text, settings_json,
     settings_text,
 };
+use crate::replay::{Verdict, replay};
 use crate::report::RunReport;
-use crate::run::{self, Resumed, Session, Verdict};
+use crate::run::{self, Importer as _, Resumed, Session};
 use crate::sweep::SweepFile;
 
 mod doctor;
 mod runs;
+mod tpu;
 
 /// Why an action was not done, and how the program ends with it.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ impl<E: Into<anyhow::Error>> From<E> for AppError {
     }
 }
 
-/// Does what was asked for.
+/// Carries out an action.
 ///
 /// # Errors
 /// It cannot be done; a run whose points failed is no error but has an exit code of its own.
@@ -56,7 +59,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::DryRun(planned) => dry_run(&planned, view),
         Action::ListCandidates(planned, folder) => runs::list_candidates(&planned, &folder, view),
         Action::Resume(request) => go_on(&request, view),
-        Action::Replay(request) => replay(&request, view),
+        Action::Replay(request) => replay_row(&request, view),
         Action::PrintConfig(settings) => show(
             view,
             |style| settings_text(&settings, style),
@@ -67,7 +70,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Compare(request) => runs::compare_runs(&request, view),
         Action::Merge(request) => runs::merge_shards(&request, view),
         Action::Nightly(request) => runs::nightly(&request, view),
-        Action::Tpu(request) => Ok(crate::tpu::perform(*request, view)?),
+        Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),
         Action::Worker(_) => {
@@ -106,9 +109,9 @@ fn go_on(request: &ResumeRequest, view: View) -> Result<Exit, AppError> {
 /// How a run's work ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// By itself.
+    /// Nobody interrupted it.
     Own,
-    /// The user had asked for it.
+    /// The user interrupted it.
     Asked,
 }
 
@@ -137,24 +140,26 @@ fn report_on(report: &RunReport, allowed: f64, end: End, view: View) -> Result<E
     })
 }
 
-/// Gives `work` what every measuring action needs: the installation, progress, and an ear for Ctrl-C.
+/// Gives `work` what every measuring action needs: the installation, progress, and the state of Ctrl-C.
 fn with_session<T>(
     verbosity: Verbosity,
     work: impl FnOnce(&mut Session<'_>) -> Result<T, AppError>,
 ) -> Result<T, AppError> {
     let home = Home::find()?;
     let mut progress = for_stderr(verbosity);
-    work(&mut Session {
-        home: &home,
-        command_line: std::env::args().collect(),
-        interrupt: Interrupt::install()?,
-        progress: progress.as_mut(),
-    })
+    let command_line = std::env::args().collect();
+    let interrupt = Interrupt::install()?;
+    work(&mut Session::new(
+        &home,
+        command_line,
+        interrupt,
+        progress.as_mut(),
+    )?)
 }
 
-fn replay(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
+fn replay_row(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
     let replayed = with_session(view.verbosity, |session| {
-        Ok(run::replay(
+        Ok(replay(
             &request.row,
             request.run.as_deref(),
             request.python.as_deref(),
@@ -180,9 +185,7 @@ fn interrupted_before_results() -> AppError {
 }
 
 fn dry_run(planned: &Planned, view: View) -> Result<Exit, AppError> {
-    let outlook = with_session(Verbosity::Quiet, |session| {
-        Ok(run::outlook(planned, session)?)
-    })?;
+    let outlook = with_session(Verbosity::Quiet, |session| Ok(outlook(planned, session)?))?;
     show(
         view,
         |style| plan_text(&planned.plan, Some(&outlook), style),
@@ -206,7 +209,7 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
             show_list(&Listing::SimpleOperators(opmodels::simple::OPERATORS), view)
         }
         ListRequest::Operators(model, python) => {
-            let imported = run::import(&Home::find()?, &model, python.as_deref())?;
+            let imported = Home::find()?.import(&model, python.as_deref())?;
             show_list(&Listing::Operators(&imported.graph), view)
         }
     }

@@ -1,4 +1,9 @@
-//! Collects operator performance through TVM.
+//! Plans and runs measurements of a model's operators through TVM, and reports, compares and merges the results: all of the
+//! `opcollect` program but its `main`.
+//!
+//! [`cli`] and [`config`] turn arguments, variables and files into requests and a [`plan`]; [`run`] measures by `opengine`;
+//! [`sweep`] says which schedules; [`nightly`], [`compare`], [`merge`] and [`doctor`] are the other commands; [`render`] makes text of
+//! their results, and [`app`] calls them all and prints.
 
 pub mod app;
 pub mod cli;
@@ -6,10 +11,12 @@ pub mod compare;
 pub mod config;
 pub mod doctor;
 pub mod merge;
-pub mod night;
+pub mod nightly;
 pub mod plan;
+pub mod preview;
+pub mod propose;
 pub mod render;
+pub mod replay;
 pub mod report;
 pub mod run;
 pub mod sweep;
-pub mod tpu;

@@ -1,4 +1,4 @@
-//! The `opcollect` program: command line in, exit code out. What it can do is in the library.
+//! The `opcollect` program: hands the process's arguments and environment to the library and ends with its exit code.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use opcollect::plan::HostFacts;
 use opengine::env::{Cores, Root};
 use opmodels::Home;
 use opreport::Exit;
-use opreport::output::{complain, printed};
+use opreport::output::{complain, printed, with_causes};
 
 fn main() -> ExitCode {
     let process = Process {
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     };
     let exit = match cli::parse(process) {
         Ok(invocation) => app::perform(invocation).unwrap_or_else(|error| {
-            complain(&format!("{:#}", error.source));
+            complain(&with_causes(error.source.as_ref()));
             error.exit
         }),
         Err(cli::CliError::Syntax(error)) => {

@@ -1,8 +1,9 @@
 //! Writing a whole file at once: a reader sees the old content or the new, never a part, even
-//! after a power cut.
+//! after a power cut. And reading files that a user has named: regular ones only.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -36,6 +37,67 @@ pub fn write_atomically(path: &Path, contents: &[u8]) -> Result<()> {
     replace(path, |file| {
         file.write_all(contents)
             .map_err(|source| Error::io("write", path, source))
+    })
+}
+
+/// Most bytes of a regular file that is read at once: beyond it, it is no configuration, plan or list.
+const LARGEST: u64 = 256 << 20;
+/// The same for what has no size, such as `/dev/null` or a shell's `<(…)`.
+const LARGEST_STREAM: u64 = 1 << 20;
+
+/// Opens a file of any size for reading. A device, pipe or socket is refused: reading one may never end.
+///
+/// # Errors
+/// The file is not there, may not be read, or is not a regular one.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?;
+    // A folder is refused by the system, in its own words.
+    if kind.is_file() || kind.is_dir() {
+        return File::open(path);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "it is a device or a pipe, not a regular file",
+    ))
+}
+
+/// Reads a whole file of at most 256 MiB; of a device or an open pipe at most 1 MiB. A named pipe is refused: there may be
+/// nobody who writes to it.
+///
+/// # Errors
+/// The file is not there, cannot be read, or is larger.
+pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let file = match fs::symlink_metadata(path)?.file_type().is_fifo() {
+        true => open_regular(path)?,
+        false => File::open(path)?,
+    };
+    let kind = file.metadata()?;
+    let most = if kind.is_file() {
+        LARGEST
+    } else {
+        LARGEST_STREAM
+    };
+    let mut content = Vec::with_capacity(kind.len().min(most) as usize);
+    file.take(most + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > most {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it has more than {most} bytes, the most that is read of such a file"),
+        ));
+    }
+    Ok(content)
+}
+
+/// Reads the whole text of a file, of the size that [`read_bytes`] allows.
+///
+/// # Errors
+/// As for [`read_bytes`]; or it is not UTF-8.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read_bytes(path)?).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "stream did not contain valid UTF-8",
+        )
     })
 }
 
@@ -131,5 +193,24 @@ mod tests {
             error.to_string(),
             format!("{} does not exist; check the path", path.display())
         );
+    }
+
+    #[test]
+    fn what_never_ends_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        fs::write(&path, "text").unwrap();
+        assert_eq!(read_text(&path).unwrap(), "text");
+        assert_eq!(read_text(Path::new("/dev/null")).unwrap(), "");
+        for (path, problem) in [
+            (Path::new("/dev/zero"), "more than 1048576 bytes"),
+            (folder.path(), "Is a directory"),
+            (&folder.path().join("none"), "No such file"),
+        ] {
+            let error = read_text(path).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+        let error = open_regular(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.to_string().contains("not a regular file"), "{error}");
     }
 }

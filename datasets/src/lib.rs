@@ -44,7 +44,7 @@ pub mod values;
 mod files;
 
 pub use error::{Error, FormatError, InvalidRow, Result};
-pub use files::{safe_file_name, write_atomically};
+pub use files::{open_regular, read_bytes, read_text, safe_file_name, write_atomically};
 pub use formats::{RowReader, Traces, read_batches, read_rows, read_rows_with};
 pub use identity::{PointKey, point_id, stable_hash};
 pub use row::{Essentials, finite};

@@ -41,6 +41,31 @@ proptest! {
     }
 
     #[test]
+    fn files_from_before_a_column_was_added_are_read_as_if_it_were_empty(rows in any_run()) {
+        let rows: Vec<Row> = rows
+            .into_iter()
+            .map(|row| Row { other_cpu_share: None, ..row })
+            .collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.csv");
+        let header = String::from_utf8(csv::header()).unwrap();
+        let mut before = header.replace(",other_cpu_share\n", "\n").into_bytes();
+        for row in &rows {
+            // The column is the last one, and empty.
+            let line = csv::line(row);
+            before.extend(line.strip_suffix(b",\n").unwrap());
+            before.push(b'\n');
+        }
+        fs::write(&path, before).unwrap();
+        let read = read_rows(&path).unwrap();
+        prop_assert!(same(&read, &rows), "{read:#?}\n{rows:#?}");
+        if !rows.is_empty() {
+            let refused = RunWriter::reopen(folder.path()).unwrap_err().to_string();
+            prop_assert!(refused.contains("order"), "{}", refused);
+        }
+    }
+
+    #[test]
     fn json_lines_read_back(rows in any_run()) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.jsonl");

@@ -149,11 +149,14 @@ impl ImportError {
 }
 
 /// ` (did you mean 'a' or 'b'?)`, or nothing without candidates.
-pub(crate) fn did_you_mean(candidates: &[String]) -> String {
+pub(crate) fn did_you_mean<T: AsRef<str>>(candidates: &[T]) -> String {
     if candidates.is_empty() {
         return String::new();
     }
-    let quoted: Vec<String> = candidates.iter().map(|c| format!("'{c}'")).collect();
+    let quoted: Vec<String> = candidates
+        .iter()
+        .map(|c| format!("'{}'", c.as_ref()))
+        .collect();
     format!(" (did you mean {}?)", quoted.join(" or "))
 }
 

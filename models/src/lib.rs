@@ -24,7 +24,6 @@ pub mod graph;
 mod home;
 mod import;
 mod key;
-mod nearest;
 mod python;
 mod registry;
 mod request;

@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
+use opreport::nearest::{nearest, simplify};
 use serde::{Deserialize, Serialize};
 
 use crate::ImportError;
 use crate::graph::Fill;
-use crate::nearest::{nearest, simplify};
 
 /// The registry's format that this crate reads.
 const FORMAT: u32 = 1;
@@ -169,7 +169,7 @@ impl Registry {
             let mut models: Vec<String> = Vec::new();
             for close in nearest(name, all) {
                 let owner = self.models.iter().find(|m| m.names().any(|n| n == close));
-                let shown = owner.map_or(close, |m| m.name.clone());
+                let shown = owner.map_or(close, |m| m.name.as_str()).to_owned();
                 if !models.contains(&shown) {
                     models.push(shown);
                 }

@@ -6,7 +6,8 @@
 //! is a run's folder or an AutoTVM log.
 
 use anyhow::Context;
-use oplearn::data::{Dataset, ImportFormat, Machines, RowSet, Source};
+use opdata::import::{Format, Import};
+use oplearn::data::{Dataset, Machines, RowSet, Source};
 use oppredict::suggest::cost::CostModel;
 use oppredict::suggest::simulate::{Rule, Setup, repeated};
 
@@ -25,7 +26,7 @@ fn main() -> anyhow::Result<()> {
     let sources: Vec<Source> = args
         .map(|path| {
             if path.contains("autotvm") {
-                Source::Import(ImportFormat::Autotvm, path.into())
+                Source::Import(Import::new(Format::Autotvm, path))
             } else {
                 Source::Dataset(path.into())
             }

@@ -26,5 +26,5 @@ pub enum Error {
     },
     /// A query that makes no sense or that the model cannot answer.
     #[error("{0}")]
-    Question(String),
+    Query(String),
 }

@@ -1,11 +1,13 @@
 //! What a person or a script sees of both programs, `opcollect` and `oppredict`.
 //!
-//! Owns the forms: units ([`units`]), text tables ([`table`]), traces ([`trace`]), colour and width ([`style`]), progress ([`progress`]),
-//! standard output that survives a closed pipe ([`output`]), exit codes ([`exit`]), pictures ([`svg`]), HTML ([`html`]). It knows nothing of runs, operators
-//! or predictions: callers hand it plain text and numbers.
+//! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]),
+//! standard output that survives a closed pipe ([`output`]), exit codes ([`exit`]), pictures ([`svg`]), HTML ([`html`]),
+//! traces ([`trace`]), suggestions for mistyped names ([`nearest`]). It knows nothing of runs, operators or
+//! predictions: callers hand it plain text and numbers.
 
 pub mod exit;
 pub mod html;
+pub mod nearest;
 pub mod output;
 pub mod progress;
 pub mod style;

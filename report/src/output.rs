@@ -2,6 +2,7 @@
 //!
 //! A reader that has gone away (`| head`) is no error; a full disk is one. Nothing here panics, unlike `print!`.
 
+use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -151,6 +152,21 @@ pub fn say(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }
 
+/// An error with its causes in one line, leaving out causes that the message before them repeats.
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
 /// Writes an error message to standard error.
 pub fn complain(message: &str) {
     let mut stderr = io::stderr();
@@ -194,5 +210,24 @@ mod tests {
                 .to_string()
                 .starts_with("cannot write to standard output: ")
         );
+    }
+
+    #[test]
+    fn no_cause_is_said_twice() {
+        #[derive(Debug)]
+        struct Outer(&'static str, io::Error);
+        impl Display for Outer {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.0)
+            }
+        }
+        impl Error for Outer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.1)
+            }
+        }
+        let full = || io::Error::other("full");
+        assert_eq!(with_causes(&Outer("/x: full", full())), "/x: full");
+        assert_eq!(with_causes(&Outer("/x", full())), "/x: full");
     }
 }

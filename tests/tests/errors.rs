@@ -1,6 +1,7 @@
 //! Every way to go wrong: one clear message with what, where and what next, the right exit code, nothing lost.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use e2e::{Bench, Disk, Node, Outcome, Tensor, model, skip};
 use opdata::read_rows;
@@ -209,6 +210,96 @@ fn a_results_folder_that_cannot_be_made() {
     bench
         .measure(&["--modelname", "mlp", "--out", "taken/run"])
         .failed(FAILED, &["taken"]);
+}
+
+#[test]
+fn files_that_never_end() {
+    let bench = Bench::new();
+    let pipe = bench.path().join("pipe.toml");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    bench.file(
+        "zero.toml",
+        "space = 'traces'\noperators = ['x']\ntraces = '/dev/zero'\n",
+    );
+    for file in ["pipe.toml", "/dev/zero"] {
+        bench
+            .run(&["--print-config", "--config", file])
+            .failed(USAGE, &[file, "configuration"]);
+        bench
+            .run(&["nightly", "--dry-run", "--config", file])
+            .failed(USAGE, &[file, "configuration"]);
+    }
+    for sweep in ["pipe.toml", "zero.toml"] {
+        bench
+            .run(&["--modelname", "mlp", "--dry-run", "--sweep", sweep])
+            .failed(USAGE, &[sweep]);
+    }
+    // What a shell hands over as `<(…)` or as no file at all is read.
+    bench
+        .run(&["--print-config", "--config", "/dev/null"])
+        .done();
+    // A run whose files are pipes or devices.
+    std::fs::create_dir(bench.path().join("run")).unwrap();
+    std::fs::rename(&pipe, bench.path().join("run/run.json")).unwrap();
+    bench
+        .run(&["--resume", "run"])
+        .failed(FAILED, &["run.json"]);
+    std::fs::create_dir(bench.path().join("rows")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", bench.path().join("rows/rows.csv")).unwrap();
+    bench
+        .run(&["compare", "rows", "rows"])
+        .failed(FAILED, &["rows.csv", "not a regular file"]);
+}
+
+#[test]
+fn a_very_long_name_is_refused_at_once() {
+    let name = "resnet-18".repeat(10_000);
+    Bench::new()
+        .run(&["--modelname", &name, "--dry-run"])
+        .failed(USAGE, &["unknown model"]);
+}
+
+#[test]
+fn standard_output_that_cannot_be_written() {
+    let bench = Bench::new();
+    let to = |args: &[&str], out: Stdio| {
+        let mut command = bench.command(args);
+        command.stdout(out).stderr(Stdio::piped());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), stderr)
+    };
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["list", "--help"],
+        &["list", "models"],
+        &["completions", "bash"],
+        &["man"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let (code, stderr) = to(args, full.unwrap().into());
+        assert_eq!(code, Some(FAILED), "{args:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+        assert!(
+            stderr.starts_with("error: cannot write to standard output"),
+            "{args:?}: {stderr}"
+        );
+        // A reader that goes away, as `head` does.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let end = to(args, writer.into());
+        assert_eq!(end, (Some(0), String::new()), "{args:?}");
+    }
+}
+
+#[test]
+fn no_place_for_temporary_files() {
+    let bench = Bench::new();
+    let mut command = bench.command(["--modelname", "mlp", "--dry-run"]);
+    command.env("TMPDIR", "/no/such/folder");
+    Outcome::of(command).failed(FAILED, &["/no/such/folder", "TMPDIR"]);
 }
 
 /// Runs the main job with its results on such a disk; gives its outcome and a copy of what was on the disk.

@@ -301,6 +301,20 @@ fn data_that_nothing_can_be_learned_from_is_refused() {
         oppredict(&bench, &["eval", "--import", "autotvm", "x.jsonl"])
     };
     eval("").failed(1, &["nothing to learn from", "0 rows"]);
+    // What can be used of a damaged log is used, unless all of it is asked for.
+    let damaged = format!("# a remark\n{}{{\"input\": [\"llvm", log("llvm"));
+    let outcome = eval(&damaged);
+    for reason in [
+        "1 records left out: comments",
+        "1 records left out: damaged lines",
+    ] {
+        assert!(outcome.done().contains(reason), "{}", outcome.done());
+    }
+    oppredict(
+        &bench,
+        &["eval", "--strict", "--import", "autotvm", "x.jsonl"],
+    )
+    .failed(1, &["x.jsonl:", "not JSON"]);
     eval("{\"a\": 1}\n").failed(1, &["x.jsonl:1", "not an AutoTVM record"]);
     eval(log("llvm").lines().next().expect("a line")).failed(1, &["at least 2 workloads"]);
     let costs = |line: &str| {

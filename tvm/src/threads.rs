@@ -5,7 +5,9 @@
 //! loops use. Once a pool has started, the process must not fork: children would wait for threads they do not have.
 
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::call::{Obj, array, call, int, text, value};
 use crate::error::{Error, Result};
@@ -82,6 +84,63 @@ impl Pool {
         }
     }
 
+    /// Calls `task(number, of)` once on each of the threads in use, as a kernel's parallel loop would be: task 0 on this
+    /// thread, the others on the pool's. Returns when all have ended.
+    ///
+    /// # Errors
+    /// TVM has no such function, or a task panicked.
+    pub fn run<F: Fn(usize, usize) + Sync>(&self, task: &F) -> Result<()> {
+        const NAME: &std::ffi::CStr = c"TVMBackendParallelLaunch";
+        type Task = unsafe extern "C" fn(i32, *const Group, *const c_void) -> i32;
+        type Launch = unsafe extern "C" fn(Task, *const c_void, i32) -> i32;
+
+        /// `TVMParallelGroupEnv` of TVM's `c_backend_api.h`.
+        #[repr(C)]
+        struct Group {
+            sync_handle: *mut c_void,
+            num_task: i32,
+        }
+
+        /// A task, and whether one of its calls panicked: with one thread, TVM drops what a task returns.
+        struct Shared<'a, F> {
+            task: &'a F,
+            panicked: AtomicBool,
+        }
+
+        unsafe extern "C" fn call_task<F: Fn(usize, usize) + Sync>(
+            number: i32,
+            group: *const Group,
+            shared: *const c_void,
+        ) -> i32 {
+            // SAFETY: TVM passes back the pointer given below, and a group that lives through the call.
+            let (shared, of) = unsafe { (&*shared.cast::<Shared<'_, F>>(), (*group).num_task) };
+            let run = || (shared.task)(number.max(0) as usize, of.max(1) as usize);
+            // No panic may cross into TVM.
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+                shared.panicked.store(true, Ordering::Relaxed);
+            }
+            0
+        }
+
+        // SAFETY: the name is a C string; the libraries were loaded for the whole process.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
+        if found.is_null() {
+            return Err(Error::unexpected("Pool::run", "TVM has no parallel launch"));
+        }
+        // SAFETY: this is the function's type in TVM's `c_backend_api.h`.
+        let launch: Launch = unsafe { std::mem::transmute::<*mut c_void, Launch>(found) };
+        let shared = Shared {
+            task,
+            panicked: AtomicBool::new(false),
+        };
+        // SAFETY: what is shared outlives the launch, which returns when all tasks have ended.
+        let code = unsafe { launch(call_task::<F>, std::ptr::from_ref(&shared).cast(), 0) };
+        if code != 0 || shared.panicked.load(Ordering::Relaxed) {
+            return Err(Error::unexpected("Pool::run", "a task failed"));
+        }
+        Ok(())
+    }
+
     /// Number of threads that parallel loops use at present.
     ///
     /// # Errors
@@ -108,4 +167,33 @@ fn allowed_processors() -> Vec<usize> {
         .filter(|&i| unsafe { libc::CPU_ISSET(i, &set) })
         .collect();
     if found.is_empty() { vec![0] } else { found }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn a_task_runs_once_on_each_thread_in_use_and_a_panic_is_an_error() {
+        let pool = Pool::start(2).unwrap();
+        for threads in [2, 1] {
+            pool.use_threads(threads).unwrap();
+            let seen = Mutex::new((HashSet::new(), Vec::new()));
+            pool.run(&|number, of| {
+                let mut seen = seen.lock().unwrap();
+                seen.0.insert(std::thread::current().id());
+                seen.1.push((number, of));
+            })
+            .unwrap();
+            let (ids, mut tasks) = seen.into_inner().unwrap();
+            tasks.sort_unstable();
+            let expected: Vec<_> = (0..threads).map(|number| (number, threads)).collect();
+            assert_eq!((ids.len(), tasks), (threads, expected));
+        }
+        let error = pool.run(&|_, _| panic!("on purpose")).unwrap_err();
+        assert!(error.to_string().contains("a task failed"), "{error}");
+    }
 }

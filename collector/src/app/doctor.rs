@@ -4,6 +4,7 @@ use std::path::Path;
 
 use opdata::contract::{CALIBRATION_FORMAT, Calibration, Environment};
 use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, clock_ghz};
+use opengine::env::Root;
 use opengine::interrupt::Interrupt;
 use opmodels::Home;
 use opreport::progress::for_stderr;
@@ -23,7 +24,7 @@ use crate::run;
 /// Checks the machine, each problem with its fix.
 pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppError> {
     let home = Home::find()?;
-    let environment = run::environment(std::env::args().collect());
+    let environment = run::environment(&Root::system(), std::env::args().collect());
     let tvm = match Libraries::load() {
         Ok(_) => Ok(vec![
             ("apache-tvm".to_owned(), TVM_VERSION.to_owned()),

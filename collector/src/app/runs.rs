@@ -12,14 +12,14 @@ use crate::cli::nightly::{NightlyMode, NightlyRequest};
 use crate::cli::runs::CompareRequest;
 use crate::compare::{Verdict, compare};
 use crate::merge::{MergeRequest, merge};
-use crate::night::jobs::ProcessRunner;
-use crate::night::{self, NightError, NightPlan};
+use crate::nightly::jobs::ProcessRunner;
+use crate::nightly::{self, NightlyError, NightlyPlan};
 use crate::plan::Planned;
+use crate::preview;
 use crate::render::{
     candidates_json, candidates_text, compare_json, compare_text, merge_json, merge_text,
-    night_json, night_markdown, night_plan_json, night_plan_text,
+    nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text, nightly_summary,
 };
-use crate::run;
 
 /// Compares two sets of rows; a regression has an exit code of its own.
 pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit, AppError> {
@@ -44,7 +44,7 @@ pub(super) fn list_candidates(
     view: View,
 ) -> Result<Exit, AppError> {
     let (listed, _) = until_interrupted(view, |session| {
-        run::list_candidates(planned, folder, session)
+        preview::list_candidates(planned, folder, session)
     })?;
     show(
         view,
@@ -63,32 +63,37 @@ pub(super) fn merge_shards(request: &MergeRequest, view: View) -> Result<Exit, A
     )
 }
 
-/// Runs a night, or shows what it would do.
+/// Runs the jobs of a nightly configuration, or shows what it would do.
 pub(super) fn nightly(request: &NightlyRequest, view: View) -> Result<Exit, AppError> {
-    let plan = NightPlan::read(&request.config, &request.date).map_err(|error| AppError {
+    let plan = NightlyPlan::read(&request.config, &request.date).map_err(|error| AppError {
         exit: Exit::Usage,
-        source: NightError::Config(error).into(),
+        source: NightlyError::Config(error).into(),
     })?;
     if request.mode == NightlyMode::Show {
-        let outlook = night::outlook(plan)?;
+        let outlook = nightly::outlook(plan)?;
         return show(
             view,
-            |style| night_plan_text(&outlook, style),
-            || night_plan_json(&outlook),
+            |style| nightly_plan_text(&outlook, style),
+            || nightly_plan_json(&outlook),
         );
     }
     let mut runner = ProcessRunner {
         program: std::env::current_exe().context("the path of this program")?,
     };
     let mut progress = for_stderr(view.verbosity);
-    let report = night::run(
+    let report = nightly::run(
         &plan,
-        &mut night::Session {
+        &mut nightly::Session {
             runner: &mut runner,
             interrupt: Interrupt::install()?,
             progress: progress.as_mut(),
+            summary: nightly_summary,
         },
     )?;
-    show(view, |_| night_markdown(&report), || night_json(&report))?;
+    show(
+        view,
+        |_| nightly_markdown(&report),
+        || nightly_json(&report),
+    )?;
     Ok(report.exit())
 }

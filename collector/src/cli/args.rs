@@ -1,13 +1,15 @@
-//! The flags, defined once: help, completions and the man page come from here.
+//! The flags, defined once: help, completions and the man page come from here; defaults come from the table of settings.
 //!
-//! Values that are settings stay text; their meaning is read in `plan`, so that a value from a
-//! variable or a file meets the same checks. A field's name is the setting's key with `_` for `-`.
+//! Values of settings stay text and are read in `plan`, so that a value from a variable or a file meets the same checks. A
+//! field has the setting's key as its name, with `_` for `-`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint};
+
+use crate::config::{Arity, SETTINGS};
 
 const AFTER_HELP: &str = "\
 Every option that takes a value can also be set by a variable (--max-failed is \
@@ -70,7 +72,7 @@ pub struct ViewArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// Where the model comes from [default: local]
+    /// Where the model comes from
     #[arg(long, value_name = "SOURCE", value_parser = Suggest(&["local", "onnx", "simple"]))]
     pub modelsource: Option<String>,
     /// A name of `list models`, the path of an ONNX file, or an operator of `list ops`
@@ -108,13 +110,13 @@ pub struct JobArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Points")]
 pub struct PointArgs {
-    /// What to compile for; options may follow, as in "llvm -mcpu=haswell" [default: llvm]
+    /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
     #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm", "cuda", "pynq"]))]
     pub target: Option<String>,
-    /// Thread counts, `max` being all cores this process may use [default: 1,max]
+    /// Thread counts, `max` being all cores this process may use
     #[arg(long, value_name = "N,N,…", action = clap::ArgAction::Append, allow_negative_numbers = true)]
     pub threads: Vec<String>,
-    /// Cache states: as in the model, hot, flushed, or several of them [default: model]
+    /// Cache states: as in the model, hot, flushed, or several of them
     #[arg(long, value_name = "STATE,…", action = clap::ArgAction::Append, value_parser = Suggest(&["model", "hot", "flushed"]))]
     pub cache: Vec<String>,
     /// Measure many schedules: a name of `list sweeps`, or the path of a TOML file
@@ -123,13 +125,13 @@ pub struct PointArgs {
     /// Measure the I-th of N parts of the points only, e.g. 1/4; `merge` joins the parts
     #[arg(long, value_name = "I/N")]
     pub shard: Option<String>,
-    /// What runs the whole model [default: vm]
+    /// What runs the whole model
     #[arg(long, value_name = "EXECUTOR", value_parser = Suggest(&["vm"]))]
     pub executor: Option<String>,
-    /// Measure the whole model too, or skip it [default: measure]
+    /// Measure the whole model too, or skip it
     #[arg(long, value_name = "CHOICE", value_parser = Suggest(&["measure", "skip"]))]
     pub whole_model: Option<String>,
-    /// Seed of the input data [default: 0]
+    /// Seed of the input data
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<String>,
 }
@@ -138,22 +140,22 @@ pub struct PointArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Timing")]
 pub struct TimingArgs {
-    /// Sample until half the confidence interval is this share of the median [default: 3%]
+    /// Sample until half the confidence interval is this share of the median
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub ci: Option<String>,
-    /// Time for the samples of one point, e.g. 500ms [default: 1s]
+    /// Time for the samples of one point, e.g. 500ms
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub budget: Option<String>,
-    /// Calls before the first timed one [default: 3]
+    /// Calls before the first timed one
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub warmup: Option<String>,
-    /// Fewest samples of a point [default: 10]
+    /// Fewest samples of a point
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub min_samples: Option<String>,
-    /// Most samples of a point [default: 1000]
+    /// Most samples of a point
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub max_samples: Option<String>,
-    /// Calls in a sample; as many as the clock needs if auto [default: auto]
+    /// Calls in a sample; as many as the clock needs if auto
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub number: Option<String>,
 }
@@ -162,16 +164,16 @@ pub struct TimingArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub struct RunArgs {
-    /// Longest compilation of one operator [default: 120s]
+    /// Longest compilation of one operator
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub compile_timeout: Option<String>,
-    /// Longest check and measurement of one point [default: 60s]
+    /// Longest check and measurement of one point
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub timeout: Option<String>,
-    /// Most memory of a worker process [default: 8GiB]
+    /// Most memory of a worker process
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory_limit: Option<String>,
-    /// Largest kernel worth compiling, in statements after unrolling [default: 8192]
+    /// Largest kernel worth compiling, in statements after unrolling
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub max_statements: Option<String>,
     /// Stop in good order after this time, e.g. 6h; --resume goes on
@@ -180,7 +182,7 @@ pub struct RunArgs {
     /// Go on with a run that was stopped or killed, by its own plan
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub resume: Option<PathBuf>,
-    /// Share of points that may fail before the exit code is 4 [default: 0]
+    /// Share of points that may fail before the exit code is 4
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub max_failed: Option<String>,
     /// Directory of the results, which must not exist yet [default: runs/<time>-<model>-<target>]
@@ -290,7 +292,7 @@ pub struct PlanArgs {
 /// What the doctor looks at.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Thread counts that will be measured [default: 1,max]
+    /// Thread counts that will be measured
     #[arg(long, value_name = "N,N,…", action = clap::ArgAction::Append)]
     pub threads: Vec<String>,
     /// Directory that will hold the results [default: runs]
@@ -303,7 +305,7 @@ pub struct DoctorArgs {
     /// threads: those of --threads, or 1, 2, 4, … max. Kept for later runs to record
     #[arg(long)]
     pub calibrate: bool,
-    /// Time for the samples of one rate of --calibrate [default: 1s]
+    /// Time for the samples of one rate of --calibrate
     #[arg(
         long,
         value_name = "TIME",
@@ -311,6 +313,28 @@ pub struct DoctorArgs {
         requires = "calibrate"
     )]
     pub budget: Option<String>,
+}
+
+/// The parser. The help of each flag that is a setting ends with the default that the table of settings has.
+pub fn command() -> clap::Command {
+    with_defaults(Cli::command())
+}
+
+fn with_defaults(command: clap::Command) -> clap::Command {
+    let shown = |arg: clap::Arg| {
+        let setting = SETTINGS.iter().find(|s| arg.get_long() == Some(s.key));
+        let default = setting
+            .filter(|s| s.arity != Arity::Switch)
+            .and_then(|s| s.default);
+        match (default, arg.get_help()) {
+            (Some(default), Some(help)) => {
+                let help = format!("{help} [default: {default}]");
+                arg.help(help)
+            }
+            _ => arg,
+        }
+    };
+    command.mut_args(shown).mut_subcommands(with_defaults)
 }
 
 /// Accepts any text, but shows the usual values in the help and to completions: the real check is
@@ -338,17 +362,15 @@ impl TypedValueParser for Suggest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Arity, SETTINGS};
-    use clap::CommandFactory;
 
     #[test]
     fn the_parser_is_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
     fn every_setting_has_a_flag_that_shows_its_default() {
-        let command = Cli::command();
+        let command = command();
         for setting in SETTINGS {
             let arg = command
                 .get_arguments()
@@ -377,7 +399,7 @@ mod tests {
             "help",
             "version",
         ];
-        for arg in Cli::command().get_arguments() {
+        for arg in command().get_arguments() {
             let long = arg.get_long().unwrap_or_default();
             assert!(
                 exempt.contains(&long) || SETTINGS.iter().any(|s| s.key == long),

@@ -1,20 +1,18 @@
 //! Completions and the manual page, both made from the parser.
 
-use clap::CommandFactory;
-
-use super::args::Cli;
+use super::args::command;
 
 /// The completion script for a shell.
 pub fn completions(shell: clap_complete::Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "opcollect", &mut script);
+    clap_complete::generate(shell, &mut command(), "opcollect", &mut script);
     script
 }
 
 /// The manual page in roff.
 pub fn man_page() -> std::io::Result<Vec<u8>> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+    clap_mangen::Man::new(command()).render(&mut page)?;
     Ok(page)
 }
 

@@ -6,13 +6,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 use opengine::calibrate::usual_threads;
 use opmodels::ImportRequest;
 use opreport::{OutputFormat, Verbosity, View};
 
 use super::CliError;
-use super::args::{Cli, Command, ListWhat, ViewArgs};
+use super::args::{Cli, Command, ListWhat, ModelArgs, ViewArgs, command};
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::merge::MergeRequest;
 use crate::plan::{HostFacts, Planned};
@@ -128,7 +128,7 @@ pub struct CalibrationRequest {
 
 /// Reads a command line.
 pub fn parse(process: Process) -> Result<Invocation, CliError> {
-    let matches = Cli::command().try_get_matches_from(&process.args)?;
+    let matches = command().try_get_matches_from(&process.args)?;
     let cli = Cli::from_arg_matches(&matches)?;
     if let Some((name, _)) = matches.subcommand() {
         refuse_stray_flags(&matches, name)?;
@@ -165,42 +165,11 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             ListWhat::Models => ListRequest::Models,
             ListWhat::Targets => ListRequest::Targets,
             ListWhat::Sweeps => ListRequest::Sweeps,
-            ListWhat::Ops(model) => {
-                let settings = settings(innermost(&matches))?;
-                // Without a model the question is what `simple` can build.
-                if model.modelname.is_none() {
-                    ListRequest::SimpleOperators
-                } else {
-                    let python = settings.get("python").texts.first().map(PathBuf::from);
-                    ListRequest::Operators(Planned::model_of(&settings)?, python)
-                }
-            }
+            ListWhat::Ops(model) => operators(&model, &settings(innermost(&matches))?)?,
         }),
         Some(Command::Doctor(args)) => {
             let settings = settings(innermost(&matches))?;
-            let threads = Planned::threads_of(&settings, process.host.cores)?;
-            let calibration = match args.calibrate {
-                false => None,
-                true => Some(CalibrationRequest {
-                    threads: match settings.get("threads").origin {
-                        Origin::Default => usual_threads(process.host.cores),
-                        _ => threads.clone(),
-                    },
-                    budget_ns: Planned::budget_of(&settings)?,
-                }),
-            };
-            Action::Doctor(DoctorRequest {
-                threads,
-                calibration,
-                out: PathBuf::from(
-                    settings
-                        .get("out")
-                        .texts
-                        .first()
-                        .map_or("runs", String::as_str),
-                ),
-                python: settings.get("python").texts.first().map(PathBuf::from),
-            })
+            Action::Doctor(doctor(args.calibrate, &settings, process.host.cores)?)
         }
         Some(Command::Compare(args)) => Action::Compare(args.request()),
         Some(Command::Merge(args)) => Action::Merge(args.request()),
@@ -213,6 +182,36 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
         Some(Command::Worker { args }) => Action::Worker(args),
     };
     Ok(Invocation { view, action })
+}
+
+/// `list ops`: without a model, the operators that `--modelsource simple` builds.
+fn operators(model: &ModelArgs, settings: &Settings) -> Result<ListRequest, CliError> {
+    if model.modelname.is_none() {
+        return Ok(ListRequest::SimpleOperators);
+    }
+    let python = settings.get("python").texts.first().map(PathBuf::from);
+    Ok(ListRequest::Operators(Planned::model_of(settings)?, python))
+}
+
+fn doctor(calibrate: bool, settings: &Settings, cores: u32) -> Result<DoctorRequest, CliError> {
+    let threads = Planned::threads_of(settings, cores)?;
+    let calibration = match calibrate {
+        false => None,
+        true => Some(CalibrationRequest {
+            threads: match settings.get("threads").origin {
+                Origin::Default => usual_threads(cores),
+                _ => threads.clone(),
+            },
+            budget_ns: Planned::budget_of(settings)?,
+        }),
+    };
+    let path = |key| settings.get(key).texts.first().map(PathBuf::from);
+    Ok(DoctorRequest {
+        threads,
+        calibration,
+        out: path("out").unwrap_or_else(|| "runs".into()),
+        python: path("python"),
+    })
 }
 
 fn view(args: &ViewArgs) -> View {
@@ -239,7 +238,7 @@ fn resume(
     let allowed = ["time-budget", "python"];
     let given = command_line(matches);
     if let Some(key) = given.keys().find(|key| !allowed.contains(key)) {
-        return Err(Cli::command()
+        return Err(command()
             .error(
                 clap::error::ErrorKind::ArgumentConflict,
                 format!(
@@ -269,7 +268,7 @@ fn refuse_stray_flags(matches: &ArgMatches, subcommand: &str) -> Result<(), clap
     let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     match ids.chain(others.map(str::to_owned)).find(|id| given(id)) {
         None => Ok(()),
-        Some(id) => Err(Cli::command().error(
+        Some(id) => Err(command().error(
             clap::error::ErrorKind::ArgumentConflict,
             format!(
                 "--{} stands before `{subcommand}` and would be without effect; leave it out, or put it behind if `opcollect {subcommand} --help` has it",

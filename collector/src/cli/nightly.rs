@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory};
 use opdata::Timestamp;
 
-use super::args::Cli;
-use crate::night::history::is_date;
+use super::args::command;
+use crate::nightly::history::is_date;
 
 /// `opcollect nightly`; its configuration is the file of `--config`.
 #[derive(Debug, Args)]
 pub struct NightlyArgs {
-    /// The night, as 2026-11-20 [default: today, UTC]; one that was begun is gone on with
+    /// The night, as 2026-11-20 [default: today, UTC]; an interrupted one is resumed
     #[arg(long, value_name = "DATE", value_parser = date)]
     pub date: Option<String>,
     /// Print the jobs, their shares of the time and what would be removed, and stop
@@ -20,7 +20,7 @@ pub struct NightlyArgs {
     pub dry_run: bool,
 }
 
-/// A night to run.
+/// A nightly run to start, resume or show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NightlyRequest {
     /// Its configuration.
@@ -31,7 +31,7 @@ pub struct NightlyRequest {
     pub mode: NightlyMode,
 }
 
-/// What to do with a night.
+/// What to do with a nightly configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NightlyMode {
     /// Run it.
@@ -61,7 +61,7 @@ impl NightlyArgs {
         let Some(config) = config else {
             let message =
                 "which night? give its configuration, such as --config configs/nightly.toml";
-            return Err(Cli::command().error(ErrorKind::MissingRequiredArgument, message));
+            return Err(command().error(ErrorKind::MissingRequiredArgument, message));
         };
         Ok(NightlyRequest {
             config,

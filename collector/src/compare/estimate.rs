@@ -8,8 +8,8 @@
 //!
 //! An interval from the samples of one run says nothing of what changes from run to run (placement of code and data, the
 //! machine's state), which is often more (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). That part is
-//! estimated from the comparison itself: see [`noise_between_runs`]. What a busy machine does to single points is no such noise; the verdict
-//! looks at that (see [`super::Change`]).
+//! estimated from the comparison itself: see [`noise_between_runs`]. Disturbances of
+//! single points on a busy machine are no such noise; the verdict considers them (see [`super::Change`]).
 
 use opdata::stats::{median, two_sided_quantile, two_sided_tail};
 use serde::Serialize;

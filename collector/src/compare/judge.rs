@@ -1,5 +1,7 @@
-//! From pairs of points to changes with a verdict: points of one operator together, then all operators at once, because how much one
-//! ratio says depends on how many are asked for and how the others lie.
+//! From pairs of points to changes with a verdict.
+//!
+//! The points of one operator are judged together, and all operators at once: how significant one ratio is depends on the number
+//! of comparisons and on the noise that the others show.
 
 use std::collections::HashMap;
 

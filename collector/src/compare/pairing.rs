@@ -1,8 +1,8 @@
-//! Which point of one side is which of the other.
+//! Pairs the points of one side with those of the other.
 //!
-//! By `point_id` where that is equal. It covers the whole target and the seed, so points that differ in those alone are found by
-//! what they are: workload, operator, threads, cache state, schedule, with the same target, or at last with the same kind of
-//! target. What is equal several times is paired in the order of the rows. Linear in the number of points.
+//! First by `point_id`. It covers the whole target and the seed, so the remaining points are paired by workload, operator,
+//! threads, cache state and schedule: those with the same target first, then those with the same kind of target. Several points
+//! with the same key are paired in the order of their rows. The time is linear in the number of points.
 
 use std::collections::{HashMap, VecDeque};
 

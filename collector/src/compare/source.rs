@@ -1,4 +1,4 @@
-//! One side of a comparison, read row by row: of a row only what is compared is kept.
+//! One side of a comparison, read row by row; only the columns that are compared are kept.
 //!
 //! Reads run folders (rows, the machine's name from `run.json`, whole models), folders of run folders,
 //! and single files of rows. It changes nothing.

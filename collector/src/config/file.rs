@@ -8,11 +8,13 @@
 
 use std::path::{Path, PathBuf};
 
-use toml::Spanned;
-use toml::de::{DeArray, DeTable, DeValue};
+use toml::de::DeTable;
+
+use opreport::nearest::closest;
 
 use super::ConfigError;
-use super::table::{Arity, SETTINGS, Setting, nearest};
+use super::table::SETTINGS;
+use super::toml_value::Given;
 
 /// The values of one configuration file, each with the line it stands on.
 #[derive(Debug, Clone, Default)]
@@ -29,9 +31,9 @@ struct Entry {
 }
 
 impl ConfigFile {
-    /// Reads a file.
+    /// Reads a settings file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        let text = opdata::read_text(path).map_err(|source| ConfigError::Unreadable {
             path: path.to_owned(),
             source,
         })?;
@@ -57,15 +59,16 @@ impl ConfigFile {
                         path: path.to_owned(),
                         line,
                         key: name.to_owned(),
-                        nearest: nearest(name, SETTINGS.iter().map(|s| s.key)),
+                        nearest: closest(name, SETTINGS.iter().map(|s| s.key)),
                     })?;
-            let texts =
-                texts(setting, value.get_ref()).map_err(|found| ConfigError::WrongType {
+            let texts = Given::from(value.get_ref())
+                .texts(setting)
+                .map_err(|wrong| ConfigError::WrongType {
                     path: path.to_owned(),
                     line,
                     key: name.to_owned(),
-                    found,
-                    expected: expected(setting),
+                    found: wrong.found,
+                    expected: wrong.expected,
                 })?;
             entries.push(Entry {
                 key: setting.key,
@@ -90,54 +93,6 @@ impl ConfigFile {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-fn expected(setting: &Setting) -> &'static str {
-    match setting.arity {
-        Arity::One => "one string or number",
-        Arity::List => "a string, a number, or a list of them",
-        Arity::Switch => "true or false",
-    }
-}
-
-/// The value as texts, or the name of the type that does not fit.
-fn texts(setting: &Setting, value: &DeValue<'_>) -> Result<Vec<String>, &'static str> {
-    match (setting.arity, value) {
-        (Arity::Switch, DeValue::Boolean(on)) => Ok(vec![on.to_string()]),
-        (Arity::Switch, other) => Err(type_name(other)),
-        (Arity::List, DeValue::Array(items)) => list_texts(items),
-        (_, scalar) => scalar_text(scalar).map(|text| vec![text]),
-    }
-}
-
-fn list_texts(items: &DeArray<'_>) -> Result<Vec<String>, &'static str> {
-    items
-        .iter()
-        .map(Spanned::get_ref)
-        .map(|item| {
-            scalar_text(item).map_err(|_| "a list with other things than strings and numbers")
-        })
-        .collect()
-}
-
-fn scalar_text(value: &DeValue<'_>) -> Result<String, &'static str> {
-    match value {
-        DeValue::String(text) => Ok(text.to_string()),
-        DeValue::Integer(number) => Ok(number.to_string()),
-        DeValue::Float(number) => Ok(number.to_string()),
-        other => Err(type_name(other)),
-    }
-}
-
-fn type_name(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) | DeValue::Float(_) => "a number",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
     }
 }
 

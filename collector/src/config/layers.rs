@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use opreport::nearest::closest;
 use serde::Serialize;
 
-use super::table::{Arity, ENV_PREFIX, SETTINGS, env_name, nearest};
+use super::table::{Arity, ENV_PREFIX, SETTINGS, env_name};
 use super::{ConfigError, ConfigFile};
 
 /// Where a value came from.
@@ -160,7 +161,7 @@ impl Layers {
             let Some((_, key)) = names.iter().find(|(candidate, _)| candidate == name) else {
                 return Err(ConfigError::UnknownVariable {
                     name: name.to_owned(),
-                    nearest: nearest(name, names.iter().map(|(n, _)| n.as_str()))
+                    nearest: closest(name, names.iter().map(|(n, _)| n.as_str()))
                         .map(str::to_owned),
                 });
             };

@@ -8,11 +8,13 @@
 mod file;
 mod layers;
 mod table;
+mod toml_value;
 
 pub use file::ConfigFile;
 pub(crate) use file::line_of;
 pub use layers::{Layers, Origin, Settings, SweepLayer, Value};
-pub use table::{Arity, SETTINGS, Setting, env_name, nearest};
+pub use table::{Arity, SETTINGS, Setting, env_name};
+pub(crate) use toml_value::Given;
 
 use std::path::PathBuf;
 

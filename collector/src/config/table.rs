@@ -93,20 +93,6 @@ pub fn env_name(key: &str) -> String {
     format!("{ENV_PREFIX}{}", key.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// The candidate nearest to `name`, if it is near enough to be what was meant.
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let name = name.to_ascii_lowercase();
-    candidates
-        .into_iter()
-        .map(|candidate| {
-            let likeness = strsim::jaro_winkler(&name, &candidate.to_ascii_lowercase());
-            (likeness, candidate)
-        })
-        .filter(|(likeness, _)| *likeness >= 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,11 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_finds_typing_errors_only() {
-        let keys = || SETTINGS.iter().map(|s| s.key);
-        assert_eq!(nearest("thread", keys()), Some("threads"));
-        assert_eq!(nearest("modelnmae", keys()), Some("modelname"));
-        assert_eq!(nearest("zzzz", keys()), None);
+    fn keys_have_variables() {
         assert_eq!(env_name("max-failed"), "OPCOLLECT_MAX_FAILED");
     }
 }

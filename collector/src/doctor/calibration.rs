@@ -1,4 +1,4 @@
-//! Whether the machine's rates are known, so that runs can record them.
+//! The check for a calibration of the machine: peak rates that runs record.
 
 use opdata::contract::{Calibration, Environment, Level};
 use opreport::units;

@@ -1,4 +1,4 @@
-//! Counters, frequency, cores, memory and load: what spoils or limits measurements.
+//! Counters, frequency, cores, memory and load: what disturbs or limits measurements.
 
 use opdata::contract::{Environment, Pmu, Virtualisation};
 use opreport::units;

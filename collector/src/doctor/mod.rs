@@ -2,7 +2,7 @@
 //!
 //! The checks judge plain facts ([`Facts`]): the environment's fingerprint, what the caller found
 //! of TVM, and a few probes made here (Python's packages, compilers, folders). So every verdict is
-//! tested without a sick machine at hand.
+//! tested on any machine.
 
 mod calibration;
 mod check;

@@ -1,8 +1,8 @@
-//! Shards of one plan become one run.
+//! Joins the shards of one plan into one run.
 //!
-//! First everything is checked ([`shards`]: are they of one plan, none twice, none missing; [`scan`]: is every row whole and
-//! there once), then the new run is written beside its final place and moved there ([`write`]). The shards are only read, and
-//! whatever goes wrong leaves neither a half-made run nor a changed shard.
+//! First everything is checked ([`shards`]: all shards of one plan, each once; [`scan`]: every row whole and there once), then
+//! the new run is written beside its final place and moved there ([`write`]). Shards are only read, and an error leaves no
+//! half-made run.
 
 mod scan;
 mod shards;

@@ -1,4 +1,4 @@
-//! Reading every row of every shard once before anything is written: whole, there once, of like machines.
+//! Checks every row of every shard before anything is written: whole, not repeated, of like machines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

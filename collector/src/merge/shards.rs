@@ -1,4 +1,4 @@
-//! Whether the named runs are the shards of one plan, each once and all of them: from their manifests alone.
+//! Checks from the manifests alone that the named runs are all shards of one plan, each once.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Writing the new run: under a name of its own beside the final place, moved there when it is whole.
+//! Writes the joined run under a temporary name beside its final place and moves it there when it is complete.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};

@@ -1,6 +1,6 @@
-//! Settings → [`Plan`]: every value read, bounded and checked against the others, or an error that
-//! names the setting, its layer and the next thing to do. Whatever the old tool had and this one
-//! has not yet is refused here by name, never ignored.
+//! Settings → [`Plan`]: every value is read, bounded and checked against the others; an error names
+//! the setting, its layer and the next thing to do. Flags of the old Python tool that are not
+//! available yet are refused by name, never ignored.
 
 use std::path::{Path, PathBuf};
 
@@ -287,6 +287,9 @@ fn target(settings: &Settings) -> Result<Target, PlanError> {
     Ok(target)
 }
 
+/// Threads beyond the cores wait for each other, and each takes memory for its stack: beyond this, workers die of it.
+const MOST_THREADS_PER_CORE: u32 = 32;
+
 fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
     let lists = at_least_one(
         settings,
@@ -294,8 +297,18 @@ fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
         |text| parse::thread_counts(text, cores.max(1)),
         "give numbers from 1 up, max for all cores, or a range, e.g. --threads 1,2,max or 1..max",
     )?;
+    let most = cores.max(1).saturating_mul(MOST_THREADS_PER_CORE);
     let mut counts: Vec<u32> = Vec::new();
     for count in lists.into_iter().flatten() {
+        if count > most {
+            let value = settings.get("threads");
+            return Err(bad(
+                &value,
+                &count.to_string(),
+                &format!("more than {MOST_THREADS_PER_CORE} threads for each of the {cores} cores"),
+                &format!("give {most} at most, or max for all cores"),
+            ));
+        }
         if !counts.contains(&count) {
             counts.push(count);
         }

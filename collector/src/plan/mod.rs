@@ -2,7 +2,7 @@
 //!
 //! Owns [`Plan`] (serialisable; it is stored in `run.json` and printed by `--dry-run`), the
 //! reading of settings into it ([`Planned::from_settings`]) and the errors of bad values. It does not
-//! look at the model: whether a name exists is the importer's to say.
+//! look at the model: whether a name exists is checked by the importer.
 
 mod build;
 mod model;

@@ -1,5 +1,5 @@
-//! Readers of single values with units: counts, shares, durations and sizes. Each returns the
-//! problem as a clause; the caller adds which setting it was and where it came from.
+//! Readers of single values with units: counts, shares, durations and sizes. An error is the
+//! problem as a clause, to which the caller adds the setting and where its value came from.
 
 use opdata::Shard;
 

@@ -1,8 +1,10 @@
 //! Reads one setting at a time and, when that fails, says which setting, from which layer, why, and
 //! what to do.
 
+use opreport::nearest::closest;
+
 use super::{PlanError, parse};
-use crate::config::{Settings, Value, nearest};
+use crate::config::{Settings, Value};
 
 pub(super) fn duration(settings: &Settings, key: &'static str) -> Result<u64, PlanError> {
     required(
@@ -131,5 +133,5 @@ pub(super) fn not_available(value: &Value, text: &str, problem: &str, next: &str
 }
 
 pub(super) fn hint<const N: usize>(name: &str, names: [&'static str; N]) -> String {
-    nearest(name, names).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
+    closest(name, names).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
 }

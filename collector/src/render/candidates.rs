@@ -1,9 +1,9 @@
-//! What `plan --candidates` wrote.
+//! `plan --candidates`: the number of points written, and where.
 
 use opreport::units;
 use serde_json::{Value, json};
 
-use crate::run::Listed;
+use crate::preview::Listed;
 
 /// In words.
 pub fn candidates_text(listed: &Listed) -> String {

@@ -1,4 +1,4 @@
-//! `opcollect compare`: one line an operator, the worst first, then what failed and the sum of it.
+//! `opcollect compare`: one line for each operator, the worst first, then failures and totals.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `opcollect doctor`: one line a check, and under each problem its fix; behind them the rates of a calibration.
+//! `opcollect doctor`: one line for each check, under each problem its fix, then the rates of a calibration.
 
 use std::path::Path;
 

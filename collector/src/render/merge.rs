@@ -1,4 +1,4 @@
-//! `opcollect merge`: what the new run is made of.
+//! `opcollect merge`: the new run and the shards it was made from.
 
 use opdata::{RunState, Status};
 use opreport::{Style, units};

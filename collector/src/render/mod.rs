@@ -1,7 +1,7 @@
-//! Everything a person or a script reads from this program, made into text here and nowhere else.
+//! Text, JSON and HTML for everything that the program shows; made here and nowhere else.
 //!
-//! One file a thing shown; each function takes plain data and a [`Style`] and returns a `String`,
-//! so that tests compare whole screens and the binary's `main` is the only place that prints.
+//! There is one file for each thing shown. Each function takes plain data and a [`Style`] and returns a `String`, so that tests
+//! compare whole screens; [`app`](crate::app) prints.
 
 mod candidates;
 mod compare;
@@ -9,7 +9,7 @@ mod config;
 mod doctor;
 mod lists;
 mod merge;
-mod night;
+mod nightly;
 mod plan;
 mod replay;
 mod run_json;
@@ -17,6 +17,7 @@ mod run_text;
 mod swept;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tpu;
 
 pub use candidates::{candidates_json, candidates_text};
 pub use compare::{compare_json, compare_text};
@@ -24,8 +25,12 @@ pub use config::{settings_json, settings_text};
 pub use doctor::{Diagnosis, diagnosis_json, diagnosis_text};
 pub use lists::Listing;
 pub use merge::{merge_json, merge_text};
-pub use night::{night_html, night_json, night_markdown, night_plan_json, night_plan_text};
+pub use nightly::{
+    nightly_html, nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text,
+    nightly_summary,
+};
 pub use plan::{plan_json, plan_text};
 pub use replay::{replay_json, replay_text};
 pub use run_json::run_json;
 pub use run_text::run_text;
+pub use tpu::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};

@@ -6,100 +6,20 @@ use opreport::{Style, units};
 use serde_json::{Value, json};
 
 use crate::plan::{Plan, WholeModel};
-use crate::run::Outlook;
+use crate::preview::Outlook;
 use crate::sweep::{SpaceKind, Sweep};
 
 /// The plan in words.
 pub fn plan_text(plan: &Plan, outlook: Option<&Outlook>, style: Style) -> String {
-    let timing = &plan.timing;
-    let model = &plan.model;
-    let mut shape = format!("{} ({})", model.model, model.source);
-    if let Some(batch) = model.batch {
-        shape.push_str(&format!(", batch {batch}"));
-    }
-    if let Some(seqlen) = model.seqlen {
-        shape.push_str(&format!(", sequence {seqlen}"));
-    }
-    for input in &model.inputs {
-        shape.push_str(&format!(", {input}"));
-    }
-    let target = match plan.target.mcpu {
-        Some(_) => plan.target.to_string(),
-        None => format!("{} ({})", plan.target, plan.target.kind.title()),
-    };
-    let list = |items: Vec<String>| items.join(", ");
-    let mut lines = vec![
-        ("model", shape),
-        ("target", target),
-        (
-            "threads",
-            list(plan.threads.iter().map(u32::to_string).collect()),
-        ),
-        (
-            "cache",
-            list(
-                plan.cache_states
-                    .iter()
-                    .map(|c| c.as_str().to_owned())
-                    .collect(),
-            ),
-        ),
-        ("schedules", schedules(plan.sweep.as_ref())),
-        (
-            "whole model",
-            match plan.whole_model {
-                WholeModel::Measure => "measured too",
-                WholeModel::Skip => "skipped",
-            }
-            .to_owned(),
-        ),
-        (
-            "timing",
-            format!(
-                "until ±{} of the median or {} a point, {} to {} samples after {} warm-up calls",
-                units::percent(timing.stop.ci_target),
-                units::wall(timing.stop.budget_ns),
-                timing.stop.min_samples,
-                timing.stop.max_samples,
-                timing.warmup
-            ),
-        ),
-        (
-            "worker",
-            format!(
-                "{} to compile, {} to check and measure a point, {} of memory",
-                units::wall(plan.worker.compile_timeout_ns),
-                units::wall(plan.worker.measure_timeout_ns),
-                units::bytes(plan.worker.memory_limit_mib as f64 * 1024.0 * 1024.0)
-            ),
-        ),
-        ("seed", plan.seed.to_string()),
-        (
-            "may fail",
-            if plan.max_failed_share > 0.0 {
-                format!("{} of the points", units::percent(plan.max_failed_share))
-            } else {
-                "no point".to_owned()
-            },
-        ),
-        ("out", plan.out.display().to_string()),
-    ];
-    if let Some(shard) = plan.shard {
-        lines.push(("shard", format!("{shard} of the points")));
-    }
-    if let Some(budget) = plan.time_budget_ns {
-        lines.push(("time budget", units::wall(budget)));
-    }
+    let mut lines = settings(plan);
     if let Some(outlook) = outlook {
         lines.push(("points", points(outlook)));
-        lines.push((
-            "takes",
-            format!(
-                "about {} (to a factor of two) and {} of disk",
-                units::wall(outlook.time_ns as u64),
-                units::bytes(outlook.disk_bytes)
-            ),
-        ));
+        let takes = format!(
+            "about {} (to a factor of two) and {} of disk",
+            units::wall(outlook.time_ns as u64),
+            units::bytes(outlook.disk_bytes)
+        );
+        lines.push(("takes", takes));
     }
     let mut text: String = lines
         .iter()
@@ -113,6 +33,81 @@ pub fn plan_text(plan: &Plan, outlook: Option<&Outlook>, style: Style) -> String
         text.push_str(&operators(outlook, style));
     }
     text
+}
+
+/// The plan's settings, each with its name.
+fn settings(plan: &Plan) -> Vec<(&'static str, String)> {
+    let target = match plan.target.mcpu {
+        Some(_) => plan.target.to_string(),
+        None => format!("{} ({})", plan.target, plan.target.kind.title()),
+    };
+    let threads: Vec<String> = plan.threads.iter().map(u32::to_string).collect();
+    let caches: Vec<&str> = plan.cache_states.iter().map(|c| c.as_str()).collect();
+    let whole_model = match plan.whole_model {
+        WholeModel::Measure => "measured too",
+        WholeModel::Skip => "skipped",
+    };
+    let may_fail = if plan.max_failed_share > 0.0 {
+        format!("{} of the points", units::percent(plan.max_failed_share))
+    } else {
+        "no point".to_owned()
+    };
+    let mut lines = vec![
+        ("model", model(plan)),
+        ("target", target),
+        ("threads", threads.join(", ")),
+        ("cache", caches.join(", ")),
+        ("schedules", schedules(plan.sweep.as_ref())),
+        ("whole model", whole_model.to_owned()),
+        ("timing", timing(plan)),
+        ("worker", worker(plan)),
+        ("seed", plan.seed.to_string()),
+        ("may fail", may_fail),
+        ("out", plan.out.display().to_string()),
+    ];
+    if let Some(shard) = plan.shard {
+        lines.push(("shard", format!("{shard} of the points")));
+    }
+    if let Some(budget) = plan.time_budget_ns {
+        lines.push(("time budget", units::wall(budget)));
+    }
+    lines
+}
+
+fn model(plan: &Plan) -> String {
+    let model = &plan.model;
+    let mut text = format!("{} ({})", model.model, model.source);
+    if let Some(batch) = model.batch {
+        text.push_str(&format!(", batch {batch}"));
+    }
+    if let Some(seqlen) = model.seqlen {
+        text.push_str(&format!(", sequence {seqlen}"));
+    }
+    for input in &model.inputs {
+        text.push_str(&format!(", {input}"));
+    }
+    text
+}
+
+fn timing(plan: &Plan) -> String {
+    let stop = &plan.timing.stop;
+    format!(
+        "until ±{} of the median or {} a point, {} to {} samples after {} warm-up calls",
+        units::percent(stop.ci_target),
+        units::wall(stop.budget_ns),
+        stop.min_samples,
+        stop.max_samples,
+        plan.timing.warmup
+    )
+}
+
+fn worker(plan: &Plan) -> String {
+    format!(
+        "{} to compile, {} to check and measure a point, {} of memory",
+        units::wall(plan.worker.compile_timeout_ns),
+        units::wall(plan.worker.measure_timeout_ns),
+        units::bytes(plan.worker.memory_limit_mib as f64 * 1024.0 * 1024.0)
+    )
 }
 
 fn schedules(sweep: Option<&Sweep>) -> String {
@@ -180,7 +175,7 @@ fn operators(outlook: &Outlook, style: Style) -> String {
 /// The plan with what it comes to; the figures are null as long as the model is unknown.
 pub fn plan_json(plan: &Plan, outlook: Option<&Outlook>) -> Value {
     let operators = outlook.map(|o| {
-        let object = |o: &crate::run::OperatorOutlook| {
+        let object = |o: &crate::preview::OperatorOutlook| {
             json!({
                 "name": o.name, "kind": o.kind, "batch": o.batch, "factors": o.factors,
                 "combinations": o.combinations, "schedules": o.schedules,
@@ -229,7 +224,7 @@ mod tests {
 
     fn outlook() -> Outlook {
         Outlook {
-            operators: vec![crate::run::OperatorOutlook {
+            operators: vec![crate::preview::OperatorOutlook {
                 name: "dense_add".to_owned(),
                 kind: "dense".to_owned(),
                 batch: 1,

@@ -3,8 +3,8 @@
 use opreport::{Style, units};
 use serde_json::{Value, json};
 
+use crate::replay::{Replayed, Verdict};
 use crate::report::TimeReport;
-use crate::run::{Replayed, Verdict};
 
 /// The result in words.
 pub fn replay_text(replayed: &Replayed, style: Style) -> String {

@@ -1,4 +1,4 @@
-//! A sweep's result as text: for each of the conditions, what the schedules of every operator came to.
+//! A sweep's result as text: for each of the conditions, the schedules of every operator in numbers, and the best of them.
 
 use opengine::device::Conditions;
 use opreport::table::{Cell, Column, Table};

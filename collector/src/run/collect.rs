@@ -1,113 +1,112 @@
-//! Candidates → rows: built in batches on all cores, then measured one at a time on a quiet machine.
+//! Candidates → rows: proposed and built in batches on all cores, then measured on a quiet machine.
 //!
-//! A point around which the machine drifted is put off to the end of its batch and measured again, a few times at most,
-//! unless the machine is still disturbed then; of its results the one with the least drift counts. A row is written as
-//! soon as its point is settled.
+//! The proposer of the candidates hears what became of each batch before it proposes the next. A row is written as soon
+//! as its point is settled; when that is, the queue decides ([`super::queue`]).
 
 use std::collections::{HashMap, VecDeque};
 
 use anyhow::Result;
 use opdata::{Row, Status};
 use opengine::device::Conditions;
-use opengine::protocol::{KernelSpec, MeasureSpec, Measured};
-use opengine::runner::process::{Failure, Made, Runner};
+use opengine::protocol::{KernelSpec, Measured};
+use opengine::runner::{Failure, Made, Runner};
 use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
 use opmodels::graph::Operator;
 use opreport::progress::Progress;
 use opreport::units;
 
+use super::attempts::Attempts;
+use super::doubts;
 use super::ledger::{Ledger, PointName};
-use super::network::Network;
+use super::queue::{Measuring, Pending};
 use super::row::{PointFacts, RunFacts};
+use super::session::Clock;
 use super::stop::Stop;
 use super::tally::Tally;
-use super::work::Candidate;
+use super::whole_model::WholeModelTimes;
 use crate::plan::Plan;
+use crate::propose::{Candidate, Outcome, Proposer};
 
 /// Kernels built before the first of them is measured: enough to keep all cores busy, few enough for memory.
 const BATCH: usize = 64;
-/// A point around which the machine was slower than this, relative to its best, is measured again.
-pub(super) const DRIFT_BOUND: f64 = 1.10;
-/// How often a point is measured at most.
-pub(super) const ATTEMPTS: usize = 3;
 /// A candidate this many times slower than the best known of its operator is not worth samples.
 const PRUNE_FACTOR: f64 = 20.0;
 
 /// A kernel, or why there is none.
-type Kernel = std::result::Result<Made, Failure>;
+pub(super) type Kernel = std::result::Result<Made, Failure>;
 
 /// Measures the candidates of one import.
 pub(super) struct Collector<'a, 'l> {
     pub plan: &'a Plan,
     pub graph: &'a Graph,
     pub facts: &'a RunFacts<'a>,
-    pub network: &'a Network,
-    pub runner: &'a mut dyn Runner,
+    pub times_in_model: &'a WholeModelTimes,
     pub ledger: &'a mut Ledger<'l>,
     pub tally: &'a mut Tally,
     pub progress: &'a mut dyn Progress,
     pub stop: &'a Stop,
+    pub clock: &'a dyn Clock,
+    /// Cores that threads can use.
+    pub cores: u32,
 }
 
 /// A candidate of a batch with what is left to do of it.
-struct Job<'a> {
-    candidate: &'a Candidate,
-    operator: &'a Operator,
+pub(super) struct Job<'a> {
+    pub candidate: &'a Candidate,
+    pub operator: &'a Operator,
     /// Its conditions without a row.
-    conditions: Vec<Conditions>,
+    pub conditions: Vec<Conditions>,
     /// The points under all its conditions.
-    points: Vec<PointName>,
-}
-
-/// A point that waits to be measured.
-struct Pending {
-    job: usize,
-    at: Conditions,
-    attempts: Attempts,
-}
-
-/// What was measured of a point so far.
-#[derive(Default)]
-pub(super) struct Attempts {
-    count: usize,
-    pub best: Option<Measured>,
-}
-
-impl Attempts {
-    /// Adds a result; whether the point is settled with the best one.
-    pub fn add(&mut self, measured: Measured) -> bool {
-        let quiet = measured.drift <= DRIFT_BOUND || measured.taken.is_none();
-        self.count += 1;
-        if self.best.as_ref().is_none_or(|b| measured.drift < b.drift) {
-            self.best = Some(measured);
-        }
-        quiet || self.count >= ATTEMPTS
-    }
+    pub points: Vec<PointName>,
 }
 
 impl Collector<'_, '_> {
-    /// Builds and measures every candidate that has no row yet, until all are done or the run is to stop.
+    /// Builds and measures every candidate that has no row yet, until nothing more is proposed or the run is to stop;
+    /// whether it was the former.
     ///
     /// # Errors
     /// A row cannot be written.
-    pub fn collect(&mut self, candidates: &[Candidate]) -> Result<()> {
-        for batch in candidates.chunks(BATCH) {
-            if self.stop.due().is_some() {
-                break;
+    pub fn collect(
+        &mut self,
+        runner: &mut dyn Runner,
+        proposer: &mut dyn Proposer,
+    ) -> Result<bool> {
+        while self.stop.due(self.clock).is_none() {
+            let candidates = proposer.propose(BATCH);
+            if candidates.is_empty() {
+                return Ok(true);
             }
             let graph = self.graph;
-            let jobs: Vec<Job<'_>> = batch
+            let jobs: Vec<Job<'_>> = candidates
                 .iter()
                 .map(|candidate| self.job(candidate, &graph.operators[candidate.operator]))
-                .filter(|job| !job.conditions.is_empty())
                 .collect();
-            if !jobs.is_empty() {
-                self.batch(&jobs)?;
+            let left: Vec<&Job<'_>> = jobs.iter().filter(|j| !j.conditions.is_empty()).collect();
+            if !left.is_empty() {
+                self.batch(runner, &left)?;
                 self.ledger.sync()?;
             }
+            let outcomes: Vec<Outcome> = jobs.iter().flat_map(|job| self.outcomes(job)).collect();
+            proposer.observe(&outcomes);
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// What became of a candidate's points, those that have a row.
+    fn outcomes(&self, job: &Job<'_>) -> Vec<Outcome> {
+        let points = job.candidate.conditions.iter().zip(&job.points);
+        points
+            .filter_map(|(at, point)| {
+                let (status, time_median_ns) = self.ledger.result(point)?;
+                Some(Outcome {
+                    place: job.candidate.place,
+                    conditions: at.clone(),
+                    status,
+                    time_median_ns,
+                })
+            })
+            .collect()
     }
 
     fn job<'j>(&self, candidate: &'j Candidate, operator: &'j Operator) -> Job<'j> {
@@ -130,8 +129,8 @@ impl Collector<'_, '_> {
         }
     }
 
-    fn batch(&mut self, jobs: &[Job<'_>]) -> Result<()> {
-        let kernels = self.build(jobs);
+    fn batch(&mut self, runner: &mut dyn Runner, jobs: &[&Job<'_>]) -> Result<()> {
+        let kernels = self.build(runner, jobs);
         let mut queue = VecDeque::new();
         let mut duplicates = Vec::new();
         for (job, kernel) in kernels.iter().enumerate() {
@@ -153,7 +152,7 @@ impl Collector<'_, '_> {
                 Err(failure) if failure.is_interruption() => {}
                 Err(failure) => {
                     for at in &jobs[job].conditions {
-                        self.settle(&jobs[job], at, kernel, Err(failure.clone()))?;
+                        self.settle(jobs[job], at, kernel, Err(failure.clone()))?;
                     }
                 }
             }
@@ -164,63 +163,19 @@ impl Collector<'_, '_> {
                 reason: format!("the program is that of {of}"),
             };
             for at in &jobs[job].conditions {
-                self.settle(&jobs[job], at, &kernels[job], Err(duplicate.clone()))?;
+                self.settle(jobs[job], at, &kernels[job], Err(duplicate.clone()))?;
             }
         }
-        self.measure(jobs, &kernels, queue)?;
+        let mut measuring = Measuring::new(self, jobs, &kernels, queue);
+        runner.measure_all(&mut measuring);
+        measuring.end()?;
         let ids: Vec<u64> = jobs.iter().map(|job| job.candidate.place).collect();
-        self.runner.forget(&ids);
-        Ok(())
-    }
-
-    fn measure(
-        &mut self,
-        jobs: &[Job<'_>],
-        kernels: &[Kernel],
-        mut queue: VecDeque<Pending>,
-    ) -> Result<()> {
-        // Whether a second attempt met the disturbance that the first was put off for: then others will too.
-        let mut lasting = false;
-        while let Some(mut point) = queue.pop_front() {
-            let job = &jobs[point.job];
-            let waited = point.attempts.count > 0;
-            if self.stop.due().is_some() || (waited && lasting) {
-                // What was measured is worth its row, though the machine drifted.
-                if let Some(measured) = point.attempts.best {
-                    self.settle(job, &point.at, &kernels[point.job], Ok(measured))?;
-                }
-                continue;
-            }
-            self.progress.working(&label(job, &point.at));
-            let spec = MeasureSpec {
-                id: job.candidate.place,
-                threads: point.at.threads as usize,
-                cache: point.at.cache,
-                policy: self.plan.timing,
-                prune_beyond_ns: self.prune_beyond_ns(job, &point.at),
-            };
-            let settled = match self.runner.measure(&spec) {
-                Err(failure) if failure.is_interruption() => continue,
-                Err(failure) => point.attempts.best.take().ok_or(failure),
-                Ok(measured) => {
-                    let done = point.attempts.add(measured);
-                    lasting = lasting || (waited && !done);
-                    match point.attempts.best.take_if(|_| done || lasting) {
-                        Some(best) => Ok(best),
-                        None => {
-                            queue.push_back(point);
-                            continue;
-                        }
-                    }
-                }
-            };
-            self.settle(job, &point.at, &kernels[point.job], settled)?;
-        }
+        runner.forget(&ids);
         Ok(())
     }
 
     /// For schedules that were drawn; those that were asked for one by one are measured as asked.
-    fn prune_beyond_ns(&self, job: &Job<'_>, at: &Conditions) -> Option<u64> {
+    pub(super) fn prune_beyond_ns(&self, job: &Job<'_>, at: &Conditions) -> Option<u64> {
         if matches!(
             job.candidate.schedule_spec,
             ScheduleSpec::Default | ScheduleSpec::Trace { .. }
@@ -232,7 +187,7 @@ impl Collector<'_, '_> {
         Some((best * PRUNE_FACTOR) as u64)
     }
 
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         job: &Job<'_>,
         at: &Conditions,
@@ -248,7 +203,10 @@ impl Collector<'_, '_> {
             schedule_spec: &job.candidate.schedule_spec,
             conditions: at,
             built,
-            in_model_ns: self.network.in_model_ns(at.threads, &job.operator.symbol),
+            in_model_ns: self
+                .times_in_model
+                .in_model_ns(at.threads, &job.operator.symbol),
+            doubtful: doubts::is_slower(at.threads, &self.times_in_model.reports, self.cores),
         };
         let row = self.facts.row(self.ledger.next_ordinal(), &point, result);
         self.ledger.append(&row)?;
@@ -258,7 +216,7 @@ impl Collector<'_, '_> {
     }
 
     /// Builds a batch; the results are in its order.
-    fn build(&mut self, jobs: &[Job<'_>]) -> Vec<Kernel> {
+    fn build(&mut self, runner: &mut dyn Runner, jobs: &[&Job<'_>]) -> Vec<Kernel> {
         let specs: Vec<KernelSpec> = jobs
             .iter()
             .map(|job| kernel_spec(self.graph, job.operator, job.candidate))
@@ -268,7 +226,7 @@ impl Collector<'_, '_> {
             units::plural(specs.len() as u64, "kernel")
         ));
         let mut results: HashMap<u64, Kernel> = HashMap::with_capacity(specs.len());
-        self.runner.build(&specs, &mut |id, result| {
+        runner.build(&specs, &mut |id, result| {
             results.insert(id, result);
         });
         let lost = || {
@@ -285,7 +243,7 @@ impl Collector<'_, '_> {
 }
 
 /// What a worker needs to build a candidate.
-pub(super) fn kernel_spec(graph: &Graph, operator: &Operator, candidate: &Candidate) -> KernelSpec {
+pub(crate) fn kernel_spec(graph: &Graph, operator: &Operator, candidate: &Candidate) -> KernelSpec {
     KernelSpec {
         id: candidate.place,
         symbol: operator.symbol.clone(),
@@ -296,7 +254,7 @@ pub(super) fn kernel_spec(graph: &Graph, operator: &Operator, candidate: &Candid
     }
 }
 
-fn label(job: &Job<'_>, at: &Conditions) -> String {
+pub(super) fn label(job: &Job<'_>, at: &Conditions) -> String {
     format!("{} ({at})", job.operator.symbol)
 }
 
@@ -308,66 +266,5 @@ fn words(row: &Row) -> String {
         }
         (Some(median), ..) => units::time(median),
         (None, ..) => format!("{}: {}", row.status, row.reason.as_deref().unwrap_or("-")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use opengine::measure::check::Comparison;
-    use opengine::measure::timer::Taken;
-    use opengine::stats::{Nanos, StopReason};
-
-    fn measured(drift: f64) -> Measured {
-        Measured {
-            id: 0,
-            comparison: Comparison {
-                max_abs_error: 0.0,
-                max_rel_error: 0.0,
-                tolerance_abs: 0.0,
-                tolerance_rel: 0.0,
-                wrong: 0,
-                elements: 1,
-                worst: None,
-            },
-            taken: Some(Taken {
-                samples: [Nanos::ZERO; 6].into_iter().collect(),
-                number: 1,
-                warmup: 1,
-                stopped: StopReason::Precise,
-            }),
-            drift,
-        }
-    }
-
-    /// The drift that counts in the end, and how many attempts it took.
-    fn settled(drifts: &[f64]) -> (f64, usize) {
-        let mut attempts = Attempts::default();
-        for &drift in drifts {
-            if attempts.add(measured(drift)) {
-                break;
-            }
-        }
-        (attempts.best.unwrap().drift, attempts.count)
-    }
-
-    #[test]
-    fn a_point_is_measured_again_while_the_machine_drifts() {
-        assert_eq!(settled(&[1.02, 9.0]), (1.02, 1));
-        assert_eq!(settled(&[1.5, 1.05, 9.0]), (1.05, 2));
-        assert_eq!(
-            settled(&[1.5, 1.2, 1.3, 9.0]),
-            (1.2, 3),
-            "the best of three counts"
-        );
-    }
-
-    #[test]
-    fn a_wrong_result_is_not_measured_again() {
-        let mut attempts = Attempts::default();
-        assert!(attempts.add(Measured {
-            taken: None,
-            ..measured(2.0)
-        }));
     }
 }

@@ -3,7 +3,7 @@
 //! Everything a run needs to know of its past it knows from its rows: which points are done, how fast an operator can
 //! be, which programs were built. A resumed run reads them from disk and goes on as if it had not been stopped.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Result;
@@ -12,7 +12,7 @@ use opengine::device::Conditions;
 
 /// A point as a run knows it: an operator's function in an import, and the point's id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct PointName {
+pub(crate) struct PointName {
     pub import_key: String,
     pub symbol: String,
     pub point_id: String,
@@ -23,7 +23,8 @@ pub(super) struct Ledger<'a> {
     writer: &'a mut RunWriter,
     manifest: &'a mut RunManifest,
     folder: &'a Path,
-    done: HashSet<PointName>,
+    /// How each point ended, with its median time.
+    done: HashMap<PointName, (Status, Option<f64>)>,
     best_ns: HashMap<(String, String, u64, Option<CacheState>), f64>,
     /// Point and row that had a program of an operator first.
     programs: HashMap<(String, String, String), (String, String)>,
@@ -42,7 +43,7 @@ impl<'a> Ledger<'a> {
             writer,
             manifest,
             folder,
-            done: HashSet::new(),
+            done: HashMap::new(),
             best_ns: HashMap::new(),
             programs: HashMap::new(),
         };
@@ -63,9 +64,19 @@ impl<'a> Ledger<'a> {
         counts.planned.saturating_sub(counts.rows())
     }
 
+    /// Nothing more is proposed: the plan has no points but those with a row.
+    pub fn end_plan(&mut self) {
+        self.manifest.counts.planned = self.manifest.counts.rows();
+    }
+
     /// Whether a point has its row.
     pub fn has(&self, point: &PointName) -> bool {
-        self.done.contains(point)
+        self.done.contains_key(point)
+    }
+
+    /// How a point ended, with its median time in nanoseconds if it was measured; nothing without a row.
+    pub fn result(&self, point: &PointName) -> Option<(Status, Option<f64>)> {
+        self.done.get(point).copied()
     }
 
     /// The best time known of an operator under the same conditions, in nanoseconds.
@@ -130,10 +141,11 @@ impl<'a> Ledger<'a> {
                 .entry((import.clone(), symbol.clone(), hash.clone()))
                 .or_insert_with(|| (row.point_id.clone(), row.row_id.clone()));
         }
-        self.done.insert(PointName {
+        let point = PointName {
             import_key: import,
             symbol,
             point_id: row.point_id.clone(),
-        });
+        };
+        self.done.insert(point, (row.status, row.time_median_ns));
     }
 }

@@ -1,108 +1,58 @@
 //! The main job: a model in, a dataset of its operators out.
 //!
-//! Import, at every batch and image size of the sweep ([`variants`]) → candidates ([`work`]) → whole model
-//! ([`network`]) → operators ([`collect`]) → rows on disk ([`row`], [`ledger`]) → [`RunReport`] ([`tally`]). The whole
-//! model comes before the operators, so that every row can say how long its operator takes inside the model. A run can
-//! end early ([`stop`]) and be taken up again ([`resume`]): what is done, it knows from its rows. Owns the order of
+//! Import, at every batch and image size of the sweep ([`variants`]) → whole model ([`whole_model`]) → operators, as
+//! [`crate::propose`] proposes them ([`collect`]) → rows on disk ([`row`], [`ledger`]) → [`RunReport`] ([`tally`]). The
+//! whole model comes before the operators, so that every row can say how long its operator takes inside the model. A run
+//! can end early ([`stop`]) and be taken up again ([`resume`]): what is done, it knows from its rows. Owns the order of
 //! things and the run's folder; measuring is the workers', statistics and rendering are elsewhere.
 
-mod candidates;
-mod chosen;
+mod attempts;
 mod collect;
+mod doubts;
 mod knobs;
 mod ledger;
-mod network;
-mod outlook;
 mod prepare;
-mod replay;
+mod queue;
 mod resume;
 mod row;
+mod session;
 mod stop;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod variants;
-mod work;
+mod whole_model;
 
-use std::path::Path;
-use std::time::Instant;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use collect::Collector;
 use ledger::Ledger;
-use opdata::contract::{Environment, Software};
+use opdata::contract::Environment;
 use opdata::{Row, RunManifest, RunState, RunWriter};
-use opengine::calibrate::Store;
-use opengine::env::{Root, revision_near};
-use opengine::interrupt::Interrupt;
-use opmodels::{Home, ImportRequest, Imported};
-use opreport::progress::Progress;
-use prepare::Prepared;
 use serde_json::json;
 use stop::Stop;
-use tally::Tally;
-use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
+use tally::{Load, Tally};
 
 use crate::plan::{Plan, Planned, Target, conditions};
 use crate::report::RunReport;
 
-pub use candidates::{Listed, list_candidates};
-pub use outlook::{OperatorOutlook, Outlook, outlook};
-pub use replay::{Replayed, Verdict, replay};
 pub use resume::{Resumed, resume};
+pub use session::{Clock, Importer, Session, SystemClock, environment};
+
+pub(crate) use attempts::{Attempts, DRIFT_BOUND, quality};
+pub(crate) use collect::kernel_spec;
+pub(crate) use prepare::{Prepared, prepare, runner};
+pub(crate) use resume::plan_of;
+pub(crate) use row::{PointFacts, RunFacts, import_key};
+pub(crate) use tally::time_of;
+pub(crate) use variants::requests;
 
 /// Name and version of this program, as rows give it.
 pub const TOOL_VERSION: &str = concat!("opcollect ", env!("CARGO_PKG_VERSION"));
 
 /// File of a run's folder with what the workers and TVM said on standard error.
 const WORKER_LOG: &str = "worker.log";
-
-/// What a run needs besides its plan.
-pub struct Session<'a> {
-    /// Where the installation's files are.
-    pub home: &'a Home,
-    /// The program's arguments.
-    pub command_line: Vec<String>,
-    /// Whether the user wants to stop.
-    pub interrupt: Interrupt,
-    /// Where talk goes.
-    pub progress: &'a mut dyn Progress,
-}
-
-/// Imports a model, or finds the import in the cache.
-///
-/// # Errors
-/// The importer's or the registry's.
-pub fn import(
-    home: &Home,
-    request: &ImportRequest,
-    python: Option<&Path>,
-) -> Result<Imported, opmodels::ImportError> {
-    opmodels::import(
-        request,
-        &home.registry()?,
-        &home.tooling(python),
-        &home.cache(),
-    )
-}
-
-/// What this process runs on and with.
-pub fn environment(command_line: Vec<String>) -> Environment {
-    let program = std::env::current_exe().unwrap_or_default();
-    let versions = [
-        ("opcollect", env!("CARGO_PKG_VERSION")),
-        ("apache-tvm", TVM_VERSION),
-        ("apache-tvm-ffi", TVM_FFI_VERSION),
-    ];
-    opengine::env::capture(
-        &Root::system(),
-        Software {
-            versions: versions
-                .into_iter()
-                .map(|(k, v)| (k.to_owned(), v.to_owned()))
-                .collect(),
-            git_revision: revision_near(&program),
-            command_line,
-        },
-    )
-}
 
 /// TVM's target for a plan's.
 pub fn target_json(target: &Target, environment: &Environment) -> serde_json::Value {
@@ -134,7 +84,7 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
 }
 
 /// What is known of a plan's rows before there is one.
-fn manifest(
+pub(crate) fn manifest(
     plan: &Plan,
     session: &Session<'_>,
     prepared: &Preparation,
@@ -154,22 +104,22 @@ fn manifest(
 }
 
 /// What is known before the first kernel is built.
-struct Preparation {
-    start: Instant,
+pub(crate) struct Preparation {
+    start: Duration,
     stop: Stop,
-    environment: Environment,
-    target: serde_json::Value,
-    imports: Vec<Prepared>,
+    pub environment: Environment,
+    pub target: serde_json::Value,
+    pub imports: Vec<Prepared>,
 }
 
 impl Preparation {
-    fn new(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Preparation> {
-        let start = Instant::now();
+    pub fn new(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Preparation> {
+        let start = session.clock.now();
         for warning in &planned.warnings {
             session.progress.note(&warning.to_string());
         }
-        let mut environment = environment(session.command_line.clone());
-        match Store::new(session.home.calibrations()).load(&environment.env_hash) {
+        let mut environment = session.environment();
+        match session.calibrations.load(&environment.env_hash) {
             Ok(calibration) => environment.calibration = calibration,
             // The times are as good without it.
             Err(error) => session
@@ -177,11 +127,15 @@ impl Preparation {
                 .note(&format!("warning: not recorded in this run: {error}")),
         }
         let target = target_json(&planned.plan.target, &environment);
-        let imports = prepare::prepare(planned, &environment, &target, session)?;
+        let imports = prepare(planned, &environment, &target, session)?;
         Ok(Preparation {
             start,
             // Importing is not measuring: the budget is for the points.
-            stop: Stop::new(session.interrupt.clone(), planned.plan.time_budget_ns),
+            stop: Stop::new(
+                session.interrupt.clone(),
+                planned.plan.time_budget_ns,
+                session.clock.as_ref(),
+            ),
             environment,
             target,
             imports,
@@ -199,6 +153,7 @@ fn measure(
     rows: &[Row],
 ) -> anyhow::Result<RunReport> {
     let plan = &planned.plan;
+    let mut report = report_before(planned, &prepared);
     let Preparation {
         start,
         stop,
@@ -206,71 +161,84 @@ fn measure(
         target,
         imports,
     } = prepared;
-    let planned_points = imports.iter().map(|p| p.work.points() as u64).sum();
+    let planned_points = imports.iter().map(|p| p.drawing.proposer.points()).sum();
     let mut ledger = Ledger::new(&mut writer, &mut manifest, &plan.out, rows, planned_points);
     ledger.sync()?;
     session
         .progress
         .begin("measure", planned_points.saturating_sub(rows.len() as u64));
-    let mut whole_model = Vec::new();
-    let mut operators = Vec::new();
-    let batch = imports.first().map_or(1, |p| p.imported.graph.batch);
+    let mut complete = true;
+    let cores = environment.state.cores_usable;
+    let mut load = Load::default();
     for mut import in imports {
-        let network = match stop.due() {
-            None => import.network(plan, session)?,
-            Some(_) => network::Network::default(),
+        let times_in_model = match stop.due(session.clock.as_ref()) {
+            None => import.whole_model(plan, session)?,
+            Some(_) => whole_model::WholeModelTimes::default(),
         };
         let facts = row::RunFacts::new(plan, &import.imported, &environment, &target);
         let mut tally = Tally::new(&import.imported.graph, facts.import_key(), conditions(plan));
         rows.iter().for_each(|row| tally.add(row));
-        if stop.due().is_none() {
-            Collector {
+        complete &= stop.due(session.clock.as_ref()).is_none()
+            && Collector {
                 plan,
                 graph: &import.imported.graph,
                 facts: &facts,
-                network: &network,
-                runner: &mut import.runner,
+                times_in_model: &times_in_model,
                 ledger: &mut ledger,
                 tally: &mut tally,
                 progress: session.progress,
                 stop: &stop,
+                clock: session.clock.as_ref(),
+                cores,
             }
-            .collect(&import.work.candidates)?;
-        }
-        whole_model.extend(network.reports);
-        operators.extend(tally.into_reports());
+            .collect(import.runner.as_mut(), import.drawing.proposer.as_mut())?;
+        load.add(tally.load);
+        let operators = tally.into_reports();
+        let doubts = doubts::of_import(&operators, &times_in_model.reports, cores);
+        report.warnings.extend(doubts);
+        report.whole_model.extend(times_in_model.reports);
+        report.operators.extend(operators);
     }
     session.progress.end();
-    let left = ledger.left();
-    let state = if left == 0 {
-        RunState::Finished
-    } else {
-        RunState::Interrupted
-    };
+    if complete {
+        // A proposer that decides by outcomes may end before the most points that it could have asked for.
+        ledger.end_plan();
+    }
+    report.left = ledger.left();
+    if report.left == 0 {
+        report.state = RunState::Finished;
+    }
     writer.finish()?;
-    manifest.end(state);
+    manifest.end(report.state);
     manifest.save(&plan.out)?;
+    let load = doubts::of_load(load.disturbed, load.measured);
+    report.warnings.extend(load);
+    report.wall_ns = session.clock.now().saturating_sub(start).as_nanos() as u64;
+    Ok(report)
+}
+
+/// The report of a run of which nothing was measured yet.
+fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
+    let plan = &planned.plan;
+    let environment = &prepared.environment;
     let mut warnings: Vec<String> = planned.warnings.iter().map(ToString::to_string).collect();
-    warnings.extend(doubts(&environment));
-    Ok(RunReport {
+    warnings.extend(doubts::of_environment(environment));
+    let first = prepared.imports.first();
+    let cpu = environment.machine.cpu.name.clone();
+    RunReport {
         out: plan.out.clone(),
         run_id: plan.run_id.clone(),
-        state,
+        state: RunState::Interrupted,
         model: plan.model.clone(),
-        batch,
-        target: describe_target(&target),
-        cpu: environment
-            .machine
-            .cpu
-            .name
-            .clone()
-            .unwrap_or_else(|| "unknown processor".to_owned()),
-        operators,
-        whole_model,
-        left,
+        batch: first.map_or(1, |p| p.imported.graph.batch),
+        target: describe_target(&prepared.target),
+        cpu: cpu.unwrap_or_else(|| "unknown processor".to_owned()),
+        operators: Vec::new(),
+        whole_model: Vec::new(),
+        left: 0,
         warnings,
-        wall_ns: start.elapsed().as_nanos() as u64,
-    })
+        wall_ns: 0,
+    }
 }
 
 fn describe_target(target: &serde_json::Value) -> String {
@@ -280,11 +248,13 @@ fn describe_target(target: &serde_json::Value) -> String {
         .map_or_else(|| kind.to_owned(), |cpu| format!("{kind} -mcpu={cpu}"))
 }
 
-/// What makes the machine's times doubtful.
-fn doubts(environment: &Environment) -> Option<String> {
-    let load = environment.state.load_1min?;
-    let cores = f64::from(environment.state.cores_usable);
-    (load > cores).then(|| {
-        format!("the machine was busy when the run began (load {load:.1} on {cores} cores): times may be too long")
+/// A folder for files that are not kept.
+pub(crate) fn scratch() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::tempdir().with_context(|| {
+        let folder = std::env::temp_dir();
+        format!(
+            "cannot make a temporary folder in {}; set TMPDIR to one that can be written",
+            folder.display()
+        )
     })
 }

@@ -2,26 +2,25 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use opdata::contract::Environment;
 use opdata::contract::whole_model::whole_model_file_name;
 use opengine::protocol::Setup;
-use opengine::runner::child::Launcher;
-use opengine::runner::process::ProcessRunner;
+use opengine::runner::{Runner, RunnerOrder};
 use opmodels::{Imported, Provenance};
 use opreport::units;
 
-use super::network::{self, Network};
 use super::row::import_key;
-use super::work::{self, Work};
-use super::{Session, WORKER_LOG, chosen, import, variants};
+use super::whole_model::{self, WholeModelTimes};
+use super::{Session, WORKER_LOG, variants};
 use crate::plan::{Plan, Planned, WholeModel};
+use crate::propose::{self, Drawing};
 
 /// An import, ready to be measured.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     pub imported: Imported,
-    pub work: Work,
-    pub runner: ProcessRunner,
+    pub drawing: Drawing,
+    pub runner: Box<dyn Runner>,
     jobs: usize,
     /// Where the whole model's measurement is kept: the first import's has the plain name.
     whole_model_file: String,
@@ -31,14 +30,14 @@ pub(super) struct Prepared {
 ///
 /// # Errors
 /// A model cannot be imported, or the plan leaves nothing to measure.
-pub(super) fn prepare(
+pub(crate) fn prepare(
     planned: &Planned,
     environment: &Environment,
     target: &serde_json::Value,
     session: &mut Session<'_>,
 ) -> anyhow::Result<Vec<Prepared>> {
     let plan = &planned.plan;
-    chosen::check_machine(plan, &environment.env_hash)?;
+    propose::check_machine(plan, &environment.env_hash)?;
     let base = imported(planned, &plan.model, session)?;
     let requests = variants::requests(plan, &base.graph)?;
     let count = requests.len();
@@ -56,7 +55,7 @@ pub(super) fn prepare(
                 imported(planned, request, session)?
             };
             let mut runner = runner(plan, &imported, target, jobs, session, &plan.out)?;
-            let work = work::draw(plan, &imported.graph, count, &mut runner)?;
+            let drawing = propose::draw(plan, &imported.graph, count, runner.as_mut())?;
             if count > 1 {
                 // Every import has a worker of its own; one at a time is enough.
                 runner.rest();
@@ -67,7 +66,7 @@ pub(super) fn prepare(
             };
             Ok(Prepared {
                 imported,
-                work,
+                drawing,
                 runner,
                 jobs,
                 whole_model_file,
@@ -75,13 +74,29 @@ pub(super) fn prepare(
         })
         .collect();
     let prepared = prepared.and_then(|all| {
-        chosen::check_found(plan, all.iter().map(|p| &p.imported.graph))?;
+        propose::check_found(plan, all.iter().map(|p| &p.imported.graph))?;
+        check_shard(plan, &all)?;
         Ok(all)
     });
     if prepared.is_err() {
         remove_unused(&plan.out);
     }
     prepared
+}
+
+/// Refuses a shard without a single point: with more shards than kernels some are empty.
+fn check_shard(plan: &Plan, all: &[Prepared]) -> anyhow::Result<()> {
+    let Some(shard) = plan.shard else {
+        return Ok(());
+    };
+    if all.iter().any(|p| p.drawing.proposer.points() > 0) {
+        return Ok(());
+    }
+    let kernels: u64 = all.iter().map(|p| p.drawing.all_shards).sum();
+    bail!(
+        "--shard {shard} leaves nothing to measure: the plan has {} in all; take {kernels} shards at most",
+        units::plural(kernels, "kernel")
+    )
 }
 
 /// Leaves nothing behind of a run that never began; a folder with anything else in it stays.
@@ -99,7 +114,9 @@ fn imported(
 ) -> anyhow::Result<Imported> {
     let model = &request.model;
     session.progress.working(&format!("importing {model}"));
-    let imported = import(session.home, request, planned.python.as_deref())?;
+    let imported = session
+        .importer
+        .import(request, planned.python.as_deref())?;
     if let Provenance::Fresh(took) = imported.provenance {
         let wall = units::wall(took.as_nanos() as u64);
         session.progress.note(&format!(
@@ -110,14 +127,14 @@ fn imported(
 }
 
 /// A runner for an import; its workers' talk goes to a file in `folder`.
-pub(super) fn runner(
+pub(crate) fn runner(
     plan: &Plan,
     imported: &Imported,
     target: &serde_json::Value,
     jobs: usize,
     session: &Session<'_>,
     folder: &Path,
-) -> anyhow::Result<ProcessRunner> {
+) -> anyhow::Result<Box<dyn Runner>> {
     let setup = Setup {
         import: std::path::absolute(&imported.folder).context("the import's folder")?,
         target: target.clone(),
@@ -126,18 +143,14 @@ pub(super) fn runner(
         max_statements: plan.worker.max_statements,
         memory_limit_mib: plan.worker.memory_limit_mib,
     };
-    let launcher = Launcher {
-        program: std::env::current_exe().context("the path of this program")?,
-        log: folder.join(WORKER_LOG),
-    };
-    let interrupt = session.interrupt.clone();
-    Ok(ProcessRunner::new(
-        launcher,
+    let order = RunnerOrder {
         setup,
-        plan.worker,
+        policy: plan.worker,
         jobs,
-        interrupt,
-    ))
+        workers: 1,
+        interrupt: session.interrupt.clone(),
+    };
+    Ok(session.runners.runner(order, &folder.join(WORKER_LOG)))
 }
 
 impl Prepared {
@@ -145,26 +158,30 @@ impl Prepared {
     ///
     /// # Errors
     /// What was measured cannot be written.
-    pub fn network(&mut self, plan: &Plan, session: &mut Session<'_>) -> anyhow::Result<Network> {
+    pub fn whole_model(
+        &mut self,
+        plan: &Plan,
+        session: &mut Session<'_>,
+    ) -> anyhow::Result<WholeModelTimes> {
         let file = plan.out.join(&self.whole_model_file);
         match plan.whole_model {
-            WholeModel::Skip => Ok(Network::default()),
-            WholeModel::Measure => match network::load(&file, &plan.threads) {
-                Some(network) => Ok(network),
+            WholeModel::Skip => Ok(WholeModelTimes::default()),
+            WholeModel::Measure => match whole_model::load(&file, &plan.threads) {
+                Some(times) => Ok(times),
                 None => {
                     let graph = &self.imported.graph;
-                    let network = network::measure(
+                    let times = whole_model::measure(
                         plan,
                         graph,
                         self.jobs,
-                        &mut self.runner,
+                        self.runner.as_mut(),
                         session.progress,
                         &session.interrupt,
                     );
                     // Operators are measured in a worker without a whole model in its memory.
                     self.runner.rest();
-                    network::save(&file, &network)?;
-                    Ok(network)
+                    whole_model::save(&file, &times)?;
+                    Ok(times)
                 }
             },
         }

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use opdata::contract::plan::hash_of_json;
 use opdata::{RunManifest, RunState, RunWriter};
 
 use super::{Preparation, Session, measure};
@@ -50,6 +51,7 @@ pub fn resume(
             rows: manifest.counts.rows(),
         });
     }
+    check_unchanged(&manifest, &plan, folder)?;
     let planned = Planned {
         plan: Plan {
             // The folder may have been moved since.
@@ -97,10 +99,24 @@ pub fn resume(
     })
 }
 
+/// Refuses a plan that is not the one the rows were measured by. Runs from before the hash was recorded have none.
+fn check_unchanged(manifest: &RunManifest, plan: &Plan, folder: &Path) -> anyhow::Result<()> {
+    let Some(recorded) = &manifest.plan_hash else {
+        return Ok(());
+    };
+    if hash_of_json(manifest.plan.clone()) == *recorded && plan.shard == manifest.shard {
+        return Ok(());
+    }
+    bail!(
+        "{}: the plan in run.json was changed since the run began, and its rows are of the plan before; undo the change to go on, or measure the changed plan in a new run",
+        folder.display()
+    )
+}
+
 /// The plan that a run was made by.
 ///
 /// # Errors
 /// It is of another version of the program, or damaged.
-pub(super) fn plan_of(manifest: &RunManifest, folder: &Path) -> anyhow::Result<Plan> {
+pub(crate) fn plan_of(manifest: &RunManifest, folder: &Path) -> anyhow::Result<Plan> {
     Plan::read(manifest).map_err(|error| anyhow::anyhow!("{}: {error}", folder.display()))
 }

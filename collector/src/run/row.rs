@@ -4,23 +4,24 @@ use std::collections::HashMap;
 
 use opdata::contract::Environment;
 use opdata::{
-    DeviceKind, Essentials, JsonText, PointKey, Row, Status, Timestamp, finite, point_id,
+    DeviceKind, Essentials, JsonText, PointKey, Quality, Row, Status, Timestamp, finite, point_id,
 };
 use opengine::device::Conditions;
 use opengine::protocol::{Built, Measured};
-use opengine::runner::process::Failure;
+use opengine::runner::Failure;
 use opengine::schedule::ScheduleSpec;
 use opmodels::graph::Operator;
 use opmodels::{Imported, describe};
 use tvm_bridge::libs::TVM_VERSION;
 
 use super::TOOL_VERSION;
+use super::attempts::{quality, quality_under_load, worse};
+use super::doubts;
 use super::ledger::PointName;
-use super::network::quality;
 use crate::plan::Plan;
 
 /// What all rows of a run share.
-pub(super) struct RunFacts<'a> {
+pub(crate) struct RunFacts<'a> {
     plan: &'a Plan,
     imported: &'a Imported,
     environment: &'a Environment,
@@ -32,13 +33,15 @@ pub(super) struct RunFacts<'a> {
 }
 
 /// What a row is about.
-pub(super) struct PointFacts<'a> {
+pub(crate) struct PointFacts<'a> {
     pub operator: &'a Operator,
     pub schedule_spec: &'a ScheduleSpec,
     /// Threads and cache state.
     pub conditions: &'a Conditions,
     pub built: Option<&'a Built>,
     pub in_model_ns: Option<f64>,
+    /// Whether the whole model was disturbed at this number of threads.
+    pub doubtful: bool,
 }
 
 impl<'a> RunFacts<'a> {
@@ -159,13 +162,18 @@ impl<'a> RunFacts<'a> {
         if let Ok(measured) = &result {
             describe_measurement(&mut row, measured);
         }
+        if let Some(quality) = row.quality
+            && (point.doubtful || doubts::contradicts_model(&row))
+        {
+            row.quality = Some(worse(quality, Quality::C));
+        }
         row.fill_derived();
         row
     }
 }
 
 /// Key of an import: the name of its folder in the cache.
-pub(super) fn import_key(imported: &Imported) -> String {
+pub(crate) fn import_key(imported: &Imported) -> String {
     let name = imported.folder.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }
@@ -197,6 +205,7 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
     row.tolerance_abs = finite(comparison.tolerance_abs);
     row.tolerance_rel = finite(comparison.tolerance_rel);
     row.drift_ratio = finite(measured.drift);
+    row.other_cpu_share = measured.other_cpu_share.and_then(finite);
     let Some(taken) = &measured.taken else { return };
     row.warmup = Some(u64::from(taken.warmup));
     row.number = Some(u64::from(taken.number));
@@ -212,5 +221,9 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
     row.time_std_ns = summary.std.map(|s| s.get());
     row.time_min_ns = Some(summary.min.get());
     row.time_p95_ns = Some(summary.p95.get());
-    row.quality = Some(quality(&summary, measured.drift));
+    let quality = quality(&summary, measured.drift);
+    row.quality = Some(quality_under_load(
+        quality,
+        measured.other_cpu_share.unwrap_or(0.0),
+    ));
 }

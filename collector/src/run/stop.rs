@@ -1,8 +1,10 @@
 //! When a run ends early: the user asks for it, or its time is spent.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use opengine::interrupt::Interrupt;
+
+use super::session::Clock;
 
 /// Why a run ends before its last point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,23 +19,24 @@ pub enum Cut {
 #[derive(Debug, Clone)]
 pub struct Stop {
     interrupt: Interrupt,
-    deadline: Option<Instant>,
+    deadline: Option<Duration>,
 }
 
 impl Stop {
     /// From now on `time_budget_ns` are left, if there is a budget.
-    pub fn new(interrupt: Interrupt, time_budget_ns: Option<u64>) -> Stop {
+    pub fn new(interrupt: Interrupt, time_budget_ns: Option<u64>, clock: &dyn Clock) -> Stop {
+        let end = |ns| clock.now().saturating_add(Duration::from_nanos(ns));
         Stop {
             interrupt,
-            deadline: time_budget_ns.map(|ns| Instant::now() + Duration::from_nanos(ns)),
+            deadline: time_budget_ns.map(end),
         }
     }
 
     /// Whether to end before the next point, and why.
-    pub fn due(&self) -> Option<Cut> {
+    pub fn due(&self, clock: &dyn Clock) -> Option<Cut> {
         if self.interrupt.requested() {
             Some(Cut::Interrupted)
-        } else if self.deadline.is_some_and(|d| Instant::now() >= d) {
+        } else if self.deadline.is_some_and(|d| clock.now() >= d) {
             Some(Cut::TimeSpent)
         } else {
             None

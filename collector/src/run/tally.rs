@@ -6,6 +6,7 @@ use opdata::{Quality, Row, Status};
 use opengine::device::Conditions;
 use opmodels::Graph;
 
+use super::doubts;
 use crate::report::{Best, OperatorReport, PointOutcome, PointReport, SweptReport, TimeReport};
 
 /// Points of one import, by operator.
@@ -14,6 +15,23 @@ pub(super) struct Tally {
     conditions: Vec<Conditions>,
     operators: Vec<OperatorReport>,
     places: HashMap<String, usize>,
+    /// How the machine was while they were measured.
+    pub load: Load,
+}
+
+/// Points that were measured, and those of them that other processes disturbed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    pub measured: u64,
+    pub disturbed: u64,
+}
+
+impl Load {
+    /// Adds those of another import.
+    pub fn add(&mut self, other: Load) {
+        self.measured += other.measured;
+        self.disturbed += other.disturbed;
+    }
 }
 
 impl Tally {
@@ -38,6 +56,7 @@ impl Tally {
             conditions: conditions.collect(),
             operators,
             places,
+            load: Load::default(),
         }
     }
 
@@ -51,6 +70,10 @@ impl Tally {
         else {
             return;
         };
+        if row.status == Status::Measured {
+            self.load.measured += 1;
+            self.load.disturbed += u64::from(doubts::is_disturbed(row));
+        }
         let operator = &mut self.operators[place];
         let at = Conditions::new(threads as u32, cache);
         if row.has_default_schedule() {
@@ -106,7 +129,7 @@ impl SweptReport {
 }
 
 /// The time of a row that was measured.
-pub(super) fn time_of(row: &Row) -> Option<TimeReport> {
+pub(crate) fn time_of(row: &Row) -> Option<TimeReport> {
     let median_ns = row.time_median_ns?;
     Some(TimeReport {
         median_ns,

@@ -11,7 +11,7 @@ use crate::plan::Plan;
 ///
 /// # Errors
 /// The sweep names image sizes, and the model has no images.
-pub(super) fn requests(plan: &Plan, base: &Graph) -> anyhow::Result<Vec<ImportRequest>> {
+pub(crate) fn requests(plan: &Plan, base: &Graph) -> anyhow::Result<Vec<ImportRequest>> {
     let Some(sweep) = &plan.sweep else {
         return Ok(vec![plan.model.clone()]);
     };

@@ -9,6 +9,8 @@ use super::{Draw, SpaceKind, Sweep, Values, draw};
 
 /// Combinations tried for each schedule wanted, before an operator's space is taken for exhausted.
 const ATTEMPTS: usize = 64;
+/// Most strata of a Latin hypercube; beyond, it is one hypercube after the other.
+const MOST_STRATA: usize = 1 << 18;
 
 /// What was drawn for an operator.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,27 +58,74 @@ pub fn schedule_specs(sweep: &Sweep, space: &Space, schedules: usize, seed: u64)
     drawn
 }
 
-fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, drawn: &mut Drawn) {
-    let mut fixed: Vec<(usize, &FactorValue)> = Vec::new();
-    let mut varied: Vec<(usize, Vec<&FactorValue>)> = Vec::new();
-    for (place, dimension) in space.dimensions.iter().enumerate() {
-        if let Some(setting) = sweep.fix.get(&dimension.factor) {
-            if dimension.values.contains(setting) {
-                fixed.push((place, setting));
-            } else {
-                drawn.unoffered.push(told(dimension, setting));
-            }
-        } else if let Some(values) = sweep.vary.get(&dimension.factor) {
-            let offered = offered(dimension, values, &mut drawn.unoffered);
-            if !offered.is_empty() {
-                varied.push((place, offered));
+/// The factors of an operator's space that a sweep settles: fixed ones and varied ones, by their place in the space.
+struct Settled<'a> {
+    fixed: Vec<(usize, &'a FactorValue)>,
+    varied: Vec<(usize, Vec<&'a FactorValue>)>,
+    /// Settings that the space does not offer.
+    unoffered: Vec<String>,
+}
+
+impl<'a> Settled<'a> {
+    fn new(sweep: &'a Sweep, space: &'a Space) -> Settled<'a> {
+        let mut settled = Settled {
+            fixed: Vec::new(),
+            varied: Vec::new(),
+            unoffered: Vec::new(),
+        };
+        for (place, dimension) in space.dimensions.iter().enumerate() {
+            if let Some(setting) = sweep.fix.get(&dimension.factor) {
+                if dimension.values.contains(setting) {
+                    settled.fixed.push((place, setting));
+                } else {
+                    settled.unoffered.push(told(dimension, setting));
+                }
+            } else if let Some(values) = sweep.vary.get(&dimension.factor) {
+                let offered = offered(dimension, values, &mut settled.unoffered);
+                if !offered.is_empty() {
+                    settled.varied.push((place, offered));
+                }
             }
         }
+        settled
     }
-    drawn.dimensions = varied.len();
-    let lengths: Vec<usize> = varied.iter().map(|(_, values)| values.len()).collect();
-    drawn.combinations = Some(lengths.iter().map(|&n| n as f64).product());
-    if varied.is_empty() && fixed.is_empty() {
+
+    /// Number of values of each varied factor.
+    fn lengths(&self) -> Vec<usize> {
+        self.varied.iter().map(|(_, values)| values.len()).collect()
+    }
+
+    fn combinations(&self) -> f64 {
+        self.lengths().iter().map(|&n| n as f64).product()
+    }
+
+    /// The settings at a point of the grid.
+    fn at(&self, point: &[usize]) -> Vec<(usize, &'a FactorValue)> {
+        let varied = self.varied.iter().zip(point);
+        let picked = varied.map(|((place, values), &value)| (*place, values[value]));
+        self.fixed.iter().copied().chain(picked).collect()
+    }
+}
+
+/// Most schedule specs that [`schedule_specs`] can draw for an operator beside the default one.
+pub fn most_schedule_specs(sweep: &Sweep, space: &Space, schedules: usize) -> f64 {
+    match sweep.space {
+        SpaceKind::Default | SpaceKind::Points => 0.0,
+        SpaceKind::Metaschedule => schedules as f64,
+        SpaceKind::Traces => schedules.min(sweep.traces.len()) as f64,
+        SpaceKind::Template => {
+            let combinations = Settled::new(sweep, space).combinations();
+            combinations.min(schedules as f64)
+        }
+    }
+}
+
+fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, drawn: &mut Drawn) {
+    let mut settled = Settled::new(sweep, space);
+    drawn.unoffered = std::mem::take(&mut settled.unoffered);
+    drawn.dimensions = settled.varied.len();
+    drawn.combinations = Some(settled.combinations());
+    if settled.varied.is_empty() && settled.fixed.is_empty() {
         return;
     }
     let mut known: HashSet<String> = HashSet::new();
@@ -88,21 +137,54 @@ fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, draw
         Draw::Grid => schedules.saturating_mul(ATTEMPTS * 16),
         _ => schedules.saturating_mul(ATTEMPTS),
     };
-    for point in draw::points(sweep.draw, &lengths, seed, schedules).take(attempts) {
-        if drawn.schedule_specs.len() > schedules {
+    let lengths = settled.lengths();
+    let mut untried = Untried::new(&lengths, attempts);
+    let points = draw::points(sweep.draw, &lengths, seed, schedules.min(MOST_STRATA));
+    for point in points.take(attempts) {
+        if drawn.schedule_specs.len() > schedules || untried.is_empty() {
             break;
         }
-        let picked = varied
-            .iter()
-            .zip(&point)
-            .map(|((place, values), &value)| (*place, values[value]));
-        let settings: Vec<_> = fixed.iter().copied().chain(picked).collect();
-        let Ok(choice) = space.choice(&settings) else {
+        untried.remove(&point);
+        let Ok(choice) = space.choice(&settled.at(&point)) else {
             continue;
         };
         let schedule_spec = ScheduleSpec::Template { choice };
         if known.insert(schedule_spec.key()) {
             drawn.schedule_specs.push(schedule_spec);
+        }
+    }
+}
+
+/// The points of a grid that were not tried yet: random designs never end by themselves, and a small grid is exhausted
+/// long before its attempts are.
+struct Untried {
+    lengths: Vec<usize>,
+    tried: HashSet<u128>,
+    /// Points of the grid; none for a grid that cannot be exhausted.
+    size: Option<u128>,
+}
+
+impl Untried {
+    fn new(lengths: &[usize], attempts: usize) -> Untried {
+        let size = lengths
+            .iter()
+            .try_fold(1u128, |size, &n| size.checked_mul(n as u128));
+        Untried {
+            lengths: lengths.to_vec(),
+            tried: HashSet::new(),
+            size: size.filter(|&size| size <= attempts as u128),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.size == Some(self.tried.len() as u128)
+    }
+
+    fn remove(&mut self, point: &[usize]) {
+        if self.size.is_some() {
+            let digits = self.lengths.iter().zip(point);
+            let place = digits.fold(0, |place, (&n, &digit)| place * n as u128 + digit as u128);
+            self.tried.insert(place);
         }
     }
 }
@@ -186,6 +268,18 @@ mod tests {
                 schedule_specs(&sweep(SpaceKind::Template, draw), &space(), 20, 7)
             );
         }
+    }
+
+    #[test]
+    fn a_small_space_is_exhausted_at_once_however_many_schedules_are_wanted() {
+        let start = std::time::Instant::now();
+        for draw in [Draw::Grid, Draw::Random, Draw::LatinHypercube, Draw::Sobol] {
+            let sweep = sweep(SpaceKind::Template, draw);
+            assert_eq!(most_schedule_specs(&sweep, &space(), 1_000_000), 24.0);
+            let drawn = schedule_specs(&sweep, &space(), 1_000_000, 7);
+            assert_eq!(drawn.schedule_specs.len(), 1 + 14, "{draw:?}");
+        }
+        assert!(start.elapsed() < std::time::Duration::from_secs(20));
     }
 
     #[test]

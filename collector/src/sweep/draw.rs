@@ -1,7 +1,7 @@
-//! Sequences of grid points: for each dimension the place of a value, by one of four designs.
+//! Sequences of grid points by one of four designs; a point holds the index of a value for each dimension.
 //!
-//! Every design is endless (a caller takes as many as it needs, and drops impossible combinations), but for the grid,
-//! which ends when every combination was given once.
+//! The grid ends after every combination was given once. The other designs are endless: a caller takes as many points as it needs
+//! and drops impossible combinations.
 //!
 //! Sources: McKay, Beckman and Conover, *A comparison of three methods for selecting values of input variables*,
 //! Technometrics 21 (1979), for Latin hypercubes; Burley, *Practical hash-based Owen scrambling*, JCGT 9 (2020), for the

@@ -22,55 +22,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use opengine::schedule::{Factor, FactorValue};
+use opreport::nearest::closest;
 use serde::Deserialize;
-use thiserror::Error;
 use toml::{Spanned, Value};
 
+use super::agree::agree;
+use super::error::{Place, SweepError, near};
 use super::points::{self, RawPoint};
-use super::{Draw, SpaceKind, Sweep, Values, traces};
-use crate::config::{SETTINGS, nearest};
-
-/// Why a sweep cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SweepError {
-    /// There is no such file.
-    #[error(
-        "there is no sweep `{name}`{}; `opcollect list sweeps` shows those that come with the program, and a path ends in .toml",
-        near(nearest)
-    )]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// A name like it.
-        nearest: Option<String>,
-    },
-    /// The file cannot be read.
-    #[error("cannot read the sweep {}: {reason}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// The file says something that cannot be.
-    #[error("{}:{line}: {problem}; {next}", path.display())]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong.
-        problem: String,
-        /// What to do.
-        next: String,
-    },
-}
-
-fn near(name: &Option<String>) -> String {
-    name.as_ref()
-        .map_or_else(String::new, |n| format!(" (did you mean {n}?)"))
-}
+use super::{Draw, SpaceKind, Sweep, traces};
+use crate::config::{Given, SETTINGS, Setting};
 
 /// A sweep as its file has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,21 +74,6 @@ fn random() -> Draw {
     Draw::Random
 }
 
-/// Factors of a run, and what they set.
-const RUN_FACTORS: [(&str, RunFactor); 4] = [
-    ("threads", RunFactor::Setting("threads")),
-    ("cache", RunFactor::Setting("cache")),
-    ("batch", RunFactor::Batch),
-    ("input-size", RunFactor::InputSize),
-];
-
-#[derive(Clone, Copy)]
-enum RunFactor {
-    Setting(&'static str),
-    Batch,
-    InputSize,
-}
-
 impl SweepFile {
     /// The sweep called `name` in `folder`, or the file of that path if it ends in `.toml`.
     ///
@@ -143,7 +88,7 @@ impl SweepFile {
             let names = SweepFile::names(folder);
             return Err(SweepError::Unknown {
                 name: name.to_owned(),
-                nearest: nearest(name, names.iter().map(String::as_str)).map(str::to_owned),
+                nearest: closest(name, names.iter().map(String::as_str)).map(str::to_owned),
             });
         }
         SweepFile::read(&path)
@@ -163,7 +108,7 @@ impl SweepFile {
     }
 
     fn read(path: &Path) -> Result<SweepFile, SweepError> {
-        let text = std::fs::read_to_string(path).map_err(|e| SweepError::Unreadable {
+        let text = opdata::read_text(path).map_err(|e| SweepError::Unreadable {
             path: path.to_owned(),
             reason: e.to_string(),
         })?;
@@ -231,7 +176,7 @@ impl SweepFile {
         for (key, value) in &raw.fix {
             file.fix(&place, key, value)?;
         }
-        file.agree(&place)?;
+        agree(&file.sweep, &place)?;
         file.settings.extend(points::settings(&file.sweep.points));
         Ok(file)
     }
@@ -247,248 +192,39 @@ impl SweepFile {
             .iter()
             .find(|s| s.key == name && !["sweep", "config"].contains(&s.key))
         else {
-            let near = nearest(name, SETTINGS.iter().map(|s| s.key)).map(str::to_owned);
+            let close = closest(name, SETTINGS.iter().map(|s| s.key)).map(str::to_owned);
             return Err(place.wrong(
                 key.span().start,
-                format!("unknown setting `{name}`{}", self::near(&near)),
+                format!("unknown setting `{name}`{}", near(&close)),
                 "`opcollect --print-config` lists all",
             ));
         };
-        let texts = place.texts(value)?;
-        self.settings.insert(setting.key, texts);
+        self.settings
+            .insert(setting.key, texts(place, setting, value)?);
         Ok(())
-    }
-
-    fn vary(
-        &mut self,
-        place: &Place<'_>,
-        key: &Spanned<String>,
-        value: &Spanned<Value>,
-    ) -> Result<(), SweepError> {
-        let name = key.get_ref().as_str();
-        if let Some((_, factor)) = RUN_FACTORS.iter().find(|(n, _)| *n == name) {
-            return self.vary_run(place, name, *factor, value);
-        }
-        let factor = place.factor(key)?;
-        let wrong = |problem: &str, next| {
-            Err(place.wrong(value.span().start, format!("`{name}` {problem}"), next))
-        };
-        let listed = value.get_ref().as_array();
-        let settings = listed.map(|l| l.iter().map(setting_of).collect::<Option<Vec<_>>>());
-        let values = match settings.flatten() {
-            _ if is_all(value) => Values::All,
-            Some(settings) if !settings.is_empty() => Values::Listed(settings),
-            Some(_) => {
-                return wrong(
-                    "varies over no value",
-                    "list values, or write \"all\" for those that each operator offers",
-                );
-            }
-            None => {
-                return wrong(
-                    "is neither \"all\" nor a list of values",
-                    "write \"all\", or a list such as [1, 2, 4]",
-                );
-            }
-        };
-        self.sweep.vary.insert(factor, values);
-        Ok(())
-    }
-
-    /// A factor of the run: what it is, is a setting or another import.
-    fn vary_run(
-        &mut self,
-        place: &Place<'_>,
-        name: &str,
-        factor: RunFactor,
-        value: &Spanned<Value>,
-    ) -> Result<(), SweepError> {
-        let at = value.span().start;
-        if is_all(value) && name == "threads" {
-            self.settings.insert("threads", vec!["1..max".to_owned()]);
-            return Ok(());
-        }
-        let Some(listed) = value.get_ref().as_array().filter(|l| !l.is_empty()) else {
-            return Err(place.wrong(
-                at,
-                format!("`{name}` must be a list of at least one value"),
-                "list what it shall be, as in threads = [1, 2, \"max\"]",
-            ));
-        };
-        let numbers = || {
-            let positive = |v: &Value| v.as_integer().filter(|n| *n > 0).map(|n| n as u64);
-            let numbers: Option<Vec<u64>> = listed.iter().map(positive).collect();
-            numbers.ok_or_else(|| {
-                place.wrong(
-                    at,
-                    format!("`{name}` takes whole numbers from 1 up"),
-                    "as in batch = [1, 4, 16]",
-                )
-            })
-        };
-        match factor {
-            RunFactor::Setting(setting) => {
-                self.settings.insert(setting, place.texts(value)?);
-            }
-            RunFactor::Batch => self.sweep.batches = numbers()?,
-            RunFactor::InputSize => self.sweep.input_sizes = numbers()?,
-        }
-        Ok(())
-    }
-
-    fn fix(
-        &mut self,
-        place: &Place<'_>,
-        key: &Spanned<String>,
-        value: &Spanned<Value>,
-    ) -> Result<(), SweepError> {
-        let name = key.get_ref().as_str();
-        let factor = place.factor(key)?;
-        if self.sweep.vary.contains_key(&factor) {
-            return Err(place.wrong(
-                key.span().start,
-                format!("`{name}` is both varied and fixed"),
-                "keep it in one of [vary] and [fix]",
-            ));
-        }
-        let setting = setting_of(value.get_ref()).ok_or_else(|| {
-            place.wrong(
-                value.span().start,
-                format!("`{name}` is not one value"),
-                "fix it to a number, a word, or an order of axes",
-            )
-        })?;
-        self.sweep.fix.insert(factor, setting);
-        Ok(())
-    }
-
-    /// Checks the parts against each other.
-    fn agree(&self, place: &Place<'_>) -> Result<(), SweepError> {
-        let sweep = &self.sweep;
-        let wrong = |problem: &str, next: &str| Err(place.wrong(0, problem.to_owned(), next));
-        let has_factors = !sweep.vary.is_empty() || !sweep.fix.is_empty();
-        points::agree(sweep, place)?;
-        match sweep.space {
-            SpaceKind::Template if sweep.vary.is_empty() && sweep.schedules > 1 => wrong(
-                "no factor of the schedule varies, but several schedules are wanted",
-                "name factors in [vary], or set schedules to 1 (or 0 for the default schedule alone)",
-            ),
-            SpaceKind::Template if has_factors && sweep.schedules == 0 => wrong(
-                "factors are named, but schedules = 0 leaves none to draw",
-                "set schedules to how many each operator shall get",
-            ),
-            SpaceKind::Traces
-                if sweep.operators.len() != 1 || sweep.traces.is_empty() || has_factors =>
-            {
-                wrong(
-                    "the space traces takes recorded traces of one operator, and nothing varies",
-                    "name the operator's function in `operators` and the file in `traces`, and leave out factors of the schedule",
-                )
-            }
-            SpaceKind::Template
-            | SpaceKind::Metaschedule
-            | SpaceKind::Default
-            | SpaceKind::Points
-                if !sweep.traces.is_empty() =>
-            {
-                wrong(
-                    "traces are given, but the space is another",
-                    "use space = \"traces\", or leave `traces` out",
-                )
-            }
-            SpaceKind::Metaschedule if has_factors => wrong(
-                "the space metaschedule draws all factors of a schedule by TVM's rules",
-                "use space = \"template\" to vary or fix factors, or leave [vary] to threads, cache, batch and input-size",
-            ),
-            SpaceKind::Metaschedule if sweep.schedules == 0 => wrong(
-                "schedules = 0 leaves none to draw",
-                "set schedules to how many each operator shall get",
-            ),
-            SpaceKind::Default if has_factors || sweep.schedules > 0 => wrong(
-                "the space default has one schedule, without factors",
-                "use space = \"template\", or remove `schedules` and the factors of the schedule",
-            ),
-            _ => Ok(()),
-        }
     }
 }
 
-/// A file's text, for errors with lines.
-pub(super) struct Place<'a> {
-    path: &'a Path,
-    text: &'a str,
-}
-
-impl Place<'_> {
-    pub(super) fn wrong(&self, offset: usize, problem: String, next: &str) -> SweepError {
-        let before = self.text.bytes().take(offset);
-        SweepError::Wrong {
-            path: self.path.to_owned(),
-            line: before.filter(|b| *b == b'\n').count() + 1,
-            problem,
-            next: next.to_owned(),
-        }
-    }
-
-    fn factor(&self, key: &Spanned<String>) -> Result<Factor, SweepError> {
-        let name = key.get_ref().as_str();
-        Factor::named(name).ok_or_else(|| {
-            let names = || {
-                let run = RUN_FACTORS.iter().map(|(n, _)| *n);
-                Factor::ALL.iter().map(|(_, n)| *n).chain(run)
-            };
-            let near = nearest(name, names()).map(str::to_owned);
-            self.wrong(
-                key.span().start,
-                format!("unknown factor `{name}`{}", self::near(&near)),
-                &format!("factors are {}", names().collect::<Vec<_>>().join(", ")),
-            )
+/// A setting's value as the texts that the command line would have.
+pub(super) fn texts(
+    place: &Place<'_>,
+    setting: &Setting,
+    value: &Spanned<Value>,
+) -> Result<Vec<String>, SweepError> {
+    Given::from(value.get_ref())
+        .texts(setting)
+        .map_err(|wrong| {
+            let problem = format!("`{}` is {}", setting.key, wrong.found);
+            let next = format!("give {}", wrong.expected);
+            place.wrong(value.span().start, problem, &next)
         })
-    }
-
-    /// A setting's value as the texts that the command line would have.
-    fn texts(&self, value: &Spanned<Value>) -> Result<Vec<String>, SweepError> {
-        let text = |v: &Value| match v {
-            Value::String(s) => Some(s.clone()),
-            Value::Integer(i) => Some(i.to_string()),
-            Value::Float(x) => Some(x.to_string()),
-            Value::Boolean(b) => Some(b.to_string()),
-            _ => None,
-        };
-        let texts = match value.get_ref() {
-            Value::Array(items) => items.iter().map(text).collect(),
-            one => text(one).map(|t| vec![t]),
-        };
-        texts.ok_or_else(|| {
-            self.wrong(
-                value.span().start,
-                "not a value of a setting".to_owned(),
-                "give a string, a number, or a list of them",
-            )
-        })
-    }
-}
-
-/// Whether a factor is to take whatever is offered.
-fn is_all(value: &Spanned<Value>) -> bool {
-    value.get_ref().as_str() == Some("all")
-}
-
-fn setting_of(value: &Value) -> Option<FactorValue> {
-    match value {
-        Value::Integer(i) => Some(FactorValue::Number(*i)),
-        Value::String(word) => Some(FactorValue::Word(word.clone())),
-        Value::Array(axes) => {
-            let axes: Option<Vec<String>> =
-                axes.iter().map(|a| a.as_str().map(str::to_owned)).collect();
-            axes.map(FactorValue::Order)
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use opengine::schedule::{Factor, FactorValue};
+
+    use super::super::Values;
     use super::*;
 
     const HEAD: &str = "space = 'template'\nschedules = 4\n";

@@ -5,8 +5,11 @@
 //! distinct ones up to the sweep's number. The same sweep and seed give the same schedule specs for an operator whatever else
 //! is in the model, so that shards, resumed runs and repetitions agree.
 
+mod agree;
 mod candidates;
 mod draw;
+mod error;
+mod factors;
 mod file;
 mod points;
 mod traces;
@@ -16,8 +19,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use candidates::{Drawn, schedule_specs};
-pub use file::{SweepError, SweepFile};
+pub use candidates::{Drawn, most_schedule_specs, schedule_specs};
+pub use error::SweepError;
+pub use file::SweepFile;
 pub use points::ChosenPoint;
 
 use opengine::schedule::{Factor, FactorValue};

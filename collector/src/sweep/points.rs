@@ -10,7 +10,7 @@ use opengine::schedule::{Choice, ScheduleSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::file::{Place, SweepError};
+use super::error::{Place, SweepError};
 use super::{SpaceKind, Sweep};
 
 const AGAIN: &str = "write the file anew with the `oppredict suggest` of this version";

@@ -1,4 +1,4 @@
-//! Files of recorded traces: one JSON value a line, a trace (`[[instruction…], [decision…]]`) or a record of a
+//! Files of recorded traces: one JSON value on each line, either a trace (`[[instruction…], [decision…]]`) or a record of a
 //! MetaSchedule database (`[workload, [trace, times, target, arguments]]`, the file `database_tuning_record.json`).
 
 use std::path::Path;
@@ -13,7 +13,7 @@ const NEXT: &str = "give the database_tuning_record.json of a MetaSchedule datab
 /// The problem, and what to do.
 pub(super) fn read(path: &Path) -> Result<Vec<Value>, (String, &'static str)> {
     let wrong = |problem: String| (format!("{}: {problem}", path.display()), NEXT);
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+    let text = opdata::read_text(path).map_err(|e| wrong(e.to_string()))?;
     text.lines()
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty())

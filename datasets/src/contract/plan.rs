@@ -60,17 +60,20 @@ impl<Model: Clone + Serialize, Target: Clone + Serialize, Sweep: Clone + Seriali
     /// What decides which points there are and how they are measured, as a hash: equal for runs of one plan and for
     /// its shards, wherever and for however long they run.
     pub fn hash(&self) -> String {
-        let essence = Self {
-            shard: None,
-            time_budget_ns: None,
-            out: PathBuf::new(),
-            run_id: String::new(),
-            max_failed_share: 0.0,
-            ..self.clone()
-        };
-        let text = serde_json::to_value(&essence).map_or_else(|_| String::new(), |v| v.to_string());
-        stable_hash(&[("plan", &text)])
+        serde_json::to_value(self).map_or_else(|_| String::new(), hash_of_json)
     }
+}
+
+/// [`PlanRecord::hash`] of a plan as some version of the collector wrote it, fields that this one does not know included.
+pub fn hash_of_json(mut plan: Value) -> String {
+    if let Some(fields) = plan.as_object_mut() {
+        fields.insert("shard".to_owned(), Value::Null);
+        fields.insert("time_budget_ns".to_owned(), Value::Null);
+        fields.insert("out".to_owned(), Value::from(""));
+        fields.insert("run_id".to_owned(), Value::from(""));
+        fields.insert("max_failed_share".to_owned(), Value::from(0.0));
+    }
+    stable_hash(&[("plan", &plan.to_string())])
 }
 
 impl<Model: DeserializeOwned, Target: DeserializeOwned, Sweep: DeserializeOwned>

@@ -148,7 +148,8 @@ impl<Built: DeserializeOwned, Times: DeserializeOwned> WholeModelRecord<Built, T
     /// # Errors
     /// The file cannot be read, is of another format, or is damaged.
     pub fn load(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).map_err(|source| Error::io("read", path, source))?;
+        let bytes =
+            crate::files::read_bytes(path).map_err(|source| Error::io("read", path, source))?;
         let damaged = |detail: String| Error::Damaged {
             path: path.to_owned(),
             detail,

@@ -15,8 +15,10 @@ use std::path::{Path, PathBuf};
 
 use ::csv::{Reader, ReaderBuilder, StringRecord, WriterBuilder};
 
+use super::layout::ABSENT;
 use super::{TOGETHER, Traces, cell_error, checked, layout};
 use crate::error::{Error, Result};
+use crate::files::open_regular;
 use crate::schema::{COLUMNS, Cell, Row, SCHEMA_VERSION, parse_cell};
 
 /// The header, as one line.
@@ -137,7 +139,7 @@ impl CsvRows {
     /// # Errors
     /// If the file cannot be read or its columns are not the schema's.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::io("read", path, source))?;
+        let file = open_regular(path).map_err(|source| Error::io("read", path, source))?;
         let mut reader = ReaderBuilder::new()
             // Records of the wrong length get a message of their own below.
             .flexible(true)
@@ -190,16 +192,17 @@ impl CsvRows {
                     .to_owned(),
             ));
         }
-        if self.record.len() != COLUMNS.len() {
+        let fields = fields(&self.positions);
+        if self.record.len() != fields {
             return Err(damaged(format!(
                 "expected {} fields, found {}; a quote or a comma is out of place",
-                COLUMNS.len(),
+                fields,
                 self.record.len()
             )));
         }
         let mut cells = Vec::with_capacity(COLUMNS.len());
         for (column, &position) in COLUMNS.iter().zip(&self.positions) {
-            if self.traces.skips(column) {
+            if self.traces.skips(column) || position == ABSENT {
                 cells.push(Cell::Missing);
                 continue;
             }
@@ -250,6 +253,11 @@ impl Iterator for CsvRows {
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()
     }
+}
+
+/// Fields of a record of a file with its columns at these positions.
+fn fields(positions: &[usize]) -> usize {
+    positions.iter().filter(|&&p| p != ABSENT).count()
 }
 
 /// If the first row says it is of another schema version, that is the better error than a list
@@ -354,7 +362,7 @@ mod tests {
     fn the_header_is_one_line_without_quotes() {
         let header = String::from_utf8(header()).unwrap();
         assert!(header.starts_with("schema_version,row_id,run_id,"));
-        assert!(header.ends_with(",tool_version\n"));
+        assert!(header.ends_with(",tool_version,other_cpu_share\n"));
         assert!(!header.contains('"'));
     }
 }

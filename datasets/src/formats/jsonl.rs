@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::{cell_error, checked};
 use crate::error::{Error, Result};
 use crate::files;
+use crate::files::open_regular;
 use crate::schema::{COLUMNS, Cell, Column, ColumnType, Row, SCHEMA_VERSION, Storage};
 use crate::values::json_fault;
 
@@ -65,7 +66,7 @@ impl JsonlRows {
     /// # Errors
     /// If it cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::io("read", path, source))?;
+        let file = open_regular(path).map_err(|source| Error::io("read", path, source))?;
         Ok(Self {
             path: path.to_owned(),
             reader: BufReader::new(file),

@@ -5,7 +5,13 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::schema::COLUMNS;
 
-/// For each column of the schema, its position in the file.
+/// Position of a column that the file does not have.
+pub(super) const ABSENT: usize = usize::MAX;
+
+/// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
+const ADDED: [&str; 1] = ["other_cpu_share"];
+
+/// For each column of the schema, its position in the file, or [`ABSENT`].
 ///
 /// # Errors
 /// The names of the columns that are missing, unknown or repeated.
@@ -17,7 +23,7 @@ pub(super) fn positions(path: &Path, names: &[&str]) -> Result<Vec<usize>> {
     let missing: Vec<String> = COLUMNS
         .iter()
         .zip(&found)
-        .filter(|(_, position)| position.is_none())
+        .filter(|(column, position)| position.is_none() && !ADDED.contains(&column.name))
         .map(|(column, _)| column.name.to_owned())
         .collect();
     let unknown: Vec<String> = names
@@ -27,7 +33,7 @@ pub(super) fn positions(path: &Path, names: &[&str]) -> Result<Vec<usize>> {
         .map(|(_, name)| (*name).to_owned())
         .collect();
     if missing.is_empty() && unknown.is_empty() {
-        Ok(found.into_iter().flatten().collect())
+        Ok(found.into_iter().map(|p| p.unwrap_or(ABSENT)).collect())
     } else {
         Err(Error::Header {
             path: path.to_owned(),

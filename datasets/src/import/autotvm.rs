@@ -10,9 +10,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::Imported;
-use super::lines::{for_each, record_error};
+use super::faults::{Fault, Faults};
+use super::lines::for_each;
 use super::workload::{Workload, describe_tensors, tensors};
+use super::{Import, Imported, machine_of_target, physics};
 use crate::error::Result;
 use crate::identity::{PointKey, point_id, stable_hash};
 use crate::row::{Essentials, finite};
@@ -23,14 +24,16 @@ use crate::values::{CacheState, DeviceKind, JsonText, Status, Timestamp};
 /// Reads a log, gzipped or not.
 ///
 /// # Errors
-/// The file cannot be read, or a line is not a record of format 0.1 or 0.2.
-pub fn read(path: &Path) -> Result<Imported> {
+/// As [`Import::read`].
+pub(super) fn read(import: &Import) -> Result<Imported> {
+    let path = &import.path;
     let mut imported = Imported::default();
+    let mut faults = Faults::new(import.strict);
     let run_id = run_id(path);
     let mut ordinal = 0;
-    for_each(path, |line, value| {
+    for_each(path, &mut faults, |_, value| {
         ordinal += 1;
-        let record = Record::parse(&value).map_err(|detail| record_error(path, line, detail))?;
+        let record = Record::parse(&value).map_err(Fault::record)?;
         let Some(device) = device_kind(&record.target) else {
             let name = record.target.split_whitespace().next().unwrap_or_default();
             imported.leave_out(format!(
@@ -39,12 +42,16 @@ pub fn read(path: &Path) -> Result<Imported> {
             return Ok(());
         };
         let row = record.row(&run_id, ordinal, device);
+        if row.status == Status::Measured {
+            let times_ns: Vec<f64> = record.costs_s.iter().map(|cost| cost * 1e9).collect();
+            physics::check(&row, &times_ns)?;
+        }
         row.validate()
-            .map_err(|error| record_error(path, line, error.to_string()))?;
+            .map_err(|error| Fault::record(error.to_string()))?;
         imported.rows.push(row);
         Ok(())
     })?;
-    Ok(imported)
+    faults.finish(path, imported)
 }
 
 /// The log's file name without what its format adds; all rows of a log are one run.
@@ -118,6 +125,9 @@ impl<'a> Record<'a> {
             .ok_or("no error number in the result")?;
         let costs = result.first().cloned().unwrap_or_default();
         let costs = costs.as_array().cloned().unwrap_or_default();
+        if error == 0 && costs.iter().any(|cost| !cost.is_number()) {
+            return Err("a record without error has a cost that is no number".to_owned());
+        }
         let costs_s: Vec<f64> = costs.iter().filter_map(Value::as_f64).collect();
         if error == 0 && (costs_s.is_empty() || costs_s.iter().any(|c| *c <= 0.0)) {
             return Err("a record without error needs costs above 0".to_owned());
@@ -156,7 +166,7 @@ impl<'a> Record<'a> {
         let point = point_id(&PointKey {
             workload: &workload_hash,
             schedule: &knobs.to_string(),
-            target: target.as_str(),
+            target: &machine_of_target(&self.target),
             threads: 0,
             cache: CacheState::Hot,
             seed: 0,
@@ -319,103 +329,4 @@ fn option(target: &str, name: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    const GOOD: &str = r#"{"input": ["cuda -keys=cuda,gpu -arch=sm_75", "dense_large_batch.gpu", [["TENSOR", [128, 768], "float32"], ["TENSOR", [3072, 768], "float32"], null, "float32"], {}], "config": {"index": 604, "code_hash": null, "entity": [["tile_x", "sp", [-1, 16, 2, 1]], ["tile_y", "sp", [-1, 8, 2, 4]], ["tile_k", "sp", [-1, 4, 2]]]}, "result": [[0.003, 0.001, 0.002], 0, 1.4, 1662426967.796445], "version": 0.2, "tvm_version": "0.8.0"}"#;
-    const FAILED: &str = r#"{"input": ["llvm -mcpu=core-avx2", "mystery.x86", [["TENSOR", [4, 4], "int8"]], {}], "config": {"index": 1, "code_hash": null, "entity": []}, "result": [["Traceback\n  File\nTVMError: too many registers\n"], 4, 1.6, 1654740117.3], "version": 0.2, "tvm_version": "0.9.dev0"}"#;
-    const OLD: &str = r#"{"i": ["llvm", "topi_nn_conv2d", [["TENSOR", [1, 64, 56, 56], "float32"], ["TENSOR", [64, 64, 1, 1], "float32"], [1, 1], [0, 0], [1, 1], "NCHW", "float32"], {}, ["conv2d"], {"i": 3, "t": "direct", "c": null, "e": [["tile_ic", "sp", [4, 16]], ["tile_oc", "sp", [4, 16]], ["tile_ow", "sp", [8, 7]], ["tile_oh", "ot", 1]]}], "r": [[0.0001], 0, 0.5, 1600000000.0], "v": 0.1}"#;
-    const FOREIGN: &str = r#"{"input": ["opencl -device=mali", "dense", [], {}], "config": {"entity": []}, "result": [[0.1], 0, 1, 2], "version": 0.2}"#;
-
-    fn import(text: &str) -> Result<Imported> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tune.log");
-        std::fs::write(&path, text).unwrap();
-        read(&path)
-    }
-
-    #[test]
-    fn records_of_both_formats_become_rows() {
-        let imported = import(&[GOOD, "", FAILED, OLD, FOREIGN].join("\n")).unwrap();
-        let shown: Vec<String> = imported
-            .rows
-            .iter()
-            .map(|row| {
-                format!(
-                    "{} {} {} {} flops {:?} read {:?} median {:?} of {:?}; tiles {:?} {:?}; {}",
-                    row.row_id,
-                    row.device_kind,
-                    row.op_kind,
-                    row.status,
-                    row.flops,
-                    row.bytes_read,
-                    row.time_median_ns,
-                    row.samples,
-                    row.knob_tile_spatial,
-                    row.knob_tile_reduction,
-                    row.reason.as_deref().unwrap_or("-"),
-                )
-            })
-            .collect();
-        insta::assert_snapshot!(shown.join("\n"), @r#"
-        autotvm-tune.000001 cuda dense measured flops Some(603979776) read Some(9830400) median Some(2000000.0) of Some(3); tiles Some("64x32") Some("8"); -
-        autotvm-tune.000002 cpu other crashed flops None read Some(16) median None of None; tiles None None; AutoTVM error 4: it failed on the device: TVMError: too many registers
-        autotvm-tune.000003 cpu conv2d measured flops Some(25690112) read Some(819200) median Some(100000.0) of Some(1); tiles Some("16x7") Some("16"); -
-        "#);
-        insta::assert_snapshot!(format!("{:?}", imported.left_out), @r#"{"the dataset has no device kind for target `opencl`": 1}"#);
-        assert_eq!(imported.rows[1].target_cpu.as_deref(), Some("core-avx2"));
-        assert_eq!(
-            imported.rows[2].loop_nest.as_ref().unwrap().to_string(),
-            "nn:1:s,ff:64:s,yy:56:s,xx:56:s,rc:64:r,ry:1:r,rx:1:r"
-        );
-    }
-
-    #[test]
-    fn spellings_of_the_same_arguments_are_one_workload() {
-        let shorter = GOOD.replace(", null, \"float32\"]", "]");
-        assert_ne!(shorter, GOOD);
-        let rows = import(&[GOOD, &shorter].join("\n")).unwrap().rows;
-        assert_eq!(rows[0].workload_hash, rows[1].workload_hash);
-        assert_eq!(rows[0].point_id, rows[1].point_id);
-    }
-
-    #[test]
-    fn compressed_logs_are_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tune.jsonl.gz");
-        let mut encoder = flate2::write::GzEncoder::new(
-            std::fs::File::create(&path).unwrap(),
-            flate2::Compression::fast(),
-        );
-        writeln!(encoder, "{GOOD}").unwrap();
-        encoder.finish().unwrap();
-        let rows = read(&path).unwrap().rows;
-        assert_eq!(rows[0].row_id, "autotvm-tune.000001");
-    }
-
-    #[test]
-    fn what_is_no_record_is_named_with_its_line() {
-        let message = |text: &str| {
-            let text = import(text).unwrap_err().to_string();
-            text.split_once("tune.log").unwrap().1.to_owned()
-        };
-        insta::assert_snapshot!(
-            [
-                message("{\"input\":"),
-                message("{\"a\": 1}"),
-                message(&[GOOD, "[]"].join("\n")),
-                message(&GOOD.replace("[0.003, 0.001, 0.002]", "[]")),
-                message(&GOOD.replace("[\"tile_x\", \"sp\", [-1, 16, 2, 1]]", "7")),
-            ]
-            .join("\n"),
-            @"
-        :1: not JSON in one line: EOF while parsing a value at column 9
-        :1: no list `input`: this is not an AutoTVM record
-        :2: no list `input`: this is not an AutoTVM record
-        :1: a record without error needs costs above 0
-        :1: `7` is no knob: expected [name, kind, value]
-        "
-        );
-    }
-}
+mod tests;

@@ -1,12 +1,14 @@
 //! The lines of a text file that may be gzipped, as JSON values with their numbers.
 
 use std::fs::File;
+use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
+use super::faults::{Fault, Faults, Kind};
 use crate::error::{Error, Result};
 use crate::values::json_fault;
 
@@ -15,37 +17,68 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// A longer line is no record; reading it whole would only fill the memory.
 const LONGEST_LINE_BYTES: u64 = 64 << 20;
 
-/// Calls `each` with every JSON value of the file and its line, from 1. Blank lines are skipped.
-pub(super) fn for_each(path: &Path, mut each: impl FnMut(u64, Value) -> Result<()>) -> Result<()> {
-    let io = |source| Error::io("read", path, source);
+/// Calls `each` with every JSON value of the file and its line, from 1. Blank lines are skipped; lines that are no JSON, and
+/// those that `each` refuses, are counted in `faults`.
+///
+/// # Errors
+/// The file cannot be read, has lines longer than any record, or a strict import has a fault.
+pub(super) fn for_each(
+    path: &Path,
+    faults: &mut Faults,
+    mut each: impl FnMut(u64, Value) -> std::result::Result<(), Fault>,
+) -> Result<()> {
     let mut reader = open(path)?;
     let mut text = Vec::new();
     for line in 1.. {
         text.clear();
-        let count = (&mut reader)
+        match (&mut reader)
             .take(LONGEST_LINE_BYTES)
             .read_until(b'\n', &mut text)
-            .map_err(io)?;
-        if count == 0 {
-            break;
+        {
+            Ok(0) => break,
+            Ok(count) if count as u64 == LONGEST_LINE_BYTES => {
+                return Err(Error::Record {
+                    path: path.to_owned(),
+                    line,
+                    detail: "longer than any record is; is this the right file?".to_owned(),
+                });
+            }
+            Ok(_) => {}
+            // What a killed copy or a full disk leaves of a compressed file.
+            Err(error) if matches!(error.kind(), UnexpectedEof | InvalidData | InvalidInput) => {
+                let detail = format!("the compressed data is damaged: {error}");
+                let kind = Kind::Cut;
+                return faults.add(path, line, Fault { kind, detail });
+            }
+            Err(source) => return Err(Error::io("read", path, source)),
         }
-        let damaged = |detail: String| record_error(path, line, detail);
-        if count as u64 == LONGEST_LINE_BYTES {
-            return Err(damaged(
-                "longer than any record is; is this the right file?".to_owned(),
-            ));
-        }
-        if text.trim_ascii().is_empty() {
+        let trimmed = text.trim_ascii();
+        if trimmed.is_empty() {
             continue;
         }
-        let value = serde_json::from_slice(&text)
-            .map_err(|error| damaged(format!("not JSON in one line: {}", json_fault(&error))))?;
-        each(line, value)?;
+        let result = parse(trimmed).and_then(|value| each(line, value));
+        if let Err(fault) = result {
+            faults.add(path, line, fault)?;
+        }
     }
     Ok(())
 }
 
-fn open(path: &Path) -> Result<Box<dyn BufRead>> {
+fn parse(text: &[u8]) -> std::result::Result<Value, Fault> {
+    if text.starts_with(b"#") || text.starts_with(b"//") {
+        return Err(Fault {
+            kind: Kind::Comment,
+            detail: "a comment".to_owned(),
+        });
+    }
+    serde_json::from_slice(text).map_err(|error| Fault {
+        kind: Kind::Syntax,
+        detail: format!("not JSON in one line: {}", json_fault(&error)),
+    })
+}
+
+/// The file, decompressed if it is gzipped.
+pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     let io = |source| Error::io("read", path, source);
     let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(io)?);
     let zipped = reader.fill_buf().map_err(io)?.starts_with(&GZIP_MAGIC);
@@ -57,13 +90,4 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     } else {
         Box::new(reader)
     })
-}
-
-/// A line that is not what the format asks for.
-pub(super) fn record_error(path: &Path, line: u64, detail: String) -> Error {
-    Error::Record {
-        path: path.to_owned(),
-        line,
-        detail,
-    }
 }

@@ -9,9 +9,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Imported;
-use super::lines::{for_each, record_error};
+use super::faults::{Fault, Faults};
+use super::lines::for_each;
 use super::workload::{Workload, describe_tensors, tensors};
+use super::{Import, Imported, physics};
 use crate::error::Result;
 use crate::identity::{PointKey, point_id, stable_hash};
 use crate::row::{Essentials, finite};
@@ -24,11 +25,15 @@ pub const RECORDS: &str = "database_tuning_record.json";
 /// The file with the workloads.
 pub const WORKLOADS: &str = "database_workload.json";
 
+/// The time of what did not run, in s.
+const NOT_RUN_S: f64 = 1e10;
+
 /// Reads a database: its folder, or its file of records.
 ///
 /// # Errors
-/// A file cannot be read, or a line is not what the format asks for.
-pub fn read(path: &Path) -> Result<Imported> {
+/// As [`Import::read`]; the file of workloads is read strictly, because records name its lines by their numbers.
+pub(super) fn read(import: &Import) -> Result<Imported> {
+    let path = &import.path;
     let records = if path.is_dir() {
         path.join(RECORDS)
     } else {
@@ -41,11 +46,11 @@ pub fn read(path: &Path) -> Result<Imported> {
     );
     let run_id = format!("metaschedule-{folder}");
     let mut imported = Imported::default();
+    let mut faults = Faults::new(import.strict);
     let mut ordinal = 0;
-    for_each(&records, |line, value| {
+    for_each(&records, &mut faults, |_, value| {
         ordinal += 1;
-        let record = Record::parse(&value, &workloads)
-            .map_err(|detail| record_error(&records, line, detail))?;
+        let record = Record::parse(&value, &workloads).map_err(Fault::record)?;
         let Some(device) = device_kind(record.target) else {
             imported.leave_out(format!(
                 "the dataset has no device kind for target `{}`",
@@ -54,28 +59,23 @@ pub fn read(path: &Path) -> Result<Imported> {
             return Ok(());
         };
         let row = record.row(&run_id, ordinal, device);
+        physics::check(&row, &record.times_ns())?;
         row.validate()
-            .map_err(|error| record_error(&records, line, error.to_string()))?;
+            .map_err(|error| Fault::record(error.to_string()))?;
         imported.rows.push(row);
         Ok(())
     })?;
-    Ok(imported)
+    faults.finish(&records, imported)
 }
 
 fn workload_hashes(path: &Path) -> Result<Vec<String>> {
     let mut hashes = Vec::new();
-    for_each(path, |line, value| {
+    for_each(path, &mut Faults::new(true), |_, value| {
         let hash = value.get(0).map(|hash| match hash {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         });
-        hashes.push(hash.ok_or_else(|| {
-            record_error(
-                path,
-                line,
-                "no structural hash: this is no workload".to_owned(),
-            )
-        })?);
+        hashes.push(hash.ok_or_else(|| Fault::record("no structural hash: this is no workload"))?);
         Ok(())
     })?;
     Ok(hashes)
@@ -148,6 +148,15 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// Run times, ns; none if it did not run, for which MetaSchedule writes 1e10 seconds.
+    fn times_ns(&self) -> Vec<f64> {
+        self.times_s
+            .iter()
+            .filter(|t| **t < NOT_RUN_S)
+            .map(|t| t * 1e9)
+            .collect()
+    }
+
     /// The computing block: of those that the trace names, the first whose name tells a kind.
     fn block(&self) -> &'a str {
         let names: Vec<&str> = self
@@ -190,13 +199,7 @@ impl<'a> Record<'a> {
             cache: CacheState::Hot,
             seed: 0,
         });
-        // MetaSchedule writes 1e10 seconds for what did not run.
-        let times_ns: Vec<f64> = self
-            .times_s
-            .iter()
-            .filter(|t| **t > 0.0 && **t < 1e9)
-            .map(|t| t * 1e9)
-            .collect();
+        let times_ns = self.times_ns();
         let mean = times_ns.iter().sum::<f64>() / times_ns.len() as f64;
         let (status, reason) = if times_ns.is_empty() {
             (
@@ -263,7 +266,7 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join(RECORDS), records).unwrap();
         std::fs::write(path.join(WORKLOADS), workloads).unwrap();
-        read(&path)
+        Import::new(crate::import::Format::Metaschedule, path).read()
     }
 
     #[test]

@@ -4,27 +4,109 @@
 //! | --- | --- |
 //! | [`autotvm`] | AutoTVM's JSON lines of TVM 0.6 to 0.9 (log formats 0.1 and 0.2) |
 //! | [`metaschedule`] | a MetaSchedule database: `database_workload.json` and `database_tuning_record.json` |
+//! | [`table`] | CSV tables of shapes and times (NeuSight, DeepBench and the like) |
 //!
-//! Files may be compressed with gzip. A measurement that failed becomes a row with its status; a line that is no record
-//! is an error with its number. What an importer cannot express as a row is counted in [`Imported::left_out`] with the
-//! reason, never dropped in silence.
+//! Files may be compressed with gzip. A measurement that failed becomes a row with its status. What cannot become a row (a
+//! line that is no record, a time beyond physics, a target without a device kind) is counted in [`Imported::left_out`]
+//! with the reason and its first line, never dropped in silence; with [`Import::strict`] it is an error.
 
 pub mod autotvm;
 pub mod metaschedule;
+pub mod table;
 
+mod faults;
+mod gather;
 mod lines;
+mod machine;
+mod physics;
 mod workload;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
+use crate::error::Result;
 use crate::schema::Row;
+
+pub use gather::gather;
+pub use machine::machine_of_target;
+
+/// A format of another tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// See [`autotvm`].
+    Autotvm,
+    /// See [`metaschedule`].
+    Metaschedule,
+    /// See [`table`].
+    Table,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 3] = [Self::Autotvm, Self::Metaschedule, Self::Table];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Autotvm => "autotvm",
+            Self::Metaschedule => "metaschedule",
+            Self::Table => "table",
+        }
+    }
+}
+
+/// A foreign file to read, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Import {
+    /// Its format.
+    pub format: Format,
+    /// The file, or a database's folder.
+    pub path: PathBuf,
+    /// The machine it was measured on; `None` if its target says enough.
+    pub machine: Option<String>,
+    /// Whether a line that cannot be used is an error, not a count.
+    pub strict: bool,
+}
+
+impl Import {
+    /// An import that counts what it cannot use, of the machine that the file's target names.
+    pub fn new(format: Format, path: impl Into<PathBuf>) -> Self {
+        Self {
+            format,
+            path: path.into(),
+            machine: None,
+            strict: false,
+        }
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or no line of it is a record; with `strict` the first line that cannot be used.
+    pub fn read(&self) -> Result<Imported> {
+        let mut imported = match self.format {
+            Format::Autotvm => autotvm::read(self),
+            Format::Metaschedule => metaschedule::read(self),
+            Format::Table => table::read(self),
+        }?;
+        if let Some(machine) = &self.machine {
+            for row in &mut imported.rows {
+                row.env_hash = Some(match &row.env_hash {
+                    Some(device) => format!("{machine} {device}"),
+                    None => machine.clone(),
+                });
+            }
+        }
+        Ok(imported)
+    }
+}
 
 /// What came out of a foreign log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imported {
     /// A row for each record, in the log's order.
     pub rows: Vec<Row>,
-    /// Records that have no row, counted by the reason.
+    /// Lines and records that have no row, counted by the reason.
     pub left_out: BTreeMap<String, u64>,
 }
 

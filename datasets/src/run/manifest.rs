@@ -3,7 +3,6 @@
 //! Plan and environment belong to the tool that made the run and are kept as plain JSON here.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -162,7 +161,7 @@ impl RunManifest {
     /// If it is not there, damaged, or of another format or schema version.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(RUN_JSON);
-        let bytes = fs::read(&path).map_err(|source| Error::io("read", &path, source))?;
+        let bytes = files::read_bytes(&path).map_err(|source| Error::io("read", &path, source))?;
         let damaged = |detail: String| Error::Damaged {
             path: path.clone(),
             detail,
@@ -196,6 +195,8 @@ impl RunManifest {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn manifest() -> RunManifest {

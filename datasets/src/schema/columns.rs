@@ -2,7 +2,8 @@
 //!
 //! The order here is the order of the columns in every file. The text of a column is both the
 //! field's documentation and its line in `SCHEMA.md`. Adding, removing or changing the meaning of
-//! a column makes a new [`SCHEMA_VERSION`].
+//! a column makes a new [`SCHEMA_VERSION`], but for optional columns added at the end: files
+//! from before are read as if theirs were empty (`formats/layout.rs` names them).
 
 use super::{Cell, CellError, Column, Field, Glance, Group, Initial, TextCells};
 use crate::values::{
@@ -295,5 +296,8 @@ columns! {
         git_revision: Option<String>,
         /// Name and version of the tool that made the row.
         tool_version: Option<String>,
+        /// Share of the CPU time of all cores that other processes took while the point was
+        /// measured; missing where the system does not tell, or the point was too short.
+        other_cpu_share: Option<f64> ["ratio"],
     }
 }

@@ -40,10 +40,10 @@ pub enum Request {
         /// Their ids.
         ids: Vec<u64>,
     },
-    /// Build the whole model and run its reference. Answered by [`Reply::NetworkReady`] or [`Reply::Refused`].
-    Network(Box<NetworkSpec>),
-    /// Time the whole model. Answered by [`Reply::NetworkMeasured`] or [`Reply::Refused`].
-    MeasureNetwork {
+    /// Build the whole model and run its reference. Answered by [`Reply::WholeModelReady`] or [`Reply::Refused`].
+    BuildWholeModel(Box<WholeModelSpec>),
+    /// Time the whole model. Answered by [`Reply::WholeModelMeasured`] or [`Reply::Refused`].
+    MeasureWholeModel {
         /// Threads to run on.
         threads: usize,
         /// How to time.
@@ -102,7 +102,7 @@ pub struct MeasureSpec {
 
 /// A whole model to build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NetworkSpec {
+pub struct WholeModelSpec {
     /// The model's graph.
     pub graph: Graph,
     /// Threads to build on.
@@ -148,9 +148,9 @@ pub enum Reply {
     /// A point's check and samples.
     Measured(Measured),
     /// The whole model is ready and its output checked.
-    NetworkReady(NetworkReady),
+    WholeModelReady(WholeModelReady),
     /// Samples of the whole model.
-    NetworkMeasured(NetworkMeasured),
+    WholeModelMeasured(WholeModelMeasured),
 }
 
 /// A kernel that was built.
@@ -185,11 +185,14 @@ pub struct Measured {
     pub taken: Option<Taken>,
     /// The sentinel's time around the point over its best: 1 on a quiet machine.
     pub drift: f64,
+    /// Share of the CPU time of all cores that other processes took meanwhile (0 to 1), where the system tells.
+    #[serde(default)]
+    pub other_cpu_share: Option<f64>,
 }
 
 /// A whole model that was built and checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NetworkReady {
+pub struct WholeModelReady {
     /// How its outputs compare with the reference (the worst of them).
     pub comparison: Comparison,
     /// What they were compared with.
@@ -200,7 +203,7 @@ pub struct NetworkReady {
 
 /// Samples of a whole model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NetworkMeasured {
+pub struct WholeModelMeasured {
     /// End-to-end samples, without the instrument.
     pub taken: Taken,
     /// For each operator's function: its calls in a run, and its median time of one call.

@@ -1,86 +1,39 @@
-//! One worker process, from the parent's side: start it, talk to it, find out how it ended.
+//! Workers that are child processes of this one: starting them, and finding out how they ended.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::protocol::{Reply, Request, Setup};
+use super::transport::{Launch, LineChannel, Transport, WorkerError};
+use crate::protocol::{Reply, Request};
 
-/// How to start workers.
+/// Starts workers as child processes.
 #[derive(Debug, Clone)]
-pub struct Launcher {
+pub struct ChildLauncher {
     /// The program; it is run with the one argument `worker`.
     pub program: PathBuf,
     /// File that collects what workers and TVM say on standard error.
     pub log: PathBuf,
 }
 
-/// A worker that runs.
-#[derive(Debug)]
-pub struct Worker {
-    child: Child,
-    requests: ChildStdin,
-    replies: Receiver<String>,
-    log: PathBuf,
-}
-
-/// Why no reply came.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WorkerError {
-    /// Nothing came in time; the worker is still there.
-    #[error("no answer in time")]
-    Silent,
-    /// The user wants to stop.
-    #[error("interrupted")]
-    Interrupted,
-    /// The worker has ended.
-    #[error("{how}")]
-    Ended {
-        /// How, and its last words.
-        how: String,
-    },
-    /// The worker said something that is no reply.
-    #[error("a worker said what cannot be understood: {line}")]
-    Garbled {
-        /// What it said.
-        line: String,
-    },
-    /// No worker can be started.
-    #[error("cannot start a worker ({}): {reason}", program.display())]
-    NoStart {
-        /// The program.
-        program: PathBuf,
-        /// The system's reason.
-        reason: String,
-    },
-}
-
-/// Longest wait for a worker to load TVM and the module.
-const SETUP_TIMEOUT: Duration = Duration::from_secs(60);
-
-impl Worker {
-    /// Starts a worker and waits until it is ready.
-    ///
-    /// # Errors
-    /// The program cannot be run, or its setup fails; the message has its last words.
-    pub fn start(launcher: &Launcher, setup: &Setup) -> Result<Worker, WorkerError> {
+impl Launch for ChildLauncher {
+    fn launch(&self) -> Result<Box<dyn Transport>, WorkerError> {
         let no_start = |e: std::io::Error| WorkerError::NoStart {
-            program: launcher.program.clone(),
+            program: self.program.clone(),
             reason: e.to_string(),
         };
         let log = File::options()
             .create(true)
             .append(true)
-            .open(&launcher.log)
+            .open(&self.log)
             .map_err(|e| WorkerError::NoStart {
-                program: launcher.log.clone(),
+                program: self.log.clone(),
                 reason: format!("its log cannot be written: {e}"),
             })?;
-        let mut child = Command::new(&launcher.program)
+        let log_start = log.metadata().map_or(0, |m| m.len());
+        let mut child = Command::new(&self.program)
             .arg("worker")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -94,55 +47,35 @@ impl Worker {
                 how: "a worker without pipes".to_owned(),
             });
         };
-        let (send, replies) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut worker = Worker {
+        Ok(Box::new(ChildProcess {
             child,
-            requests,
-            replies,
-            log: launcher.log.clone(),
-        };
-        worker.send(&Request::Setup(setup.clone()))?;
-        match worker.receive(SETUP_TIMEOUT)? {
-            Reply::Ready => Ok(worker),
-            other => Err(WorkerError::Garbled {
-                line: format!("{other:?}"),
-            }),
-        }
+            lines: LineChannel::new(requests, output),
+            log: self.log.clone(),
+            log_start,
+        }))
+    }
+}
+
+/// A worker that is a child process, reached through its standard input and output.
+struct ChildProcess {
+    child: Child,
+    lines: LineChannel,
+    log: PathBuf,
+    /// Length of the log when the worker was started: what stands before was said by others.
+    log_start: u64,
+}
+
+impl Transport for ChildProcess {
+    fn send(&mut self, request: &Request) -> Result<(), WorkerError> {
+        self.lines.send(request)?.ok_or_else(|| self.ended())
     }
 
-    /// Sends a request.
-    ///
-    /// # Errors
-    /// The worker has ended.
-    pub fn send(&mut self, request: &Request) -> Result<(), WorkerError> {
-        let line = serde_json::to_string(request).map_err(|e| WorkerError::Garbled {
-            line: e.to_string(),
-        })?;
-        match writeln!(self.requests, "{line}").and_then(|()| self.requests.flush()) {
-            Ok(()) => Ok(()),
-            Err(_) => Err(self.ended()),
-        }
+    fn receive(&mut self, timeout: Duration) -> Result<Reply, WorkerError> {
+        self.lines.receive(timeout)?.ok_or_else(|| self.ended())
     }
+}
 
-    /// Waits for the next reply.
-    ///
-    /// # Errors
-    /// See [`WorkerError`]; after [`WorkerError::Silent`] one may wait again.
-    pub fn receive(&mut self, timeout: Duration) -> Result<Reply, WorkerError> {
-        match self.replies.recv_timeout(timeout) {
-            Ok(line) => serde_json::from_str(&line).map_err(|_| WorkerError::Garbled { line }),
-            Err(RecvTimeoutError::Timeout) => Err(WorkerError::Silent),
-            Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
-        }
-    }
-
+impl ChildProcess {
     /// How the worker ended; it is killed if it only closed its pipes.
     fn ended(&mut self) -> WorkerError {
         // A crashing process closes its pipes a moment before it can be waited for.
@@ -160,7 +93,7 @@ impl Worker {
             }
         };
         let how = status.map_or_else(|| "the worker closed its pipes".to_owned(), describe);
-        let how = match last_words(&self.log) {
+        let how = match last_words(&self.log, self.log_start) {
             Some(words) => format!("{how}: {words}"),
             None => how,
         };
@@ -168,7 +101,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // Killing what has ended fails, and that is fine.
         let _ = self.child.kill();
@@ -193,11 +126,87 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The last line of the log that says something.
-fn last_words(log: &Path) -> Option<String> {
-    const TAIL_BYTES: usize = 4096;
+/// What the log behind `start` says of the end: its last line that is not part of a stack trace.
+fn last_words(log: &Path, start: u64) -> Option<String> {
+    const TAIL_BYTES: usize = 16 << 10;
     let text = std::fs::read(log).ok()?;
-    let tail = String::from_utf8_lossy(&text[text.len().saturating_sub(TAIL_BYTES)..]).into_owned();
-    let line = tail.lines().map(str::trim).rfind(|l| !l.is_empty())?;
-    Some(line.chars().take(200).collect())
+    let own = text.get(usize::try_from(start).ok()?..)?;
+    let tail = String::from_utf8_lossy(&own[own.len().saturating_sub(TAIL_BYTES)..]).into_owned();
+    cause(&tail)
+}
+
+/// The last line of a text that is not part of a stack trace; that memory ran out is said in so many words.
+fn cause(text: &str) -> Option<String> {
+    let line = text
+        .lines()
+        .map(str::trim)
+        .rfind(|line| !line.is_empty() && !is_trace(line))?;
+    let line: String = line.chars().take(200).collect();
+    let is_memory = [
+        "bad_alloc",
+        "memory allocation of",
+        "Cannot allocate memory",
+    ]
+    .iter()
+    .any(|sign| line.contains(sign));
+    Some(if is_memory {
+        format!("it ran out of the memory that --memory-limit allows ({line})")
+    } else {
+        line
+    })
+}
+
+/// Whether a line is one of a stack trace, or of what stands around one, as Rust, the C++ library and TVM print them.
+fn is_trace(line: &str) -> bool {
+    const BEGINNINGS: [&str; 9] = [
+        "File \"",
+        "at ",
+        "<unknown>",
+        "0x",
+        "note: ",
+        "stack backtrace",
+        "Stack trace",
+        "Traceback",
+        "!!!",
+    ];
+    let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    BEGINNINGS.iter().any(|b| line.starts_with(b))
+        || (number.len() < line.len() && number.starts_with(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_the_cause_and_no_stack_trace() {
+        let trace = "  0: 0x7f01 - std::backtrace\n             at /rustc/lib.rs:3\n!!!!!!! Segfault encountered !!!!!!!\n  File \"<unknown>\", in raise\n  <unknown>\nnote: run with `RUST_BACKTRACE=1`\n";
+        let of = |words: &str| cause(&format!("{words}\n{trace}")).unwrap();
+        assert_eq!(
+            of("InternalError: no such thing"),
+            "InternalError: no such thing"
+        );
+        assert_eq!(
+            of("memory allocation of 7200000000 bytes failed"),
+            "it ran out of the memory that --memory-limit allows (memory allocation of 7200000000 bytes failed)"
+        );
+        assert_eq!(
+            of("terminate called\n  what():  std::bad_alloc"),
+            "it ran out of the memory that --memory-limit allows (what():  std::bad_alloc)"
+        );
+        assert_eq!(cause(trace), None);
+    }
+
+    #[test]
+    fn words_of_an_earlier_worker_are_not_this_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("worker.log");
+        std::fs::write(&log, "the first died of this\n").unwrap();
+        let start = std::fs::metadata(&log).unwrap().len();
+        assert_eq!(last_words(&log, start), None);
+        assert_eq!(
+            last_words(&log, 0).as_deref(),
+            Some("the first died of this")
+        );
+    }
 }

@@ -1,10 +1,130 @@
-//! The parent's side of measuring: keeps a worker alive and turns whatever happens to it into outcomes of single points.
+//! The parent's side of measuring: keeps workers alive and turns whatever happens to them into outcomes of single points.
 //!
-//! A kernel can crash, hang or eat memory, so it runs in a child process ([`crate::worker`]) that costs its own row and a
-//! restart, never the run. [`process`] sorts out who was to blame, on top of [`child`], one process. Nothing is forked:
-//! workers are started with exec, because TVM's thread pool does not survive a fork.
+//! A kernel can crash, hang or eat memory, so it runs in a worker ([`crate::worker`]) that costs its own row and a
+//! restart, never the run. [`Supervisor`] sorts out who was to blame, over a [`Transport`] to one worker; [`WorkerPool`]
+//! hands points to several. Workers are child processes ([`ChildLauncher`]), started with exec, because TVM's thread pool
+//! does not survive a fork; another way to reach them is another [`Launch`].
 
-pub mod child;
-pub mod process;
+mod child;
+mod memory;
+mod outcome;
+mod pool;
+mod supervisor;
+#[doc(hidden)]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod transport;
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use child::ChildLauncher;
 pub use opdata::contract::WorkerPolicy;
+pub use outcome::{Failure, Made};
+pub use pool::WorkerPool;
+pub use supervisor::Supervisor;
+pub use transport::{Launch, LineChannel, Transport, WorkerError, connect};
+
+use crate::interrupt::Interrupt;
+use crate::measure::TimingPolicy;
+use crate::protocol::{
+    KernelSpec, MeasureSpec, Measured, Setup, WholeModelMeasured, WholeModelReady, WholeModelSpec,
+};
+use crate::schedule::Space;
+
+/// Where kernels and whole models are built, checked and timed.
+pub trait Runner {
+    /// The template spaces of operators, in their order.
+    ///
+    /// # Errors
+    /// They cannot be described.
+    fn spaces(&mut self, symbols: &[String]) -> Result<Vec<Space>, Failure>;
+
+    /// Builds kernels, reporting each as it ends.
+    fn build(&mut self, kernels: &[KernelSpec], report: &mut dyn FnMut(u64, Result<Made, Failure>));
+
+    /// Checks and times a kernel that was built.
+    ///
+    /// # Errors
+    /// It was not measured.
+    fn measure(&mut self, point: &MeasureSpec) -> Result<Measured, Failure>;
+
+    /// Measures what `queue` hands out until it has nothing left; several points at once where there are several workers.
+    fn measure_all(&mut self, queue: &mut dyn PointQueue) {
+        while let Some(point) = queue.next() {
+            let result = self.measure(&point);
+            queue.done(result);
+        }
+    }
+
+    /// Frees kernels that will not be measured again.
+    fn forget(&mut self, ids: &[u64]);
+
+    /// Builds the whole model and checks its output.
+    ///
+    /// # Errors
+    /// It cannot be built, or the worker was lost.
+    fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure>;
+
+    /// Times the whole model.
+    ///
+    /// # Errors
+    /// It was not built, or the worker was lost.
+    fn measure_whole_model(
+        &mut self,
+        threads: usize,
+        policy: TimingPolicy,
+    ) -> Result<WholeModelMeasured, Failure>;
+
+    /// Ends the workers, with all that is in their memory; the next request starts them again.
+    fn rest(&mut self);
+}
+
+/// Points to measure, decided one at a time, so that what was measured can decide what comes next.
+pub trait PointQueue {
+    /// The next point, or nothing if there is none now. It is asked again after the next [`PointQueue::done`].
+    fn next(&mut self) -> Option<MeasureSpec>;
+
+    /// What became of the oldest point that was handed out and has no result yet: results come in the order of the points,
+    /// however many are measured at once.
+    fn done(&mut self, result: Result<Measured, Failure>);
+}
+
+/// What a runner is to work with.
+#[derive(Debug, Clone)]
+pub struct RunnerOrder {
+    /// What its workers load.
+    pub setup: Setup,
+    /// What they may use.
+    pub policy: WorkerPolicy,
+    /// Threads to build on.
+    pub jobs: usize,
+    /// Workers that measure at the same time, 1 at least; more only where they do not disturb each other.
+    pub workers: usize,
+    /// Whether the user wants to stop.
+    pub interrupt: Interrupt,
+}
+
+/// Makes runners: what a run is given so that it need not know where its workers are.
+pub trait RunnerFactory {
+    /// A runner; its workers' talk is appended to the file `log`.
+    fn runner(&self, order: RunnerOrder, log: &Path) -> Box<dyn Runner>;
+}
+
+/// Runners whose workers are child processes of this one.
+#[derive(Debug, Clone)]
+pub struct ChildRunners {
+    /// The program; it is run with the one argument `worker`.
+    pub program: PathBuf,
+}
+
+impl RunnerFactory for ChildRunners {
+    fn runner(&self, order: RunnerOrder, log: &Path) -> Box<dyn Runner> {
+        let launch = ChildLauncher {
+            program: self.program.clone(),
+            log: log.to_owned(),
+        };
+        Box::new(WorkerPool::new(Arc::new(launch), order))
+    }
+}

@@ -12,6 +12,7 @@ use super::build::{Builder, Ready};
 use super::serve::{Replies, Shared};
 use crate::measure::fill::poison;
 use crate::measure::flush::Flusher;
+use crate::measure::load::LoadMeter;
 use crate::measure::timer::{Caches, Pruned, Taken, take, take_if_pruned};
 use crate::protocol::{KernelSpec, MeasureSpec, Measured};
 use crate::schedule::Space;
@@ -75,6 +76,7 @@ impl Bench {
             references,
         } = self.current.as_mut().context("no arguments")?;
         shared.pool.use_threads(point.threads)?;
+        let load = LoadMeter::start();
         let before = shared.sentinel.drift();
 
         arguments.outputs().iter_mut().for_each(poison);
@@ -94,6 +96,7 @@ impl Bench {
             comparison,
             taken,
             drift,
+            other_cpu_share: load.other_cpu_share(),
         })
     }
 

@@ -10,7 +10,7 @@ use tvm_bridge::threads::Pool;
 use tvm_bridge::{IrModule, Target};
 
 use super::bench::{Bench, spaces};
-use super::network::Network;
+use super::whole_model::LoadedModel;
 use crate::measure::sentinel::Sentinel;
 use crate::protocol::{Reply, Request, Setup};
 use crate::schedule::Scheduler;
@@ -60,7 +60,7 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
     let mut shared = set_up(setup)?;
     replies.send(&Reply::Ready);
     let mut bench = Bench::new();
-    let mut network: Option<Network> = None;
+    let mut whole_model: Option<LoadedModel> = None;
     for line in lines {
         match parse(&line?)? {
             Request::Setup(_) => anyhow::bail!("a worker is set up once"),
@@ -85,23 +85,23 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
                 );
             }
             Request::Drop { ids } => bench.forget(&ids),
-            Request::Network(spec) => {
-                let built = Network::build(&shared, *spec);
+            Request::BuildWholeModel(spec) => {
+                let built = LoadedModel::build(&shared, *spec);
                 answer(
                     &replies,
                     None,
                     built.map(|(ready, built)| {
-                        network = Some(built);
-                        Reply::NetworkReady(ready)
+                        whole_model = Some(built);
+                        Reply::WholeModelReady(ready)
                     }),
                 );
             }
-            Request::MeasureNetwork { threads, policy } => {
-                let measured = match &network {
-                    Some(network) => network
+            Request::MeasureWholeModel { threads, policy } => {
+                let measured = match &whole_model {
+                    Some(whole_model) => whole_model
                         .measure(&mut shared, threads, policy)
-                        .map(Reply::NetworkMeasured),
-                    None => Err(anyhow::anyhow!("no network was built")),
+                        .map(Reply::WholeModelMeasured),
+                    None => Err(anyhow::anyhow!("the whole model was not built")),
                 };
                 answer(&replies, None, measured);
             }

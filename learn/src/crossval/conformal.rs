@@ -1,15 +1,13 @@
 //! Conformal intervals: from errors on held-out groups to the errors to expect on the next one.
 //!
 //! Errors of one workload are alike, so the group, not the sample, is what is exchangeable: every workload has the same
-//! total weight up to [`GROUP_SAMPLES`] samples. An error is measured in units of the model's expected error at that
+//! total weight, however many samples it has, and what is promised holds for the mean over workloads. An error is measured in units of the model's expected error at that
 //! point ([`Difficulty`]: disagreement of its members, by bins), and the interval is as wide as the weighted quantiles
 //! of both tails say.
 
 use opdata::stats::weighted_quantile_of_sorted;
 use serde::{Deserialize, Serialize};
 
-/// A larger group counts as if it had so many samples.
-const GROUP_SAMPLES: f64 = 1000.0;
 /// Bins of disagreement.
 const BINS: usize = 6;
 /// Least samples for bins to mean anything.
@@ -52,16 +50,14 @@ fn mean(values: impl Iterator<Item = (f64, f64)>) -> f64 {
     if weight > 0.0 { sum / weight } else { 0.0 }
 }
 
-/// The weight of each sample: that of its group, shared.
+/// The weight of each sample: one for its group, shared.
 fn weights(held: &[Held]) -> Vec<f64> {
     let groups = held.iter().map(|h| h.group).max().map_or(0, |g| g + 1);
     let mut sizes = vec![0.0f64; groups];
     for one in held {
         sizes[one.group] += 1.0;
     }
-    held.iter()
-        .map(|one| sizes[one.group].min(GROUP_SAMPLES) / sizes[one.group])
-        .collect()
+    held.iter().map(|one| 1.0 / sizes[one.group]).collect()
 }
 
 impl Difficulty {
@@ -141,6 +137,17 @@ impl Conformal {
         weighted_quantile_of_sorted(self.scores.iter().copied(), level).unwrap_or(0.0)
     }
 
+    /// Groups that it was calibrated on.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// The least number of groups that intervals of a level need to hold what they promise: with fewer, the next group
+    /// lies beyond all of them too often.
+    pub fn groups_needed(level: f64) -> usize {
+        ((1.0 + level) / (1.0 - level) - 1e-9).ceil() as usize
+    }
+
     /// The intervals that hold the measurement with probability `level`.
     pub fn at(&self, level: f64) -> Intervals<'_> {
         // The new group is one more than those seen, and may lie beyond them all.
@@ -212,6 +219,35 @@ mod tests {
         };
         assert!(width(2.0) > 1.8 * width(0.0));
         assert!(width(f64::NAN) >= width(2.0), "no opinion is no certainty");
+    }
+
+    #[test]
+    fn a_large_group_counts_as_much_as_a_small_one() {
+        // 40 groups: every fourth has 400 samples with errors of a hundredth, the others 4 with errors of up to 1.
+        let mut held = Vec::new();
+        for group in 0..40 {
+            let (count, size) = if group % 4 == 0 {
+                (400, 0.01)
+            } else {
+                (4, 1.0)
+            };
+            for sample in 0..count {
+                held.push(Held {
+                    error: size * f64::from((7 * group + 3 * sample) % 21 - 10) / 10.0,
+                    disagreement: f64::NAN,
+                    group: group as usize,
+                });
+            }
+        }
+        let conformal = Conformal::fit(&held).unwrap();
+        let (low, high) = conformal.at(0.9).around(f64::NAN);
+        assert!(low < -0.7 && high > 0.7, "{low} {high}");
+    }
+
+    #[test]
+    fn few_groups_promise_little() {
+        assert_eq!(Conformal::groups_needed(0.5), 3);
+        assert_eq!(Conformal::groups_needed(0.9), 19);
     }
 
     #[test]

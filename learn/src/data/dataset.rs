@@ -22,6 +22,10 @@ pub struct Intake {
     pub duplicates: usize,
     /// Measured rows without shapes and traffic.
     pub unusable: usize,
+    /// Share of the rows learned from that were measured while something else ran: grade D, or a sentinel kernel that took
+    /// a tenth longer than at the start of its run. Missing where no row was graded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbed: Option<f64>,
     /// Rows of machines that were not asked for.
     pub other_machines: usize,
     /// Median ratio of repeated measurements of a point (the larger to the smaller), as a share above 1: the noise that

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use opdata::import::machine_of_target;
 use opdata::{CacheState, DeviceKind, Quality, Row, Status};
 
 use super::dataset::{Dataset, Intake, Sample, Workload};
@@ -33,7 +34,7 @@ fn machine_of(row: &Row) -> String {
     let target = || {
         row.target
             .as_ref()
-            .map(|t| t.as_str().trim_matches('"').to_owned())
+            .map(|t| machine_of_target(t.as_str().trim_matches('"')))
     };
     row.env_hash
         .clone()
@@ -98,67 +99,72 @@ fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
     };
     let measured = select(set, machines, &mut intake)?;
     let usual_cache = usual_cache(&measured);
-    let mut numbers = (Numbering::default(), Numbering::default());
-    let mut dataset = Dataset {
-        samples: Vec::new(),
-        workloads: Vec::new(),
-        machines: Vec::new(),
-        model_runs: Vec::new(),
-        usual_cache: None,
-        intake: Intake::default(),
-    };
-    let mut parts = Parts::default();
-    let mut places: HashMap<(usize, &str), usize> = HashMap::new();
-    let mut times: Vec<Times> = Vec::new();
+    let mut collected = Collected::default();
+    let mut disturbed = Disturbed::default();
     for row in measured {
-        let Some(time_ns) = row.time_median_ns.filter(|t| *t > 0.0) else {
+        let time_ns = row.time_median_ns.filter(|t| *t > 0.0);
+        let Some(time_ns) = time_ns.filter(|_| usable(row)) else {
             intake.unusable += 1;
             continue;
         };
-        if !usable(row) {
-            intake.unusable += 1;
-            continue;
+        disturbed.add(row);
+        intake.duplicates += usize::from(collected.add(row, time_ns, set));
+    }
+    intake.disturbed = disturbed.share();
+    intake.repeat_noise = settle_times(&mut collected.samples, collected.times);
+    if collected.samples.is_empty() {
+        return Err(Error::NoSamples {
+            rows: intake.rows,
+            measured: intake.ended.get("measured").copied().unwrap_or(0),
+            unusable: intake.unusable,
+            left_out: intake.left_out.into_keys().collect(),
+        });
+    }
+    let dataset = Dataset {
+        samples: collected.samples,
+        workloads: collected.workloads,
+        machines: collected.machines,
+        model_runs: collected.parts.model_runs(&set.timed),
+        usual_cache,
+        intake,
+    };
+    refuse_constant(&dataset)?;
+    Ok(dataset)
+}
+
+/// Rows as samples, one after the other.
+#[derive(Default)]
+struct Collected<'a> {
+    samples: Vec<Sample>,
+    workloads: Vec<Workload>,
+    machines: Vec<MachineFacts>,
+    parts: Parts,
+    /// Measured times by sample.
+    times: Vec<Times>,
+    machine_numbers: Numbering,
+    workload_numbers: Numbering,
+    /// Samples by machine and point.
+    places: HashMap<(usize, &'a str), usize>,
+}
+
+impl<'a> Collected<'a> {
+    /// Adds a measured row, and says whether it repeats a point.
+    fn add(&mut self, row: &'a Row, time_ns: f64, set: &RowSet) -> bool {
+        let machine = self.machine(row, set);
+        let point = (machine, row.point_id.as_str());
+        if let Some(&place) = self.places.get(&point) {
+            self.repeat(place, row, time_ns);
+            return true;
         }
-        let name = machine_of(row);
-        let machine = numbers.0.number(&name);
-        if machine == dataset.machines.len() {
-            let mut facts = set
-                .facts
-                .get(&name)
-                .cloned()
-                .unwrap_or_else(|| MachineFacts::named(&name));
-            facts.number = u32::try_from(machine).ok();
-            dataset.machines.push(facts);
-        }
-        if let Some(&place) = places.get(&(machine, row.point_id.as_str())) {
-            intake.duplicates += 1;
-            times[place].add(row, time_ns);
-            parts.add(row, place);
-            let sample: &mut Sample = &mut dataset.samples[place];
-            sample.weight = sample.weight.max(weight(row.quality));
-            if let Some(model) = row
-                .model_name
-                .as_ref()
-                .filter(|m| !sample.models.contains(m))
-            {
-                sample.models.push(model.clone());
-            }
-            continue;
-        }
-        let hash = workload_hash(row);
-        let workload = numbers.1.number(&hash);
-        if workload == dataset.workloads.len() {
-            let label = workload_label(row);
-            dataset.workloads.push(Workload { hash, label });
-        }
-        places.insert((machine, row.point_id.as_str()), dataset.samples.len());
-        parts.add(row, dataset.samples.len());
-        times.push(Times::default());
-        if let Some(own) = times.last_mut() {
-            own.add(row, time_ns);
-        }
-        dataset.samples.push(Sample {
-            point: point_of(row, &dataset.machines[machine]),
+        let workload = self.workload(row);
+        let place = self.samples.len();
+        self.places.insert(point, place);
+        self.parts.add(row, place);
+        let mut times = Times::default();
+        times.add(row, time_ns);
+        self.times.push(times);
+        self.samples.push(Sample {
+            point: point_of(row, &self.machines[machine]),
             log2_time: 0.0,
             log2_in_model: None,
             query_key: QueryKey::of_row(row),
@@ -172,21 +178,73 @@ fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
             measured_ms: row.measured_at_utc.map(opdata::Timestamp::unix_ms),
             row_id: row.row_id.clone(),
         });
+        false
     }
-    intake.repeat_noise = settle_times(&mut dataset.samples, times);
-    if dataset.samples.is_empty() {
-        return Err(Error::NoSamples {
-            rows: intake.rows,
-            measured: intake.ended.get("measured").copied().unwrap_or(0),
-            unusable: intake.unusable,
-            left_out: intake.left_out.into_keys().collect(),
-        });
+
+    fn repeat(&mut self, place: usize, row: &Row, time_ns: f64) {
+        self.times[place].add(row, time_ns);
+        self.parts.add(row, place);
+        let sample = &mut self.samples[place];
+        sample.weight = sample.weight.max(weight(row.quality));
+        let new = |model: &&String| !sample.models.contains(model);
+        if let Some(model) = row.model_name.as_ref().filter(new) {
+            sample.models.push(model.clone());
+        }
     }
-    dataset.model_runs = parts.model_runs(&set.timed);
-    dataset.usual_cache = usual_cache;
-    dataset.intake = intake;
-    refuse_constant(&dataset)?;
-    Ok(dataset)
+
+    /// Position of a row's machine.
+    fn machine(&mut self, row: &Row, set: &RowSet) -> usize {
+        let name = machine_of(row);
+        let machine = self.machine_numbers.number(&name);
+        if machine == self.machines.len() {
+            let known = set.facts.get(&name).cloned();
+            let mut facts = known.unwrap_or_else(|| MachineFacts::named(&name));
+            if let Some(units) = set.units {
+                facts = facts.with_units(units);
+            }
+            facts.number = u32::try_from(machine).ok();
+            self.machines.push(facts);
+        }
+        machine
+    }
+
+    /// Position of a row's workload.
+    fn workload(&mut self, row: &Row) -> usize {
+        let hash = workload_hash(row);
+        let workload = self.workload_numbers.number(&hash);
+        if workload == self.workloads.len() {
+            let label = workload_label(row);
+            self.workloads.push(Workload { hash, label });
+        }
+        workload
+    }
+}
+
+/// A sentinel kernel that took so many times as long as at the start of its run says that something else ran.
+const DISTURBED_DRIFT: f64 = 1.1;
+
+/// Counts rows that were measured while something else ran.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disturbed {
+    graded: usize,
+    disturbed: usize,
+}
+
+impl Disturbed {
+    /// Counts a row, if it says how it was measured.
+    pub fn add(&mut self, row: &Row) {
+        let drifted = row.drift_ratio.map(|drift| drift > DISTURBED_DRIFT);
+        let poor = row.quality.map(|quality| quality == Quality::D);
+        if drifted.is_some() || poor.is_some() {
+            self.graded += 1;
+            self.disturbed += usize::from(drifted == Some(true) || poor == Some(true));
+        }
+    }
+
+    /// Their share of the rows that say how they were measured; `None` without any.
+    pub fn share(self) -> Option<f64> {
+        (self.graded > 0).then(|| self.disturbed as f64 / self.graded as f64)
+    }
 }
 
 /// The cache state that most rows have.
@@ -334,6 +392,25 @@ mod tests {
         assert_eq!(dataset.samples[0].log2_time, 105f64.log2());
         assert_eq!(dataset.intake.duplicates, 1);
         assert!((dataset.intake.repeat_noise.unwrap() - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn rows_of_a_disturbed_machine_are_counted() {
+        let change = |quality, drift| Row {
+            quality,
+            drift_ratio: drift,
+            ..row("a", 100.0, "m")
+        };
+        let of = |rows: &[Row]| {
+            let mut counted = Disturbed::default();
+            rows.iter().for_each(|row| counted.add(row));
+            counted.share()
+        };
+        assert_eq!(of(&[row("a", 1.0, "m")]), None);
+        let quiet = change(Some(Quality::A), Some(1.02));
+        let slowed = change(Some(Quality::B), Some(1.3));
+        let poor = change(Some(Quality::D), None);
+        assert_eq!(of(&[quiet.clone(), slowed, poor, quiet]), Some(0.5));
     }
 
     #[test]

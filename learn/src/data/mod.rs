@@ -18,7 +18,7 @@ pub mod split;
 
 pub use dataset::{Dataset, Intake, Sample, Workload, points, rows};
 pub use end_to_end::{ModelRun, Part};
-pub use intake::Machines;
+pub use intake::{Disturbed, Machines};
 pub use query_key::QueryKey;
-pub use source::{ImportFormat, RowSet, Source, each_batch};
+pub use source::{RowSet, Source, each_batch};
 pub use split::{Fold, Split};

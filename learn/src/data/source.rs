@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use opdata::import::{autotvm, metaschedule};
+use opdata::import::{Import, gather};
 use opdata::{Row, RunManifest, Traces, find_runs, read_batches, read_rows_with};
 use serde_json::Value;
 
@@ -11,36 +11,13 @@ use crate::data::end_to_end::{self, Timed};
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
 
-/// A format of another tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImportFormat {
-    /// AutoTVM's JSON lines (TVM 0.6 to 0.9), gzipped or not.
-    Autotvm,
-    /// A MetaSchedule database (its folder or its file of records).
-    Metaschedule,
-}
-
-impl std::str::FromStr for ImportFormat {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name.to_ascii_lowercase().as_str() {
-            "autotvm" => Ok(Self::Autotvm),
-            "metaschedule" => Ok(Self::Metaschedule),
-            _ => Err(format!(
-                "--import {name}: no such format; there are autotvm and metaschedule"
-            )),
-        }
-    }
-}
-
 /// One place to read rows from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A dataset: a run's folder, a folder of runs, `.csv`, `.parquet` or `.jsonl`.
     Dataset(PathBuf),
     /// A foreign log.
-    Import(ImportFormat, PathBuf),
+    Import(Import),
 }
 
 /// Rows and what is known of their machines.
@@ -52,6 +29,8 @@ pub struct RowSet {
     pub facts: BTreeMap<String, MachineFacts>,
     /// Whole models that were timed.
     pub(super) timed: Vec<Timed>,
+    /// Cores, or multiprocessors of a GPU, of machines whose own number is not known; nominal if missing.
+    pub units: Option<u32>,
     /// Records that have no row, counted by the reason.
     pub left_out: BTreeMap<String, u64>,
 }
@@ -73,6 +52,7 @@ impl RowSet {
     /// The first source that cannot be read.
     pub fn read(sources: &[Source]) -> Result<Self> {
         let mut set = Self::default();
+        let mut imports = Vec::new();
         for source in sources {
             match source {
                 Source::Dataset(path) => {
@@ -80,18 +60,12 @@ impl RowSet {
                         set.read_dataset(&run)?;
                     }
                 }
-                Source::Import(format, path) => {
-                    let imported = match format {
-                        ImportFormat::Autotvm => autotvm::read(path)?,
-                        ImportFormat::Metaschedule => metaschedule::read(path)?,
-                    };
-                    set.rows.extend(imported.rows);
-                    for (reason, count) in imported.left_out {
-                        *set.left_out.entry(reason).or_default() += count;
-                    }
-                }
+                Source::Import(import) => imports.push(import),
             }
         }
+        let imported = gather(&imports)?;
+        set.rows.extend(imported.rows);
+        set.left_out = imported.left_out;
         Ok(set)
     }
 
@@ -143,14 +117,15 @@ impl RowSet {
 }
 
 /// Hands the rows of all sources to `take` in their order, some at a time, so that no file has to fit into memory; `take`
-/// may leave them in the list.
+/// may leave them in the list. Returns how many records have no row, by the reason.
 ///
 /// # Errors
 /// The first source that cannot be read, and those of `take`.
 pub fn each_batch<E: From<Error> + From<opdata::Error> + Send>(
     sources: &[Source],
     mut take: impl FnMut(&mut Vec<Row>) -> std::result::Result<(), E> + Send,
-) -> std::result::Result<(), E> {
+) -> std::result::Result<BTreeMap<String, u64>, E> {
+    let mut left_out = BTreeMap::new();
     for source in sources {
         match source {
             Source::Dataset(path) => {
@@ -158,12 +133,16 @@ pub fn each_batch<E: From<Error> + From<opdata::Error> + Send>(
                     read_batches(&run, Traces::Skip, &mut take)?;
                 }
             }
-            Source::Import(..) => {
-                take(&mut RowSet::read(std::slice::from_ref(source))?.rows)?;
+            Source::Import(import) => {
+                let mut imported = import.read()?;
+                take(&mut imported.rows)?;
+                for (reason, count) in imported.left_out {
+                    *left_out.entry(reason).or_default() += count;
+                }
             }
         }
     }
-    Ok(())
+    Ok(left_out)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use opdata::DeviceKind;
 
+use super::machine::MachineFacts;
 use super::operator::Operator;
 use crate::features::gpu::SMS;
 use crate::features::nest::Nest;
@@ -44,12 +45,12 @@ pub struct Bases {
 }
 
 impl Bases {
-    /// Those of an operator whose nest keeps so many threads of a device busy. Instructions are counted on CPUs alone: on a
+    /// Those of an operator whose nest keeps so many threads of a device and machine busy. Instructions are counted on CPUs alone: on a
     /// board with an accelerator they would stand beside kernels that have none.
     pub(super) fn of(
         operator: &Operator,
         nest: &Nest,
-        device: DeviceKind,
+        (device, machine): (DeviceKind, &MachineFacts),
         busy_threads: f64,
     ) -> Self {
         let operations = operator.total_flops()
@@ -58,16 +59,16 @@ impl Bases {
         let work = (operations / busy_threads + CALL_OPERATIONS).log2();
         match nest {
             Nest::Gpu(nest) => {
-                let rounds = (nest.blocks / SMS).ceil();
+                let filled = nest.blocks / machine.units_or(SMS);
+                let rounds = filled.ceil();
                 Self {
                     work,
                     serial: (rounds * nest.thread_work * nest.warps()).log2(),
-                    steps: (nest.steps * nest.step_instructions() * (nest.blocks / SMS).max(1.0))
-                        .log2(),
+                    steps: (nest.steps * nest.step_instructions() * filled.max(1.0)).log2(),
                 }
             }
             Nest::Cpu(nest) if busy_threads <= 1.0 => {
-                let rounds = (nest.parallel / WORKERS).ceil();
+                let rounds = (nest.parallel / machine.units_or(WORKERS)).ceil();
                 let serial = (rounds * nest.task_work).max(1.0);
                 let instructions = match device {
                     DeviceKind::Cpu => nest.task_instructions(operator),

@@ -1,10 +1,11 @@
 //! The features of a GPU kernel's loop nest: what fits on a multiprocessor, waves, work and loads of a step.
 //!
-//! The device is not in an imported log, so occupancy and waves are of a nominal one ([`SMS`] multiprocessors, 1024
+//! The device is not in an imported log, so occupancy and waves are of a nominal one ([`SMS`] multiprocessors unless the user names their number, 1024
 //! threads, 16 blocks, 64 Ki registers each): the trees learn where the real one differs.
 
 use super::gpu::{GpuNest, SMS};
 use super::list::Values;
+use super::machine::MachineFacts;
 use super::operator::Operator;
 use crate::features::scale::{log, log1};
 
@@ -33,7 +34,7 @@ pub(super) fn occupancy(nest: &GpuNest) -> f64 {
         .max(1.0)
 }
 
-pub(super) fn derive(v: &mut Values, o: &Operator, n: &GpuNest) {
+pub(super) fn derive(v: &mut Values, o: &Operator, n: &GpuNest, machine: &MachineFacts) {
     let warps = n.warps();
     let kernel_flops = (2.0 * n.kernel_work).max(1.0);
     v.template = n.template as u8 as f32;
@@ -63,7 +64,7 @@ pub(super) fn derive(v: &mut Values, o: &Operator, n: &GpuNest) {
     v.virtual_threads = log(n.virtual_threads);
     tile(v, n);
     shared(v, n, staged);
-    waves(v, n);
+    waves(v, n, machine.units_or(SMS));
     step(v, n);
 }
 
@@ -120,7 +121,7 @@ fn shared(v: &mut Values, n: &GpuNest, staged: f64) {
     v.run_second = log(n.second.run);
 }
 
-fn waves(v: &mut Values, n: &GpuNest) {
+fn waves(v: &mut Values, n: &GpuNest, multiprocessors: f64) {
     let warps = n.warps();
     let resident_blocks = occupancy(n);
     v.resident_blocks = resident_blocks as f32;
@@ -132,16 +133,16 @@ fn waves(v: &mut Values, n: &GpuNest) {
     v.resident_warps_48k = log(with_48 * warps);
     v.resident_blocks_64k = log(with_64);
     v.resident_warps_64k = log(with_64 * warps);
-    let waves = n.blocks / (SMS * resident_blocks);
+    let waves = n.blocks / (multiprocessors * resident_blocks);
     v.waves = log(waves);
-    v.waves_48k = log1(n.blocks / (SMS * with_48));
-    v.waves_64k = log1(n.blocks / (SMS * with_64));
+    v.waves_48k = log1(n.blocks / (multiprocessors * with_48));
+    v.waves_64k = log1(n.blocks / (multiprocessors * with_64));
     v.wave_waste = if waves > 1.0 {
         (waves.ceil() / waves) as f32
     } else {
         1.0
     };
-    let per_sm = n.blocks / SMS;
+    let per_sm = n.blocks / multiprocessors;
     v.blocks_per_sm = log1(per_sm);
     v.sm_waste = (per_sm.ceil() / per_sm.max(1.0)) as f32;
     v.serial_waves = log(waves.ceil() * n.thread_work);

@@ -36,10 +36,16 @@ pub struct Rates {
 pub struct MachineFacts {
     /// Its name in the rows: `env_hash`, or the target of an imported log.
     pub id: String,
+    /// Its processor as sold, where the run recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
     /// Position among the machines of the training data.
     pub number: Option<u32>,
     /// Cores that a run may use.
     pub cores: Option<u32>,
+    /// Cores, or multiprocessors of a GPU, that the user named for a log that does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub units: Option<u32>,
     /// Clock of a core, GHz: calibrated, else the highest that the kernel names, else what it reports.
     pub frequency_ghz: Option<f64>,
     /// First-level data cache, bytes.
@@ -61,6 +67,20 @@ impl MachineFacts {
             id: id.to_owned(),
             ..Self::default()
         }
+    }
+
+    /// With cores (multiprocessors of a GPU) that the user names, where the machine's own are not known.
+    #[must_use]
+    pub fn with_units(mut self, units: u32) -> Self {
+        if self.cores.is_none() {
+            (self.cores, self.units) = (Some(units), Some(units));
+        }
+        self
+    }
+
+    /// Cores or multiprocessors that share the work of a kernel, or a nominal number.
+    pub(super) fn units_or(&self, nominal: f64) -> f64 {
+        self.units.map_or(nominal, f64::from)
     }
 
     /// Reads the environment of a run.
@@ -94,7 +114,9 @@ impl MachineFacts {
         let ghz = |mhz: &Value| positive(mhz).map(|mhz| mhz / 1000.0);
         Self {
             id: id.to_owned(),
+            cpu: machine["cpu"]["name"].as_str().map(str::to_owned),
             number: None,
+            units: None,
             cores: environment["state"]["cores_usable"]
                 .as_u64()
                 .and_then(|n| u32::try_from(n).ok()),
@@ -108,6 +130,20 @@ impl MachineFacts {
                 .is_object()
                 .then(|| VectorUnit::of_width(bits, is_x86)),
             rates: rates_of(calibration),
+        }
+    }
+
+    /// What it is called, for people: processor, cores and name, as far as they are known.
+    pub fn label(&self) -> String {
+        let cores = self.cores.map(|n| match n {
+            1 => "1 core".to_owned(),
+            n => format!("{n} cores"),
+        });
+        let known: Vec<String> = self.cpu.iter().cloned().chain(cores).collect();
+        if known.is_empty() {
+            self.id.clone()
+        } else {
+            format!("{} ({})", known.join(", "), self.id)
         }
     }
 
@@ -193,6 +229,7 @@ mod tests {
         let rate = |best: f64| json!({"best": best, "median": 1.0, "spread": 0.01, "samples": 50});
         json!({
             "machine": {
+                "cpu": {"name": "Some CPU"},
                 "caches": [
                     {"kind": "instruction", "level": 1, "size_bytes": 1},
                     {"kind": "data", "level": 1, "size_bytes": 49152},
@@ -254,6 +291,10 @@ mod tests {
         assert!(at_four.bandwidth_l2.is_nan() && at_four.bandwidth_l3.is_nan());
         let empty = MachineFacts::of_environment("m", &Value::Null);
         assert_eq!(empty, MachineFacts::named("m"));
+        assert_eq!(
+            (facts.label(), empty.label()),
+            ("Some CPU, 2 cores (m)".to_owned(), "m".to_owned())
+        );
     }
 
     #[test]

@@ -138,6 +138,42 @@ fn own_result(windowed: bool, output: &[f64], nest: &[Loop]) -> Vec<f64> {
     }
 }
 
+/// Compulsory traffic of an operator and the size of an element, bytes.
+struct Traffic {
+    input: f64,
+    weight: f64,
+    output: f64,
+    element: f64,
+}
+
+impl Traffic {
+    /// That of a row whose output has so many elements.
+    fn of_row(row: &Row, output_elements: f64) -> Self {
+        let element = element_bytes(row.dtypes.as_deref());
+        let output = row
+            .bytes_written
+            .map_or(output_elements * element, |b| b as f64);
+        // Picks what it copies out of a larger tensor, of which the rest is never touched.
+        let picks = matches!(row.op_kind.as_str(), "gather" | "slice");
+        let weight = if picks {
+            0.0
+        } else {
+            elements(row.weight_shapes.as_ref()) * element
+        };
+        let input = row
+            .bytes_read
+            .map_or(elements(row.input_shapes.as_ref()) * element, |b| {
+                (b as f64 - weight).max(0.0)
+            });
+        Self {
+            input: if picks { input.min(output) } else { input },
+            weight,
+            output,
+            element,
+        }
+    }
+}
+
 impl Operator {
     /// What the row's operator computes.
     pub fn of_row(row: &Row) -> Self {
@@ -199,23 +235,13 @@ impl Operator {
                 .and_then(|d| d.0.get(first_spatial + axis))
                 .map_or(1.0, |&n| n as f64)
         };
-        let element = element_bytes(row.dtypes.as_deref());
-        let weight_bytes = elements(row.weight_shapes.as_ref()) * element;
         let kernel = |from_end: usize| -> f64 {
             row.kernel
                 .as_ref()
                 .and_then(|d| d.0.get(d.0.len().checked_sub(from_end)?))
                 .map_or(1.0, |&n| n as f64)
         };
-        let output_bytes = row.bytes_written.map_or(total * element, |b| b as f64);
-        // Picks what it copies out of a larger tensor, of which the rest is never touched.
-        let picks = matches!(row.op_kind.as_str(), "gather" | "slice");
-        let weight_bytes = if picks { 0.0 } else { weight_bytes };
-        let input_bytes = row
-            .bytes_read
-            .map_or(elements(row.input_shapes.as_ref()) * element, |b| {
-                (b as f64 - weight_bytes).max(0.0)
-            });
+        let traffic = Traffic::of_row(row, total);
         Self {
             class,
             batch: batch.max(1.0),
@@ -235,14 +261,10 @@ impl Operator {
             transcendentals: transcendentals(&row.op_name),
             own_elements: own.iter().product(),
             flops_epilogue: row.flops_epilogue.map_or(0.0, |f| f as f64),
-            input_bytes: if picks {
-                input_bytes.min(output_bytes)
-            } else {
-                input_bytes
-            },
-            weight_bytes,
-            output_bytes,
-            element_bytes: element,
+            input_bytes: traffic.input,
+            weight_bytes: traffic.weight,
+            output_bytes: traffic.output,
+            element_bytes: traffic.element,
         }
     }
 

@@ -48,7 +48,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
     match &nest {
-        Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest),
+        Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest, machine),
         Nest::Cpu(nest) => derive_cpu::derive(&mut values, nest),
         Nest::None => {
             if let Some([outer, middle, inner]) = knobs.products() {
@@ -71,7 +71,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         .map_or(f32::NAN, |b| log1((b as f64).min(COLD_BYTES)));
     Point {
         features: values.to_vec(),
-        bases: Bases::of(&operator, &nest, row.device_kind, busy),
+        bases: Bases::of(&operator, &nest, (row.device_kind, machine), busy),
         flops: operator.total_flops(),
         bytes: operator.bytes(),
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use opreport::nearest::nearest;
 use serde::Serialize;
 
 pub use operators::{FUNCTIONS, OPERATORS, ParamDefault, SimpleOperator};
@@ -15,7 +16,6 @@ use ParamDefault::{Count, Extent, Word};
 
 use crate::ImportError;
 use crate::error::did_you_mean;
-use crate::nearest::nearest;
 
 mod operators;
 

@@ -1,6 +1,6 @@
 //! `oppredict adapt`.
 
-use oplearn::data::{Dataset, RowSet};
+use oplearn::data::Dataset;
 
 use super::args::AdaptArgs;
 use super::show::show;
@@ -11,7 +11,7 @@ use crate::transfer::gain;
 /// Adapts a model to a new machine, tells what it brought, and writes the new model if asked to.
 pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
     let mut trained = model_path::load(args.model.as_deref())?;
-    let mut rows = RowSet::read(&args.data.source.sources()?)?;
+    let mut rows = args.data.rows()?;
     rows.rows
         .retain(|row| row.device_kind == trained.facts.device_kind);
     let dataset = Dataset::new(&rows, &args.data.machines())?;
@@ -20,6 +20,9 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
     if let Some(out) = &args.out {
         trained.facts.correction = Some(adapted.correction);
         trained.own = adapted.own;
+        let threads = dataset.samples.iter().filter_map(|s| s.threads);
+        trained.facts.threads.extend(threads);
+        trained.facts.disturbed = dataset.intake.disturbed;
         trained.facts.machines = dataset.machines;
         file::save(&trained, out)?;
     }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use opdata::{DeviceKind, Dims};
-use oplearn::data::{ImportFormat, Machines, Source, Split};
+use oplearn::data::{Machines, RowSet, Split};
 use oplearn::models::ModelKind;
 
 use super::parse::{Numbers, against, budget, level, model_kinds, numbers};
+pub use super::source::{SourceArgs, tell_left_out};
 use crate::correlate::Against;
 
 /// How long an operator takes on a target, why, and where it turns.
@@ -49,16 +50,6 @@ pub enum Command {
     Features,
 }
 
-/// Where rows come from.
-#[derive(Debug, Clone, ClapArgs)]
-pub struct SourceArgs {
-    /// Datasets: folders of runs, .csv, .parquet or .jsonl files.
-    pub data: Vec<PathBuf>,
-    /// A log of another tool, e.g. --import autotvm tune.log.gz; may be repeated.
-    #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"], action = clap::ArgAction::Append)]
-    pub import: Vec<String>,
-}
-
 /// Rows to learn from.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct DataArgs {
@@ -70,27 +61,19 @@ pub struct DataArgs {
     /// Take the rows of all machines together.
     #[arg(long)]
     pub mixed_machines: bool,
-}
-
-impl SourceArgs {
-    /// The sources, checked.
-    pub fn sources(&self) -> anyhow::Result<Vec<Source>> {
-        let mut sources: Vec<Source> = self.data.iter().cloned().map(Source::Dataset).collect();
-        for pair in self.import.chunks(2) {
-            let [format, file] = pair else { continue };
-            let format: ImportFormat = format.parse().map_err(anyhow::Error::msg)?;
-            sources.push(Source::Import(format, PathBuf::from(file)));
-        }
-        if sources.is_empty() {
-            anyhow::bail!(
-                "no data: name datasets (such as runs/*), or a log with --import autotvm FILE"
-            );
-        }
-        Ok(sources)
-    }
+    /// Cores (multiprocessors of a GPU) of the machine of a log that does not say; 8 (40) are assumed if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub cores: Option<u32>,
 }
 
 impl DataArgs {
+    /// The rows of all sources.
+    pub fn rows(&self) -> anyhow::Result<RowSet> {
+        let mut rows = self.source.read()?;
+        rows.units = self.cores;
+        Ok(rows)
+    }
+
     /// Which machines' rows to take.
     pub fn machines(&self) -> Machines {
         match &self.machine {
@@ -128,6 +111,9 @@ pub struct EvalArgs {
     /// Folder for plots (SVG) of predicted against measured times and of the residuals.
     #[arg(long, value_name = "FOLDER")]
     pub plots: Option<PathBuf>,
+    /// File for every out-of-fold prediction (CSV): row, workload, fold, measured and predicted time, interval.
+    #[arg(long, value_name = "FILE.csv")]
+    pub predictions: Option<PathBuf>,
     /// Workloads to list.
     #[arg(long, default_value_t = 10)]
     pub workloads: usize,
@@ -380,36 +366,5 @@ mod tests {
     #[test]
     fn the_syntax_is_consistent() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn data_may_be_named_in_several_ways() {
-        let args = Args::parse_from([
-            "oppredict",
-            "eval",
-            "runs/a",
-            "--import",
-            "autotvm",
-            "x.log",
-        ]);
-        let Command::Eval(eval) = args.command else {
-            panic!("eval")
-        };
-        assert_eq!(
-            eval.data.source.sources().unwrap(),
-            [
-                Source::Dataset("runs/a".into()),
-                Source::Import(ImportFormat::Autotvm, "x.log".into())
-            ]
-        );
-        let args = Args::parse_from(["oppredict", "eval", "--import", "ansor", "x.log"]);
-        let Command::Eval(eval) = args.command else {
-            panic!("eval")
-        };
-        let error = eval.data.source.sources().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "--import ansor: no such format; there are autotvm and metaschedule"
-        );
     }
 }

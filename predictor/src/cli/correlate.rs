@@ -1,6 +1,6 @@
 //! `oppredict correlate`.
 
-use oplearn::data::{Dataset, RowSet};
+use oplearn::data::Dataset;
 use oplearn::models::FitOptions;
 
 use super::args::CorrelateArgs;
@@ -10,7 +10,7 @@ use crate::correlate::{CorrelateOptions, correlate};
 
 /// Correlates and prints.
 pub fn run(args: &CorrelateArgs) -> anyhow::Result<()> {
-    let rows = RowSet::read(&args.data.source.sources()?)?;
+    let rows = args.data.rows()?;
     let dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
     dataset.require(20, "correlation")?;

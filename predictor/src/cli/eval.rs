@@ -3,22 +3,22 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oplearn::crossval::folds::Ranking;
-use oplearn::data::{Dataset, RowSet};
+use oplearn::data::Dataset;
 use oplearn::models::FitOptions;
 
 use opreport::output::say;
 
 use super::args::EvalArgs;
 use super::show::show;
-use super::{plots, render};
-use crate::eval::{EvalOptions, evaluate};
+use super::{plots, render_eval};
+use crate::eval::{EvalOptions, Report, evaluate};
 
 /// Folds between two lines of progress.
 const STEP: usize = 20;
 
 /// Evaluates and prints.
 pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
-    let rows = RowSet::read(&args.data.source.sources()?)?;
+    let rows = args.data.rows()?;
     let dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
     let options = EvalOptions {
@@ -44,10 +44,42 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
             say(&format!("{count} of {folds} folds"));
         }
     })?;
+    if let Some(file) = &args.predictions {
+        opdata::write_atomically(file, &predictions(&dataset, &report)?)?;
+    }
     if let Some(folder) = &args.plots {
         plots::eval(folder, &dataset, &report)?;
     }
     show(args.json, &report, || {
-        render::report(&report, args.workloads)
+        render_eval::report(&report, args.workloads)
     })
+}
+
+/// Every out-of-fold prediction as CSV.
+fn predictions(dataset: &Dataset, report: &Report) -> anyhow::Result<Vec<u8>> {
+    let mut out = csv::Writer::from_writer(Vec::new());
+    out.write_record([
+        "row_id",
+        "workload",
+        "fold",
+        "measured_ns",
+        "predicted_ns",
+        "low_ns",
+        "high_ns",
+    ])?;
+    let ns = |log2: f64| format!("{:.1}", log2.exp2());
+    for point in &report.points {
+        let sample = &dataset.samples[point.index];
+        let (low, high) = point.interval.unzip();
+        out.write_record([
+            &sample.row_id,
+            &dataset.workloads[sample.workload].label,
+            &point.fold.to_string(),
+            &ns(point.measured),
+            &ns(point.predicted),
+            &low.map(ns).unwrap_or_default(),
+            &high.map(ns).unwrap_or_default(),
+        ])?;
+    }
+    Ok(out.into_inner()?)
 }

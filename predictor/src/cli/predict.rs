@@ -1,16 +1,17 @@
 //! `oppredict predict`: a whole model operator by operator, or every row of a dataset.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use opdata::Row;
 use oplearn::data::{each_batch, points};
 use oplearn::features::machine::MachineFacts;
 use oplearn::models::Regressor;
 use opmodels::{Home, ImportRequest, Source as ModelSource, import};
-use opreport::output::Stream;
+use opreport::output::{Stream, say};
 use rayon::prelude::*;
 
-use super::args::PredictArgs;
+use super::args::{PredictArgs, tell_left_out};
 use super::show::show;
 use super::{model_path, render};
 use crate::model::Trained;
@@ -48,6 +49,9 @@ fn network(
     } else {
         Detail::Short
     };
+    for &threads in args.threads.iter() {
+        trained.check_threads(threads, machine)?;
+    }
     let mut answers = Vec::new();
     for batch in batches {
         let request = ImportRequest {
@@ -67,7 +71,8 @@ fn network(
         }
     }
     show(args.using.json, &answers, || {
-        render::networks(&answers, args.operators)
+        render::networks(&answers, args.operators, args.explain)
+            + &render::origin(&trained.facts, machine, args.using.level)
     })
 }
 
@@ -87,15 +92,57 @@ const WRITTEN: usize = 512;
 /// Every row of datasets as CSV: row, prediction, interval, and the measured time where there is one.
 fn rows(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
     let machine = known_machine(args, trained);
+    let device = trained.facts.device_kind;
+    let (foreign, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let header =
         "row_id,op_name,threads,predicted_ns,low_ns,high_ns,knowledge,extrapolates,measured_ns";
     table(args, header, |rows, text| {
-        let answers = trained.answer_rows(rows, &machine, args.using.level, Detail::Short)?;
-        for (row, answer) in rows.iter().zip(&answers) {
-            line(text, row, answer)?;
+        // Rows of the model's device are answered; what others take it cannot know.
+        for some in rows.chunk_by(|a, b| (a.device_kind == device) == (b.device_kind == device)) {
+            if some[0].device_kind != device {
+                foreign.fetch_add(some.len(), Ordering::Relaxed);
+                for row in some {
+                    foreign_line(text, row)?;
+                }
+                continue;
+            }
+            answered.fetch_add(some.len(), Ordering::Relaxed);
+            let answers = trained.answer_rows(some, &machine, args.using.level, Detail::Short)?;
+            for (row, answer) in some.iter().zip(&answers) {
+                line(text, row, answer)?;
+            }
         }
         Ok(())
-    })
+    })?;
+    let (foreign, answered) = (foreign.into_inner(), answered.into_inner());
+    if foreign > 0 && answered == 0 {
+        anyhow::bail!(
+            "none of the {foreign} rows is of {device}, which the model predicts for; name another model with --model"
+        );
+    }
+    if foreign > 0 {
+        say(&format!(
+            "{foreign} of {} rows are of other devices than {device}, which the model predicts for: no prediction",
+            foreign + answered
+        ));
+    }
+    if let Some(share) = trained.facts.disturbed.filter(|share| *share > 0.0) {
+        say(&format!("the model: {}", render::disturbed(share)));
+    }
+    Ok(())
+}
+
+/// The line of a row that the model cannot answer, because it is of another kind of device.
+fn foreign_line(text: &mut String, row: &Row) -> std::fmt::Result {
+    let threads = row.threads.map_or_else(String::new, |t| t.to_string());
+    let measured = row
+        .time_median_ns
+        .map_or_else(String::new, |t| format!("{t:.1}"));
+    writeln!(
+        text,
+        "{},{},{threads},,,,other_device,,{measured}",
+        row.row_id, row.op_name
+    )
 }
 
 fn line(text: &mut String, row: &Row, answer: &Answer) -> std::fmt::Result {
@@ -127,7 +174,15 @@ fn rows_fast(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
         );
     }
     let machine = known_machine(args, trained);
+    let device = trained.facts.device_kind;
     table(args, "row_id,predicted_ns", |rows, text| {
+        if let Some(foreign) = rows.iter().find(|row| row.device_kind != device) {
+            anyhow::bail!(
+                "row {} is of {}, and the model predicts for {device}; leave --fast out for a prediction of the others",
+                foreign.row_id,
+                foreign.device_kind
+            );
+        }
         let points = points(rows, &machine);
         let times = trained.fast.predict(&points.iter().collect::<Vec<_>>())?;
         for (row, time) in rows.iter().zip(times) {
@@ -161,7 +216,7 @@ fn table(
         Ok(())
     };
     let mut waiting = Vec::new();
-    each_batch(&args.source.sources()?, |rows| {
+    let left_out = each_batch(&args.source.sources()?, |rows| {
         waiting.append(rows);
         if waiting.len() >= TOGETHER {
             print(&mut waiting)?;
@@ -169,5 +224,6 @@ fn table(
         Ok::<_, anyhow::Error>(())
     })?;
     print(&mut waiting)?;
+    tell_left_out(&left_out);
     Ok(out.finish()?)
 }

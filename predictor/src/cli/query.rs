@@ -25,6 +25,9 @@ pub fn run(args: &QueryArgs) -> anyhow::Result<()> {
         level: args.using.level,
         machine: args.using.machine.clone(),
     };
+    let machine = trained.machine(args.using.machine.as_deref())?;
     let lines = what.ask(&trained, Detail::Full)?;
-    show(args.using.json, &lines, || render::query(&args.op, &lines))
+    show(args.using.json, &lines, || {
+        render::query(&args.op, &lines) + &render::origin(&trained.facts, machine, args.using.level)
+    })
 }

@@ -3,12 +3,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use oplearn::crossval::metrics::Metrics;
+use oplearn::crossval::conformal::Conformal;
+use oplearn::features::machine::MachineFacts;
 use oplearn::features::{FEATURE_VERSION, FEATURES, Scope};
 
 use crate::correlate::KindReport;
-use crate::eval::Report;
-use crate::eval::report::Ordering;
 use crate::model::trained::Facts;
 use crate::query::Answer;
 use crate::query::answer::Knowledge;
@@ -18,125 +17,8 @@ use crate::transfer::Gain;
 use crate::turning::Analysis;
 use crate::turning::analysis::Choice;
 
-fn optional(value: Option<f64>, digits: usize) -> String {
+pub(super) fn optional(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"))
-}
-
-fn metrics_line(name: &str, m: &Metrics) -> String {
-    format!(
-        "{name:<24} {:>8} {:>8.1} {:>8.1} {:>6.1} {:>6.1} {:>6.1} {:>8} {:>8}\n",
-        m.samples,
-        m.mape,
-        m.median_ape,
-        m.within_5,
-        m.within_10,
-        m.within_20,
-        optional(m.r2_log2, 3),
-        optional(m.spearman, 3),
-    )
-}
-
-fn ordering_line(name: &str, o: &Ordering) -> String {
-    format!(
-        "{name}: pairwise {} % (all pairs {} %), top-1 {}, top-5 {} over {} workloads\n",
-        optional(o.pairwise, 1),
-        optional(o.pairwise_micro, 1),
-        optional(o.top1, 3),
-        optional(o.top5, 3),
-        o.ranked_workloads
-    )
-}
-
-/// The report of an evaluation; `workloads` lines by workload.
-pub fn report(report: &Report, workloads: usize) -> String {
-    let mut text = format!(
-        "{} {:?}: {} samples of {} rows, {} workloads, {} folds\n",
-        report.split,
-        report.model,
-        report.overall.samples,
-        report.data.rows,
-        report.workloads,
-        report.folds
-    );
-    let noise = report.data.repeat_noise;
-    if report.data.duplicates > 0 {
-        let _ = writeln!(
-            text,
-            "{} rows repeat a point (median spread {} %)",
-            report.data.duplicates,
-            optional(noise.map(|n| 100.0 * n), 1)
-        );
-    }
-    for (reason, count) in &report.data.left_out {
-        let _ = writeln!(text, "{count} records left out: {reason}");
-    }
-    let _ = writeln!(
-        text,
-        "\n{:<24} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {:>8} {:>8}",
-        "", "samples", "MAPE %", "median %", "±5 %", "±10 %", "±20 %", "R2 log2", "Spearman"
-    );
-    text.push_str(&metrics_line("all", &report.overall));
-    for (kind, metrics) in &report.by_kind {
-        text.push_str(&metrics_line(kind, metrics));
-    }
-    let _ = writeln!(
-        text,
-        "\nMAPE as the mean over workloads: {:.1} %",
-        report.mape_workloads
-    );
-    text.push_str(&ordering_line("predicted times", &report.ordering));
-    if let Some(ranker) = &report.ranker {
-        text.push_str(&ordering_line("ranker", ranker));
-    }
-    if let Some(c) = &report.coverage {
-        let _ = writeln!(
-            text,
-            "intervals of {:.0} % hold {:.1} % of the samples ({:.1} % as the mean over workloads); median upper/lower end {:.2}",
-            c.nominal, c.samples, c.workloads, c.median_ratio
-        );
-    }
-    for point in &report.curve {
-        let _ = writeln!(
-            text,
-            "learned from {:.0} %: MAPE {:.1} %, pairwise {} %",
-            100.0 * point.share,
-            point.mape,
-            optional(point.pairwise, 1)
-        );
-    }
-    if !report.models.is_empty() {
-        let _ = writeln!(
-            text,
-            "\n{:>8} {:>12} {:>12} {:>8}  model",
-            "threads", "measured ms", "predicted ms", "error %"
-        );
-        for m in &report.models {
-            let _ = writeln!(
-                text,
-                "{:>8} {:>12.3} {:>12.3} {:>8.1}  {}",
-                m.threads, m.measured_ms, m.predicted_ms, m.error, m.model
-            );
-        }
-    }
-    if workloads > 0 {
-        let _ = writeln!(
-            text,
-            "\n{:>8} {:>8} {:>8} {:>9}  workload",
-            "samples", "MAPE %", "bias", "pairwise"
-        );
-        for w in report.by_workload.iter().take(workloads) {
-            let _ = writeln!(
-                text,
-                "{:>8} {:>8.1} {:>8.2} {:>9}  {}",
-                w.samples,
-                w.mape,
-                w.bias_log2,
-                optional(w.pairwise, 1),
-                w.workload
-            );
-        }
-    }
-    text
 }
 
 /// A time with three digits and a unit that suits it.
@@ -213,36 +95,12 @@ pub fn query(op: &str, lines: &[Line]) -> String {
         return text;
     };
     let _ = writeln!(text, "\nwhat moves the first one of {op}:");
-    for driver in &first.answer.drivers {
-        let value = driver
-            .value
-            .map_or_else(|| "missing".to_owned(), |v| format!("{v:.2}"));
-        let _ = writeln!(
-            text,
-            "  ×{:<6.2} {} = {value}",
-            driver.factor, driver.feature
-        );
-    }
-    let _ = writeln!(text, "nearest measured:");
-    for near in &first.answer.nearest {
-        let threads = near
-            .measured
-            .threads
-            .map_or_else(String::new, |t| format!(", {t} threads"));
-        let _ = writeln!(
-            text,
-            "  {} {}{threads} (distance {:.2}, row {})",
-            time(near.measured.time_ns),
-            near.measured.label,
-            near.distance,
-            near.measured.row_id
-        );
-    }
+    reasons(&mut text, &first.answer);
     text
 }
 
 /// Whole models, with the longest operators of the first.
-pub fn networks(answers: &[NetworkAnswer], operators: usize) -> String {
+pub fn networks(answers: &[NetworkAnswer], operators: usize, explain: bool) -> String {
     let mut text = String::new();
     if let Some(first) = answers.first() {
         let _ = writeln!(
@@ -272,6 +130,15 @@ pub fn networks(answers: &[NetworkAnswer], operators: usize) -> String {
             let _ = writeln!(text, "… and {} more", first.operators.len() - operators);
         }
         text.push('\n');
+        for o in first
+            .operators
+            .iter()
+            .take(if explain { operators } else { 0 })
+        {
+            let _ = writeln!(text, "what moves {} {}:", o.name, o.shapes);
+            reasons(&mut text, &o.answer);
+            text.push('\n');
+        }
     }
     for answer in answers {
         let _ = writeln!(
@@ -292,6 +159,64 @@ pub fn networks(answers: &[NetworkAnswer], operators: usize) -> String {
         );
     }
     text
+}
+
+/// What moved a prediction, and the nearest measured rows.
+fn reasons(text: &mut String, answer: &Answer) {
+    for driver in &answer.drivers {
+        let value = driver
+            .value
+            .map_or_else(|| "missing".to_owned(), |v| format!("{v:.2}"));
+        let _ = writeln!(
+            text,
+            "  ×{:<6.2} {} = {value}",
+            driver.factor, driver.feature
+        );
+    }
+    let _ = writeln!(text, "nearest measured:");
+    for near in &answer.nearest {
+        let threads = near
+            .measured
+            .threads
+            .map_or_else(String::new, |t| format!(", {t} threads"));
+        let _ = writeln!(
+            text,
+            "  {} {}{threads} (distance {:.2}, row {})",
+            time(near.measured.time_ns),
+            near.measured.label,
+            near.distance,
+            near.measured.row_id
+        );
+    }
+}
+
+/// Whose machine an answer is for, and how far its measurements are to be trusted.
+pub fn origin(facts: &Facts, machine: &MachineFacts, level: f64) -> String {
+    let mut text = format!("for {}\n", machine.label());
+    let needed = Conformal::groups_needed(level);
+    let calibrated = facts.conformal.as_ref().map(Conformal::groups);
+    if let Some(groups) = calibrated.filter(|groups| *groups < needed) {
+        let _ = writeln!(text, "{}", too_few(groups, 100.0 * level, needed));
+    }
+    if let Some(share) = facts.disturbed.filter(|share| *share > 0.0) {
+        let _ = writeln!(text, "{}", disturbed(share));
+    }
+    text
+}
+
+/// That intervals of a level (percent) need more workloads than there are.
+pub(super) fn too_few(workloads: usize, level: f64, needed: usize) -> String {
+    format!(
+        "{workloads} workloads are too few for intervals of {level:.0} %, which need {needed}: they may hold less"
+    )
+}
+
+/// A share of rows, in words.
+pub fn disturbed(share: f64) -> String {
+    format!(
+        "{:.1} % of the rows were measured while something else ran (grade D, or a sentinel kernel a tenth slower)",
+        100.0 * share
+    )
 }
 
 /// What training found, for the end of `train`.
@@ -319,7 +244,11 @@ pub fn facts(facts: &Facts, out: &Path) -> String {
             known.samples, known.workloads, known.median_ape
         );
     }
-    let _ = writeln!(text, "\nmodel in {}", out.display());
+    text.push('\n');
+    if let Some(share) = facts.disturbed.filter(|share| *share > 0.0) {
+        let _ = writeln!(text, "{}", disturbed(share));
+    }
+    let _ = writeln!(text, "model in {}", out.display());
     text
 }
 

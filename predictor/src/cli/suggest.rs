@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use opdata::DeviceKind;
-use oplearn::data::{Dataset, Machines, RowSet};
+use oplearn::data::{Dataset, Machines};
 use oplearn::features::machine::MachineFacts;
 use oplearn::models::FitOptions;
 use oplearn::models::ensemble::Ensemble;
@@ -16,14 +16,14 @@ use super::show::show;
 use crate::model::file;
 use crate::suggest::candidates::Candidates;
 use crate::suggest::choose::Limits;
-use crate::suggest::{SuggestError, duration, plan, suggest};
+use crate::suggest::{Request, SuggestError, duration, plan, suggest};
 
 /// With fewer samples nothing is learned that could guide a choice.
 const LEAST_SAMPLES: usize = 10;
 
 /// Chooses, writes the plan, and prints what it should bring.
 pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
-    let mut rows = RowSet::read(&args.data.source.sources()?)?;
+    let mut rows = args.data.rows()?;
     // Plans are for the collector, which measures on processors.
     rows.rows.retain(|row| row.device_kind == DeviceKind::Cpu);
     let candidates = candidates(args)?;
@@ -61,15 +61,15 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
         budget_ns: args.budget.as_nanos() as f64,
         points: args.count.map_or(usize::MAX, NonZeroUsize::get),
     };
-    let suggestion = suggest(
-        &rows,
-        &dataset,
-        &ensemble,
+    let suggestion = suggest(&Request {
+        rows: &rows,
+        dataset: &dataset,
+        ensemble: &ensemble,
         machine,
-        &candidates,
+        candidates: &candidates,
         limits,
-        args.seed,
-    )?;
+        seed: args.seed,
+    })?;
     let about = format!(
         "{} of {} candidates, about {}: chosen by oppredict suggest from {} measured points",
         suggestion.chosen,

@@ -20,7 +20,7 @@ const SEARCH_SAMPLES: usize = 50;
 
 /// Trains a model and writes its file.
 pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
-    let mut rows = RowSet::read(&args.data.source.sources()?)?;
+    let mut rows = args.data.rows()?;
     let device_kind = device_kind(&mut rows, args.device)?;
     let dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);

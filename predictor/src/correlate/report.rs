@@ -183,35 +183,33 @@ fn kind_report(
         .take(MATRIX)
         .map(|(column, _)| *column)
         .collect();
-    let series = |column: usize| -> Vec<f64> {
-        chosen
-            .iter()
-            .map(|&i| f64::from(dataset.samples[i].point.features[column]))
-            .collect()
-    };
-    let matrix = first
-        .iter()
-        .map(|&a| {
-            first
-                .iter()
-                .map(|&b| {
-                    let (x, y): (Vec<f64>, Vec<f64>) = series(a)
-                        .into_iter()
-                        .zip(series(b))
-                        .filter(|(x, y)| x.is_finite() && y.is_finite())
-                        .unzip();
-                    spearman(&x, &y)
-                })
-                .collect()
-        })
-        .collect();
     Ok(KindReport {
         kind: kind.to_owned(),
         samples: indices.len(),
         matrix_factors: first.iter().map(|&c| FEATURES[c].name).collect(),
-        matrix,
+        matrix: matrix(dataset, &chosen, &first),
         factors: factors.into_iter().map(|(_, factor)| factor).collect(),
     })
+}
+
+/// Rank correlation of each pair of columns over some samples.
+fn matrix(dataset: &Dataset, samples: &[usize], columns: &[usize]) -> Vec<Vec<Option<f64>>> {
+    let series = |column: usize| -> Vec<f64> {
+        let points = samples.iter().map(|&i| &dataset.samples[i].point);
+        points.map(|p| f64::from(p.features[column])).collect()
+    };
+    let correlation = |a: usize, b: usize| {
+        let (x, y): (Vec<f64>, Vec<f64>) = series(a)
+            .into_iter()
+            .zip(series(b))
+            .filter(|(x, y)| x.is_finite() && y.is_finite())
+            .unzip();
+        spearman(&x, &y)
+    };
+    columns
+        .iter()
+        .map(|&a| columns.iter().map(|&b| correlation(a, b)).collect())
+        .collect()
 }
 
 fn factor(column: usize, x: &[f64], y: &[f64], seed: u64) -> FactorReport {

@@ -58,6 +58,8 @@ pub struct Coverage {
     pub workloads: f64,
     /// Median of upper over lower end.
     pub median_ratio: f64,
+    /// Workloads that intervals of this level need to hold what they promise.
+    pub workloads_needed: usize,
 }
 
 /// One workload's errors.
@@ -129,10 +131,14 @@ pub struct Report {
 pub struct HeldOut {
     /// Position in the dataset.
     pub index: usize,
+    /// The fold that held it out.
+    pub fold: usize,
     /// Base-2 logarithm of the measured time, ns.
     pub measured: f64,
-    /// … of the predicted time.
+    /// Base-2 logarithm of the predicted time, ns.
     pub predicted: f64,
+    /// Ends of the interval around the prediction, base-2 logarithms of ns; missing without a calibration.
+    pub interval: Option<(f64, f64)>,
 }
 
 /// Evaluates a model. `done` is called after each fold.
@@ -182,6 +188,10 @@ pub fn evaluate(
     let by_workload = by_workload(dataset, &groups, &measured, &held.predicted);
     let mape_workloads =
         by_workload.iter().map(|w| w.mape).sum::<f64>() / by_workload.len().max(1) as f64;
+    let intervals = intervals(&held, &measured, &groups, options.level);
+    let coverage = intervals
+        .as_ref()
+        .and_then(|ends| coverage(ends, &measured, &groups, options.level));
     Ok(Report {
         split: options.split.to_string(),
         model: options.model,
@@ -195,7 +205,7 @@ pub fn evaluate(
             .scores
             .as_ref()
             .map(|s| ordering(&groups, &measured, &negated(s))),
-        coverage: coverage(&held, &measured, &groups, options.level),
+        coverage,
         by_kind: by_kind
             .into_iter()
             .map(|(kind, places)| (kind.to_owned(), metrics_of(&places)))
@@ -203,14 +213,13 @@ pub fn evaluate(
         by_workload,
         models,
         curve,
-        points: held
-            .index
-            .iter()
-            .zip(measured.iter().zip(&held.predicted))
-            .map(|(&index, (&measured, &predicted))| HeldOut {
-                index,
-                measured,
-                predicted,
+        points: (0..measured.len())
+            .map(|place| HeldOut {
+                index: held.index[place],
+                fold: held.fold[place],
+                measured: measured[place],
+                predicted: held.predicted[place],
+                interval: intervals.as_ref().map(|ends| ends[place]),
             })
             .collect(),
     })
@@ -267,8 +276,14 @@ fn ordering(groups: &[usize], measured: &[f64], predicted: &[f64]) -> Ordering {
     }
 }
 
-/// Calibrates on all folds but one and counts what the intervals hold there, fold by fold.
-fn coverage(held: &OutOfFold, measured: &[f64], groups: &[usize], level: f64) -> Option<Coverage> {
+/// The interval of every held-out sample (log2 ns), calibrated on all folds but its own; `None` if there are too few
+/// groups.
+fn intervals(
+    held: &OutOfFold,
+    measured: &[f64],
+    groups: &[usize],
+    level: f64,
+) -> Option<Vec<(f64, f64)>> {
     let all: Vec<Held> = (0..measured.len())
         .map(|i| Held {
             error: measured[i] - held.predicted[i],
@@ -276,8 +291,7 @@ fn coverage(held: &OutOfFold, measured: &[f64], groups: &[usize], level: f64) ->
             group: groups[i],
         })
         .collect();
-    let mut inside: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-    let mut ratios = Vec::new();
+    let mut ends = vec![(f64::NAN, f64::NAN); all.len()];
     for (fold, places) in places_by_group(&held.fold) {
         let others: Vec<Held> = (0..all.len())
             .filter(|&i| held.fold[i] != fold)
@@ -286,13 +300,28 @@ fn coverage(held: &OutOfFold, measured: &[f64], groups: &[usize], level: f64) ->
         let conformal = Conformal::fit(&others)?;
         let intervals = conformal.at(level);
         for place in places {
-            let one = all[place];
-            let (low, high) = intervals.around(one.disagreement);
-            let entry = inside.entry(one.group).or_default();
-            entry.0 += f64::from(u8::from(low <= one.error && one.error <= high));
-            entry.1 += 1.0;
-            ratios.push((high - low).exp2());
+            let (low, high) = intervals.around(all[place].disagreement);
+            let predicted = held.predicted[place];
+            ends[place] = (predicted + low, predicted + high);
         }
+    }
+    Some(ends)
+}
+
+/// Counts what intervals hold.
+fn coverage(
+    ends: &[(f64, f64)],
+    measured: &[f64],
+    groups: &[usize],
+    level: f64,
+) -> Option<Coverage> {
+    let mut inside: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    let mut ratios = Vec::new();
+    for ((&(low, high), time), group) in ends.iter().zip(measured).zip(groups) {
+        let entry = inside.entry(*group).or_default();
+        entry.0 += f64::from(u8::from(low <= *time && *time <= high));
+        entry.1 += 1.0;
+        ratios.push((high - low).exp2());
     }
     let (hits, count) = inside
         .values()
@@ -302,6 +331,7 @@ fn coverage(held: &OutOfFold, measured: &[f64], groups: &[usize], level: f64) ->
         samples: 100.0 * hits / count,
         workloads: 100.0 * inside.values().map(|(h, c)| h / c).sum::<f64>() / inside.len() as f64,
         median_ratio: median(ratios)?,
+        workloads_needed: Conformal::groups_needed(level),
     })
 }
 

@@ -14,6 +14,7 @@ pub struct Known {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Entry {
+    #[serde(alias = "question")]
     key: QueryKey,
     log2_time: f64,
     log2_in_model: Option<f64>,

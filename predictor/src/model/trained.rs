@@ -1,6 +1,6 @@
 //! What training leaves: the ensemble, its calibration, and what the training data were.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use opdata::DeviceKind;
 use oplearn::crossval::bias::{Shifts, ShiftsFinder};
@@ -73,6 +73,12 @@ pub struct Facts {
     pub samples: usize,
     /// Their workloads.
     pub workloads: usize,
+    /// Numbers of threads that they ran on; empty where the device has none or the rows do not say.
+    #[serde(default)]
+    pub threads: BTreeSet<u64>,
+    /// Share of the rows that were measured while something else ran; missing where no row was graded.
+    #[serde(default)]
+    pub disturbed: Option<f64>,
     /// Errors on workloads that were held out.
     pub mape: f64,
     /// … median.
@@ -112,6 +118,8 @@ impl Facts {
             "samples": self.samples,
             "workloads": self.workloads,
             "machines": self.machines.iter().map(|m| &m.id).collect::<Vec<_>>(),
+            "threads": self.threads,
+            "disturbed": self.disturbed,
             "mape": self.mape,
             "median_ape": self.median_ape,
             "kinds": kinds,
@@ -269,6 +277,8 @@ fn facts(
         rows: dataset.intake.rows,
         samples: dataset.samples.len(),
         workloads: dataset.workloads.len(),
+        threads: dataset.samples.iter().filter_map(|s| s.threads).collect(),
+        disturbed: dataset.intake.disturbed,
         mape: overall.mape,
         median_ape: overall.median_ape,
         kinds,
@@ -331,7 +341,33 @@ impl Trained {
         self.facts.correction.is_some()
     }
 
-    /// The machine that a question is about: the only one, or the one of that name.
+    /// Refuses a number of threads that neither the machine has cores for nor the training data have rows of: estimates
+    /// shared by so many threads would be fiction.
+    ///
+    /// # Errors
+    /// There are more threads than both.
+    pub fn check_threads(&self, threads: u64, machine: &MachineFacts) -> Result<()> {
+        let trained = &self.facts.threads;
+        let cores = machine.cores.map(u64::from);
+        let most = cores.max(trained.last().copied());
+        if most.is_none_or(|most| threads <= most) {
+            return Ok(());
+        }
+        let list: Vec<String> = trained.iter().map(u64::to_string).collect();
+        let known = match (cores, list.is_empty()) {
+            (Some(cores), true) => format!("the machine has {cores} cores"),
+            (Some(cores), false) => format!(
+                "the machine has {cores} cores, and the model was trained on {} threads",
+                list.join(", ")
+            ),
+            (None, _) => format!("the model was trained on {} threads", list.join(", ")),
+        };
+        Err(Error::Query(format!(
+            "--threads {threads}: {known}; ask for fewer, or train on measurements with as many"
+        )))
+    }
+
+    /// The machine that a query is about: the only one, or the one of that name.
     ///
     /// # Errors
     /// The model knows several and none was named, or none of that name.
@@ -340,7 +376,7 @@ impl Trained {
             || -> Vec<String> { self.facts.machines.iter().map(|m| m.id.clone()).collect() };
         match (name, self.facts.machines.as_slice()) {
             (None, [only]) => Ok(only),
-            (None, _) => Err(Error::Question(format!(
+            (None, _) => Err(Error::Query(format!(
                 "the model knows several machines; choose one with --machine: {}",
                 <[String]>::join(&names(), ", ")
             ))),

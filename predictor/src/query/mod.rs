@@ -3,7 +3,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`answer`] | a prediction with its interval, reasons and doubts |
-//! | [`question`] | an operator described by hand |
+//! | [`operator`] | an operator described by hand |
 //! | [`whatif`] | … at several batch sizes and numbers of threads |
 //! | [`batch`] | many queries as JSON |
 //! | [`network`] | a whole model, operator by operator |
@@ -11,7 +11,7 @@
 pub mod answer;
 pub mod batch;
 pub mod network;
-pub mod question;
+pub mod operator;
 pub mod whatif;
 
 pub use answer::Answer;

@@ -125,9 +125,9 @@ impl Trained {
         let sum: f64 = totals.iter().sum();
         let share = |wanted: fn(Knowledge) -> bool| -> f64 {
             let of = totals.iter().zip(&answers);
+            // Not `sum`, which is −0 of nothing.
             of.filter(|(_, inside)| wanted(inside.answer.knowledge))
-                .map(|(total, _)| total / sum)
-                .sum()
+                .fold(0.0, |share, (total, _)| share + total / sum)
         };
         let calls: u64 = graph.operators.iter().map(|o| o.count).sum();
         let between_ns = self.facts.whole.between(threads, calls as f64);

@@ -4,7 +4,7 @@ use opdata::DeviceKind;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, Detail};
-use super::question::Question;
+use super::operator::OperatorQuery;
 use crate::error::{Error, Result};
 use crate::model::trained::Trained;
 
@@ -80,20 +80,23 @@ impl WhatIf {
     /// A shape does not fit the operator, a number is 0 or absurd, the machine is not known, or XGBoost's library fails.
     pub fn ask(&self, trained: &Trained, detail: Detail) -> Result<Vec<Line>> {
         if !(self.level > 0.0 && self.level < 1.0) {
-            return Err(Error::Question(
+            return Err(Error::Query(
                 "the level of an interval is between 0 and 1".to_owned(),
             ));
         }
         if self.threads.contains(&0) || self.batch.contains(&0) {
-            return Err(Error::Question(
+            return Err(Error::Query(
                 "threads and batch sizes are above 0".to_owned(),
             ));
         }
         let machine = trained.machine(self.machine.as_deref())?;
+        for &threads in &self.threads {
+            trained.check_threads(threads, machine)?;
+        }
         let questions = self.questions(trained);
         let rows = questions
             .iter()
-            .map(Question::row)
+            .map(OperatorQuery::row)
             .collect::<Result<Vec<_>>>()?;
         let answers = trained.answer_rows(&rows, machine, self.level, detail)?;
         Ok(questions
@@ -107,7 +110,7 @@ impl WhatIf {
             .collect())
     }
 
-    fn questions(&self, trained: &Trained) -> Vec<Question> {
+    fn questions(&self, trained: &Trained) -> Vec<OperatorQuery> {
         let device_kind = trained.facts.device_kind;
         let threads: Vec<Option<u64>> = match device_kind {
             DeviceKind::Cpu if self.threads.is_empty() => vec![Some(1)],
@@ -127,7 +130,7 @@ impl WhatIf {
                 if let Some(first) = input.first_mut() {
                     *first = batch;
                 }
-                questions.push(Question {
+                questions.push(OperatorQuery {
                     op: self.op.clone(),
                     input,
                     kernel: self.kernel.clone(),

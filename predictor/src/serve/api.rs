@@ -146,7 +146,7 @@ mod tests {
             .iter()
             .filter_map(Value::as_str)
             .collect();
-        assert_eq!(kinds, crate::query::question::OPS);
+        assert_eq!(kinds, crate::query::operator::OPS);
         let paths = ["/", "/openapi.json", "/v1/batch", "/v1/model", "/v1/query"];
         assert_eq!(names(&described["paths"]), paths.map(str::to_owned).into());
     }

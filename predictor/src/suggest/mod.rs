@@ -19,7 +19,7 @@ pub mod uncertainty;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use candidates::{Candidate, Candidates, Interest, Job};
+use candidates::{Candidates, Interest, Job};
 use choose::{Limits, Pool, choose};
 use cost::CostModel;
 use opdata::{Row, Status};
@@ -70,21 +70,38 @@ pub struct KindShare {
     pub measured: usize,
 }
 
-/// Chooses candidates, given rows and an ensemble trained on them. `machine` is the one to measure on.
+/// What a suggestion is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The rows there are.
+    pub rows: &'a RowSet,
+    /// Their samples.
+    pub dataset: &'a Dataset,
+    /// An ensemble trained on them.
+    pub ensemble: &'a Ensemble,
+    /// The machine to measure on.
+    pub machine: &'a MachineFacts,
+    /// What there is to choose from.
+    pub candidates: &'a Candidates,
+    /// How much may be chosen.
+    pub limits: Limits,
+    /// Seed of the choice.
+    pub seed: u64,
+}
+
+/// Chooses candidates.
 ///
 /// # Errors
 /// No candidate is left, the budget is too small for any, or XGBoost's library fails.
-pub fn suggest(
-    rows: &RowSet,
-    dataset: &Dataset,
-    ensemble: &Ensemble,
-    machine: &MachineFacts,
-    candidates: &Candidates,
-    limits: Limits,
-    seed: u64,
-) -> Result<Suggestion, SuggestError> {
+pub fn suggest(request: &Request<'_>) -> Result<Suggestion, SuggestError> {
+    let Request {
+        dataset,
+        candidates,
+        limits,
+        ..
+    } = *request;
     let mut left_out = BTreeMap::new();
-    let open = open(rows, candidates, &mut left_out);
+    let open = open(request.rows, candidates, &mut left_out);
     if open.is_empty() {
         return Err(SuggestError::NothingLeft {
             candidates: candidates.points.len(),
@@ -94,33 +111,11 @@ pub fn suggest(
                 .collect(),
         });
     }
-    let of = |place: &usize| &candidates.points[*place];
-    let points: Vec<Point> = open.iter().map(|p| point_of(&of(p).row, machine)).collect();
-    let points: Vec<&Point> = points.iter().collect();
-    let times_ns: Vec<f64> = ensemble
-        .predict(&points)?
+    let points: Vec<Point> = open
         .iter()
-        .map(|t| t.exp2())
+        .map(|&place| point_of(&candidates.points[place].row, request.machine))
         .collect();
-    let costs = CostModel::learn(&rows.rows, machine.cores.unwrap_or(CORES));
-    let job = |candidate: &Candidate| -> &Job { &candidates.jobs[candidate.job] };
-    let mut kernels: HashMap<(&str, &str), usize> = HashMap::new();
-    let pool = Pool {
-        costs: open
-            .iter()
-            .zip(&times_ns)
-            .map(|(p, t)| costs.of(&of(p).row.op_kind, *t, job(of(p)).timing))
-            .collect(),
-        kernels: open
-            .iter()
-            .map(|p| {
-                let next = kernels.len();
-                *kernels.entry(kernel(&of(p).row)).or_insert(next)
-            })
-            .collect(),
-        interest: interest(candidates, &open, &times_ns),
-        points,
-    };
+    let pool = pool(request, &open, points.iter().collect())?;
     let too_small = |cheapest| SuggestError::BudgetTooSmall {
         budget: duration(limits.budget_ns),
         cheapest: duration(cheapest),
@@ -134,40 +129,80 @@ pub fn suggest(
         return Err(too_small(cheapest));
     }
     let measured: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
-    let choice = choose(ensemble, &measured, &pool, limits, seed)?;
+    let choice = choose(request.ensemble, &measured, &pool, limits, request.seed)?;
     if choice.order.is_empty() {
         return Err(too_small(cheapest));
     }
     let order: Vec<usize> = choice.order.iter().map(|&place| open[place]).collect();
-    let mut kinds: BTreeMap<String, KindShare> = BTreeMap::new();
-    for place in &open {
-        kinds
-            .entry(of(place).row.op_kind.clone())
-            .or_default()
-            .candidates += 1;
-    }
-    for place in &order {
-        kinds
-            .entry(of(place).row.op_kind.clone())
-            .or_default()
-            .chosen += 1;
-    }
-    for sample in &dataset.samples {
-        if let Some(share) = kinds.get_mut(&sample.kind) {
-            share.measured += 1;
-        }
-    }
     Ok(Suggestion {
         chosen: order.len(),
+        kinds: shares(dataset, candidates, &open, &order),
         order,
         candidates: open.len(),
         budget_ns: limits.budget_ns,
         cost_ns: choice.cost_ns,
         error_ratio: choice.error_ratio,
         random_error_ratio: choice.random_error_ratio,
-        kinds,
         left_out,
     })
+}
+
+/// The candidates that are open, with what each costs and how much it is cared about.
+fn pool<'p>(
+    request: &Request<'_>,
+    open: &[usize],
+    points: Vec<&'p Point>,
+) -> Result<Pool<'p>, SuggestError> {
+    let candidates = request.candidates;
+    let predicted = request.ensemble.predict(&points)?;
+    let times_ns: Vec<f64> = predicted.iter().map(|t| t.exp2()).collect();
+    let cores = request.machine.cores.unwrap_or(CORES);
+    let costs = CostModel::learn(&request.rows.rows, cores);
+    let mut kernels: HashMap<(&str, &str), usize> = HashMap::new();
+    let candidate = |place: &usize| &candidates.points[*place];
+    Ok(Pool {
+        costs: open
+            .iter()
+            .zip(&times_ns)
+            .map(|(place, time_ns)| {
+                let candidate = candidate(place);
+                let job: &Job = &candidates.jobs[candidate.job];
+                costs.of(&candidate.row.op_kind, *time_ns, job.timing)
+            })
+            .collect(),
+        kernels: open
+            .iter()
+            .map(|place| {
+                let next = kernels.len();
+                *kernels.entry(kernel(&candidate(place).row)).or_insert(next)
+            })
+            .collect(),
+        interest: interest(candidates, open, &times_ns),
+        points,
+    })
+}
+
+/// What was chosen of each kind of operator.
+fn shares(
+    dataset: &Dataset,
+    candidates: &Candidates,
+    open: &[usize],
+    order: &[usize],
+) -> BTreeMap<String, KindShare> {
+    let kind = |place: &usize| candidates.points[*place].row.op_kind.clone();
+    let mut kinds: BTreeMap<String, KindShare> = BTreeMap::new();
+    for place in open {
+        kinds.entry(kind(place)).or_default().candidates += 1;
+    }
+    for place in order {
+        kinds.entry(kind(place)).or_default().chosen += 1;
+    }
+    for sample in &dataset.samples {
+        if let Some(share) = kinds.get_mut(&sample.kind) {
+            share.measured += 1;
+        }
+    }
+    kinds
 }
 
 /// A time in words, to three digits or so.

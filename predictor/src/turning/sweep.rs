@@ -5,7 +5,6 @@
 //! the sweeps apart. From datasets: every workload with at least [`LEAST_POINTS`] numbers of threads.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -77,96 +76,122 @@ impl Sweep {
 /// # Errors
 /// The file cannot be read, lacks an axis or a time, or holds what is no positive number.
 pub fn read(path: &Path, surfaces: &mut Surfaces) -> Result<Vec<Sweep>> {
-    let damaged = |detail: String| Error::Question(format!("{}: {detail}", path.display()));
-    let io = |e: std::io::Error| damaged(format!("it cannot be read: {e}"));
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|mut f| f.read_to_end(&mut bytes))
-        .map_err(io)?;
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut plain = Vec::new();
-        flate2::read::MultiGzDecoder::new(bytes.as_slice())
-            .read_to_end(&mut plain)
-            .map_err(io)?;
-        bytes = plain;
-    }
-    let mut reader = csv::Reader::from_reader(bytes.as_slice());
-    let names: Vec<String> = reader
-        .headers()
-        .map_err(|e| damaged(e.to_string()))?
-        .iter()
-        .map(str::to_owned)
-        .collect();
-    let find = |fits: &dyn Fn(&str) -> bool| names.iter().position(|n| fits(&n.to_lowercase()));
-    let axis = find(&|n| n.starts_with("threads"))
-        .ok_or_else(|| damaged("no column starts with `threads`".to_owned()))?;
-    let time = find(&|n| n.contains("time") || n.contains("latency"))
-        .ok_or_else(|| damaged("no column has `time` or `latency` in its name".to_owned()))?;
-    let second = find(&|n| n.starts_with("log2"));
-    let mut groups: BTreeMap<(String, String), Vec<[f64; 3]>> = BTreeMap::new();
-    for (number, record) in reader.records().enumerate() {
-        let line = number + 2;
-        let record = record.map_err(|e| damaged(e.to_string()))?;
-        let number = |column: usize| {
-            let text = record.get(column).unwrap_or_default();
-            text.parse::<f64>()
-                .ok()
-                .filter(|v| v.is_finite() && *v >= 0.0)
-                .ok_or_else(|| {
-                    damaged(format!(
-                        "line {line}: `{text}` in column {} is no number",
-                        names[column]
-                    ))
-                })
-        };
-        let other = match second {
-            Some(column) if record.get(column).is_some_and(|t| !t.is_empty()) => number(column)?,
-            _ => f64::NAN,
-        };
-        let labels: Vec<&str> = (0..names.len())
-            .filter(|c| *c != axis && *c != time && Some(*c) != second)
-            .filter_map(|c| record.get(c))
-            .collect();
-        let (device, name) = match labels.split_last() {
-            Some((device, rest)) if !rest.is_empty() => ((*device).to_owned(), rest.join(" ")),
-            Some((only, _)) => (String::new(), (*only).to_owned()),
-            None => (String::new(), "sweep".to_owned()),
-        };
-        let time = number(time)?;
-        if time <= 0.0 {
-            return Err(damaged(format!("line {line}: a time of 0")));
-        }
-        groups
-            .entry((device, name))
-            .or_default()
-            .push([number(axis)?, other, time]);
-    }
-    let mut sweeps = Vec::new();
-    for ((device, name), points) in groups {
-        let grid = points.iter().any(|p| p[1].is_finite());
-        let along = |place: usize| points.iter().map(|p| (p[place], p[2])).collect::<Vec<_>>();
-        if let (true, Some(column)) = (grid, second) {
-            // The second axis is a logarithm already.
-            let of = names[column].trim_start_matches("log2");
-            for [x, z, time] in &points {
-                surfaces.add([&name, &device, &names[axis], of], [*x, z.exp2(), *time]);
-            }
-            sweeps.push(Sweep::new(
-                name.clone(),
-                device.clone(),
-                &names[column],
-                along(1),
-            ));
-        }
-        sweeps.push(Sweep::new(name, device, &names[axis], along(0)));
-    }
-    sweeps.retain(|s| s.x.len() >= LEAST_POINTS);
+    let damaged = |detail: String| Error::Query(format!("{}: {detail}", path.display()));
+    let bytes = plain_bytes(path).map_err(|e| damaged(format!("it cannot be read: {e}")))?;
+    let table = Table::read(&bytes).map_err(damaged)?;
+    let sweeps = table.sweeps(surfaces);
     if sweeps.is_empty() {
         return Err(damaged(format!(
             "no sweep has {LEAST_POINTS} values of its axis"
         )));
     }
     Ok(sweeps)
+}
+
+/// The bytes of a file, unpacked if it is gzipped.
+fn plain_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    let bytes = std::fs::read(path)?;
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(bytes);
+    }
+    let mut plain = Vec::new();
+    flate2::read::MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut plain)?;
+    Ok(plain)
+}
+
+/// A CSV file of sweeps.
+struct Table {
+    /// Name of the axis.
+    axis: String,
+    /// Name of the second axis, whose values are base-2 logarithms.
+    second: Option<String>,
+    /// Axis, second axis (NaN if it has none) and time of every line, by device and name.
+    groups: BTreeMap<(String, String), Vec<[f64; 3]>>,
+}
+
+impl Table {
+    fn read(bytes: &[u8]) -> Result<Self, String> {
+        let mut reader = csv::Reader::from_reader(bytes);
+        let names: Vec<String> = reader
+            .headers()
+            .map_err(|e| e.to_string())?
+            .iter()
+            .map(str::to_owned)
+            .collect();
+        let find = |fits: &dyn Fn(&str) -> bool| names.iter().position(|n| fits(&n.to_lowercase()));
+        let axis = find(&|n| n.starts_with("threads")).ok_or("no column starts with `threads`")?;
+        let time = find(&|n| n.contains("time") || n.contains("latency"))
+            .ok_or("no column has `time` or `latency` in its name")?;
+        let second = find(&|n| n.starts_with("log2"));
+        let mut groups: BTreeMap<(String, String), Vec<[f64; 3]>> = BTreeMap::new();
+        for (number, record) in reader.records().enumerate() {
+            let line = number + 2;
+            let record = record.map_err(|e| e.to_string())?;
+            let number = |column: usize| {
+                let text = record.get(column).unwrap_or_default();
+                let number = text.parse::<f64>().ok();
+                number
+                    .filter(|v| v.is_finite() && *v >= 0.0)
+                    .ok_or_else(|| {
+                        format!(
+                            "line {line}: `{text}` in column {} is no number",
+                            names[column]
+                        )
+                    })
+            };
+            let other = match second {
+                Some(column) if record.get(column).is_some_and(|t| !t.is_empty()) => {
+                    number(column)?
+                }
+                _ => f64::NAN,
+            };
+            let labels = (0..names.len())
+                .filter(|c| *c != axis && *c != time && Some(*c) != second)
+                .filter_map(|c| record.get(c));
+            let time = number(time)?;
+            if time <= 0.0 {
+                return Err(format!("line {line}: a time of 0"));
+            }
+            groups
+                .entry(device_and_name(&labels.collect::<Vec<_>>()))
+                .or_default()
+                .push([number(axis)?, other, time]);
+        }
+        Ok(Self {
+            axis: names[axis].clone(),
+            second: second.map(|column| names[column].clone()),
+            groups,
+        })
+    }
+
+    /// The sweeps with enough points; those of two axes are surfaces, too.
+    fn sweeps(self, surfaces: &mut Surfaces) -> Vec<Sweep> {
+        let mut sweeps = Vec::new();
+        for ((device, name), points) in self.groups {
+            let grid = points.iter().any(|p| p[1].is_finite());
+            let along = |place: usize| points.iter().map(|p| (p[place], p[2])).collect::<Vec<_>>();
+            if let (true, Some(second)) = (grid, &self.second) {
+                // The second axis is a logarithm already.
+                let of = second.trim_start_matches("log2");
+                for [x, z, time] in &points {
+                    surfaces.add([&name, &device, &self.axis, of], [*x, z.exp2(), *time]);
+                }
+                sweeps.push(Sweep::new(name.clone(), device.clone(), second, along(1)));
+            }
+            sweeps.push(Sweep::new(name, device, &self.axis, along(0)));
+        }
+        sweeps.retain(|s| s.x.len() >= LEAST_POINTS);
+        sweeps
+    }
+}
+
+/// The last label of a line is its device, those before it are its name.
+fn device_and_name(labels: &[&str]) -> (String, String) {
+    match labels.split_last() {
+        Some((device, rest)) if !rest.is_empty() => ((*device).to_owned(), rest.join(" ")),
+        Some((only, _)) => (String::new(), (*only).to_owned()),
+        None => (String::new(), "sweep".to_owned()),
+    }
 }
 
 /// Sweeps over threads among measured rows.

@@ -2,13 +2,16 @@
 //!
 //! | module | picture |
 //! | --- | --- |
-//! | [`plot`] | points and lines on linear or logarithmic axes |
-//! | [`heat`] | a cell for each pair of values, coloured by how long it takes |
-//! | [`canvas`] | what all of them draw with |
+//! | [`mod@plot`] | points and lines on linear or logarithmic axes |
+//! | [`mod@heat`] | a cell for each pair of values, coloured by how long it takes |
+//! | [`mod@forest`] | ratios with their intervals, for a page |
+//! | [`canvas`] | what plots and heat maps draw with |
 
 pub mod canvas;
+pub mod forest;
 pub mod heat;
 pub mod plot;
 
+pub use forest::{Line as RatioLine, forest};
 pub use heat::{Steps, heat};
 pub use plot::{Axis, Mark, Scale, Series, plot};

@@ -59,6 +59,12 @@ fn threads_once_each_with_a_doubt_about_too_many() {
 }
 
 #[test]
+fn threads_far_beyond_the_cores_are_refused() {
+    insta::assert_snapshot!(error("threads", "1,1024"), @"--threads 1024 (command line): more than 32 threads for each of the 2 cores; give 64 at most, or max for all cores");
+    assert!(plan(&[("modelname", "mlp"), ("threads", "64")]).is_ok());
+}
+
+#[test]
 fn run_names_are_safe_for_the_file_system() {
     let name = |source: &'static str, name: &str| {
         plan(&[("modelsource", source), ("modelname", name)])

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::record::Record;
 use super::scan::{Odd, field_ends};
-use crate::schema::{COLUMNS, Row, SCHEMA_VERSION};
+use crate::schema::{Row, SCHEMA_VERSION};
 
 /// Bytes of a piece: enough to be worth a task, and within a core's cache.
 pub(super) const PIECE_BYTES: u64 = 1 << 20;
@@ -221,7 +221,7 @@ impl Reading<'_> {
         let mut rows = taken(&self.spare.rows);
         let mut count = 0;
         let mut begin = 0;
-        let mut records = ends.chunks_exact(COLUMNS.len());
+        let mut records = ends.chunks_exact(super::fields(self.positions));
         while begin < limit {
             let Some(record) = records.next() else {
                 return Ok(None);
@@ -265,6 +265,7 @@ mod tests {
     use super::*;
     use crate::formats::csv::{CsvRows, header, line};
     use crate::row::skipped;
+    use crate::schema::COLUMNS;
     use proptest::prelude::*;
 
     /// What the two readers make of a file, if they do: the fast one with pieces of so many bytes.

@@ -2,6 +2,7 @@
 //!
 //! For records that [`scan`](super::scan) vouches for. Texts are handed out one by one, for a row to be read from.
 
+use crate::formats::layout::ABSENT;
 use crate::schema::TextCells;
 
 /// The fields of a record.
@@ -21,10 +22,10 @@ pub(super) struct Record<'a> {
 
 impl TextCells for Record<'_> {
     fn text(&mut self, column: usize) -> Option<&str> {
-        if self.skipped == Some(column) {
+        let place = self.positions[column];
+        if self.skipped == Some(column) || place == ABSENT {
             return Some("");
         }
-        let place = self.positions[column];
         let from = match place.checked_sub(1) {
             Some(before) => self.ends[before] as usize + 1 - self.begin,
             None => 0,

@@ -12,6 +12,7 @@ use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use super::{VERSION_KEY, physical};
 use crate::error::{Error, Result};
+use crate::files::open_regular;
 use crate::formats::{cell_error, checked, layout};
 use crate::schema::{COLUMNS, Cell, Row, SCHEMA_VERSION, text_cell};
 
@@ -38,7 +39,7 @@ impl ParquetRows {
     /// # Errors
     /// If the file cannot be read, is damaged, or its columns are not the schema's.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|source| Error::io("read", path, source))?;
+        let file = open_regular(path).map_err(|source| Error::io("read", path, source))?;
         let reader = SerializedFileReader::new(file).map_err(|error| damaged(path, &error))?;
         let metadata = reader.metadata().file_metadata();
         if let Some(found) = stored_version(metadata.key_value_metadata())
@@ -53,6 +54,9 @@ impl ParquetRows {
         let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
         let positions = layout::positions(path, &names)?;
         for (column, &position) in COLUMNS.iter().zip(&positions) {
+            if position == layout::ABSENT {
+                continue;
+            }
             let descriptor = &columns[position];
             let wanted = physical(column.ty.storage());
             let found = descriptor.physical_type();
@@ -112,16 +116,19 @@ impl ParquetRows {
         self.group = COLUMNS
             .iter()
             .zip(&self.positions)
-            .map(
-                |(column, &position)| match read_column(group.as_ref(), position, rows) {
+            .map(|(column, &position)| {
+                if position == layout::ABSENT {
+                    return Ok(vec![Cell::Missing; rows].into_iter());
+                }
+                match read_column(group.as_ref(), position, rows) {
                     Ok(cells) => Ok(cells.into_iter()),
                     Err(Fault::File(error)) => Err(damaged(&self.path, &error)),
                     Err(Fault::Cell { row, detail }) => {
                         let number = self.rows_before + row as u64 + 1;
                         Err(cell_error(&self.path, number, column.name, detail))
                     }
-                },
-            )
+                }
+            })
             .collect::<Result<_>>()?;
         self.next_group += 1;
         self.group_rows = rows;

@@ -1,0 +1,150 @@
+//! `opcollect tpu`: reads, compares or records profile dumps and shows the result.
+//!
+//! Tables go to standard output, warnings to standard error. A dump that is damaged but readable ends with
+//! [`Exit::PointsFailed`]: its files hold what could be read, and the report lists what could not.
+
+use std::io::Write as _;
+
+use opreport::output::print;
+use opreport::{Exit, OutputFormat, Verbosity, View};
+use serde_json::{Value, json};
+use tpuprofile::diff::{diff, text as diff_text};
+use tpuprofile::job::run_one;
+use tpuprofile::record::{RecordOptions, record};
+
+use crate::cli::tpu::{TpuReading, TpuRequest};
+use crate::render::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};
+
+/// Carries out a request.
+///
+/// # Errors
+/// A dump cannot be read, a file cannot be written, a command cannot be recorded, an option makes no sense.
+pub(super) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
+    match request {
+        TpuRequest::Read(reading) => read(&reading, None, view),
+        TpuRequest::Diff {
+            a,
+            b,
+            by,
+            ingest,
+            filter,
+            top,
+            fail_above,
+        } => {
+            let (a, b) = (
+                tpuprofile::ingest(&a, &ingest)?,
+                tpuprofile::ingest(&b, &ingest)?,
+            );
+            let result = diff(&a, &b, by, &filter);
+            let warnings = result.warnings.iter();
+            let warnings: String = warnings.map(|w| format!("warning: {w}\n")).collect();
+            note(view, Verbosity::Normal, &warnings);
+            match view.format {
+                OutputFormat::Json => {
+                    let mut object = json!(result);
+                    if let Some(changes) = object["changes"].as_array_mut() {
+                        changes.truncate(top);
+                    }
+                    print(format!("{object:#}\n").as_bytes())?;
+                }
+                OutputFormat::Text => print(diff_text(&result, top).as_bytes())?,
+            }
+            Ok(verdict(result.ratio, fail_above, view))
+        }
+        TpuRequest::Record {
+            options,
+            mut reading,
+        } => {
+            reading.job.ingest.validate()?;
+            reading.job.dumps = record(&options)?;
+            let names: Vec<String> = reading
+                .job
+                .dumps
+                .iter()
+                .map(|d| d.display().to_string())
+                .collect();
+            let recorded = format!("recorded {}\n", names.join(", "));
+            note(view, Verbosity::Normal, &recorded);
+            read(&reading, Some(&options), view)
+        }
+    }
+}
+
+/// Whether the second dump takes longer than is allowed, in percent.
+fn verdict(ratio: Option<f64>, fail_above: Option<f64>, view: View) -> Exit {
+    match (fail_above, ratio.map(|ratio| (ratio - 1.0) * 100.0)) {
+        (Some(percent), Some(longer)) if longer > percent => {
+            let text = format!(
+                "the second dump takes {longer:.2} % longer, more than --fail-above {percent} %\n"
+            );
+            note(view, Verbosity::Normal, &text);
+            Exit::Regression
+        }
+        _ => Exit::Done,
+    }
+}
+
+fn read(
+    reading: &TpuReading,
+    recorded: Option<&RecordOptions>,
+    view: View,
+) -> anyhow::Result<Exit> {
+    let job = &reading.job;
+    job.validate()?;
+    let mut exit = Exit::Done;
+    let mut objects = Vec::new();
+    let places = job.places();
+    let several = places.len() > 1;
+    let (mut any, mut failed) = (false, None);
+    for (dump, out) in places {
+        let done = match run_one(job, &dump, &out) {
+            Ok(done) => done,
+            // One bad folder does not cost the others.
+            Err(error) if several => {
+                let text = format!("error: {error}; the other dumps are read\n");
+                note(view, Verbosity::Quiet, &text);
+                exit = Exit::PointsFailed;
+                failed.get_or_insert(error);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        any = true;
+        if !done.profile.report.is_whole() {
+            exit = Exit::PointsFailed;
+        }
+        note(
+            view,
+            Verbosity::Normal,
+            &tpu_warnings(job, reading.cores, recorded, &done),
+        );
+        note(view, Verbosity::Verbose, &tpu_notes(&done));
+        note(view, Verbosity::Normal, &tpu_files(&done));
+        match view.format {
+            OutputFormat::Json => objects.push(done.json(job)),
+            OutputFormat::Text => {
+                print(tpu_tables(&reading.job, &reading.tables, &done).as_bytes())?
+            }
+        }
+    }
+    if let (Some(error), false) = (failed, any) {
+        return Err(error.into());
+    }
+    if view.format == OutputFormat::Json {
+        let object = if objects.len() == 1 && !several {
+            objects.remove(0)
+        } else {
+            json!({ "dumps": Value::Array(objects) })
+        };
+        print(format!("{object:#}\n").as_bytes())?;
+    }
+    Ok(exit)
+}
+
+/// Writes to standard error, if that much is to be shown.
+fn note(view: View, least: Verbosity, text: &str) {
+    if view.verbosity >= least && !text.is_empty() {
+        // A closed standard error is no reason to stop.
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    }
+}

@@ -1,0 +1,204 @@
+//! The summary of a nightly run's rows: how points ended and why, the slowest and fastest operators, how steady the machine was.
+//!
+//! Runs are read row by row; memory grows with the number of operators and of distinct failure reasons, not of points.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use opdata::stats::{median_of_sorted, quantile_of_sorted};
+use opdata::{Counts, Row, RowReader, Status};
+use serde::Serialize;
+
+/// Beyond this the sentinel says that the machine was disturbed around a point.
+pub const DISTURBED: f64 = 1.10;
+/// Entries of each list.
+const LISTED: usize = 10;
+
+/// One run in numbers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Digest {
+    /// How its points ended.
+    pub counts: Counts,
+    /// The sentinel's drift, if the run has it.
+    pub drift: Option<Drift>,
+}
+
+/// How the sentinel's time went, over its best in the run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Drift {
+    /// Median.
+    pub median: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// Largest.
+    pub max: f64,
+    /// Points beyond [`DISTURBED`].
+    pub disturbed: u64,
+    /// Points.
+    pub points: u64,
+}
+
+/// What all runs of a night say together.
+#[derive(Debug, Default)]
+pub struct Tally {
+    reasons: HashMap<(Status, String), Reason>,
+    best: HashMap<OperatorKey, OperatorTime>,
+}
+
+/// The facts of [`Tally`], in order.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Findings {
+    /// Why points failed, the most frequent reason first.
+    pub reasons: Vec<Reason>,
+    /// The operators that take longest, each with its best schedule.
+    pub slowest: Vec<OperatorTime>,
+    /// The operators with the highest rate of arithmetic.
+    pub fastest: Vec<OperatorTime>,
+}
+
+/// Points that failed for one reason.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reason {
+    /// How they ended.
+    pub status: Status,
+    /// Why.
+    pub reason: String,
+    /// How many.
+    pub points: u64,
+    /// One of them.
+    pub example: String,
+}
+
+/// An operator's best time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OperatorTime {
+    /// The model.
+    pub model: String,
+    /// Its function.
+    pub operator: String,
+    /// Shapes of inputs and weights.
+    pub shapes: String,
+    /// Threads.
+    pub threads: Option<u64>,
+    /// Its best median, in ns.
+    pub median_ns: f64,
+    /// The rate at that.
+    pub gflops_per_s: Option<f64>,
+    /// The row.
+    pub row_id: String,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OperatorKey {
+    model: String,
+    operator: String,
+    shapes: String,
+    threads: Option<u64>,
+}
+
+impl Digest {
+    /// Reads a run, and adds what it says to the night's tally.
+    ///
+    /// # Errors
+    /// The first row that cannot be read.
+    pub fn read(run: &Path, tally: &mut Tally) -> opdata::Result<Digest> {
+        let mut digest = Digest::default();
+        let mut drifts = Vec::new();
+        for row in RowReader::open(run)? {
+            let row = row?;
+            digest.counts.add(&row);
+            drifts.extend(row.drift_ratio);
+            tally.add(&row);
+        }
+        digest.drift = Drift::of(drifts);
+        Ok(digest)
+    }
+}
+
+impl Drift {
+    fn of(mut ratios: Vec<f64>) -> Option<Drift> {
+        ratios.sort_by(f64::total_cmp);
+        let max = *ratios.last()?;
+        Some(Drift {
+            median: median_of_sorted(&ratios)?,
+            p95: quantile_of_sorted(&ratios, 0.95)?,
+            max,
+            disturbed: ratios.iter().filter(|r| **r > DISTURBED).count() as u64,
+            points: ratios.len() as u64,
+        })
+    }
+}
+
+impl Tally {
+    fn add(&mut self, row: &Row) {
+        let Some(median_ns) = row.time_median_ns else {
+            self.add_reason(row);
+            return;
+        };
+        let shapes: Vec<String> = [&row.input_shapes, &row.weight_shapes]
+            .into_iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect();
+        let key = OperatorKey {
+            model: row.model_name.clone().unwrap_or_default(),
+            operator: row.op_symbol.clone().unwrap_or_else(|| row.op_name.clone()),
+            shapes: shapes.join(";"),
+            threads: row.threads,
+        };
+        let known = self.best.get(&key).map(|best| best.median_ns);
+        if known.is_none_or(|best| median_ns < best) {
+            let time = OperatorTime {
+                model: key.model.clone(),
+                operator: key.operator.clone(),
+                shapes: key.shapes.clone(),
+                threads: key.threads,
+                median_ns,
+                gflops_per_s: row.gflops_per_s,
+                row_id: row.row_id.clone(),
+            };
+            self.best.insert(key, time);
+        }
+    }
+
+    fn add_reason(&mut self, row: &Row) {
+        if row.status == Status::Skipped {
+            return;
+        }
+        let reason = row.reason.clone().unwrap_or_default();
+        self.reasons
+            .entry((row.status, reason.clone()))
+            .or_insert_with(|| Reason {
+                status: row.status,
+                reason,
+                points: 0,
+                example: row.row_id.clone(),
+            })
+            .points += 1;
+    }
+
+    /// What is worth saying.
+    pub fn findings(self) -> Findings {
+        let mut reasons: Vec<Reason> = self.reasons.into_values().collect();
+        reasons.sort_by(|a, b| b.points.cmp(&a.points).then(a.example.cmp(&b.example)));
+        let mut times: Vec<OperatorTime> = self.best.into_values().collect();
+        times.sort_by(|a, b| {
+            b.median_ns
+                .total_cmp(&a.median_ns)
+                .then(a.row_id.cmp(&b.row_id))
+        });
+        let slowest = times.iter().take(LISTED).cloned().collect();
+        times.retain(|time| time.gflops_per_s.is_some());
+        times.sort_by(|a, b| {
+            let rate = |t: &OperatorTime| t.gflops_per_s.unwrap_or_default();
+            rate(b).total_cmp(&rate(a)).then(a.row_id.cmp(&b.row_id))
+        });
+        times.truncate(LISTED);
+        reasons.truncate(LISTED);
+        Findings {
+            reasons,
+            slowest,
+            fastest: times,
+        }
+    }
+}

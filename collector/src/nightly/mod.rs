@@ -1,0 +1,293 @@
+//! Nightly runs: models × targets × sweeps within a time budget, written as a dated partition of the dataset and compared with
+//! the previous one.
+//!
+//! [`config`] reads `nightly.toml` into a [`NightlyPlan`]; [`jobs`] runs each job as a process of its own, so that one that fails costs only
+//! itself; [`history`] finds earlier nightly runs, baselines among them, and those to remove; [`digest`] summarises the new rows;
+//! [`report`] is the result, as plain data. The folder is `date=2026-11-20`, below it a run's folder for each job, in the manner of Hive,
+//! so that DuckDB, pandas and Spark read the partitions as columns. Names of partitions differ from those of the rows' columns.
+
+pub mod config;
+pub mod digest;
+pub mod history;
+pub mod jobs;
+mod lock;
+mod outlook;
+mod plan;
+pub mod report;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use opdata::{RunManifest, RunState, Timestamp};
+use opengine::interrupt::Interrupt;
+use opreport::progress::Progress;
+use opreport::units;
+use thiserror::Error;
+
+use crate::compare::{CompareError, Comparison, Machines, Options, compare};
+
+use digest::{Digest, Tally};
+use history::{JobRun, Partition};
+use jobs::{JobCommand, JobEnd, JobRunner};
+use lock::NightlyLock;
+pub use outlook::{JobOutlook, NightlyOutlook, outlook};
+pub use plan::{Job, NightlyPlan};
+use report::{JobOutcome, JobReport, NightlyReport, NightlyState, SummaryFile, save};
+
+/// A job is asked to stop this long after its share of the time is spent, if it has not stopped by itself.
+const GRACE: Duration = Duration::from_secs(30);
+/// With less than this left for a job it is not begun.
+const LEAST_SHARE: Duration = Duration::from_secs(5);
+
+/// Why a nightly run could not take place.
+#[derive(Debug, Error)]
+pub enum NightlyError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] config::ConfigError),
+    /// Another nightly run is under way.
+    #[error("another night is under way in {} ({holder}); wait for its end, or stop it and the job it runs", dataset.display())]
+    Locked {
+        /// The dataset.
+        dataset: PathBuf,
+        /// Who holds the lock.
+        holder: String,
+    },
+    /// A file or folder of the dataset.
+    #[error(transparent)]
+    Data(#[from] opdata::Error),
+    /// Earlier nightly runs cannot be read.
+    #[error(transparent)]
+    History(#[from] CompareError),
+}
+
+/// The error of an operation on a path of the dataset.
+fn io_error(action: &'static str, path: &std::path::Path, source: std::io::Error) -> NightlyError {
+    let path = path.to_owned();
+    NightlyError::Data(opdata::Error::Io {
+        action,
+        path,
+        source,
+    })
+}
+
+/// What a nightly run needs besides its plan.
+pub struct Session<'a> {
+    /// What runs jobs.
+    pub runner: &'a mut dyn JobRunner,
+    /// Whether the user wants to stop.
+    pub interrupt: Interrupt,
+    /// Where progress is shown.
+    pub progress: &'a mut dyn Progress,
+    /// Makes the files of the summary.
+    pub summary: fn(&NightlyReport) -> Vec<SummaryFile>,
+}
+
+/// Runs all jobs of the plan, compares with the previous nightly run, writes the summary and removes old partitions.
+///
+/// # Errors
+/// Another nightly run is under way, or the dataset cannot be read or written. Jobs that fail are no errors.
+pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyReport, NightlyError> {
+    let started = Timestamp::now();
+    let clock = Instant::now();
+    let folder = plan.night_folder();
+    let lock = NightlyLock::take(&plan.dataset)?;
+    std::fs::create_dir_all(folder.join(jobs::LOGS))
+        .map_err(|source| io_error("create", &folder, source))?;
+
+    let mut reports = Vec::with_capacity(plan.jobs.len());
+    session.progress.begin("night", plan.jobs.len() as u64);
+    for (place, job) in plan.jobs.iter().enumerate() {
+        let left = plan.budget().saturating_sub(clock.elapsed());
+        let share = share(left, &plan.jobs[place..]);
+        session.progress.working(&format!(
+            "{}, up to {}",
+            job.label(),
+            units::wall(share.as_nanos() as u64)
+        ));
+        let report = one_job(plan, job, share, &lock, session);
+        session.progress.point(&job.label(), &report.words());
+        reports.push(report);
+    }
+    session.progress.end();
+
+    let mut tally = Tally::default();
+    for report in &mut reports {
+        add_rows(report, &mut tally);
+    }
+    let partitions = history::partitions(&plan.dataset)?;
+    let (comparison, not_compared) = compare_with_baselines(plan, &mut reports, &partitions);
+    let state = if session.interrupt.requested() {
+        NightlyState::Interrupted
+    } else {
+        NightlyState::Complete
+    };
+    // An interrupted nightly run must not replace an older, complete one.
+    let retention = match state {
+        NightlyState::Complete => history::apply(&history::retention(plan, &partitions))?,
+        NightlyState::Interrupted => history::Retention::default(),
+    };
+    let report = NightlyReport {
+        date: plan.date.clone(),
+        config: plan.config.clone(),
+        folder: folder.clone(),
+        started,
+        ended: Timestamp::now(),
+        budget_ns: plan.budget_ns,
+        wall_ns: clock.elapsed().as_nanos() as u64,
+        max_failed_share: plan.max_failed_share,
+        state,
+        jobs: reports,
+        findings: tally.findings(),
+        comparison,
+        not_compared,
+        retention,
+    };
+    save(&folder, &(session.summary)(&report))?;
+    Ok(report)
+}
+
+/// The part of the time left that the first of these jobs gets: by its weight among all that are still to come, so that what one
+/// leaves over goes to the others.
+fn share(left: Duration, jobs: &[Job]) -> Duration {
+    let all: f64 = jobs.iter().map(|job| job.weight).sum();
+    match jobs.first() {
+        Some(job) if all > 0.0 => left.mul_f64((job.weight / all).clamp(0.0, 1.0)),
+        _ => Duration::ZERO,
+    }
+}
+
+fn one_job(
+    plan: &NightlyPlan,
+    job: &Job,
+    share: Duration,
+    lock: &NightlyLock,
+    session: &mut Session<'_>,
+) -> JobReport {
+    let mut report = JobReport::new(job, plan.job_folder(job), share);
+    let state = || RunManifest::load(&report.folder).ok().map(|m| m.state);
+    let before = state();
+    if before == Some(RunState::Finished) {
+        report.outcome = JobOutcome::Earlier;
+        return report;
+    }
+    if session.interrupt.requested() {
+        report.outcome = JobOutcome::NotBegun {
+            reason: "interrupted".to_owned(),
+        };
+        return report;
+    }
+    if share < LEAST_SHARE {
+        report.outcome = JobOutcome::NotBegun {
+            reason: "no time was left".to_owned(),
+        };
+        return report;
+    }
+    let command = JobCommand {
+        // A nightly run can be killed and started again: an unfinished run is resumed.
+        args: match before {
+            Some(_) => job.resume_arguments(&report.folder, share),
+            None => job.arguments(&report.folder, share),
+        },
+        log: plan.job_log(job),
+        stop_after: share + GRACE,
+        lock: lock.handle(),
+    };
+    let began = Instant::now();
+    let end = session.runner.run(&command, &session.interrupt);
+    // A job that stops by itself when its time is over exits without an error, but is not finished.
+    let stopped = state() == Some(RunState::Interrupted);
+    report.wall_ns = began.elapsed().as_nanos() as u64;
+    report.log = Some(command.log.clone());
+    report.outcome = match end {
+        Ok(JobEnd::Exited(0 | 4)) if stopped => JobOutcome::OutOfTime,
+        Ok(end) => JobOutcome::of(end, session.interrupt.requested(), &command.log),
+        Err(error) => JobOutcome::Failed {
+            exit_code: None,
+            reason: format!("it could not be started: {error}"),
+        },
+    };
+    report
+}
+
+/// Reads the rows that a job has left, however it ended.
+fn add_rows(report: &mut JobReport, tally: &mut Tally) {
+    if !report.folder.exists() {
+        return;
+    }
+    match Digest::read(&report.folder, tally) {
+        Ok(digest) => report.digest = digest,
+        Err(error) => {
+            report.outcome = JobOutcome::Failed {
+                exit_code: None,
+                reason: format!("its rows cannot be read: {error}"),
+            };
+        }
+    }
+}
+
+/// Compares each job's run with the last usable run of the same job on the same machine; also says what could not be compared,
+/// and why.
+fn compare_with_baselines(
+    plan: &NightlyPlan,
+    reports: &mut [JobReport],
+    partitions: &[Partition],
+) -> (Option<Comparison>, Vec<String>) {
+    let current = partitions.iter().find(|p| p.date == plan.date);
+    let mut notes = Vec::new();
+    let (mut before, mut now) = (Vec::new(), Vec::new());
+    for report in reports {
+        let own = |run: &&JobRun| run.key == report.key && run.is_usable();
+        let Some(run) = current.and_then(|partition| partition.runs.iter().find(own)) else {
+            continue;
+        };
+        match history::baseline(partitions, &plan.date, run) {
+            Some(base) => {
+                report.baseline = Some(base.folder.clone());
+                before.push(base.folder.clone());
+                now.push(run.folder.clone());
+            }
+            None => notes.push(format!(
+                "{}: no earlier night on this machine",
+                report.label()
+            )),
+        }
+    }
+    if now.is_empty() {
+        return (None, notes);
+    }
+    let options = Options {
+        threshold: plan.threshold,
+        machines: Machines::Alike,
+    };
+    match compare(&before, &now, options) {
+        Ok(comparison) => (Some(comparison), notes),
+        Err(error) => {
+            notes.push(error.to_string());
+            (None, notes)
+        }
+    }
+}
+
+impl JobOutcome {
+    /// What the end of a process means for its job.
+    fn of(end: JobEnd, interrupted: bool, log: &std::path::Path) -> JobOutcome {
+        match end {
+            JobEnd::Exited(0) => JobOutcome::Done,
+            JobEnd::Exited(4) => JobOutcome::PointsFailed,
+            JobEnd::OutOfTime => JobOutcome::OutOfTime,
+            _ if interrupted => JobOutcome::Interrupted,
+            JobEnd::Exited(130) => JobOutcome::Interrupted,
+            JobEnd::Exited(code) => JobOutcome::Failed {
+                exit_code: Some(code),
+                reason: jobs::last_words(log),
+            },
+            JobEnd::Killed(signal) => JobOutcome::Failed {
+                exit_code: None,
+                reason: format!("it was killed by signal {signal}"),
+            },
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Nightly runs of made-up jobs: history, budgets, resume, retention.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::{fs, io};
+
+use opdata::{Row, Status, read_rows};
+use opreport::Exit;
+use opreport::progress::Silent;
+
+use super::history::{apply, partitions, retention};
+use super::report::{NIGHTLY_JSON, SUMMARY_HTML, SUMMARY_MD};
+use super::*;
+use crate::compare::Verdict;
+use crate::compare::testing::{failed, row, write_run};
+
+/// What the stand-in for the main job does with a model.
+#[derive(Clone)]
+enum Act {
+    /// Writes these rows and ends with this code.
+    Rows(Vec<Row>, i32),
+    /// Writes these rows and stops because its time is over.
+    Part(Vec<Row>),
+    /// Ends with this code and these last words.
+    Fail(i32, &'static str),
+    /// Interrupts the night.
+    Interrupt,
+    /// Cannot be started.
+    Missing,
+}
+
+struct StandIn {
+    acts: HashMap<&'static str, Act>,
+    seen: Vec<String>,
+    shares: Vec<Duration>,
+}
+
+impl JobRunner for StandIn {
+    fn run(&mut self, command: &JobCommand, interrupt: &Interrupt) -> io::Result<JobEnd> {
+        let args: Vec<&str> = command.args.iter().filter_map(|a| a.to_str()).collect();
+        self.seen.push(args.join(" "));
+        self.shares.push(command.stop_after - GRACE);
+        let after = |flag: &str| {
+            let at = args.iter().position(|arg| *arg == flag)?;
+            args.get(at + 1).copied()
+        };
+        let folder = after("--out").or(after("--resume")).unwrap();
+        let name = self
+            .acts
+            .keys()
+            .find(|name| folder.contains(&format!("model={name}/")))
+            .unwrap();
+        match self.acts[name].clone() {
+            Act::Rows(rows, code) => {
+                fs::remove_dir_all(folder).ok();
+                write_run(Path::new(folder), folder, &rows, |_| ());
+                Ok(JobEnd::Exited(code))
+            }
+            Act::Part(rows) => {
+                write_run(Path::new(folder), folder, &rows, |m| {
+                    m.state = RunState::Interrupted
+                });
+                Ok(JobEnd::Exited(0))
+            }
+            Act::Fail(code, words) => {
+                fs::write(&command.log, words)?;
+                Ok(JobEnd::Exited(code))
+            }
+            Act::Interrupt => {
+                interrupt.request();
+                Ok(JobEnd::Exited(130))
+            }
+            Act::Missing => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn dataset(&self) -> PathBuf {
+        self.folder.path().join("nights")
+    }
+
+    fn plan(&self, date: &str, models: &[&str]) -> NightlyPlan {
+        let mut text = format!(
+            "dataset = '{}'\nbudget = '1h'\nkeep = 2\nmax-failed = '10%'\n",
+            self.dataset().display()
+        );
+        for model in models {
+            text.push_str(&format!("[[model]]\nname = '{model}'\n"));
+        }
+        NightlyPlan::parse(Path::new("nightly.toml"), &text, date).unwrap()
+    }
+
+    fn night(&self, date: &str, acts: &[(&'static str, Act)]) -> (NightlyReport, StandIn) {
+        let models: Vec<&str> = acts.iter().map(|(name, _)| *name).collect();
+        self.run(&self.plan(date, &models), acts)
+    }
+
+    fn run(&self, plan: &NightlyPlan, acts: &[(&'static str, Act)]) -> (NightlyReport, StandIn) {
+        let mut runner = StandIn {
+            acts: acts.iter().cloned().collect(),
+            seen: Vec::new(),
+            shares: Vec::new(),
+        };
+        let mut session = Session {
+            runner: &mut runner,
+            interrupt: Interrupt::default(),
+            progress: &mut Silent,
+            summary: crate::render::nightly_summary,
+        };
+        (super::run(plan, &mut session).unwrap(), runner)
+    }
+
+    fn dates(&self) -> Vec<String> {
+        let nights = partitions(&self.dataset()).unwrap();
+        nights.into_iter().map(|night| night.date).collect()
+    }
+}
+
+/// Six operators of a model; one of them slower by a factor.
+fn rows(model: &str, factor: f64) -> Vec<Row> {
+    (0..6)
+        .map(|i| {
+            let slower = if i == 3 { factor } else { 1.0 };
+            let mut row = row(&format!("op_{i}"), 1, 1e5 * f64::from(i + 1) * slower);
+            row.model_name = Some(model.to_owned());
+            row
+        })
+        .collect()
+}
+
+fn good(model: &str) -> Act {
+    Act::Rows(rows(model, 1.0), 0)
+}
+
+#[test]
+fn a_second_nightly_run_is_compared_with_the_first() {
+    let place = Place::new();
+    let (first, _) = place.night("2026-11-19", &[("mlp", good("mlp")), ("net", good("net"))]);
+    assert_eq!(
+        (first.exit(), first.comparison.is_none()),
+        (Exit::Done, true)
+    );
+    assert_eq!(first.not_compared.len(), 2);
+    let slow = Act::Rows(rows("net", 1.5), 0);
+    let (second, _) = place.night("2026-11-20", &[("mlp", good("mlp")), ("net", slow)]);
+    assert_eq!((second.exit(), second.regressions()), (Exit::Regression, 1));
+    let worst = &second.comparison.as_ref().unwrap().changes[0];
+    assert_eq!(
+        (worst.model.as_str(), worst.operator.as_str(), worst.verdict),
+        ("net, batch 1", "op_3", Verdict::Regression)
+    );
+    let base = second.jobs[0].baseline.as_ref().unwrap();
+    assert!(base.ends_with("date=2026-11-19/model=mlp/backend=llvm/sweep=none"));
+    for file in [SUMMARY_MD, SUMMARY_HTML, NIGHTLY_JSON] {
+        assert!(second.folder.join(file).metadata().unwrap().len() > 100);
+    }
+    // The partitions are read as one dataset.
+    let rows = read_rows(
+        &place
+            .dataset()
+            .join("date=2026-11-20/model=net/backend=llvm/sweep=none"),
+    );
+    assert_eq!(rows.unwrap().len(), 6);
+}
+
+#[test]
+fn a_job_that_fails_does_not_stop_the_others() {
+    let place = Place::new();
+    let acts = [
+        ("bad", Act::Fail(1, "error: no such operator\n")),
+        ("none", Act::Missing),
+        ("mlp", good("mlp")),
+    ];
+    let (night, runner) = place.night("2026-11-20", &acts);
+    assert_eq!(runner.seen.len(), 3);
+    assert_eq!(night.jobs[2].outcome, JobOutcome::Done);
+    let words: Vec<String> = night.jobs.iter().map(JobReport::words).collect();
+    assert_eq!(words[0], "failed (exit code 1): no such operator");
+    assert!(words[1].starts_with("failed: it could not be started"));
+    assert_eq!(night.exit(), Exit::PointsFailed);
+    let (all, _) = place.night("2026-11-21", &acts[..2]);
+    assert_eq!(all.exit(), Exit::Failed);
+}
+
+#[test]
+fn too_many_failed_points_have_an_exit_code() {
+    let place = Place::new();
+    let mut some = rows("mlp", 1.0);
+    some[0] = failed(some[0].clone(), Status::Crashed, "signal 11");
+    let (night, _) = place.night("2026-11-20", &[("mlp", Act::Rows(some.clone(), 4))]);
+    assert_eq!(night.jobs[0].outcome, JobOutcome::PointsFailed);
+    assert_eq!(night.findings.reasons[0].reason, "signal 11");
+    assert_eq!(night.exit(), Exit::PointsFailed, "1 of 6 is beyond 10 %");
+    some.extend((6..20).map(|i| row(&format!("op_{i}"), 1, 1e5)));
+    let (night, _) = place.night("2026-11-21", &[("mlp", Act::Rows(some, 4))]);
+    assert_eq!(night.exit(), Exit::Done, "1 of 20 is not");
+}
+
+#[test]
+fn time_that_is_left_over_goes_to_the_next_jobs() {
+    let plan = Place::new().plan("2026-11-20", &["a", "b", "c"]);
+    let mut jobs = plan.jobs;
+    jobs[0].weight = 2.0;
+    let hour = Duration::from_secs(3600);
+    assert_eq!(share(hour, &jobs), hour / 2);
+    assert_eq!(share(hour, &jobs[1..]), hour / 2);
+    assert_eq!(share(hour, &jobs[2..]), hour);
+    assert_eq!(share(Duration::ZERO, &jobs), Duration::ZERO);
+    let place = Place::new();
+    let (_, runner) = place.night("2026-11-20", &[("mlp", good("mlp")), ("net", good("net"))]);
+    assert!(runner.shares[0] <= hour / 2 && runner.shares[1] > hour / 2);
+    assert!(
+        runner.seen[0].contains("--time-budget=1799s"),
+        "{}",
+        runner.seen[0]
+    );
+}
+
+#[test]
+fn a_night_without_time_begins_nothing() {
+    let place = Place::new();
+    let mut plan = place.plan("2026-11-20", &["mlp"]);
+    plan.budget_ns = 1_000_000_000;
+    let (night, runner) = place.run(&plan, &[("mlp", good("mlp"))]);
+    assert!(runner.seen.is_empty());
+    assert_eq!(night.jobs[0].words(), "not begun: no time was left");
+}
+
+#[test]
+fn an_interrupted_nightly_run_is_resumed() {
+    let place = Place::new();
+    let acts = [
+        ("mlp", good("mlp")),
+        ("net", Act::Interrupt),
+        ("late", good("late")),
+    ];
+    let (night, runner) = place.night("2026-11-20", &acts);
+    assert_eq!(
+        (night.exit(), night.state),
+        (Exit::Interrupted, NightlyState::Interrupted)
+    );
+    assert_eq!(runner.seen.len(), 2);
+    assert_eq!(night.jobs[1].outcome, JobOutcome::Interrupted);
+    // A run of `net` that was begun and not finished.
+    let begun = place
+        .dataset()
+        .join("date=2026-11-20/model=net/backend=llvm/sweep=none");
+    write_run(&begun, "net", &rows("net", 1.0)[..2], |m| {
+        m.state = RunState::Interrupted
+    });
+    let acts = [
+        ("mlp", good("mlp")),
+        ("net", good("net")),
+        ("late", good("late")),
+    ];
+    let (night, runner) = place.night("2026-11-20", &acts);
+    assert_eq!(night.jobs[0].outcome, JobOutcome::Earlier);
+    assert_eq!(runner.seen.len(), 2, "{:?}", runner.seen);
+    assert!(runner.seen[0].starts_with("--resume") && runner.seen[1].contains("--out"));
+    assert_eq!((night.counts().rows(), night.exit()), (18, Exit::Done));
+}
+
+#[test]
+fn a_job_that_used_up_its_time_is_resumed_with_the_nightly_run() {
+    let place = Place::new();
+    let part = Act::Part(rows("mlp", 1.0)[..2].to_vec());
+    let (night, _) = place.night("2026-11-20", &[("mlp", part)]);
+    assert_eq!(night.jobs[0].outcome, JobOutcome::OutOfTime);
+    assert_eq!((night.counts().rows(), night.exit()), (2, Exit::Done));
+    let (night, runner) = place.night("2026-11-20", &[("mlp", good("mlp"))]);
+    assert!(runner.seen[0].starts_with("--resume"), "{:?}", runner.seen);
+    assert_eq!(night.jobs[0].outcome, JobOutcome::Done);
+}
+
+#[test]
+fn rows_that_cannot_be_read_are_a_failed_job() {
+    let place = Place::new();
+    place.night("2026-11-19", &[("mlp", good("mlp"))]);
+    let (_, _) = place.night("2026-11-20", &[("mlp", good("mlp"))]);
+    let csv = place
+        .dataset()
+        .join("date=2026-11-20/model=mlp/backend=llvm/sweep=none/rows.csv");
+    let text = fs::read_to_string(&csv).unwrap();
+    fs::write(&csv, &text[..text.len() - 9]).unwrap();
+    let (night, _) = place.night("2026-11-20", &[("mlp", good("mlp"))]);
+    assert!(
+        night.jobs[0].words().contains("torn"),
+        "{}",
+        night.jobs[0].words()
+    );
+    assert!(night.comparison.is_none());
+    assert!(
+        night.not_compared[0].contains("torn"),
+        "{:?}",
+        night.not_compared
+    );
+}
+
+#[test]
+fn old_nights_go_but_never_the_only_baseline() {
+    let place = Place::new();
+    place.night("2026-11-16", &[("mlp", good("mlp"))]);
+    place.night("2026-11-17", &[("mlp", good("mlp")), ("net", good("net"))]);
+    fs::create_dir(place.dataset().join("date=2026-02-30")).unwrap();
+    fs::create_dir(place.dataset().join("notes")).unwrap();
+    let broken = [("mlp", good("mlp")), ("net", Act::Fail(1, "x"))];
+    place.night("2026-11-18", &broken);
+    assert_eq!(
+        place.dates(),
+        ["2026-11-17", "2026-11-18"],
+        "of three nights two are kept"
+    );
+    let (night, _) = place.night("2026-11-19", &broken);
+    assert_eq!(night.retention.spared[0].date, "2026-11-17");
+    assert_eq!(place.dates(), ["2026-11-17", "2026-11-18", "2026-11-19"]);
+    let (night, _) = place.night("2026-11-20", &[("mlp", good("mlp")), ("net", good("net"))]);
+    assert_eq!(night.retention.removed.len(), 2);
+    assert_eq!(place.dates(), ["2026-11-19", "2026-11-20"]);
+    for other in ["date=2026-02-30", "notes"] {
+        assert!(place.dataset().join(other).exists(), "{other} is no night");
+    }
+}
+
+#[test]
+fn each_machine_has_its_own_baseline() {
+    let place = Place::new();
+    let of_machine = |date: &str, machine: &str| {
+        let folder = place
+            .dataset()
+            .join(format!("date={date}/model=mlp/backend=llvm/sweep=none"));
+        write_run(&folder, date, &rows("mlp", 1.0), |m| {
+            m.environment = serde_json::json!({"env_hash": machine});
+        });
+    };
+    of_machine("2026-11-15", "old");
+    for date in ["2026-11-16", "2026-11-17", "2026-11-18"] {
+        of_machine(date, "new");
+    }
+    let plan = place.plan("2026-11-18", &["mlp"]);
+    let nights = partitions(&place.dataset()).unwrap();
+    let kept = retention(&plan, &nights);
+    assert_eq!(kept.spared[0].date, "2026-11-15");
+    assert_eq!(apply(&kept).unwrap().removed.len(), 1);
+    assert_eq!(place.dates(), ["2026-11-15", "2026-11-17", "2026-11-18"]);
+    let tonight = &nights[3].runs[0];
+    let base = history::baseline(&nights, "2026-11-18", tonight).unwrap();
+    assert!(base.folder.to_string_lossy().contains("2026-11-17"));
+    let other = JobRun {
+        env_hash: Some("third".to_owned()),
+        ..tonight.clone()
+    };
+    assert_eq!(history::baseline(&nights, "2026-11-18", &other), None);
+}
+
+#[test]
+fn an_outlook_changes_nothing() {
+    let place = Place::new();
+    for date in ["2026-11-17", "2026-11-18", "2026-11-19"] {
+        let folder = place
+            .dataset()
+            .join(format!("date={date}/model=mlp/backend=llvm/sweep=none"));
+        write_run(&folder, date, &rows("mlp", 1.0), |_| ());
+    }
+    let found = outlook(place.plan("2026-11-19", &["mlp", "net"])).unwrap();
+    assert_eq!(found.retention.removed.len(), 1);
+    assert_eq!(
+        (found.jobs[0].finished, found.jobs[1].finished),
+        (true, false)
+    );
+    assert_eq!(found.jobs[1].share_ns, 1_800_000_000_000);
+    assert_eq!(place.dates().len(), 3);
+    assert!(!place.dataset().join(".nightly.lock").exists());
+}

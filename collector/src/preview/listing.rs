@@ -1,0 +1,89 @@
+//! The points of a plan as rows without a time, for a program that chooses from them.
+//!
+//! They are in a folder like a run's: the rows, all `skipped`, and `run.json` with plan and machine. A row has all that is
+//! known of its point before anything is compiled.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use opdata::{RunState, RunWriter, Status};
+use opengine::runner::Failure;
+
+use crate::plan::{Plan, Planned};
+use crate::run::{PointFacts, Preparation, RunFacts, Session, manifest};
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Where to.
+    pub folder: PathBuf,
+    /// Rows.
+    pub points: u64,
+    /// Operators that they are of.
+    pub operators: u64,
+}
+
+/// Writes the points of a plan to `folder`, which must not exist yet; measures nothing.
+///
+/// # Errors
+/// As [`run`](crate::run::run), up to the first kernel.
+pub fn list_candidates(
+    planned: &Planned,
+    folder: &Path,
+    session: &mut Session<'_>,
+) -> anyhow::Result<Listed> {
+    let plan = &planned.plan;
+    // Workers that describe spaces talk to a log, which is of no use to anybody who chooses.
+    let scratch = crate::run::scratch()?;
+    let elsewhere = Planned {
+        plan: Plan {
+            out: scratch.path().to_owned(),
+            ..plan.clone()
+        },
+        ..planned.clone()
+    };
+    let prepared = Preparation::new(&elsewhere, session)?;
+    let mut manifest = manifest(plan, session, &prepared)?;
+    let mut writer = RunWriter::create(folder)?;
+    let mut operators = HashSet::new();
+    for import in &prepared.imports {
+        let graph = &import.imported.graph;
+        let facts = RunFacts::new(
+            plan,
+            &import.imported,
+            &prepared.environment,
+            &prepared.target,
+        );
+        for candidate in import.drawing.proposer.known() {
+            let operator = &graph.operators[candidate.operator];
+            operators.insert((facts.import_key().to_owned(), candidate.operator));
+            for at in &candidate.conditions {
+                let point = PointFacts {
+                    operator,
+                    schedule_spec: &candidate.schedule_spec,
+                    conditions: at,
+                    built: None,
+                    in_model_ns: None,
+                    doubtful: false,
+                };
+                let unmeasured = Failure {
+                    status: Status::Skipped,
+                    reason: "a candidate: planned, not measured".to_owned(),
+                };
+                let row = facts.row(writer.rows(), &point, Err(unmeasured));
+                writer.append(&row)?;
+                manifest.counts.add(&row);
+            }
+        }
+    }
+    let points = writer.rows();
+    manifest.counts.planned = points;
+    manifest.end(RunState::Finished);
+    writer.finish()?;
+    manifest.save(folder)?;
+    Ok(Listed {
+        folder: folder.to_owned(),
+        points,
+        operators: operators.len() as u64,
+    })
+}

@@ -1,0 +1,202 @@
+//! What a plan measures of one import: which operators take part, and the schedules drawn for each.
+
+use std::collections::BTreeSet;
+
+use anyhow::{anyhow, bail};
+use opengine::device::Conditions;
+use opengine::runner::Runner;
+use opengine::schedule::{Factor, FactorValue, ScheduleSpec, Space};
+use opmodels::Graph;
+use opreport::units;
+
+use super::turns::in_turns;
+use super::{Proposer, chosen};
+use crate::plan::{self, Plan};
+use crate::sweep::{Drawn, SpaceKind, Sweep, Values, most_schedule_specs, schedule_specs};
+
+/// Most kernels of a plan: they are drawn before the first is built, and some 200,000 keep two cores busy for days.
+const MOST_KERNELS: u64 = 200_000;
+
+/// What there is to measure of one import.
+pub struct Drawing {
+    /// Proposes the candidates of this run's shard.
+    pub proposer: Box<dyn Proposer>,
+    /// What was drawn of each operator that takes part: its number in the graph first.
+    pub operators: Vec<(usize, Drawn)>,
+    /// Candidates of all shards together.
+    pub all_shards: u64,
+}
+
+/// Draws the candidates of a plan for one of its `imports` imports.
+///
+/// # Errors
+/// The sweep leaves nothing to measure, asks for settings that no operator has, or contradicts itself.
+pub fn draw(
+    plan: &Plan,
+    graph: &Graph,
+    imports: usize,
+    runner: &mut dyn Runner,
+) -> anyhow::Result<Drawing> {
+    let Some(sweep) = &plan.sweep else {
+        let all = (0..graph.operators.len()).map(|operator| (operator, default_alone()));
+        return Ok(in_turns(all.collect(), plan.shard, everywhere(plan)));
+    };
+    if sweep.space == SpaceKind::Points {
+        return chosen::draw(plan, sweep, graph);
+    }
+    let taking_part = operators(sweep, graph)?;
+    let schedules = within_cap(plan, sweep, taking_part.len() * imports)?;
+    let spaces: Vec<Option<Space>> = match sweep.space {
+        SpaceKind::Template => {
+            let symbols: Vec<String> = taking_part
+                .iter()
+                .map(|&o| graph.operators[o].symbol.clone())
+                .collect();
+            let spaces = runner.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
+            check_settings(sweep, &spaces)?;
+            spaces.into_iter().map(Some).collect()
+        }
+        _ => vec![None; taking_part.len()],
+    };
+    let spaces: Vec<Space> = spaces
+        .into_iter()
+        .map(|space| space.unwrap_or_else(Space::fixed))
+        .collect();
+    check_number(sweep, &spaces, schedules, imports)?;
+    let drawn = taking_part
+        .into_iter()
+        .zip(spaces)
+        .map(|(operator, space)| {
+            let workload = graph.operators[operator].workload_hash();
+            let seed = operator_seed(plan.seed, &workload);
+            (operator, schedule_specs(sweep, &space, schedules, seed))
+        })
+        .collect();
+    Ok(in_turns(drawn, plan.shard, everywhere(plan)))
+}
+
+/// Every candidate is measured under all conditions of the plan.
+fn everywhere(plan: &Plan) -> impl Fn(usize, &ScheduleSpec) -> Vec<Conditions> {
+    let conditions: Vec<Conditions> = plan::conditions(plan).collect();
+    move |_, _| conditions.clone()
+}
+
+fn default_alone() -> Drawn {
+    Drawn {
+        schedule_specs: vec![ScheduleSpec::Default],
+        combinations: None,
+        unoffered: Vec::new(),
+        dimensions: 0,
+    }
+}
+
+/// A seed of the operator's own, so that its schedules do not depend on what else is in the model.
+fn operator_seed(seed: u64, workload: &str) -> u64 {
+    let hash = opdata::stable_hash(&[("seed", &seed.to_string()), ("workload", workload)]);
+    u64::from_str_radix(&hash, 16).unwrap_or(seed)
+}
+
+/// The operators that the sweep names, by kind or by function.
+fn operators(sweep: &Sweep, graph: &Graph) -> anyhow::Result<Vec<usize>> {
+    let names = |o: usize| [graph.operators[o].kind.name(), &graph.operators[o].symbol];
+    let all = 0..graph.operators.len();
+    for wanted in &sweep.operators {
+        if !all.clone().any(|o| names(o).contains(&wanted.as_str())) {
+            let kinds: BTreeSet<&str> = graph.operators.iter().map(|o| o.kind.name()).collect();
+            bail!(
+                "sweep {}: the space is empty: {} has no operator of the kind or function {wanted}; it has {} (`opcollect list ops` shows the functions)",
+                sweep.name,
+                graph.model,
+                kinds.into_iter().collect::<Vec<_>>().join(", ")
+            );
+        }
+    }
+    let is_wanted = |name: &str| sweep.operators.iter().any(|w| w == name);
+    Ok(all
+        .filter(|&o| sweep.operators.is_empty() || names(o).into_iter().any(is_wanted))
+        .collect())
+}
+
+/// Schedules of an operator, beside the default one, that the sweep's cap on points allows.
+fn within_cap(plan: &Plan, sweep: &Sweep, operators: usize) -> anyhow::Result<usize> {
+    let wanted = sweep.schedules as usize;
+    let Some(most) = sweep.max_points else {
+        return Ok(wanted);
+    };
+    let each = (operators * plan::conditions(plan).count()) as u64;
+    let kernels = most / each.max(1);
+    if kernels == 0 {
+        bail!(
+            "sweep {}: max-points = {most} is fewer than the {each} points of the default schedules alone; raise it, or name fewer operators, threads or batch sizes",
+            sweep.name
+        );
+    }
+    Ok(wanted.min(kernels as usize - 1))
+}
+
+/// Refuses more kernels than can be drawn in reasonable time and memory.
+fn check_number(
+    sweep: &Sweep,
+    spaces: &[Space],
+    schedules: usize,
+    imports: usize,
+) -> anyhow::Result<()> {
+    let of_operator = |space| 1.0 + most_schedule_specs(sweep, space, schedules);
+    let kernels = imports as f64 * spaces.iter().map(of_operator).sum::<f64>();
+    if kernels > MOST_KERNELS as f64 {
+        bail!(
+            "sweep {}: schedules = {} makes up to {kernels:.0} kernels of {}, and a run has {MOST_KERNELS} at most; lower `schedules`, set `max-points`, name fewer `operators`, or measure in several runs with other seeds",
+            sweep.name,
+            sweep.schedules,
+            units::plural((spaces.len() * imports) as u64, "operator")
+        );
+    }
+    Ok(())
+}
+
+/// Whether every factor and value that the sweep names is offered by some operator.
+fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
+    let offered = |factor: Factor| -> BTreeSet<&FactorValue> {
+        let dimensions = spaces.iter().flat_map(|s| &s.dimensions);
+        dimensions
+            .filter(|d| d.factor == factor)
+            .flat_map(|d| &d.values)
+            .collect()
+    };
+    let mut any = false;
+    let listed = sweep.vary.iter().map(|(factor, values)| match values {
+        Values::All => (*factor, Vec::new()),
+        Values::Listed(settings) => (*factor, settings.iter().collect()),
+    });
+    let fixed = sweep.fix.iter().map(|(factor, s)| (*factor, vec![s]));
+    for (factor, settings) in listed.chain(fixed) {
+        let offered = offered(factor);
+        any |= !offered.is_empty();
+        if let Some(setting) = settings.into_iter().find(|s| !offered.contains(s)) {
+            let known: Vec<String> = offered.iter().map(ToString::to_string).collect();
+            bail!(
+                "sweep {}: {} = {setting} is impossible for every operator here; {}",
+                sweep.name,
+                factor.name(),
+                if known.is_empty() {
+                    "none of them has this factor".to_owned()
+                } else {
+                    format!("possible are {}", known.join(", "))
+                }
+            );
+        }
+    }
+    if !any && sweep.schedules > 0 {
+        bail!(
+            "sweep {}: the space is empty: no operator here has one of its factors ({})",
+            sweep.name,
+            sweep
+                .vary
+                .keys()
+                .map(|f| f.name())
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+    }
+    Ok(())
+}

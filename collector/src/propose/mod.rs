@@ -1,0 +1,62 @@
+//! Which points a run measures, proposed in a loop: a [`Proposer`] is asked for candidates, and told what became of them.
+//!
+//! Default schedules, sweeps, chosen points and MetaSchedule samples are decided beforehand ([`draw`]): their proposer,
+//! [`Listed`], never looks back. A tuner looks back, and is one more proposer. What a candidate is measured on, and its
+//! row, are the run's.
+
+mod chosen;
+mod draw;
+mod listed;
+mod turns;
+
+pub use chosen::{check_found, check_machine};
+pub use draw::{Drawing, draw};
+pub use listed::Listed;
+
+use opdata::Status;
+use opengine::device::Conditions;
+use opengine::schedule::ScheduleSpec;
+
+/// An operator with a schedule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Number in the plan's order, from 0.
+    pub place: u64,
+    /// Number of the operator in the graph.
+    pub operator: usize,
+    /// The schedule.
+    pub schedule_spec: ScheduleSpec,
+    /// What it is measured at.
+    pub conditions: Vec<Conditions>,
+}
+
+/// What became of a candidate under some conditions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The candidate's place.
+    pub place: u64,
+    /// What it was measured at.
+    pub conditions: Conditions,
+    /// How its point ended.
+    pub status: Status,
+    /// Median time of one call in nanoseconds, if it was measured.
+    pub time_median_ns: Option<f64>,
+}
+
+/// Decides what is measured next. The same plan, seed and outcomes must give the same proposals: a resumed run begins
+/// anew and is told the outcomes that its rows hold.
+pub trait Proposer {
+    /// At most `n` further candidates; none when there is nothing left to propose.
+    fn propose(&mut self, n: usize) -> Vec<Candidate>;
+
+    /// Hears what became of the candidates proposed last: an outcome for each of their points that has a row.
+    fn observe(&mut self, outcomes: &[Outcome]);
+
+    /// Candidates that it is sure to propose, in order, whatever it observes; empty for one that decides by outcomes.
+    fn known(&self) -> &[Candidate];
+
+    /// Points that it proposes in all, or at most if outcomes decide.
+    fn points(&self) -> u64 {
+        self.known().iter().map(|c| c.conditions.len() as u64).sum()
+    }
+}

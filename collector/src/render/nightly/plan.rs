@@ -1,0 +1,62 @@
+//! `nightly --dry-run`: the jobs with their shares of the time and their commands, and which partitions would be removed.
+
+use opreport::{Style, units};
+
+use crate::nightly::NightlyOutlook;
+
+/// The outlook as text.
+pub fn nightly_plan_text(outlook: &NightlyOutlook, style: Style) -> String {
+    let plan = &outlook.plan;
+    let mut out = format!(
+        "{}: {} in {}, kept in {}\n\n",
+        style.bold(&format!("night of {}", plan.date)),
+        units::plural(plan.jobs.len() as u64, "job"),
+        units::wall(plan.budget_ns),
+        plan.night_folder().display()
+    );
+    for job in &outlook.jobs {
+        let time = if job.finished {
+            style.dim("done before")
+        } else {
+            units::wall(job.share_ns)
+        };
+        let arguments: Vec<String> = job.arguments.iter().map(|a| quoted(a)).collect();
+        out.push_str(&format!(
+            "{}  {time}\n    opcollect {}\n",
+            style.bold(&job.label),
+            arguments.join(" ")
+        ));
+    }
+    out.push_str(&format!(
+        "\na regression is surely slower by more than {}; {} may fail; {} kept\n",
+        units::percent(plan.threshold),
+        units::percent(plan.max_failed_share),
+        units::plural(plan.keep, "night")
+    ));
+    for folder in &outlook.retention.removed {
+        out.push_str(&style.yellow(&format!("would be removed: {}\n", folder.display())));
+    }
+    for night in &outlook.retention.spared {
+        out.push_str(&format!(
+            "stays as the only baseline of {}: {}\n",
+            units::plural(night.baseline_of.len() as u64, "job"),
+            night.date
+        ));
+    }
+    out
+}
+
+/// The outlook as one JSON object.
+pub fn nightly_plan_json(outlook: &NightlyOutlook) -> String {
+    serde_json::to_string(outlook).unwrap_or_default()
+}
+
+/// An argument as a shell takes it.
+fn quoted(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/+%".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', r"'\''"))
+    }
+}

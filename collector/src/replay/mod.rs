@@ -1,0 +1,306 @@
+//! Measuring a row of a dataset again, from its record alone.
+//!
+//! The row names the import, the operator, the target, the threads and the seed, and holds the schedule's trace; the
+//! plan in `run.json` tells how the import was made and the point timed. The kernel is rebuilt from the trace (its
+//! program must be the recorded one), checked and timed, and the new median compared with the recorded one.
+//!
+//! The time lands inside the recorded noise if the logarithm of the ratio is no larger than √(a² + b² + r²), with a and
+//! b the relative half widths of the two medians' 95 % intervals (or the recorded spread, if that is larger) and r
+//! [`REPEATABILITY`], which two runs differ by on a quiet machine though nothing has changed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow, bail};
+use opdata::{CacheState, Row, RunManifest};
+use opengine::device::Conditions;
+use opengine::protocol::{MeasureSpec, Measured};
+use opengine::runner::{Made, Runner};
+use opengine::schedule::ScheduleSpec;
+use opmodels::Imported;
+use opmodels::graph::Operator;
+
+use crate::plan::Plan;
+use crate::propose::Candidate;
+use crate::report::TimeReport;
+use crate::run::{
+    Attempts, DRIFT_BOUND, Session, import_key, kernel_spec, plan_of, quality, requests, runner,
+    time_of,
+};
+
+/// What two runs of one kernel differ by on a quiet machine: another placement in memory, another moment.
+pub const REPEATABILITY: f64 = 0.06;
+/// Relative noise of a median that has too few samples for an interval.
+const WITHOUT_INTERVAL: f64 = 0.25;
+
+/// A row, and what it came to when measured again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replayed {
+    /// The row.
+    pub row_id: String,
+    /// Its operator.
+    pub operator: String,
+    /// Threads.
+    pub threads: u32,
+    /// Cache state.
+    pub cache: CacheState,
+    /// The recorded time.
+    pub recorded: TimeReport,
+    /// The time now.
+    pub now: TimeReport,
+    /// Time now over the recorded time.
+    pub ratio: f64,
+    /// Largest ratio (or its inverse) that is inside the noise.
+    pub noise_ratio: f64,
+    /// Whether the time is the recorded one.
+    pub verdict: Verdict,
+    /// What makes the comparison doubtful.
+    pub doubts: Vec<String>,
+}
+
+/// Where a replayed time lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Inside the recorded noise.
+    Inside,
+    /// Above it.
+    Slower,
+    /// Below it.
+    Faster,
+}
+
+impl Verdict {
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Inside => "inside",
+            Verdict::Slower => "slower",
+            Verdict::Faster => "faster",
+        }
+    }
+}
+
+/// Measures the row called `row_id` again; `run` is the folder of its run if it is not in `runs/`.
+///
+/// # Errors
+/// The row or what it names is not there, it was not measured, or its kernel cannot be rebuilt.
+pub fn replay(
+    row_id: &str,
+    run: Option<&Path>,
+    python: Option<&Path>,
+    session: &mut Session<'_>,
+) -> anyhow::Result<Replayed> {
+    let folder = match run {
+        Some(folder) => folder.to_owned(),
+        None => folder_of(row_id)?,
+    };
+    let row = find(&folder, row_id)?;
+    let (Some(trace), Some(_)) = (&row.schedule_trace, row.time_median_ns) else {
+        bail!(
+            "{row_id} has no time to compare with: it ended `{}`{}",
+            row.status,
+            row.reason
+                .as_ref()
+                .map_or_else(String::new, |r| format!(" ({r})"))
+        );
+    };
+    let manifest = RunManifest::load(&folder)?;
+    let threads = row.threads.context("the row has no number of threads")? as u32;
+    let cache = row.cache_state.context("the row has no cache state")?;
+    let plan = Plan {
+        threads: vec![threads],
+        seed: row.seed.context("the row has no seed")?,
+        ..plan_of(&manifest, &folder)?
+    };
+    let imported = import_of(&row, &plan, python, session)?;
+    let operator = operator_of(&row, &imported)?;
+    let target: serde_json::Value = row
+        .target
+        .as_ref()
+        .and_then(|t| serde_json::from_str(t.as_str()).ok())
+        .context("the row has no target")?;
+    let candidate = Candidate {
+        place: 0,
+        operator: 0,
+        schedule_spec: ScheduleSpec::Trace {
+            trace: serde_json::from_str(trace.as_str()).context("the row's schedule_trace")?,
+        },
+        conditions: vec![Conditions::new(threads, cache)],
+    };
+    session.progress.working("rebuilding and measuring");
+    let scratch = crate::run::scratch()?;
+    let mut runner = runner(&plan, &imported, &target, 1, session, scratch.path())?;
+    let spec = kernel_spec(&imported.graph, operator, &candidate);
+    let mut made = None;
+    runner.build(std::slice::from_ref(&spec), &mut |_, result| {
+        made = Some(result)
+    });
+    let built = match made {
+        Some(Ok(Made::New(built))) => built,
+        Some(Err(failure)) => bail!("{row_id} cannot be rebuilt: {}", failure.reason),
+        _ => bail!("{row_id} cannot be rebuilt: the build gave no result"),
+    };
+    let hash = format!("{:016x}", built.program_hash);
+    if row.program_hash.as_ref() != Some(&hash) {
+        bail!(
+            "{row_id}: its trace makes another program now ({hash}, recorded {}); the row is of TVM {}",
+            row.program_hash.as_deref().unwrap_or("none"),
+            row.tvm_version.as_deref().unwrap_or("unknown")
+        );
+    }
+    let point = MeasureSpec {
+        id: 0,
+        threads: threads as usize,
+        cache,
+        policy: plan.timing,
+        prune_beyond_ns: None,
+    };
+    let measured = quietest(runner.as_mut(), &point)?;
+    if let Some(complaint) = measured.comparison.complaint() {
+        bail!("{row_id}: the kernel is wrong now: {complaint}");
+    }
+    judge(&row, threads, cache, &measured, session)
+}
+
+fn judge(
+    row: &Row,
+    threads: u32,
+    cache: CacheState,
+    measured: &Measured,
+    session: &Session<'_>,
+) -> anyhow::Result<Replayed> {
+    let taken = measured.taken.as_ref().context("no sample was taken")?;
+    let summary = taken.samples.summary().map_err(|e| anyhow!("{e}"))?;
+    let now = TimeReport::new(&summary, quality(&summary, measured.drift));
+    let recorded = time_of(row).context("the row has no time")?;
+    let ratio = now.median_ns / recorded.median_ns;
+    let spread = row.time_std_ns.map(|std| std / recorded.median_ns);
+    let squares = half_width(&recorded).max(spread.unwrap_or(0.0)).powi(2)
+        + half_width(&now).powi(2)
+        + REPEATABILITY.powi(2);
+    let noise = squares.sqrt();
+    let verdict = match ratio.ln() {
+        log if log.abs() <= noise => Verdict::Inside,
+        log if log > 0.0 => Verdict::Slower,
+        _ => Verdict::Faster,
+    };
+    let mut doubts = Vec::new();
+    let here = session.environment().env_hash;
+    if row.env_hash.as_ref() != Some(&here) {
+        doubts.push("the row was measured on another machine".to_owned());
+    }
+    if measured.drift > DRIFT_BOUND {
+        doubts.push(format!(
+            "the machine is disturbed now (drift {:.2})",
+            measured.drift
+        ));
+    }
+    if row.drift_ratio.is_some_and(|d| d > DRIFT_BOUND) {
+        doubts.push("the machine was disturbed when the row was measured".to_owned());
+    }
+    Ok(Replayed {
+        row_id: row.row_id.clone(),
+        operator: row.op_name.clone(),
+        threads,
+        cache,
+        recorded,
+        now,
+        ratio,
+        noise_ratio: noise.exp(),
+        verdict,
+        doubts,
+    })
+}
+
+/// Half of the 95 % interval, relative to the median.
+fn half_width(time: &TimeReport) -> f64 {
+    match time.relative_half_width() {
+        Some(half) if half > 0.0 => half,
+        _ => WITHOUT_INTERVAL,
+    }
+}
+
+/// Measures until the machine is quiet; of the results the one with the least drift counts.
+fn quietest(runner: &mut dyn Runner, point: &MeasureSpec) -> anyhow::Result<Measured> {
+    let mut attempts = Attempts::default();
+    while !attempts.add(runner.measure(point).map_err(|f| anyhow!(f.reason))?) {}
+    attempts.best.context("no attempt gave a result")
+}
+
+/// The folder in `runs/` of the run that the row's name begins with.
+fn folder_of(row_id: &str) -> anyhow::Result<PathBuf> {
+    let runs = Path::new("runs");
+    let run_id = row_id
+        .rsplit_once('.')
+        .map(|(run, _)| run)
+        .with_context(|| {
+            format!("{row_id} is no row: a row's name is that of its run and a number, as in 20260131T120000Z-resnet-18-llvm.000017")
+        })?;
+    let named = runs.join(run_id);
+    if named.is_dir() {
+        return Ok(named);
+    }
+    let folders = std::fs::read_dir(runs).into_iter().flatten().flatten();
+    let is_it = |folder: &PathBuf| {
+        RunManifest::load(folder).is_ok_and(|manifest| manifest.run_id == run_id)
+    };
+    folders.map(|f| f.path()).find(is_it).with_context(|| {
+        format!("there is no run {run_id} in runs/; name its folder with --run DIR")
+    })
+}
+
+fn find(folder: &Path, row_id: &str) -> anyhow::Result<Row> {
+    let rows = opdata::read_rows(folder)?;
+    let count = rows.len();
+    rows.into_iter()
+        .find(|row| row.row_id == row_id)
+        .with_context(|| format!("{} has no row {row_id} among its {count}", folder.display()))
+}
+
+/// The import that the row is about, made anew if it is not in the cache.
+fn import_of(
+    row: &Row,
+    plan: &Plan,
+    python: Option<&Path>,
+    session: &mut Session<'_>,
+) -> anyhow::Result<Imported> {
+    let key = row
+        .import_key
+        .as_deref()
+        .context("the row names no import")?;
+    session
+        .progress
+        .working(&format!("importing {}", plan.model.model));
+    let base = session.importer.import(&plan.model, python)?;
+    if import_key(&base) == key {
+        return Ok(base);
+    }
+    for request in requests(plan, &base.graph)? {
+        let imported = session.importer.import(&request, python)?;
+        if import_key(&imported) == key {
+            return Ok(imported);
+        }
+    }
+    bail!(
+        "{} cannot be imported as it was for {}: the model, the importer or TVM is another version now (import {key})",
+        plan.model.model,
+        row.row_id
+    )
+}
+
+fn operator_of<'a>(row: &Row, imported: &'a Imported) -> anyhow::Result<&'a Operator> {
+    let symbol = row
+        .op_symbol
+        .as_deref()
+        .context("the row names no function")?;
+    let operator = imported
+        .graph
+        .operator(symbol)
+        .with_context(|| format!("the import has no function {symbol}"))?;
+    if row.workload_hash.as_ref() != Some(&operator.workload_hash()) {
+        bail!(
+            "{symbol} computes something else now than when {} was measured",
+            row.row_id
+        );
+    }
+    Ok(operator)
+}

@@ -1,0 +1,226 @@
+//! What makes times doubtful, as one reads it in the summary: a busy machine, operators that do not add up to their
+//! model, threads that slow it down.
+//!
+//! Bounds are wide: on a quiet machine the operators of a model measured alone sum to 70 to 112 % of it.
+
+use opdata::contract::Environment;
+use opdata::{CacheState, Row};
+use opengine::device::Conditions;
+use opreport::units;
+
+use crate::report::{ModelOutcome, OperatorReport, WholeModelReport};
+
+/// Shares of the whole model that the sum of its operators lies between on a machine that was not disturbed.
+const SUM_BOUNDS: [f64; 2] = [0.65, 1.5];
+/// More threads slow a model down by this factor only if something takes their cores away.
+const SLOWER: f64 = 1.1;
+/// Models shorter than this, in nanoseconds, may be slower on several threads by themselves.
+const SHORT_NS: f64 = 1e6;
+/// Time of an operator alone over its time inside the model, beyond which (or below whose inverse) one was disturbed.
+const ALONE_OVER_INSIDE: f64 = 2.0;
+/// Operators shorter than this, in nanoseconds, differ by how they are called.
+const SHORT_CALL_NS: f64 = 20e3;
+/// Share of CPU time beyond which other processes count as a disturbance.
+const OTHERS: f64 = 0.10;
+
+/// What the load says of the machine when the run begins.
+pub(super) fn of_environment(environment: &Environment) -> Option<String> {
+    let load = environment.state.load_1min?;
+    let cores = f64::from(environment.state.cores_usable);
+    (load > cores).then(|| {
+        format!("the machine was busy when the run began (load {load:.1} on {cores} cores): times may be too long")
+    })
+}
+
+/// What the times of one import say of each other; `cores` is how many its threads could use.
+pub(super) fn of_import(
+    operators: &[OperatorReport],
+    whole_model: &[WholeModelReport],
+    cores: u32,
+) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for report in whole_model {
+        let Some(whole_ns) = end_to_end_ns(report) else {
+            continue;
+        };
+        let threads = units::plural(u64::from(report.threads), "thread");
+        let at = Conditions::new(report.threads, CacheState::Model);
+        if let Some(share) = sum_ns(operators, &at).map(|sum| sum / whole_ns)
+            && !(SUM_BOUNDS[0]..=SUM_BOUNDS[1]).contains(&share)
+        {
+            doubts.push(format!(
+                "{threads}: the operators measured alone sum to {} of the whole model; one or the other was disturbed: measure again on a quiet machine",
+                units::percent(share)
+            ));
+        }
+        if let Some(fewer) = disturbed(report, whole_model, cores) {
+            doubts.push(format!(
+                "{threads}: the whole model is slower ({}) than with {fewer}: other work took the cores; measure again on a quiet machine",
+                units::time(whole_ns)
+            ));
+        }
+    }
+    doubts
+}
+
+/// What the rows say of the machine while they were measured.
+pub(super) fn of_load(disturbed: u64, measured: u64) -> Option<String> {
+    (disturbed > 0).then(|| {
+        format!(
+            "other processes took more than {} of the CPU time while {disturbed} of {} were measured: their grades are lower for it",
+            units::percent(OTHERS),
+            units::plural(measured, "point")
+        )
+    })
+}
+
+/// Whether other processes disturbed a row's point.
+pub(super) fn is_disturbed(row: &Row) -> bool {
+    row.other_cpu_share.is_some_and(|share| share > OTHERS)
+}
+
+/// Whether the whole model was slower with so many threads than with fewer of them.
+pub(super) fn is_slower(threads: u32, whole_model: &[WholeModelReport], cores: u32) -> bool {
+    let report = whole_model.iter().find(|r| r.threads == threads);
+    report.is_some_and(|r| disturbed(r, whole_model, cores).is_some())
+}
+
+/// Whether a row's time alone and inside the model cannot both be of a quiet machine. The model runs default schedules.
+pub(super) fn contradicts_model(row: &Row) -> bool {
+    let (Some(alone), Some(inside)) = (row.time_median_ns, row.in_model_time_ns) else {
+        return false;
+    };
+    let comparable = row.has_default_schedule()
+        && row.cache_state == Some(CacheState::Model)
+        && alone.max(inside) >= SHORT_CALL_NS;
+    comparable && !(1.0 / ALONE_OVER_INSIDE..=ALONE_OVER_INSIDE).contains(&(alone / inside))
+}
+
+/// The fewest threads, in words, that the model was faster with by more than chance, if it was.
+fn disturbed(
+    report: &WholeModelReport,
+    whole_model: &[WholeModelReport],
+    cores: u32,
+) -> Option<String> {
+    let own = end_to_end_ns(report).filter(|ns| *ns >= SHORT_NS && report.threads <= cores)?;
+    let faster = whole_model
+        .iter()
+        .filter(|other| other.threads < report.threads)
+        .filter(|other| end_to_end_ns(other).is_some_and(|ns| own > SLOWER * ns))
+        .min_by_key(|other| other.threads)?;
+    let threads = units::plural(u64::from(faster.threads), "thread");
+    Some(format!(
+        "{threads} ({})",
+        units::time(end_to_end_ns(faster)?)
+    ))
+}
+
+fn end_to_end_ns(report: &WholeModelReport) -> Option<f64> {
+    match &report.outcome {
+        ModelOutcome::Measured(timing) => Some(timing.time.median_ns).filter(|ns| *ns > 0.0),
+        ModelOutcome::NotMeasured { .. } => None,
+    }
+}
+
+/// Time of all calls of the operators, if every one has a time.
+fn sum_ns(operators: &[OperatorReport], at: &Conditions) -> Option<f64> {
+    let times = operators
+        .iter()
+        .map(|o| Some(o.median_ns(at)? * o.count as f64));
+    times.sum::<Option<f64>>().filter(|_| !operators.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use opdata::{DeviceKind, Essentials, Quality, Status};
+
+    use super::*;
+    use crate::report::{ModelTiming, PointOutcome, PointReport, TimeReport};
+
+    fn time(median_ns: f64) -> TimeReport {
+        TimeReport {
+            median_ns,
+            ci_low_ns: median_ns,
+            ci_high_ns: median_ns,
+            samples: 10,
+            quality: Quality::A,
+        }
+    }
+
+    fn whole(threads: u32, ms: f64) -> WholeModelReport {
+        WholeModelReport {
+            threads,
+            outcome: ModelOutcome::Measured(ModelTiming {
+                time: time(ms * 1e6),
+                checked_against: "nothing".to_owned(),
+                instrumented_sum_ns: None,
+            }),
+        }
+    }
+
+    /// An operator that is called twice and takes so long at 1 and 2 threads.
+    fn operator(ms: [f64; 2]) -> OperatorReport {
+        let graph = crate::render::testing::graph();
+        let point = |(threads, ms): (u32, f64)| PointReport {
+            conditions: Conditions::new(threads, CacheState::Model),
+            outcome: PointOutcome::Measured {
+                time: time(ms * 1e6),
+                in_model_ns: None,
+            },
+        };
+        OperatorReport {
+            count: 2,
+            ..OperatorReport::new(
+                &graph.operators[0],
+                [1, 2].into_iter().zip(ms).map(point).collect(),
+            )
+        }
+    }
+
+    #[test]
+    fn parts_that_do_not_add_up_and_threads_that_slow_down_are_doubted() {
+        let quiet = [whole(1, 10.0), whole(2, 6.0)];
+        assert_eq!(of_import(&[operator([4.9, 2.5])], &quiet, 2), [""; 0]);
+        let busy = [whole(1, 10.0), whole(2, 12.0)];
+        insta::assert_snapshot!(of_import(&[operator([2.45, 13.8])], &busy, 2).join("\n"), @r"
+        1 thread: the operators measured alone sum to 49.0 % of the whole model; one or the other was disturbed: measure again on a quiet machine
+        2 threads: the operators measured alone sum to 230 % of the whole model; one or the other was disturbed: measure again on a quiet machine
+        2 threads: the whole model is slower (12.00 ms) than with 1 thread (10.00 ms): other work took the cores; measure again on a quiet machine
+        ");
+        assert!(is_slower(2, &busy, 2));
+        assert!(
+            !is_slower(2, &busy, 1),
+            "2 threads on 1 core wait for each other"
+        );
+        let short = [whole(1, 0.1), whole(2, 0.2)];
+        assert!(!is_slower(2, &short, 2));
+    }
+
+    #[test]
+    fn a_row_is_doubted_if_its_operator_takes_another_time_inside_the_model() {
+        let row = |alone: f64, inside: f64| Row {
+            schedule_space: Some("default".to_owned()),
+            cache_state: Some(CacheState::Model),
+            time_median_ns: Some(alone),
+            in_model_time_ns: Some(inside),
+            ..Row::new(Essentials {
+                run_id: "run",
+                ordinal: 0,
+                point_id: "0",
+                op_name: "dense",
+                op_kind: "dense",
+                device_kind: DeviceKind::Cpu,
+                status: Status::Measured,
+            })
+        };
+        assert!(!contradicts_model(&row(1.5e5, 1e5)));
+        assert!(contradicts_model(&row(2.3e5, 1e5)));
+        assert!(contradicts_model(&row(0.4e5, 1e5)));
+        assert!(!contradicts_model(&row(1e3, 4e3)), "short");
+        let flushed = Row {
+            cache_state: Some(CacheState::Flushed),
+            ..row(2.3e5, 1e5)
+        };
+        assert!(!contradicts_model(&flushed));
+    }
+}

@@ -1,0 +1,118 @@
+//! The points of a batch on their way to the workers.
+//!
+//! A point around which the machine drifted is put off to the end of its batch and measured again, a few times at most,
+//! unless the machine is still disturbed then; of its results the one with the least drift counts.
+
+use std::collections::VecDeque;
+
+use opengine::device::Conditions;
+use opengine::protocol::{MeasureSpec, Measured};
+use opengine::runner::{Failure, PointQueue};
+
+use super::attempts::Attempts;
+use super::collect::{Collector, Job, Kernel, label};
+
+/// A point that waits to be measured.
+pub(super) struct Pending {
+    pub job: usize,
+    pub at: Conditions,
+    pub attempts: Attempts,
+}
+
+/// The points of a batch while they are measured.
+pub(super) struct Measuring<'q, 'a, 'l> {
+    collector: &'q mut Collector<'a, 'l>,
+    jobs: &'q [&'q Job<'q>],
+    kernels: &'q [Kernel],
+    left: VecDeque<Pending>,
+    /// Points that workers have, the oldest first.
+    under_way: VecDeque<Pending>,
+    /// Whether a second attempt met the disturbance that the first was put off for: then others will too.
+    lasting: bool,
+    /// Why no row can be written any more.
+    failed: Option<anyhow::Error>,
+}
+
+impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
+    /// The points in `left`, of these jobs and their kernels.
+    pub fn new(
+        collector: &'q mut Collector<'a, 'l>,
+        jobs: &'q [&'q Job<'q>],
+        kernels: &'q [Kernel],
+        left: VecDeque<Pending>,
+    ) -> Self {
+        Measuring {
+            collector,
+            jobs,
+            kernels,
+            left,
+            under_way: VecDeque::new(),
+            lasting: false,
+            failed: None,
+        }
+    }
+
+    /// Ends measuring.
+    ///
+    /// # Errors
+    /// A row could not be written.
+    pub fn end(self) -> anyhow::Result<()> {
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    fn settle(&mut self, point: &Pending, result: Result<Measured, Failure>) {
+        let (job, kernel) = (self.jobs[point.job], &self.kernels[point.job]);
+        if let Err(error) = self.collector.settle(job, &point.at, kernel, result) {
+            self.failed = Some(error);
+        }
+    }
+}
+
+impl PointQueue for Measuring<'_, '_, '_> {
+    fn next(&mut self) -> Option<MeasureSpec> {
+        while self.failed.is_none() {
+            let mut point = self.left.pop_front()?;
+            let job = self.jobs[point.job];
+            let put_off = point.attempts.count > 0;
+            let stopped = self.collector.stop.due(self.collector.clock).is_some();
+            if stopped || (put_off && self.lasting) {
+                // What was measured is worth its row, though the machine drifted.
+                if let Some(measured) = point.attempts.best.take() {
+                    self.settle(&point, Ok(measured));
+                }
+                continue;
+            }
+            self.collector.progress.working(&label(job, &point.at));
+            let spec = MeasureSpec {
+                id: job.candidate.place,
+                threads: point.at.threads as usize,
+                cache: point.at.cache,
+                policy: self.collector.plan.timing,
+                prune_beyond_ns: self.collector.prune_beyond_ns(job, &point.at),
+            };
+            self.under_way.push_back(point);
+            return Some(spec);
+        }
+        None
+    }
+
+    fn done(&mut self, result: Result<Measured, Failure>) {
+        let Some(mut point) = self.under_way.pop_front() else {
+            return;
+        };
+        let put_off = point.attempts.count > 0;
+        let settled = match result {
+            Err(failure) if failure.is_interruption() => return,
+            Err(failure) => point.attempts.best.take().ok_or(failure),
+            Ok(measured) => {
+                let done = point.attempts.add(measured);
+                self.lasting |= put_off && !done;
+                match point.attempts.best.take_if(|_| done || self.lasting) {
+                    Some(best) => Ok(best),
+                    None => return self.left.push_back(point),
+                }
+            }
+        };
+        self.settle(&point, settled);
+    }
+}

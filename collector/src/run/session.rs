@@ -1,0 +1,138 @@
+//! What a run needs besides its plan: where models come from, where kernels are measured, who listens, and the clock.
+//!
+//! Each is a seam: a test puts a scripted runner, a clock of its own or a made-up model here, and the rest of the run is
+//! the real one.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use opdata::contract::{Environment, Software};
+use opengine::calibrate::Store;
+use opengine::env::{Root, capture, revision_near};
+use opengine::interrupt::Interrupt;
+use opengine::runner::{ChildRunners, RunnerFactory};
+use opmodels::{Home, ImportError, ImportRequest, Imported};
+use opreport::progress::Progress;
+use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
+
+/// What a run needs besides its plan.
+pub struct Session<'a> {
+    /// Where models come from.
+    pub importer: &'a dyn Importer,
+    /// Where kernels are built and measured.
+    pub runners: Box<dyn RunnerFactory + 'a>,
+    /// What is known of machines from earlier.
+    pub calibrations: Store,
+    /// Where the machine's facts are read.
+    pub root: Root,
+    /// The program's arguments.
+    pub command_line: Vec<String>,
+    /// Whether the user wants to stop.
+    pub interrupt: Interrupt,
+    /// Where talk goes.
+    pub progress: &'a mut dyn Progress,
+    /// What time budgets are counted by.
+    pub clock: Box<dyn Clock + 'a>,
+}
+
+impl<'a> Session<'a> {
+    /// A session with the installation at `home` on this machine, its workers being this program.
+    ///
+    /// # Errors
+    /// The program does not find itself.
+    pub fn new(
+        home: &'a Home,
+        command_line: Vec<String>,
+        interrupt: Interrupt,
+        progress: &'a mut dyn Progress,
+    ) -> anyhow::Result<Session<'a>> {
+        let program = std::env::current_exe().context("the path of this program")?;
+        Ok(Session {
+            importer: home,
+            runners: Box::new(ChildRunners { program }),
+            calibrations: Store::new(home.calibrations()),
+            root: Root::system(),
+            command_line,
+            interrupt,
+            progress,
+            clock: Box::new(SystemClock::default()),
+        })
+    }
+
+    /// What this process runs on and with.
+    pub fn environment(&self) -> Environment {
+        environment(&self.root, self.command_line.clone())
+    }
+}
+
+/// What this process runs on and with; `command_line` are its arguments.
+pub fn environment(root: &Root, command_line: Vec<String>) -> Environment {
+    let program = std::env::current_exe().unwrap_or_default();
+    let versions = [
+        ("opcollect", env!("CARGO_PKG_VERSION")),
+        ("apache-tvm", TVM_VERSION),
+        ("apache-tvm-ffi", TVM_FFI_VERSION),
+    ];
+    capture(
+        root,
+        Software {
+            versions: versions
+                .into_iter()
+                .map(|(k, v)| (k.to_owned(), v.to_owned()))
+                .collect(),
+            git_revision: revision_near(&program),
+            command_line,
+        },
+    )
+}
+
+/// Imports models.
+pub trait Importer {
+    /// Imports a model, or finds the import in the cache.
+    ///
+    /// # Errors
+    /// The importer's or the registry's.
+    fn import(
+        &self,
+        request: &ImportRequest,
+        python: Option<&Path>,
+    ) -> Result<Imported, ImportError>;
+}
+
+impl Importer for Home {
+    fn import(
+        &self,
+        request: &ImportRequest,
+        python: Option<&Path>,
+    ) -> Result<Imported, ImportError> {
+        opmodels::import(
+            request,
+            &self.registry()?,
+            &self.tooling(python),
+            &self.cache(),
+        )
+    }
+}
+
+/// A clock that never goes back.
+pub trait Clock {
+    /// Time since some moment that stays the same.
+    fn now(&self) -> Duration;
+}
+
+/// The system's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock(Instant);
+
+impl Default for SystemClock {
+    fn default() -> SystemClock {
+        SystemClock(Instant::now())
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

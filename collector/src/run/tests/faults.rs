@@ -1,0 +1,118 @@
+//! What goes wrong while kernels are built and measured costs the points concerned and no others.
+
+use opdata::Status;
+
+use super::*;
+
+/// How every point ended when one step goes wrong.
+fn statuses(script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static) -> Vec<Status> {
+    let bench = Bench::new();
+    let report = bench.run(bench.sweep(2), &FakeRunner::new(script)).unwrap();
+    assert_eq!(report.state, RunState::Finished);
+    bench.rows().iter().map(|r| r.status).collect()
+}
+
+#[test]
+fn a_kernel_that_crashes_its_worker_in_the_build_is_blamed_alone() {
+    let found = statuses(|step| match built(step) {
+        Some(2) => Act::Crash,
+        _ => Act::takes(1e3),
+    });
+    // The row of a kernel that was not built comes before the batch is measured.
+    let mut expected = vec![Status::Measured; 6];
+    expected[0] = Status::Crashed;
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_build_that_hangs_times_out() {
+    let found = statuses(|step| match built(step) {
+        Some(5) => Act::Hang,
+        _ => Act::takes(1e3),
+    });
+    assert_eq!(found.iter().filter(|s| **s == Status::TimedOut).count(), 1);
+    assert_eq!(found.iter().filter(|s| **s == Status::Measured).count(), 5);
+}
+
+#[test]
+fn points_that_crash_hang_or_compute_something_wrong_cost_themselves_alone() {
+    let found = statuses(|step| match measured(step) {
+        Some(0) => Act::Crash,
+        Some(1) => Act::Miscompute,
+        Some(2) => Act::Hang,
+        Some(3) => Act::Refuse(Status::Unsupported, "not here".to_owned()),
+        _ => Act::takes(1e3),
+    });
+    let expected = [
+        Status::Crashed,
+        Status::WrongResult,
+        Status::TimedOut,
+        Status::Unsupported,
+        Status::Measured,
+        Status::Measured,
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_disturbed_point_is_measured_again_behind_the_others_and_its_quietest_result_counts() {
+    let bench = Bench::new();
+    let (list, script) = seen();
+    let fake = FakeRunner::new(move |step| {
+        let Some(id) = measured(step) else {
+            return Act::takes(1e3);
+        };
+        let mut list = script.lock().unwrap();
+        list.push(id);
+        let again = list.iter().filter(|&&i| i == id).count() > 1;
+        let drift = if id == 0 && !again { 2.0 } else { 1.02 };
+        Act::Works { ns: 1e3, drift }
+    });
+    bench.run(bench.sweep(1), &fake).unwrap();
+    assert_eq!(*list.lock().unwrap(), [0, 1, 2, 3, 0]);
+    let rows = bench.rows();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|r| r.drift_ratio == Some(1.02)));
+}
+
+#[test]
+fn a_disturbance_that_lasts_is_not_waited_for_by_every_point() {
+    let bench = Bench::new();
+    let (list, script) = seen();
+    let fake = FakeRunner::new(move |step| {
+        script.lock().unwrap().extend(measured(step));
+        Act::Works {
+            ns: 1e3,
+            drift: 2.0,
+        }
+    });
+    bench.run(bench.sweep(1), &fake).unwrap();
+    // The first that is tried again meets it again; the others then keep what they have.
+    assert_eq!(*list.lock().unwrap(), [0, 1, 2, 3, 0]);
+    assert!(bench.rows().iter().all(|r| r.status == Status::Measured));
+}
+
+#[test]
+fn a_whole_model_that_cannot_be_run_costs_no_operator() {
+    for act in [
+        Act::Crash,
+        Act::Miscompute,
+        Act::Refuse(Status::Crashed, "no memory".to_owned()),
+    ] {
+        let bench = Bench::new();
+        let plan = Plan {
+            whole_model: WholeModel::Measure,
+            ..bench.plan()
+        };
+        let fake = FakeRunner::new(move |step| match step {
+            Step::BuildWholeModel => act.clone(),
+            _ => Act::takes(1e3),
+        });
+        let report = bench.run(plan, &fake).unwrap();
+        assert!(matches!(
+            report.whole_model[0].outcome,
+            crate::report::ModelOutcome::NotMeasured { .. }
+        ));
+        assert!(bench.rows().iter().all(|r| r.status == Status::Measured));
+    }
+}

@@ -1,0 +1,251 @@
+//! The whole model: built once, checked, then timed at every number of threads.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use opdata::Status;
+use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
+use opengine::interrupt::Interrupt;
+use opengine::protocol::{WholeModelMeasured, WholeModelReady, WholeModelSpec};
+use opengine::runner::{Failure, Runner};
+use opmodels::Graph;
+use opreport::progress::Progress;
+use opreport::units;
+
+use super::attempts::{ATTEMPTS, quality};
+use crate::plan::Plan;
+use crate::report::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
+
+/// What is known of the whole model.
+#[derive(Debug, Default)]
+pub(crate) struct WholeModelTimes {
+    /// For the final report.
+    pub reports: Vec<WholeModelReport>,
+    /// Median time of one call inside the model, by threads and function.
+    in_model_ns: HashMap<(u32, String), f64>,
+    ready: Option<WholeModelReady>,
+    measured: Vec<(u32, WholeModelMeasured)>,
+}
+
+impl WholeModelTimes {
+    /// Median time of one call of an operator inside the model, in nanoseconds.
+    pub fn in_model_ns(&self, threads: u32, symbol: &str) -> Option<f64> {
+        self.in_model_ns.get(&(threads, symbol.to_owned())).copied()
+    }
+
+    fn failed(threads: &[u32], failure: &Failure) -> WholeModelTimes {
+        let outcome = || ModelOutcome::NotMeasured {
+            status: failure.status,
+            reason: failure.reason.clone(),
+        };
+        let reports = threads
+            .iter()
+            .map(|&threads| WholeModelReport {
+                threads,
+                outcome: outcome(),
+            })
+            .collect();
+        WholeModelTimes {
+            reports,
+            ..WholeModelTimes::default()
+        }
+    }
+}
+
+/// Builds, checks and times the model.
+pub(super) fn measure(
+    plan: &Plan,
+    graph: &Graph,
+    jobs: usize,
+    runner: &mut dyn Runner,
+    progress: &mut dyn Progress,
+    interrupt: &Interrupt,
+) -> WholeModelTimes {
+    progress.working("building the whole model and checking its output");
+    let ready = match runner.build_whole_model(WholeModelSpec {
+        graph: graph.clone(),
+        jobs,
+    }) {
+        Ok(ready) => ready,
+        Err(failure) => {
+            progress.note(&format!(
+                "the whole model was not measured: {}",
+                failure.reason
+            ));
+            return WholeModelTimes::failed(&plan.threads, &failure);
+        }
+    };
+    if let Some(complaint) = ready.comparison.complaint() {
+        let reason = format!("output against {}: {complaint}", ready.checked_against);
+        progress.note(&format!(
+            "the whole model computes something else: {reason}"
+        ));
+        return WholeModelTimes::failed(
+            &plan.threads,
+            &Failure {
+                status: Status::WrongResult,
+                reason,
+            },
+        );
+    }
+    let mut times = WholeModelTimes::default();
+    for &threads in &plan.threads {
+        let label = format!(
+            "whole model ({})",
+            units::plural(u64::from(threads), "thread")
+        );
+        progress.working(&label);
+        let result = if interrupt.requested() {
+            Err(Failure::interrupted())
+        } else {
+            steadiest(
+                || runner.measure_whole_model(threads as usize, plan.timing),
+                width,
+            )
+        };
+        let outcome = match result {
+            Ok(measured) => times.take(threads, &ready, measured),
+            Err(failure) => ModelOutcome::NotMeasured {
+                status: failure.status,
+                reason: failure.reason,
+            },
+        };
+        progress.note(&format!("{label}  {}", words(&outcome)));
+        times.reports.push(WholeModelReport { threads, outcome });
+    }
+    times.ready = Some(ready);
+    times
+}
+
+/// Half of the median's interval over the median beyond which a whole model was disturbed: with several threads, whoever
+/// takes one core away for a moment stops all, which the sentinel on one core does not see.
+const STEADY: f64 = 0.05;
+
+/// Measures until it is steady, a few times at most, and keeps the steadiest; `width` is how unsteady a result is. An
+/// attempt that fails or is interrupted costs no result that there is.
+fn steadiest<T>(
+    mut measure: impl FnMut() -> Result<T, Failure>,
+    width: impl Fn(&T) -> f64,
+) -> Result<T, Failure> {
+    let mut best = measure()?;
+    for _ in 1..ATTEMPTS {
+        if width(&best) <= STEADY {
+            break;
+        }
+        let Ok(again) = measure() else { break };
+        if width(&again) < width(&best) {
+            best = again;
+        }
+    }
+    Ok(best)
+}
+
+/// Half of the median's interval over the median.
+fn width(measured: &WholeModelMeasured) -> f64 {
+    let summary = measured.taken.samples.summary();
+    summary.map_or(f64::INFINITY, |s| s.relative_half_width())
+}
+
+impl WholeModelTimes {
+    fn take(
+        &mut self,
+        threads: u32,
+        ready: &WholeModelReady,
+        measured: WholeModelMeasured,
+    ) -> ModelOutcome {
+        for operator in &measured.operators {
+            self.in_model_ns
+                .insert((threads, operator.symbol.clone()), operator.median_ns);
+        }
+        let outcome = match measured.taken.samples.summary() {
+            Ok(summary) => ModelOutcome::Measured(ModelTiming {
+                time: TimeReport::new(&summary, quality(&summary, measured.drift)),
+                checked_against: ready.checked_against.clone(),
+                instrumented_sum_ns: Some(measured.instrumented_sum_ns),
+            }),
+            Err(error) => ModelOutcome::NotMeasured {
+                status: Status::Crashed,
+                reason: error.to_string(),
+            },
+        };
+        self.measured.push((threads, measured));
+        outcome
+    }
+}
+
+fn words(outcome: &ModelOutcome) -> String {
+    match outcome {
+        ModelOutcome::Measured(timing) => units::time(timing.time.median_ns),
+        ModelOutcome::NotMeasured { status, reason } => format!("{status}: {reason}"),
+    }
+}
+
+/// Writes what was measured into a file of the run's folder, if the model was built.
+pub(super) fn save(path: &Path, times: &WholeModelTimes) -> anyhow::Result<()> {
+    let Some(ready) = &times.ready else {
+        return Ok(());
+    };
+    let threads = times
+        .measured
+        .iter()
+        .map(|(threads, times)| AtThreads {
+            threads: *threads,
+            times,
+        })
+        .collect();
+    let record = WholeModelRecord {
+        format: WHOLE_MODEL_FORMAT,
+        built: Some(ready),
+        threads,
+    };
+    Ok(record.save(path)?)
+}
+
+/// Reads what [`save`] wrote; nothing if it is not there, or not of all these thread counts.
+pub(super) fn load(path: &Path, threads: &[u32]) -> Option<WholeModelTimes> {
+    let record: WholeModelRecord<WholeModelReady, WholeModelMeasured> =
+        WholeModelRecord::load(path).ok()?;
+    let ready = record.built?;
+    let mut times = WholeModelTimes::default();
+    for at in record.threads {
+        let outcome = times.take(at.threads, &ready, at.times);
+        let threads = at.threads;
+        times.reports.push(WholeModelReport { threads, outcome });
+    }
+    times.ready = Some(ready);
+    let complete = threads
+        .iter()
+        .all(|t| times.measured.iter().any(|(measured, _)| measured == t));
+    complete.then_some(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is kept of attempts with these widths (`None` fails), and how many there were.
+    fn kept(widths: &[Option<f64>]) -> (Option<f64>, usize) {
+        let mut attempts = widths.iter();
+        let measure = || {
+            attempts
+                .next()
+                .copied()
+                .flatten()
+                .ok_or_else(Failure::interrupted)
+        };
+        let best = steadiest(measure, |width| *width).ok();
+        (best, widths.len() - attempts.len())
+    }
+
+    #[test]
+    fn a_disturbed_model_is_measured_again_and_no_result_is_lost() {
+        assert_eq!(kept(&[Some(0.02), Some(0.01)]), (Some(0.02), 1));
+        assert_eq!(kept(&[Some(0.3), Some(0.04), Some(0.01)]), (Some(0.04), 2));
+        assert_eq!(
+            kept(&[Some(0.3), Some(0.2), Some(0.4), Some(0.0)]),
+            (Some(0.2), 3)
+        );
+        assert_eq!(kept(&[Some(0.3), None, Some(0.0)]), (Some(0.3), 2));
+        assert_eq!(kept(&[None]), (None, 1));
+    }
+}

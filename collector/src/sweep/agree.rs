@@ -1,0 +1,50 @@
+//! Checks the parts of a sweep against each other: what a space needs, and what it cannot have.
+
+use super::error::{Place, SweepError};
+use super::{SpaceKind, Sweep, points};
+
+/// Refuses a sweep whose space does not go with its other parts.
+pub(super) fn agree(sweep: &Sweep, place: &Place<'_>) -> Result<(), SweepError> {
+    let wrong = |problem: &str, next: &str| Err(place.wrong(0, problem.to_owned(), next));
+    let has_factors = !sweep.vary.is_empty() || !sweep.fix.is_empty();
+    points::agree(sweep, place)?;
+    match sweep.space {
+        SpaceKind::Template if sweep.vary.is_empty() && sweep.schedules > 1 => wrong(
+            "no factor of the schedule varies, but several schedules are wanted",
+            "name factors in [vary], or set schedules to 1 (or 0 for the default schedule alone)",
+        ),
+        SpaceKind::Template if has_factors && sweep.schedules == 0 => wrong(
+            "factors are named, but schedules = 0 leaves none to draw",
+            "set schedules to how many each operator shall get",
+        ),
+        SpaceKind::Traces
+            if sweep.operators.len() != 1 || sweep.traces.is_empty() || has_factors =>
+        {
+            wrong(
+                "the space traces takes recorded traces of one operator, and nothing varies",
+                "name the operator's function in `operators` and the file in `traces`, and leave out factors of the schedule",
+            )
+        }
+        SpaceKind::Template | SpaceKind::Metaschedule | SpaceKind::Default | SpaceKind::Points
+            if !sweep.traces.is_empty() =>
+        {
+            wrong(
+                "traces are given, but the space is another",
+                "use space = \"traces\", or leave `traces` out",
+            )
+        }
+        SpaceKind::Metaschedule if has_factors => wrong(
+            "the space metaschedule draws all factors of a schedule by TVM's rules",
+            "use space = \"template\" to vary or fix factors, or leave [vary] to threads, cache, batch and input-size",
+        ),
+        SpaceKind::Metaschedule if sweep.schedules == 0 => wrong(
+            "schedules = 0 leaves none to draw",
+            "set schedules to how many each operator shall get",
+        ),
+        SpaceKind::Default if has_factors || sweep.schedules > 0 => wrong(
+            "the space default has one schedule, without factors",
+            "use space = \"template\", or remove `schedules` and the factors of the schedule",
+        ),
+        _ => Ok(()),
+    }
+}

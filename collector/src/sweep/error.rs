@@ -1,0 +1,69 @@
+//! What can be wrong with a sweep, and the place in its file where it is.
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::config::line_of;
+
+/// Why a sweep cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SweepError {
+    /// There is no such file.
+    #[error(
+        "there is no sweep `{name}`{}; `opcollect list sweeps` shows those that come with the program, and a path ends in .toml",
+        near(nearest)
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// A name like it.
+        nearest: Option<String>,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the sweep {}: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The file has a value that is not allowed.
+    #[error("{}:{line}: {problem}; {next}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        next: String,
+    },
+}
+
+/// ` (did you mean …?)`, or nothing.
+pub(super) fn near(name: &Option<String>) -> String {
+    name.as_ref()
+        .map_or_else(String::new, |n| format!(" (did you mean {n}?)"))
+}
+
+/// A file's text, for errors with lines.
+pub(super) struct Place<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// Its text.
+    pub text: &'a str,
+}
+
+impl Place<'_> {
+    /// The error `problem` at a byte offset of the text; `next` says what to do.
+    pub(super) fn wrong(&self, offset: usize, problem: String, next: &str) -> SweepError {
+        SweepError::Wrong {
+            path: self.path.to_owned(),
+            line: line_of(self.text, offset),
+            problem,
+            next: next.to_owned(),
+        }
+    }
+}

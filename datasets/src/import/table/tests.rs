@@ -1,0 +1,132 @@
+//! Tables in the forms that are published, and damaged ones.
+
+use std::io::Write;
+
+use super::*;
+use crate::import::Format;
+
+const PRODUCTS: &str = "\
+vendor,split,Device,OPName,B,M,N,K,Kernel Name,Grid x,latency_ms
+nvidia,test,NVIDIA L4,linear,2,1024,2560,512,\"ampere_sgemm<float, 128>\",20,1.5
+nvidia,test,NVIDIA L4,bmm,16,128,128,64,k,20,0.05
+amd,test,AMD Instinct MI100,linear,1,8,8,8,k,20,0.05
+";
+const CONVOLUTIONS: &str = "\
+Device,OPName,B,Input_Channel,Output_Channel,Kernel_Size,Input_Size,Stride,Padding,latency_ms
+Tesla T4,conv,8,64,128,3,56,2,1,0.75
+";
+
+fn import(text: &str, strict: bool) -> Result<Imported> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, text).unwrap();
+    Import {
+        strict,
+        ..Import::new(Format::Table, path)
+    }
+    .read()
+}
+
+fn shown(imported: &Imported) -> String {
+    let row = |row: &Row| {
+        format!(
+            "{} {} {} {}: {} {} flops {:?} read {:?} written {:?}, {:?} ns",
+            row.row_id,
+            row.env_hash.as_deref().unwrap_or("-"),
+            row.op_name,
+            row.op_kind,
+            row.input_shapes.as_ref().unwrap(),
+            row.weight_shapes
+                .as_ref()
+                .map_or("-".to_owned(), ToString::to_string),
+            row.flops,
+            row.bytes_read,
+            row.bytes_written,
+            row.time_median_ns,
+        )
+    };
+    let rows = imported.rows.iter().map(row);
+    let left_out = imported
+        .left_out
+        .iter()
+        .map(|(why, n)| format!("{n} {why}"));
+    rows.chain(left_out).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn products_and_convolutions_become_rows() {
+    insta::assert_snapshot!(
+        [shown(&import(PRODUCTS, true).unwrap()), shown(&import(CONVOLUTIONS, true).unwrap())].join("\n"),
+        @r#"
+        table-t.000001 NVIDIA L4 linear dense: 2048x512 2560x512 flops Some(5368709120) read Some(9437184) written Some(20971520), Some(1500000.0) ns
+        table-t.000002 NVIDIA L4 bmm batch_matmul: 16x128x64 16x128x64 flops Some(33554432) read Some(1048576) written Some(1048576), Some(50000.0) ns
+        1 the dataset has no device kind for `AMD Instinct MI100`
+        table-t.000001 Tesla T4 conv conv2d: 8x64x56x56 128x64x3x3 flops Some(924844032) read Some(6717440) written Some(3211264), Some(750000.0) ns
+        "#
+    );
+}
+
+#[test]
+fn rows_of_values_are_told_by_their_operator() {
+    let text =
+        "device,op,b,h,time_us\nXeon,add,64,128,3\nXeon,softmax,64,128,9\nXeon,ln,64,128,9\n";
+    insta::assert_snapshot!(shown(&import(text, true).unwrap()), @r#"
+    table-t.000001 Xeon add elementwise: 64x128;64x128 - flops Some(8192) read Some(65536) written Some(32768), Some(3000.0) ns
+    table-t.000002 Xeon softmax softmax: 64x128 - flops Some(40960) read Some(32768) written Some(32768), Some(9000.0) ns
+    table-t.000003 Xeon ln layer_norm: 64x128 - flops Some(65536) read Some(32768) written Some(32768), Some(9000.0) ns
+    "#);
+}
+
+#[test]
+fn lines_that_cannot_be_are_counted_or_refused() {
+    let text = "\
+device,m,n,k,time_ms
+NV_T4,64,64,64,0.01
+NV_T4,64,sixty,64,0.01
+NV_T4,64,64,64,nan
+NV_T4,64,64,64,1e-12
+NV_T4,64,64
+# a remark
+NV_T4,128,64,64,0.01
+";
+    insta::assert_snapshot!(shown(&import(text, false).unwrap()), @r#"
+    table-t.000001 NV_T4 dense dense: 64x64 64x64 flops Some(524288) read Some(32768) written Some(16384), Some(10000.0) ns
+    table-t.000006 NV_T4 dense dense: 128x64 64x64 flops Some(1048576) read Some(49152) written Some(32768), Some(10000.0) ns
+    3 lines that are no record (first in line 3: `sixty` in column `n` is no count)
+    1 records with an impossible time (first in line 5: 1.000e-6 ns is less than any machine needs for dense (1.000 ns))
+    "#);
+    let error = import(text, true).unwrap_err().to_string();
+    assert!(
+        error.ends_with("t.csv:3: `sixty` in column `n` is no count"),
+        "{error}"
+    );
+    let error = import("a,b\n1,2\n", false).unwrap_err().to_string();
+    assert!(error.contains("no column of times"), "{error}");
+}
+
+#[test]
+fn a_compressed_table_that_breaks_off_keeps_its_whole_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv.gz");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(b"device,m,n,k,time_ms\n").unwrap();
+    for i in 1..2000u64 {
+        writeln!(
+            encoder,
+            "NV_T4,{},64,64,0.{:05}",
+            i,
+            i * 7919 % 90_000 + 1000
+        )
+        .unwrap();
+    }
+    let whole = encoder.finish().unwrap();
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let imported = Import::new(Format::Table, &path).read().unwrap();
+    assert!((100..1990).contains(&imported.rows.len()));
+    assert!(
+        imported
+            .left_out
+            .keys()
+            .any(|why| why.starts_with("the end of a damaged file"))
+    );
+}

@@ -1,0 +1,417 @@
+//! A scripted runner for tests: its workers crash, hang, miscompute and drift when a script says so.
+//!
+//! It is a [`WorkerPool`] like the real one, over workers in this process that run no kernel, so that everything the
+//! parent does about a lost worker happens in tests too.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use opdata::{CacheState, Status};
+use opmodels::Graph;
+
+use super::transport::{Launch, Transport, WorkerError};
+use super::{Runner, RunnerFactory, RunnerOrder, WorkerPolicy, WorkerPool};
+use crate::interrupt::Interrupt;
+use crate::measure::TimingPolicy;
+use crate::measure::check::Comparison;
+use crate::measure::timer::Taken;
+use crate::protocol::{
+    Built, KernelSpec, MeasureSpec, Measured, OperatorInModel, Reply, Request, Setup,
+    WholeModelMeasured, WholeModelReady,
+};
+use crate::schedule::{Choice, ScheduleSpec, Space};
+use crate::stats::{Nanos, Samples, StopReason, StopRule};
+
+/// What a worker is about to do.
+#[derive(Debug, Clone, Copy)]
+pub enum Step<'a> {
+    /// Build a kernel.
+    Build(&'a KernelSpec),
+    /// Measure a kernel that was built.
+    Measure {
+        /// The kernel.
+        kernel: &'a KernelSpec,
+        /// What to measure.
+        point: &'a MeasureSpec,
+    },
+    /// Build the whole model.
+    BuildWholeModel,
+    /// Measure it on so many threads.
+    MeasureWholeModel(usize),
+}
+
+/// What it does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Act {
+    /// What it is asked for; a call takes so many nanoseconds, and the sentinel drifts by this factor.
+    Works {
+        /// Time of one call.
+        ns: f64,
+        /// The sentinel's time over its best.
+        drift: f64,
+    },
+    /// Builds a program with this hash: the second kernel of an operator with the same one is a duplicate.
+    Program(u64),
+    /// Says that it cannot.
+    Refuse(Status, String),
+    /// Computes something wrong.
+    Miscompute,
+    /// Ends.
+    Crash,
+    /// Never answers.
+    Hang,
+}
+
+impl Act {
+    /// Works on a quiet machine.
+    pub fn takes(ns: f64) -> Act {
+        Act::Works { ns, drift: 1.0 }
+    }
+}
+
+type Script = dyn Fn(Step<'_>) -> Act + Send + Sync;
+
+/// Makes runners that do what a script says.
+#[derive(Clone)]
+pub struct FakeRunner {
+    script: Arc<Script>,
+    spaces: HashMap<String, Space>,
+}
+
+impl FakeRunner {
+    /// Runners whose workers ask `script` before each step.
+    pub fn new(script: impl Fn(Step<'_>) -> Act + Send + Sync + 'static) -> FakeRunner {
+        FakeRunner {
+            script: Arc::new(script),
+            spaces: HashMap::new(),
+        }
+    }
+
+    /// What the script says to a step.
+    pub fn act(&self, step: Step<'_>) -> Act {
+        (self.script)(step)
+    }
+
+    /// The same, with template spaces by function; other functions have none.
+    pub fn with_spaces(self, spaces: HashMap<String, Space>) -> FakeRunner {
+        FakeRunner { spaces, ..self }
+    }
+}
+
+impl RunnerFactory for FakeRunner {
+    fn runner(&self, order: RunnerOrder, _log: &Path) -> Box<dyn Runner> {
+        Box::new(WorkerPool::new(Arc::new(self.clone()), order))
+    }
+}
+
+impl Launch for FakeRunner {
+    fn launch(&self) -> Result<Box<dyn Transport>, WorkerError> {
+        Ok(Box::new(FakeWorker {
+            fake: self.clone(),
+            kernels: HashMap::new(),
+            programs: HashMap::new(),
+            whole_model: None,
+            said: VecDeque::new(),
+        }))
+    }
+}
+
+/// A worker that runs nothing.
+struct FakeWorker {
+    fake: FakeRunner,
+    kernels: HashMap<u64, KernelSpec>,
+    programs: HashMap<(String, u64), u64>,
+    whole_model: Option<Graph>,
+    said: VecDeque<Said>,
+}
+
+/// What the parent hears next.
+enum Said {
+    Reply(Box<Reply>),
+    Nothing,
+    End,
+}
+
+impl FakeWorker {
+    fn say(&mut self, reply: Reply) {
+        self.said.push_back(Said::Reply(Box::new(reply)));
+    }
+
+    /// Builds on `jobs` threads: so many kernels are under way when one of them ends the worker.
+    fn build(&mut self, kernels: &[KernelSpec], jobs: usize) {
+        for under_way in kernels.chunks(jobs.max(1)) {
+            for kernel in under_way {
+                self.say(Reply::Started { id: kernel.id });
+            }
+            for kernel in under_way {
+                if !self.build_one(kernel) {
+                    return;
+                }
+            }
+        }
+        self.say(Reply::AllBuilt);
+    }
+
+    /// Whether the worker outlives it.
+    fn build_one(&mut self, kernel: &KernelSpec) -> bool {
+        let id = kernel.id;
+        let program_hash = match self.fake.act(Step::Build(kernel)) {
+            Act::Program(hash) => hash,
+            Act::Works { .. } | Act::Miscompute => {
+                let hash = opdata::stable_hash(&[("key", &kernel.schedule_spec.key())]);
+                u64::from_str_radix(&hash, 16).unwrap_or_default()
+            }
+            Act::Refuse(status, reason) => {
+                self.say(refused(Some(id), status, reason));
+                return true;
+            }
+            end => {
+                self.said.push_back(last_words(&end));
+                return false;
+            }
+        };
+        let key = (kernel.symbol.clone(), program_hash);
+        let first = *self.programs.entry(key).or_insert(id);
+        if first == id {
+            self.kernels.insert(id, kernel.clone());
+            self.say(Reply::Built(built(id, program_hash)));
+        } else {
+            self.say(Reply::Duplicate { id, of: first });
+        }
+        true
+    }
+
+    fn measure(&mut self, point: &MeasureSpec) {
+        let id = Some(point.id);
+        let Some(kernel) = self.kernels.get(&point.id) else {
+            let reason = format!("kernel {} was not built", point.id);
+            return self.say(refused(id, Status::Crashed, reason));
+        };
+        let said = match self.fake.act(Step::Measure { kernel, point }) {
+            Act::Works { ns, drift } => reply(Reply::Measured(measured(point.id, ns, drift))),
+            Act::Miscompute => reply(Reply::Measured(Measured {
+                comparison: comparison(1),
+                taken: None,
+                ..measured(point.id, 0.0, 1.0)
+            })),
+            Act::Refuse(status, reason) => reply(refused(id, status, reason)),
+            end => last_words(&end),
+        };
+        self.said.push_back(said);
+    }
+
+    fn build_whole_model(&mut self, graph: Graph) {
+        let ready = |wrong| WholeModelReady {
+            comparison: comparison(wrong),
+            checked_against: "the script".to_owned(),
+            build_ns: 1_000_000,
+        };
+        let said = match self.fake.act(Step::BuildWholeModel) {
+            Act::Works { .. } => {
+                self.whole_model = Some(graph);
+                reply(Reply::WholeModelReady(ready(0)))
+            }
+            Act::Miscompute => reply(Reply::WholeModelReady(ready(1))),
+            Act::Refuse(status, reason) => reply(refused(None, status, reason)),
+            end => last_words(&end),
+        };
+        self.said.push_back(said);
+    }
+
+    fn measure_whole_model(&mut self, threads: usize) {
+        let Some(graph) = &self.whole_model else {
+            let reason = "the whole model was not built".to_owned();
+            return self.say(refused(None, Status::Crashed, reason));
+        };
+        let said = match self.fake.act(Step::MeasureWholeModel(threads)) {
+            Act::Works { ns, drift } => {
+                reply(Reply::WholeModelMeasured(whole_model(graph, ns, drift)))
+            }
+            Act::Refuse(status, reason) => reply(refused(None, status, reason)),
+            end => last_words(&end),
+        };
+        self.said.push_back(said);
+    }
+}
+
+impl Transport for FakeWorker {
+    fn send(&mut self, request: &Request) -> Result<(), WorkerError> {
+        match request {
+            Request::Setup(_) => self.say(Reply::Ready),
+            Request::Spaces { symbols } => {
+                let space = |s| self.fake.spaces.get(s).cloned();
+                let spaces = symbols
+                    .iter()
+                    .map(|s| space(s).unwrap_or_else(Space::fixed));
+                let spaces = spaces.collect();
+                self.say(Reply::Spaces { spaces });
+            }
+            Request::Build { kernels, jobs } => self.build(kernels, *jobs),
+            Request::Measure(point) => self.measure(point),
+            Request::Drop { ids } => ids.iter().for_each(|id| drop(self.kernels.remove(id))),
+            Request::BuildWholeModel(spec) => self.build_whole_model(spec.graph.clone()),
+            Request::MeasureWholeModel { threads, .. } => self.measure_whole_model(*threads),
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, timeout: Duration) -> Result<Reply, WorkerError> {
+        match self.said.pop_front() {
+            Some(Said::Reply(reply)) => Ok(*reply),
+            Some(Said::End) => Err(WorkerError::Ended {
+                how: "the worker died as its script said".to_owned(),
+            }),
+            Some(Said::Nothing) | None => {
+                self.said.push_front(Said::Nothing);
+                std::thread::sleep(timeout);
+                Err(WorkerError::Silent)
+            }
+        }
+    }
+}
+
+fn reply(reply: Reply) -> Said {
+    Said::Reply(Box::new(reply))
+}
+
+/// What is heard of a worker that does not answer this time.
+fn last_words(act: &Act) -> Said {
+    match act {
+        Act::Hang => Said::Nothing,
+        _ => Said::End,
+    }
+}
+
+fn refused(id: Option<u64>, status: Status, reason: String) -> Reply {
+    Reply::Refused { id, status, reason }
+}
+
+fn built(id: u64, program_hash: u64) -> Built {
+    Built {
+        id,
+        choice: Choice::Unscheduled,
+        trace: serde_json::Value::Null,
+        program_hash,
+        schedule_ns: 1,
+        lower_ns: 1,
+        codegen_ns: 1,
+        jit_ns: 1,
+    }
+}
+
+fn comparison(wrong: u64) -> Comparison {
+    Comparison {
+        max_abs_error: wrong as f64,
+        max_rel_error: wrong as f64,
+        tolerance_abs: 0.0,
+        tolerance_rel: 0.0,
+        wrong,
+        elements: 1,
+        worst: None,
+    }
+}
+
+fn taken(ns: f64) -> Taken {
+    let samples: Samples = (0..12).filter_map(|_| Nanos::new(ns).ok()).collect();
+    Taken {
+        samples,
+        number: 1,
+        warmup: 1,
+        stopped: StopReason::Precise,
+    }
+}
+
+/// A right result whose calls take `ns` each.
+pub fn measured(id: u64, ns: f64, drift: f64) -> Measured {
+    Measured {
+        id,
+        comparison: comparison(0),
+        taken: Some(taken(ns)),
+        drift,
+        other_cpu_share: None,
+    }
+}
+
+/// A model that takes `ns`, shared equally by the calls of its operators.
+fn whole_model(graph: &Graph, ns: f64, drift: f64) -> WholeModelMeasured {
+    let calls: u64 = graph.operators.iter().map(|o| o.count).sum();
+    let operators = graph.operators.iter().map(|o| OperatorInModel {
+        symbol: o.symbol.clone(),
+        calls: o.count,
+        median_ns: ns / calls.max(1) as f64,
+    });
+    WholeModelMeasured {
+        taken: taken(ns),
+        operators: operators.collect(),
+        instrumented_sum_ns: ns,
+        instrumented_total_ns: ns,
+        drift,
+    }
+}
+
+/// A runner's order with short time limits.
+pub fn order() -> RunnerOrder {
+    RunnerOrder {
+        setup: Setup {
+            import: "import".into(),
+            target: serde_json::json!({}),
+            max_threads: 1,
+            seed: 0,
+            max_statements: 1000,
+            memory_limit_mib: 1024,
+        },
+        policy: policy(),
+        jobs: 1,
+        workers: 1,
+        interrupt: Interrupt::default(),
+    }
+}
+
+/// What workers may use in tests: little time, for some hang.
+pub fn policy() -> WorkerPolicy {
+    WorkerPolicy {
+        compile_timeout_ns: 300_000_000,
+        measure_timeout_ns: 300_000_000,
+        max_statements: 1000,
+        memory_limit_mib: 1024,
+    }
+}
+
+/// A kernel of an operator with its default schedule.
+pub fn kernel(id: u64, symbol: &str) -> KernelSpec {
+    KernelSpec {
+        id,
+        symbol: symbol.to_owned(),
+        schedule_spec: ScheduleSpec::Metaschedule { seed: id },
+        arguments: Vec::new(),
+        weight_reuse_bytes: None,
+        reduction_length: 1,
+    }
+}
+
+/// A kernel's point on one thread.
+pub fn point(id: u64) -> MeasureSpec {
+    MeasureSpec {
+        id,
+        threads: 1,
+        cache: CacheState::Hot,
+        policy: timing(),
+        prune_beyond_ns: None,
+    }
+}
+
+/// The shortest way to time.
+pub fn timing() -> TimingPolicy {
+    TimingPolicy {
+        warmup: 1,
+        number: None,
+        stop: StopRule {
+            ci_target: 1.0,
+            min_samples: 6,
+            max_samples: 6,
+            budget_ns: 1,
+        },
+    }
+}

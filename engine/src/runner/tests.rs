@@ -1,0 +1,133 @@
+//! The supervisor with real child processes, which do what a test says.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use opdata::Status;
+
+use super::testing::{kernel, order, point};
+use super::*;
+use crate::protocol::{Built, Reply};
+use crate::schedule::Choice;
+
+/// A stand-in for a worker: builds what is called `good`, and does what the test says with anything else.
+fn runner(folder: &Path, otherwise: &str) -> Supervisor {
+    supervisor(folder, otherwise, Interrupt::default())
+}
+
+fn supervisor(folder: &Path, otherwise: &str, interrupt: Interrupt) -> Supervisor {
+    let built = serde_json::to_string(&Reply::Built(Built {
+        id: 1,
+        choice: Choice::Unscheduled,
+        trace: serde_json::Value::Null,
+        program_hash: 0,
+        schedule_ns: 0,
+        lower_ns: 0,
+        codegen_ns: 0,
+        jit_ns: 0,
+    }))
+    .unwrap();
+    let script = format!(
+        r#"#!/bin/sh
+read setup
+echo '{{"reply":"ready"}}'
+while read line; do
+  case "$line" in
+    *bad*) echo '{{"reply":"started","id":0}}'; echo '{{"reply":"started","id":1}}'; {otherwise};;
+    *good*) echo '{{"reply":"started","id":1}}'; echo '{built}'; echo '{{"reply":"all_built"}}';;
+    *measure*) {otherwise};;
+  esac
+done
+"#
+    );
+    let program = folder.join("worker.sh");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let launch = ChildLauncher {
+        program,
+        log: folder.join("worker.log"),
+    };
+    let order = RunnerOrder {
+        jobs: 2,
+        interrupt,
+        ..order()
+    };
+    Supervisor::new(Arc::new(launch), order)
+}
+
+fn build(runner: &mut Supervisor, kernels: &[KernelSpec]) -> BTreeMap<u64, Result<(), Failure>> {
+    let mut results = BTreeMap::new();
+    runner.build(kernels, &mut |id, result| {
+        assert!(
+            results.insert(id, result.map(drop)).is_none(),
+            "{id} was reported twice"
+        );
+    });
+    results
+}
+
+#[test]
+fn a_crash_is_blamed_on_the_kernel_that_crashes_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut runner = runner(folder.path(), "kill -SEGV $$");
+    let results = build(&mut runner, &[kernel(0, "bad"), kernel(1, "good")]);
+    assert_eq!(results[&1], Ok(()));
+    let failure = results[&0].clone().unwrap_err();
+    assert_eq!(failure.status, Status::Crashed);
+    assert!(failure.reason.contains("SIGSEGV"), "{}", failure.reason);
+}
+
+#[test]
+fn a_build_that_hangs_times_out_and_the_rest_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut runner = runner(folder.path(), "sleep 60");
+    let results = build(&mut runner, &[kernel(0, "bad"), kernel(1, "good")]);
+    assert_eq!(results[&1], Ok(()));
+    assert_eq!(results[&0].clone().unwrap_err().status, Status::TimedOut);
+}
+
+#[test]
+fn a_kernel_that_kills_its_worker_while_measured_costs_its_own_point() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut runner = runner(folder.path(), "echo out of luck >&2; kill -ABRT $$");
+    assert_eq!(build(&mut runner, &[kernel(1, "good")])[&1], Ok(()));
+    for _ in 0..2 {
+        // The second time, the kernel is built again in a new worker first.
+        let failure = runner.measure(&point(1)).unwrap_err();
+        assert_eq!(failure.status, Status::Crashed);
+        assert!(
+            failure.reason.contains("SIGABRT") && failure.reason.contains("out of luck"),
+            "{}",
+            failure.reason
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_build_leaves_no_kernel_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let interrupt = Interrupt::default();
+    let mut runner = supervisor(folder.path(), "sleep 60", interrupt.clone());
+    interrupt.request();
+    let results = build(&mut runner, &[kernel(0, "bad"), kernel(1, "good")]);
+    assert!(
+        results
+            .values()
+            .all(|r| r.as_ref().unwrap_err().status == Status::Skipped),
+        "{results:?}"
+    );
+    assert_eq!(results.len(), 2);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let launch = ChildLauncher {
+        program: folder.path().join("missing"),
+        log: folder.path().join("worker.log"),
+    };
+    let mut runner = Supervisor::new(Arc::new(launch), order());
+    let results = build(&mut runner, &[kernel(1, "good")]);
+    assert!(results[&1].clone().unwrap_err().reason.contains("missing"));
+}

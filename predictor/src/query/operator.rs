@@ -1,0 +1,401 @@
+//! An operator described by hand, as a row that was never measured.
+//!
+//! Shapes are in elements, channels first. The row is what `opcollect` would write for it with the default schedule, as
+//! far as features go.
+
+use opdata::{CacheState, DeviceKind, Dims, Essentials, Loop, LoopKind, Row, Shapes, Status};
+use opmodels::tile::packed_run;
+
+use crate::error::{Error, Result};
+
+/// What is asked about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperatorQuery {
+    /// Kind of the operator.
+    pub op: String,
+    /// Shape of the input.
+    pub input: Vec<u64>,
+    /// Window.
+    pub kernel: Vec<u64>,
+    /// Output channels, or columns of a product.
+    pub channels: Option<u64>,
+    /// Strides; 1 if empty.
+    pub stride: Vec<u64>,
+    /// Padding on each side; what keeps the extent if missing.
+    pub padding: Option<Vec<u64>>,
+    /// Groups.
+    pub groups: u64,
+    /// Threads; missing for devices that have none.
+    pub threads: Option<u64>,
+    /// What the caches hold.
+    pub cache: Option<CacheState>,
+    /// The kind of device.
+    pub device_kind: DeviceKind,
+}
+
+/// The kinds that can be described so.
+pub const OPS: [&str; 12] = [
+    "conv2d",
+    "depthwise_conv2d",
+    "group_conv2d",
+    "dense",
+    "matmul",
+    "batch_matmul",
+    "max_pool",
+    "avg_pool",
+    "global_avg_pool",
+    "softmax",
+    "elementwise",
+    "transpose",
+];
+/// Larger tensors are a mistake.
+const MOST_ELEMENTS: u64 = 1 << 40;
+const BYTES: u64 = 4;
+
+fn bad<T>(message: String) -> Result<T> {
+    Err(Error::Query(message))
+}
+
+fn product(extents: &[u64]) -> Result<u64> {
+    extents
+        .iter()
+        .try_fold(1u64, |p, &n| p.checked_mul(n))
+        .filter(|p| *p <= MOST_ELEMENTS)
+        .map_or_else(
+            || bad("a tensor of that size does not fit any machine".to_owned()),
+            Ok,
+        )
+}
+
+/// What an operator reads, writes and computes.
+struct Parts {
+    output: Vec<u64>,
+    weight: Option<Vec<u64>>,
+    loops: Vec<(&'static str, u64, LoopKind)>,
+    flops: u64,
+    channels: Option<(u64, u64)>,
+    windowed: bool,
+}
+
+use LoopKind::{Reduction, Spatial};
+
+impl OperatorQuery {
+    /// The row.
+    ///
+    /// # Errors
+    /// The kind is not one of [`OPS`], a shape does not fit it, or a size is 0 or absurd.
+    pub fn row(&self) -> Result<Row> {
+        if self.input.is_empty() || self.input.contains(&0) {
+            return bad("--input needs extents above 0, e.g. 1x64x56x56".to_owned());
+        }
+        if self.stride.contains(&0) {
+            return bad("--stride needs steps above 0, e.g. 2x2".to_owned());
+        }
+        let parts = match self.op.as_str() {
+            "conv2d" | "depthwise_conv2d" | "group_conv2d" => self.conv()?,
+            "dense" | "matmul" => self.dense()?,
+            "batch_matmul" => self.batch_matmul()?,
+            "max_pool" | "avg_pool" | "global_avg_pool" => self.pool()?,
+            "softmax" | "elementwise" | "transpose" => self.plain()?,
+            other => {
+                return bad(format!(
+                    "--op {other}: no such operator here; there are {}",
+                    OPS.join(", ")
+                ));
+            }
+        };
+        let weight_elements = parts.weight.as_deref().map_or(Ok(0), product)?;
+        let read = product(&self.input)? + weight_elements;
+        let dims = |values: &[u64]| -> Dims { Dims::from(values) };
+        let mut row = Row {
+            input_shapes: Some([dims(&self.input)].into_iter().collect()),
+            weight_shapes: parts
+                .weight
+                .as_deref()
+                .map(|w| [dims(w)].into_iter().collect::<Shapes>()),
+            output_shapes: Some([dims(&parts.output)].into_iter().collect()),
+            dtypes: Some("float32;float32;float32".to_owned()),
+            in_channels: parts.channels.map(|c| c.0),
+            out_channels: parts.channels.map(|c| c.1),
+            loop_nest: Some(
+                parts
+                    .loops
+                    .iter()
+                    .map(|(n, e, k)| Loop::new(n, *e, *k))
+                    .collect(),
+            ),
+            flops: Some(parts.flops),
+            flops_epilogue: Some(0),
+            bytes_read: Some(BYTES * read),
+            bytes_written: Some(BYTES * product(&parts.output)?),
+            threads: self.threads,
+            cache_state: self.cache,
+            schedule_space: Some("default".to_owned()),
+            reason: Some("a question".to_owned()),
+            ..Row::new(Essentials {
+                run_id: "question",
+                ordinal: 1,
+                point_id: "question",
+                op_name: &self.op,
+                op_kind: &self.op,
+                device_kind: self.device_kind,
+                status: Status::Skipped,
+            })
+        };
+        row.weight_layout = self.weight_layout();
+        if parts.windowed {
+            row.kernel = Some(dims(&self.window()?));
+            row.stride = Some(dims(&self.strides()));
+            row.groups = Some(self.groups);
+        }
+        Ok(row)
+    }
+
+    /// How a model's import would pack the weights, where it packs them into runs of the same length.
+    fn weight_layout(&self) -> Option<String> {
+        let run = packed_run(self.channels?);
+        match self.op.as_str() {
+            "conv2d" if self.groups <= 1 => Some(format!("OIHW{run}o")),
+            "dense" => Some(format!("NK{run}n")),
+            _ => None,
+        }
+    }
+
+    fn image(&self) -> Result<[u64; 4]> {
+        <[u64; 4]>::try_from(self.input.as_slice()).map_err(|_| {
+            Error::Query(format!(
+                "--input for {} has four extents: batch x channels x height x width",
+                self.op
+            ))
+        })
+    }
+
+    fn window(&self) -> Result<[u64; 2]> {
+        match *self.kernel.as_slice() {
+            [both] if both > 0 => Ok([both, both]),
+            [h, w] if h > 0 && w > 0 => Ok([h, w]),
+            _ => bad(format!("--kernel for {} is a window such as 3x3", self.op)),
+        }
+    }
+
+    fn strides(&self) -> [u64; 2] {
+        match *self.stride.as_slice() {
+            [both] => [both, both],
+            [h, w, ..] => [h, w],
+            [] => [1, 1],
+        }
+    }
+
+    /// Output extents of a window that slides over an image.
+    fn slide(&self, image: [u64; 2]) -> Result<[u64; 2]> {
+        let (window, strides) = (self.window()?, self.strides());
+        let mut extents = [0; 2];
+        for axis in 0..2 {
+            let padding = match self.padding.as_deref() {
+                Some([both]) => *both,
+                Some(pair) if pair.len() > axis => pair[axis],
+                _ => (window[axis] - 1) / 2,
+            };
+            extents[axis] = image[axis]
+                .saturating_add(padding.saturating_mul(2))
+                .checked_sub(window[axis])
+                .map(|room| room / strides[axis] + 1)
+                .ok_or_else(|| {
+                    Error::Query("the window is larger than the padded image".to_owned())
+                })?;
+        }
+        Ok(extents)
+    }
+
+    fn conv(&self) -> Result<Parts> {
+        let [n, c, h, w] = self.image()?;
+        let [kh, kw] = self.window()?;
+        let [oh, ow] = self.slide([h, w])?;
+        let depthwise = self.op == "depthwise_conv2d";
+        let groups = if depthwise { c } else { self.groups.max(1) };
+        let Some(out) = self.channels.or(depthwise.then_some(c)).filter(|o| *o > 0) else {
+            return bad("--channels says how many output channels the convolution has".to_owned());
+        };
+        if c % groups != 0 || out % groups != 0 {
+            return bad(format!(
+                "{groups} groups do not divide {c} and {out} channels"
+            ));
+        }
+        let depth = c / groups;
+        let mut loops = vec![
+            ("nn", n, Spatial),
+            ("ff", out, Spatial),
+            ("yy", oh, Spatial),
+            ("xx", ow, Spatial),
+        ];
+        if !depthwise {
+            loops.push(("rc", depth, Reduction));
+        }
+        loops.extend([("ry", kh, Reduction), ("rx", kw, Reduction)]);
+        Ok(Parts {
+            flops: product(&[2, n, out, oh, ow])?
+                .checked_mul(product(&[depth, kh, kw])?)
+                .map_or_else(
+                    || bad("more arithmetic than 64 bits can count".to_owned()),
+                    Ok,
+                )?,
+            output: vec![n, out, oh, ow],
+            weight: Some(vec![out, depth, kh, kw]),
+            loops,
+            channels: Some((c, out)),
+            windowed: true,
+        })
+    }
+
+    fn dense(&self) -> Result<Parts> {
+        let (Some(&depth), Some(columns)) = (self.input.last(), self.channels.filter(|c| *c > 0))
+        else {
+            return bad(format!(
+                "{} needs --input rows x depth and --channels columns",
+                self.op
+            ));
+        };
+        let rows = product(&self.input[..self.input.len() - 1])?;
+        Ok(Parts {
+            output: vec![rows, columns],
+            weight: Some(vec![columns, depth]),
+            loops: vec![
+                ("i", rows, Spatial),
+                ("j", columns, Spatial),
+                ("k", depth, Reduction),
+            ],
+            flops: product(&[2, rows, columns])?.saturating_mul(depth),
+            channels: Some((depth, columns)),
+            windowed: false,
+        })
+    }
+
+    fn batch_matmul(&self) -> Result<Parts> {
+        let (&[batch, rows, depth], Some(columns)) = (self.input.as_slice(), self.channels) else {
+            return bad(
+                "batch_matmul needs --input batch x rows x depth and --channels columns".to_owned(),
+            );
+        };
+        Ok(Parts {
+            output: vec![batch, rows, columns],
+            weight: Some(vec![batch, depth, columns]),
+            loops: vec![
+                ("b", batch, Spatial),
+                ("i", rows, Spatial),
+                ("j", columns, Spatial),
+                ("k", depth, Reduction),
+            ],
+            flops: product(&[2, batch, rows, columns])?.saturating_mul(depth),
+            channels: None,
+            windowed: false,
+        })
+    }
+
+    fn pool(&self) -> Result<Parts> {
+        let [n, c, h, w] = self.image()?;
+        let global = self.op == "global_avg_pool";
+        let [kh, kw] = if global { [h, w] } else { self.window()? };
+        let [oh, ow] = if global { [1, 1] } else { self.slide([h, w])? };
+        let output = vec![n, c, oh, ow];
+        Ok(Parts {
+            flops: product(&output)?.saturating_mul(product(&[kh, kw])?),
+            output,
+            weight: None,
+            loops: vec![
+                ("nn", n, Spatial),
+                ("cc", c, Spatial),
+                ("yy", oh, Spatial),
+                ("xx", ow, Spatial),
+                ("ry", kh, Reduction),
+                ("rx", kw, Reduction),
+            ],
+            channels: Some((c, c)),
+            windowed: !global,
+        })
+    }
+
+    fn plain(&self) -> Result<Parts> {
+        let elements = product(&self.input)?;
+        Ok(Parts {
+            output: self.input.clone(),
+            weight: None,
+            loops: self.input.iter().map(|&n| ("i", n, Spatial)).collect(),
+            flops: match self.op.as_str() {
+                "softmax" => 5 * elements,
+                "elementwise" => elements,
+                _ => 0,
+            },
+            channels: None,
+            windowed: false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(op: &str, input: &[u64]) -> OperatorQuery {
+        OperatorQuery {
+            op: op.to_owned(),
+            input: input.to_vec(),
+            kernel: vec![3],
+            channels: Some(64),
+            stride: Vec::new(),
+            padding: None,
+            groups: 1,
+            threads: Some(2),
+            cache: None,
+            device_kind: DeviceKind::Cpu,
+        }
+    }
+
+    #[test]
+    fn questions_become_valid_rows() {
+        for op in OPS {
+            let input: &[u64] = match op {
+                "batch_matmul" => &[2, 8, 16],
+                "dense" | "matmul" | "softmax" | "elementwise" => &[4, 32],
+                _ => &[1, 64, 14, 14],
+            };
+            let row = question(op, input).row().unwrap();
+            assert_eq!(row.validate(), Ok(()), "{op}");
+        }
+        let conv = question("conv2d", &[1, 64, 56, 56]).row().unwrap();
+        assert_eq!(conv.flops, Some(2 * 56 * 56 * 64 * 64 * 9));
+        assert_eq!(conv.output_shapes.unwrap().to_string(), "1x64x56x56");
+        assert_eq!(conv.weight_layout.as_deref(), Some("OIHW16o"));
+    }
+
+    #[test]
+    fn questions_that_make_no_sense_are_refused() {
+        let message = |change: fn(&mut OperatorQuery)| {
+            let mut asked = question("conv2d", &[1, 64, 56, 56]);
+            change(&mut asked);
+            asked.row().unwrap_err().to_string()
+        };
+        insta::assert_snapshot!(
+            [
+                message(|q| q.op = "conv9d".to_owned()),
+                message(|q| q.input = vec![64]),
+                message(|q| q.input = vec![1, 64, 0, 56]),
+                message(|q| q.kernel = vec![]),
+                message(|q| q.stride = vec![0, 0]),
+                message(|q| (q.kernel, q.padding) = (vec![99], Some(vec![0]))),
+                message(|q| q.groups = 3),
+                message(|q| q.input = vec![1, 1 << 21, 1 << 21, 1]),
+            ]
+            .join("\n"),
+            @"
+        --op conv9d: no such operator here; there are conv2d, depthwise_conv2d, group_conv2d, dense, matmul, batch_matmul, max_pool, avg_pool, global_avg_pool, softmax, elementwise, transpose
+        --input for conv2d has four extents: batch x channels x height x width
+        --input needs extents above 0, e.g. 1x64x56x56
+        --kernel for conv2d is a window such as 3x3
+        --stride needs steps above 0, e.g. 2x2
+        the window is larger than the padded image
+        3 groups do not divide 64 and 64 channels
+        a tensor of that size does not fit any machine
+        "
+        );
+    }
+}
