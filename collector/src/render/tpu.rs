@@ -12,7 +12,12 @@ use tpuprofile::report::Severity;
 const FINDINGS: usize = 12;
 
 /// What the reader of the tables should know: losses, streams that were full, another number of `cores` than stated.
-pub fn tpu_warnings(reading: &TpuReading, recorded: Option<&RecordOptions>, done: &Done) -> String {
+pub fn tpu_warnings(
+    job: &Job,
+    cores: Option<u32>,
+    recorded: Option<&RecordOptions>,
+    done: &Done,
+) -> String {
     let report = &done.profile.report;
     let mut text = String::new();
     let have = &done.profile.cores;
@@ -24,10 +29,7 @@ pub fn tpu_warnings(reading: &TpuReading, recorded: Option<&RecordOptions>, done
             );
         }
     }
-    if let Some(cores) = reading
-        .cores
-        .filter(|&n| n as usize != done.profile.cores.len())
-    {
+    if let Some(cores) = cores.filter(|&n| n as usize != done.profile.cores.len()) {
         let have = done.profile.cores.len();
         let _ = writeln!(
             text,
