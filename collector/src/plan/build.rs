@@ -247,6 +247,7 @@ fn target(settings: &Settings) -> Result<Target, PlanError> {
         return Err(not_available(&value, &text, &problem, &available));
     }
     let Some(device) = device::named(name) else {
+        let names = there.iter().copied().chain(planned().map(|(n, _)| n));
         let problem = format!("no such target{}", hint(name, names));
         return Err(bad(&value, &text, &problem, &available));
     };
