@@ -29,6 +29,7 @@
 #[cfg(test)]
 extern crate self as opdata;
 
+pub mod cell;
 pub mod contract;
 pub mod error;
 pub mod formats;

@@ -16,6 +16,11 @@ use std::path::Path;
 use crate::error::{Error, InvalidRow, Result};
 use crate::schema::{Column, Row, SCHEMA_VERSION};
 
+/// The rows of a run as they are made.
+pub const ROWS_CSV: &str = "rows.csv";
+/// The rows of a finished run.
+pub const ROWS_PARQUET: &str = "rows.parquet";
+
 /// The rows of a file, in its order. Ends at the first error.
 pub struct RowReader {
     rows: Option<Box<dyn Iterator<Item = Result<Row>>>>,
@@ -136,8 +141,8 @@ fn file_of(path: &Path) -> Cow<'_, Path> {
     if !path.is_dir() {
         return path.into();
     }
-    let csv = path.join(crate::run::ROWS_CSV);
-    let parquet = path.join(crate::run::ROWS_PARQUET);
+    let csv = path.join(ROWS_CSV);
+    let parquet = path.join(ROWS_PARQUET);
     if parquet.exists() && !csv.exists() {
         parquet.into()
     } else {

@@ -5,13 +5,10 @@ mod find;
 mod manifest;
 mod writer;
 
+pub use crate::formats::{ROWS_CSV, ROWS_PARQUET};
 pub use find::find_runs;
 pub use manifest::{Counts, MANIFEST_FORMAT, RunManifest, RunState, Shard};
 pub use writer::{Reopened, RunWriter};
 
-/// The rows of a run as they are made.
-pub const ROWS_CSV: &str = "rows.csv";
-/// The rows of a finished run.
-pub const ROWS_PARQUET: &str = "rows.parquet";
 /// The run's manifest.
 pub const RUN_JSON: &str = "run.json";

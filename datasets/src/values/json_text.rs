@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::schema::{Cell, ColumnType, Field, excerpt, expected, text_cell};
+use crate::cell::{Cell, ColumnType, Field, excerpt, expected, text_cell};
 
 /// Text that is one valid JSON value. Two of them are equal when their text is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::schema::{ColumnType, excerpt, text_field};
+use crate::cell::{ColumnType, excerpt, text_field};
 
 /// What a loop runs over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

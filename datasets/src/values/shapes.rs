@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::schema::{ColumnType, excerpt, text_field};
+use crate::cell::{ColumnType, excerpt, text_field};
 
 /// What a shape without axes is called.
 const SCALAR: &str = "scalar";

@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::schema::{ColumnType, excerpt, text_field};
+use crate::cell::{ColumnType, excerpt, text_field};
 
 /// 1970-01-01T00:00:00Z.
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);

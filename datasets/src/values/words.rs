@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::schema::{ColumnType, text_field};
+use crate::cell::{ColumnType, text_field};
 
 /// Declares an enum with one word for each variant.
 macro_rules! words {
@@ -63,12 +63,12 @@ macro_rules! words {
                     .ok_or_else(|| format!(
                         concat!("expected ", $what, " (one of {}), found `{}`"),
                         Self::WORDS.join(", "),
-                        crate::schema::excerpt(text),
+                        crate::cell::excerpt(text),
                     ))
             }
         }
 
-        impl crate::schema::Initial for $name {
+        impl crate::cell::Initial for $name {
             fn initial() -> Self {
                 Self::ALL[0]
             }

@@ -186,24 +186,24 @@ pub(crate) fn text_cell(text: Cow<'_, str>) -> Cell<'_> {
 /// can be read in the memory of the value before names the method that does.
 macro_rules! text_field {
     ($ty:ty, $column_type:expr $(, $become:ident)?) => {
-        impl crate::schema::Field for $ty {
-            const TYPE: crate::schema::ColumnType = $column_type;
+        impl crate::cell::Field for $ty {
+            const TYPE: crate::cell::ColumnType = $column_type;
 
-            fn to_cell(&self) -> crate::schema::Cell<'_> {
-                crate::schema::text_cell(std::borrow::Cow::Owned(self.to_string()))
+            fn to_cell(&self) -> crate::cell::Cell<'_> {
+                crate::cell::text_cell(std::borrow::Cow::Owned(self.to_string()))
             }
 
-            fn from_cell(cell: crate::schema::Cell<'_>) -> Result<Self, String> {
+            fn from_cell(cell: crate::cell::Cell<'_>) -> Result<Self, String> {
                 match cell {
-                    crate::schema::Cell::Text(text) => text.parse(),
-                    other => Err(crate::schema::expected("text", &other)),
+                    crate::cell::Cell::Text(text) => text.parse(),
+                    other => Err(crate::cell::expected("text", &other)),
                 }
             }
 
             $(fn read(&mut self, text: &str) -> Result<(), String> {
                 if text.is_empty() {
-                    let missing = crate::schema::Cell::Missing;
-                    return Err(crate::schema::expected("text", &missing));
+                    let missing = crate::cell::Cell::Missing;
+                    return Err(crate::cell::expected("text", &missing));
                 }
                 self.$become(text)
             })?
