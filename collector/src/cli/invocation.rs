@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 use opengine::calibrate::usual_threads;
+use opengine::device::DeviceRef;
 use opmodels::ImportRequest;
 use opreport::{OutputFormat, Verbosity, View};
 
@@ -16,6 +17,8 @@ use super::args::{Cli, Command, ListWhat, ModelArgs, ViewArgs, command};
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::merge::MergeRequest;
 use crate::plan::{HostFacts, Planned};
+use crate::replay::ReplayRequest;
+use crate::run::ResumeRequest;
 use crate::sweep::{Sweep, SweepFile};
 
 /// Variable that names the configuration file when `--config` does not.
@@ -55,7 +58,7 @@ pub enum Action {
     /// Go on with a run.
     Resume(ResumeRequest),
     /// Measure a row again.
-    Replay(super::runs::ReplayRequest),
+    Replay(ReplayRequest),
     /// Show the settings.
     PrintConfig(Settings),
     /// List something.
@@ -76,17 +79,6 @@ pub enum Action {
     Man,
     /// Be a worker.
     Worker(Vec<OsString>),
-}
-
-/// Which run to go on with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResumeRequest {
-    /// Its folder.
-    pub folder: PathBuf,
-    /// Time to spend, in nanoseconds; all that it takes if there is none.
-    pub time_budget_ns: Option<u64>,
-    /// The Python that runs the importer; `None` for the project's own.
-    pub python: Option<PathBuf>,
 }
 
 /// What to list.
@@ -316,12 +308,24 @@ fn merge(
     let file = SweepFile::find(&name, &process.sweeps)?;
     layers.sweep = Some(SweepLayer {
         name: file.sweep.name.clone(),
-        texts: file.settings,
+        texts: file.settings.clone(),
     });
+    let settings = layers.merge()?;
+    // A target without a device is refused with the plan.
+    let file = match device_of(&settings) {
+        Some(device) => file.for_device(device)?,
+        None => file,
+    };
     Ok(Merged {
-        settings: layers.merge()?,
+        settings,
         sweep: Some(file.sweep),
     })
+}
+
+/// The device of the target that is asked for, if there is such a one.
+fn device_of(settings: &Settings) -> Option<DeviceRef> {
+    let target = settings.get("target");
+    opengine::device::named(target.texts.first()?.split_whitespace().next()?)
 }
 
 /// Texts of the settings that were given as flags.
