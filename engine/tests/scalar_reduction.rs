@@ -1,5 +1,6 @@
 //! Default schedules of reductions to one number, which have no spatial loop to tile or to run in parallel.
 
+use opengine::device::cpu::templates;
 use opengine::schedule::default_schedule;
 use opmodels::tile::VectorUnit;
 use tvm_bridge::compile::{Asserts, compile};
@@ -9,7 +10,8 @@ use tvm_bridge::{DType, Device, PrimFunc, Target, Tensor};
 fn the_sum_of_a_tensor_has_a_default_schedule_that_computes_it() {
     let json = include_str!("../../tvm/tests/fixtures/total.json");
     let function = PrimFunc::from_json(json).unwrap();
-    let scheduled = default_schedule(&function, VectorUnit::of_width(256, true), 1).unwrap();
+    let templates = templates(VectorUnit::of_width(256, true));
+    let scheduled = default_schedule(&function, templates.as_ref(), 1).unwrap();
     let target = Target::llvm(&tvm_bridge::target::host_cpu().unwrap(), 1).unwrap();
     let module = scheduled.schedule.module().unwrap();
     let compiled = compile(&module, &target, Asserts::Kept).unwrap();

@@ -104,8 +104,8 @@ pub fn replay(
         );
     };
     let manifest = RunManifest::load(&folder)?;
-    let threads = row.threads.context("the row has no number of threads")? as u32;
-    let cache = row.cache_state.context("the row has no cache state")?;
+    let at = Conditions::of_row(&row).context("the row has no threads or no cache state")?;
+    let (threads, cache) = (at.threads, at.cache);
     let plan = Plan {
         threads: vec![threads],
         seed: row.seed.context("the row has no seed")?,
@@ -124,7 +124,7 @@ pub fn replay(
         schedule_spec: ScheduleSpec::Trace {
             trace: serde_json::from_str(trace.as_str()).context("the row's schedule_trace")?,
         },
-        conditions: vec![Conditions::new(threads, cache)],
+        conditions: vec![at.clone()],
     };
     session.progress.working("rebuilding and measuring");
     let scratch = crate::run::scratch()?;
@@ -149,7 +149,7 @@ pub fn replay(
     }
     let point = MeasureSpec {
         id: 0,
-        at: Conditions::new(threads, cache),
+        at,
         policy: plan.timing,
         prune_beyond_ns: None,
     };

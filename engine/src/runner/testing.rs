@@ -17,7 +17,7 @@ use crate::device::Conditions;
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
-use crate::measure::timer::Taken;
+use crate::measure::sampling::Taken;
 use crate::protocol::{
     Built, KernelSpec, MeasureSpec, Measured, OperatorInModel, Reply, Request, Setup,
     WholeModelMeasured, WholeModelReady,
