@@ -11,17 +11,16 @@ use opmodels::{ImportError, Registry};
 use opreport::progress::for_stderr;
 use opreport::{Exit, Style, Verbosity, View};
 
-use crate::cli::runs::ReplayRequest;
-use crate::cli::{Action, Invocation, ListRequest, ResumeRequest, completions, man_page};
+use crate::cli::{Action, Invocation, ListRequest, completions, man_page};
 use crate::plan::Planned;
 use crate::preview::outlook;
 use crate::render::{
     Listing, plan_json, plan_text, replay_json, replay_text, run_json, run_text, settings_json,
     settings_text,
 };
-use crate::replay::{Verdict, replay};
+use crate::replay::{ReplayRequest, Verdict, replay};
 use crate::report::RunReport;
-use crate::run::{self, Importer as _, Resumed, Session};
+use crate::run::{self, Importer as _, ResumeRequest, Resumed, Session};
 use crate::sweep::SweepFile;
 
 mod doctor;
@@ -88,8 +87,7 @@ fn main_job(planned: &Planned, view: View) -> Result<Exit, AppError> {
 
 fn go_on(request: &ResumeRequest, view: View) -> Result<Exit, AppError> {
     let (resumed, end) = until_interrupted(view, |session| {
-        let python = request.python.clone();
-        let resumed = run::resume(&request.folder, request.time_budget_ns, python, session)?;
+        let resumed = run::resume(request, session)?;
         if let Resumed::Nothing { folder, rows } = &resumed {
             session.progress.note(&format!(
                 "{} is finished: {rows} rows, none left to measure",
@@ -159,14 +157,7 @@ fn with_session<T>(
 }
 
 fn replay_row(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
-    let replayed = with_session(view.verbosity, |session| {
-        Ok(replay(
-            &request.row,
-            request.run.as_deref(),
-            request.python.as_deref(),
-            session,
-        )?)
-    })?;
+    let replayed = with_session(view.verbosity, |session| Ok(replay(request, session)?))?;
     show(
         view,
         |style| replay_text(&replayed, style),

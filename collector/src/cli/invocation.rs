@@ -17,6 +17,8 @@ use super::args::{Cli, Command, ListWhat, ModelArgs, ViewArgs, command};
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::merge::MergeRequest;
 use crate::plan::{HostFacts, Planned};
+use crate::replay::ReplayRequest;
+use crate::run::ResumeRequest;
 use crate::sweep::{Sweep, SweepFile};
 
 /// Variable that names the configuration file when `--config` does not.
@@ -56,7 +58,7 @@ pub enum Action {
     /// Go on with a run.
     Resume(ResumeRequest),
     /// Measure a row again.
-    Replay(super::runs::ReplayRequest),
+    Replay(ReplayRequest),
     /// Show the settings.
     PrintConfig(Settings),
     /// List something.
@@ -77,17 +79,6 @@ pub enum Action {
     Man,
     /// Be a worker.
     Worker(Vec<OsString>),
-}
-
-/// Which run to go on with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResumeRequest {
-    /// Its folder.
-    pub folder: PathBuf,
-    /// Time to spend, in nanoseconds; all that it takes if there is none.
-    pub time_budget_ns: Option<u64>,
-    /// The Python that runs the importer; `None` for the project's own.
-    pub python: Option<PathBuf>,
 }
 
 /// What to list.

@@ -15,6 +15,5 @@ pub mod tpu;
 pub use docs::{completions, man_page};
 pub use error::CliError;
 pub use invocation::{
-    Action, CalibrationRequest, DoctorRequest, Invocation, ListRequest, Process, ResumeRequest,
-    parse,
+    Action, CalibrationRequest, DoctorRequest, Invocation, ListRequest, Process, parse,
 };

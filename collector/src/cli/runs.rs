@@ -9,6 +9,7 @@ use clap::{Args, ValueHint};
 use crate::compare::{Machines, Options};
 use crate::merge::{Gaps, MergeRequest};
 use crate::plan::parse;
+use crate::replay::ReplayRequest;
 
 /// `opcollect compare`.
 #[derive(Debug, Args)]
@@ -66,17 +67,6 @@ pub struct ReplayArgs {
     pub run: Option<PathBuf>,
     /// Python with TVM that imports models [default: the project's .venv]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
-    pub python: Option<PathBuf>,
-}
-
-/// What to replay.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplayRequest {
-    /// The row's name.
-    pub row: String,
-    /// The folder of its run, if it was given.
-    pub run: Option<PathBuf>,
-    /// The Python that runs the importer; `None` for the project's own.
     pub python: Option<PathBuf>,
 }
 

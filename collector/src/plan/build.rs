@@ -251,8 +251,7 @@ fn target(settings: &Settings) -> Result<Target, PlanError> {
     }
     let Some(device) = device::named(name) else {
         let names = there.iter().copied().chain(planned().map(|(n, _)| n));
-        let names: Vec<&str> = names.collect();
-        let problem = format!("no such target{}", hint(name, &names));
+        let problem = format!("no such target{}", hint(name, names));
         return Err(bad(&value, &text, &problem, &available));
     };
     let target = Target::parse(device, words).and_then(|target| {

@@ -32,6 +32,17 @@ pub const REPEATABILITY: f64 = 0.06;
 /// Relative noise of a median that has too few samples for an interval.
 const WITHOUT_INTERVAL: f64 = 0.25;
 
+/// What to replay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayRequest {
+    /// The row's name.
+    pub row: String,
+    /// The folder of its run, if it was given.
+    pub run: Option<PathBuf>,
+    /// The Python that runs the importer; `None` for the project's own.
+    pub python: Option<PathBuf>,
+}
+
 /// A row, and what it came to when measured again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
@@ -79,18 +90,14 @@ impl Verdict {
     }
 }
 
-/// Measures the row called `row_id` again; `run` is the folder of its run if it is not in `runs/`.
+/// Measures a row again.
 ///
 /// # Errors
 /// The row or what it names is not there, it was not measured, or its kernel cannot be rebuilt.
-pub fn replay(
-    row_id: &str,
-    run: Option<&Path>,
-    python: Option<&Path>,
-    session: &mut Session<'_>,
-) -> anyhow::Result<Replayed> {
-    let folder = match run {
-        Some(folder) => folder.to_owned(),
+pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Result<Replayed> {
+    let row_id = request.row.as_str();
+    let folder = match &request.run {
+        Some(folder) => folder.clone(),
         None => folder_of(row_id)?,
     };
     let row = find(&folder, row_id)?;
@@ -111,7 +118,7 @@ pub fn replay(
         seed: row.seed.context("the row has no seed")?,
         ..plan_of(&manifest, &folder)?
     };
-    let imported = import_of(&row, &plan, python, session)?;
+    let imported = import_of(&row, &plan, request.python.as_deref(), session)?;
     let operator = operator_of(&row, &imported)?;
     let target: serde_json::Value = row
         .target

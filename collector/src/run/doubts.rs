@@ -184,7 +184,7 @@ mod tests {
         let busy = [whole(1, 10.0), whole(2, 12.0)];
         insta::assert_snapshot!(of_import(&[operator([2.45, 13.8])], &busy, 2).join("\n"), @r"
         1 thread: the operators measured alone sum to 49.0 % of the whole model; one or the other was disturbed: measure again on a quiet machine
-        2 threads: the operators measured alone sum to 230 % of the whole model; one or the other was disturbed: measure again on a quiet machine
+        2 threads: the operators measured alone sum to 230.0 % of the whole model; one or the other was disturbed: measure again on a quiet machine
         2 threads: the whole model is slower (12.00 ms) than with 1 thread (10.00 ms): other work took the cores; measure again on a quiet machine
         ");
         assert!(is_slower(2, &busy, 2));

@@ -35,7 +35,7 @@ use tally::{Load, Tally};
 use crate::plan::{Plan, Planned, conditions};
 use crate::report::RunReport;
 
-pub use resume::{Resumed, resume};
+pub use resume::{ResumeRequest, Resumed, resume};
 pub use session::{Clock, Importer, Session, SystemClock, environment};
 
 pub(crate) use attempts::{Attempts, DRIFT_BOUND, quality};

@@ -13,6 +13,17 @@ use super::{Preparation, Session, measure};
 use crate::plan::{Plan, Planned};
 use crate::report::RunReport;
 
+/// Which run to go on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResumeRequest {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Time to spend, in nanoseconds; all that it takes if there is none.
+    pub time_budget_ns: Option<u64>,
+    /// The Python that runs the importer; `None` for the project's own.
+    pub python: Option<PathBuf>,
+}
+
 /// What became of a wish to go on.
 #[derive(Debug)]
 pub enum Resumed {
@@ -32,17 +43,13 @@ pub enum Resumed {
     },
 }
 
-/// Goes on with the run in `folder` for at most `time_budget_ns`.
+/// Goes on with a run that ended early.
 ///
 /// # Errors
 /// The folder holds no run of this version, its rows are damaged, it is going on elsewhere, or as
 /// [`run`](super::run).
-pub fn resume(
-    folder: &Path,
-    time_budget_ns: Option<u64>,
-    python: Option<PathBuf>,
-    session: &mut Session<'_>,
-) -> anyhow::Result<Resumed> {
+pub fn resume(request: &ResumeRequest, session: &mut Session<'_>) -> anyhow::Result<Resumed> {
+    let folder = &request.folder;
     let mut manifest = RunManifest::load(folder)?;
     let plan = plan_of(&manifest, folder)?;
     if manifest.state == RunState::Finished {
@@ -56,11 +63,11 @@ pub fn resume(
         plan: Plan {
             // The folder may have been moved since.
             out: folder.to_owned(),
-            time_budget_ns,
+            time_budget_ns: request.time_budget_ns,
             ..plan
         },
         warnings: Vec::new(),
-        python,
+        python: request.python.clone(),
     };
     let reopened = RunWriter::reopen(folder)?;
     if reopened.torn_bytes > 0 {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tvm_bridge::Tensor;
 
 use super::TimingPolicy;
-use super::caches::Evict;
+use super::caches::Place;
 use super::counters::{CounterError, CounterSource, counted};
 use super::timer::Timer;
 use crate::stats::{Counts, Nanos, Sample, Samples, StopReason, Timing, collect};
@@ -25,8 +25,8 @@ const WARM_UP_LIMIT: Duration = Duration::from_millis(200);
 pub enum Caches<'a> {
     /// As the previous call left them.
     Kept,
-    /// Without the kernel's arguments.
-    Evicted(&'a mut dyn Evict, &'a [Tensor]),
+    /// With these tensors placed anew before each sample, which is a single call.
+    Placed(&'a mut dyn Place, &'a [Tensor]),
 }
 
 /// What samples are taken with.
@@ -114,8 +114,8 @@ pub fn take_if_pruned<E>(
 /// Warms up and takes samples of `run`, whose first run has taken `first`, as the policy says.
 ///
 /// # Errors
-/// The first error of `run`, or of a counter.
-pub fn take<E: From<CounterError>>(
+/// The first error of `run`, of a counter, or of placing tensors.
+pub fn take<E: From<CounterError> + From<tvm_bridge::Error>>(
     policy: TimingPolicy,
     first: Duration,
     instruments: Instruments<'_>,
@@ -133,12 +133,12 @@ pub fn take<E: From<CounterError>>(
         warmup += 1;
     }
     let number = match (&caches, policy.number) {
-        (Caches::Evicted(..), _) => 1,
+        (Caches::Placed(..), _) => 1,
         (Caches::Kept, Some(number)) => number.max(1),
         (Caches::Kept, None) => calls_per_sample(shortest),
     };
     let (samples, stopped) = collect(policy.stop, || {
-        let evicting = evict(&mut caches);
+        let placing = place(&mut caches)?;
         let mut time = || time_calls(timer, number, &mut run);
         // Without a counter nothing stands between two samples.
         let (elapsed, counts) = if counters.is_empty() {
@@ -152,7 +152,7 @@ pub fn take<E: From<CounterError>>(
                 ns: Nanos::per_call(elapsed, number),
                 counts,
             },
-            spent: evicting + elapsed,
+            spent: placing + elapsed,
         })
     })?;
     Ok(Taken {
@@ -163,14 +163,14 @@ pub fn take<E: From<CounterError>>(
     })
 }
 
-/// Evicts the arguments if they are to be; what that took.
-fn evict(caches: &mut Caches<'_>) -> Duration {
-    let Caches::Evicted(evict, tensors) = caches else {
-        return Duration::ZERO;
+/// Places the tensors if they are to be; what that took.
+fn place(caches: &mut Caches<'_>) -> tvm_bridge::Result<Duration> {
+    let Caches::Placed(place, tensors) = caches else {
+        return Ok(Duration::ZERO);
     };
     let start = Instant::now();
-    evict.evict(tensors);
-    start.elapsed()
+    place.place(tensors)?;
+    Ok(start.elapsed())
 }
 
 fn calls_per_sample(call: Duration) -> u32 {

@@ -310,7 +310,7 @@ fn comparison(wrong: u64) -> Comparison {
         tolerance_rel: 0.0,
         wrong,
         elements: 1,
-        worst: None,
+        worst: (wrong > 0).then_some(0),
     }
 }
 

@@ -38,6 +38,15 @@ impl Arguments {
         &mut self.tensors[first..]
     }
 
+    /// The tensors that other operators write or read: everything but the weights. All sets share them.
+    pub fn activations(&self) -> Vec<Tensor> {
+        let with_roles = self.tensors.iter().zip(&self.specs);
+        with_roles
+            .filter(|(_, spec)| spec.role != ArgumentRole::Weight)
+            .map(|(tensor, _)| tensor.clone())
+            .collect()
+    }
+
     /// Sets of arguments to take in turn, so that so many bytes of weights are read between two uses of one weight.
     pub fn rotation(&mut self, weight_reuse_bytes: u64) -> anyhow::Result<&[Vec<Tensor>]> {
         if self.sets.is_empty() {

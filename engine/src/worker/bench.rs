@@ -129,13 +129,19 @@ fn time(
             return Ok(taken);
         }
     }
+    let activations = arguments.activations();
     let sets = match caches {
-        CacheControl::Rotate => arguments.rotation(ready.spec.weight_reuse_bytes.unwrap_or(0))?,
+        CacheControl::Rotate { .. } => {
+            arguments.rotation(ready.spec.weight_reuse_bytes.unwrap_or(0))?
+        }
         CacheControl::Repeat | CacheControl::Evict(_) => std::slice::from_ref(&arguments.tensors),
     };
     let caches = match caches {
-        CacheControl::Rotate | CacheControl::Repeat => Caches::Kept,
-        CacheControl::Evict(evict) => Caches::Evicted(evict, &sets[0]),
+        CacheControl::Rotate {
+            activations: Some(place),
+        } => Caches::Placed(place, &activations),
+        CacheControl::Rotate { activations: None } | CacheControl::Repeat => Caches::Kept,
+        CacheControl::Evict(place) => Caches::Placed(place, &sets[0]),
     };
     let bound: Vec<_> = sets.iter().map(|set| ready.kernel.bind(set)).collect();
     let mut turn = bound.iter().cycle();

@@ -152,8 +152,12 @@ impl Bench {
     }
 
     fn resume(&self, fake: &FakeRunner) -> anyhow::Result<Resumed> {
-        let folder = self.folder.path().join("run");
-        self.session(fake, |session| resume(&folder, None, None, session))
+        let request = ResumeRequest {
+            folder: self.folder.path().join("run"),
+            time_budget_ns: None,
+            python: None,
+        };
+        self.session(fake, |session| resume(&request, session))
     }
 
     fn rows(&self) -> Vec<Row> {

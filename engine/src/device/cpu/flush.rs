@@ -5,7 +5,7 @@
 
 use tvm_bridge::Tensor;
 
-use crate::measure::caches::Evict;
+use crate::measure::caches::Place;
 
 /// Evicts tensors from every level of the data caches.
 #[derive(Debug)]
@@ -30,9 +30,9 @@ impl Flusher {
     }
 }
 
-impl Evict for Flusher {
+impl Place for Flusher {
     #[cfg(target_arch = "x86_64")]
-    fn evict(&mut self, tensors: &[Tensor]) {
+    fn place(&mut self, tensors: &[Tensor]) -> tvm_bridge::Result<()> {
         use std::arch::x86_64::{_mm_clflush, _mm_mfence};
         for tensor in tensors {
             for line in tensor.host_bytes().unwrap_or_default().chunks(LINE_BYTES) {
@@ -42,14 +42,16 @@ impl Evict for Flusher {
         }
         // SAFETY: a fence has no preconditions; without it the flushes could end after the sample has begun.
         unsafe { _mm_mfence() };
+        Ok(())
     }
 
     /// Evicts everything else too.
     #[cfg(not(target_arch = "x86_64"))]
-    fn evict(&mut self, _tensors: &[Tensor]) {
+    fn place(&mut self, _tensors: &[Tensor]) -> tvm_bridge::Result<()> {
         for line in self.sweep.chunks_mut(LINE_BYTES) {
             line[0] = line[0].wrapping_add(1);
         }
         std::hint::black_box(&self.sweep);
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 mod columns;
 mod flush;
+mod handover;
 mod schedule;
 mod sentinel;
 mod session;
@@ -9,22 +10,16 @@ mod target;
 
 use opdata::contract::Environment;
 use opdata::{CacheState, DeviceKind, Row};
-use opmodels::tile::VectorUnit;
 use serde_json::Value;
 
 use super::target::OptionArity;
 use super::{Device, Session, Target, TargetOption, TargetProblem};
-use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space, Templates};
+use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 
 pub use schedule::{
     CacheWrite, ContractionKnobs, Epilogue, Knobs, LevelOrder, MAX_UNROLLED, Padding, RowsKnobs,
     SpatialKnobs,
 };
-
-/// The schedule templates for processors with these vector registers.
-pub fn templates(unit: VectorUnit) -> Box<dyn Templates> {
-    Box::new(schedule::CpuTemplates { unit })
-}
 
 /// The device.
 #[derive(Debug, Clone, Copy)]

@@ -1,5 +1,7 @@
 //! The CPU in the worker: TVM's thread pool, the machine's clock, `clflush` and the sentinel.
 
+use std::rc::Rc;
+
 use opdata::CacheState;
 use opmodels::tile::VectorUnit;
 use serde_json::Value;
@@ -7,9 +9,11 @@ use tvm_bridge::threads::Pool;
 use tvm_bridge::{Result, Target};
 
 use super::flush::Flusher;
+use super::handover::Handover;
 use super::schedule::CpuTemplates;
 use super::sentinel::Sentinel;
 use crate::device::{Conditions, Kernel, Session};
+use crate::measure::caches::Place;
 use crate::measure::timer::WallClock;
 use crate::measure::{CacheControl, Instruments, Timer};
 use crate::schedule::Templates;
@@ -19,7 +23,8 @@ pub(super) struct CpuSession {
     target: Target,
     unit: VectorUnit,
     max_threads: usize,
-    pool: Pool,
+    pool: Rc<Pool>,
+    handover: Handover,
     sentinel: Sentinel,
     /// Made when it is first needed.
     flusher: Option<Flusher>,
@@ -30,11 +35,13 @@ impl CpuSession {
     pub fn open(dictionary: &Value, max_threads: usize) -> Result<CpuSession> {
         let target = Target::new(dictionary)?;
         let is_x86 = cfg!(target_arch = "x86_64");
+        let pool = Rc::new(Pool::start(max_threads)?);
         Ok(CpuSession {
+            handover: Handover::new(Rc::clone(&pool)),
             unit: VectorUnit::of_width(target.vector_width_bits()?, is_x86),
             target,
             max_threads,
-            pool: Pool::start(max_threads)?,
+            pool,
             sentinel: Sentinel::new(),
             flusher: None,
             timer: WallClock,
@@ -74,7 +81,10 @@ impl Session for CpuSession {
         at: &Conditions,
     ) -> (Instruments<'_>, CacheControl<'_>) {
         let caches = match at.cache {
-            CacheState::Model => CacheControl::Rotate,
+            // One thread leaves everything in its own core's cache, in the model as in a repeated call.
+            CacheState::Model => CacheControl::Rotate {
+                activations: (at.threads > 1).then_some(&mut self.handover as &mut dyn Place),
+            },
             CacheState::Hot => CacheControl::Repeat,
             CacheState::Flushed => {
                 CacheControl::Evict(self.flusher.get_or_insert_with(Flusher::new))
