@@ -1,1 +1,203 @@
-//! The templates on real operators.
+//! The templates on real operators: the loop nests that come out, and that no combination of knobs changes a result.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::Path;
+
+use opmodels::Graph;
+use opmodels::graph::{ArgumentRole, Operator};
+use proptest::prelude::*;
+use tvm_bridge::compile::{Asserts, compile};
+use tvm_bridge::ir::ENTRY;
+use tvm_bridge::{IrModule, Target, Tensor};
+
+use super::*;
+use crate::measure::check::{Tolerance, compare};
+use crate::measure::fill::{filled, poison};
+use crate::schedule::with_choice;
+
+/// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
+const OPERATORS: [&str; 8] = [
+    "conv2d_prime",
+    "conv2d_strided",
+    "depthwise_strided",
+    "dense",
+    "batch_matmul_prime",
+    "max_pool_strided",
+    "softmax",
+    "elementwise",
+];
+
+fn operator(name: &str) -> (PrimFunc, Operator) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../collector/tests/fixtures")
+        .join(name);
+    let read = |file| std::fs::read_to_string(folder.join(file)).unwrap();
+    let graph: Graph = serde_json::from_str(&read("graph.json")).unwrap();
+    let operator = graph.operators[0].clone();
+    let module = IrModule::from_json(&read("module.json")).unwrap();
+    (module.prim_func(&operator.symbol).unwrap(), operator)
+}
+
+/// The loops and blocks of a function, without what the blocks compute.
+fn nest(function: &PrimFunc) -> String {
+    let script = function.script().unwrap();
+    let is_structure = |line: &&str| {
+        let line = line.trim_start();
+        line.starts_with("for ") || line.starts_with("with T.sblock(\"")
+    };
+    let lines: Vec<&str> = script.lines().filter(is_structure).collect();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let outermost = lines.iter().map(|line| indent(line)).min().unwrap_or(0);
+    let shortened = lines.iter().map(|line| {
+        let depth = (indent(line) - outermost) / 4;
+        let text = line.trim().trim_end_matches(':').replace("T.", "");
+        format!(
+            "{}{}",
+            "  ".repeat(depth),
+            text.replace("with sblock", "block")
+        )
+    });
+    shortened.collect::<Vec<_>>().join("\n")
+}
+
+/// The loop nest of an operator's default schedule for 16 lanes, and what was chosen.
+fn default_nest(name: &str) -> String {
+    let templates = CpuTemplates {
+        unit: VectorUnit::of_width(512, true),
+    };
+    let (function, _) = operator(name);
+    let scheduled = default_schedule(&function, &templates, 0).unwrap();
+    let choice = serde_json::to_string(&scheduled.choice).unwrap();
+    let function = scheduled.schedule.function().unwrap();
+    format!("{choice}\n{}", nest(&function))
+}
+
+#[test]
+fn default_schedules_have_the_loops_of_their_template() {
+    for name in OPERATORS {
+        insta::assert_snapshot!(name, default_nest(name));
+    }
+}
+
+#[test]
+fn knobs_decide_the_loops() {
+    let (function, _) = operator("dense");
+    let templates = CpuTemplates {
+        unit: VectorUnit::of_width(512, true),
+    };
+    let base = default_schedule(&function, &templates, 0).unwrap().choice;
+    let Knobs::Contraction(mut knobs) = Knobs::of(&base).unwrap() else {
+        panic!("a contraction, not {base:?}");
+    };
+    let nest_of = |knobs: &ContractionKnobs| {
+        let choice = Knobs::Contraction(knobs.clone()).choice();
+        let scheduled = with_choice(&function, &templates, 0, &choice).unwrap();
+        nest(&scheduled.schedule.function().unwrap())
+    };
+    assert_eq!(
+        nest_of(&knobs),
+        default_nest("dense").split_once('\n').unwrap().1,
+        "the default's own knobs make the default again"
+    );
+    knobs.cache_write = CacheWrite::None;
+    knobs.epilogue = Epilogue::Root;
+    let changed = nest_of(&knobs);
+    assert!(
+        !changed.contains("_local"),
+        "no accumulators of its own: {changed}"
+    );
+}
+
+/// A kernel's outputs on seeded arguments.
+fn outputs(schedule: &Schedule, operator: &Operator, target: &Target) -> Vec<Tensor> {
+    let compiled = compile(&schedule.module().unwrap(), target, Asserts::Kept).unwrap();
+    let mut tensors: Vec<Tensor> = (0u64..)
+        .zip(&operator.args)
+        .map(|(i, a)| filled(&a.shape, a.dtype.parse().unwrap(), a.fill, 5, i).unwrap())
+        .collect();
+    let is_output = |role| role == ArgumentRole::Output;
+    let first = operator
+        .args
+        .iter()
+        .position(|a| is_output(a.role))
+        .unwrap();
+    for output in &mut tensors[first..] {
+        poison(output).unwrap();
+    }
+    let kernel = compiled.module.function(ENTRY).unwrap();
+    kernel.bind(&tensors).call().unwrap();
+    tensors.split_off(first)
+}
+
+/// An operator with its space, and what it computes as TVM's library wrote it.
+struct Subject {
+    function: PrimFunc,
+    operator: Operator,
+    space: Space,
+    reference: Vec<Tensor>,
+}
+
+thread_local! {
+    static SUBJECTS: RefCell<HashMap<&'static str, Subject>> = RefCell::default();
+}
+
+fn with_subject<T>(name: &'static str, target: &Target, work: impl FnOnce(&Subject) -> T) -> T {
+    SUBJECTS.with_borrow_mut(|subjects| {
+        let subject = subjects.entry(name).or_insert_with(|| {
+            let (function, operator) = operator(name);
+            let plain = Schedule::new(&function, 0).unwrap();
+            Subject {
+                space: templates(target).space(&function).unwrap(),
+                reference: outputs(&plain, &operator, target),
+                function,
+                operator,
+            }
+        });
+        work(subject)
+    })
+}
+
+fn templates(target: &Target) -> CpuTemplates {
+    let bits = target.vector_width_bits().unwrap();
+    CpuTemplates {
+        unit: VectorUnit::of_width(bits, cfg!(target_arch = "x86_64")),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn no_combination_of_knobs_changes_the_result(
+        name in prop::sample::select(&OPERATORS[..]),
+        // Few at a time: most combinations of many are refused.
+        picks in prop::collection::vec(prop::option::weighted(0.3, any::<prop::sample::Index>()), 32),
+    ) {
+        let target = Target::llvm(&tvm_bridge::target::host_cpu().unwrap(), 2).unwrap();
+        with_subject(name, &target, |subject| {
+            let dimensions = subject.space.dimensions.iter();
+            let settings: Vec<_> = dimensions
+                .zip(&picks)
+                .filter_map(|(dimension, pick)| Some((dimension, pick.as_ref()?.get(&dimension.values))))
+                .collect();
+            // A combination that is refused says why; most others are schedules, and some do not fit after all.
+            let choice = match super::combine(&subject.space, &settings) {
+                Ok(choice) => choice,
+                Err(reason) => {
+                    prop_assert!(!reason.is_empty());
+                    return Ok(());
+                }
+            };
+            let scheduled = with_choice(&subject.function, &templates(&target), 0, &choice);
+            let Ok(scheduled) = scheduled else { return Ok(()) };
+            let found = outputs(&scheduled.schedule, &subject.operator, &target);
+            let terms = subject.operator.reduction_length();
+            for (found, reference) in found.iter().zip(&subject.reference) {
+                let tolerance = Tolerance::new(reference.dtype(), terms);
+                let comparison = compare(found, reference, tolerance).unwrap();
+                prop_assert_eq!(comparison.complaint(), None, "{} with {:?}", name, choice);
+            }
+            Ok(())
+        })?;
+    }
+}
