@@ -116,7 +116,7 @@ fn start(chip: Chip, unit: CommandUnit, bytes: &[u8], at: usize, offset: u64) ->
     let rest = &bytes[at..];
     let decoded = decode_one(chip, unit, rest, offset + at as u64).ok()?;
     let layout = Table::of(chip).layout(decoded.op);
-    if layout.bytes % UNIT != 0 || is_blank(unit, rest) {
+    if !layout.bytes.is_multiple_of(UNIT) || is_blank(unit, rest) {
         return None;
     }
     let command = &rest[..layout.bytes];

@@ -104,16 +104,15 @@ pub(crate) fn without_end_mark(
     bytes: &[u8],
     offset: u64,
 ) {
-    if chip == Chip::Bm1688 && unit == CommandUnit::Dma {
-        if let Some(last) = commands.last() {
-            let layout = Table::of(chip).layout(last.op);
-            let from = (last.offset - offset) as usize;
-            let here = &bytes[from..from + layout.bytes];
-            if layout.value(here, "cmd_type") == 6
-                && layout.value(here, "cmd_special_function") == 0
-            {
-                commands.pop();
-            }
+    if chip == Chip::Bm1688
+        && unit == CommandUnit::Dma
+        && let Some(last) = commands.last()
+    {
+        let layout = Table::of(chip).layout(last.op);
+        let from = (last.offset - offset) as usize;
+        let here = &bytes[from..from + layout.bytes];
+        if layout.value(here, "cmd_type") == 6 && layout.value(here, "cmd_special_function") == 0 {
+            commands.pop();
         }
     }
 }
