@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use opcollect::sweep::{Sweep, SweepFile, schedule_specs};
 use opdata::CacheState;
+use opengine::device::cpu::Knobs;
+use opengine::device::{self, Conditions};
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{KernelSpec, MeasureSpec, Reply, Request, Setup};
 use opengine::schedule::{Choice, ScheduleSpec};
@@ -28,6 +30,7 @@ fn graph(name: &str) -> Graph {
 fn setup(name: &str) -> Setup {
     Setup {
         import: fixture(name),
+        device: device::HOST,
         target: serde_json::json!({ "kind": "llvm", "mcpu": tvm_bridge::target::host_cpu().unwrap(), "num-cores": 2 }),
         max_threads: 2,
         seed: 3,
@@ -127,8 +130,7 @@ fn every_operator_is_built_right_and_measured_in_every_state() {
             ] {
                 requests.push(Request::Measure(MeasureSpec {
                     id: kernel.id,
-                    threads,
-                    cache,
+                    at: Conditions::new(threads, cache),
                     policy: policy(),
                     prune_beyond_ns: None,
                 }));
@@ -158,8 +160,8 @@ fn every_operator_is_built_right_and_measured_in_every_state() {
 
 /// Contractions are tiled and vectorised; nothing is left as the operator library wrote it.
 fn check_choice(name: &str, choice: &Choice) {
-    match choice {
-        Choice::Contraction(knobs) => {
+    match Knobs::of(choice) {
+        Ok(Knobs::Contraction(knobs)) => {
             assert!(knobs.vector_length > 1, "{name}: {knobs:?}");
             let tile: i64 = knobs.tile.iter().map(|t| t.1).product();
             let in_registers = tile * knobs.vector_blocks * knobs.vector_length;
@@ -168,13 +170,13 @@ fn check_choice(name: &str, choice: &Choice) {
                 "{name}: {knobs:?}"
             );
         }
-        Choice::Rows(_) | Choice::Spatial(_) => {
+        Ok(Knobs::Rows(_) | Knobs::Spatial(_)) => {
             assert!(
                 ["softmax", "layer_norm", "elementwise"].contains(&name),
                 "{name}: {choice:?}"
             );
         }
-        Choice::Unscheduled | Choice::Sampled(_) | Choice::Recorded => {
+        Err(_) => {
             panic!("{name} got no default schedule")
         }
     }
@@ -207,8 +209,7 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_the_worker_goes_on() {
     let measure = |id| {
         Request::Measure(MeasureSpec {
             id,
-            threads: 1,
-            cache: CacheState::Hot,
+            at: Conditions::new(1, CacheState::Hot),
             policy: policy(),
             prune_beyond_ns: None,
         })
@@ -271,8 +272,7 @@ fn built_and_right(name: &str, kernels: Vec<KernelSpec>) -> usize {
     requests.extend(ids.iter().map(|&id| {
         Request::Measure(MeasureSpec {
             id,
-            threads: 2,
-            cache: CacheState::Hot,
+            at: Conditions::new(2, CacheState::Hot),
             policy: policy(),
             prune_beyond_ns: None,
         })
@@ -301,7 +301,7 @@ fn what_the_spaces_offer_computes_what_the_operator_computes() {
         let mut kernels = Vec::new();
         for (spec, space) in specs(name).iter().zip(spaces) {
             let drawn = [(&template, 8), (&sampled, 3)].map(|(sweep, schedules)| {
-                schedule_specs(sweep, space, schedules, 5).schedule_specs
+                schedule_specs(device::HOST, sweep, space, schedules, 5).schedule_specs
             });
             for schedule_spec in drawn.into_iter().flatten() {
                 let id = kernels.len() as u64;

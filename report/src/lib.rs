@@ -2,8 +2,8 @@
 //!
 //! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]),
 //! standard output that survives a closed pipe ([`output`]), exit codes ([`exit`]), pictures ([`svg`]), HTML ([`html`]),
-//! suggestions for mistyped names ([`nearest`]). It knows nothing of runs, operators or predictions: callers
-//! hand it plain text and numbers.
+//! traces ([`trace`]), suggestions for mistyped names ([`nearest`]). It knows nothing of runs, operators or
+//! predictions: callers hand it plain text and numbers.
 
 pub mod exit;
 pub mod html;
@@ -13,6 +13,7 @@ pub mod progress;
 pub mod style;
 pub mod svg;
 pub mod table;
+pub mod trace;
 pub mod units;
 
 pub use exit::Exit;

@@ -15,6 +15,7 @@ use crate::export::{
 use crate::ingest::{IngestOptions, ingest};
 use crate::profile::Profile;
 use crate::report::Severity;
+use crate::staged::Staged;
 
 /// A kind of file to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -142,7 +143,7 @@ pub fn run_one(job: &Job, dump: &Path, out: &Path) -> Result<Done> {
         note_host(host, path, &mut profile);
     }
     let summary = summarise(&profile);
-    std::fs::create_dir_all(out).map_err(io_at(out, "cannot make the folder"))?;
+    let staged = Staged::new(out)?;
     let mut done = Done {
         profile,
         summary,
@@ -150,11 +151,12 @@ pub fn run_one(job: &Job, dump: &Path, out: &Path) -> Result<Done> {
         files: Vec::new(),
     };
     for output in &job.outputs {
-        write(job, &mut done, *output, host.as_ref())?;
+        write(job, &mut done, *output, host.as_ref(), &staged.folder)?;
     }
-    let path = out.join("report.json");
+    let path = staged.folder.join("report.json");
     write_text(&path, &format!("{:#}\n", json!(done.profile.report)))?;
     done.files.push(path);
+    staged.publish(&mut done.files)?;
     Ok(done)
 }
 
@@ -183,8 +185,13 @@ fn write_text(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(io_at(path, "cannot write"))
 }
 
-fn write(job: &Job, done: &mut Done, output: Output, host: Option<&HostTrace>) -> Result<()> {
-    let out = done.out.clone();
+fn write(
+    job: &Job,
+    done: &mut Done,
+    output: Output,
+    host: Option<&HostTrace>,
+    out: &Path,
+) -> Result<()> {
     let profile = &done.profile;
     match output {
         Output::Summary => {
@@ -198,11 +205,12 @@ fn write(job: &Job, done: &mut Done, output: Output, host: Option<&HostTrace>) -
             done.files.push(path);
         }
         Output::Doc => {
-            let files = reginfo::write(profile, &out)?;
+            let files = reginfo::write(profile, out)?;
             done.files.extend(files);
             let folder = out.join("PerfDoc");
             std::fs::create_dir_all(&folder).map_err(io_at(&folder, "cannot make the folder"))?;
-            let name = out
+            let name = done
+                .out
                 .file_name()
                 .map_or("profile".to_string(), |n| n.to_string_lossy().into_owned());
             let (table, book) = (
@@ -236,10 +244,6 @@ fn write(job: &Job, done: &mut Done, output: Output, host: Option<&HostTrace>) -
                 profile.name()
             );
             let folder = out.join("rows");
-            // A run is never overwritten; files of an earlier one in the same place are this job's own.
-            if folder.join("run.json").is_file() {
-                std::fs::remove_dir_all(&folder).map_err(io_at(&folder, "cannot replace"))?;
-            }
             let files = rows::write(profile, &run_id, &folder, &job.filter)?;
             done.files.extend(files);
         }

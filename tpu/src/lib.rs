@@ -22,6 +22,7 @@ pub mod profile;
 pub mod record;
 pub mod regs;
 pub mod report;
+mod staged;
 pub mod view;
 
 pub use error::{Error, Result};

@@ -88,6 +88,8 @@ pub fn record(options: &RecordOptions) -> Result<Vec<PathBuf>> {
         .args(&options.command[1..])
         .current_dir(&options.directory)
         .envs(options.environment())
+        // Standard output is for the results of reading the dump.
+        .stdout(std::io::stderr())
         .status()
         .map_err(|error| Error::Record {
             what: format!("cannot run {}: {error}", program.to_string_lossy()),

@@ -238,6 +238,17 @@ impl Report {
         self.losses().next().is_none()
     }
 
+    /// One line for the top of a report of a dump that is not whole.
+    pub fn headline(&self) -> Option<String> {
+        let count = self.losses().count() as u64;
+        let first = self.losses().next()?;
+        let more = match count - 1 {
+            0 => String::new(),
+            more => format!(" (and {} more, see report.json)", plural(more, "finding")),
+        };
+        Some(format!("NOT WHOLE: {}: {}{more}", first.place, first.text))
+    }
+
     /// Adds another account, of another file of the same dump.
     pub fn merge(&mut self, other: Report) {
         self.findings.extend(other.findings);

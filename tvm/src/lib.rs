@@ -18,6 +18,7 @@ pub mod inspect;
 pub mod ir;
 pub mod kernel;
 pub mod libs;
+pub mod llvm;
 pub mod lower;
 pub mod nest;
 pub mod pass;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use opdata::contract::{CALIBRATION_FORMAT, Calibration, Environment};
 use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, clock_ghz};
+use opengine::device::{self, Target};
 use opengine::env::Root;
 use opengine::interrupt::Interrupt;
 use opinstall::Home;
@@ -17,7 +18,6 @@ use crate::cli::{CalibrationRequest, DoctorRequest};
 use crate::doctor::{
     self, Calibrated, CheckStatus, Facts, FolderFacts, PackageWanted, Problem, PythonFacts,
 };
-use crate::plan::{Target, TargetKind};
 use crate::render::{Diagnosis, diagnosis_json, diagnosis_text};
 use crate::run;
 
@@ -100,12 +100,8 @@ fn calibrate(
             load.finding
         ));
     }
-    let native = Target {
-        kind: TargetKind::Llvm,
-        mcpu: None,
-        mattr: Vec::new(),
-    };
-    let target = run::target_json(&native, environment);
+    // Calibration is of the machine itself, whatever is attached to it.
+    let target = Target::plain(device::HOST).dictionary(environment);
     // Before the thread pool is there, whose threads would wait at the top of their clocks.
     let clock_ghz = clock_ghz();
     let most = request.threads.iter().copied().max().unwrap_or(1);

@@ -29,6 +29,7 @@ pub(super) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
             ingest,
             filter,
             top,
+            fail_above,
         } => {
             let (a, b) = (
                 tpuprofile::ingest(&a, &ingest)?,
@@ -48,7 +49,7 @@ pub(super) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
                 }
                 OutputFormat::Text => print(diff_text(&result, top).as_bytes())?,
             }
-            Ok(Exit::Done)
+            Ok(verdict(result.ratio, fail_above, view))
         }
         TpuRequest::Record {
             options,
@@ -69,6 +70,20 @@ pub(super) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
     }
 }
 
+/// Whether the second dump takes longer than is allowed, in percent.
+fn verdict(ratio: Option<f64>, fail_above: Option<f64>, view: View) -> Exit {
+    match (fail_above, ratio.map(|ratio| (ratio - 1.0) * 100.0)) {
+        (Some(percent), Some(longer)) if longer > percent => {
+            let text = format!(
+                "the second dump takes {longer:.2} % longer, more than --fail-above {percent} %\n"
+            );
+            note(view, Verbosity::Normal, &text);
+            Exit::Regression
+        }
+        _ => Exit::Done,
+    }
+}
+
 fn read(
     reading: &TpuReading,
     recorded: Option<&RecordOptions>,
@@ -78,15 +93,30 @@ fn read(
     job.validate()?;
     let mut exit = Exit::Done;
     let mut objects = Vec::new();
-    for (dump, out) in job.places() {
-        let done = run_one(job, &dump, &out)?;
+    let places = job.places();
+    let several = places.len() > 1;
+    let (mut any, mut failed) = (false, None);
+    for (dump, out) in places {
+        let done = match run_one(job, &dump, &out) {
+            Ok(done) => done,
+            // One bad folder does not cost the others.
+            Err(error) if several => {
+                let text = format!("error: {error}; the other dumps are read\n");
+                note(view, Verbosity::Quiet, &text);
+                exit = Exit::PointsFailed;
+                failed.get_or_insert(error);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        any = true;
         if !done.profile.report.is_whole() {
             exit = Exit::PointsFailed;
         }
         note(
             view,
             Verbosity::Normal,
-            &tpu_warnings(reading.cores, recorded, &done),
+            &tpu_warnings(job, reading.cores, recorded, &done),
         );
         note(view, Verbosity::Verbose, &tpu_notes(&done));
         note(view, Verbosity::Normal, &tpu_files(&done));
@@ -97,8 +127,11 @@ fn read(
             }
         }
     }
+    if let (Some(error), false) = (failed, any) {
+        return Err(error.into());
+    }
     if view.format == OutputFormat::Json {
-        let object = if objects.len() == 1 {
+        let object = if objects.len() == 1 && !several {
             objects.remove(0)
         } else {
             json!({ "dumps": Value::Array(objects) })

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 use opengine::calibrate::usual_threads;
+use opengine::device::DeviceRef;
 use opmodels::ImportRequest;
 use opreport::{OutputFormat, Verbosity, View};
 
@@ -307,12 +308,24 @@ fn merge(
     let file = SweepFile::find(&name, &process.sweeps)?;
     layers.sweep = Some(SweepLayer {
         name: file.sweep.name.clone(),
-        texts: file.settings,
+        texts: file.settings.clone(),
     });
+    let settings = layers.merge()?;
+    // A target without a device is refused with the plan.
+    let file = match device_of(&settings) {
+        Some(device) => file.for_device(device)?,
+        None => file,
+    };
     Ok(Merged {
-        settings: layers.merge()?,
+        settings,
         sweep: Some(file.sweep),
     })
+}
+
+/// The device of the target that is asked for, if there is such a one.
+fn device_of(settings: &Settings) -> Option<DeviceRef> {
+    let target = settings.get("target");
+    opengine::device::named(target.texts.first()?.split_whitespace().next()?)
 }
 
 /// Texts of the settings that were given as flags.

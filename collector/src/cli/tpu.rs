@@ -152,9 +152,21 @@ pub struct TpuDiffArgs {
     /// What to put side by side
     #[arg(long, value_name = "WHAT", default_value = "operator")]
     pub by: GroupingName,
+    /// Exit with 3 if the second takes longer by more than this, e.g. 3%
+    #[arg(long = "fail-above", value_name = "PERCENT", value_parser = percent)]
+    pub fail_above: Option<f64>,
     /// How to read.
     #[command(flatten)]
     pub read: TpuReadArgs,
+}
+
+/// A share in percent, with or without its sign.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim().parse::<f64>();
+    match number {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err("give a number of percent, 0 or more, e.g. 3%".to_string()),
+    }
 }
 
 /// `opcollect tpu record`.
@@ -233,6 +245,8 @@ pub enum TpuRequest {
         filter: Filter,
         /// Length of the list.
         top: usize,
+        /// By how many percent the second may take longer.
+        fail_above: Option<f64>,
     },
     /// Record, then read.
     Record {
@@ -348,6 +362,7 @@ impl TpuArgs {
                 top: args.read.top,
                 a: args.a,
                 b: args.b,
+                fail_above: args.fail_above,
             },
             Some(TpuCommand::Record(args)) => TpuRequest::Record {
                 reading: reading(Vec::new(), &args.read, &args.output),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Timestamp};
+use opengine::device::{self, DeviceRef, Target, TargetProblem};
 use opengine::measure::TimingPolicy;
 use opengine::runner::WorkerPolicy;
 use opengine::stats::StopRule;
@@ -14,7 +15,7 @@ use super::reader::{
     at_least_one, bad, duration, hint, not_available, number, optional, required, single,
 };
 use super::run_id::{free_directory, run_id};
-use super::{Availability, Plan, PlanError, Target, TargetKind, WholeModel, parse};
+use super::{Plan, PlanError, WholeModel, parse};
 use crate::config::Settings;
 use crate::sweep::Sweep;
 
@@ -86,12 +87,13 @@ impl Planned {
             Some((_, text)) => (PathBuf::from(text), run_id),
             None => free_directory(Path::new("runs"), run_id),
         };
+        let cache_states = cache_states(settings, target.device)?;
         let plan = Plan {
             format: PLAN_FORMAT,
             model,
             target,
             threads,
-            cache_states: cache_states(settings)?,
+            cache_states,
             sweep,
             shard: optional(
                 settings,
@@ -237,54 +239,23 @@ fn target(settings: &Settings) -> Result<Target, PlanError> {
     let text = required(settings, "target", |text| Ok(text.to_owned()), "")?;
     let mut words = text.split_whitespace();
     let name = words.next().unwrap_or_default();
-    let names = TargetKind::ALL.map(TargetKind::name);
-    let there = TargetKind::ALL
-        .into_iter()
-        .filter(|kind| kind.availability() == Availability::BuiltIn)
-        .map(TargetKind::name)
-        .collect::<Vec<_>>()
-        .join(", ");
-    let kind = TargetKind::ALL
-        .into_iter()
-        .find(|kind| kind.name() == name)
-        .ok_or_else(|| {
-            bad(
-                &value,
-                &text,
-                &format!("no such target{}", hint(name, &names)),
-                &format!("available here: {there}"),
-            )
-        })?;
-    if kind.availability() == Availability::NotBuiltIn {
-        return Err(not_available(
-            &value,
-            &text,
-            &format!("this build has no code generator for {}", kind.title()),
-            &format!("available here: {there}"),
-        ));
+    let there: Vec<&str> = device::ALL.iter().map(|d| d.name()).collect();
+    let available = format!("available here: {}", there.join(", "));
+    let planned = || device::PLANNED.iter().copied();
+    if let Some((_, title)) = planned().find(|(planned, _)| *planned == name) {
+        let problem = format!("this build has no code generator for {title}");
+        return Err(not_available(&value, &text, &problem, &available));
     }
-    let mut target = Target {
-        kind,
-        mcpu: None,
-        mattr: Vec::new(),
+    let Some(device) = device::named(name) else {
+        let names = there.iter().copied().chain(planned().map(|(n, _)| n));
+        let problem = format!("no such target{}", hint(name, names));
+        return Err(bad(&value, &text, &problem, &available));
     };
-    for word in words {
-        match word.split_once('=') {
-            Some(("-mcpu", cpu)) if !cpu.is_empty() => target.mcpu = Some(cpu.to_owned()),
-            Some(("-mattr", attributes)) if !attributes.is_empty() => {
-                target.mattr = attributes.split(',').map(str::to_owned).collect();
-            }
-            _ => {
-                return Err(bad(
-                    &value,
-                    &text,
-                    &format!("`{word}` is no option of a target here"),
-                    "options are -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads",
-                ));
-            }
-        }
-    }
-    Ok(target)
+    let target = Target::parse(device, words).and_then(|target| {
+        device.check(&target)?;
+        Ok(target)
+    });
+    target.map_err(|TargetProblem { problem, next }| bad(&value, &text, &problem, &next))
 }
 
 /// Threads beyond the cores wait for each other, and each takes memory for its stack: beyond this, workers die of it.
@@ -316,18 +287,24 @@ fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
     Ok(counts)
 }
 
-fn cache_states(settings: &Settings) -> Result<Vec<CacheState>, PlanError> {
+fn cache_states(settings: &Settings, device: DeviceRef) -> Result<Vec<CacheState>, PlanError> {
+    let states = device.cache_states();
+    let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+    let next = format!(
+        "give {} or several of them, as in model,flushed",
+        names.join(", ")
+    );
     at_least_one(
         settings,
         "cache",
         |text| {
-            CacheState::ALL
+            states
                 .iter()
                 .copied()
                 .find(|state| state.as_str() == text)
                 .ok_or_else(|| "no such cache state".to_owned())
         },
-        "give model, hot, flushed or several of them, as in model,flushed",
+        &next,
     )
 }
 

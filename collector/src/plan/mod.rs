@@ -14,9 +14,8 @@ pub use build::{HostFacts, Planned, Warning};
 
 use opdata::contract::PlanRecord;
 pub use opdata::contract::plan::WholeModel;
-use opengine::device::Conditions;
+use opengine::device::{Conditions, Target};
 use opmodels::ImportRequest;
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::config::Origin;
@@ -32,83 +31,6 @@ pub fn conditions(plan: &Plan) -> impl Iterator<Item = Conditions> + '_ {
             .iter()
             .map(move |&c| Conditions::new(t, c))
     })
-}
-
-/// What to compile for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
-    /// The code generator.
-    pub kind: TargetKind,
-    /// CPU name for LLVM; `None` for the machine's own.
-    pub mcpu: Option<String>,
-    /// Feature switches for LLVM, such as `+avx2` or `-avx512f`.
-    pub mattr: Vec<String>,
-}
-
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.kind.name())?;
-        if let Some(cpu) = &self.mcpu {
-            write!(f, " -mcpu={cpu}")?;
-        }
-        if !self.mattr.is_empty() {
-            write!(f, " -mattr={}", self.mattr.join(","))?;
-        }
-        Ok(())
-    }
-}
-
-/// Kinds of target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TargetKind {
-    /// The CPU, through LLVM.
-    Llvm,
-    /// NVIDIA GPUs.
-    Cuda,
-    /// The VTA accelerator on a PYNQ board.
-    Pynq,
-}
-
-/// Whether this build can compile for a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Availability {
-    /// It can.
-    BuiltIn,
-    /// It cannot yet.
-    NotBuiltIn,
-}
-
-impl TargetKind {
-    /// All kinds that have a name.
-    pub const ALL: [Self; 3] = [Self::Llvm, Self::Cuda, Self::Pynq];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Llvm => "llvm",
-            Self::Cuda => "cuda",
-            Self::Pynq => "pynq",
-        }
-    }
-
-    /// What it is, in a few words.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Llvm => "the CPU of this machine, through LLVM",
-            Self::Cuda => "NVIDIA GPUs",
-            Self::Pynq => "the VTA accelerator on a PYNQ board",
-        }
-    }
-
-    /// Whether this build can compile for it.
-    pub fn availability(self) -> Availability {
-        match self {
-            Self::Llvm => Availability::BuiltIn,
-            Self::Cuda | Self::Pynq => Availability::NotBuiltIn,
-        }
-    }
 }
 
 /// Why settings make no plan. The message says what is wrong where, and what to do next.

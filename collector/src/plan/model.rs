@@ -51,7 +51,7 @@ fn source(settings: &Settings) -> Result<Source, PlanError> {
         UnknownSource::None => bad(
             &value,
             &name,
-            &format!("no such source of models{}", hint(&name, sources::names())),
+            &format!("no such source of models{}", hint(&name, sources::names().iter().copied())),
             &format!("give {}", one_of(sources::names())),
         ),
     })

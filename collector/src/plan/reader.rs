@@ -132,7 +132,6 @@ pub(super) fn not_available(value: &Value, text: &str, problem: &str, next: &str
     }
 }
 
-pub(super) fn hint(name: &str, names: &[&str]) -> String {
-    closest(name, names.iter().copied())
-        .map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
+pub(super) fn hint<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    closest(name, names).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
 }

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use opdata::{Timestamp, safe_file_name};
+use opengine::device::Target;
 use opmodels::ImportRequest;
-
-use super::Target;
 
 /// `20260131T235959Z-resnet-18-llvm`: sorted by name is sorted by time (UTC).
 pub(super) fn run_id(model: &ImportRequest, target: &Target, now: Timestamp) -> String {
     let name = safe_file_name(&model.source.short_name(&model.model), 60);
-    format!("{}-{name}-{}", now.compact(), target.kind.name())
+    format!("{}-{name}-{}", now.compact(), target.device.name())
 }
 
 /// `runs/<id>`, or `runs/<id>-2` and so on when that is there already.

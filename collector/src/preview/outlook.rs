@@ -8,7 +8,7 @@ use opmodels::graph::Operator;
 
 use crate::plan::{Plan, Planned};
 use crate::propose::Drawing;
-use crate::run::{Session, prepare, target_json};
+use crate::run::{Session, prepare};
 
 /// Speed of a middling schedule on one core.
 const FLOPS_PER_NS: f64 = 20.0;
@@ -55,7 +55,7 @@ pub struct OperatorOutlook {
 pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Outlook> {
     let plan = &planned.plan;
     let environment = session.environment();
-    let target = target_json(&plan.target, &environment);
+    let target = plan.target.dictionary(&environment);
     // Workers that describe spaces talk to a log, which has no run's folder to be in.
     let scratch = crate::run::scratch()?;
     let planned = Planned {

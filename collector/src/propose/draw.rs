@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{anyhow, bail};
 use opengine::device::Conditions;
 use opengine::runner::Runner;
-use opengine::schedule::{Factor, FactorValue, ScheduleSpec, Space};
+use opengine::schedule::{Choice, Factor, FactorValue, ScheduleSpec, Space};
 use opmodels::Graph;
 use opreport::units;
 
@@ -60,7 +60,7 @@ pub fn draw(
     };
     let spaces: Vec<Space> = spaces
         .into_iter()
-        .map(|space| space.unwrap_or_else(Space::fixed))
+        .map(|space| space.unwrap_or_else(|| Space::fixed(Choice::unscheduled())))
         .collect();
     check_number(sweep, &spaces, schedules, imports)?;
     let drawn = taking_part
@@ -69,7 +69,10 @@ pub fn draw(
         .map(|(operator, space)| {
             let workload = graph.operators[operator].workload_hash();
             let seed = operator_seed(plan.seed, &workload);
-            (operator, schedule_specs(sweep, &space, schedules, seed))
+            (
+                operator,
+                schedule_specs(plan.target.device, sweep, &space, schedules, seed),
+            )
         })
         .collect();
     Ok(in_turns(drawn, plan.shard, everywhere(plan)))
@@ -156,19 +159,19 @@ fn check_number(
 
 /// Whether every factor and value that the sweep names is offered by some operator.
 fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
-    let offered = |factor: Factor| -> BTreeSet<&FactorValue> {
+    let offered = |factor: &Factor| -> BTreeSet<&FactorValue> {
         let dimensions = spaces.iter().flat_map(|s| &s.dimensions);
         dimensions
-            .filter(|d| d.factor == factor)
+            .filter(|d| d.factor == *factor)
             .flat_map(|d| &d.values)
             .collect()
     };
     let mut any = false;
     let listed = sweep.vary.iter().map(|(factor, values)| match values {
-        Values::All => (*factor, Vec::new()),
-        Values::Listed(settings) => (*factor, settings.iter().collect()),
+        Values::All => (factor, Vec::new()),
+        Values::Listed(settings) => (factor, settings.iter().collect()),
     });
-    let fixed = sweep.fix.iter().map(|(factor, s)| (*factor, vec![s]));
+    let fixed = sweep.fix.iter().map(|(factor, s)| (factor, vec![s]));
     for (factor, settings) in listed.chain(fixed) {
         let offered = offered(factor);
         any |= !offered.is_empty();

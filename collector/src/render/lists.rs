@@ -1,5 +1,6 @@
 //! `opcollect list models|targets|ops`: what there is to measure and to compile for.
 
+use opengine::device::{self, Availability};
 use opmodels::graph::{Graph, Operator};
 use opmodels::simple::{ParamDefault, SimpleOperator};
 use opmodels::{InputOverride, Model, ModelInput};
@@ -7,7 +8,6 @@ use opreport::table::{Column, Table};
 use opreport::{Style, units};
 use serde_json::{Value, json};
 
-use crate::plan::{Availability, TargetKind};
 use crate::report::read_shapes;
 use crate::sweep::SweepFile;
 
@@ -45,7 +45,7 @@ impl Listing<'_> {
                 json!({ "models": models.iter().map(model_json).collect::<Vec<_>>() })
             }
             Self::Targets => {
-                json!({ "targets": TargetKind::ALL.into_iter().map(target_json).collect::<Vec<_>>() })
+                json!({ "targets": targets().map(target_json).collect::<Vec<_>>() })
             }
             Self::SimpleOperators(operators) => {
                 json!({ "ops": operators.iter().map(simple_json).collect::<Vec<_>>() })
@@ -155,22 +155,26 @@ fn targets_table() -> Table {
         Column::left("here"),
         Column::left("what"),
     ]);
-    for kind in TargetKind::ALL {
-        let here = match kind.availability() {
+    for (name, title, availability) in targets() {
+        let here = match availability {
             Availability::BuiltIn => "yes",
             Availability::NotBuiltIn => "not built in",
         };
-        table.row([kind.name().into(), here.into(), kind.title().into()]);
+        table.row([name.into(), here.into(), title.into()]);
     }
     table
 }
 
-fn target_json(kind: TargetKind) -> Value {
-    json!({
-        "name": kind.name(),
-        "title": kind.title(),
-        "availability": kind.availability(),
-    })
+/// Name, title and availability of every target that has a name.
+fn targets() -> impl Iterator<Item = (&'static str, &'static str, Availability)> {
+    let here = device::ALL.iter();
+    let here = here.map(|d| (d.name(), d.title(), Availability::BuiltIn));
+    let planned = device::PLANNED.iter();
+    here.chain(planned.map(|(name, title)| (*name, *title, Availability::NotBuiltIn)))
+}
+
+fn target_json((name, title, availability): (&str, &str, Availability)) -> Value {
+    json!({ "name": name, "title": title, "availability": availability })
 }
 
 fn simple_table(operators: &[SimpleOperator]) -> Table {

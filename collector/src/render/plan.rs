@@ -37,9 +37,9 @@ pub fn plan_text(plan: &Plan, outlook: Option<&Outlook>, style: Style) -> String
 
 /// The plan's settings, each with its name.
 fn settings(plan: &Plan) -> Vec<(&'static str, String)> {
-    let target = match plan.target.mcpu {
-        Some(_) => plan.target.to_string(),
-        None => format!("{} ({})", plan.target, plan.target.kind.title()),
+    let target = match plan.target.names_hardware() {
+        true => plan.target.to_string(),
+        false => format!("{} ({})", plan.target, plan.target.device.title()),
     };
     let threads: Vec<String> = plan.threads.iter().map(u32::to_string).collect();
     let caches: Vec<&str> = plan.cache_states.iter().map(|c| c.as_str()).collect();

@@ -12,9 +12,23 @@ use tpuprofile::report::Severity;
 const FINDINGS: usize = 12;
 
 /// What the reader of the tables should know: losses, streams that were full, another number of `cores` than stated.
-pub fn tpu_warnings(cores: Option<u32>, recorded: Option<&RecordOptions>, done: &Done) -> String {
+pub fn tpu_warnings(
+    job: &Job,
+    cores: Option<u32>,
+    recorded: Option<&RecordOptions>,
+    done: &Done,
+) -> String {
     let report = &done.profile.report;
     let mut text = String::new();
+    let have = &done.profile.cores;
+    for number in &job.filter.cores {
+        if !have.iter().any(|core| core.number == *number) {
+            let _ = writeln!(
+                text,
+                "warning: --core {number}: the dump has no core {number}; nothing of it is counted"
+            );
+        }
+    }
     if let Some(cores) = cores.filter(|&n| n as usize != done.profile.cores.len()) {
         let have = done.profile.cores.len();
         let _ = writeln!(
@@ -107,11 +121,7 @@ fn groups(job: &Job, done: &Done, grouping: Grouping) -> String {
         "Gop/s"
     );
     for group in all.iter().take(job.top) {
-        let median = group
-            .durations_ns
-            .get(group.durations_ns.len() / 2)
-            .copied()
-            .unwrap_or(0);
+        let median = group.median_ns().unwrap_or(0.0);
         let rate = group
             .alg_ops
             .filter(|_| group.total_ns > 0)
@@ -124,7 +134,7 @@ fn groups(job: &Job, done: &Done, grouping: Grouping) -> String {
             group.count,
             group.total_ns as f64 / 1000.0,
             group.share * 100.0,
-            median as f64 / 1000.0,
+            median / 1000.0,
             group.bytes as f64 / f64::from(1 << 20),
             rate.map_or("-".to_string(), |r| format!("{r:.2}"))
         );

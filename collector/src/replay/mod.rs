@@ -156,8 +156,7 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
     }
     let point = MeasureSpec {
         id: 0,
-        threads: threads as usize,
-        cache,
+        at: Conditions::new(threads, cache),
         policy: plan.timing,
         prune_beyond_ns: None,
     };

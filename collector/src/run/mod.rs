@@ -9,7 +9,6 @@
 mod attempts;
 mod collect;
 mod doubts;
-mod knobs;
 mod ledger;
 mod prepare;
 mod queue;
@@ -30,11 +29,10 @@ use collect::Collector;
 use ledger::Ledger;
 use opdata::contract::Environment;
 use opdata::{Row, RunManifest, RunState, RunWriter};
-use serde_json::json;
 use stop::Stop;
 use tally::{Load, Tally};
 
-use crate::plan::{Plan, Planned, Target, conditions};
+use crate::plan::{Plan, Planned, conditions};
 use crate::report::RunReport;
 
 pub use resume::{ResumeRequest, Resumed, resume};
@@ -53,22 +51,6 @@ pub const TOOL_VERSION: &str = concat!("opcollect ", env!("CARGO_PKG_VERSION"));
 
 /// File of a run's folder with what the workers and TVM said on standard error.
 const WORKER_LOG: &str = "worker.log";
-
-/// TVM's target for a plan's.
-pub fn target_json(target: &Target, environment: &Environment) -> serde_json::Value {
-    let llvm_cpu = &environment.machine.llvm_cpu;
-    // Without a name LLVM takes its baseline for the architecture.
-    let cpu = target.mcpu.as_ref().or(llvm_cpu.name.as_ref());
-    let mut json =
-        json!({ "kind": target.kind.name(), "num-cores": environment.machine.cores_online });
-    if let Some(cpu) = cpu {
-        json["mcpu"] = json!(cpu);
-    }
-    if !target.mattr.is_empty() {
-        json["mattr"] = json!(target.mattr);
-    }
-    json
-}
 
 /// Runs a plan to its end or until it is to stop; every row is on disk when it returns.
 ///
@@ -126,7 +108,7 @@ impl Preparation {
                 .progress
                 .note(&format!("warning: not recorded in this run: {error}")),
         }
-        let target = target_json(&planned.plan.target, &environment);
+        let target = planned.plan.target.dictionary(&environment);
         let imports = prepare(planned, &environment, &target, session)?;
         Ok(Preparation {
             start,
@@ -224,28 +206,21 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
     let mut warnings: Vec<String> = planned.warnings.iter().map(ToString::to_string).collect();
     warnings.extend(doubts::of_environment(environment));
     let first = prepared.imports.first();
-    let cpu = environment.machine.cpu.name.clone();
+    let device = plan.target.device;
     RunReport {
         out: plan.out.clone(),
         run_id: plan.run_id.clone(),
         state: RunState::Interrupted,
         model: plan.model.clone(),
         batch: first.map_or(1, |p| p.imported.graph.batch),
-        target: describe_target(&prepared.target),
-        cpu: cpu.unwrap_or_else(|| "unknown processor".to_owned()),
+        target: device.describe_target(&prepared.target),
+        cpu: device.hardware(environment),
         operators: Vec::new(),
         whole_model: Vec::new(),
         left: 0,
         warnings,
         wall_ns: 0,
     }
-}
-
-fn describe_target(target: &serde_json::Value) -> String {
-    let kind = target["kind"].as_str().unwrap_or_default();
-    target["mcpu"]
-        .as_str()
-        .map_or_else(|| kind.to_owned(), |cpu| format!("{kind} -mcpu={cpu}"))
 }
 
 /// A folder for files that are not kept.

@@ -138,6 +138,7 @@ pub(crate) fn runner(
 ) -> anyhow::Result<Box<dyn Runner>> {
     let setup = Setup {
         import: std::path::absolute(&imported.folder).context("the import's folder")?,
+        device: plan.target.device,
         target: target.clone(),
         max_threads: plan.threads.iter().copied().max().unwrap_or(1) as usize,
         seed: plan.seed,

@@ -85,8 +85,7 @@ impl PointQueue for Measuring<'_, '_, '_> {
             self.collector.progress.working(&label(job, &point.at));
             let spec = MeasureSpec {
                 id: job.candidate.place,
-                threads: point.at.threads as usize,
-                cache: point.at.cache,
+                at: point.at.clone(),
                 policy: self.collector.plan.timing,
                 prune_beyond_ns: self.collector.prune_beyond_ns(job, &point.at),
             };

@@ -1,15 +1,14 @@
 //! From a point and what became of it to its row.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use opdata::contract::Environment;
-use opdata::{
-    DeviceKind, Essentials, JsonText, PointKey, Quality, Row, Status, Timestamp, finite, point_id,
-};
+use opdata::{Essentials, JsonText, PointKey, Quality, Row, Status, Timestamp, finite, point_id};
 use opengine::device::Conditions;
 use opengine::protocol::{Built, Measured};
 use opengine::runner::Failure;
 use opengine::schedule::ScheduleSpec;
+use opengine::stats::Counts;
 use opmodels::graph::Operator;
 use opmodels::{Imported, describe};
 use tvm_bridge::libs::TVM_VERSION;
@@ -120,6 +119,7 @@ impl<'a> RunFacts<'a> {
             (None, _) => None,
         };
         let knobs = choice.and_then(|choice| serde_json::to_value(choice).ok());
+        let device = plan.target.device;
         let mut row = Row {
             measured_at_utc: Some(Timestamp::now()),
             model_source: Some(self.imported.graph.source.clone()),
@@ -128,7 +128,6 @@ impl<'a> RunFacts<'a> {
             batch: Some(self.imported.graph.batch),
             seqlen: self.imported.resolved.seqlen,
             target: Some(JsonText::from(self.target)),
-            target_cpu: self.target["mcpu"].as_str().map(str::to_owned),
             threads: Some(u64::from(threads)),
             schedule_space: Some(point.schedule_spec.space().to_owned()),
             schedule_knobs: knobs.as_ref().map(JsonText::from),
@@ -148,13 +147,14 @@ impl<'a> RunFacts<'a> {
                 point_id: &id,
                 op_name: &operator.name,
                 op_kind: operator.kind.name(),
-                device_kind: DeviceKind::Cpu,
+                device_kind: device.kind(),
                 status,
             })
         };
         describe(operator, &self.imported.graph, &mut row);
+        device.fill_target(&mut row, self.target);
         if let Some(choice) = choice {
-            super::knobs::describe(&mut row, choice);
+            device.fill_schedule(&mut row, choice);
         }
         if let Some(built) = point.built {
             describe_build(&mut row, built);
@@ -198,6 +198,19 @@ fn describe_build(row: &mut Row, built: &Built) {
     row.jit_ns = Some(built.jit_ns);
 }
 
+/// The counters of a row, whose names begin with their source.
+fn describe_counts(row: &mut Row, counts: &Counts) {
+    if counts.is_empty() {
+        return;
+    }
+    row.counters = serde_json::to_value(counts)
+        .ok()
+        .map(|c| JsonText::from(&c));
+    let source = |name: &String| Some(name.split_once(':')?.0.to_owned());
+    let sources: BTreeSet<String> = counts.keys().filter_map(source).collect();
+    row.counter_sources = Some(sources.into_iter().collect::<Vec<_>>().join(";"));
+}
+
 fn describe_measurement(row: &mut Row, measured: &Measured) {
     let comparison = &measured.comparison;
     row.max_abs_error = finite(comparison.max_abs_error);
@@ -213,6 +226,7 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
         return;
     };
     row.samples = Some(summary.samples);
+    describe_counts(row, &taken.samples.counts());
     row.time_median_ns = Some(summary.median.get());
     row.time_ci_low_ns = Some(summary.ci_low.get());
     row.time_ci_high_ns = Some(summary.ci_high.get());

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use opdata::random::SplitMix64;
-use opengine::schedule::{Dimension, FactorValue, ScheduleSpec, Space};
+use opengine::device::DeviceRef;
+use opengine::schedule::{Choice, Dimension, FactorValue, ScheduleSpec, Space};
 
 use super::{Draw, SpaceKind, Sweep, Values, draw};
 
@@ -27,7 +28,13 @@ pub struct Drawn {
 
 /// Draws at most `schedules` schedule specs beside the default one for an operator. `seed` should depend on the operator, so
 /// that operators do not all get the same corner of their spaces.
-pub fn schedule_specs(sweep: &Sweep, space: &Space, schedules: usize, seed: u64) -> Drawn {
+pub fn schedule_specs(
+    device: DeviceRef,
+    sweep: &Sweep,
+    space: &Space,
+    schedules: usize,
+    seed: u64,
+) -> Drawn {
     let mut drawn = Drawn {
         schedule_specs: vec![ScheduleSpec::Default],
         combinations: None,
@@ -53,15 +60,28 @@ pub fn schedule_specs(sweep: &Sweep, space: &Space, schedules: usize, seed: u64)
                 .schedule_specs
                 .extend(sweep.traces.iter().take(schedules).map(recorded));
         }
-        SpaceKind::Template => draw_template(sweep, space, schedules, seed, &mut drawn),
+        SpaceKind::Template => {
+            let combine = |settings: &[Setting<'_>]| device.combine(space, settings).ok();
+            draw_template(
+                sweep,
+                Settled::new(sweep, space),
+                schedules,
+                seed,
+                &combine,
+                &mut drawn,
+            );
+        }
     }
     drawn
 }
 
-/// The factors of an operator's space that a sweep settles: fixed ones and varied ones, by their place in the space.
+/// A dimension of a space with one of its values.
+type Setting<'a> = (&'a Dimension, &'a FactorValue);
+
+/// The factors of an operator's space that a sweep settles: fixed ones and varied ones.
 struct Settled<'a> {
-    fixed: Vec<(usize, &'a FactorValue)>,
-    varied: Vec<(usize, Vec<&'a FactorValue>)>,
+    fixed: Vec<Setting<'a>>,
+    varied: Vec<(&'a Dimension, Vec<&'a FactorValue>)>,
     /// Settings that the space does not offer.
     unoffered: Vec<String>,
 }
@@ -73,17 +93,17 @@ impl<'a> Settled<'a> {
             varied: Vec::new(),
             unoffered: Vec::new(),
         };
-        for (place, dimension) in space.dimensions.iter().enumerate() {
+        for dimension in &space.dimensions {
             if let Some(setting) = sweep.fix.get(&dimension.factor) {
                 if dimension.values.contains(setting) {
-                    settled.fixed.push((place, setting));
+                    settled.fixed.push((dimension, setting));
                 } else {
-                    settled.unoffered.push(told(dimension, setting));
+                    settled.unoffered.push(assignment(dimension, setting));
                 }
             } else if let Some(values) = sweep.vary.get(&dimension.factor) {
                 let offered = offered(dimension, values, &mut settled.unoffered);
                 if !offered.is_empty() {
-                    settled.varied.push((place, offered));
+                    settled.varied.push((dimension, offered));
                 }
             }
         }
@@ -100,9 +120,9 @@ impl<'a> Settled<'a> {
     }
 
     /// The settings at a point of the grid.
-    fn at(&self, point: &[usize]) -> Vec<(usize, &'a FactorValue)> {
+    fn at(&self, point: &[usize]) -> Vec<Setting<'a>> {
         let varied = self.varied.iter().zip(point);
-        let picked = varied.map(|((place, values), &value)| (*place, values[value]));
+        let picked = varied.map(|((dimension, values), &value)| (*dimension, values[value]));
         self.fixed.iter().copied().chain(picked).collect()
     }
 }
@@ -120,8 +140,14 @@ pub fn most_schedule_specs(sweep: &Sweep, space: &Space, schedules: usize) -> f6
     }
 }
 
-fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, drawn: &mut Drawn) {
-    let mut settled = Settled::new(sweep, space);
+fn draw_template(
+    sweep: &Sweep,
+    mut settled: Settled<'_>,
+    schedules: usize,
+    seed: u64,
+    combine: &dyn Fn(&[Setting<'_>]) -> Option<Choice>,
+    drawn: &mut Drawn,
+) {
     drawn.unoffered = std::mem::take(&mut settled.unoffered);
     drawn.dimensions = settled.varied.len();
     drawn.combinations = Some(settled.combinations());
@@ -129,7 +155,7 @@ fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, draw
         return;
     }
     let mut known: HashSet<String> = HashSet::new();
-    if let Ok(base) = space.choice(&[]) {
+    if let Some(base) = combine(&[]) {
         known.insert(ScheduleSpec::Template { choice: base }.key());
     }
     let attempts = match sweep.draw {
@@ -145,7 +171,7 @@ fn draw_template(sweep: &Sweep, space: &Space, schedules: usize, seed: u64, draw
             break;
         }
         untried.remove(&point);
-        let Ok(choice) = space.choice(&settled.at(&point)) else {
+        let Some(choice) = combine(&settled.at(&point)) else {
             continue;
         };
         let schedule_spec = ScheduleSpec::Template { choice };
@@ -198,7 +224,7 @@ fn offered<'a>(
         Values::All => dimension.values.iter().collect(),
         Values::Listed(listed) => {
             let missing = listed.iter().filter(|v| !dimension.values.contains(v));
-            unoffered.extend(missing.map(|v| told(dimension, v)));
+            unoffered.extend(missing.map(|v| assignment(dimension, v)));
             dimension
                 .values
                 .iter()
@@ -208,15 +234,21 @@ fn offered<'a>(
     }
 }
 
-fn told(dimension: &Dimension, setting: &FactorValue) -> String {
+/// A setting in words.
+fn assignment(dimension: &Dimension, setting: &FactorValue) -> String {
     format!("{} = {setting}", dimension.name())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opengine::device::named;
     use opengine::schedule::Factor;
     use std::collections::BTreeMap;
+
+    fn cpu() -> DeviceRef {
+        named("llvm").unwrap()
+    }
 
     fn sweep(space: SpaceKind, draw: Draw) -> Sweep {
         Sweep {
@@ -230,8 +262,8 @@ mod tests {
             points: Vec::new(),
             machine: None,
             vary: BTreeMap::from([
-                (Factor::VectorLength, Values::All),
-                (Factor::Unroll, Values::All),
+                (Factor::named("vector-length"), Values::All),
+                (Factor::named("unroll"), Values::All),
             ]),
             fix: BTreeMap::new(),
             batches: Vec::new(),
@@ -255,7 +287,7 @@ mod tests {
     #[test]
     fn the_default_comes_first_and_no_schedule_twice() {
         for draw in [Draw::Grid, Draw::Random, Draw::LatinHypercube, Draw::Sobol] {
-            let drawn = schedule_specs(&sweep(SpaceKind::Template, draw), &space(), 20, 7);
+            let drawn = schedule_specs(cpu(), &sweep(SpaceKind::Template, draw), &space(), 20, 7);
             assert_eq!(drawn.schedule_specs[0], ScheduleSpec::Default);
             assert_eq!(drawn.combinations, Some(24.0));
             // Of 24 combinations the steps of 15 divide 48, and one of those is the base.
@@ -265,7 +297,7 @@ mod tests {
             assert_eq!(keys.len(), drawn.schedule_specs.len(), "{draw:?}");
             assert_eq!(
                 drawn,
-                schedule_specs(&sweep(SpaceKind::Template, draw), &space(), 20, 7)
+                schedule_specs(cpu(), &sweep(SpaceKind::Template, draw), &space(), 20, 7)
             );
         }
     }
@@ -276,25 +308,27 @@ mod tests {
         for draw in [Draw::Grid, Draw::Random, Draw::LatinHypercube, Draw::Sobol] {
             let sweep = sweep(SpaceKind::Template, draw);
             assert_eq!(most_schedule_specs(&sweep, &space(), 1_000_000), 24.0);
-            let drawn = schedule_specs(&sweep, &space(), 1_000_000, 7);
+            let drawn = schedule_specs(cpu(), &sweep, &space(), 1_000_000, 7);
             assert_eq!(drawn.schedule_specs.len(), 1 + 14, "{draw:?}");
         }
         assert!(start.elapsed() < std::time::Duration::from_secs(20));
     }
 
     #[test]
-    fn settings_that_are_not_offered_are_told() {
+    fn settings_that_are_not_offered_are_listed() {
         let mut sweep = sweep(SpaceKind::Template, Draw::Grid);
-        sweep.fix.insert(Factor::Unroll, FactorValue::Number(3));
-        let drawn = schedule_specs(&sweep, &space(), 20, 7);
+        let unroll = Factor::named("unroll");
+        sweep.fix.insert(unroll, FactorValue::Number(3));
+        let drawn = schedule_specs(cpu(), &sweep, &space(), 20, 7);
         assert_eq!(drawn.unoffered, ["unroll = 3"]);
     }
 
     #[test]
     fn metaschedule_samples_have_seeds_of_their_own() {
         let drawn = schedule_specs(
+            cpu(),
             &sweep(SpaceKind::Metaschedule, Draw::Random),
-            &Space::fixed(),
+            &Space::fixed(Choice::unscheduled()),
             50,
             1,
         );

@@ -57,11 +57,16 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// The line, from 1, of a byte offset of the text.
+    pub(super) fn line(&self, offset: usize) -> usize {
+        line_of(self.text, offset)
+    }
+
     /// The error `problem` at a byte offset of the text; `next` says what to do.
     pub(super) fn wrong(&self, offset: usize, problem: String, next: &str) -> SweepError {
         SweepError::Wrong {
             path: self.path.to_owned(),
-            line: line_of(self.text, offset),
+            line: self.line(offset),
             problem,
             next: next.to_owned(),
         }

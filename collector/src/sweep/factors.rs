@@ -1,17 +1,16 @@
 //! The factors of a sweep file, `[vary]` and `[fix]`: those of the schedule stay factors, those of the run become settings or
 //! other shapes to import.
 
-use opengine::schedule::{Factor, FactorValue};
-use opreport::nearest::closest;
+use opengine::schedule::FactorValue;
 use toml::{Spanned, Value};
 
 use super::Values;
-use super::error::{Place, SweepError, near};
+use super::error::{Place, SweepError};
 use super::file::{SweepFile, texts};
 use crate::config::SETTINGS;
 
 /// Factors of the run rather than of the schedule, and what each sets.
-const RUN_FACTORS: [(&str, RunFactor); 4] = [
+pub(super) const RUN_FACTORS: [(&str, RunFactor); 4] = [
     ("threads", RunFactor::Setting("threads")),
     ("cache", RunFactor::Setting("cache")),
     ("batch", RunFactor::Batch),
@@ -19,7 +18,7 @@ const RUN_FACTORS: [(&str, RunFactor); 4] = [
 ];
 
 #[derive(Clone, Copy)]
-enum RunFactor {
+pub(super) enum RunFactor {
     Setting(&'static str),
     Batch,
     InputSize,
@@ -37,7 +36,7 @@ impl SweepFile {
         if let Some((_, factor)) = RUN_FACTORS.iter().find(|(n, _)| *n == name) {
             return self.vary_run(place, name, *factor, value);
         }
-        let factor = schedule_factor(place, key)?;
+        let factor = self.unchecked.factor(place, key);
         let wrong = |problem: &str, next| {
             Err(place.wrong(value.span().start, format!("`{name}` {problem}"), next))
         };
@@ -114,7 +113,7 @@ impl SweepFile {
         value: &Spanned<Value>,
     ) -> Result<(), SweepError> {
         let name = key.get_ref().as_str();
-        let factor = schedule_factor(place, key)?;
+        let factor = self.unchecked.factor(place, key);
         if self.sweep.vary.contains_key(&factor) {
             return Err(place.wrong(
                 key.span().start,
@@ -132,23 +131,6 @@ impl SweepFile {
         self.sweep.fix.insert(factor, setting);
         Ok(())
     }
-}
-
-/// The factor of the schedule that a key names.
-fn schedule_factor(place: &Place<'_>, key: &Spanned<String>) -> Result<Factor, SweepError> {
-    let name = key.get_ref().as_str();
-    Factor::named(name).ok_or_else(|| {
-        let names = || {
-            let run = RUN_FACTORS.iter().map(|(n, _)| *n);
-            Factor::ALL.iter().map(|(_, n)| *n).chain(run)
-        };
-        let close = closest(name, names()).map(str::to_owned);
-        place.wrong(
-            key.span().start,
-            format!("unknown factor `{name}`{}", near(&close)),
-            &format!("factors are {}", names().collect::<Vec<_>>().join(", ")),
-        )
-    })
 }
 
 /// Whether a factor is to take all values that each operator offers.

@@ -27,6 +27,7 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use super::agree::agree;
+use super::device::Unchecked;
 use super::error::{Place, SweepError, near};
 use super::points::{self, RawPoint};
 use super::{Draw, SpaceKind, Sweep, traces};
@@ -41,6 +42,8 @@ pub struct SweepFile {
     pub about: String,
     /// Settings of the run that the sweep brings, as texts; the command line goes before them.
     pub settings: BTreeMap<&'static str, Vec<String>>,
+    /// What only a device can check.
+    pub(super) unchecked: Unchecked,
 }
 
 /// The file's own form.
@@ -149,6 +152,7 @@ impl SweepFile {
             },
             about: raw.about,
             settings: BTreeMap::new(),
+            unchecked: Unchecked::new(path),
         };
         if let Some(cap) = raw.max_points.filter(|m| *m.get_ref() == 0) {
             return Err(place.wrong(
@@ -166,6 +170,9 @@ impl SweepFile {
         points::check_version(raw.version.as_ref(), &place)?;
         for point in &raw.points {
             file.sweep.points.push(points::read(point, &place)?);
+            let knobs = point.get_ref().knobs.as_ref();
+            let line = knobs.map(|k| place.line(k.span().start));
+            file.unchecked.knobs.push(line);
         }
         for (key, value) in &raw.settings {
             file.setting(&place, key, value)?;
@@ -222,6 +229,7 @@ pub(super) fn texts(
 
 #[cfg(test)]
 mod tests {
+    use opengine::device::named;
     use opengine::schedule::{Factor, FactorValue};
 
     use super::super::Values;
@@ -230,7 +238,8 @@ mod tests {
     const HEAD: &str = "space = 'template'\nschedules = 4\n";
 
     fn parse(text: &str) -> Result<SweepFile, SweepError> {
-        SweepFile::parse(Path::new("s.toml"), text)
+        let file = SweepFile::parse(Path::new("s.toml"), text)?;
+        file.for_device(named("llvm").unwrap())
     }
 
     fn error(rest: &str) -> String {
@@ -248,10 +257,11 @@ mod tests {
             (sweep.name.as_str(), sweep.draw, sweep.max_points),
             ("s", Draw::Random, Some(9))
         );
-        assert_eq!(sweep.vary[&Factor::Tile], Values::All);
+        assert_eq!(sweep.vary[&Factor::named("tile")], Values::All);
         let lengths = vec![FactorValue::Number(8), FactorValue::Number(16)];
-        assert_eq!(sweep.vary[&Factor::VectorLength], Values::Listed(lengths));
-        assert_eq!(sweep.fix[&Factor::Unroll], FactorValue::Number(0));
+        let vector_length = Factor::named("vector-length");
+        assert_eq!(sweep.vary[&vector_length], Values::Listed(lengths));
+        assert_eq!(sweep.fix[&Factor::named("unroll")], FactorValue::Number(0));
         assert_eq!(sweep.batches, [1, 4]);
         assert_eq!(file.settings["threads"], ["1", "max"]);
         assert_eq!(file.settings["budget"], ["60ms"]);
@@ -313,6 +323,7 @@ mod tests {
         }
         for name in &names {
             let file = SweepFile::find(name, &folder).unwrap();
+            let file = file.for_device(named("llvm").unwrap()).unwrap();
             assert!(!file.about.is_empty(), "{name}");
         }
         let error = SweepFile::find("quik", &folder).unwrap_err();

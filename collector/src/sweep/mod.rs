@@ -7,6 +7,7 @@
 
 mod agree;
 mod candidates;
+mod device;
 mod draw;
 mod error;
 mod factors;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use opdata::CacheState;
 use opdata::contract::points::POINTS_VERSION;
-use opengine::device::Conditions;
+use opengine::device::{Conditions, DeviceRef};
 use opengine::schedule::{Choice, ScheduleSpec};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -80,25 +80,16 @@ pub(super) fn read(
     let schedule_spec = match &raw.knobs {
         None => ScheduleSpec::Default,
         Some(knobs) => {
-            let choice: Choice = serde_json::from_str(knobs.get_ref()).map_err(|error| {
-                place.wrong(
+            let choice: Choice = serde_json::from_str(knobs.get_ref())
+                .map_err(|error| place.wrong(knobs.span().start, no_knobs(&error), AGAIN))?;
+            if choice.is_without_template() {
+                return Err(place.wrong(
                     knobs.span().start,
-                    format!("no knobs that this program knows: {error}"),
-                    AGAIN,
-                )
-            })?;
-            match choice {
-                Choice::Contraction(_) | Choice::Rows(_) | Choice::Spatial(_) => {
-                    ScheduleSpec::Template { choice }
-                }
-                Choice::Unscheduled | Choice::Sampled(_) | Choice::Recorded => {
-                    return Err(place.wrong(
-                        knobs.span().start,
-                        "these knobs alone do not make a schedule".to_owned(),
-                        "give knobs of the space template, or none for the default schedule",
-                    ));
-                }
+                    "these knobs alone do not make a schedule".to_owned(),
+                    "give knobs of the space template, or none for the default schedule",
+                ));
             }
+            ScheduleSpec::Template { choice }
         }
     };
     Ok(ChosenPoint {
@@ -108,6 +99,25 @@ pub(super) fn read(
         threads: raw.threads.clone(),
         cache: raw.cache,
     })
+}
+
+fn no_knobs(error: &serde_json::Error) -> String {
+    format!("no knobs that this program knows: {error}")
+}
+
+/// Reads the knobs of a point as those of a device, with defaults where some are missing.
+///
+/// # Errors
+/// The device has no such knobs: what is wrong, and what to do.
+pub(super) fn complete(
+    point: &mut ChosenPoint,
+    device: DeviceRef,
+) -> Result<(), (String, &'static str)> {
+    if let ScheduleSpec::Template { choice } = &mut point.schedule_spec {
+        let read = device.read_choice(choice.clone());
+        *choice = read.map_err(|error| (no_knobs(&error), AGAIN))?;
+    }
+    Ok(())
 }
 
 /// Threads and cache states of all points, as settings.
@@ -166,7 +176,8 @@ mod tests {
         "[[points]]\noperator = 'add'\nworkload = 'w'\nthreads = [1, 2]\ncache = 'model'\n";
 
     fn parse(text: &str) -> Result<SweepFile, SweepError> {
-        SweepFile::parse(Path::new("p.toml"), text)
+        let file = SweepFile::parse(Path::new("p.toml"), text)?;
+        file.for_device(opengine::device::named("llvm").unwrap())
     }
 
     #[test]
@@ -199,7 +210,7 @@ mod tests {
             @r#"
             p.toml:1: the space points has no point; list some in [[points]], or let `oppredict suggest` choose them
             p.toml:2: the points have version 2, and this program reads version 1; write the file anew with the `oppredict suggest` of this version
-            p.toml:11: no knobs that this program knows: unknown variant `magic`, expected one of `contraction`, `rows`, `spatial`, `unscheduled`, `sampled`, `recorded` at line 1 column 20; write the file anew with the `oppredict suggest` of this version
+            p.toml:11: no knobs that this program knows: unknown variant `magic`, expected one of `contraction`, `rows`, `spatial`; write the file anew with the `oppredict suggest` of this version
             p.toml:11: these knobs alone do not make a schedule; give knobs of the space template, or none for the default schedule
             p.toml:6: a point of add has no number of threads from 1 up; as in threads = [1, 2]
             p.toml:1: the points are listed, and nothing is drawn; leave out schedules, max-points, operators and factors of the schedule

@@ -101,7 +101,7 @@ words! {
 words! {
     /// What the caches held when a sample began.
     CacheState, "a cache state" {
-        /// As inside the model: activations were left where the run before put them, but weights were last read as many bytes ago as the model has weights.
+        /// As inside the model: weights were last read as many bytes ago as the model has weights, and with several threads the activations were written by all of them, as by the operators around.
         Model = "model",
         /// The arguments were left where the run before put them.
         Hot = "hot",

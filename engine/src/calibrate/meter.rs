@@ -3,8 +3,6 @@
 //! [`TvmMeter`] builds, checks and times the kernels in this process, with the thread pool, the timer and the statistics
 //! of any operator. Nothing here is unknown code that could crash or hang, so no worker is needed.
 
-use std::time::Instant;
-
 use opmodels::tile::VectorUnit;
 use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::threads::Pool;
@@ -13,8 +11,9 @@ use tvm_bridge::{DType, Device, Target, Tensor};
 use super::kernels::{Kind, Tile, kernel};
 use super::{CalibrateError, Level};
 use crate::interrupt::Interrupt;
-use crate::measure::TimingPolicy;
-use crate::measure::timer::{Caches, take};
+use crate::measure::sampling::{Caches, take, time_calls};
+use crate::measure::timer::WallClock;
+use crate::measure::{Instruments, TimingPolicy};
 use crate::stats::Summary;
 use opdata::contract::Rate;
 
@@ -152,11 +151,11 @@ impl Meter for TvmMeter {
             Tensor::zeros(Device::cpu(), &[threads * tile.elements()], DType::Float32)?,
         ];
         let bound = kernel.bind(&tensors);
-        let start = Instant::now();
-        bound.call()?;
-        let first = start.elapsed();
+        let mut clock = WallClock;
+        let first = time_calls(&mut clock, 1, || bound.call())?;
         check(probe, (counts.rounds * counts.steps) as f32, &tensors[2])?;
-        let taken = take(policy, first, Caches::Kept, || {
+        let instruments = Instruments::clock(&mut clock);
+        let taken = take(policy, first, instruments, Caches::Kept, || {
             if self.interrupt.requested() {
                 return Err(CalibrateError::Interrupted);
             }

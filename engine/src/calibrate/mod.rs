@@ -20,6 +20,7 @@ pub use store::{Store, StoreError};
 
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
+use crate::measure::counters::CounterError;
 use crate::stats::{StatsError, StopRule};
 use opdata::contract::{Level, Rate, ReadRate, ThreadRates};
 use opreport::progress::Progress;
@@ -34,6 +35,9 @@ pub enum CalibrateError {
     /// The clock gave nonsense.
     #[error(transparent)]
     Stats(#[from] StatsError),
+    /// A counter does not count.
+    #[error(transparent)]
+    Counter(#[from] CounterError),
     /// A kernel computed something else than it should.
     #[error("the kernel for {} computed {found} instead of {expected}, so its time says nothing; check the machine's memory, and the target with `opcollect doctor`", label(*probe))]
     Wrong {

@@ -13,9 +13,20 @@ pub struct Conditions {
     pub threads: u32,
     /// State of the caches before each sample.
     pub cache: CacheState,
-    /// Conditions that only this kind of device has, by name; empty for CPUs.
+    /// Conditions that only this kind of device has, by name; empty for most.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub device: BTreeMap<String, String>,
+}
+
+/// A condition that only some device has, such as a clock that can be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConditionInfo {
+    /// Its name, as in `--condition NAME=VALUE`.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// Its values; the first is the default.
+    pub values: &'static [&'static str],
 }
 
 impl Conditions {

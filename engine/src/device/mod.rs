@@ -1,5 +1,208 @@
 //! Devices: what differs between kinds of hardware that operators are measured on.
+//!
+//! A [`Device`] is one folder here and one line of [`ALL`]: its targets, its schedule templates, its conditions and what
+//! it writes into rows. In the worker it opens a [`Session`], which holds what measuring on it needs: tensors, a clock,
+//! caches, a sentinel. Nothing outside its folder asks which device it is.
 
 mod conditions;
+pub mod cpu;
+mod session;
+mod target;
 
-pub use conditions::Conditions;
+use opdata::contract::Environment;
+use opdata::{CacheState, DeviceKind, Row};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
+
+pub use conditions::{ConditionInfo, Conditions};
+pub use session::{Kernel, Session};
+pub use target::{Target, TargetOption, TargetProblem};
+
+/// The devices of this build, in the order in which they are listed.
+pub const ALL: &[DeviceRef] = &[DeviceRef(&cpu::Cpu)];
+
+/// The machine that this program itself runs on.
+pub const HOST: DeviceRef = DeviceRef(&cpu::Cpu);
+
+/// Targets that have a name but no device in this build.
+pub const PLANNED: &[(&str, &str)] = &[
+    ("cuda", "NVIDIA GPUs"),
+    ("pynq", "the VTA accelerator on a PYNQ board"),
+];
+
+/// The device whose targets are of the kind `name`.
+pub fn named(name: &str) -> Option<DeviceRef> {
+    ALL.iter().copied().find(|device| device.name() == name)
+}
+
+/// A device of [`ALL`]; it is serialised as its name.
+#[derive(Clone, Copy)]
+pub struct DeviceRef(&'static dyn Device);
+
+impl std::ops::Deref for DeviceRef {
+    type Target = dyn Device;
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
+}
+
+impl PartialEq for DeviceRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for DeviceRef {}
+
+impl std::fmt::Debug for DeviceRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for DeviceRef {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for DeviceRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        named(&name).ok_or_else(|| {
+            let names: Vec<&str> = ALL.iter().map(|d| d.name()).collect();
+            D::Error::custom(format!(
+                "this program has no device {name}; it has {}",
+                names.join(", ")
+            ))
+        })
+    }
+}
+
+/// Whether this build can compile for a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Availability {
+    /// It can.
+    BuiltIn,
+    /// It cannot yet.
+    NotBuiltIn,
+}
+
+/// Whether points may be measured side by side on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each alone: they would take time from each other.
+    Alone,
+    /// As many at once as there are workers.
+    SideBySide,
+}
+
+/// A kind of hardware, from the side of who plans: nothing here loads TVM but [`Device::check`] and [`Device::open`].
+pub trait Device: Sync {
+    /// Its name: the kind of its targets, as in `--target llvm`.
+    fn name(&self) -> &'static str;
+    /// What it is, in a few words.
+    fn title(&self) -> &'static str;
+    /// How rows call it.
+    fn kind(&self) -> DeviceKind;
+    /// Whether its points may be measured side by side.
+    fn sharing(&self) -> Sharing {
+        Sharing::Alone
+    }
+
+    /// The options that its targets take, in the order in which they are written.
+    fn options(&self) -> &'static [TargetOption];
+    /// Checks what only the compiler knows of a target's options.
+    ///
+    /// # Errors
+    /// An option has a value that the compiler would not take, or would take for another.
+    fn check(&self, target: &Target) -> Result<(), TargetProblem>;
+    /// The dictionary of a target on a machine: what kernels are compiled for, and the rows' column `target`.
+    fn dictionary(&self, target: &Target, machine: &Environment) -> Value;
+    /// A dictionary in words.
+    fn describe_target(&self, dictionary: &Value) -> String;
+    /// The hardware of a machine that kernels run on, by name.
+    fn hardware(&self, machine: &Environment) -> String;
+
+    /// The factors that its templates have, in the order in which they are listed.
+    fn factors(&self) -> &'static [FactorInfo];
+    /// Reads a choice of one of its templates: missing knobs get their defaults, so that equal schedules are equal
+    /// choices.
+    ///
+    /// # Errors
+    /// There is no such template, or no such knob.
+    fn read_choice(&self, choice: Choice) -> Result<Choice, serde_json::Error>;
+    /// The schedule of a space with these settings, in normal form: equal schedules are equal choices.
+    ///
+    /// # Errors
+    /// Why the combination is impossible, or not worth compiling.
+    fn combine(
+        &self,
+        space: &Space,
+        settings: &[(&Dimension, &FactorValue)],
+    ) -> Result<Choice, String>;
+
+    /// The states of the caches that it can bring about.
+    fn cache_states(&self) -> &'static [CacheState];
+    /// Its conditions beside threads and caches.
+    fn conditions(&self) -> &'static [ConditionInfo] {
+        &[]
+    }
+
+    /// Fills the columns of a row that tell of the target, whose dictionary this is.
+    fn fill_target(&self, row: &mut Row, dictionary: &Value);
+    /// Fills the columns of a row that tell of the schedule, `loop_nest` being there already.
+    fn fill_schedule(&self, row: &mut Row, choice: &Choice);
+
+    /// Bounds what a worker of this device may use of the machine's memory, in MiB.
+    ///
+    /// # Errors
+    /// The system refuses the bound.
+    fn limit_memory(&self, mib: u64) -> std::io::Result<()>;
+    /// Begins to measure in this process: kernels are compiled for `dictionary`, and run on up to `max_threads` threads.
+    ///
+    /// # Errors
+    /// TVM cannot be loaded, knows no such target, or the device is not here.
+    fn open(&self, dictionary: &Value, max_threads: usize) -> tvm_bridge::Result<Box<dyn Session>>;
+}
+
+/// Bounds the private writable memory of this process; an allocation beyond it fails, and with it this worker alone.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn limit_private_memory(mib: u64) -> std::io::Result<()> {
+    let bytes = mib.saturating_mul(1 << 20);
+    let limit = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: bytes,
+    };
+    // SAFETY: `limit` is a valid structure that lives through the call.
+    match unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lead_to_their_device() {
+        for device in ALL {
+            assert_eq!(
+                named(device.name()).map(|d| d.title()),
+                Some(device.title())
+            );
+            assert!(PLANNED.iter().all(|(name, _)| *name != device.name()));
+            assert!(!device.cache_states().is_empty());
+            assert!(device.conditions().iter().all(|c| !c.values.is_empty()));
+        }
+        assert!(named("abacus").is_none());
+    }
+}

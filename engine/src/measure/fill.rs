@@ -51,8 +51,18 @@ pub fn dims(shape: &[u64]) -> Vec<i64> {
 
 /// Overwrites a tensor with a pattern that no correct kernel leaves behind (a NaN in floating point), so that an output
 /// that was never written cannot pass for a right one.
-pub fn poison(tensor: &mut Tensor) {
-    tensor.host_bytes_mut().unwrap_or_default().fill(0xff);
+///
+/// # Errors
+/// TVM cannot write to the tensor's device.
+pub fn poison(tensor: &mut Tensor) -> tvm_bridge::Result<()> {
+    const PATTERN: u8 = 0xff;
+    if let Some(bytes) = tensor.host_bytes_mut() {
+        bytes.fill(PATTERN);
+        return Ok(());
+    }
+    let bytes = vec![PATTERN; tensor.size_bytes()];
+    let host = Tensor::from_bytes(Device::cpu(), tensor.shape(), tensor.dtype(), &bytes)?;
+    tensor.copy_from(&host)
 }
 
 fn uniform<T>(low: T, high: T) -> tvm_bridge::Result<Uniform<T>>

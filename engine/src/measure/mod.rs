@@ -1,14 +1,23 @@
 //! Taking the time of a kernel whose output has been checked.
 //!
-//! [`fill`] makes the seeded arguments, [`check`] compares outputs with the unscheduled kernel's, [`timer`] takes the
-//! samples hot or with flushed caches ([`flush`]), and [`sentinel`] tells how far the machine has drifted since the run
-//! began, [`load`] what other processes took of it. Statistics on the samples are [`crate::stats`]'s.
+//! [`fill`] makes the seeded arguments, [`check`] compares outputs with the unscheduled kernel's, [`sampling`] takes the
+//! samples with a [`Timer`] and, if asked, with [`CounterSource`]s, the caches brought into their state by a
+//! [`CacheControl`]. Which timer, counters and caches there are is the device's to say; [`mock`] has scripted ones.
+//! [`load`] tells what other processes
+//! took of the machine. Statistics on the samples are [`crate::stats`]'s.
 
+pub mod caches;
 pub mod check;
+pub mod counters;
 pub mod fill;
-pub mod flush;
 pub mod load;
-pub mod sentinel;
+#[cfg(any(test, feature = "scripted-device"))]
+pub mod mock;
+pub mod sampling;
 pub mod timer;
 
+pub use caches::CacheControl;
+pub use counters::CounterSource;
 pub use opdata::contract::TimingPolicy;
+pub use sampling::Instruments;
+pub use timer::Timer;

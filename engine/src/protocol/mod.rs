@@ -4,14 +4,15 @@
 
 use std::path::PathBuf;
 
-use opdata::{CacheState, Status};
+use opdata::Status;
 use opmodels::Graph;
 use opmodels::graph::Argument;
 use serde::{Deserialize, Serialize};
 
+use crate::device::{Conditions, DeviceRef};
 use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
-use crate::measure::timer::Taken;
+use crate::measure::sampling::Taken;
 use crate::schedule::{Choice, ScheduleSpec, Space};
 
 /// What the worker is to do.
@@ -56,7 +57,9 @@ pub enum Request {
 pub struct Setup {
     /// Folder of the import (`module.json`, …).
     pub import: PathBuf,
-    /// TVM's target dictionary.
+    /// What is measured on.
+    pub device: DeviceRef,
+    /// The device's dictionary of the target.
     pub target: serde_json::Value,
     /// Most threads that a kernel will be run with.
     pub max_threads: usize,
@@ -90,10 +93,8 @@ pub struct KernelSpec {
 pub struct MeasureSpec {
     /// The kernel.
     pub id: u64,
-    /// Threads to run on.
-    pub threads: usize,
-    /// State of the caches before each sample.
-    pub cache: CacheState,
+    /// What to measure it at.
+    pub at: Conditions,
     /// How to time.
     pub policy: TimingPolicy,
     /// A kernel that takes longer is not worth samples, in nanoseconds.

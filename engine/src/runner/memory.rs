@@ -83,8 +83,8 @@ fn total(sizes: impl Iterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runner::RunnerFactory;
     use crate::runner::testing::{Act, FakeRunner, kernel, order};
-    use crate::runner::{Runner, RunnerFactory};
 
     fn argument(role: &str, shape: &[u64]) -> Argument {
         serde_json::from_value(serde_json::json!({

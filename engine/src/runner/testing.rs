@@ -13,10 +13,11 @@ use opmodels::Graph;
 
 use super::transport::{Launch, Transport, WorkerError};
 use super::{Runner, RunnerFactory, RunnerOrder, WorkerPolicy, WorkerPool};
+use crate::device::Conditions;
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
-use crate::measure::timer::Taken;
+use crate::measure::sampling::Taken;
 use crate::protocol::{
     Built, KernelSpec, MeasureSpec, Measured, OperatorInModel, Reply, Request, Setup,
     WholeModelMeasured, WholeModelReady,
@@ -244,7 +245,7 @@ impl Transport for FakeWorker {
                 let space = |s| self.fake.spaces.get(s).cloned();
                 let spaces = symbols
                     .iter()
-                    .map(|s| space(s).unwrap_or_else(Space::fixed));
+                    .map(|s| space(s).unwrap_or_else(|| Space::fixed(Choice::unscheduled())));
                 let spaces = spaces.collect();
                 self.say(Reply::Spaces { spaces });
             }
@@ -291,7 +292,7 @@ fn refused(id: Option<u64>, status: Status, reason: String) -> Reply {
 fn built(id: u64, program_hash: u64) -> Built {
     Built {
         id,
-        choice: Choice::Unscheduled,
+        choice: Choice::unscheduled(),
         trace: serde_json::Value::Null,
         program_hash,
         schedule_ns: 1,
@@ -356,6 +357,7 @@ pub fn order() -> RunnerOrder {
     RunnerOrder {
         setup: Setup {
             import: "import".into(),
+            device: crate::device::HOST,
             target: serde_json::json!({}),
             max_threads: 1,
             seed: 0,
@@ -395,8 +397,7 @@ pub fn kernel(id: u64, symbol: &str) -> KernelSpec {
 pub fn point(id: u64) -> MeasureSpec {
     MeasureSpec {
         id,
-        threads: 1,
-        cache: CacheState::Hot,
+        at: Conditions::new(1, CacheState::Hot),
         policy: timing(),
         prune_beyond_ns: None,
     }

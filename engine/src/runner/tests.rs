@@ -19,7 +19,7 @@ fn runner(folder: &Path, otherwise: &str) -> Supervisor {
 fn supervisor(folder: &Path, otherwise: &str, interrupt: Interrupt) -> Supervisor {
     let built = serde_json::to_string(&Reply::Built(Built {
         id: 1,
-        choice: Choice::Unscheduled,
+        choice: Choice::unscheduled(),
         trace: serde_json::Value::Null,
         program_hash: 0,
         schedule_ns: 0,

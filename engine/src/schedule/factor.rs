@@ -1,69 +1,39 @@
-//! The factors of a schedule that a sweep can vary, and the settings they take.
+//! The factors of a schedule that a sweep can vary, and the values they take.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// A factor of a schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Factor {
-    /// Values of a spatial axis in the register tile.
-    Tile,
-    /// Register tiles of a spatial axis in a cache tile.
-    CacheTile,
-    /// Values of a reduction axis in its inner loop.
-    ReductionTile,
-    /// Lanes of a vector.
-    VectorLength,
-    /// Vectors side by side in the register tile.
-    VectorBlocks,
-    /// Order of the outer spatial loops.
-    LoopOrder,
-    /// How spatial and reduction levels alternate.
-    LevelOrder,
-    /// Outer loops fused into the parallel one.
-    Fuse,
-    /// Pieces that the parallel loop is dealt out in (0: one an iteration).
-    ParallelExtent,
-    /// Steps unrolled.
-    Unroll,
-    /// Where the epilogue is computed.
-    ComputeAt,
-    /// Where a padding is filled.
-    Padding,
-    /// Where sums are kept while they grow.
-    CacheWrite,
-}
+/// A factor of a schedule, by its name in sweeps (kebab-case). Which there are is the device's to say.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Factor(Cow<'static, str>);
 
 impl Factor {
-    /// All factors, as sweeps name them.
-    pub const ALL: [(Factor, &'static str); 13] = [
-        (Factor::Tile, "tile"),
-        (Factor::CacheTile, "cache-tile"),
-        (Factor::ReductionTile, "reduction-tile"),
-        (Factor::VectorLength, "vector-length"),
-        (Factor::VectorBlocks, "vector-blocks"),
-        (Factor::LoopOrder, "loop-order"),
-        (Factor::LevelOrder, "level-order"),
-        (Factor::Fuse, "fuse"),
-        (Factor::ParallelExtent, "parallel-extent"),
-        (Factor::Unroll, "unroll"),
-        (Factor::ComputeAt, "compute-at"),
-        (Factor::Padding, "padding"),
-        (Factor::CacheWrite, "cache-write"),
-    ];
-
-    /// The factor called `name`.
-    pub fn named(name: &str) -> Option<Factor> {
-        Self::ALL.iter().find(|(_, n)| *n == name).map(|(f, _)| *f)
+    /// The factor of this name.
+    pub const fn named(name: &'static str) -> Factor {
+        Factor(Cow::Borrowed(name))
     }
 
     /// Its name in sweeps.
-    pub fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(f, _)| *f == self)
-            .map_or("", |(_, n)| n)
+    pub fn name(&self) -> &str {
+        &self.0
     }
+}
+
+impl From<&str> for Factor {
+    fn from(name: &str) -> Factor {
+        Factor(Cow::Owned(name.to_owned()))
+    }
+}
+
+/// A factor that a device's templates have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FactorInfo {
+    /// The factor.
+    pub factor: Factor,
+    /// What it decides, in a few words.
+    pub about: &'static str,
 }
 
 /// A value of a factor.

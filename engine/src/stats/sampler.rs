@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use opdata::contract::StopRule;
 
 use super::{
-    MIN_FOR_INTERVAL, MedianInterval, Nanos, Samples, median_of_sorted, relative_half_width,
+    MIN_FOR_INTERVAL, MedianInterval, Sample, Samples, median_of_sorted, relative_half_width,
 };
 
 /// Past this many times the budget a point ends even without enough samples for an interval.
@@ -42,11 +42,11 @@ pub enum Decision {
 }
 
 /// One sample and what it cost to take.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Timing {
-    /// Time of one call.
-    pub per_call: Nanos,
-    /// Time spent on the whole sample: all its calls, and the cache flush before it if any.
+    /// What it tells of one call.
+    pub sample: Sample,
+    /// Time spent on the whole sample: all its calls, and emptying the caches before it if that was asked for.
     pub spent: Duration,
 }
 
@@ -74,8 +74,8 @@ impl Sampler {
 
     /// Adds a sample and says what to do next.
     pub fn push(&mut self, timing: Timing) -> Decision {
-        self.samples.push(timing.per_call);
         self.spent_ns += timing.spent.as_nanos() as f64;
+        self.samples.push(timing.sample);
         self.decision = self.decide();
         self.decision
     }
@@ -120,8 +120,7 @@ impl Sampler {
     }
 
     fn relative_half_width(&self) -> f64 {
-        let mut sorted = self.samples.as_slice().to_vec();
-        sorted.sort_by(Nanos::total_cmp);
+        let sorted = self.samples.sorted();
         let interval = MedianInterval::of_sorted(&sorted);
         relative_half_width(median_of_sorted(&sorted), interval.low, interval.high)
     }
@@ -143,6 +142,7 @@ pub fn collect<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::Nanos;
     use crate::stats::testing::Noise;
     use std::convert::Infallible;
 
@@ -155,7 +155,7 @@ mod tests {
 
     fn timing(per_call: Nanos, spent_ns: u64) -> Result<Timing, Infallible> {
         Ok(Timing {
-            per_call,
+            sample: per_call.into(),
             spent: Duration::from_nanos(spent_ns),
         })
     }

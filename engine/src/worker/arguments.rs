@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use opmodels::graph::{Argument, ArgumentRole};
-use tvm_bridge::Tensor;
+use tvm_bridge::{Device, Tensor};
 
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::filled;
@@ -23,8 +23,8 @@ const MAX_SETS: u64 = 512;
 const MAX_ROTATED_BYTES: u64 = 256 << 20;
 
 impl Arguments {
-    pub fn new(spec: &KernelSpec, seed: u64) -> anyhow::Result<Arguments> {
-        let tensors = arguments(&spec.arguments, seed)?;
+    pub fn new(spec: &KernelSpec, device: Device, seed: u64) -> anyhow::Result<Arguments> {
+        let tensors = arguments(&spec.arguments, device, seed)?;
         Ok(Arguments {
             symbol: spec.symbol.clone(),
             specs: spec.arguments.clone(),
@@ -36,6 +36,15 @@ impl Arguments {
     pub fn outputs(&mut self) -> &mut [Tensor] {
         let first = first_output(&self.specs);
         &mut self.tensors[first..]
+    }
+
+    /// The tensors that other operators write or read: everything but the weights. All sets share them.
+    pub fn activations(&self) -> Vec<Tensor> {
+        let with_roles = self.tensors.iter().zip(&self.specs);
+        with_roles
+            .filter(|(_, spec)| spec.role != ArgumentRole::Weight)
+            .map(|(tensor, _)| tensor.clone())
+            .collect()
     }
 
     /// Sets of arguments to take in turn, so that so many bytes of weights are read between two uses of one weight.
@@ -64,12 +73,19 @@ impl Arguments {
     }
 }
 
-/// Seeded tensors for a kernel's arguments.
-pub(super) fn arguments(specs: &[Argument], seed: u64) -> anyhow::Result<Vec<Tensor>> {
+/// Seeded tensors on a device for a kernel's arguments.
+pub(super) fn arguments(
+    specs: &[Argument],
+    device: Device,
+    seed: u64,
+) -> anyhow::Result<Vec<Tensor>> {
     specs
         .iter()
         .enumerate()
-        .map(|(i, a)| Ok(filled(&a.shape, a.dtype.parse()?, a.fill, seed, i as u64)?))
+        .map(|(i, a)| {
+            let tensor = filled(&a.shape, a.dtype.parse()?, a.fill, seed, i as u64)?;
+            Ok(tensor.into_device(device)?)
+        })
         .collect()
 }
 

@@ -1,19 +1,19 @@
 //! Single operators in the worker: checked, then timed, one at a time.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use opdata::CacheState;
 use tvm_bridge::Tensor;
 
 use super::arguments::{Arguments, compare_outputs};
 use super::build::{Builder, Ready};
 use super::serve::{Replies, Shared};
+use crate::device::Kernel;
 use crate::measure::fill::poison;
-use crate::measure::flush::Flusher;
 use crate::measure::load::LoadMeter;
-use crate::measure::timer::{Caches, Pruned, Taken, take, take_if_pruned};
+use crate::measure::sampling::{Caches, Pruned, Taken, take, take_if_pruned, time_calls};
+use crate::measure::{CacheControl, Instruments};
 use crate::protocol::{KernelSpec, MeasureSpec, Measured};
 use crate::schedule::Space;
 
@@ -23,7 +23,6 @@ pub(super) struct Bench {
     kernels: HashMap<u64, Ready>,
     /// The arguments of the last operator measured: its points follow each other.
     current: Option<Current>,
-    flusher: Option<Flusher>,
 }
 
 struct Current {
@@ -37,7 +36,6 @@ impl Bench {
             builder: Builder::new(),
             kernels: HashMap::new(),
             current: None,
-            flusher: None,
         }
     }
 
@@ -64,7 +62,7 @@ impl Bench {
             // The old arguments go before the new ones come: large operators have room for one set.
             self.current = None;
             self.current = Some(Current {
-                arguments: Arguments::new(spec, shared.setup.seed)?,
+                arguments: Arguments::new(spec, shared.session.tensors(), shared.setup.seed)?,
                 references: self
                     .builder
                     .reference_of(&spec.symbol)
@@ -75,22 +73,29 @@ impl Bench {
             arguments,
             references,
         } = self.current.as_mut().context("no arguments")?;
-        shared.pool.use_threads(point.threads)?;
+        let session = &mut shared.session;
+        session.prepare(&point.at)?;
         let load = LoadMeter::start();
-        let before = shared.sentinel.drift();
+        let before = session.drift();
 
-        arguments.outputs().iter_mut().for_each(poison);
-        let start = Instant::now();
-        ready.kernel.bind(&arguments.tensors).call()?;
-        let first = start.elapsed();
+        for output in arguments.outputs() {
+            poison(output)?;
+        }
+        let kernel = Kernel {
+            symbol: &spec.symbol,
+            choice: &ready.choice,
+        };
+        let (instruments, caches) = session.instruments(kernel, &point.at);
+        let bound = ready.kernel.bind(&arguments.tensors);
+        let first = time_calls(instruments.timer, 1, || bound.call())?;
+        drop(bound);
         let comparison = compare_outputs(arguments.outputs(), references, spec.reduction_length)?;
         let taken = if comparison.agrees() {
-            let flusher = &mut self.flusher;
-            Some(time(point, ready, arguments, flusher, first)?)
+            Some(time(point, ready, arguments, (instruments, caches), first)?)
         } else {
             None
         };
-        let drift = before.max(shared.sentinel.drift());
+        let drift = before.max(session.drift());
         Ok(Measured {
             id: point.id,
             comparison,
@@ -113,29 +118,36 @@ fn time(
     point: &MeasureSpec,
     ready: &Ready,
     arguments: &mut Arguments,
-    flusher: &mut Option<Flusher>,
+    (instruments, caches): (Instruments<'_>, CacheControl<'_>),
     first: Duration,
 ) -> anyhow::Result<Taken> {
     if let Some(limit_ns) = point.prune_beyond_ns {
         let limit = Duration::from_nanos(limit_ns);
         let bound = ready.kernel.bind(&arguments.tensors);
-        if let Some(taken) = take_if_pruned(Pruned { first, limit }, || bound.call())? {
+        let pruned = Pruned { first, limit };
+        if let Some(taken) = take_if_pruned(pruned, instruments.timer, || bound.call())? {
             return Ok(taken);
         }
     }
-    let sets = match point.cache {
-        CacheState::Model => arguments.rotation(ready.spec.weight_reuse_bytes.unwrap_or(0))?,
-        CacheState::Hot | CacheState::Flushed => std::slice::from_ref(&arguments.tensors),
+    let activations = arguments.activations();
+    let sets = match caches {
+        CacheControl::Rotate { .. } => {
+            arguments.rotation(ready.spec.weight_reuse_bytes.unwrap_or(0))?
+        }
+        CacheControl::Repeat | CacheControl::Evict(_) => std::slice::from_ref(&arguments.tensors),
     };
-    let caches = match point.cache {
-        CacheState::Model | CacheState::Hot => Caches::Kept,
-        CacheState::Flushed => Caches::Flushed(flusher.get_or_insert_with(Flusher::new), &sets[0]),
+    let caches = match caches {
+        CacheControl::Rotate {
+            activations: Some(place),
+        } => Caches::Placed(place, &activations),
+        CacheControl::Rotate { activations: None } | CacheControl::Repeat => Caches::Kept,
+        CacheControl::Evict(place) => Caches::Placed(place, &sets[0]),
     };
     let bound: Vec<_> = sets.iter().map(|set| ready.kernel.bind(set)).collect();
     let mut turn = bound.iter().cycle();
-    Ok(take(point.policy, first, caches, || {
-        turn.next().map_or(Ok(()), |b| b.call())
-    })?)
+    take(point.policy, first, instruments, caches, || {
+        Ok(turn.next().map_or(Ok(()), |b| b.call())?)
+    })
 }
 
 /// The template spaces of operators, in their order.
@@ -147,7 +159,8 @@ pub(super) fn spaces(shared: &Shared, symbols: &[String]) -> anyhow::Result<Vec<
         .iter()
         .map(|symbol| {
             let function = shared.module.prim_func(symbol)?;
-            Space::of(&function, shared.unit).with_context(|| format!("the space of {symbol}"))
+            let space = shared.scheduler.space(&function);
+            space.with_context(|| format!("the space of {symbol}"))
         })
         .collect()
 }

@@ -13,12 +13,12 @@ use std::time::Instant;
 use anyhow::Context;
 use opdata::Status;
 use tvm_bridge::compile::{Asserts, Lowered, compile};
-use tvm_bridge::{IrModule, Kernel, PrimFunc, Tensor};
+use tvm_bridge::{Device, IrModule, Kernel, PrimFunc, Tensor};
 
 use super::arguments::{arguments, first_output};
 use super::serve::{Replies, Shared};
 use crate::protocol::{Built, KernelSpec, Reply};
-use crate::schedule::Scheduler;
+use crate::schedule::{Choice, Scheduler};
 
 /// What an operator computes as TVM's library wrote it, made by the first who asks; an error is kept as its text.
 type Reference = Arc<Mutex<Option<Result<Vec<Tensor>, String>>>>;
@@ -33,6 +33,7 @@ pub(super) struct Builder {
 /// A kernel that is ready to run.
 pub(super) struct Ready {
     pub spec: KernelSpec,
+    pub choice: Choice,
     pub kernel: Kernel,
 }
 
@@ -59,14 +60,15 @@ impl Builder {
         jobs: usize,
         replies: &Replies,
     ) -> Vec<Ready> {
-        // The builders inherit this thread's processors, which the last point may have narrowed.
-        let _ = shared.pool.use_threads(shared.setup.max_threads);
+        // Where it cannot, they build more slowly.
+        let _ = shared.session.release();
         let next = AtomicUsize::new(0);
         let ready = Mutex::new(Vec::new());
         let bench = Workbench {
             module: &shared.module,
             target: &shared.target,
             scheduler: &shared.scheduler,
+            tensors: shared.session.tensors(),
             seed: shared.setup.seed,
             max_statements: shared.setup.max_statements,
         };
@@ -79,8 +81,11 @@ impl Builder {
                         match self.build_one(&bench, spec) {
                             Ok(Outcome::Built(built, kernel)) => {
                                 if let Ok(mut ready) = ready.lock() {
-                                    let spec = spec.clone();
-                                    ready.push(Ready { spec, kernel });
+                                    ready.push(Ready {
+                                        spec: spec.clone(),
+                                        choice: built.choice.clone(),
+                                        kernel,
+                                    });
                                 }
                                 replies.send(&Reply::Built(*built));
                             }
@@ -192,6 +197,7 @@ struct Workbench<'a> {
     module: &'a IrModule,
     target: &'a tvm_bridge::Target,
     scheduler: &'a Scheduler,
+    tensors: Device,
     seed: u64,
     max_statements: u64,
 }
@@ -204,7 +210,7 @@ fn reference_outputs(
     spec: &KernelSpec,
 ) -> anyhow::Result<Vec<Tensor>> {
     let compiled = compile(&function.to_module()?, bench.target, Asserts::Kept)?;
-    let mut tensors = arguments(&spec.arguments, bench.seed)?;
+    let mut tensors = arguments(&spec.arguments, bench.tensors, bench.seed)?;
     compiled
         .module
         .function(tvm_bridge::ir::ENTRY)?

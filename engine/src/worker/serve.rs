@@ -5,13 +5,11 @@ use std::sync::Mutex;
 
 use anyhow::Context;
 use opdata::Status;
-use opmodels::tile::VectorUnit;
-use tvm_bridge::threads::Pool;
 use tvm_bridge::{IrModule, Target};
 
 use super::bench::{Bench, spaces};
 use super::whole_model::LoadedModel;
-use crate::measure::sentinel::Sentinel;
+use crate::device::Session;
 use crate::protocol::{Reply, Request, Setup};
 use crate::schedule::Scheduler;
 
@@ -20,10 +18,8 @@ pub(super) struct Shared {
     pub setup: Setup,
     pub module: IrModule,
     pub target: Target,
-    pub unit: VectorUnit,
     pub scheduler: Scheduler,
-    pub pool: Pool,
-    pub sentinel: Sentinel,
+    pub session: Box<dyn Session>,
 }
 
 /// Where replies go; builds answer from several threads.
@@ -124,20 +120,20 @@ fn answer(replies: &Replies, id: Option<u64>, result: anyhow::Result<Reply>) {
 
 fn set_up(setup: Setup) -> anyhow::Result<Shared> {
     die_with_parent();
-    limit_memory(setup.memory_limit_mib)?;
+    setup
+        .device
+        .limit_memory(setup.memory_limit_mib)
+        .context("cannot set the memory limit")?;
     let path = setup.import.join("module.json");
     let json = std::fs::read_to_string(&path)
         .with_context(|| format!("cannot read {}", path.display()))?;
-    let target = Target::new(&setup.target)?;
-    let unit = VectorUnit::of_width(target.vector_width_bits()?, cfg!(target_arch = "x86_64"));
-    let pool = Pool::start(setup.max_threads)?;
+    let session = setup.device.open(&setup.target, setup.max_threads)?;
+    let target = session.target().clone();
     Ok(Shared {
         module: IrModule::from_json(&json)?,
-        scheduler: Scheduler::new(unit, target.clone(), setup.seed),
+        scheduler: Scheduler::new(session.templates(), target.clone(), setup.seed),
         target,
-        unit,
-        pool,
-        sentinel: Sentinel::new(),
+        session,
         setup,
     })
 }
@@ -146,18 +142,4 @@ fn set_up(setup: Setup) -> anyhow::Result<Shared> {
 fn die_with_parent() {
     // SAFETY: a plain system call with constant arguments.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-}
-
-/// Bounds the process's private writable memory; an allocation beyond it fails, and with it this worker alone.
-fn limit_memory(mib: u64) -> anyhow::Result<()> {
-    let bytes = mib.saturating_mul(1 << 20);
-    let limit = libc::rlimit {
-        rlim_cur: bytes,
-        rlim_max: bytes,
-    };
-    // SAFETY: `limit` is a valid structure that lives through the call.
-    if unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) } != 0 {
-        return Err(std::io::Error::last_os_error()).context("cannot set the memory limit");
-    }
-    Ok(())
 }

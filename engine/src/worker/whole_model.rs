@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use anyhow::Context;
+use opdata::CacheState;
 use opmodels::Graph;
 use opmodels::graph::{InputRole, Place};
 use tvm_bridge::compile::{Asserts, Compiled, compile};
@@ -16,12 +17,12 @@ use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Tensor, VirtualMachin
 
 use super::arguments::compare_outputs;
 use super::serve::Shared;
-use crate::measure::TimingPolicy;
+use crate::device::Conditions;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
-use crate::measure::timer::{Caches, take};
+use crate::measure::sampling::{Caches, take, time_calls};
+use crate::measure::{Instruments, TimingPolicy};
 use crate::protocol::{OperatorInModel, WholeModelMeasured, WholeModelReady, WholeModelSpec};
-use crate::schedule::default_schedule;
 
 /// Runs with the instrument on, from which the operators' times inside the model are taken.
 const INSTRUMENTED_RUNS: usize = 11;
@@ -40,7 +41,7 @@ impl LoadedModel {
     ) -> anyhow::Result<(WholeModelReady, LoadedModel)> {
         let WholeModelSpec { graph, jobs } = spec;
         let start = Instant::now();
-        shared.pool.use_threads(shared.setup.max_threads)?;
+        shared.session.release()?;
         let functions = schedule_all(shared, &graph)?;
         let module = shared
             .module
@@ -69,13 +70,17 @@ impl LoadedModel {
         threads: usize,
         policy: TimingPolicy,
     ) -> anyhow::Result<WholeModelMeasured> {
-        shared.pool.use_threads(threads)?;
+        let session = &mut shared.session;
+        session.prepare(&Conditions::new(threads as u32, CacheState::Model))?;
         let runner = self.machine.runner(&self.graph.entry)?;
-        let before = shared.sentinel.drift();
-        let start = Instant::now();
-        runner.run()?;
-        let taken = take(policy, start.elapsed(), Caches::Kept, || runner.run())?;
-        let drift = before.max(shared.sentinel.drift());
+        let before = session.drift();
+        let clock = session.model_clock(threads as u32);
+        let first = time_calls(clock, 1, || runner.run())?;
+        let instruments = Instruments::clock(clock);
+        let taken = take(policy, first, instruments, Caches::Kept, || {
+            anyhow::Ok(runner.run()?)
+        })?;
+        let drift = before.max(session.drift());
         let instrumented = self.instrument()?;
         let mut totals = Vec::with_capacity(INSTRUMENTED_RUNS);
         let mut sums = Vec::with_capacity(INSTRUMENTED_RUNS);
@@ -157,7 +162,7 @@ fn schedule_all(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<(String, P
         .iter()
         .map(|o| {
             let function = shared.module.prim_func(&o.symbol)?;
-            let scheduled = default_schedule(&function, shared.unit, shared.setup.seed)?;
+            let scheduled = shared.scheduler.default_schedule(&function)?;
             Ok((
                 o.symbol.clone(),
                 scheduled.schedule.function()?.without_symbol()?,

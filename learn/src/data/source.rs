@@ -84,7 +84,11 @@ impl RowSet {
                 .filter_map(|row| row.env_hash.as_ref())
                 .collect();
             for hash in machines {
-                self.meet(hash, &manifest.environment);
+                self.meet(hash, &manifest.environment)
+                    .map_err(|source| opdata::Error::Format {
+                        path: path.to_owned(),
+                        source,
+                    })?;
             }
         }
         if path.is_dir() {
@@ -101,18 +105,23 @@ impl RowSet {
 
     /// Takes the facts of a run's environment, if it is that machine's; runs from before the machine was calibrated
     /// learn of its rates from later ones.
-    fn meet(&mut self, env_hash: &str, environment: &Value) {
+    fn meet(
+        &mut self,
+        env_hash: &str,
+        environment: &Value,
+    ) -> std::result::Result<(), opdata::FormatError> {
         if environment["env_hash"]
             .as_str()
             .is_some_and(|e| e != env_hash)
         {
-            return;
+            return Ok(());
         }
-        let facts = MachineFacts::of_environment(env_hash, environment);
+        let facts = MachineFacts::of_environment(env_hash, environment)?;
         let known = self.facts.get(env_hash);
         if known.is_none() || !facts.rates.is_empty() {
             self.facts.insert(env_hash.to_owned(), facts);
         }
+        Ok(())
     }
 }
 
@@ -154,16 +163,20 @@ mod tests {
     fn a_calibration_is_known_to_all_runs_of_its_machine() {
         let plain = json!({"machine": {}, "state": {"cores_usable": 2}});
         let mut calibrated = plain.clone();
-        let rates = json!([{"threads": 1, "peak_gflops_per_s": {"best": 90.0}}]);
-        calibrated["calibration"] = json!({"format": 1, "rates": rates});
+        let peak = json!({"best": 90.0, "median": 90.0, "spread": 0.0, "samples": 1});
+        let rates = json!([{"threads": 1, "peak_gflops_per_s": peak, "read_gbytes_per_s": {}}]);
+        calibrated["calibration"] = json!({
+            "format": 1, "env_hash": "m", "measured_at_utc": "2026-01-31T12:00:00.000Z", "versions": {},
+            "target": {}, "cores_usable": 1, "rates": rates,
+        });
         calibrated["env_hash"] = json!("m");
         for order in [[&plain, &calibrated], [&calibrated, &plain]] {
             let mut set = RowSet::default();
-            order.into_iter().for_each(|e| set.meet("m", e));
-            set.meet("n", &plain);
+            order.into_iter().for_each(|e| set.meet("m", e).unwrap());
+            set.meet("n", &plain).unwrap();
             assert_eq!(set.facts["m"].rates_at(1).unwrap().gflops, Some(90.0));
             assert_eq!(set.facts["n"].rates_at(1), None);
-            set.meet("n", &calibrated);
+            set.meet("n", &calibrated).unwrap();
             assert_eq!(set.facts["n"].rates_at(1), None, "another machine's");
         }
     }

@@ -4,8 +4,6 @@
 //! and Winograd, VTA), the knobs of this project's own tiled schedules, and MetaSchedule's decisions
 //! ([`sampled`]).
 
-use serde_json::Value;
-
 use super::cpu::{CpuNest, RegisterTile, Template};
 use super::knobs::Knobs;
 use super::operator::{Class, Operator};
@@ -264,16 +262,12 @@ fn vta(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
 
 /// A register-tiled reduction of this project: `tile` names axes, the vector axis has `vector_blocks` vectors.
 fn tiled(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
-    let broadcast = knobs
-        .value("tile")
-        .and_then(Value::as_array)?
-        .iter()
-        .filter_map(|pair| pair.get(1)?.as_f64())
-        .product();
+    let knobs = knobs.contraction()?;
+    let factor = |n: i64| n.max(1) as f64;
     let tile = RegisterTile {
-        vector: knobs.number("vector_length")?.max(1.0),
-        blocks: knobs.number("vector_blocks")?.max(1.0),
-        broadcast,
+        vector: factor(knobs.vector_length),
+        blocks: factor(knobs.vector_blocks),
+        broadcast: knobs.tile.iter().map(|(_, n)| *n as f64).product(),
     };
     Some(tile.nest(o))
 }

@@ -1,6 +1,7 @@
 //! A schedule's knobs as numbers: the JSON of `schedule_knobs`, with split factors resolved against extents.
 
 use opdata::JsonText;
+use opdata::contract::knobs::{Choice, ContractionKnobs};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
@@ -63,6 +64,15 @@ impl Knobs {
     pub fn value(&self, name: &str) -> Option<&Value> {
         let mut last_first = self.0.iter().rev();
         last_first.find(|entry| entry.0 == name).map(|e| &e.1)
+    }
+
+    /// The knobs of this project's register-tiled reductions, if they are such.
+    pub fn contraction(&self) -> Option<ContractionKnobs> {
+        let object = self.0.iter().cloned().collect();
+        match Choice::deserialize(&Value::Object(object)).ok()? {
+            Choice::Contraction(knobs) => Some(knobs),
+            _ => None,
+        }
     }
 
     /// The number of factors of a split, 0 if there is no such split.

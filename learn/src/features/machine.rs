@@ -1,18 +1,16 @@
 //! What is known of the machine of a run: cores, clock, caches, vector width, calibrated rates.
 //!
-//! Read from the environment in `run.json` as `opcollect` writes it, and from its `calibration`, where `opcollect doctor
-//! --calibrate` left one (format 1: `rates`, a list of `{threads, peak_gflops_per_s: {best, …}, read_gbytes_per_s: {l1:
-//! {best, …}, …}}`). What is not there, or cannot be understood, stays missing; so does everything of another tool's log.
+//! Taken from the environment in `run.json` ([`opdata::contract::Environment`]) and from its calibration, where `opcollect
+//! doctor --calibrate` left one. What is not there stays missing; so does everything of another tool's log.
 
+use opdata::FormatError;
+use opdata::contract::{Cache, Calibration, Environment, Level, Machine};
 use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::list::Values;
 use crate::features::scale::{log, log1};
-
-/// Format of a calibration that is understood here.
-const CALIBRATION_FORMAT: u64 = 1;
 
 /// Rates measured at one number of threads, of the fastest samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -83,21 +81,22 @@ impl MachineFacts {
         self.units.map_or(nominal, f64::from)
     }
 
-    /// Reads the environment of a run.
-    pub fn of_environment(id: &str, environment: &Value) -> Self {
-        let machine = &environment["machine"];
-        let cache = |level: u64| {
-            machine["caches"].as_array()?.iter().find_map(|cache| {
-                let fits = cache["level"].as_u64() == Some(level)
-                    && cache["kind"].as_str() != Some("instruction");
-                fits.then(|| cache["size_bytes"].as_u64()).flatten()
-            })
+    /// The facts in a run's environment; a machine that nothing is known of if the run recorded none.
+    ///
+    /// # Errors
+    /// The environment or its calibration is of another format, or damaged.
+    pub fn of_environment(id: &str, environment: &Value) -> Result<Self, FormatError> {
+        let environment = Environment::read(environment)?;
+        Ok(environment.map_or_else(|| Self::named(id), |e| Self::of(id, &e)))
+    }
+
+    fn of(id: &str, environment: &Environment) -> Self {
+        let (machine, state) = (&environment.machine, &environment.state);
+        let cache = |level: u32| {
+            let of_data = |c: &&Cache| c.level == level && c.kind != "instruction";
+            machine.caches.iter().find(of_data).map(|c| c.size_bytes)
         };
-        let has = |feature: &str| {
-            machine["llvm_cpu"]["features"]
-                .as_array()
-                .is_some_and(|all| all.iter().any(|f| f.as_str() == Some(feature)))
-        };
+        let has = |feature: &str| machine.llvm_cpu.features.iter().any(|f| f == feature);
         let bits = if has("avx512f") {
             512
         } else if has("avx2") || has("avx") {
@@ -105,31 +104,24 @@ impl MachineFacts {
         } else {
             128
         };
-        let is_x86 = machine["arch"]
-            .as_str()
-            .is_none_or(|arch| arch.starts_with("x86"));
-        let calibration = Some(&environment["calibration"])
-            .filter(|c| c["format"].as_u64() == Some(CALIBRATION_FORMAT))
-            .unwrap_or(&Value::Null);
-        let ghz = |mhz: &Value| positive(mhz).map(|mhz| mhz / 1000.0);
+        let is_x86 = machine.arch.is_empty() || machine.arch.starts_with("x86");
+        let calibration = environment.calibration.as_ref();
+        let ghz = |mhz: Option<f64>| positive(mhz?).map(|mhz| mhz / 1000.0);
         Self {
             id: id.to_owned(),
-            cpu: machine["cpu"]["name"].as_str().map(str::to_owned),
+            cpu: machine.cpu.name.clone(),
             number: None,
             units: None,
-            cores: environment["state"]["cores_usable"]
-                .as_u64()
-                .and_then(|n| u32::try_from(n).ok()),
-            frequency_ghz: positive(&calibration["clock_ghz"])
-                .or_else(|| ghz(&machine["max_mhz"]))
-                .or_else(|| ghz(&environment["state"]["cpu_mhz"])),
+            cores: Some(state.cores_usable).filter(|n| *n > 0),
+            frequency_ghz: calibration
+                .and_then(|c| positive(c.clock_ghz?))
+                .or_else(|| ghz(machine.max_mhz))
+                .or_else(|| ghz(state.cpu_mhz)),
             l1_bytes: cache(1),
             l2_bytes: cache(2),
             l3_bytes: cache(3),
-            vector: machine
-                .is_object()
-                .then(|| VectorUnit::of_width(bits, is_x86)),
-            rates: rates_of(calibration),
+            vector: (*machine != Machine::default()).then(|| VectorUnit::of_width(bits, is_x86)),
+            rates: calibration.map(rates_of).unwrap_or_default(),
         }
     }
 
@@ -194,30 +186,30 @@ impl MachineFacts {
     }
 }
 
-fn rates_of(calibration: &Value) -> Vec<Rates> {
-    let list = calibration["rates"].as_array();
-    let mut rates: Vec<Rates> = list
-        .into_iter()
-        .flatten()
-        .filter_map(|r| {
-            let read = |level: &str| positive(&r["read_gbytes_per_s"][level]["best"]);
-            Some(Rates {
-                threads: r["threads"].as_u64().filter(|n| *n > 0)?,
-                gflops: positive(&r["peak_gflops_per_s"]["best"]),
-                l1_gbytes_per_s: read("l1"),
-                l2_gbytes_per_s: read("l2"),
-                l3_gbytes_per_s: read("l3"),
-                memory_gbytes_per_s: read("memory"),
-            })
+fn rates_of(calibration: &Calibration) -> Vec<Rates> {
+    let mut rates: Vec<Rates> = calibration
+        .rates
+        .iter()
+        .filter(|r| r.threads > 0)
+        .map(|r| {
+            let read = |level| positive(r.read_gbytes_per_s.get(&level)?.rate.best);
+            Rates {
+                threads: r.threads.into(),
+                gflops: positive(r.peak_gflops_per_s.best),
+                l1_gbytes_per_s: read(Level::L1),
+                l2_gbytes_per_s: read(Level::L2),
+                l3_gbytes_per_s: read(Level::L3),
+                memory_gbytes_per_s: read(Level::Memory),
+            }
         })
         .collect();
     rates.sort_by_key(|r| r.threads);
     rates
 }
 
-/// A number above 0.
-fn positive(value: &Value) -> Option<f64> {
-    value.as_f64().filter(|v| v.is_finite() && *v > 0.0)
+/// A finite number above 0.
+fn positive(value: f64) -> Option<f64> {
+    (value.is_finite() && value > 0.0).then_some(value)
 }
 
 #[cfg(test)]
@@ -226,7 +218,7 @@ mod tests {
     use serde_json::json;
 
     fn environment() -> Value {
-        let rate = |best: f64| json!({"best": best, "median": 1.0, "spread": 0.01, "samples": 50});
+        let rate = |best: f64| json!({"best": best, "median": 1.0, "spread": 0.01, "samples": 50, "set_bytes": 1});
         json!({
             "machine": {
                 "cpu": {"name": "Some CPU"},
@@ -241,6 +233,11 @@ mod tests {
             "state": {"cores_usable": 2, "cpu_mhz": 2300.0},
             "calibration": {
                 "format": 1,
+                "env_hash": "m",
+                "measured_at_utc": "2026-01-31T12:00:00.000Z",
+                "versions": {},
+                "target": {},
+                "cores_usable": 2,
                 "clock_ghz": 3.5,
                 "rates": [
                     {
@@ -258,6 +255,10 @@ mod tests {
         })
     }
 
+    fn facts_of(environment: &Value) -> MachineFacts {
+        MachineFacts::of_environment("m", environment).unwrap()
+    }
+
     fn values(facts: &MachineFacts, threads: Option<u64>) -> Values {
         let mut values = Values::default();
         facts.describe(&mut values, threads);
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn an_environment_is_read_and_an_empty_one_is_missing() {
-        let facts = MachineFacts::of_environment("m", &environment());
+        let facts = facts_of(&environment());
         assert_eq!(
             (
                 facts.cores,
@@ -289,7 +290,7 @@ mod tests {
         assert_eq!(at_four.bandwidth_l1, 1600f64.log2() as f32);
         assert_eq!(at_four.bandwidth_memory, 24f64.log2() as f32);
         assert!(at_four.bandwidth_l2.is_nan() && at_four.bandwidth_l3.is_nan());
-        let empty = MachineFacts::of_environment("m", &Value::Null);
+        let empty = facts_of(&Value::Null);
         assert_eq!(empty, MachineFacts::named("m"));
         assert_eq!(
             (facts.label(), empty.label()),
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn rates_between_calibrated_numbers_of_threads() {
-        let facts = MachineFacts::of_environment("m", &environment());
+        let facts = facts_of(&environment());
         let near = |found: Option<f64>, wanted: f64| {
             assert!((found.unwrap() / wanted - 1.0).abs() < 1e-9, "{found:?}");
         };
@@ -315,7 +316,7 @@ mod tests {
 
     #[test]
     fn rates_of_an_unknown_number_of_threads_are_missing() {
-        let facts = MachineFacts::of_environment("m", &environment());
+        let facts = facts_of(&environment());
         let unknown = values(&facts, None);
         assert!(unknown.peak_flops.is_nan() && unknown.bandwidth_memory.is_nan());
         assert_eq!(unknown.frequency, 3.5f64.log2() as f32);
@@ -324,24 +325,31 @@ mod tests {
     #[test]
     fn without_a_calibration_the_kernel_knows_a_clock() {
         let mut environment = environment();
-        environment["calibration"]["format"] = json!(2);
-        let other = MachineFacts::of_environment("m", &environment);
+        environment["calibration"] = Value::Null;
+        let other = facts_of(&environment);
         assert_eq!((other.frequency_ghz, other.rates.len()), (Some(3.7), 0));
         environment["machine"]["max_mhz"] = Value::Null;
-        let virtual_machine = MachineFacts::of_environment("m", &environment);
+        let virtual_machine = facts_of(&environment);
         assert_eq!(virtual_machine.frequency_ghz, Some(2.3));
     }
 
     #[test]
-    fn damaged_rates_are_missing() {
+    fn rates_that_cannot_be_are_missing_and_other_formats_are_refused() {
         let mut environment = environment();
         environment["calibration"]["rates"][0]["threads"] = json!(0);
         environment["calibration"]["rates"][1]["peak_gflops_per_s"]["best"] = json!(-1.0);
-        environment["calibration"]["rates"][1]["read_gbytes_per_s"]["l1"] = json!("fast");
-        let facts = MachineFacts::of_environment("m", &environment);
+        let facts = facts_of(&environment);
         let rates = facts.rates_at(1).unwrap();
         assert_eq!(facts.rates.len(), 1);
-        assert_eq!((rates.gflops, rates.l1_gbytes_per_s), (None, None));
-        assert_eq!(rates.memory_gbytes_per_s, Some(12.0));
+        assert_eq!(
+            (rates.gflops, rates.memory_gbytes_per_s),
+            (None, Some(12.0))
+        );
+        environment["calibration"]["format"] = json!(2);
+        let refused = MachineFacts::of_environment("m", &environment).unwrap_err();
+        assert!(
+            refused.to_string().contains("calibration has format 2"),
+            "{refused}"
+        );
     }
 }

@@ -237,7 +237,7 @@ mod tests {
         let mut row = conv_row(
             [1, 64, 56, 56],
             [64, 3, 1],
-            r#"{"template":"contraction","vector_length":16,"vector_blocks":2,"tile":[["xx",8]]}"#,
+            r#"{"template":"contraction","vector_length":16,"vector_blocks":2,"tile":[["xx",8]],"loop_order":["xx"],"fused_outer":1}"#,
         );
         row.threads = Some(2);
         let tiled = point_of(&row, &MachineFacts::default());

@@ -14,6 +14,7 @@ import onnx.inliner
 from .emit import Emitter
 from .errors import unsupported
 from .onnx_graph import OnnxGraph
+from .simplify import trains
 from .params import with_value
 
 FUNCTIONS = ("Celu", "GroupNormalization", "Attention", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
@@ -35,9 +36,14 @@ def inline_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
         if t.name not in declared
     )
     model = onnx.shape_inference.infer_shapes(model)
-    return onnx.inliner.inline_selected_functions(
-        model, [("", name) for name in FUNCTIONS], exclude=False, inline_schema_functions=True
-    )
+    for names in (FUNCTIONS, [name for name in FUNCTIONS if name != "Attention"]):
+        wanted = [("", name) for name in names]
+        try:
+            return onnx.inliner.inline_selected_functions(model, wanted, exclude=False, inline_schema_functions=True)
+        except RuntimeError:
+            # The inliner cannot take every form with omitted inputs apart; the frontend knows some of them.
+            continue
+    return model
 
 
 def expand(graph: OnnxGraph) -> None:
@@ -71,8 +77,12 @@ def dequantized(e: Emitter, first: int, axis: int | None = None) -> str:
 
 
 def scalar(e: Emitter, name: str) -> str:
-    """A given tensor of one element without axes, as the frontend takes scales of whole tensors."""
+    """A given tensor of one element without axes, as the frontend takes scales of whole tensors; half-precision scales as
+    single precision, in which products are summed."""
     param = e.graph.params.get(name)
+    if param is not None and param.value is not None and param.dtype == "float16":
+        name = e.constant(param.value, "float32")
+        param = e.graph.params[name]
     if param is None or param.value is None or param.size != 1 or not param.shape:
         return name
     return e.graph.add_param(e.graph.fresh(name), with_value(param.value.reshape(())))
@@ -182,6 +192,19 @@ def aligned_region(e: Emitter) -> None:
         raise refuse(e, "TVM's maximum over samples is another one than ONNX's; use mode avg")
 
 
+def dropout(e: Emitter) -> list[onnx.NodeProto] | None:
+    """Dropout at inference: its input and a mask that is true everywhere; in training its result is random."""
+    ratio = e.graph.value(e.input(1)) if e.input(1) else None
+    if trains(e.graph, e.node) and (ratio is None or float(np.asarray(ratio).reshape(-1)[0]) != 0.0):
+        raise refuse(e, "in training mode its result is random; export the model for inference")
+    shape = e.graph.shape(e.input(0))
+    if len(e.node.output) > 1 and e.node.output[1]:
+        if shape is None:
+            raise refuse(e, "the shape of its mask is not known")
+        e.finish(as_run_time_value(e, np.ones(shape, dtype=bool), "bool"), 1)
+    return e.finish(e.input(0))
+
+
 def seed_of(e: Emitter) -> int:
     """Another one for each node, the same in every import."""
     return int(abs(e.options["seed"])) if "seed" in e.options else SEED + e.graph.counter
@@ -214,6 +237,7 @@ RULES = {
     "ReduceMax": truth_reduction,
     "ReduceMin": truth_reduction,
     "RoiAlign": aligned_region,
+    "Dropout": dropout,
 }
 
 SUPPORTED = frozenset(RULES)

@@ -48,6 +48,8 @@ def bounded(data: relax.Expr, low: float, high: float) -> relax.Expr:
     """``data`` limited to [low, high]; the common rectifier under its own name."""
     if low == 0.0 and high == float("inf"):
         return relax.op.nn.relu(data)
+    if low == float("-inf") and high == float("inf"):
+        return data
     return relax.op.clip(data, low, high)
 
 

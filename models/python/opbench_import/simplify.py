@@ -50,9 +50,17 @@ def forward(graph: OnnxGraph, node: onnx.NodeProto, earlier: list[onnx.NodeProto
     return True
 
 
+def trains(graph: OnnxGraph, node: onnx.NodeProto) -> bool:
+    """Whether a Dropout is told to drop, as in training."""
+    mode = graph.value(node.input[2]) if node.op_type == "Dropout" and len(node.input) > 2 else None
+    return mode is not None and bool(np.asarray(mode).reshape(-1)[0])
+
+
 def is_no_op(graph: OnnxGraph, node: onnx.NodeProto) -> bool:
     """Whether the first output equals the first input."""
     if node.op_type in ("Identity", "Dropout"):
+        if trains(graph, node):
+            return False
         return len(node.output) < 2 or not any(
             o in graph.outputs or o in graph.consumers() for o in node.output[1:] if o
         )

@@ -114,6 +114,20 @@ class Expansions(unittest.TestCase):
         m.node("GroupNormalization", [x, m.weight("s", 4), m.weight("b", 4)], "y", num_groups=2)
         self.agree(m.build("y", opset=21))
 
+    def test_dropout_at_inference_keeps_everything_and_in_training_is_refused(self):
+        m = Model()
+        dropped = m.node("Dropout", [m.input("x", 2, 3)], ["d", "mask"])
+        m.node("Relu", [dropped], "y")
+        model = m.build("y", "mask")
+        model.graph.output[1].type.tensor_type.elem_type = TensorProto.BOOL
+        found = support.import_model(model).run({"x": np.ones((2, 3), np.float32)})
+        self.assertTrue(found[1].dtype == bool and found[1].all())
+        m = Model()
+        m.node("Dropout", [m.input("x", 2, 3), "", m.constant("t", np.array(True))], "y")
+        with self.assertRaises(ImportFailure) as caught:
+            support.import_model(m.build("y"))
+        self.assertIn("random", str(caught.exception))
+
     def test_generators_give_the_same_numbers_every_time(self):
         m = Model()
         x = m.input("x", 8, 16)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use opdata::stats::median_of_sorted;
 use serde::Serialize;
 
 use crate::profile::Profile;
@@ -122,6 +123,12 @@ impl Group {
             uarch_ops: None,
             share: 0.0,
         }
+    }
+
+    /// Middle duration of an execution in ns, between the two middle ones of an even number.
+    pub fn median_ns(&self) -> Option<f64> {
+        let durations: Vec<f64> = self.durations_ns.iter().map(|&d| d as f64).collect();
+        median_of_sorted(&durations)
     }
 
     fn add(&mut self, view: &View) {

@@ -6,7 +6,6 @@ pub mod json;
 mod layout;
 pub mod parquet;
 pub mod perfetto;
-pub mod proto;
 pub mod reginfo;
 pub mod rows;
 pub mod summary;

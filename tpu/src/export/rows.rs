@@ -5,9 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
+use opdata::stats::median_of_sorted;
 use opdata::{
-    CacheState, DeviceKind, Essentials, JsonText, PointKey, Row, RunManifest, RunState, RunWriter,
-    Status, finite, point_id, stable_hash,
+    CacheState, DeviceKind, Essentials, JsonText, PointKey, Quality, Row, RunManifest, RunState,
+    RunWriter, Status, finite, point_id, stable_hash,
 };
 use serde_json::json;
 
@@ -137,6 +138,10 @@ fn row(profile: &Profile, run_id: &str, ordinal: u64, grouping: Grouping, group:
         "tpu_pmu:dma_bytes": group.bytes as f64 / count,
     })));
     row.counter_sources = Some("tpu_pmu".to_string());
+    if !profile.report.is_whole() {
+        // Something of the dump is lost or guessed: measure again before relying on it.
+        row.quality = Some(Quality::D);
+    }
     row.tool_version = Some(format!("tpuprofile {}", env!("CARGO_PKG_VERSION")));
     row.fill_derived();
     row
@@ -163,14 +168,15 @@ impl Times {
                 p95: 0.0,
             };
         }
-        let at = |i: usize| sorted[i.min(n - 1)] as f64;
+        let durations: Vec<f64> = sorted.iter().map(|&d| d as f64).collect();
+        let at = |i: usize| durations[i.min(n - 1)];
         let mean = sorted.iter().map(|&d| d as f64).sum::<f64>() / n as f64;
         let squares = sorted
             .iter()
             .map(|&d| (d as f64 - mean).powi(2))
             .sum::<f64>();
         Times {
-            median: (at((n - 1) / 2) + at(n / 2)) / 2.0,
+            median: median_of_sorted(&durations).unwrap_or(0.0),
             mean,
             std: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()),
             min: at(0),

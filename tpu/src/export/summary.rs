@@ -53,6 +53,9 @@ fn rate(alg: Option<f64>, uarch: Option<f64>) -> String {
 /// The whole text.
 pub fn text(profile: &Profile, summary: &Summary) -> String {
     let mut text = String::new();
+    if let Some(headline) = profile.report.headline() {
+        let _ = writeln!(text, "{headline}");
+    }
     let header = row(&HEADER.map(str::to_string));
     let (double, single) = ("=".repeat(header.len()), "-".repeat(header.len()));
     let _ = writeln!(text, "{double}\nSummary\n{double}\n{header}\n{single}");

@@ -84,6 +84,9 @@ pub fn read_bits(bytes: &[u8], bit: u32, width: u32) -> u64 {
     value as u64 & mask
 }
 
+/// Operations of the AKS family (LAR, RAND) that have one length, whatever the bit for short commands says.
+const LONG_ONLY: [u8; 2] = [7, 8];
+
 /// All commands of one chip.
 #[derive(Debug)]
 pub struct Table {
@@ -152,6 +155,11 @@ impl Table {
                         } else {
                             None
                         }
+                    })
+                    .or_else(|| {
+                        let family = matches!(self.chip, Chip::Aks | Chip::Aksv);
+                        (family && LONG_ONLY.contains(&task))
+                            .then(|| self.lookup(unit, 0, task, bit(45, 5)))?
                     })
             }
             CommandUnit::Dma => {
@@ -311,6 +319,20 @@ mod tests {
         assert_eq!(read_bits(&bytes, 24, 32), 0x0f);
         assert_eq!(read_bits(&bytes, 400, 8), 0);
         assert_eq!(read_bits(&[0xff; 16], 3, 64), u64::MAX);
+    }
+
+    #[test]
+    fn commands_of_one_length_may_carry_the_bit_for_short_ones() {
+        let head = |task: u64, function: u64| (1 | task << 41 | function << 45).to_le_bytes();
+        let named = |chip, task, function| {
+            let table = Table::of(chip);
+            let found = table.identify(CommandUnit::Tiu, &head(task, function));
+            found.map(|(op, name)| (table.layout(op).name, table.name(name)))
+        };
+        assert_eq!(named(Chip::Aks, 7, 17), Some(("LAR", "lar.clamp")));
+        assert_eq!(named(Chip::Aks, 8, 0), Some(("RAND", "rand.prng")));
+        assert_eq!(named(Chip::Aksv, 8, 1).map(|n| n.0), Some("RAND"));
+        assert_eq!(named(Chip::Aksv, 7, 0), None);
     }
 
     #[test]

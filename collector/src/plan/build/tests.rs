@@ -83,8 +83,8 @@ fn targets_take_a_cpu_and_features() {
         ("target", "llvm -mcpu=haswell -mattr=+fma,-avx512f"),
     ])
     .unwrap();
-    assert_eq!(planned.plan.target.mcpu.as_deref(), Some("haswell"));
-    assert_eq!(planned.plan.target.mattr, ["+fma", "-avx512f"]);
+    assert_eq!(planned.plan.target.value("mcpu"), Some("haswell"));
+    assert_eq!(planned.plan.target.values("mattr"), ["+fma", "-avx512f"]);
     assert_eq!(
         planned.plan.target.to_string(),
         "llvm -mcpu=haswell -mattr=+fma,-avx512f"

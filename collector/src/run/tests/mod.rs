@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Row};
 use opengine::calibrate::Store;
+use opengine::device::{self, Target};
 use opengine::env::Root;
 use opengine::interrupt::Interrupt;
 use opengine::runner::testing::{Act, FakeRunner, Step, policy, timing};
@@ -20,7 +21,7 @@ use opmodels::{ImportError, Provenance, Resolved, Source};
 use opreport::progress::Recorded;
 
 use super::*;
-use crate::plan::{TargetKind, WholeModel};
+use crate::plan::WholeModel;
 use crate::sweep::{Draw, SpaceKind, Sweep};
 
 /// A folder with a run in it, and what the run is given instead of the machine.
@@ -87,11 +88,7 @@ impl Bench {
         Plan {
             format: PLAN_FORMAT,
             model: opmodels::ImportRequest::new(Source::LOCAL, "resnet-18"),
-            target: Target {
-                kind: TargetKind::Llvm,
-                mcpu: None,
-                mattr: Vec::new(),
-            },
+            target: Target::plain(device::HOST),
             threads: vec![1],
             cache_states: vec![CacheState::Model],
             sweep: None,

@@ -1,11 +1,10 @@
 //! The arguments of slices ("debug annotations"): names, order and types are bigTpuProfile's.
 
 use crate::chip::Chip;
-use crate::export::perfetto::writer::{TEXT, TrackState};
-use crate::export::proto::Message;
 use crate::input::nodes::NONE;
 use crate::report::Engine;
 use crate::view::{Detail, DmaDetail, Memory, View};
+use opreport::trace::{Message, TEXT, TrackState};
 
 /// Names of arguments: known beforehand, so that no text is looked up for them.
 #[rustfmt::skip]
@@ -52,7 +51,7 @@ const SIDE_KEYS: usize = 9;
 /// Debug annotations under construction.
 pub(super) struct Args<'a> {
     pub track: &'a mut TrackState,
-    pub out: Message,
+    pub out: &'a mut Message,
 }
 
 impl Args<'_> {

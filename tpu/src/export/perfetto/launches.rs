@@ -1,9 +1,9 @@
 //! Launches of kernels: from the first to the last of their commands.
 
-use crate::export::perfetto::args::Key;
-use crate::export::perfetto::writer::{TrackState, Writer};
+use crate::export::perfetto::args::{Args, Key};
 use crate::input::nodes::NONE;
 use crate::view::View;
+use opreport::trace::{TrackState, Writer};
 
 /// A kernel's time on a track.
 pub(super) struct Launch {
@@ -76,7 +76,8 @@ pub(super) fn write_launches(writer: &mut Writer, mut track: TrackState, launche
             launch.start_ns,
             &launch.kernel,
             category.as_deref(),
-            |args| {
+            |track, out| {
+                let args = &mut Args { track, out };
                 args.text(Key::Kernel, &launch.kernel);
                 if let Some(scope) = launch.scope {
                     args.int(Key::Scope, i64::from(scope));

@@ -6,7 +6,6 @@
 
 mod args;
 mod launches;
-mod writer;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,9 +19,9 @@ use crate::names::{CdmaLane, cdma_lane};
 use crate::profile::Profile;
 use crate::report::{Engine, Stream};
 use crate::view::{Detail, View, Viewer};
-use args::{annotate, is_sync};
+use args::{Args, KEYS, annotate, is_sync};
 use launches::{note_launch, push_or_extend, write_launches};
-use writer::{Order, Slice, TrackState, Writer};
+use opreport::trace::{Order, Slice, TrackState, Writer};
 
 /// Writes the trace of a profile, with a host trace merged in if there is one.
 pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result<()> {
@@ -30,9 +29,15 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed())?);
     let offset_ns = host.map_or(0, |trace| trace.offset_ns(profile));
     let shared = Shared::of(profile, offset_ns);
-    let mut head = Writer::new(1, 0);
+    let mut head = Writer::new(1, 0, &KEYS);
     if let Some(trace) = host {
         write_host(trace, &mut head);
+    }
+    if let Some(headline) = profile.report.headline() {
+        let mut track = head.track("NOT WHOLE", None, Order::Free, false);
+        let (from, to) = profile.span_ns().unwrap_or_default();
+        head.begin(&mut track, from + offset_ns, &headline, None, |_, _| {});
+        head.end(&mut track, to + offset_ns, None);
     }
     out.write_all(&head.out.0).map_err(failed())?;
     // A few cores at a time: their packets are kept in memory until they are written, in order.
@@ -97,7 +102,7 @@ fn core_packets(profile: &Profile, number: u32, shared: &Shared) -> Vec<u8> {
     };
     // About what the packets of an event take; a buffer that grows is copied again and again.
     let bytes = core.events.iter().map(Vec::len).sum::<usize>() * 224;
-    let mut writer = Writer::new(CORE_IDS * (u64::from(number) + 1), bytes);
+    let mut writer = Writer::new(CORE_IDS * (u64::from(number) + 1), bytes, &KEYS);
     let parent = writer.track(&format!("Core {number}"), None, Order::Explicit, false);
     let child = |writer: &mut Writer, name: &str, rank, counter| {
         writer.track(name, Some(parent.id), Order::Ranked(rank), counter)
@@ -171,14 +176,14 @@ fn core_packets(profile: &Profile, number: u32, shared: &Shared) -> Vec<u8> {
 
 fn write_command(writer: &mut Writer, track: &mut TrackState, slice: &Slice<usize>, view: &View) {
     let kind = Some(&*view.kind);
-    writer.begin(track, slice.start_ns, &view.name, kind, |args| {
-        annotate(view, args)
+    writer.begin(track, slice.start_ns, &view.name, kind, |track, out| {
+        annotate(view, &mut Args { track, out })
     });
     writer.end(track, slice.end_ns, kind);
 }
 
 fn cdma_packets(profile: &Profile, shared: &Shared) -> Vec<u8> {
-    let mut writer = Writer::new(CDMA_ID, 0);
+    let mut writer = Writer::new(CDMA_ID, 0, &KEYS);
     let parent = writer.track("CDMA", None, Order::Free, false);
     for port in profile.ports.iter().filter(|port| !port.events.is_empty()) {
         let stream = Stream {
@@ -241,7 +246,7 @@ fn write_host(trace: &HostTrace, writer: &mut Writer) {
             })
             .collect();
         writer.lanes(track, slices, |writer, track, slice| {
-            writer.begin(track, slice.start_ns, slice.args, None, |_| {});
+            writer.begin(track, slice.start_ns, slice.args, None, |_, _| {});
             writer.end(track, slice.end_ns, None);
         });
     }

@@ -12,6 +12,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use opreport::html::escape;
+
 use crate::analysis::gaps::find;
 use crate::analysis::rollup::{Filter, Grouping, roll_up};
 use crate::analysis::summary::Summary;
@@ -64,18 +66,11 @@ impl Names {
 pub fn write(profile: &Profile, summary: &Summary, path: &Path) -> Result<()> {
     let data = data(profile, summary);
     let title = format!("{} – TPU profile", profile.name());
-    // No text of a dump may end the script element that holds the data.
-    let text = data.to_string().replace("</", "<\\/");
-    let page = PAGE
-        .replace("__TITLE__", &escape(&title))
-        .replace("__DATA__", &text);
-    std::fs::write(path, page).map_err(io_at(path, "cannot write"))
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    // No text of a dump may end the script element that holds the data, nor begin another.
+    let text = data.to_string().replace('<', "\\u003c");
+    let page = PAGE.replace("__TITLE__", &escape(&title));
+    let (head, tail) = page.rsplit_once("__DATA__").unwrap_or((&page, ""));
+    std::fs::write(path, [head, &text, tail].concat()).map_err(io_at(path, "cannot write"))
 }
 
 fn data(profile: &Profile, summary: &Summary) -> Value {
@@ -116,7 +111,7 @@ fn data(profile: &Profile, summary: &Summary) -> Value {
                 if let Some(object) = value.as_object_mut() {
                     object.remove("durations_ns");
                 }
-                value["median_ns"] = json!(group.durations_ns.get(group.durations_ns.len() / 2));
+                value["median_ns"] = json!(group.median_ns());
                 value
             })
             .collect::<Vec<_>>()
@@ -129,6 +124,7 @@ fn data(profile: &Profile, summary: &Summary) -> Value {
             profile.chip, profile.mode.name(), plural(profile.cores.len() as u64, "core"), profile.tiu_mhz, profile.dma_mhz,
             summary.total_ns as f64 / 1000.0, spec.ddr_gbps
         ),
+        "damage": profile.report.headline().unwrap_or_default(),
         "total_ns": summary.total_ns.max(1),
         "lane_bytes": spec.lmem_bytes / spec.lanes,
         "streams": streams,

@@ -28,6 +28,9 @@ pub fn write(profile: &Profile, summary: &Summary, path: &Path) -> Result<()> {
     };
     let mut book = Workbook::new();
     let bold = Format::new().set_bold();
+    if !profile.report.is_whole() {
+        account(profile, book.add_worksheet(), &bold).map_err(failed)?;
+    }
     totals::write(profile, summary, book.add_worksheet(), &bold).map_err(failed)?;
     for (grouping, name) in [
         (Grouping::Operator, "Operators"),
@@ -49,6 +52,18 @@ type Written = std::result::Result<(), XlsxError>;
 fn header(sheet: &mut Worksheet, row: u32, from: u16, names: &[&str], bold: &Format) -> Written {
     for (column, name) in (from..).zip(names) {
         sheet.write_with_format(row, column, *name, bold)?;
+    }
+    Ok(())
+}
+
+/// What is missing or doubtful, the first sheet of a dump that is not whole.
+fn account(profile: &Profile, sheet: &mut Worksheet, bold: &Format) -> Written {
+    sheet.set_name("NOT WHOLE")?;
+    header(sheet, 0, 0, &["Where", "Count", "What"], bold)?;
+    for (row, finding) in (1..MAX_ROWS).zip(profile.report.losses()) {
+        sheet.write(row, 0, &finding.place)?;
+        sheet.write(row, 1, finding.count as f64)?;
+        sheet.write(row, 2, &finding.text)?;
     }
     Ok(())
 }

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::export::perfetto::args::{Args, KEYS};
-use crate::export::proto::Message;
+use super::Message;
 
 /// A track's place among its siblings.
 #[derive(Clone, Copy)]
-pub(super) enum Order {
+pub enum Order {
     /// As the viewer likes.
     Free,
     /// By rank.
@@ -17,11 +16,30 @@ pub(super) enum Order {
 }
 
 /// Packets of one sequence of tracks.
-pub(super) struct Writer {
+///
+/// Tracks are described once, then written to in order of time:
+///
+/// ```
+/// use opreport::trace::{Order, Writer};
+///
+/// let mut writer = Writer::new(1, 0, &["threads"]);
+/// let mut track = writer.track("conv2d", None, Order::Free, false);
+/// writer.begin(&mut track, 0, "sample", None, |track, event| {
+///     let key = track.key(0);
+///     event.message(4, |argument| {
+///         argument.uint(1, key);
+///         argument.uint(4, 2);
+///     });
+/// });
+/// writer.end(&mut track, 1_000, None);
+/// assert!(!writer.out.0.is_empty());
+/// ```
+pub struct Writer {
     /// What is to be written to the file.
     pub out: Message,
     body: Message,
     next_id: u64,
+    keys: &'static [&'static str],
 }
 
 /// A cheap hash: texts are few and come from the dump's own tables.
@@ -46,7 +64,7 @@ impl std::hash::Hasher for TextHasher {
 type Texts = HashMap<String, u64, std::hash::BuildHasherDefault<TextHasher>>;
 
 /// A track that packets are written to.
-pub(super) struct TrackState {
+pub struct TrackState {
     /// Its number.
     pub id: u64,
     name: String,
@@ -54,7 +72,8 @@ pub(super) struct TrackState {
     /// Texts already sent on this track, by their kind.
     interned: [Texts; 3],
     /// Keys already sent on this track.
-    keys: [bool; KEYS.len()],
+    keys: Vec<bool>,
+    names: &'static [&'static str],
     fresh: Message,
     begun: bool,
 }
@@ -62,18 +81,19 @@ pub(super) struct TrackState {
 /// Kinds of interned texts, with their field in `InternedData`.
 const CATEGORY: usize = 0;
 const NAME: usize = 1;
-pub(super) const TEXT: usize = 2;
+/// Texts of arguments, for [`TrackState::intern`].
+pub const TEXT: usize = 2;
 const INTERNED_FIELDS: [u32; 3] = [1, 2, 29];
 const KEY_FIELD: u32 = 3;
 
 impl TrackState {
-    /// The number of an argument's name, which is sent when it is used first.
+    /// The number of an argument's name, by its place among the writer's names; it is sent when it is used first.
     pub fn key(&mut self, key: usize) -> u64 {
-        let id = key as u64 + 1;
+        let (id, name) = (key as u64 + 1, self.names[key]);
         if !std::mem::replace(&mut self.keys[key], true) {
             self.fresh.message(KEY_FIELD, |entry| {
                 entry.uint(1, id);
-                entry.bytes(2, KEYS[key].as_bytes());
+                entry.bytes(2, name.as_bytes());
             });
         }
         id
@@ -95,17 +115,21 @@ impl TrackState {
 }
 
 /// One slice before it is given a track.
-pub(super) struct Slice<A> {
+pub struct Slice<A> {
+    /// Start in ns.
     pub start_ns: i64,
+    /// End in ns.
     pub end_ns: i64,
     /// What it is of.
     pub args: A,
 }
 
 impl Writer {
-    /// Tracks get numbers from `first_id` on; `bytes` is a guess of what will be written.
-    pub fn new(first_id: u64, bytes: usize) -> Writer {
+    /// Tracks get numbers from `first_id` on; `bytes` is a guess of what will be written, `keys` are the names that
+    /// arguments of slices can have.
+    pub fn new(first_id: u64, bytes: usize, keys: &'static [&'static str]) -> Writer {
         Writer {
+            keys,
             out: Message(Vec::with_capacity(bytes)),
             body: Message::default(),
             next_id: first_id,
@@ -144,7 +168,8 @@ impl Writer {
             name: name.to_string(),
             parent,
             interned: Default::default(),
-            keys: [false; KEYS.len()],
+            keys: vec![false; self.keys.len()],
+            names: self.keys,
             fresh: Message::default(),
             begun: false,
         }
@@ -166,14 +191,14 @@ impl Writer {
         });
     }
 
-    /// Begins a slice; `annotate` adds its arguments.
+    /// Begins a slice; `annotate` adds its arguments to the event.
     pub fn begin(
         &mut self,
         track: &mut TrackState,
         time_ns: i64,
         name: &str,
         category: Option<&str>,
-        annotate: impl FnOnce(&mut Args),
+        annotate: impl FnOnce(&mut TrackState, &mut Message),
     ) {
         let mut body = std::mem::take(&mut self.body);
         body.0.clear();
@@ -183,9 +208,8 @@ impl Writer {
         if let Some(category) = category {
             body.uint(3, track.intern(CATEGORY, category));
         }
-        let mut args = Args { track, out: body };
-        annotate(&mut args);
-        self.body = args.out;
+        annotate(track, &mut body);
+        self.body = body;
         self.packet(track, time_ns);
     }
 

@@ -19,7 +19,7 @@ const MOST_READINGS: usize = 1024;
 
 /// The sentinel with its baseline.
 #[derive(Debug)]
-pub struct Sentinel {
+pub(super) struct Sentinel {
     data: Vec<f32>,
     /// Readings so far in nanoseconds, ascending.
     readings: Vec<f64>,
@@ -64,12 +64,6 @@ impl Sentinel {
             }
         }
         start.elapsed().as_nanos().max(1) as f64
-    }
-}
-
-impl Default for Sentinel {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -4,13 +4,13 @@
 //! a depthwise convolution) is filled for one such index at a time, so that it stays in the cache ([`near`]). Others
 //! are filled whole, before ([`apart`]).
 
-use opmodels::tile::vector_length;
+use opmodels::tile::{VectorUnit, vector_length};
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::schedule::{Access, Loop};
 use tvm_bridge::{Block, Result, Schedule};
 
 use super::prepare::Part;
-use super::{VectorUnit, unfit};
+use crate::schedule::unfit;
 
 /// Fills the whole padded buffer in parallel loops of its own.
 pub(super) fn apart(s: &Schedule, padding: &Part, unit: VectorUnit) -> Result<()> {

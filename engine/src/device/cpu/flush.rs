@@ -5,9 +5,11 @@
 
 use tvm_bridge::Tensor;
 
+use crate::measure::caches::Place;
+
 /// Evicts tensors from every level of the data caches.
 #[derive(Debug)]
-pub struct Flusher {
+pub(super) struct Flusher {
     #[cfg(not(target_arch = "x86_64"))]
     sweep: Vec<u8>,
 }
@@ -20,17 +22,17 @@ const SWEEP_BYTES: usize = 256 << 20;
 
 impl Flusher {
     /// Prepares what flushing needs.
-    #[cfg_attr(target_arch = "x86_64", allow(clippy::new_without_default))]
     pub fn new() -> Flusher {
         Flusher {
             #[cfg(not(target_arch = "x86_64"))]
             sweep: vec![1; SWEEP_BYTES],
         }
     }
+}
 
-    /// Evicts `tensors`.
+impl Place for Flusher {
     #[cfg(target_arch = "x86_64")]
-    pub fn flush(&mut self, tensors: &[Tensor]) {
+    fn place(&mut self, tensors: &[Tensor]) -> tvm_bridge::Result<()> {
         use std::arch::x86_64::{_mm_clflush, _mm_mfence};
         for tensor in tensors {
             for line in tensor.host_bytes().unwrap_or_default().chunks(LINE_BYTES) {
@@ -40,14 +42,16 @@ impl Flusher {
         }
         // SAFETY: a fence has no preconditions; without it the flushes could end after the sample has begun.
         unsafe { _mm_mfence() };
+        Ok(())
     }
 
-    /// Evicts `tensors` (and everything else).
+    /// Evicts everything else too.
     #[cfg(not(target_arch = "x86_64"))]
-    pub fn flush(&mut self, _tensors: &[Tensor]) {
+    fn place(&mut self, _tensors: &[Tensor]) -> tvm_bridge::Result<()> {
         for line in self.sweep.chunks_mut(LINE_BYTES) {
             line[0] = line[0].wrapping_add(1);
         }
         std::hint::black_box(&self.sweep);
+        Ok(())
     }
 }

@@ -4,41 +4,25 @@
 //! axis that is contiguous in memory, times `tile` values of other spatial axes. The element-wise tail runs on the tile
 //! before it leaves the cache. Outer loops run in parallel.
 
-use opmodels::tile::{efficiency, even_vector_length};
-use tvm_bridge::inspect::{Access, IterKind};
+use opmodels::tile::{VectorUnit, efficiency, even_vector_length};
+use tvm_bridge::inspect::IterKind;
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::schedule::{Access as Buffer, Loop};
 use tvm_bridge::{Block, Result, Schedule};
 
 use super::knobs::{default_knobs, vector_axis};
 use super::prepare::{Part, Parts, prepare};
-use super::{
-    CacheWrite, Choice, ContractionKnobs, Epilogue, LevelOrder, Padding, VectorUnit, pad, spatial,
-    unfit,
-};
+use super::staged::Staged;
+use super::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, pad, spatial};
+use crate::schedule::unfit;
 
-/// The template: the tail inside the tile, paddings close to their use.
-pub(super) fn close(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
-    suggested(s, unit, Epilogue::Tile, Padding::Near)
-}
-
-/// The template with paddings in nests of their own.
-pub(super) fn fused(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
-    suggested(s, unit, Epilogue::Tile, Padding::Root)
-}
-
-/// The template with the tail in a nest of its own too, for tails that index the result in another way.
-pub(super) fn separate(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
-    suggested(s, unit, Epilogue::Root, Padding::Root)
-}
-
-/// The template with the knobs that the operator's structure suggests.
-fn suggested(
+/// The template with the knobs that the operator's structure suggests, the epilogue and paddings placed as said.
+pub(super) fn suggested(
     s: &Schedule,
     unit: VectorUnit,
     epilogue: Epilogue,
     padding: Padding,
-) -> Result<Choice> {
+) -> Result<ContractionKnobs> {
     let (parts, anchor) = anchored(s)?;
     let knobs = ContractionKnobs {
         epilogue,
@@ -53,7 +37,7 @@ pub(super) fn with_knobs(
     s: &Schedule,
     unit: VectorUnit,
     knobs: &ContractionKnobs,
-) -> Result<Choice> {
+) -> Result<ContractionKnobs> {
     let (parts, anchor) = anchored(s)?;
     apply(s, &parts, &anchor, knobs.clone(), unit)
 }
@@ -74,7 +58,7 @@ fn apply(
     anchor: &Part,
     mut knobs: ContractionKnobs,
     unit: VectorUnit,
-) -> Result<Choice> {
+) -> Result<ContractionKnobs> {
     let staged = match knobs.padding {
         Padding::Near => Some(Staged::find(s, &parts.paddings, anchor, &knobs)?),
         Padding::Root => {
@@ -120,81 +104,7 @@ fn apply(
         unit,
     };
     nest.build(staged.as_ref())?;
-    Ok(Choice::Contraction(knobs))
-}
-
-/// A buffer that is filled, piece by piece, close to where the reduction reads it.
-struct Staged {
-    filling: Part,
-    /// How many of the outermost loops index the buffer plainly: one fill for each of their values.
-    outer_axes: usize,
-    /// Step of the innermost axis between neighbouring outputs.
-    stride: i64,
-}
-
-/// Fewest fills worth their parallel loop.
-const FEWEST_FILLS: i64 = 8;
-
-impl Staged {
-    /// The padding of the reduction's operand, or else a copy of an operand that is read with a stride, if a window
-    /// slides over it separately for every value of the outermost axes.
-    fn find(
-        s: &Schedule,
-        paddings: &[Part],
-        anchor: &Part,
-        knobs: &ContractionKnobs,
-    ) -> Result<Staged> {
-        let info = &anchor.info;
-        let windows = |access: &Access| -> Option<(usize, i64)> {
-            let plain = access
-                .indices
-                .iter()
-                .take_while(|i| i.terms.is_empty() || i.plain().is_some())
-                .count();
-            let outer: Vec<usize> = access.indices[..plain]
-                .iter()
-                .filter_map(|i| i.plain())
-                .collect();
-            let leading = knobs
-                .loop_order
-                .iter()
-                .take(outer.len())
-                .collect::<Vec<_>>();
-            let spatial = outer.iter().all(|&i| {
-                info.iters[i].kind == IterKind::Spatial && leading.contains(&&info.iters[i].name)
-            });
-            let fills: i64 = outer.iter().map(|&i| info.iters[i].extent).product();
-            let vector = knobs.vector_axis.as_deref();
-            let stride = access.indices.last().and_then(|index| {
-                let of_vector =
-                    |t: &&(usize, Option<i64>)| Some(info.iters[t.0].name.as_str()) == vector;
-                index.terms.iter().find(of_vector).and_then(|t| t.1)
-            });
-            (spatial && fills >= FEWEST_FILLS && plain < access.indices.len())
-                .then_some((outer.len(), stride?))
-        };
-        for (operand, access) in info.reads.iter().enumerate() {
-            let Some((outer_axes, stride)) = windows(access) else {
-                continue;
-            };
-            let padding = paddings
-                .iter()
-                .find(|p| p.info.writes.iter().any(|w| w.buffer == access.buffer));
-            let filling = match padding {
-                Some(padding) if paddings.len() == 1 => padding.clone(),
-                None if stride > 1 && paddings.is_empty() => {
-                    pad::copy_of(s, &anchor.block, operand)?
-                }
-                _ => continue,
-            };
-            return Ok(Staged {
-                filling,
-                outer_axes,
-                stride,
-            });
-        }
-        Err(unfit("no operand is worth filling close to its use"))
-    }
+    Ok(knobs)
 }
 
 /// Where no operand is contiguous along a spatial axis (both walk along the reduction), the operand of the last output

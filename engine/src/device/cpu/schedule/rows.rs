@@ -3,26 +3,23 @@
 //! Each row is finished before the next begins, so that it stays in the first-level cache; rows run in parallel.
 
 use opdata::contract::knobs::RowsKnobs;
-use opmodels::tile::even_vector_length;
+use opmodels::tile::{VectorUnit, even_vector_length};
 use tvm_bridge::inspect::IterKind;
 use tvm_bridge::{BlockInfo, Result, Schedule};
 
-use super::{Choice, VectorUnit, unfit};
+use crate::schedule::unfit;
 
 /// The template with the knobs that suit every such operator.
-pub(super) fn apply(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
-    with_knobs(
-        s,
-        unit,
-        RowsKnobs {
-            vector_length: unit.lanes(),
-            parallel_extent: None,
-        },
-    )
+pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<RowsKnobs> {
+    let knobs = RowsKnobs {
+        vector_length: unit.lanes(),
+        parallel_extent: None,
+    };
+    with_knobs(s, unit, knobs)
 }
 
 /// The template with knobs of one's own.
-pub(super) fn with_knobs(s: &Schedule, unit: VectorUnit, knobs: RowsKnobs) -> Result<Choice> {
+pub(super) fn with_knobs(s: &Schedule, unit: VectorUnit, knobs: RowsKnobs) -> Result<RowsKnobs> {
     let blocks = s.blocks()?;
     let infos = blocks
         .iter()
@@ -70,7 +67,7 @@ pub(super) fn with_knobs(s: &Schedule, unit: VectorUnit, knobs: RowsKnobs) -> Re
             s.vectorize(&s.split(innermost, &[None, Some(length)])?[1])?;
         }
     }
-    Ok(Choice::Rows(knobs))
+    Ok(knobs)
 }
 
 /// Number of leading loops that are rows: what all reductions keep apart.

@@ -3,26 +3,31 @@
 //! The innermost loops that all accesses walk through alike are fused, vectorised and what is outside runs in parallel.
 
 use opdata::contract::knobs::SpatialKnobs;
-use opmodels::tile::even_vector_length;
+use opmodels::tile::{VectorUnit, even_vector_length};
 use tvm_bridge::inspect::{BlockInfo, IterKind};
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Result, Schedule};
 
+use super::pad;
 use super::prepare::{Part, prepare};
-use super::{Choice, VectorUnit, pad, unfit};
+use crate::schedule::unfit;
 
 /// The template with the knobs that the operator's structure suggests.
-pub(super) fn apply(s: &Schedule, unit: VectorUnit) -> Result<Choice> {
+pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<SpatialKnobs> {
     let tail = prepared(s, unit)?;
-    Ok(Choice::Spatial(nest(s, &tail, unit)?))
+    nest(s, &tail, unit)
 }
 
 /// The template with knobs of one's own.
-pub(super) fn with_knobs(s: &Schedule, unit: VectorUnit, knobs: SpatialKnobs) -> Result<Choice> {
+pub(super) fn with_knobs(
+    s: &Schedule,
+    unit: VectorUnit,
+    knobs: SpatialKnobs,
+) -> Result<SpatialKnobs> {
     let tail = prepared(s, unit)?;
     let flat = Flat::of(s, &tail)?.ok_or_else(|| unfit("a single element has no loops"))?;
     flat.schedule(s, &tail, knobs)?;
-    Ok(Choice::Spatial(knobs))
+    Ok(knobs)
 }
 
 /// Extent of the loop that is vectorised, and of all loops together; nothing for a single element.

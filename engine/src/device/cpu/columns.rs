@@ -4,25 +4,31 @@
 //! compared column by column.
 
 use opdata::{Decisions, LoopKind, Row};
-use opengine::schedule::{Choice, ContractionKnobs};
+
+use super::schedule::{ContractionKnobs, Knobs};
+use crate::schedule::Choice;
 
 /// Fills the knob columns of a row whose `loop_nest` is there already.
-pub(super) fn describe(row: &mut Row, choice: &Choice) {
+pub(super) fn fill(row: &mut Row, choice: &Choice) {
     row.knob_cache_write = Some("none".to_owned());
-    match choice {
-        Choice::Contraction(knobs) => contraction(row, knobs),
-        Choice::Rows(knobs) => {
+    match Knobs::of(choice) {
+        Ok(Knobs::Contraction(knobs)) => contraction(row, &knobs),
+        Ok(Knobs::Rows(knobs)) => {
             row.knob_vector_length = u64::try_from(knobs.vector_length).ok();
             row.knob_parallel_extent = extent(knobs.parallel_extent);
             row.knob_compute_at = Some("tile".to_owned());
         }
-        Choice::Spatial(knobs) => {
+        Ok(Knobs::Spatial(knobs)) => {
             row.knob_vector_length = u64::try_from(knobs.vector_length).ok();
             row.knob_unroll = u64::try_from(knobs.unroll).ok();
             row.knob_parallel_extent = extent(knobs.parallel_extent);
         }
-        Choice::Sampled(decisions) => sampled(row, decisions),
-        Choice::Unscheduled | Choice::Recorded => {}
+        Err(_) if choice.template == Choice::SAMPLED => {
+            if let Ok(decisions) = choice.knobs() {
+                sampled(row, &decisions);
+            }
+        }
+        Err(_) => {}
     }
 }
 

@@ -1,0 +1,114 @@
+//! CPUs, through LLVM: the machine that this program runs on.
+
+mod columns;
+mod flush;
+mod handover;
+mod schedule;
+mod sentinel;
+mod session;
+mod target;
+
+use opdata::contract::Environment;
+use opdata::{CacheState, DeviceKind, Row};
+use serde_json::Value;
+
+use super::target::OptionArity;
+use super::{Device, Session, Target, TargetOption, TargetProblem};
+use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
+
+pub use schedule::{
+    CacheWrite, ContractionKnobs, Epilogue, Knobs, LevelOrder, MAX_UNROLLED, Padding, RowsKnobs,
+    SpatialKnobs,
+};
+
+/// The device.
+#[derive(Debug, Clone, Copy)]
+pub struct Cpu;
+
+impl Device for Cpu {
+    fn name(&self) -> &'static str {
+        "llvm"
+    }
+
+    fn title(&self) -> &'static str {
+        "the CPU of this machine, through LLVM"
+    }
+
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cpu
+    }
+
+    fn options(&self) -> &'static [TargetOption] {
+        &[
+            TargetOption {
+                name: target::MCPU,
+                arity: OptionArity::One,
+                value: "NAME",
+            },
+            TargetOption {
+                name: target::MATTR,
+                arity: OptionArity::List,
+                value: "+FEATURE,-FEATURE",
+            },
+        ]
+    }
+
+    fn check(&self, target: &Target) -> Result<(), TargetProblem> {
+        target::check(target)
+    }
+
+    fn dictionary(&self, target: &Target, machine: &Environment) -> Value {
+        target::dictionary(target, machine)
+    }
+
+    fn describe_target(&self, dictionary: &Value) -> String {
+        match dictionary[target::MCPU].as_str() {
+            Some(cpu) => format!("{} -{}={cpu}", self.name(), target::MCPU),
+            None => self.name().to_owned(),
+        }
+    }
+
+    fn hardware(&self, machine: &Environment) -> String {
+        let name = machine.machine.cpu.name.clone();
+        name.unwrap_or_else(|| "unknown processor".to_owned())
+    }
+
+    fn factors(&self) -> &'static [FactorInfo] {
+        schedule::factors::FACTORS
+    }
+
+    fn read_choice(&self, choice: Choice) -> Result<Choice, serde_json::Error> {
+        Knobs::of(&choice).map(|knobs| knobs.choice())
+    }
+
+    fn combine(
+        &self,
+        space: &Space,
+        settings: &[(&Dimension, &FactorValue)],
+    ) -> Result<Choice, String> {
+        schedule::combine(space, settings)
+    }
+
+    fn cache_states(&self) -> &'static [CacheState] {
+        CacheState::ALL
+    }
+
+    fn fill_target(&self, row: &mut Row, dictionary: &Value) {
+        row.target_cpu = dictionary[target::MCPU].as_str().map(str::to_owned);
+    }
+
+    fn fill_schedule(&self, row: &mut Row, choice: &Choice) {
+        columns::fill(row, choice);
+    }
+
+    fn limit_memory(&self, mib: u64) -> std::io::Result<()> {
+        super::limit_private_memory(mib)
+    }
+
+    fn open(&self, dictionary: &Value, max_threads: usize) -> tvm_bridge::Result<Box<dyn Session>> {
+        Ok(Box::new(session::CpuSession::open(
+            dictionary,
+            max_threads,
+        )?))
+    }
+}

@@ -1,0 +1,246 @@
+//! Combinations of factor values: putting them into the knobs of the default schedule, and refusing what does not divide
+//! the operator's loops or would unroll more than [`MAX_UNROLLED`] vector operations, which costs LLVM more than the
+//! kernel is worth.
+
+use opmodels::tile::pieces;
+use serde::{Deserialize, Serialize};
+
+use super::Knobs;
+use super::factors::*;
+use super::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
+use crate::schedule::{Dimension, FactorValue};
+
+/// Most vector operations that a tile may unroll into.
+pub const MAX_UNROLLED: i64 = 64;
+
+/// What a combination is checked against.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "shape", rename_all = "snake_case")]
+pub(super) enum Shape {
+    Contraction { axes: Vec<Axis>, lanes: i64 },
+    Rows { rows: i64 },
+    Spatial { inner: i64, total: i64 },
+    Fixed,
+}
+
+/// An axis of a reduction's loop nest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Axis {
+    pub name: String,
+    pub extent: i64,
+    pub reduction: bool,
+}
+
+/// The schedule `base` with these settings, in normal form: settings without effect are left out, so that equal
+/// schedules are equal knobs.
+///
+/// # Errors
+/// Why the combination is impossible or not worth compiling.
+pub(super) fn combine(
+    base: &Knobs,
+    shape: &Shape,
+    settings: &[(&Dimension, &FactorValue)],
+) -> Result<Knobs, String> {
+    let mut knobs = base.clone();
+    for (dimension, setting) in settings {
+        set(&mut knobs, dimension, setting)?;
+    }
+    match (&mut knobs, base, shape) {
+        (
+            Knobs::Contraction(knobs),
+            Knobs::Contraction(base),
+            Shape::Contraction { axes, lanes },
+        ) => {
+            normalise(knobs, base, axes)?;
+            check(knobs, axes, *lanes)?;
+        }
+        (Knobs::Rows(knobs), _, Shape::Rows { rows }) => {
+            knobs.parallel_extent = even_extent(knobs.parallel_extent, *rows)?;
+        }
+        (Knobs::Spatial(knobs), _, Shape::Spatial { inner, total }) => {
+            let step = knobs.vector_length * knobs.unroll;
+            if inner % step != 0 {
+                return Err(format!(
+                    "{step} elements a step do not divide a loop of {inner}"
+                ));
+            }
+            knobs.parallel_extent = even_extent(knobs.parallel_extent, total / step)?;
+        }
+        _ => {}
+    }
+    Ok(knobs)
+}
+
+/// A parallel extent that divides `iterations`; none if it is no less than them.
+fn even_extent(extent: Option<i64>, iterations: i64) -> Result<Option<i64>, String> {
+    match extent {
+        Some(extent) if extent < iterations && iterations % extent != 0 => Err(format!(
+            "{extent} pieces do not divide {iterations} iterations"
+        )),
+        Some(extent) if extent < iterations => Ok(Some(extent)),
+        _ => Ok(None),
+    }
+}
+
+fn set(knobs: &mut Knobs, dimension: &Dimension, setting: &FactorValue) -> Result<(), String> {
+    let wrong = || format!("{} cannot be {setting}", dimension.name());
+    let number = || match setting {
+        FactorValue::Number(n) => Ok(*n),
+        _ => Err(wrong()),
+    };
+    let extent = || number().map(|n| (n > 0).then_some(n));
+    fn word<T: Copy>(all: &[T], of: fn(T) -> &'static str, setting: &FactorValue) -> Option<T> {
+        let FactorValue::Word(word) = setting else {
+            return None;
+        };
+        all.iter().copied().find(|v| of(*v) == word)
+    }
+    let put = |values: &mut Vec<(String, i64)>| -> Result<(), String> {
+        let axis = dimension.axis.clone().ok_or_else(wrong)?;
+        values.retain(|(name, _)| *name != axis);
+        values.push((axis, number()?));
+        Ok(())
+    };
+    match knobs {
+        Knobs::Contraction(k) => match dimension.factor.name() {
+            TILE => put(&mut k.tile)?,
+            CACHE_TILE => put(&mut k.cache_tile)?,
+            REDUCTION_TILE => put(&mut k.reduction_tile)?,
+            VECTOR_LENGTH => k.vector_length = number()?,
+            VECTOR_BLOCKS => k.vector_blocks = number()?,
+            LOOP_ORDER => match setting {
+                FactorValue::Order(axes) => k.loop_order = axes.clone(),
+                _ => return Err(wrong()),
+            },
+            FUSE => k.fused_outer = usize::try_from(number()?).map_err(|_| wrong())?,
+            PARALLEL_EXTENT => k.parallel_extent = extent()?,
+            UNROLL => k.unroll = number()?,
+            LEVEL_ORDER => {
+                k.level_order =
+                    word(LevelOrder::ALL, LevelOrder::word, setting).ok_or_else(wrong)?;
+            }
+            COMPUTE_AT => {
+                k.epilogue = word(Epilogue::ALL, Epilogue::word, setting).ok_or_else(wrong)?;
+            }
+            PADDING => {
+                k.padding = word(Padding::ALL, Padding::word, setting).ok_or_else(wrong)?;
+            }
+            CACHE_WRITE => {
+                k.cache_write =
+                    word(CacheWrite::ALL, CacheWrite::word, setting).ok_or_else(wrong)?;
+            }
+            _ => return Err(wrong()),
+        },
+        Knobs::Rows(k) => match dimension.factor.name() {
+            VECTOR_LENGTH => k.vector_length = number()?,
+            PARALLEL_EXTENT => k.parallel_extent = extent()?,
+            _ => return Err(wrong()),
+        },
+        Knobs::Spatial(k) => match dimension.factor.name() {
+            VECTOR_LENGTH => k.vector_length = number()?,
+            UNROLL => k.unroll = number()?,
+            PARALLEL_EXTENT => k.parallel_extent = extent()?,
+            _ => return Err(wrong()),
+        },
+    }
+    Ok(())
+}
+
+/// Iterations of an outer loop of `axis`.
+pub(super) fn outer_iterations(knobs: &ContractionKnobs, axis: &Axis) -> i64 {
+    pieces(
+        axis.extent,
+        knobs.tile_of(&axis.name) * knobs.cache_tile_of(&axis.name),
+    )
+}
+
+fn normalise(
+    knobs: &mut ContractionKnobs,
+    base: &ContractionKnobs,
+    axes: &[Axis],
+) -> Result<(), String> {
+    let extent = |name: &str| axes.iter().find(|a| a.name == name).map_or(1, |a| a.extent);
+    let place = |name: &str| axes.iter().position(|a| a.name == name);
+    knobs.tile.retain(|(_, tile)| *tile > 1);
+    knobs.cache_tile.retain(|(_, tile)| *tile > 1);
+    knobs
+        .reduction_tile
+        .retain(|(name, tile)| *tile < extent(name));
+    for list in [
+        &mut knobs.tile,
+        &mut knobs.cache_tile,
+        &mut knobs.reduction_tile,
+    ] {
+        list.sort_by_key(|(name, _)| place(name));
+    }
+    if knobs.cache_tile.is_empty() || knobs.reduction_tile.is_empty() {
+        knobs.level_order = LevelOrder::TilesOutside;
+    }
+    if knobs.padding == Padding::Near && base.padding == Padding::Near {
+        if knobs.loop_order != base.loop_order {
+            return Err(
+                "a padding is filled near its use in one order of the loops alone".to_owned(),
+            );
+        }
+        // The filling decides how many loops are around it.
+        knobs.fused_outer = base.fused_outer;
+    }
+    knobs.fused_outer = knobs.fused_outer.clamp(1, knobs.loop_order.len().max(1));
+    let iterations = knobs.loop_order[..knobs.fused_outer.min(knobs.loop_order.len())]
+        .iter()
+        .filter_map(|name| axes.iter().find(|a| a.name == *name))
+        .map(|axis| outer_iterations(knobs, axis))
+        .product();
+    knobs.parallel_extent = even_extent(knobs.parallel_extent, iterations)?;
+    knobs.unroll = unrolled_steps(knobs, axes);
+    Ok(())
+}
+
+/// Steps that are unrolled indeed: whole inner loops, as many as fit.
+fn unrolled_steps(knobs: &ContractionKnobs, axes: &[Axis]) -> i64 {
+    let mut steps = 1;
+    for axis in axes.iter().rev().filter(|a| a.reduction) {
+        let next = steps * knobs.reduction_tile_of(&axis.name, axis.extent);
+        if next > knobs.unroll {
+            break;
+        }
+        steps = next;
+    }
+    if steps > 1 { steps } else { 0 }
+}
+
+fn check(knobs: &ContractionKnobs, axes: &[Axis], lanes: i64) -> Result<(), String> {
+    let mut tiles = 1;
+    for (place, name) in knobs.loop_order.iter().enumerate() {
+        let Some(axis) = axes.iter().find(|a| a.name == *name) else {
+            return Err(format!("there is no axis {name}"));
+        };
+        let (tile, cache) = (knobs.tile_of(name), knobs.cache_tile_of(name));
+        let even = axis.extent % (tile * cache) == 0;
+        if tile > axis.extent {
+            return Err(format!("a tile of {tile} on an axis of {}", axis.extent));
+        }
+        if !even && cache > 1 {
+            return Err(format!("{cache} tiles of {tile} do not divide {name}"));
+        }
+        if !even
+            && (place < knobs.fused_outer
+                || knobs.vector_blocks > 1 && knobs.vector_axis.as_ref() == Some(name))
+        {
+            return Err(format!(
+                "a tile of {tile} does not divide {name}, which is fused or in blocks"
+            ));
+        }
+        if knobs.vector_axis.as_ref() != Some(name) {
+            tiles *= tile;
+        }
+    }
+    let vectors = knobs.vector_blocks * pieces(knobs.vector_length, lanes);
+    let unrolled = tiles * vectors * knobs.unroll.max(1);
+    if unrolled > MAX_UNROLLED {
+        return Err(format!(
+            "{unrolled} unrolled vector operations, more than {MAX_UNROLLED}"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! The schedule templates of CPUs: register tiles, vectors and threads.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`contraction`] | one dominating reduction: convolutions, dense, matmuls, pooling, means |
+//! | [`knobs`] | the knobs of a contraction, and the tile that suits it |
+//! | [`staged`], [`pad`] | an operand's padding or copy, filled near its use or before |
+//! | [`rows`] | several reductions over the same rows: softmax, layer norm |
+//! | [`spatial`] | no reduction: element-wise, copies, transposes |
+//! | [`space`], [`combine`] | the values that a sweep can try, and the combinations that are possible |
+
+mod combine;
+mod contraction;
+pub(super) mod factors;
+mod knobs;
+mod pad;
+mod prepare;
+mod rows;
+mod space;
+mod spatial;
+mod staged;
+#[cfg(test)]
+mod tests;
+
+use opmodels::tile::VectorUnit;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tvm_bridge::{PrimFunc, Result, Schedule};
+
+use crate::schedule::{Choice, Dimension, FactorValue, Space, Templates, default_schedule, unfit};
+use combine::Shape;
+
+pub use combine::MAX_UNROLLED;
+pub use opdata::contract::knobs::{
+    CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, RowsKnobs, SpatialKnobs,
+};
+
+/// The knobs of a template.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "template", rename_all = "snake_case")]
+pub enum Knobs {
+    /// Register-tiled reduction.
+    Contraction(ContractionKnobs),
+    /// Whole rows, one after the other.
+    Rows(RowsKnobs),
+    /// Flattened, vectorised, parallel.
+    Spatial(SpatialKnobs),
+}
+
+impl Knobs {
+    /// The knobs of a choice.
+    ///
+    /// # Errors
+    /// They are of no template of CPUs.
+    pub fn of(choice: &Choice) -> std::result::Result<Knobs, serde_json::Error> {
+        serde_json::from_value(serde_json::to_value(choice)?)
+    }
+
+    /// The choice that has these knobs.
+    pub fn choice(&self) -> Choice {
+        match self {
+            Knobs::Contraction(knobs) => Choice::new("contraction", knobs),
+            Knobs::Rows(knobs) => Choice::new("rows", knobs),
+            Knobs::Spatial(knobs) => Choice::new("spatial", knobs),
+        }
+    }
+}
+
+/// A way to schedule an operator by its structure alone.
+type Suggestion = fn(&Schedule, VectorUnit) -> Result<Knobs>;
+
+/// From the most to the least specific.
+const SUGGESTIONS: [Suggestion; 5] = [
+    // The epilogue computed at the register tile, paddings at the parallel loop.
+    |s, unit| {
+        contraction::suggested(s, unit, Epilogue::Tile, Padding::Near).map(Knobs::Contraction)
+    },
+    // Paddings in nests of their own.
+    |s, unit| {
+        contraction::suggested(s, unit, Epilogue::Tile, Padding::Root).map(Knobs::Contraction)
+    },
+    |s, unit| rows::suggested(s, unit).map(Knobs::Rows),
+    // The epilogue in a nest of its own too, for those that index the result in another way.
+    |s, unit| {
+        contraction::suggested(s, unit, Epilogue::Root, Padding::Root).map(Knobs::Contraction)
+    },
+    |s, unit| spatial::suggested(s, unit).map(Knobs::Spatial),
+];
+
+/// The templates for processors with these vector registers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CpuTemplates {
+    pub unit: VectorUnit,
+}
+
+impl Templates for CpuTemplates {
+    fn suggest(&self, schedule: &Schedule, attempt: usize) -> Option<Result<Choice>> {
+        let suggestion = SUGGESTIONS.get(attempt)?;
+        Some(suggestion(schedule, self.unit).map(|knobs| knobs.choice()))
+    }
+
+    fn apply(&self, schedule: &Schedule, choice: &Choice) -> Result<Choice> {
+        let unit = self.unit;
+        let done = match Knobs::of(choice).map_err(|e| unfit(&e.to_string()))? {
+            Knobs::Contraction(knobs) => {
+                Knobs::Contraction(contraction::with_knobs(schedule, unit, &knobs)?)
+            }
+            Knobs::Rows(knobs) => Knobs::Rows(rows::with_knobs(schedule, unit, knobs)?),
+            Knobs::Spatial(knobs) => Knobs::Spatial(spatial::with_knobs(schedule, unit, knobs)?),
+        };
+        Ok(done.choice())
+    }
+
+    fn space(&self, function: &PrimFunc) -> Result<Space> {
+        let base = default_schedule(function, self, 0)?.choice;
+        let Ok(knobs) = Knobs::of(&base) else {
+            return Ok(Space::fixed(base));
+        };
+        let (shape, dimensions) = space::dimensions(function, self.unit, &knobs)?;
+        let shape = serde_json::to_value(&shape).map_err(|e| unfit(&e.to_string()))?;
+        Ok(Space::new(base, dimensions, shape))
+    }
+}
+
+/// The schedule of a space with these settings.
+///
+/// # Errors
+/// Why the combination is impossible or not worth compiling.
+pub(super) fn combine(
+    space: &Space,
+    settings: &[(&Dimension, &FactorValue)],
+) -> std::result::Result<Choice, String> {
+    let Ok(base) = Knobs::of(&space.base) else {
+        return Ok(space.base.clone());
+    };
+    let shape = match &space.shape {
+        Value::Null => Shape::Fixed,
+        shape => serde_json::from_value(shape.clone()).map_err(|e| e.to_string())?,
+    };
+    combine::combine(&base, &shape, settings).map(|knobs| knobs.choice())
+}

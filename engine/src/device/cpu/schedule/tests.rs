@@ -1,0 +1,1 @@
+//! The templates on real operators.

@@ -1,0 +1,99 @@
+//! The CPU in the worker: TVM's thread pool, the machine's clock, `clflush` and the sentinel.
+
+use std::rc::Rc;
+
+use opdata::CacheState;
+use opmodels::tile::VectorUnit;
+use serde_json::Value;
+use tvm_bridge::threads::Pool;
+use tvm_bridge::{Result, Target};
+
+use super::flush::Flusher;
+use super::handover::Handover;
+use super::schedule::CpuTemplates;
+use super::sentinel::Sentinel;
+use crate::device::{Conditions, Kernel, Session};
+use crate::measure::caches::Place;
+use crate::measure::timer::WallClock;
+use crate::measure::{CacheControl, Instruments, Timer};
+use crate::schedule::Templates;
+
+/// A worker that measures on the CPU.
+pub(super) struct CpuSession {
+    target: Target,
+    unit: VectorUnit,
+    max_threads: usize,
+    pool: Rc<Pool>,
+    handover: Handover,
+    sentinel: Sentinel,
+    /// Made when it is first needed.
+    flusher: Option<Flusher>,
+    timer: WallClock,
+}
+
+impl CpuSession {
+    pub fn open(dictionary: &Value, max_threads: usize) -> Result<CpuSession> {
+        let target = Target::new(dictionary)?;
+        let is_x86 = cfg!(target_arch = "x86_64");
+        let pool = Rc::new(Pool::start(max_threads)?);
+        Ok(CpuSession {
+            handover: Handover::new(Rc::clone(&pool)),
+            unit: VectorUnit::of_width(target.vector_width_bits()?, is_x86),
+            target,
+            max_threads,
+            pool,
+            sentinel: Sentinel::new(),
+            flusher: None,
+            timer: WallClock,
+        })
+    }
+}
+
+impl Session for CpuSession {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn templates(&self) -> Box<dyn Templates> {
+        Box::new(CpuTemplates { unit: self.unit })
+    }
+
+    fn tensors(&self) -> tvm_bridge::Device {
+        tvm_bridge::Device::cpu()
+    }
+
+    fn release(&self) -> Result<()> {
+        // Builders inherit this thread's processors, which the last point may have narrowed.
+        self.pool.use_threads(self.max_threads)
+    }
+
+    fn prepare(&self, at: &Conditions) -> Result<()> {
+        self.pool.use_threads(at.threads as usize)
+    }
+
+    fn drift(&mut self) -> f64 {
+        self.sentinel.drift()
+    }
+
+    fn instruments(
+        &mut self,
+        _kernel: Kernel<'_>,
+        at: &Conditions,
+    ) -> (Instruments<'_>, CacheControl<'_>) {
+        let caches = match at.cache {
+            // One thread leaves everything in its own core's cache, in the model as in a repeated call.
+            CacheState::Model => CacheControl::Rotate {
+                activations: (at.threads > 1).then_some(&mut self.handover as &mut dyn Place),
+            },
+            CacheState::Hot => CacheControl::Repeat,
+            CacheState::Flushed => {
+                CacheControl::Evict(self.flusher.get_or_insert_with(Flusher::new))
+            }
+        };
+        (Instruments::clock(&mut self.timer), caches)
+    }
+
+    fn model_clock(&mut self, _threads: u32) -> &mut dyn Timer {
+        &mut self.timer
+    }
+}

@@ -1,0 +1,289 @@
+//! Taking samples of a bound kernel.
+//!
+//! A sample is the mean of `number` calls back to back, `number` being chosen so that a sample is long against the
+//! clock's resolution. With evicted caches it is always one call, and evicting is not part of it.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tvm_bridge::Tensor;
+
+use super::TimingPolicy;
+use super::caches::Place;
+use super::counters::{CounterError, CounterSource, counted};
+use super::timer::Timer;
+use crate::stats::{Counts, Nanos, Sample, Samples, StopReason, Timing, collect};
+
+/// Shortest sample worth taking: a thousand times the clock's resolution.
+const MIN_SAMPLE: Duration = Duration::from_micros(50);
+/// Most calls in one sample.
+const MAX_NUMBER: u32 = 10_000;
+/// Warm-up ends early once it has taken this long: the caches are as warm as they get.
+const WARM_UP_LIMIT: Duration = Duration::from_millis(200);
+
+/// State of the caches at the start of a sample.
+pub enum Caches<'a> {
+    /// As the previous call left them.
+    Kept,
+    /// With these tensors placed anew before each sample, which is a single call.
+    Placed(&'a mut dyn Place, &'a [Tensor]),
+}
+
+/// What samples are taken with.
+pub struct Instruments<'a> {
+    /// The clock.
+    pub timer: &'a mut dyn Timer,
+    /// Sources that count in every sample; usually none.
+    pub counters: &'a mut [Box<dyn CounterSource>],
+}
+
+impl<'a> Instruments<'a> {
+    /// A clock and no counters.
+    pub fn clock(timer: &'a mut dyn Timer) -> Instruments<'a> {
+        Instruments {
+            timer,
+            counters: &mut [],
+        }
+    }
+}
+
+/// The samples of one point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    /// One call's time, and counts if any were asked for, by sample in the order taken.
+    pub samples: Samples,
+    /// Calls in each sample.
+    pub number: u32,
+    /// Calls before the first sample.
+    pub warmup: u32,
+    /// Why sampling ended.
+    pub stopped: StopReason,
+}
+
+/// A limit beyond which a kernel is not worth its samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pruned {
+    /// What the kernel's first run took.
+    pub first: Duration,
+    /// Runs that take longer than this are pruned.
+    pub limit: Duration,
+}
+
+/// Times `number` calls of `run`.
+///
+/// # Errors
+/// The first error of `run`; the calls behind it are not made.
+pub fn time_calls<E>(
+    timer: &mut dyn Timer,
+    number: u32,
+    mut run: impl FnMut() -> Result<(), E>,
+) -> Result<Duration, E> {
+    let mut result = Ok(());
+    let elapsed = timer.time(number, &mut || {
+        for _ in 0..number {
+            result = run();
+            if result.is_err() {
+                break;
+            }
+        }
+    });
+    result.map(|()| elapsed)
+}
+
+/// Times a kernel whose first run was beyond the limit once more; nothing if that run is not.
+///
+/// # Errors
+/// The error of `run`.
+pub fn take_if_pruned<E>(
+    pruned: Pruned,
+    timer: &mut dyn Timer,
+    run: impl FnMut() -> Result<(), E>,
+) -> Result<Option<Taken>, E> {
+    if pruned.first <= pruned.limit {
+        return Ok(None);
+    }
+    let elapsed = time_calls(timer, 1, run)?;
+    Ok((elapsed > pruned.limit).then(|| Taken {
+        samples: [Nanos::per_call(elapsed, 1)].into_iter().collect(),
+        number: 1,
+        warmup: 1,
+        stopped: StopReason::Pruned,
+    }))
+}
+
+/// Warms up and takes samples of `run`, whose first run has taken `first`, as the policy says.
+///
+/// # Errors
+/// The first error of `run`, of a counter, or of placing tensors.
+pub fn take<E: From<CounterError> + From<tvm_bridge::Error>>(
+    policy: TimingPolicy,
+    first: Duration,
+    instruments: Instruments<'_>,
+    mut caches: Caches<'_>,
+    mut run: impl FnMut() -> Result<(), E>,
+) -> Result<Taken, E> {
+    let Instruments { timer, counters } = instruments;
+    let mut warmup = 0;
+    let mut warmed = Duration::ZERO;
+    let mut shortest = first;
+    while warmup < policy.warmup && (warmup == 0 || warmed < WARM_UP_LIMIT) {
+        let elapsed = time_calls(timer, 1, &mut run)?;
+        warmed += elapsed;
+        shortest = shortest.min(elapsed);
+        warmup += 1;
+    }
+    let number = match (&caches, policy.number) {
+        (Caches::Placed(..), _) => 1,
+        (Caches::Kept, Some(number)) => number.max(1),
+        (Caches::Kept, None) => calls_per_sample(shortest),
+    };
+    let (samples, stopped) = collect(policy.stop, || {
+        let placing = place(&mut caches)?;
+        let mut time = || time_calls(timer, number, &mut run);
+        // Without a counter nothing stands between two samples.
+        let (elapsed, counts) = if counters.is_empty() {
+            (time(), Counts::new())
+        } else {
+            counted(counters, number, time)?
+        };
+        let elapsed: Duration = elapsed?;
+        Ok::<_, E>(Timing {
+            sample: Sample {
+                ns: Nanos::per_call(elapsed, number),
+                counts,
+            },
+            spent: placing + elapsed,
+        })
+    })?;
+    Ok(Taken {
+        samples,
+        number,
+        warmup,
+        stopped,
+    })
+}
+
+/// Places the tensors if they are to be; what that took.
+fn place(caches: &mut Caches<'_>) -> tvm_bridge::Result<Duration> {
+    let Caches::Placed(place, tensors) = caches else {
+        return Ok(Duration::ZERO);
+    };
+    let start = Instant::now();
+    place.place(tensors)?;
+    Ok(start.elapsed())
+}
+
+fn calls_per_sample(call: Duration) -> u32 {
+    let calls = MIN_SAMPLE.as_nanos().div_ceil(call.as_nanos().max(1));
+    u32::try_from(calls)
+        .unwrap_or(MAX_NUMBER)
+        .clamp(1, MAX_NUMBER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::mock::{ScriptedCounter, ScriptedTimer};
+    use crate::stats::StopRule;
+
+    fn policy(number: Option<u32>) -> TimingPolicy {
+        TimingPolicy {
+            warmup: 2,
+            number,
+            stop: StopRule {
+                ci_target: 0.0,
+                min_samples: 1,
+                max_samples: 3,
+                budget_ns: 1_000_000_000,
+            },
+        }
+    }
+
+    fn sampled(
+        timer: &mut ScriptedTimer,
+        counters: &mut [Box<dyn CounterSource>],
+        number: Option<u32>,
+    ) -> (anyhow::Result<Taken>, u32) {
+        let mut calls = 0;
+        let instruments = Instruments { timer, counters };
+        let first = Duration::from_nanos(10_000);
+        let taken = take(policy(number), first, instruments, Caches::Kept, || {
+            calls += 1;
+            Ok(())
+        });
+        (taken, calls)
+    }
+
+    #[test]
+    fn a_pruned_kernel_costs_one_run_more_and_an_unlucky_one_its_samples() {
+        let limit = Duration::from_millis(1);
+        let first = 3 * limit;
+        let pruned = |first, ns| {
+            let mut timer = ScriptedTimer::new([ns]);
+            take_if_pruned(Pruned { first, limit }, &mut timer, || Ok::<(), ()>(())).unwrap()
+        };
+        let taken = pruned(first, 2_000_000).unwrap();
+        assert_eq!(
+            (taken.samples.len(), taken.stopped),
+            (1, StopReason::Pruned)
+        );
+        assert_eq!(pruned(first, 900_000), None, "the first run was unlucky");
+        assert_eq!(
+            pruned(limit, 2_000_000),
+            None,
+            "a first run within the limit costs nothing"
+        );
+    }
+
+    #[test]
+    fn samples_of_short_kernels_hold_many_calls() {
+        assert_eq!(calls_per_sample(Duration::from_millis(1)), 1);
+        assert_eq!(calls_per_sample(Duration::from_micros(1)), 50);
+        assert_eq!(calls_per_sample(Duration::ZERO), MAX_NUMBER);
+    }
+
+    #[test]
+    fn a_scripted_clock_decides_every_number() {
+        let mut timer = ScriptedTimer::new([9_000, 8_000, 5_000, 6_000, 7_000]);
+        let (taken, calls) = sampled(&mut timer, &mut [], None);
+        let taken = taken.unwrap();
+        // The fastest of the first and the two warm-up runs fills 50 µs seven times over.
+        assert_eq!((taken.warmup, taken.number), (2, 7));
+        assert_eq!(calls, 2 + 3 * 7);
+        let times: Vec<f64> = taken.samples.times().map(Nanos::get).collect();
+        assert_eq!(times, [5_000.0, 6_000.0, 7_000.0]);
+        assert!(taken.samples.counts().is_empty());
+    }
+
+    #[test]
+    fn counts_are_of_one_call_and_carry_their_source() {
+        let mut timer = ScriptedTimer::new([10_000]);
+        let mut counters: Vec<Box<dyn CounterSource>> = vec![
+            Box::new(ScriptedCounter::new("cycles", [400.0, 800.0, 1_200.0])),
+            Box::new(ScriptedCounter::new("misses", [8.0])),
+        ];
+        let (taken, _) = sampled(&mut timer, &mut counters, Some(4));
+        let samples = taken.unwrap().samples;
+        let cycles: Vec<f64> = samples
+            .as_slice()
+            .iter()
+            .map(|s| s.counts["scripted:cycles"])
+            .collect();
+        assert_eq!(cycles, [100.0, 200.0, 300.0]);
+        let medians = samples.counts();
+        assert_eq!(medians["scripted:cycles"], 200.0);
+        assert_eq!(medians["scripted:misses"], 2.0);
+    }
+
+    #[test]
+    fn a_counter_that_refuses_is_an_error_with_its_reason() {
+        let mut timer = ScriptedTimer::new([10_000]);
+        let mut counters: Vec<Box<dyn CounterSource>> =
+            vec![Box::new(ScriptedCounter::new("cycles", []))];
+        let (taken, _) = sampled(&mut timer, &mut counters, None);
+        assert_eq!(
+            taken.unwrap_err().to_string(),
+            "scripted does not count: its script is empty; write a script with counts"
+        );
+    }
+}

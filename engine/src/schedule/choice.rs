@@ -1,0 +1,93 @@
+//! What was chosen for an operator: a template and its knobs, open to the templates of any device.
+
+use opdata::Decisions;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tvm_bridge::Schedule;
+
+/// A template with its knobs.
+///
+/// The knobs are typed where the template is, in its device's folder; here they are the JSON that rows, plans and points
+/// files hold: `{"template": "spatial", "vector_length": 16, …}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// Name of the template.
+    pub template: String,
+    /// Its knobs by name.
+    #[serde(flatten)]
+    pub knobs: Map<String, Value>,
+}
+
+impl Choice {
+    /// Template of an operator as TVM's operator library wrote it.
+    pub const UNSCHEDULED: &'static str = "unscheduled";
+    /// Template of a sample of MetaSchedule's space.
+    pub const SAMPLED: &'static str = "sampled";
+    /// Template of what a recorded trace says.
+    pub const RECORDED: &'static str = "recorded";
+
+    /// An operator as TVM's operator library wrote it.
+    pub fn unscheduled() -> Choice {
+        Choice::bare(Choice::UNSCHEDULED)
+    }
+
+    /// What a recorded trace says.
+    pub fn recorded() -> Choice {
+        Choice::bare(Choice::RECORDED)
+    }
+
+    /// A sample of MetaSchedule's space.
+    pub fn sampled(decisions: &Decisions) -> Choice {
+        Choice::new(Choice::SAMPLED, decisions)
+    }
+
+    /// A template with knobs that serialise as a JSON object; anything else counts as no knobs.
+    pub fn new(template: &str, knobs: &impl Serialize) -> Choice {
+        let knobs = match serde_json::to_value(knobs) {
+            Ok(Value::Object(knobs)) => knobs,
+            _ => Map::new(),
+        };
+        Choice {
+            knobs,
+            ..Choice::bare(template)
+        }
+    }
+
+    /// The knobs as the type that the template has for them.
+    ///
+    /// # Errors
+    /// A knob is missing or has another type.
+    pub fn knobs<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_value(Value::Object(self.knobs.clone()))
+    }
+
+    /// Whether it is none of a device's templates: as written, sampled or recorded.
+    pub fn is_without_template(&self) -> bool {
+        [Self::UNSCHEDULED, Self::SAMPLED, Self::RECORDED].contains(&self.template.as_str())
+    }
+
+    fn bare(template: &str) -> Choice {
+        Choice {
+            template: template.to_owned(),
+            knobs: Map::new(),
+        }
+    }
+}
+
+/// A scheduled operator.
+#[derive(Debug)]
+pub struct Scheduled {
+    /// The schedule, with its trace.
+    pub schedule: Schedule,
+    /// What was chosen.
+    pub choice: Choice,
+}
+
+/// The error of a template that does not fit an operator.
+pub fn unfit(reason: &str) -> tvm_bridge::Error {
+    tvm_bridge::Error::Unexpected {
+        call: "schedule template".to_owned(),
+        reason: reason.to_owned(),
+    }
+}

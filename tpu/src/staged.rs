@@ -1,0 +1,118 @@
+//! Files of a job, written beside their place and renamed into it once all of them are whole.
+//!
+//! What an earlier job wrote there is removed then: no old result stands among new ones, and a job that fails leaves the
+//! old ones alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Result, io_at};
+
+/// Names that jobs write, and what the names of several begin with.
+const OWN: [&str; 8] = [
+    "summary.txt",
+    "perfetto.pftrace",
+    "result.html",
+    "profile.json",
+    "events.parquet",
+    "report.json",
+    "PerfDoc",
+    "rows",
+];
+const OWN_PREFIXES: [&str; 3] = ["tiuRegInfo_", "tdmaRegInfo_", "cdmaRegInfo_"];
+
+/// A folder for the files of one job; removed if they are not published.
+pub(crate) struct Staged {
+    /// Where files are written first.
+    pub folder: PathBuf,
+    out: PathBuf,
+}
+
+impl Staged {
+    /// For the results in a folder, which is made.
+    pub fn new(out: &Path) -> Result<Staged> {
+        fs::create_dir_all(out).map_err(io_at(out, "cannot make the folder"))?;
+        let folder = out.join(format!(".unfinished-{}", std::process::id()));
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(io_at(&folder, "cannot replace"))?;
+        }
+        fs::create_dir(&folder).map_err(io_at(&folder, "cannot make the folder"))?;
+        Ok(Staged {
+            folder,
+            out: out.to_path_buf(),
+        })
+    }
+
+    /// Puts all files in their place instead of what earlier jobs left there, and corrects their paths.
+    pub fn publish(self, files: &mut [PathBuf]) -> Result<()> {
+        for name in names(&self.out)? {
+            if OWN.contains(&name.as_str()) || OWN_PREFIXES.iter().any(|p| name.starts_with(p)) {
+                let path = self.out.join(name);
+                let removed = if path.is_dir() {
+                    fs::remove_dir_all(&path)
+                } else {
+                    fs::remove_file(&path)
+                };
+                removed.map_err(io_at(&path, "cannot replace"))?;
+            }
+        }
+        for name in names(&self.folder)? {
+            let to = self.out.join(&name);
+            fs::rename(self.folder.join(name), &to).map_err(io_at(&to, "cannot write"))?;
+        }
+        for file in files {
+            if let Ok(rest) = file.strip_prefix(&self.folder) {
+                *file = self.out.join(rest);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // Whatever is left in it is of no use; a folder that cannot be removed does no harm.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn names(folder: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder).map_err(io_at(folder, "cannot list the folder"))?;
+    Ok(entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_results_replace_old_ones_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("o");
+        fs::create_dir_all(out.join("rows")).unwrap();
+        for name in [
+            "result.html",
+            "tiuRegInfo_3.txt",
+            "notes.md",
+            "rows/run.json",
+        ] {
+            fs::write(out.join(name), "old").unwrap();
+        }
+        drop(Staged::new(&out).unwrap());
+        assert!(
+            out.join("result.html").exists(),
+            "a job that fails removes nothing"
+        );
+        let staged = Staged::new(&out).unwrap();
+        let mut files = vec![staged.folder.join("summary.txt")];
+        fs::write(&files[0], "new").unwrap();
+        staged.publish(&mut files).unwrap();
+        assert_eq!(files, [out.join("summary.txt")]);
+        let mut left = names(&out).unwrap();
+        left.sort();
+        assert_eq!(left, ["notes.md", "summary.txt"]);
+    }
+}

@@ -1,0 +1,53 @@
+//! What the LLVM in TVM knows: names of processors and of their features, for this machine's architecture.
+
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use tvm_ffi::{Array, Map, String as Text};
+
+use crate::call::{call, value};
+use crate::error::Result;
+use crate::target::Target;
+
+/// LLVM's names of processors, sorted.
+///
+/// # Errors
+/// TVM cannot be loaded.
+pub fn cpus() -> Result<Vec<String>> {
+    const NAME: &str = "target.llvm_get_cpu_archlist";
+    let generic = Target::new(&json!({ "kind": "llvm" }))?;
+    let names: Array<Text> = value(NAME, call(NAME, &[&generic.handle])?)?;
+    Ok(names.iter().map(|name| name.as_str().to_owned()).collect())
+}
+
+/// Whether LLVM knows a feature of processors, such as `avx2`.
+///
+/// # Errors
+/// TVM cannot be loaded.
+pub fn has_feature(feature: &str) -> Result<bool> {
+    // A feature that is unknown cannot be switched on.
+    let with = json!({ "kind": "llvm", "mattr": [format!("+{feature}")] });
+    Ok(features(&with)?.contains(feature))
+}
+
+/// The features that some processor has, sorted.
+///
+/// # Errors
+/// TVM cannot be loaded.
+pub fn features_of_cpus() -> Result<Vec<String>> {
+    let mut all = BTreeSet::new();
+    for cpu in cpus()? {
+        all.extend(features(&json!({ "kind": "llvm", "mcpu": cpu }))?);
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// The features that are on for a target.
+fn features(target: &Value) -> Result<BTreeSet<String>> {
+    const NAME: &str = "target.llvm_get_cpu_features";
+    let target = Target::new(target)?;
+    let features: Map<Text, Text> = value(NAME, call(NAME, &[&target.handle])?)?;
+    Ok(features
+        .keys()
+        .map(|name| name.as_str().to_owned())
+        .collect())
+}
