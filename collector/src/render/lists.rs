@@ -281,13 +281,14 @@ mod tests {
     #[test]
     fn targets() {
         insta::assert_snapshot!(Listing::Targets.text(Style::PLAIN), @r#"
-        target  here          what
-        llvm    yes           the CPU of this machine, through LLVM
-        cuda    not built in  NVIDIA GPUs
-        pynq    not built in  the VTA accelerator on a PYNQ board
+        target    here          what
+        llvm      yes           the CPU of this machine, through LLVM
+        scripted  yes           scripted times, for tests
+        cuda      not built in  NVIDIA GPUs
+        pynq      not built in  the VTA accelerator on a PYNQ board
         "#);
         assert_eq!(
-            Listing::Targets.json()["targets"][1]["availability"],
+            Listing::Targets.json()["targets"][2]["availability"],
             "not_built_in"
         );
     }

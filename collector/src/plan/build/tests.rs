@@ -99,8 +99,8 @@ fn bad_values_say_what_where_and_what_next() {
     insta::assert_snapshot!(error("batchsize", "0"), @"--batchsize 0 (command line): must be at least 1; give a whole number");
     insta::assert_snapshot!(error("batchsize", "-3"), @"--batchsize -3 (command line): not a whole number from 1 up; give a whole number");
     insta::assert_snapshot!(error("input", "data:1xx3"), @"--input data:1xx3 (command line): '' is not a dimension (write name:1x3x224x224 or name:1x16:int64); give name:shape[:dtype], e.g. --input data:1x3x224x224:float32");
-    insta::assert_snapshot!(error("target", "lvm"), @"--target lvm (command line): no such target (did you mean llvm?); available here: llvm");
-    insta::assert_snapshot!(error("target", "cuda"), @"--target cuda (command line): not available yet: this build has no code generator for NVIDIA GPUs; available here: llvm");
+    insta::assert_snapshot!(error("target", "lvm"), @"--target lvm (command line): no such target (did you mean llvm?); available here: llvm, scripted");
+    insta::assert_snapshot!(error("target", "cuda"), @"--target cuda (command line): not available yet: this build has no code generator for NVIDIA GPUs; available here: llvm, scripted");
     insta::assert_snapshot!(error("target", "llvm -num-cores"), @"--target llvm -num-cores (command line): `-num-cores` is no option of a target here; options are -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads");
     insta::assert_snapshot!(error("cache", "warm"), @"--cache warm (command line): no such cache state; give model, hot, flushed or several of them, as in model,flushed");
     insta::assert_snapshot!(error("ci", "0"), @"--ci 0 (command line): no number of samples makes an interval of no width; give a share above 0, e.g. 3%");
