@@ -119,6 +119,9 @@ pub struct PointArgs {
     /// Cache states: as in the model, hot, flushed, or several of them
     #[arg(long, value_name = "STATE,…", action = clap::ArgAction::Append, value_parser = Suggest(&["model", "hot", "flushed"]))]
     pub cache: Vec<String>,
+    /// Conditions that only some devices have, such as a clock that can be set
+    #[arg(long, value_name = "NAME=VALUE,…", action = clap::ArgAction::Append)]
+    pub condition: Vec<String>,
     /// Measure many schedules: a name of `list sweeps`, or the path of a TOML file
     #[arg(long, value_name = "SWEEP", value_hint = ValueHint::FilePath)]
     pub sweep: Option<String>,

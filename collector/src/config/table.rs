@@ -57,6 +57,7 @@ pub const SETTINGS: &[Setting] = &[
     one("target", Some("llvm")),
     list("threads", Some("1,max")),
     list("cache", Some("model")),
+    list("condition", None),
     one("sweep", None),
     one("shard", None),
     one("executor", Some("vm")),

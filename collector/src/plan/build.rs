@@ -2,21 +2,22 @@
 //! the setting, its layer and the next thing to do. Flags of the old Python tool that are not
 //! available yet are refused by name, never ignored.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Timestamp};
-use opengine::device::{self, DeviceRef, Target, TargetProblem};
+use opengine::device::{self, ConditionInfo, DeviceRef, Target, TargetProblem};
 use opengine::measure::TimingPolicy;
 use opengine::runner::WorkerPolicy;
 use opengine::stats::StopRule;
 
 use super::reader::{
-    at_least_one, bad, duration, hint, not_available, number, optional, required, single,
+    at_least_one, bad, duration, hint, not_available, number, optional, required, single, unique,
 };
 use super::run_id::{free_directory, run_id};
 use super::{Plan, PlanError, WholeModel, parse};
-use crate::config::Settings;
+use crate::config::{Origin, Settings};
 use crate::sweep::Sweep;
 
 /// What a plan needs to know of the machine and the moment.
@@ -88,12 +89,14 @@ impl Planned {
             None => free_directory(Path::new("runs"), run_id),
         };
         let cache_states = cache_states(settings, target.device)?;
+        let device_conditions = device_conditions(settings, target.device)?;
         let plan = Plan {
             format: PLAN_FORMAT,
             model,
             target,
             threads,
             cache_states,
+            device_conditions,
             sweep,
             shard: optional(
                 settings,
@@ -290,10 +293,17 @@ fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
 fn cache_states(settings: &Settings, device: DeviceRef) -> Result<Vec<CacheState>, PlanError> {
     let states = device.cache_states();
     let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-    let next = format!(
-        "give {} or several of them, as in model,flushed",
-        names.join(", ")
-    );
+    let next = match &names[..] {
+        [first, .., last] => format!(
+            "give {} or several of them, as in {first},{last}",
+            names.join(", ")
+        ),
+        only => format!("give {}", only.concat()),
+    };
+    let value = settings.get("cache");
+    if value.origin == Origin::Default && !names.contains(&value.text().as_str()) {
+        return Ok(states[..1].to_vec());
+    }
     at_least_one(
         settings,
         "cache",
@@ -306,6 +316,47 @@ fn cache_states(settings: &Settings, device: DeviceRef) -> Result<Vec<CacheState
         },
         &next,
     )
+}
+
+/// The values of the conditions that only this device has, each at its default if it is not given.
+fn device_conditions(
+    settings: &Settings,
+    device: DeviceRef,
+) -> Result<BTreeMap<String, Vec<String>>, PlanError> {
+    let known = device.conditions();
+    let list =
+        |condition: &ConditionInfo| format!("{}={}", condition.name, condition.values.join("|"));
+    let next = match known {
+        [] => "leave it out".to_owned(),
+        known => format!(
+            "give {}",
+            known.iter().map(list).collect::<Vec<_>>().join(", ")
+        ),
+    };
+    let given = unique(
+        settings,
+        "condition",
+        |text| {
+            let (name, value) = text.split_once('=').ok_or("not NAME=VALUE")?;
+            let condition = known.iter().find(|c| c.name == name);
+            let condition =
+                condition.ok_or_else(|| format!("{} has no condition `{name}`", device.name()))?;
+            match condition.values.contains(&value) {
+                true => Ok((name.to_owned(), value.to_owned())),
+                false => Err(format!("{name} cannot be `{value}`")),
+            }
+        },
+        &next,
+    )?;
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, value) in given {
+        all.entry(name).or_default().push(value);
+    }
+    for condition in known {
+        let default = || vec![condition.values[0].to_owned()];
+        all.entry(condition.name.to_owned()).or_insert_with(default);
+    }
+    Ok(all)
 }
 
 fn timing(settings: &Settings) -> Result<TimingPolicy, PlanError> {

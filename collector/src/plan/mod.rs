@@ -24,13 +24,23 @@ use crate::sweep::Sweep;
 /// A validated plan.
 pub type Plan = PlanRecord<ImportRequest, Target, Sweep>;
 
-/// Points of one kernel of a plan: thread counts × cache states, in the order they are measured.
-pub fn conditions(plan: &Plan) -> impl Iterator<Item = Conditions> + '_ {
-    plan.threads.iter().flat_map(|&t| {
-        plan.cache_states
-            .iter()
-            .map(move |&c| Conditions::new(t, c))
-    })
+/// Points of one kernel of a plan: thread counts × cache states × the device's own conditions, in the order they are
+/// measured.
+pub fn conditions(plan: &Plan) -> Vec<Conditions> {
+    let states = || plan.cache_states.iter();
+    let at = |&threads| states().map(move |&cache| Conditions::new(threads, cache));
+    let mut all: Vec<Conditions> = plan.threads.iter().flat_map(at).collect();
+    for (name, values) in &plan.device_conditions {
+        let with = |at: Conditions| {
+            values.iter().map(move |value| {
+                let mut at = at.clone();
+                at.device.insert(name.clone(), value.clone());
+                at
+            })
+        };
+        all = all.into_iter().flat_map(with).collect();
+    }
+    all
 }
 
 /// Why settings make no plan. The message says what is wrong where, and what to do next.

@@ -19,10 +19,15 @@ use crate::sweep::{ChosenPoint, Drawn, Sweep};
 /// # Errors
 /// The plan has no such threads or cache state as a point asks for.
 pub(super) fn draw(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<Drawing> {
-    let offered: HashSet<Conditions> = conditions(plan).collect();
+    let offered = conditions(plan);
+    // A point does not say what it wants of the conditions that only some devices have: it gets all that the plan has.
+    let matching = |wanted: &Conditions| -> Vec<Conditions> {
+        let is_wanted = |at: &&Conditions| (at.threads, at.cache) == (wanted.threads, wanted.cache);
+        offered.iter().filter(is_wanted).cloned().collect()
+    };
     let mut by_workload: BTreeMap<&str, Vec<&ChosenPoint>> = BTreeMap::new();
     for point in &sweep.points {
-        if let Some(missing) = point.conditions().find(|at| !offered.contains(at)) {
+        if let Some(missing) = point.conditions().find(|at| matching(at).is_empty()) {
             bail!(
                 "sweep {}: a point of {} is to run on {} threads with caches {}, which other settings of this run leave out; give neither --threads nor --cache",
                 sweep.name,
@@ -47,7 +52,7 @@ pub(super) fn draw(plan: &Plan, sweep: &Sweep, graph: &Graph) -> anyhow::Result<
             if all.is_empty() {
                 schedule_specs.push(point.schedule_spec.clone());
             }
-            for at in point.conditions() {
+            for at in point.conditions().flat_map(|at| matching(&at)) {
                 if !all.contains(&at) {
                     all.push(at);
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
-use opengine::device::Conditions;
+use opengine::device::{Conditions, DeviceRef};
 use opengine::runner::Runner;
 use opengine::schedule::{Choice, Factor, FactorValue, ScheduleSpec, Space};
 use opmodels::Graph;
@@ -53,7 +53,7 @@ pub fn draw(
                 .map(|&o| graph.operators[o].symbol.clone())
                 .collect();
             let spaces = runner.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
-            check_settings(sweep, &spaces)?;
+            check_settings(plan.target.device, sweep, &spaces)?;
             spaces.into_iter().map(Some).collect()
         }
         _ => vec![None; taking_part.len()],
@@ -69,10 +69,9 @@ pub fn draw(
         .map(|(operator, space)| {
             let workload = graph.operators[operator].workload_hash();
             let seed = operator_seed(plan.seed, &workload);
-            (
-                operator,
-                schedule_specs(plan.target.device, sweep, &space, schedules, seed),
-            )
+            let device = plan.target.device;
+            let drawn = schedule_specs(device, sweep, &space, schedules, seed);
+            (operator, drawn)
         })
         .collect();
     Ok(in_turns(drawn, plan.shard, everywhere(plan)))
@@ -80,7 +79,7 @@ pub fn draw(
 
 /// Every candidate is measured under all conditions of the plan.
 fn everywhere(plan: &Plan) -> impl Fn(usize, &ScheduleSpec) -> Vec<Conditions> {
-    let conditions: Vec<Conditions> = plan::conditions(plan).collect();
+    let conditions: Vec<Conditions> = plan::conditions(plan);
     move |_, _| conditions.clone()
 }
 
@@ -126,7 +125,7 @@ fn within_cap(plan: &Plan, sweep: &Sweep, operators: usize) -> anyhow::Result<us
     let Some(most) = sweep.max_points else {
         return Ok(wanted);
     };
-    let each = (operators * plan::conditions(plan).count()) as u64;
+    let each = (operators * plan::conditions(plan).len()) as u64;
     let kernels = most / each.max(1);
     if kernels == 0 {
         bail!(
@@ -158,7 +157,7 @@ fn check_number(
 }
 
 /// Whether every factor and value that the sweep names is offered by some operator.
-fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
+fn check_settings(device: DeviceRef, sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
     let offered = |factor: &Factor| -> BTreeSet<&FactorValue> {
         let dimensions = spaces.iter().flat_map(|s| &s.dimensions);
         dimensions
@@ -167,11 +166,13 @@ fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
             .collect()
     };
     let mut any = false;
-    let listed = sweep.vary.iter().map(|(factor, values)| match values {
-        Values::All => (factor, Vec::new()),
-        Values::Listed(settings) => (factor, settings.iter().collect()),
+    // In the order in which the device lists its factors.
+    let factors = || device.factors().iter().map(|info| &info.factor);
+    let listed = factors().filter_map(|factor| match sweep.vary.get(factor)? {
+        Values::All => Some((factor, Vec::new())),
+        Values::Listed(settings) => Some((factor, settings.iter().collect())),
     });
-    let fixed = sweep.fix.iter().map(|(factor, s)| (factor, vec![s]));
+    let fixed = factors().filter_map(|factor| Some((factor, vec![sweep.fix.get(factor)?])));
     for (factor, settings) in listed.chain(fixed) {
         let offered = offered(factor);
         any |= !offered.is_empty();
@@ -193,10 +194,9 @@ fn check_settings(sweep: &Sweep, spaces: &[Space]) -> anyhow::Result<()> {
         bail!(
             "sweep {}: the space is empty: no operator here has one of its factors ({})",
             sweep.name,
-            sweep
-                .vary
-                .keys()
-                .map(|f| f.name())
+            factors()
+                .filter(|factor| sweep.vary.contains_key(factor))
+                .map(Factor::name)
                 .collect::<Vec<_>>()
                 .join(", ")
         );

@@ -65,6 +65,11 @@ fn settings(plan: &Plan) -> Vec<(&'static str, String)> {
         ("may fail", may_fail),
         ("out", plan.out.display().to_string()),
     ];
+    if !plan.device_conditions.is_empty() {
+        let own = plan.device_conditions.iter();
+        let own = own.map(|(name, values)| format!("{name} {}", values.join(", ")));
+        lines.insert(4, ("conditions", own.collect::<Vec<_>>().join("; ")));
+    }
     if let Some(shard) = plan.shard {
         lines.push(("shard", format!("{shard} of the points")));
     }

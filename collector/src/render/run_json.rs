@@ -5,7 +5,10 @@
 //! the most threads, in the cache state `model` if measured so). Then `per_threads` (the sums for each of the conditions),
 //! `operator_rows` (every operator with its points) and `whole_model`. Missing numbers are null.
 
+use std::collections::BTreeMap;
+
 use opdata::{CacheState, Quality, RunState, Status};
+use opengine::device::Conditions;
 use opmodels::ImportRequest;
 use serde::Serialize;
 
@@ -33,24 +36,37 @@ struct RunObject<'a> {
     end_to_end_ns: Option<f64>,
     operators_sum_ns: Option<f64>,
     explained_share: Option<f64>,
-    headline: Option<HeadlineObject>,
+    headline: Option<ConditionsObject<'a>>,
     wall_ns: u64,
-    per_threads: Vec<ThreadObject>,
+    per_threads: Vec<ThreadObject<'a>>,
     whole_model: Vec<ModelObject<'a>>,
     operator_rows: Vec<OperatorObject<'a>>,
     warnings: &'a [String],
 }
 
 #[derive(Serialize)]
-struct HeadlineObject {
+struct ConditionsObject<'a> {
     threads: u32,
     cache_state: CacheState,
+    /// Only of devices that have conditions of their own.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    conditions: &'a BTreeMap<String, String>,
+}
+
+impl<'a> From<&'a Conditions> for ConditionsObject<'a> {
+    fn from(at: &'a Conditions) -> Self {
+        ConditionsObject {
+            threads: at.threads,
+            cache_state: at.cache,
+            conditions: &at.device,
+        }
+    }
 }
 
 #[derive(Serialize)]
-struct ThreadObject {
-    threads: u32,
-    cache_state: CacheState,
+struct ThreadObject<'a> {
+    #[serde(flatten)]
+    at: ConditionsObject<'a>,
     end_to_end_ns: Option<f64>,
     operators_sum_ns: Option<f64>,
     operators_missing: u64,
@@ -97,8 +113,8 @@ struct OperatorObject<'a> {
 /// The schedules of a sweep under the same conditions.
 #[derive(Serialize)]
 struct SweptObject<'a> {
-    threads: u32,
-    cache_state: CacheState,
+    #[serde(flatten)]
+    at: ConditionsObject<'a>,
     measured: u64,
     failed: u64,
     skipped: u64,
@@ -108,8 +124,8 @@ struct SweptObject<'a> {
 
 #[derive(Serialize)]
 struct PointObject<'a> {
-    threads: u32,
-    cache_state: CacheState,
+    #[serde(flatten)]
+    at: ConditionsObject<'a>,
     status: Status,
     #[serde(flatten)]
     time: TimeObject,
@@ -148,10 +164,7 @@ pub fn run_json(report: &RunReport) -> String {
         end_to_end_ns: totals.as_ref().and_then(ThreadTotals::end_to_end_ns),
         operators_sum_ns: totals.as_ref().and_then(|totals| totals.operators_sum_ns),
         explained_share: totals.as_ref().and_then(ThreadTotals::explained_share),
-        headline: headline.map(|at| HeadlineObject {
-            threads: at.threads,
-            cache_state: at.cache,
-        }),
+        headline: headline.map(ConditionsObject::from),
         wall_ns: report.wall_ns,
         per_threads: per_threads.iter().map(thread_object).collect(),
         whole_model: model_objects(report),
@@ -166,10 +179,9 @@ pub fn run_json(report: &RunReport) -> String {
     serde_json::to_string(&object).unwrap_or_default()
 }
 
-fn thread_object(totals: &ThreadTotals<'_>) -> ThreadObject {
+fn thread_object<'a>(totals: &ThreadTotals<'a>) -> ThreadObject<'a> {
     ThreadObject {
-        threads: totals.conditions.threads,
-        cache_state: totals.conditions.cache,
+        at: totals.conditions.into(),
         end_to_end_ns: totals.end_to_end_ns(),
         operators_sum_ns: totals.operators_sum_ns,
         operators_missing: totals.missing,
@@ -244,8 +256,7 @@ fn operator_object<'a>(
 
 fn swept_object(swept: &SweptReport) -> SweptObject<'_> {
     SweptObject {
-        threads: swept.conditions.threads,
-        cache_state: swept.conditions.cache,
+        at: (&swept.conditions).into(),
         measured: swept.measured,
         failed: swept.failed,
         skipped: swept.skipped,
@@ -260,8 +271,7 @@ fn point_object<'a>(
     operators_sum_ns: Option<f64>,
 ) -> PointObject<'a> {
     let empty = PointObject {
-        threads: point.conditions.threads,
-        cache_state: point.conditions.cache,
+        at: (&point.conditions).into(),
         status: Status::Measured,
         time: TimeObject::default(),
         in_model_time_ns: None,

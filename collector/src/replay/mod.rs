@@ -111,8 +111,8 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
         );
     };
     let manifest = RunManifest::load(&folder)?;
-    let threads = row.threads.context("the row has no number of threads")? as u32;
-    let cache = row.cache_state.context("the row has no cache state")?;
+    let at = Conditions::of_row(&row).context("the row has no threads or no cache state")?;
+    let (threads, cache) = (at.threads, at.cache);
     let plan = Plan {
         threads: vec![threads],
         seed: row.seed.context("the row has no seed")?,
@@ -131,7 +131,7 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
         schedule_spec: ScheduleSpec::Trace {
             trace: serde_json::from_str(trace.as_str()).context("the row's schedule_trace")?,
         },
-        conditions: vec![Conditions::new(threads, cache)],
+        conditions: vec![at.clone()],
     };
     session.progress.working("rebuilding and measuring");
     let scratch = crate::run::scratch()?;
@@ -156,7 +156,7 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
     }
     let point = MeasureSpec {
         id: 0,
-        at: Conditions::new(threads, cache),
+        at,
         policy: plan.timing,
         prune_beyond_ns: None,
     };

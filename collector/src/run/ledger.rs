@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Result;
-use opdata::{CacheState, Row, RunManifest, RunWriter, Status};
+use opdata::{Row, RunManifest, RunWriter, Status};
 use opengine::device::Conditions;
 
 /// A point as a run knows it: an operator's function in an import, and the point's id.
@@ -25,7 +25,7 @@ pub(super) struct Ledger<'a> {
     folder: &'a Path,
     /// How each point ended, with its median time.
     done: HashMap<PointName, (Status, Option<f64>)>,
-    best_ns: HashMap<(String, String, u64, Option<CacheState>), f64>,
+    best_ns: HashMap<(String, String, Option<Conditions>), f64>,
     /// Point and row that had a program of an operator first.
     programs: HashMap<(String, String, String), (String, String)>,
 }
@@ -81,12 +81,7 @@ impl<'a> Ledger<'a> {
 
     /// The best time known of an operator under the same conditions, in nanoseconds.
     pub fn best_ns(&self, import: &str, symbol: &str, at: &Conditions) -> Option<f64> {
-        let key = (
-            import.to_owned(),
-            symbol.to_owned(),
-            u64::from(at.threads),
-            Some(at.cache),
-        );
+        let key = (import.to_owned(), symbol.to_owned(), Some(at.clone()));
         self.best_ns.get(&key).copied()
     }
 
@@ -127,12 +122,7 @@ impl<'a> Ledger<'a> {
         let import = row.import_key.clone().unwrap_or_default();
         let symbol = row.op_symbol.clone().unwrap_or_default();
         if let Some(ns) = row.time_median_ns {
-            let key = (
-                import.clone(),
-                symbol.clone(),
-                row.threads.unwrap_or_default(),
-                row.cache_state,
-            );
+            let key = (import.clone(), symbol.clone(), Conditions::of_row(row));
             let best = self.best_ns.entry(key).or_insert(ns);
             *best = best.min(ns);
         }

@@ -158,7 +158,11 @@ fn measure(
             Some(_) => whole_model::WholeModelTimes::default(),
         };
         let facts = row::RunFacts::new(plan, &import.imported, &environment, &target);
-        let mut tally = Tally::new(&import.imported.graph, facts.import_key(), conditions(plan));
+        let mut tally = Tally::new(
+            &import.imported.graph,
+            facts.import_key(),
+            conditions(plan).into_iter(),
+        );
         rows.iter().for_each(|row| tally.add(row));
         complete &= stop.due(session.clock.as_ref()).is_none()
             && Collector {

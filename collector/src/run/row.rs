@@ -1,5 +1,6 @@
 //! From a point and what became of it to its row.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use opdata::contract::Environment;
@@ -83,10 +84,14 @@ impl<'a> RunFacts<'a> {
         schedule_spec: &ScheduleSpec,
         at: &Conditions,
     ) -> PointName {
+        let target = match at.device.is_empty() {
+            true => Cow::Borrowed(&self.target_text),
+            false => Cow::Owned(at.in_target(self.target).to_string()),
+        };
         let point_id = point_id(&PointKey {
             workload: &self.workload(operator),
             schedule: &schedule_spec.key(),
-            target: &self.target_text,
+            target: &target,
             threads: u64::from(at.threads),
             cache: at.cache,
             seed: self.plan.seed,
@@ -127,7 +132,7 @@ impl<'a> RunFacts<'a> {
             import_key: Some(self.import_key.clone()),
             batch: Some(self.imported.graph.batch),
             seqlen: self.imported.resolved.seqlen,
-            target: Some(JsonText::from(self.target)),
+            target: Some(JsonText::from(&point.conditions.in_target(self.target))),
             threads: Some(u64::from(threads)),
             schedule_space: Some(point.schedule_spec.space().to_owned()),
             schedule_knobs: knobs.as_ref().map(JsonText::from),

@@ -66,8 +66,7 @@ impl Tally {
             return;
         }
         let place = row.op_symbol.as_ref().and_then(|s| self.places.get(s));
-        let (Some(&place), Some(threads), Some(cache)) = (place, row.threads, row.cache_state)
-        else {
+        let (Some(&place), Some(at)) = (place, Conditions::of_row(row)) else {
             return;
         };
         if row.status == Status::Measured {
@@ -75,7 +74,6 @@ impl Tally {
             self.load.disturbed += u64::from(doubts::is_disturbed(row));
         }
         let operator = &mut self.operators[place];
-        let at = Conditions::new(threads as u32, cache);
         if row.has_default_schedule() {
             operator.points.push(PointReport {
                 conditions: at,

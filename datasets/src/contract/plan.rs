@@ -3,12 +3,13 @@
 //! The collector's plan is this record with its own types of model, target and sweep; the predictor reads of these what it
 //! needs ([`TargetRecord`], [`SweepRecord`]).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::check_format;
 use crate::error::FormatError;
@@ -32,6 +33,9 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     pub threads: Vec<u32>,
     /// Cache states to measure in, without repetition.
     pub cache_states: Vec<CacheState>,
+    /// Values of the conditions that only this kind of device has, by name; empty for most.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub device_conditions: BTreeMap<String, Vec<String>>,
     /// Which schedules to measure; the default ones if there is no sweep.
     pub sweep: Option<Sweep>,
     /// Which part of the points to measure; all if there is none.
@@ -104,23 +108,33 @@ impl<Model: DeserializeOwned, Target: DeserializeOwned, Sweep: DeserializeOwned>
 /// What a plan compiles for, for readers that need its text alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetRecord {
-    /// The code generator's name: `llvm`, `cuda`.
+    /// The device's name: `llvm`, `cuda`.
     pub kind: String,
-    /// CPU name for LLVM; `None` for the machine's own.
-    pub mcpu: Option<String>,
-    /// Feature switches for LLVM, such as `+avx2` or `-avx512f`.
-    pub mattr: Vec<String>,
+    /// The device's options by name: a text, a list of texts, or null where none was given.
+    #[serde(flatten)]
+    pub options: Map<String, Value>,
 }
 
 /// As `--target` takes it.
 impl fmt::Display for TargetRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.kind)?;
-        if let Some(cpu) = &self.mcpu {
-            write!(f, " -mcpu={cpu}")?;
+        // Options with one value go before those with several.
+        for (name, value) in &self.options {
+            if let Value::String(value) = value {
+                write!(f, " -{name}={value}")?;
+            }
         }
-        if !self.mattr.is_empty() {
-            write!(f, " -mattr={}", self.mattr.join(","))?;
+        for (name, values) in &self.options {
+            let values: Vec<&str> = values
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            if !values.is_empty() {
+                write!(f, " -{name}={}", values.join(","))?;
+            }
         }
         Ok(())
     }

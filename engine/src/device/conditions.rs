@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use opdata::CacheState;
+use opdata::{CacheState, Row};
 use opreport::units;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The key of the rows' column `target` under which conditions stand that only some device has.
+const IN_TARGET: &str = "conditions";
 
 /// The conditions of a measurement: they do not change the compiled kernel, only how it is run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -38,6 +42,27 @@ impl Conditions {
             device: BTreeMap::new(),
         }
     }
+
+    /// The conditions that a row was measured at; nothing if it does not say.
+    pub fn of_row(row: &Row) -> Option<Conditions> {
+        let mut at = Conditions::new(u32::try_from(row.threads?).ok()?, row.cache_state?);
+        if let Some(target) = &row.target
+            && target.as_str().contains(IN_TARGET)
+        {
+            let mut target: Value = serde_json::from_str(target.as_str()).ok()?;
+            at.device = serde_json::from_value(target[IN_TARGET].take()).unwrap_or_default();
+        }
+        Some(at)
+    }
+
+    /// A target's dictionary as rows have it: with the conditions that only this device has, if there are any.
+    pub fn in_target(&self, dictionary: &Value) -> Value {
+        let mut target = dictionary.clone();
+        if !self.device.is_empty() {
+            target[IN_TARGET] = json!(self.device);
+        }
+        target
+    }
 }
 
 impl std::fmt::Display for Conditions {
@@ -48,5 +73,43 @@ impl std::fmt::Display for Conditions {
             write!(f, ", {name} {value}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opdata::{DeviceKind, Essentials, JsonText, Status};
+
+    use super::*;
+
+    fn row(at: &Conditions, target: &Value) -> Row {
+        Row {
+            threads: Some(u64::from(at.threads)),
+            cache_state: Some(at.cache),
+            target: Some(JsonText::from(&at.in_target(target))),
+            ..Row::new(Essentials {
+                run_id: "r",
+                ordinal: 0,
+                point_id: "p",
+                op_name: "o",
+                op_kind: "dense",
+                device_kind: DeviceKind::Cpu,
+                status: Status::Measured,
+            })
+        }
+    }
+
+    #[test]
+    fn rows_say_what_they_were_measured_at() {
+        let target = json!({ "kind": "llvm", "num-cores": 2 });
+        let plain = Conditions::new(2, CacheState::Model);
+        assert_eq!(plain.in_target(&target), target, "as rows always were");
+        let clocked = Conditions {
+            device: [("clock".to_owned(), "low".to_owned())].into(),
+            ..plain.clone()
+        };
+        for at in [plain, clocked] {
+            assert_eq!(Conditions::of_row(&row(&at, &target)), Some(at));
+        }
     }
 }

@@ -91,6 +91,7 @@ impl Bench {
             target: Target::plain(device::HOST),
             threads: vec![1],
             cache_states: vec![CacheState::Model],
+            device_conditions: Default::default(),
             sweep: None,
             shard: None,
             time_budget_ns: None,
