@@ -6,6 +6,8 @@
 
 mod conditions;
 pub mod cpu;
+#[cfg(feature = "scripted-device")]
+mod scripted;
 mod session;
 mod target;
 
@@ -22,7 +24,11 @@ pub use session::{Kernel, Session};
 pub use target::{Target, TargetOption, TargetProblem};
 
 /// The devices of this build, in the order in which they are listed.
-pub const ALL: &[DeviceRef] = &[DeviceRef(&cpu::Cpu)];
+pub const ALL: &[DeviceRef] = &[
+    DeviceRef(&cpu::Cpu),
+    #[cfg(feature = "scripted-device")]
+    DeviceRef(&scripted::Scripted),
+];
 
 /// The machine that this program itself runs on.
 pub const HOST: DeviceRef = DeviceRef(&cpu::Cpu);

@@ -1,0 +1,221 @@
+//! A device that is none of the product's, through everything: plan, sweep, workers, rows, reports, resume, replay of
+//! what is on disk. Its times follow from knobs and conditions, so every number is known beforehand.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use opcollect::config::Layers;
+use opcollect::plan::{HostFacts, Plan, Planned};
+use opcollect::render::{plan_text, run_json, run_text};
+use opcollect::report::RunReport;
+use opcollect::run::{self, Importer, Session, SystemClock};
+use opcollect::sweep::{SweepError, SweepFile};
+use opdata::{DeviceKind, Row, Status, Timestamp};
+use opengine::calibrate::Store;
+use opengine::device;
+use opengine::env::Root;
+use opengine::interrupt::Interrupt;
+use opengine::runner::ChildRunners;
+use opmodels::{ImportError, ImportRequest, Imported, Provenance, Resolved};
+use opreport::Style;
+use opreport::progress::Recorded;
+
+/// Gives the fixture's one operator, whatever is asked for.
+struct Fixture;
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/elementwise")
+}
+
+impl Importer for Fixture {
+    fn import(
+        &self,
+        request: &ImportRequest,
+        _python: Option<&Path>,
+    ) -> Result<Imported, ImportError> {
+        let graph = std::fs::read_to_string(fixture().join("graph.json")).unwrap();
+        Ok(Imported {
+            graph: serde_json::from_str(&graph).unwrap(),
+            resolved: Resolved {
+                source: request.source,
+                model: request.model.clone(),
+                file: None,
+                batch: None,
+                seqlen: None,
+                inputs: Vec::new(),
+                fills: Default::default(),
+                details: Default::default(),
+            },
+            folder: fixture(),
+            provenance: Provenance::Cached,
+        })
+    }
+}
+
+const SWEEP: &str = "space = 'template'\ndraw = 'grid'\nschedules = 20\n[vary]\ngrain = [1, 2, 4]\nstyle = 'all'\n[settings]\ncondition = ['clock=low', 'clock=high']\n";
+
+fn sweep(text: &str) -> Result<SweepFile, SweepError> {
+    let scripted = device::named("scripted").unwrap();
+    SweepFile::parse(Path::new("s.toml"), text)?.for_device(scripted)
+}
+
+/// The plan of the sweep with these settings, as the command line would make it.
+fn plan(settings: &[(&'static str, &str)], out: &Path) -> Result<Planned, String> {
+    let file = sweep(SWEEP).unwrap();
+    let mut all: BTreeMap<&'static str, Vec<String>> = file.settings;
+    let given = [
+        ("modelname", "fixture"),
+        ("target", "scripted"),
+        ("threads", "1,2"),
+        ("whole-model", "skip"),
+        ("out", out.to_str().unwrap()),
+    ];
+    for (key, text) in given.iter().chain(settings) {
+        all.insert(key, vec![(*text).to_owned()]);
+    }
+    let layers = Layers {
+        command_line: all,
+        ..Layers::default()
+    };
+    let host = HostFacts {
+        cores: 2,
+        now: Timestamp::from_unix_ms(0),
+    };
+    Planned::from_settings(&layers.merge().unwrap(), Some(file.sweep), host)
+        .map_err(|error| error.to_string())
+}
+
+fn run(planned: &Planned) -> RunReport {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut progress = Recorded::default();
+    run::run(
+        planned,
+        &mut Session {
+            importer: &Fixture,
+            runners: Box::new(ChildRunners {
+                program: env!("CARGO_BIN_EXE_opcollect").into(),
+            }),
+            calibrations: Store::new(scratch.path().to_owned()),
+            root: Root::system(),
+            command_line: vec!["opcollect".to_owned()],
+            interrupt: Interrupt::default(),
+            progress: &mut progress,
+            clock: Box::new(SystemClock::default()),
+        },
+    )
+    .unwrap()
+}
+
+/// What a row must say: 800 µs over grain, threads and clock, and 1 µs more where pieces are deep.
+fn expected_ns(row: &Row) -> f64 {
+    let knobs: serde_json::Value =
+        serde_json::from_str(row.schedule_knobs.as_ref().unwrap().as_str()).unwrap();
+    let target: serde_json::Value =
+        serde_json::from_str(row.target.as_ref().unwrap().as_str()).unwrap();
+    let grain = knobs["grain"].as_f64().unwrap();
+    let clock = match target["conditions"]["clock"].as_str().unwrap() {
+        "high" => 2.0,
+        _ => 1.0,
+    };
+    let deep = if knobs["style"] == "deep" {
+        1000.0
+    } else {
+        0.0
+    };
+    800_000.0 / (grain * row.threads.unwrap() as f64 * clock) + deep
+}
+
+#[test]
+fn a_run_on_it_is_what_the_script_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let planned = plan(&[], &folder.path().join("run")).unwrap();
+    let text = plan_text(&planned.plan, None, Style::PLAIN);
+    assert!(
+        text.contains("scripted (scripted times, for tests)"),
+        "{text}"
+    );
+    assert!(text.contains("conditions  clock low, high"), "{text}");
+    assert!(text.contains("cache       hot"), "{text}");
+    let report = run(&planned);
+
+    let rows = opdata::read_rows(&planned.plan.out).unwrap();
+    // Per operator the default (a grain of 1), then grains of 2 and 4, wide or deep; on 1 and 2 threads at 2 clocks.
+    let operators = report.operators.len();
+    assert_eq!(rows.len(), operators * 5 * 2 * 2);
+    for row in &rows {
+        assert_eq!(
+            (row.status, row.reason.as_deref()),
+            (Status::Measured, None)
+        );
+        assert_eq!(row.time_median_ns, Some(expected_ns(row)), "{}", row.row_id);
+        assert_eq!(row.device_kind, DeviceKind::Cuda);
+        assert_eq!(row.engine.as_deref(), Some("abacus"));
+        assert_eq!(row.drift_ratio, Some(1.0));
+        assert_eq!(row.counter_sources.as_deref(), Some("scripted"));
+        let ticks = 4096.0 / row.number.unwrap() as f64;
+        let counters = format!("{{\"scripted:ticks\":{ticks:?}}}");
+        assert_eq!(row.counters.as_ref().unwrap().as_str(), counters);
+    }
+    let ids: std::collections::BTreeSet<&str> = rows.iter().map(|r| r.point_id.as_str()).collect();
+    assert_eq!(ids.len(), rows.len(), "conditions tell points apart");
+
+    let text = run_text(&report, Style::PLAIN);
+    assert!(
+        text.contains("scripted -model=abacus on a script"),
+        "{text}"
+    );
+    assert!(text.contains("2 threads, hot, clock high"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&run_json(&report)).unwrap();
+    assert_eq!(json["headline"]["conditions"]["clock"], "high");
+    assert_eq!(json["measured"], rows.len());
+}
+
+#[test]
+fn runs_of_one_plan_are_equal_but_for_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let times = |name: &str| -> Vec<(String, Option<f64>)> {
+        let planned = plan(&[("condition", "clock=high")], &folder.path().join(name)).unwrap();
+        run(&planned);
+        let rows = opdata::read_rows(&planned.plan.out).unwrap();
+        rows.into_iter()
+            .map(|row| (row.point_id, row.time_median_ns))
+            .collect()
+    };
+    assert_eq!(times("a"), times("b"));
+}
+
+#[test]
+fn what_it_does_not_have_is_refused_by_name() {
+    let refused = |key, text: &str| plan(&[(key, text)], Path::new("unused")).unwrap_err();
+    assert_eq!(
+        refused("target", "scripted -model=sextant"),
+        "--target scripted -model=sextant (command line): there is no model `sextant`; models are abacus, quipu"
+    );
+    assert_eq!(
+        refused("condition", "clock=medium"),
+        "--condition clock=medium (command line): clock cannot be `medium`; give clock=low|high"
+    );
+    assert_eq!(
+        refused("condition", "voltage=1"),
+        "--condition voltage=1 (command line): scripted has no condition `voltage`; give clock=low|high"
+    );
+    assert_eq!(
+        refused("cache", "model"),
+        "--cache model (command line): no such cache state; give hot"
+    );
+    let error = sweep("space = 'template'\nschedules = 2\n[vary]\ngrian = 'all'\n").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "s.toml:4: unknown factor `grian` (did you mean grain?); factors are grain, style, threads, cache, batch, input-size"
+    );
+}
+
+#[test]
+fn a_plan_of_it_survives_being_written_and_keeps_its_hash() {
+    let planned = plan(&[], Path::new("unused")).unwrap();
+    let json = serde_json::to_value(&planned.plan).unwrap();
+    assert_eq!(json["target"]["kind"], "scripted");
+    assert_eq!(json["device_conditions"]["clock"][1], "high");
+    let read: Plan = serde_json::from_value(json).unwrap();
+    assert_eq!((read.hash(), &read), (planned.plan.hash(), &planned.plan));
+}

@@ -1,0 +1,89 @@
+//! The scripted device in the worker: its clock, its counter, and a sentinel that never drifts.
+
+use tvm_bridge::{Result, Target};
+
+use super::grid::{Grid, GridTemplate, Style};
+use crate::device::{Conditions, Kernel, Session};
+use crate::measure::mock::{ScriptedCounter, ScriptedTimer};
+use crate::measure::{CacheControl, CounterSource, Instruments, Timer};
+use crate::schedule::Templates;
+
+/// The condition that says how fast the clock runs.
+pub(super) const CLOCK: &str = "clock";
+/// Time of the plainest kernel on one thread with the clock at `low`.
+const BASE_NS: u64 = 800_000;
+/// Time of a whole model on one thread.
+const MODEL_NS: u64 = 5_000_000;
+/// Counts of a sample.
+const TICKS: f64 = 4_096.0;
+
+/// A worker that measures on the device.
+pub(super) struct ScriptedSession {
+    target: Target,
+    timer: ScriptedTimer,
+    counters: Vec<Box<dyn CounterSource>>,
+}
+
+impl ScriptedSession {
+    pub fn open() -> Result<ScriptedSession> {
+        Ok(ScriptedSession {
+            target: Target::new(&serde_json::json!({ "kind": "llvm", "num-cores": 1 }))?,
+            timer: ScriptedTimer::new([BASE_NS]),
+            counters: vec![Box::new(ScriptedCounter::new("ticks", [TICKS]))],
+        })
+    }
+}
+
+/// What a call of a kernel takes: less with larger pieces, with the clock at `high` and with more threads.
+fn time_ns(kernel: Kernel<'_>, at: &Conditions) -> u64 {
+    let grid = Grid::of(kernel.choice).ok();
+    let grain = grid.map_or(1, |g| g.grain.max(1) as u64);
+    let deep = grid.is_some_and(|g| g.style == Style::Deep);
+    let fast = at.device.get(CLOCK).is_some_and(|clock| clock == "high");
+    let divisor = grain * u64::from(at.threads) * if fast { 2 } else { 1 };
+    BASE_NS / divisor + if deep { 1_000 } else { 0 }
+}
+
+impl Session for ScriptedSession {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn templates(&self) -> Box<dyn Templates> {
+        Box::new(GridTemplate)
+    }
+
+    fn tensors(&self) -> tvm_bridge::Device {
+        tvm_bridge::Device::cpu()
+    }
+
+    fn release(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn prepare(&self, _at: &Conditions) -> Result<()> {
+        Ok(())
+    }
+
+    fn drift(&mut self) -> f64 {
+        1.0
+    }
+
+    fn instruments(
+        &mut self,
+        kernel: Kernel<'_>,
+        at: &Conditions,
+    ) -> (Instruments<'_>, CacheControl<'_>) {
+        self.timer = ScriptedTimer::new([time_ns(kernel, at)]);
+        let instruments = Instruments {
+            timer: &mut self.timer,
+            counters: &mut self.counters,
+        };
+        (instruments, CacheControl::Repeat)
+    }
+
+    fn model_clock(&mut self, threads: u32) -> &mut dyn Timer {
+        self.timer = ScriptedTimer::new([MODEL_NS / u64::from(threads.max(1))]);
+        &mut self.timer
+    }
+}
