@@ -94,8 +94,9 @@ fn check_shard(plan: &Plan, all: &[Prepared]) -> anyhow::Result<()> {
     }
     let kernels: u64 = all.iter().map(|p| p.drawing.all_shards).sum();
     bail!(
-        "--shard {shard} leaves nothing to measure: the plan has {} in all; take {kernels} shards at most",
-        units::plural(kernels, "kernel")
+        "--shard {shard} leaves nothing to measure: the plan has {} in all; take {} at most",
+        units::plural(kernels, "kernel"),
+        units::plural(kernels, "shard")
     )
 }
 
