@@ -293,12 +293,13 @@ fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
 fn cache_states(settings: &Settings, device: DeviceRef) -> Result<Vec<CacheState>, PlanError> {
     let states = device.cache_states();
     let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-    let several = if names.len() > 1 {
-        " or several of them, as in model,flushed"
-    } else {
-        ""
+    let next = match &names[..] {
+        [first, .., last] => format!(
+            "give {} or several of them, as in {first},{last}",
+            names.join(", ")
+        ),
+        only => format!("give {}", only.concat()),
     };
-    let next = format!("give {}{several}", names.join(", "));
     let value = settings.get("cache");
     if value.origin == Origin::Default && !names.contains(&value.text().as_str()) {
         return Ok(states[..1].to_vec());
