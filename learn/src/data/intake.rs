@@ -14,7 +14,7 @@ use super::query_key::QueryKey;
 use super::source::RowSet;
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
-use crate::features::point_of;
+use crate::features::{point_of, workload_name};
 use opdata::stats::{median, median_of_sorted};
 
 /// Which machines' rows to take.
@@ -56,16 +56,6 @@ fn usable(row: &Row) -> bool {
     let work = row.flops.unwrap_or(0) > 0
         || row.bytes_read.unwrap_or(0) + row.bytes_written.unwrap_or(0) > 0;
     work && row.output_shapes.is_some() || row.bytes_read.is_some()
-}
-
-/// What tells the workload of a row.
-fn workload_hash(row: &Row) -> String {
-    row.workload_hash.clone().unwrap_or_else(|| {
-        format!(
-            "{} {:?} {:?} {:?}",
-            row.op_name, row.input_shapes, row.weight_shapes, row.output_shapes
-        )
-    })
 }
 
 fn workload_label(row: &Row) -> String {
@@ -210,7 +200,7 @@ impl<'a> Collected<'a> {
 
     /// Position of a row's workload.
     fn workload(&mut self, row: &Row) -> usize {
-        let hash = workload_hash(row);
+        let hash = workload_name(row).into_owned();
         let workload = self.workload_numbers.number(&hash);
         if workload == self.workloads.len() {
             let label = workload_label(row);

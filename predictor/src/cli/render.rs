@@ -194,7 +194,7 @@ fn reasons(text: &mut String, answer: &Answer) {
 pub fn origin(facts: &Facts, machine: &MachineFacts, level: f64) -> String {
     let mut text = format!("for {}\n", machine.label());
     let needed = Conformal::groups_needed(level);
-    let calibrated = facts.conformal.as_ref().map(Conformal::groups);
+    let calibrated = facts.unseen.conformal.as_ref().map(Conformal::groups);
     if let Some(groups) = calibrated.filter(|groups| *groups < needed) {
         let _ = writeln!(text, "{}", too_few(groups, 100.0 * level, needed));
     }

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use opdata::DeviceKind;
+use oplearn::crossval::select::choose;
 use oplearn::data::{Dataset, Machines};
 use oplearn::features::machine::MachineFacts;
 use oplearn::models::FitOptions;
@@ -50,10 +51,11 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
             trained.ensemble
         }
         None => {
-            let fit = FitOptions {
+            let mut fit = FitOptions {
                 seed: args.seed,
                 ..FitOptions::default()
             };
+            fit.choice = choose(&dataset, &dataset.all(), &fit)?.choice;
             Ensemble::fit(&dataset, &dataset.all(), &fit)?
         }
     };

@@ -281,6 +281,7 @@ mod tests {
                 bases: Bases::default(),
                 flops: 1.0,
                 bytes: 1.0,
+                workload: 0,
             },
             log2_time: 900f64.log2(),
             log2_in_model: Some(1000f64.log2()),

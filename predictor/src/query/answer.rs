@@ -3,6 +3,7 @@
 use opdata::Row;
 use oplearn::features::machine::MachineFacts;
 use oplearn::features::{FEATURES, Point, Scope, point_of};
+use oplearn::models::Familiarity;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -133,10 +134,18 @@ impl Trained {
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
         let expected = self.expected(&all, kinds)?;
-        let intervals = self.facts.conformal.as_ref().map(|c| c.at(level));
+        let of = |familiarity| {
+            let conformal = self.facts.calibration(familiarity).conformal.as_ref();
+            conformal.map(|c| c.at(level))
+        };
+        let (unseen, known) = (of(Familiarity::Unseen), of(Familiarity::Known));
         let asked = points.iter().zip(kinds).zip(expected);
         asked
             .map(|((point, kind), expected)| {
+                let intervals = match expected.familiarity {
+                    Familiarity::Unseen => unseen,
+                    Familiarity::Known => known,
+                };
                 let interval = intervals.map(|i| i.around(expected.doubt));
                 self.one(point, kind, expected, (level, interval), detail)
             })
