@@ -128,7 +128,7 @@ pub fn out_of_fold(
 }
 
 /// The kinds of queries that a fold's test samples are.
-fn familiarities(dataset: &Dataset, fold: &Fold) -> Vec<Familiarity> {
+pub(super) fn familiarities(dataset: &Dataset, fold: &Fold) -> Vec<Familiarity> {
     let workload = |&i: &usize| dataset.samples[i].point.workload;
     let trained: HashSet<u64> = fold.train.iter().map(workload).collect();
     let (known, unseen): (Vec<u64>, Vec<u64>) = fold

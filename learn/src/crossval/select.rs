@@ -7,17 +7,18 @@
 
 use rayon::prelude::*;
 
-use super::folds::OutOfFold;
+use super::folds::{OutOfFold, familiarities};
 use super::weights::Predictions;
 use crate::data::Dataset;
 use crate::data::split::{Fold, shuffled};
 use crate::error::Result;
 use crate::features::Point;
 use crate::models::member::{Member, MemberSpec};
-use crate::models::{Choice, FitOptions, Regressor, pool};
+use crate::models::pool::{self, Pool};
+use crate::models::{Choice, Familiarity, FitOptions, Regressor};
 
 /// Parts that workloads are held out in.
-const WORKLOAD_PARTS: usize = 5;
+const WORKLOAD_PARTS: usize = 4;
 /// Parts that samples are held out in.
 const SAMPLE_PARTS: usize = 4;
 /// Samples that members are judged on at most.
@@ -26,10 +27,8 @@ const JUDGED: usize = 3000;
 const LEAST_SAMPLES: usize = 60;
 /// See [`LEAST_SAMPLES`].
 const LEAST_WORKLOADS: usize = 6;
-/// Members whose deeper forms are judged, too.
-const DEEPER: usize = 2;
 /// Choices that are made for the folds of an evaluation at most: folds share one that was made without any of them.
-const CHOICES: usize = 5;
+const CHOICES: usize = 4;
 
 /// A choice, and what the members chosen for known workloads predicted of samples held out.
 #[derive(Debug, Clone)]
@@ -40,11 +39,16 @@ pub struct Chosen {
     pub known: Option<OutOfFold>,
 }
 
-/// Chooses members for some samples.
+/// Chooses members for some samples, for the kinds of queries that there will be.
 ///
 /// # Errors
 /// XGBoost's library is missing or fails.
-pub fn choose(dataset: &Dataset, indices: &[usize], options: &FitOptions) -> Result<Chosen> {
+pub fn choose(
+    dataset: &Dataset,
+    indices: &[usize],
+    kinds: &[Familiarity],
+    options: &FitOptions,
+) -> Result<Chosen> {
     let judged = thinned(dataset, indices, options.seed);
     let mut workloads: Vec<usize> = judged
         .iter()
@@ -52,78 +56,59 @@ pub fn choose(dataset: &Dataset, indices: &[usize], options: &FitOptions) -> Res
         .collect();
     workloads.sort_unstable();
     workloads.dedup();
+    let mut chosen = Chosen {
+        choice: Choice::default(),
+        known: None,
+    };
     if judged.len() < LEAST_SAMPLES || workloads.len() < LEAST_WORKLOADS {
-        return Ok(Chosen {
-            choice: Choice::default(),
-            known: None,
-        });
-    }
-    let mut part = vec![0; dataset.workloads.len()];
-    for (place, &number) in shuffled(workloads.len(), options.seed).iter().enumerate() {
-        part[workloads[number]] = place % WORKLOAD_PARTS;
-    }
-    let by_workload: Vec<usize> = judged
-        .iter()
-        .map(|&i| part[dataset.samples[i].workload])
-        .collect();
-    let mut by_sample = vec![0; judged.len()];
-    for (place, number) in shuffled(judged.len(), options.seed).into_iter().enumerate() {
-        by_sample[number] = place % SAMPLE_PARTS;
+        return Ok(chosen);
     }
     let judge = Judge {
         dataset,
         judged: &judged,
         seed: options.seed,
     };
-    let mut unseen = pool::shallow();
-    let mut predictions = judge.predictions(&unseen, &by_workload)?;
-    let deeper = deeper(&unseen, &predictions.mixture());
-    predictions
-        .members
-        .extend(judge.predictions(&deeper, &by_workload)?.members);
-    unseen.extend(deeper);
-    let unseen_weights = predictions.mixture();
-    let known = pool::familiar();
-    let known_predictions = judge.predictions(&known, &by_sample)?;
-    let known_weights = known_predictions.mixture();
-    let (predicted, disagreement) = known_predictions.mixed(&known_weights);
-    Ok(Chosen {
-        choice: merged((unseen, unseen_weights), (known, known_weights)),
-        known: Some(OutOfFold {
-            index: judged,
-            fold: by_sample,
-            predicted,
-            disagreement,
-            scores: None,
-        }),
-    })
+    let (mut unseen, mut known) = (Mixture::default(), Mixture::default());
+    if kinds.contains(&Familiarity::Unseen) {
+        unseen = judge.for_unseen(&workloads)?;
+    }
+    if kinds.contains(&Familiarity::Known) {
+        let held;
+        (known, held) = judge.for_known()?;
+        chosen.known = Some(held);
+    }
+    chosen.choice = merged(unseen, known);
+    Ok(chosen)
 }
 
-/// The deeper forms of the members that count most.
-fn deeper(members: &[MemberSpec], weights: &[f64]) -> Vec<MemberSpec> {
-    let mut order: Vec<usize> = (0..members.len()).collect();
-    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
-    let best = order.into_iter().take(DEEPER);
-    best.map(|m| pool::deep(&members[m])).collect()
+/// Members and how much each counts for one kind of query.
+#[derive(Default)]
+struct Mixture {
+    members: Vec<MemberSpec>,
+    weights: Vec<f64>,
 }
 
-/// One list of the members that count in either, with both weights.
-fn merged(unseen: (Vec<MemberSpec>, Vec<f64>), known: (Vec<MemberSpec>, Vec<f64>)) -> Choice {
+impl Mixture {
+    /// The members that count.
+    fn counting(self) -> impl Iterator<Item = (MemberSpec, f64)> {
+        let pairs = self.members.into_iter().zip(self.weights);
+        pairs.filter(|(_, weight)| *weight > 0.0)
+    }
+}
+
+/// One list of the members that count in either, with both weights. Without one of them, its queries go by the other.
+fn merged(unseen: Mixture, known: Mixture) -> Choice {
     let mut choice = Choice {
         members: Vec::new(),
         unseen: Vec::new(),
         known: Vec::new(),
     };
-    let counting = |(members, weights): (Vec<MemberSpec>, Vec<f64>)| {
-        let pairs = members.into_iter().zip(weights);
-        pairs.filter(|(_, weight)| *weight > 0.0)
-    };
-    for (member, weight) in counting(unseen) {
+    for (member, weight) in unseen.counting() {
         choice.members.push(member);
         choice.unseen.push(weight);
         choice.known.push(0.0);
     }
-    for (member, weight) in counting(known) {
+    for (member, weight) in known.counting() {
         let same = |m: &MemberSpec| {
             let seed = m.seed;
             *m == MemberSpec {
@@ -131,14 +116,19 @@ fn merged(unseen: (Vec<MemberSpec>, Vec<f64>), known: (Vec<MemberSpec>, Vec<f64>
                 ..member.clone()
             }
         };
-        match choice.members.iter().position(same) {
-            Some(place) => choice.known[place] += weight,
-            None => {
-                choice.members.push(member);
-                choice.unseen.push(0.0);
-                choice.known.push(weight);
-            }
+        if let Some(place) = choice.members.iter().position(same) {
+            choice.known[place] += weight;
+        } else {
+            choice.members.push(member);
+            choice.unseen.push(0.0);
+            choice.known.push(weight);
         }
+    }
+    let nothing = |weights: &[f64]| weights.iter().all(|w| *w == 0.0);
+    if nothing(&choice.known) {
+        choice.known.clone_from(&choice.unseen);
+    } else if nothing(&choice.unseen) {
+        choice.unseen.clone_from(&choice.known);
     }
     choice
 }
@@ -168,8 +158,46 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Members for workloads that were not seen: whole workloads are held out.
+    fn for_unseen(&self, workloads: &[usize]) -> Result<Mixture> {
+        let mut part = vec![0; self.dataset.workloads.len()];
+        for (place, number) in shuffled(workloads.len(), self.seed).into_iter().enumerate() {
+            part[workloads[number]] = place % WORKLOAD_PARTS;
+        }
+        let workload = |&i: &usize| self.dataset.samples[i].workload;
+        let parts: Vec<usize> = self.judged.iter().map(|i| part[workload(i)]).collect();
+        let pool = pool::unseen();
+        Ok(Mixture {
+            weights: self.predictions(&pool, &parts)?.mixture(),
+            members: pool.members,
+        })
+    }
+
+    /// Members for workloads of which other schedules were measured: random samples are held out. With what they
+    /// predicted of those.
+    fn for_known(&self) -> Result<(Mixture, OutOfFold)> {
+        let mut parts = vec![0; self.judged.len()];
+        for (place, number) in shuffled(parts.len(), self.seed).into_iter().enumerate() {
+            parts[number] = place % SAMPLE_PARTS;
+        }
+        let pool = pool::known();
+        let predictions = self.predictions(&pool, &parts)?;
+        let weights = predictions.mixture();
+        let (predicted, disagreement) = predictions.mixed(&weights);
+        let held = OutOfFold {
+            index: self.judged.to_vec(),
+            fold: parts,
+            predicted,
+            disagreement,
+            scores: None,
+        };
+        let members = pool.members;
+        Ok((Mixture { members, weights }, held))
+    }
+
     /// Out-of-fold predictions of all members, one member and part a task.
-    fn predictions(&self, members: &[MemberSpec], parts: &[usize]) -> Result<Predictions> {
+    fn predictions(&self, pool: &Pool, parts: &[usize]) -> Result<Predictions> {
+        let members = &pool.members;
         let count = parts.iter().max().map_or(0, |last| last + 1);
         let side = |part: usize, held: bool| -> (Vec<usize>, Vec<usize>) {
             let places = (0..parts.len()).filter(|&p| (parts[p] == part) == held);
@@ -205,6 +233,8 @@ impl Judge<'_> {
                 .map(|&i| self.dataset.samples[i].log2_time)
                 .collect(),
             weights: self.weights(),
+            fold: parts.to_vec(),
+            usual: pool.usual,
         })
     }
 
@@ -238,6 +268,11 @@ pub fn choose_for_folds(
         }
         groups_of
     };
+    let mut kinds: Vec<Familiarity> = folds
+        .iter()
+        .flat_map(|fold| familiarities(dataset, fold))
+        .collect();
+    kinds.dedup();
     let choices: Vec<Choice> = (0..groups)
         .map(|group| {
             // Those that all folds of the group learn from.
@@ -248,7 +283,7 @@ pub fn choose_for_folds(
             }
             let all = own().count();
             let common: Vec<usize> = (0..learned.len()).filter(|&i| learned[i] == all).collect();
-            Ok(choose(dataset, &common, options)?.choice)
+            Ok(choose(dataset, &common, &kinds, options)?.choice)
         })
         .collect::<Result<_>>()?;
     Ok(group_of.into_iter().map(|g| choices[g].clone()).collect())

@@ -157,6 +157,7 @@ impl<'a> Collected<'a> {
             point: point_of(row, &self.machines[machine]),
             log2_time: 0.0,
             log2_in_model: None,
+            log2_interval: None,
             query_key: QueryKey::of_row(row),
             weight: weight(row.quality),
             doubtful: row.quality.is_none() && row.device_kind == DeviceKind::Cpu,
@@ -307,12 +308,26 @@ impl Numbering {
 struct Times {
     alone: Vec<f64>,
     in_model: Vec<f64>,
+    /// Lower and upper ends of the confidence intervals that there are.
+    intervals: Vec<(f64, f64)>,
 }
 
 impl Times {
     fn add(&mut self, row: &Row, time_ns: f64) {
         self.alone.push(time_ns);
         self.in_model.extend(in_model_ns(row));
+        let interval = row.time_ci_low_ns.zip(row.time_ci_high_ns);
+        self.intervals
+            .extend(interval.filter(|(low, _)| *low > 0.0));
+    }
+
+    /// From the lowest to the highest end, if all measurements have an interval.
+    fn log2_interval(&self) -> Option<(f64, f64)> {
+        let whole = |(low, high): (f64, f64), (a, b): (f64, f64)| (low.min(a), high.max(b));
+        let all = self.intervals.iter().copied().reduce(whole);
+        let complete = self.intervals.len() == self.alone.len();
+        all.filter(|_| complete)
+            .map(|(low, high)| (low.log2(), high.log2()))
     }
 }
 
@@ -320,6 +335,7 @@ impl Times {
 fn settle_times(samples: &mut [Sample], times: Vec<Times>) -> Option<f64> {
     let mut spreads = Vec::new();
     for (sample, mut times) in samples.iter_mut().zip(times) {
+        sample.log2_interval = times.log2_interval();
         sample.log2_in_model = median(times.in_model).map(f64::log2);
         let alone = &mut times.alone;
         alone.sort_by(f64::total_cmp);

@@ -29,6 +29,11 @@ pub struct Choice {
     pub known: Vec<f64>,
 }
 
+impl Familiarity {
+    /// Both kinds of queries.
+    pub const ALL: [Self; 2] = [Self::Unseen, Self::Known];
+}
+
 impl Default for Choice {
     /// A few members that count alike, where there is not enough to choose by.
     fn default() -> Self {

@@ -36,7 +36,8 @@ pub struct Weights {
     pub known: Vec<f64>,
 }
 
-/// Where a log of single measurements has fewer samples, each member is trained a second time, on smoothed times.
+/// From fewer samples each member is trained twice: where there is little to learn from, chance decides much, and trees
+/// are cheap.
 const FEW_SAMPLES: usize = 3000;
 /// Added to the seeds the second time.
 const SECOND_SEED: u64 = 1000;
@@ -44,8 +45,8 @@ const SECOND_SEED: u64 = 1000;
 const ASKED: usize = 32;
 
 impl Ensemble {
-    /// Trains all members. In the log of a tool that measures each kernel once on a CPU, one disturbed time decides much;
-    /// where samples are few, the members are then trained a second time, on times smoothed by what the first ones found
+    /// Trains all members; where samples are few, twice. In the log of a tool that measures each kernel once on a CPU, one
+    /// disturbed time then decides much: there the second ones learn from times smoothed by what the first ones found
     /// to matter. Graded times and those of GPUs are steady enough as they are, and smoothing would blur what tells
     /// operators apart.
     ///
@@ -56,16 +57,22 @@ impl Ensemble {
         let fit = |spec: &MemberSpec| Member::fit(spec, dataset, indices, options.seed);
         let mut members = each(&choice.members, options.parallel, fit)?;
         let (mut unseen, mut known) = (choice.unseen.clone(), choice.known.clone());
-        let doubtful = || indices.iter().all(|&i| dataset.samples[i].doubtful);
-        if indices.len() < FEW_SAMPLES && doubtful() {
-            let smoothed = smoothed(dataset, indices, &members)?;
+        if indices.len() < FEW_SAMPLES {
+            let doubtful = indices.iter().all(|&i| dataset.samples[i].doubtful);
+            let smoothed = if doubtful {
+                smoothed(dataset, indices, &members)?
+            } else {
+                BTreeMap::new()
+            };
             let again = |spec: &MemberSpec| {
-                let times = &smoothed[&spec.base];
                 let spec = MemberSpec {
                     seed: spec.seed + SECOND_SEED,
                     ..spec.clone()
                 };
-                Member::taught(&spec, dataset, indices, times, options.seed)
+                match smoothed.get(&spec.base) {
+                    Some(times) => Member::taught(&spec, dataset, indices, times, options.seed),
+                    None => Member::fit(&spec, dataset, indices, options.seed),
+                }
             };
             members.extend(each(&choice.members, options.parallel, again)?);
             for weights in [&mut unseen, &mut known] {

@@ -1,41 +1,55 @@
 //! Members that a choice is made from.
 //!
-//! Each estimate, seen with all features, without sizes and without sizes and totals; where a shallow member is good, the
-//! same with deeper trees is worth a look.
+//! Estimates, what is seen of the features (all, no sizes, neither sizes nor totals), objectives, shallow and deep trees.
 
-use super::member::{DEEP_TREES, MemberSpec, Objective, ROBUST, VIEWS, member};
+use super::member::{DEEP_TREES, MemberSpec, Objective, ROBUST, VIEWS, default_members, member};
 use crate::features::base::Base;
 
-/// Members that may carry over to workloads that were not seen. Seeds are their numbers.
-pub fn shallow() -> Vec<MemberSpec> {
+/// Members for one kind of query: the first [`Pool::usual`] are good everywhere, the others on some machines.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    /// The members.
+    pub members: Vec<MemberSpec>,
+    /// How many of them, from the first, count alike unless something else is found to be better.
+    pub usual: usize,
+}
+
+/// Members that may carry over to workloads that were not seen.
+pub fn unseen() -> Pool {
     let [all, no_sizes, no_totals] = VIEWS;
-    let mut members = Vec::new();
-    for base in [Base::Fitted, Base::Serial, Base::Steps] {
-        for view in VIEWS {
-            members.push(member(base, view, ROBUST, 0));
-        }
+    let usual = default_members();
+    let others = vec![
+        member(Base::Serial, no_totals, ROBUST, 5),
+        member(Base::Steps, no_sizes, ROBUST, 6),
+        member(Base::Steps, no_totals, ROBUST, 7),
+        member(Base::Work, no_sizes, ROBUST, 8),
+        deep(&member(Base::Fitted, all, ROBUST, 9)),
+        deep(&member(Base::Work, all, Objective::Squared, 10)),
+    ];
+    Pool {
+        usual: usual.len(),
+        members: [usual, others].concat(),
     }
-    members.extend([
-        member(Base::Work, all, Objective::Squared, 0),
-        member(Base::Work, no_sizes, ROBUST, 0),
-        member(Base::Work, no_totals, ROBUST, 0),
-    ]);
-    numbered(members, 0)
 }
 
 /// Members that may know workloads of which other schedules were measured.
-pub fn familiar() -> Vec<MemberSpec> {
+pub fn known() -> Pool {
     let [all, no_sizes, _] = VIEWS;
-    let members = vec![
-        deep(&member(Base::Fitted, all, ROBUST, 0)),
-        deep(&member(Base::Fitted, all, Objective::Squared, 0)),
-        deep(&member(Base::Fitted, no_sizes, Objective::Squared, 0)),
-        deep(&member(Base::Serial, all, Objective::Squared, 0)),
-        deep(&member(Base::Steps, all, Objective::Squared, 0)),
+    let usual = vec![
+        deep(&member(Base::Fitted, all, ROBUST, 9)),
         member(Base::Fitted, all, ROBUST, 0),
-        member(Base::Serial, all, ROBUST, 0),
+        deep(&member(Base::Fitted, no_sizes, Objective::Squared, 11)),
+        member(Base::Serial, all, ROBUST, 12),
+        deep(&member(Base::Steps, all, Objective::Squared, 13)),
     ];
-    numbered(members, 100)
+    let others = vec![
+        deep(&member(Base::Fitted, all, Objective::Squared, 14)),
+        deep(&member(Base::Work, all, Objective::Squared, 10)),
+    ];
+    Pool {
+        usual: usual.len(),
+        members: [usual, others].concat(),
+    }
 }
 
 /// The same member with deeper trees.
@@ -44,11 +58,4 @@ pub fn deep(spec: &MemberSpec) -> MemberSpec {
         trees: DEEP_TREES,
         ..spec.clone()
     }
-}
-
-fn numbered(mut members: Vec<MemberSpec>, first: u64) -> Vec<MemberSpec> {
-    for (number, member) in (first..).zip(&mut members) {
-        member.seed = number;
-    }
-    members
 }

@@ -6,8 +6,8 @@ use opdata::DeviceKind;
 use oplearn::crossval::select::choose;
 use oplearn::data::{Dataset, Machines};
 use oplearn::features::machine::MachineFacts;
-use oplearn::models::FitOptions;
 use oplearn::models::ensemble::Ensemble;
+use oplearn::models::{Familiarity, FitOptions};
 use opmodels::{ImportRequest, Source as ModelSource};
 use serde_json::json;
 
@@ -55,7 +55,7 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
                 seed: args.seed,
                 ..FitOptions::default()
             };
-            fit.choice = choose(&dataset, &dataset.all(), &fit)?.choice;
+            fit.choice = choose(&dataset, &dataset.all(), &Familiarity::ALL, &fit)?.choice;
             Ensemble::fit(&dataset, &dataset.all(), &fit)?
         }
     };

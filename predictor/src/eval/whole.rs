@@ -285,6 +285,7 @@ mod tests {
             },
             log2_time: 900f64.log2(),
             log2_in_model: Some(1000f64.log2()),
+            log2_interval: None,
             query_key: None,
             weight: 1.0,
             doubtful: false,

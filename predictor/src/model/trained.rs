@@ -194,7 +194,7 @@ pub fn train(
     }
     let split = Split::Workloads(parts);
     let folds = split.folds(dataset, options.fit.seed)?;
-    let chosen = choose(dataset, &dataset.all(), &options.fit)?;
+    let chosen = choose(dataset, &dataset.all(), &Familiarity::ALL, &options.fit)?;
     let fit = FitOptions {
         choice: chosen.choice,
         ..options.fit.clone()

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::model::known::KnownTimes;
 use crate::model::neighbours::Neighbour;
 use crate::model::trained::{Expected, Trained};
 
@@ -82,6 +83,17 @@ impl Answer {
         self.time_ns = time_ns;
         self.low_ns = self.low_ns.map(|low| low * factor);
         self.high_ns = self.high_ns.map(|high| high * factor);
+    }
+
+    /// Takes a measured time (log2 ns), and the interval that it was measured with in place of the predicted one.
+    pub(super) fn measured(&mut self, log2_time: f64, times: KnownTimes) {
+        self.move_to(log2_time.exp2());
+        self.knowledge = Knowledge::Measured;
+        if let Some((low, high)) = times.log2_interval {
+            let inside = log2_time - times.log2_time;
+            self.low_ns = Some((low + inside).exp2());
+            self.high_ns = Some((high + inside).exp2());
+        }
     }
 }
 
