@@ -13,11 +13,13 @@
 
 mod choice;
 mod factor;
+mod part;
 mod space;
 mod spec;
 mod template;
 
 pub use choice::{Choice, Scheduled, unfit};
+pub(crate) use part::Part;
 pub use factor::{Factor, FactorInfo, FactorValue};
 pub use space::{Dimension, Space};
 pub use spec::{ScheduleSpec, Scheduler};

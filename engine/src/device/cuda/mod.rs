@@ -1,0 +1,5 @@
+//! NVIDIA GPUs through TVM's CUDA code.
+
+#![allow(dead_code)]
+
+mod templates;
