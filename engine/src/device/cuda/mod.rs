@@ -2,4 +2,6 @@
 
 #![allow(dead_code)]
 
+#[cfg(test)]
+mod emulation;
 mod templates;

@@ -101,7 +101,13 @@ fn shared_bytes(knobs: &TileKnobs, element: i64) -> i64 {
 /// # Errors
 /// That is what it says.
 pub(super) fn check(knobs: &TileKnobs, element: i64) -> std::result::Result<(), String> {
-    let TileKnobs { block_m, block_n, thread_m, thread_n, .. } = *knobs;
+    let TileKnobs {
+        block_m,
+        block_n,
+        thread_m,
+        thread_n,
+        ..
+    } = *knobs;
     if thread_m < 1 || thread_n < 1 || block_m % thread_m != 0 || block_n % thread_n != 0 {
         return Err(format!(
             "threads of {thread_m} × {thread_n} results do not divide a block of {block_m} × {block_n}"
@@ -184,8 +190,17 @@ impl Tile {
         let columns = side(n, knobs.block_n, knobs.thread_n)?;
         let depth = s.split(k, &[None, Some(knobs.block_k)])?;
         s.reorder(&[
-            batch, &rows[0], &columns[0], &rows[1], &columns[1], &rows[2], &columns[2], &depth[0],
-            &depth[1], &rows[3], &columns[3],
+            batch,
+            &rows[0],
+            &columns[0],
+            &rows[1],
+            &columns[1],
+            &rows[2],
+            &columns[2],
+            &depth[0],
+            &depth[1],
+            &rows[3],
+            &columns[3],
         ])?;
         s.bind(batch, "blockIdx.z")?;
         s.bind(&rows[0], "blockIdx.y")?;
@@ -273,7 +288,8 @@ fn finish(s: &Schedule, copy_out: &Block, product: &Product, knobs: &TileKnobs) 
     {
         let side_by_side = s.extent(&last)?;
         let vector = product.output_vector(knobs.vector.min(side_by_side));
-        if vector > 1 && side_by_side % vector == 0 && fallback::is_vectorizable(&s.info(copy_out)?) {
+        if vector > 1 && side_by_side % vector == 0 && fallback::is_vectorizable(&s.info(copy_out)?)
+        {
             s.vectorize(&s.split(&last, &[None, Some(vector)])?[1])?;
         }
     }

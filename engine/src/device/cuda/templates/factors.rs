@@ -29,10 +29,7 @@ pub(crate) const FACTORS: &[FactorInfo] = &[
         WARP_TILE,
         "results of a warp along an axis, on tensor cores",
     ),
-    info(
-        REDUCTION_TILE,
-        "steps of the sum in shared memory at once",
-    ),
+    info(REDUCTION_TILE, "steps of the sum in shared memory at once"),
     info(VECTOR_WIDTH, "elements loaded or stored at once"),
     info(UNROLL, "largest loop unrolled, in steps"),
     info(

@@ -45,25 +45,44 @@ pub(super) fn rest(s: &Schedule, block: &Block) -> Result<()> {
         block_size: BLOCK_SIZE,
         vector: 4,
     };
-    let mut behind = Vec::new();
-    let mut next = s.consumers(block)?;
-    while let Some(consumer) = next.pop() {
-        next.extend(s.consumers(&consumer)?);
-        let part = Part::of(s, consumer)?;
-        if behind.iter().all(|p: &Part| p.info.name != part.info.name) {
-            behind.push(part);
+    let own = s.info(block)?.name;
+    // What is behind it and read by others is written into its readers first.
+    loop {
+        let behind = reachable(s, block)?;
+        let mut inlined = false;
+        for part in &behind {
+            if !s.consumers(&part.block)?.is_empty() && s.compute_inline(&part.block).is_ok() {
+                inlined = true;
+                break;
+            }
+        }
+        if !inlined {
+            break;
         }
     }
-    for part in behind {
+    for part in reachable(s, block)? {
         for producer in s.producers(&part.block)? {
-            let name = s.info(&producer)?.name;
-            if name != s.info(block)?.name && s.compute_inline(&producer).is_err() {
+            if s.info(&producer)?.name != own && s.compute_inline(&producer).is_err() {
                 return Err(unfit("something beside the product stays a block"));
             }
         }
         kernel(s, &part, knobs)?;
     }
     Ok(())
+}
+
+/// The blocks that read, directly or not, what `block` writes.
+fn reachable(s: &Schedule, block: &Block) -> Result<Vec<Part>> {
+    let mut found: Vec<Part> = Vec::new();
+    let mut next = s.consumers(block)?;
+    while let Some(consumer) = next.pop() {
+        next.extend(s.consumers(&consumer)?);
+        let part = Part::of(s, consumer)?;
+        if found.iter().all(|p| p.info.name != part.info.name) {
+            found.push(part);
+        }
+    }
+    Ok(found)
 }
 
 fn kernel(s: &Schedule, part: &Part, knobs: ElementKnobs) -> Result<()> {
@@ -81,7 +100,9 @@ fn kernel(s: &Schedule, part: &Part, knobs: ElementKnobs) -> Result<()> {
 /// Shares the elements of a block out over threads.
 fn elements(s: &Schedule, part: &Part, knobs: ElementKnobs) -> Result<()> {
     if part.info.iters.iter().any(|i| i.kind != IterKind::Spatial) {
-        return Err(unfit("a block that is neither element-wise nor a reduction"));
+        return Err(unfit(
+            "a block that is neither element-wise nor a reduction",
+        ));
     }
     let loops = loops_or_one(s, &part.block)?;
     let vector = vector_length(&part.info, knobs.vector);
@@ -109,12 +130,12 @@ pub(super) fn loops_or_one(s: &Schedule, block: &Block) -> Result<Vec<Loop>> {
 /// Whether a block's elements are of types that the GPU has vectors of.
 pub(super) fn is_vectorizable(info: &BlockInfo) -> bool {
     let has_vectors = |dtype: Option<DType>| {
-        matches!(
-            dtype,
-            Some(DType::Float32 | DType::Float16 | DType::Int32)
-        )
+        matches!(dtype, Some(DType::Float32 | DType::Float16 | DType::Int32))
     };
-    info.reads.iter().chain(&info.writes).all(|a| has_vectors(a.dtype))
+    info.reads
+        .iter()
+        .chain(&info.writes)
+        .all(|a| has_vectors(a.dtype))
 }
 
 /// The longest vector that all accesses of a block allow, at most `most`.

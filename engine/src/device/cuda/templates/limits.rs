@@ -45,5 +45,7 @@ pub(super) fn check_threads(threads: i64) -> Result<(), String> {
     if (1..=MAX_THREADS).contains(&threads) {
         return Ok(());
     }
-    Err(format!("{threads} threads of a block; 1 to {MAX_THREADS} are possible"))
+    Err(format!(
+        "{threads} threads of a block; 1 to {MAX_THREADS} are possible"
+    ))
 }

@@ -84,7 +84,20 @@ pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
         let consumer = match &consumers[..] {
             [] => return Ok(()),
             [one] => one,
-            _ => return Err(unfit("several blocks read the result")),
+            several => {
+                // Those that others read are written into these, until one reads it all.
+                let mut inlined = false;
+                for consumer in several {
+                    if !s.consumers(consumer)?.is_empty() {
+                        s.compute_inline(consumer)?;
+                        inlined = true;
+                    }
+                }
+                if inlined {
+                    continue;
+                }
+                return Err(unfit("several outputs read the result"));
+            }
         };
         for producer in s.producers(consumer)? {
             if s.info(&producer)?.name != own {

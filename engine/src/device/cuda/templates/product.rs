@@ -6,8 +6,8 @@
 //! written side by side. The product is brought into the form `C[b, m, n] += A[b, k, m] * B[b, k, n]`; the copies between
 //! it and the operands become the loads into shared memory.
 
-use tvm_bridge::ir::IndexMap;
 use tvm_bridge::inspect::{Access, BlockInfo, IterKind};
+use tvm_bridge::ir::IndexMap;
 use tvm_bridge::layout::Access as Side;
 use tvm_bridge::{Block, DType, Result, Schedule};
 
@@ -75,7 +75,13 @@ impl Product {
         };
         let (mut batch, mut of_left, mut of_right) = (Vec::new(), Vec::new(), Vec::new());
         for iter in info.of_kind(IterKind::Spatial) {
-            if output.indices.iter().filter(|i| i.plain() == Some(iter)).count() != 1 {
+            if output
+                .indices
+                .iter()
+                .filter(|i| i.plain() == Some(iter))
+                .count()
+                != 1
+            {
                 return Err(unfit("an output that is not indexed plainly"));
             }
             match (left.uses(iter), right.uses(iter)) {
@@ -156,6 +162,14 @@ impl Product {
     /// How many consecutive values of the fused axes lie side by side in the buffer.
     fn run(&self, access: &Access, fused: &[usize]) -> i64 {
         let mut run = 1;
+        if let (Some(index), Some(&packed), Some(&iter)) =
+            (access.indices.last(), access.shape.last(), fused.last())
+            && index.terms == [(iter, None)]
+            && self.info.iters[iter].extent % packed.max(1) == 0
+        {
+            // An axis packed in pieces: `[f div 16, …, f mod 16]`.
+            return packed;
+        }
         let places = access.indices.iter().zip(&access.shape).rev();
         for ((index, &extent), &iter) in places.zip(fused.iter().rev()) {
             if index.plain() != Some(iter) {
@@ -181,22 +195,17 @@ impl Product {
                 CopyLayout::DepthOutside => [&self.batch, &self.depth, own],
                 CopyLayout::DepthInside => [&self.batch, own, &self.depth],
             };
-            let iters: Vec<usize> = self.iters_of(&self.info.reads[read]);
-            s.transform_layout(&self.block, read, Side::Read, &self.fused(&iters, &copied)?)?;
+            let iters = copied_axes(&s.info(&self.block)?.reads[read])?;
+            let map = self.fused(&iters, &copied)?;
+            s.transform_layout(&self.block, read, Side::Read, &map)?;
         }
         s.reindex(&self.block, 0, Side::Write)?;
-        let written = self.iters_of(&self.info.writes[0]);
+        let written = copied_axes(&s.info(&self.block)?.writes[0])?;
         let map = self.fused(&written, &[&self.batch, &self.rows, &self.columns])?;
         s.transform_layout(&self.block, 0, Side::Write, &map)?;
         let all: Vec<usize> = (0..self.info.iters.len()).collect();
         let axes = [&self.batch, &self.rows, &self.columns, &self.depth];
         s.transform_block(&self.block, &self.fused(&all, &axes)?)
-    }
-
-    /// The iterators that occur in an access, in the order in which TVM's `reindex` lays its copy out.
-    fn iters_of(&self, access: &Access) -> Vec<usize> {
-        let all = 0..self.info.iters.len();
-        all.filter(|&i| access.uses(i)).collect()
     }
 
     /// The map that fuses `iters`, which are the source's axes, into groups.
@@ -208,6 +217,14 @@ impl Product {
         };
         IndexMap::fused(&extents, &groups.iter().map(places).collect::<Vec<_>>())
     }
+}
+
+/// The iterators that index a block's copy of a buffer; those of one value are missing where they were added to others.
+fn copied_axes(access: &Access) -> Result<Vec<usize>> {
+    let plain = access.indices.iter().map(|index| index.plain());
+    plain
+        .collect::<Option<_>>()
+        .ok_or_else(|| unfit("a copy that is not indexed plainly"))
 }
 
 /// Where an output axis walks through groups and one operand is indexed by the group (`[f div 6 * 4 + c]`): the map that
@@ -222,8 +239,14 @@ fn groups(info: &BlockInfo) -> Result<Option<IndexMap>> {
         }
         for access in [left, right] {
             for (index, &extent) in access.indices.iter().zip(&access.shape) {
-                let [one, two] = &index.terms[..] else { continue };
-                let (divided, summed) = if one.0 == iter { (one, two) } else { (two, one) };
+                let [one, two] = &index.terms[..] else {
+                    continue;
+                };
+                let (divided, summed) = if one.0 == iter {
+                    (one, two)
+                } else {
+                    (two, one)
+                };
                 let depth = &info.iters[summed.0];
                 if divided.0 != iter || depth.kind != IterKind::Reduction || summed.1 != Some(1) {
                     continue;

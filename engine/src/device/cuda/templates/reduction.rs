@@ -41,7 +41,11 @@ fn is_contiguous_along_results(info: &BlockInfo) -> bool {
     let last = largest.and_then(|access| access.indices.last());
     last.is_some_and(|index| {
         let unit = |t: &&(usize, Option<i64>)| info.iters[t.0].extent > 1 && t.1 != Some(0);
-        let mut iters = index.terms.iter().filter(unit).map(|t| info.iters[t.0].kind);
+        let mut iters = index
+            .terms
+            .iter()
+            .filter(unit)
+            .map(|t| info.iters[t.0].kind);
         iters.all(|kind| kind == IterKind::Spatial) && !index.terms.is_empty()
     })
 }
@@ -52,7 +56,10 @@ pub(super) fn default_knobs(info: &BlockInfo) -> ReductionKnobs {
     let largest = |most: i64| divisors(results).filter(|d| *d <= most).last().unwrap_or(1);
     let (block_size, side_by_side) = if is_contiguous_along_results(info) {
         let side_by_side = largest(limits::WARP);
-        (side_by_side * (256 / side_by_side).min(power_below(terms)), side_by_side)
+        (
+            side_by_side * (256 / side_by_side).min(power_below(terms)),
+            side_by_side,
+        )
     } else if results >= 512 && terms <= 4096 {
         // A warp for each sum: shuffles alone combine its parts.
         let warps = largest(4);
@@ -98,12 +105,18 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &ReductionKnobs) -> Result<Reducti
 /// That is what it says.
 pub(super) fn check(knobs: &ReductionKnobs, results: i64) -> std::result::Result<(), String> {
     limits::check_threads(knobs.block_size)?;
-    let ReductionKnobs { block_size, results: own, .. } = *knobs;
+    let ReductionKnobs {
+        block_size,
+        results: own,
+        ..
+    } = *knobs;
     if own < 1 || results % own != 0 {
         return Err(format!("{own} results of a block do not divide {results}"));
     }
     if block_size % own != 0 {
-        return Err(format!("{own} results do not share {block_size} threads evenly"));
+        return Err(format!(
+            "{own} results do not share {block_size} threads evenly"
+        ));
     }
     Ok(())
 }
@@ -162,18 +175,15 @@ fn tail(s: &Schedule, part: &Part, block: &tvm_bridge::Loop, axis: &str) -> Resu
         return Ok(());
     }
     let copy = s.cache_write(&part.block, 0, "shared")?;
+    // Placed before anything is written into it: what it may not touch would otherwise be forgotten.
+    s.reverse_compute_at_with_unit_loops(&copy, block)?;
+    let loops = s.loops(&copy)?;
+    // Those behind the loop of blocks.
+    s.bind(&s.fuse(&loops.iter().skip(1).collect::<Vec<_>>())?, axis)?;
     if inline_consumers(s, &copy).is_err() {
         fallback::rest(s, &copy)?;
     }
-    s.reverse_compute_at_with_unit_loops(&copy, block)?;
-    let around = s.loops(&part.block)?.len();
-    let loops = s.loops(&copy)?;
-    // Those around both: the one of blocks.
-    let own: Vec<_> = loops.iter().skip(1).collect();
-    if own.is_empty() || around == 0 {
-        return Err(unfit("a result without a loop"));
-    }
-    s.bind(&s.fuse(&own)?, axis)
+    Ok(())
 }
 
 /// The longest vector of terms that every operand with contiguous terms can be loaded in.
@@ -191,10 +201,15 @@ fn operands_in_vectors(info: &BlockInfo, vector: i64) -> Vec<usize> {
         let plain = access.indices.last().and_then(|i| i.plain());
         plain.is_some()
             && plain == last
-            && access.shape.last().is_some_and(|extent| extent % vector == 0)
+            && access
+                .shape
+                .last()
+                .is_some_and(|extent| extent % vector == 0)
             && info.iters[plain.unwrap_or(0)].extent % vector == 0
             && access.dtype.is_some_and(|t| t.bytes() == 4)
     };
     let all = info.reads.iter().enumerate();
-    all.filter(|(_, access)| fits(access)).map(|(i, _)| i).collect()
+    all.filter(|(_, access)| fits(access))
+        .map(|(i, _)| i)
+        .collect()
 }

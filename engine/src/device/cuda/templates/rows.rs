@@ -61,6 +61,9 @@ fn apply(s: &Schedule, parts: &Parts, knobs: &RowsKnobs) -> Result<()> {
     let rows = rows_of(parts)?;
     let output = &parts.outputs[0];
     let loops = s.loops(&output.block)?;
+    if loops.len() <= rows {
+        return Err(unfit("rows of nothing"));
+    }
     let row = match rows {
         0 => s.add_unit_loop_around(&loops[0])?,
         _ => s.fuse(&loops[..rows].iter().collect::<Vec<_>>())?,

@@ -85,7 +85,10 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
         }
         Knobs::Rows(k) => {
             rows::extents(&Parts::inlined(&s)?)?;
-            (Shape::Threads, vec![block_size(k.block_size), unroll(k.unroll)])
+            (
+                Shape::Threads,
+                vec![block_size(k.block_size), unroll(k.unroll)],
+            )
         }
         Knobs::Window(k) => {
             let dimensions = vec![

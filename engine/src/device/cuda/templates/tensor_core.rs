@@ -45,10 +45,7 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &FragmentKnobs) -> Result<Fragment
 /// Whether a product is of half precision.
 pub(super) fn suits(product: &Product) -> bool {
     product.operand_type() == Some(DType::Float16)
-        && matches!(
-            product.output_type(),
-            Some(DType::Float16 | DType::Float32)
-        )
+        && matches!(product.output_type(), Some(DType::Float16 | DType::Float32))
 }
 
 /// Tiles worth trying first, from large to small: block rows and columns, warp rows and columns.
@@ -68,8 +65,7 @@ fn default_knobs(extents: Extents, limits: &Limits) -> FragmentKnobs {
         let blocks = extents.batch * ceil(extents.m, m) * ceil(extents.n, n);
         ceil(blocks, limits.multiprocessors) * (m * n + LOAD * (m + n))
     };
-    let (block_m, block_n, warp_m, warp_n) =
-        TILES.into_iter().min_by_key(cost).unwrap_or(TILES[3]);
+    let (block_m, block_n, warp_m, warp_n) = TILES.into_iter().min_by_key(cost).unwrap_or(TILES[3]);
     FragmentKnobs {
         block_m,
         block_n,
@@ -98,7 +94,14 @@ fn shared_bytes(knobs: &FragmentKnobs, result: i64) -> i64 {
 /// # Errors
 /// That is what it says.
 pub(super) fn check(knobs: &FragmentKnobs, result: i64) -> std::result::Result<(), String> {
-    let FragmentKnobs { block_m, block_n, block_k, warp_m, warp_n, .. } = *knobs;
+    let FragmentKnobs {
+        block_m,
+        block_n,
+        block_k,
+        warp_m,
+        warp_n,
+        ..
+    } = *knobs;
     let fragments = [block_m, block_n, block_k, warp_m, warp_n];
     if fragments.iter().any(|e| *e < FRAGMENT || e % FRAGMENT != 0) {
         return Err(format!("tiles that are not multiples of {FRAGMENT}"));
@@ -141,7 +144,11 @@ impl Names {
         };
         Names {
             load: ["wmma_load_16x16x16_f16_a_shared", load_b],
-            fill: if single { "wmma_fill_16x16x16_f32" } else { "wmma_fill_16x16x16_f16" },
+            fill: if single {
+                "wmma_fill_16x16x16_f32"
+            } else {
+                "wmma_fill_16x16x16_f16"
+            },
             multiply: match (single, transposed) {
                 (true, true) => "wmma_sync_16x16x16_f16f16f32_trans",
                 (true, false) => "wmma_sync_16x16x16_f16f16f32",
@@ -184,7 +191,11 @@ fn apply(s: &Schedule, product: &Product, knobs: &FragmentKnobs) -> Result<()> {
         let operand = product.operands[side];
         let shared = s.cache_read(&tile.fragment, operand, "shared")?;
         s.compute_at_with_unit_loops(&shared, &tile.outer_depth)?;
-        let vector = if loads[side].0 == layouts[side] { loads[side].1 } else { 1 };
+        let vector = if loads[side].0 == layouts[side] {
+            loads[side].1
+        } else {
+            1
+        };
         cooperate(s, &shared, vector, knobs)?;
         s.storage_align(&shared, 0, 1, FRAGMENT, SKEW)?;
         let fragment = s.cache_read(&tile.fragment, operand, scope)?;
@@ -238,8 +249,18 @@ impl Tile {
         let columns = side(n, knobs.block_n, knobs.warp_n)?;
         let depth = s.split(k, &[None, Some(knobs.block_k / FRAGMENT), Some(FRAGMENT)])?;
         s.reorder(&[
-            batch, &rows[0], &columns[0], &rows[1], &columns[1], &depth[0], &depth[1], &rows[2],
-            &columns[2], &rows[3], &columns[3], &depth[2],
+            batch,
+            &rows[0],
+            &columns[0],
+            &rows[1],
+            &columns[1],
+            &depth[0],
+            &depth[1],
+            &rows[2],
+            &columns[2],
+            &rows[3],
+            &columns[3],
+            &depth[2],
         ])?;
         let fragment = s.blockize(&rows[3])?;
         s.bind(batch, "blockIdx.z")?;
@@ -292,6 +313,8 @@ fn whole_block(s: &Schedule, block: &Block, intrinsic: &str) -> Result<()> {
     let inside = s.blocks_in(block)?;
     let last = inside.last().ok_or_else(|| unfit("an empty fragment"))?;
     let loops = s.loops(last)?;
-    let outermost = loops.first().ok_or_else(|| unfit("a fragment without loops"))?;
+    let outermost = loops
+        .first()
+        .ok_or_else(|| unfit("a fragment without loops"))?;
     s.tensorize(outermost, intrinsic)
 }

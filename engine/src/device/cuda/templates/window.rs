@@ -14,7 +14,10 @@ use crate::schedule::{Part, unfit};
 
 /// The knobs that suit a reduction of this shape.
 pub(super) fn default_knobs(info: &BlockInfo) -> WindowKnobs {
-    let results: i64 = info.of_kind(IterKind::Spatial).map(|i| info.iters[i].extent).product();
+    let results: i64 = info
+        .of_kind(IterKind::Spatial)
+        .map(|i| info.iters[i].extent)
+        .product();
     WindowKnobs {
         // Few results are spread over many multiprocessors.
         block_size: if results >= 1 << 16 { 256 } else { 64 },
@@ -58,7 +61,11 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()>
     check(knobs).map_err(|reason| unfit(&reason))?;
     let (spatial, summed) = spatial_and_summed(s, part)?;
     let total = s.extent(&spatial)?;
-    let tile = if total % knobs.thread_tile == 0 { knobs.thread_tile } else { 1 };
+    let tile = if total % knobs.thread_tile == 0 {
+        knobs.thread_tile
+    } else {
+        1
+    };
     let threads = knobs.block_size.min(total / tile).max(1);
     let split = s.split(&spatial, &[None, Some(threads), Some(tile)])?;
     let mut order = vec![&split[0], &split[1]];
@@ -87,10 +94,17 @@ pub(super) fn spatial_and_summed(s: &Schedule, part: &Part) -> Result<(Loop, Vec
     if loops.len() != part.info.iters.len() {
         return Err(unfit("the block has other loops than iterators"));
     }
-    let of = |kind| part.info.of_kind(kind).map(|i| loops[i].clone()).collect::<Vec<_>>();
+    let of = |kind| {
+        part.info
+            .of_kind(kind)
+            .map(|i| loops[i].clone())
+            .collect::<Vec<_>>()
+    };
     let (mut spatial, summed) = (of(IterKind::Spatial), of(IterKind::Reduction));
     if spatial.len() + summed.len() != loops.len() {
-        return Err(unfit("a block that is neither element-wise nor a reduction"));
+        return Err(unfit(
+            "a block that is neither element-wise nor a reduction",
+        ));
     }
     s.reorder(&spatial.iter().chain(&summed).collect::<Vec<_>>())?;
     if spatial.is_empty() {
