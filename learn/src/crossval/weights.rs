@@ -161,7 +161,7 @@ mod tests {
         let erring = |first: f64, others: f64| -> Vec<f64> {
             let error = |place: usize| {
                 let size = if all.fold[place] == 0 { first } else { others };
-                if place % 2 == 0 { size } else { -size }
+                if place.is_multiple_of(2) { size } else { -size }
             };
             (0..80)
                 .map(|place| all.measured[place] + error(place))
