@@ -1,6 +1,6 @@
 //! Default schedules of reductions to one number, which have no spatial loop to tile or to run in parallel.
 
-use opengine::device;
+use opengine::device::{self, Opening};
 use opengine::schedule::default_schedule;
 use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::{DType, Device, PrimFunc, Tensor};
@@ -11,7 +11,9 @@ fn the_sum_of_a_tensor_has_a_default_schedule_that_computes_it() {
     let function = PrimFunc::from_json(json).unwrap();
     let cpu = tvm_bridge::target::host_cpu().unwrap();
     let dictionary = serde_json::json!({ "kind": "llvm", "mcpu": cpu, "num-cores": 1 });
-    let session = device::HOST.open(&dictionary, 1).unwrap();
+    let session = device::HOST
+        .open(&Opening::measuring(dictionary, 1))
+        .unwrap();
     let scheduled = default_schedule(&function, &*session.templates(), 1).unwrap();
     let module = scheduled.schedule.module().unwrap();
     let compiled = compile(&module, session.target(), Asserts::Kept).unwrap();

@@ -298,6 +298,14 @@ impl Schedule {
         )
     }
 
+    /// Puts a loop of one iteration around a block, inside all its loops; for blocks that have none to bind.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn add_unit_loop(&self, block: &Block) -> Result<Loop> {
+        Ok(Loop(self.call("ScheduleAddUnitLoop", &[&block.0])?))
+    }
+
     /// Writes a producer's expression into its consumers.
     ///
     /// # Errors

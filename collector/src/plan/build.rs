@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 
 use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Timestamp};
-use opengine::device::{self, ConditionInfo, DeviceRef, Target, TargetProblem};
+use opengine::device::{ConditionInfo, DeviceRef};
 use opengine::measure::TimingPolicy;
 use opengine::runner::WorkerPolicy;
 use opengine::stats::StopRule;
 
 use super::reader::{
-    at_least_one, bad, duration, hint, not_available, number, optional, required, single, unique,
+    at_least_one, bad, duration, not_available, number, optional, required, single, switch, unique,
 };
 use super::run_id::{free_directory, run_id};
+use super::target::targets;
 use super::{Plan, PlanError, WholeModel, parse};
 use crate::config::{Origin, Settings};
 use crate::sweep::Sweep;
@@ -73,8 +74,14 @@ impl Planned {
     ) -> Result<Planned, PlanError> {
         refuse_what_is_not_there(settings)?;
         let model = Self::model_of(settings)?;
-        let target = target(settings)?;
-        let threads = threads(settings, host.cores)?;
+        let compile_only = switch(settings, "compile-only")?;
+        let (target, more_targets) = targets(settings, compile_only)?;
+        let threads = match target.device.has_host_threads() {
+            // What is compiled only is compiled once.
+            true if compile_only => vec![1],
+            true => threads(settings, host.cores)?,
+            false => no_threads(settings, target.device)?,
+        };
         let warnings = threads
             .iter()
             .filter(|threads| **threads > host.cores)
@@ -88,12 +95,18 @@ impl Planned {
             Some((_, text)) => (PathBuf::from(text), run_id),
             None => free_directory(Path::new("runs"), run_id),
         };
-        let cache_states = cache_states(settings, target.device)?;
+        let mut cache_states = cache_states(settings, target.device)?;
+        if compile_only {
+            cache_states.truncate(1);
+        }
         let device_conditions = device_conditions(settings, target.device)?;
         let plan = Plan {
             format: PLAN_FORMAT,
             model,
             target,
+            more_targets,
+            compile_only,
+            keep_kernels: single(settings, "keep-kernels")?.map(|(_, text)| PathBuf::from(text)),
             threads,
             cache_states,
             device_conditions,
@@ -108,16 +121,7 @@ impl Planned {
             timing: timing(settings)?,
             worker: worker(settings)?,
             seed: number(settings, "seed", 0, u64::MAX)?,
-            whole_model: required(
-                settings,
-                "whole-model",
-                |text| match text {
-                    "measure" => Ok(WholeModel::Measure),
-                    "skip" => Ok(WholeModel::Skip),
-                    _ => Err("no such choice".to_owned()),
-                },
-                "give measure or skip",
-            )?,
+            whole_model: whole_model(settings, compile_only)?,
             out,
             run_id,
             max_failed_share: required(
@@ -237,30 +241,6 @@ fn refuse_what_is_not_there(settings: &Settings) -> Result<(), PlanError> {
     })
 }
 
-fn target(settings: &Settings) -> Result<Target, PlanError> {
-    let value = settings.get("target");
-    let text = required(settings, "target", |text| Ok(text.to_owned()), "")?;
-    let mut words = text.split_whitespace();
-    let name = words.next().unwrap_or_default();
-    let there: Vec<&str> = device::ALL.iter().map(|d| d.name()).collect();
-    let available = format!("available here: {}", there.join(", "));
-    let planned = || device::PLANNED.iter().copied();
-    if let Some((_, title)) = planned().find(|(planned, _)| *planned == name) {
-        let problem = format!("this build has no code generator for {title}");
-        return Err(not_available(&value, &text, &problem, &available));
-    }
-    let Some(device) = device::named(name) else {
-        let names = there.iter().copied().chain(planned().map(|(n, _)| n));
-        let problem = format!("no such target{}", hint(name, names));
-        return Err(bad(&value, &text, &problem, &available));
-    };
-    let target = Target::parse(device, words).and_then(|target| {
-        device.check(&target)?;
-        Ok(target)
-    });
-    target.map_err(|TargetProblem { problem, next }| bad(&value, &text, &problem, &next))
-}
-
 /// Threads beyond the cores wait for each other, and each takes memory for its stack: beyond this, workers die of it.
 const MOST_THREADS_PER_CORE: u32 = 32;
 
@@ -288,6 +268,44 @@ fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
         }
     }
     Ok(counts)
+}
+
+/// The threads of a device whose kernels run on none of this machine's: the one that starts them.
+fn no_threads(settings: &Settings, device: DeviceRef) -> Result<Vec<u32>, PlanError> {
+    let value = settings.get("threads");
+    if value.is_given() && value.texts != ["1"] {
+        let problem = format!(
+            "kernels of {} run on none of this machine's threads",
+            device.name()
+        );
+        let next = "leave it out; the threads of a block are a factor of the schedule";
+        return Err(bad(&value, &value.text(), &problem, next));
+    }
+    Ok(vec![1])
+}
+
+fn whole_model(settings: &Settings, compile_only: bool) -> Result<WholeModel, PlanError> {
+    let asked = required(
+        settings,
+        "whole-model",
+        |text| match text {
+            "measure" => Ok(WholeModel::Measure),
+            "skip" => Ok(WholeModel::Skip),
+            _ => Err("no such choice".to_owned()),
+        },
+        "give measure or skip",
+    )?;
+    let value = settings.get("whole-model");
+    match (compile_only, asked) {
+        (true, WholeModel::Measure) if value.is_given() => Err(bad(
+            &value,
+            &value.text(),
+            "nothing is run with --compile-only",
+            "leave one of them out",
+        )),
+        (true, _) => Ok(WholeModel::Skip),
+        (false, asked) => Ok(asked),
+    }
 }
 
 fn cache_states(settings: &Settings, device: DeviceRef) -> Result<Vec<CacheState>, PlanError> {

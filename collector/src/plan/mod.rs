@@ -9,6 +9,7 @@ mod model;
 pub(crate) mod parse;
 mod reader;
 mod run_id;
+mod target;
 
 pub use build::{HostFacts, Planned, Warning};
 

@@ -45,7 +45,7 @@ impl Listing<'_> {
                 json!({ "models": models.iter().map(model_json).collect::<Vec<_>>() })
             }
             Self::Targets => {
-                json!({ "targets": targets().map(target_json).collect::<Vec<_>>() })
+                json!({ "targets": targets_json() })
             }
             Self::SimpleOperators(operators) => {
                 json!({ "ops": operators.iter().map(simple_json).collect::<Vec<_>>() })
@@ -154,27 +154,34 @@ fn targets_table() -> Table {
         Column::left("target"),
         Column::left("here"),
         Column::left("what"),
+        Column::left("lacks").hides(0),
     ]);
-    for (name, title, availability) in targets() {
-        let here = match availability {
-            Availability::BuiltIn => "yes",
-            Availability::NotBuiltIn => "not built in",
-        };
-        table.row([name.into(), here.into(), title.into()]);
+    for device in device::ALL {
+        table.row([device.name().into(), "yes".into(), device.title().into()]);
+    }
+    for planned in device::PLANNED {
+        table.row([
+            planned.name.into(),
+            "not built in".into(),
+            planned.title.into(),
+            planned.lacks.into(),
+        ]);
     }
     table
 }
 
-/// Name, title and availability of every target that has a name.
-fn targets() -> impl Iterator<Item = (&'static str, &'static str, Availability)> {
-    let here = device::ALL.iter();
-    let here = here.map(|d| (d.name(), d.title(), Availability::BuiltIn));
-    let planned = device::PLANNED.iter();
-    here.chain(planned.map(|(name, title)| (*name, *title, Availability::NotBuiltIn)))
-}
-
-fn target_json((name, title, availability): (&str, &str, Availability)) -> Value {
-    json!({ "name": name, "title": title, "availability": availability })
+/// Every target that has a name.
+fn targets_json() -> Vec<Value> {
+    let here = device::ALL.iter().map(
+        |d| json!({ "name": d.name(), "title": d.title(), "availability": Availability::BuiltIn }),
+    );
+    let planned = device::PLANNED.iter().map(|p| {
+        json!({
+            "name": p.name, "title": p.title, "availability": Availability::NotBuiltIn,
+            "lacks": p.lacks,
+        })
+    });
+    here.chain(planned).collect()
 }
 
 fn simple_table(operators: &[SimpleOperator]) -> Table {

@@ -1,0 +1,194 @@
+//! Kernels for NVIDIA GPUs, compiled without one: every operator of awkward shape, for two architectures, with what its
+//! kernels take of the device; and a compiler that does not end. Both need NVRTC and are left out where it is not
+//! installed (`scripts/setup --with cuda`).
+
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use opdata::Status;
+use opdata::contract::WorkerPolicy;
+use opengine::device::{self, Purpose};
+use opengine::interrupt::Interrupt;
+use opengine::protocol::{KernelSpec, Setup};
+use opengine::runner::{ChildRunners, Failure, Made, RunnerFactory, RunnerOrder};
+use opengine::schedule::ScheduleSpec;
+use opmodels::Graph;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_opcollect");
+const SECOND: u64 = 1_000_000_000;
+
+/// The toolkit that `scripts/setup --with cuda` installs; says so where there is none.
+fn toolkit() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.venv/cuda/nvidia/cu13");
+    if root.join("lib/libnvrtc.so.13").is_file() {
+        return Some(root);
+    }
+    if let Some(path) = std::env::var_os("OPBENCH_SKIPPED") {
+        let file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path);
+        let line =
+            "skipped: compiling for CUDA: NVRTC is not installed (scripts/setup --with cuda)";
+        let _ = file.and_then(|mut file| writeln!(file, "{line}"));
+    }
+    None
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
+}
+
+fn specs(name: &str) -> Vec<KernelSpec> {
+    let graph = std::fs::read_to_string(fixture(name).join("graph.json")).unwrap();
+    let graph: Graph = serde_json::from_str(&graph).unwrap();
+    let operators = graph.operators.iter().enumerate();
+    operators
+        .map(|(id, operator)| KernelSpec {
+            id: id as u64,
+            symbol: operator.symbol.clone(),
+            schedule_spec: ScheduleSpec::Default,
+            arguments: operator.args.clone(),
+            weight_reuse_bytes: None,
+            reduction_length: operator.reduction_length(),
+        })
+        .collect()
+}
+
+fn order(name: &str, arch: &str, keep: &Path) -> RunnerOrder {
+    let policy = WorkerPolicy {
+        compile_timeout_ns: 60 * SECOND,
+        measure_timeout_ns: 60 * SECOND,
+        max_statements: 8192,
+        memory_limit_mib: 4096,
+    };
+    RunnerOrder {
+        setup: Setup {
+            import: fixture(name),
+            device: device::named("cuda").unwrap(),
+            target: serde_json::json!({
+                "kind": "cuda", "arch": arch, "max_threads_per_block": 1024, "thread_warp_size": 32,
+                "max_shared_memory_per_block": 49152, "registers_per_block": 65536,
+            }),
+            max_threads: 1,
+            seed: 3,
+            max_statements: policy.max_statements,
+            memory_limit_mib: policy.memory_limit_mib,
+            purpose: Purpose::Compile,
+            compile_timeout_ns: policy.compile_timeout_ns,
+            keep_kernels: Some(keep.to_owned()),
+        },
+        policy,
+        jobs: 2,
+        workers: 1,
+        interrupt: Interrupt::default(),
+    }
+}
+
+#[test]
+fn operators_are_compiled_and_described_without_a_gpu() {
+    if toolkit().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = PathBuf::from(PROGRAM);
+    for (name, arch) in [
+        ("conv2d_prime", "sm_80"),
+        ("softmax", "sm_90"),
+        ("elementwise", "sm_80"),
+        ("batch_matmul_prime", "sm_90"),
+    ] {
+        let keep = folder.path().join(name);
+        let log = folder.path().join("worker.log");
+        let factory = ChildRunners {
+            program: program.clone(),
+        };
+        let mut runner = factory.runner(order(name, arch, &keep), &log);
+        let specs = specs(name);
+        let mut results: Vec<Result<Made, Failure>> = Vec::new();
+        runner.build(&specs, &mut |_, result| results.push(result));
+        assert_eq!(results.len(), specs.len());
+        for result in results {
+            let Made::New(built) = result.unwrap() else {
+                panic!("{name}: a duplicate")
+            };
+            assert!(!built.device_kernels.is_empty(), "{name}");
+            for kernel in &built.device_kernels {
+                let known = kernel.registers_per_thread.zip(kernel.code_bytes);
+                assert!(known.is_some_and(|(r, c)| r > 0 && c > 0), "{kernel:?}");
+                assert!(
+                    kernel.occupancy.is_some_and(|o| o > 0.0 && o <= 1.0),
+                    "{kernel:?}"
+                );
+                assert!(kernel.spill_bytes().is_some(), "{kernel:?}");
+                assert!(kernel.instructions.contains_key("EXIT"), "{kernel:?}");
+            }
+        }
+        let kept = std::fs::read_dir(&keep).unwrap().count();
+        assert_eq!(kept, 2 * specs.len(), "a source and a cubin for each");
+    }
+}
+
+#[test]
+fn a_kernel_that_the_compiler_does_not_finish_ends_its_process_and_not_the_worker() {
+    let Some(toolkit) = toolkit() else { return };
+    // Thousands of dependent steps, each with a slow path of its own, in one basic block.
+    let source = "extern \"C\" __global__ void k(double* a) {\n\
+                  double x = a[threadIdx.x];\n\
+                  #pragma unroll\n\
+                  for (int i = 0; i < 20000; i++) x = sin(x) * a[i % 7] + pow(x, a[i % 5]);\n\
+                  a[threadIdx.x] = x;\n}";
+    let request = serde_json::json!({ "arch": "sm_80", "source": source, "limit_s": 1 });
+    let mut child = Command::new(PROGRAM)
+        .args(["worker", "cuda"])
+        .arg(toolkit)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    writeln!(child.stdin.as_ref().unwrap(), "{request}").unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(
+        status.signal(),
+        Some(14),
+        "ended by its own alarm: {status}"
+    );
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_schedule_that_is_no_kernel_is_refused_and_the_worker_goes_on() {
+    if toolkit().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let factory = ChildRunners {
+        program: PROGRAM.into(),
+    };
+    let log = folder.path().join("worker.log");
+    let mut runner = factory.runner(order("elementwise", "sm_80", folder.path()), &log);
+    let good = specs("elementwise").remove(0);
+    let unscheduled = opengine::schedule::Choice::unscheduled();
+    let bad = KernelSpec {
+        id: 7,
+        schedule_spec: ScheduleSpec::Template {
+            choice: unscheduled,
+        },
+        ..good.clone()
+    };
+    let mut results = Vec::new();
+    runner.build(&[bad, good], &mut |id, result| results.push((id, result)));
+    results.sort_by_key(|(id, _)| *id);
+    assert!(matches!(results[0], (0, Ok(Made::New(_)))));
+    let (7, Err(failure)) = &results[1] else {
+        panic!("{results:?}")
+    };
+    assert_eq!(failure.status, Status::CompileFailed);
+    assert!(failure.reason.contains("no loop is bound"), "{failure:?}");
+}
