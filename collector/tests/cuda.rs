@@ -137,12 +137,11 @@ fn operators_are_compiled_and_described_without_a_gpu() {
 #[test]
 fn a_kernel_that_the_compiler_does_not_finish_ends_its_process_and_not_the_worker() {
     let Some(toolkit) = toolkit() else { return };
-    // Thousands of dependent steps, each with a slow path of its own, in one basic block.
-    let source = "extern \"C\" __global__ void k(double* a) {\n\
-                  double x = a[threadIdx.x];\n\
-                  #pragma unroll\n\
-                  for (int i = 0; i < 20000; i++) x = sin(x) * a[i % 7] + pow(x, a[i % 5]);\n\
-                  a[threadIdx.x] = x;\n}";
+    // Thousands of dependent steps, each some hundred instructions, in one basic block.
+    let steps = "x = pow(x, a[1]) + a[2];\n".repeat(4000);
+    let source = format!(
+        "extern \"C\" __global__ void k(double* a) {{ double x = a[0];\n{steps} a[3] = x; }}"
+    );
     let request = serde_json::json!({ "arch": "sm_80", "source": source, "limit_s": 1 });
     let mut child = Command::new(PROGRAM)
         .args(["worker", "cuda"])
@@ -191,4 +190,93 @@ fn a_schedule_that_is_no_kernel_is_refused_and_the_worker_goes_on() {
     };
     assert_eq!(failure.status, Status::CompileFailed);
     assert!(failure.reason.contains("no loop is bound"), "{failure:?}");
+}
+
+/// The main job for CUDA, measured; what it says before it ends.
+fn measured(program: &Path, folder: &Path, libraries: Option<&Path>) -> String {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut command = Command::new(program);
+    command
+        .args(["--modelname", "mlp", "--target", "cuda", "--out", "run"])
+        .current_dir(folder)
+        .env("OPBENCH_HOME", checkout)
+        .env_remove("CUDA_HOME");
+    if let Some(libraries) = libraries {
+        command.env("LD_LIBRARY_PATH", libraries);
+    }
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!folder.join("run").exists(), "nothing is left behind");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn without_a_gpu_the_message_says_what_is_missing_and_what_can_be_done() {
+    if Path::new("/dev/nvidiactl").exists() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let message = measured(Path::new(PROGRAM), folder.path(), None);
+    for part in ["no NVIDIA driver", "libcuda.so.1", "--compile-only"] {
+        assert!(message.contains(part), "no '{part}' in {message}");
+    }
+}
+
+#[test]
+fn an_old_driver_and_one_without_gpus_are_told_from_none() {
+    let folder = tempfile::tempdir().unwrap();
+    for (version, gpus, parts) in [
+        (12_040, 1, ["CUDA 12.4", "580"]),
+        (13_000, 0, ["finds no GPU", "--compile-only"]),
+    ] {
+        let libraries = folder.path().join(version.to_string());
+        std::fs::create_dir(&libraries).unwrap();
+        let source = libraries.join("driver.c");
+        let text = format!(
+            "int cuInit(unsigned f) {{ return 0; }} int cuDriverGetVersion(int* v) {{ *v = {version}; return 0; }}\n\
+             int cuDeviceGetCount(int* n) {{ *n = {gpus}; return 0; }} int cuDeviceGet(int* d, int i) {{ *d = i; return 0; }}\n\
+             int cuDeviceGetName(char* s, int n, int d) {{ s[0] = 'G'; return 0; }}\n\
+             int cuDeviceGetAttribute(int* v, int a, int d) {{ *v = a == 75 ? 8 : 0; return 0; }}\n"
+        );
+        std::fs::write(&source, text).unwrap();
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(libraries.join("libcuda.so.1"))
+            .arg(&source)
+            .status();
+        assert!(built.unwrap().success());
+        let message = measured(Path::new(PROGRAM), folder.path(), Some(&libraries));
+        for part in parts {
+            assert!(message.contains(part), "no '{part}' in {message}");
+        }
+    }
+}
+
+#[test]
+fn without_nvrtc_the_message_names_the_command_that_brings_it() {
+    // A program outside the checkout finds no virtual environment above itself.
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("opcollect");
+    std::fs::copy(PROGRAM, &program).unwrap();
+    if Path::new("/usr/local/cuda").exists() {
+        return;
+    }
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let output = Command::new(&program)
+        .args(["--modelname", "mlp", "--target", "cuda", "--compile-only"])
+        .current_dir(folder.path())
+        .env("OPBENCH_HOME", checkout)
+        .env_remove("CUDA_HOME")
+        .output()
+        .unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    for part in [
+        "NVRTC",
+        "not installed",
+        "scripts/setup --with cuda",
+        "97 MB",
+    ] {
+        assert!(message.contains(part), "no '{part}' in {message}");
+    }
 }

@@ -60,6 +60,15 @@ pub fn set_compiler(
     })
 }
 
+/// Loads TVM's runtime for CUDA. Its own libraries (`libcudart.so.13`, `libcuda.so.1`) must be found by the loader, or be
+/// in this process already. From then on code generation compiles, by what [`set_compiler`] was given.
+///
+/// # Errors
+/// TVM cannot be loaded, or a library that its CUDA runtime needs is not there.
+pub fn load_runtime() -> Result<()> {
+    Libraries::load()?.open_cuda()
+}
+
 /// The global function that TVM's CUDA build calls.
 const COMPILER: &str = "tvm_callback_cuda_compile";
 

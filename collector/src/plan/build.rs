@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Timestamp};
 use opengine::device::{ConditionInfo, DeviceRef};
-use opengine::measure::TimingPolicy;
-use opengine::runner::WorkerPolicy;
-use opengine::stats::StopRule;
 
+use super::limits::{timing, worker};
 use super::reader::{
     at_least_one, bad, duration, not_available, number, optional, required, single, switch, unique,
 };
@@ -100,6 +98,7 @@ impl Planned {
             cache_states.truncate(1);
         }
         let device_conditions = device_conditions(settings, target.device)?;
+        let whole_model = whole_model(settings, target.device, compile_only)?;
         let plan = Plan {
             format: PLAN_FORMAT,
             model,
@@ -121,7 +120,7 @@ impl Planned {
             timing: timing(settings)?,
             worker: worker(settings)?,
             seed: number(settings, "seed", 0, u64::MAX)?,
-            whole_model: whole_model(settings, compile_only)?,
+            whole_model,
             out,
             run_id,
             max_failed_share: required(
@@ -284,7 +283,11 @@ fn no_threads(settings: &Settings, device: DeviceRef) -> Result<Vec<u32>, PlanEr
     Ok(vec![1])
 }
 
-fn whole_model(settings: &Settings, compile_only: bool) -> Result<WholeModel, PlanError> {
+fn whole_model(
+    settings: &Settings,
+    device: DeviceRef,
+    compile_only: bool,
+) -> Result<WholeModel, PlanError> {
     let asked = required(
         settings,
         "whole-model",
@@ -295,17 +298,16 @@ fn whole_model(settings: &Settings, compile_only: bool) -> Result<WholeModel, Pl
         },
         "give measure or skip",
     )?;
+    let reason = match (compile_only, device.runs_whole_models()) {
+        (true, _) => "nothing is run with --compile-only".to_owned(),
+        (false, false) => format!("whole models do not run on {} yet", device.name()),
+        (false, true) => return Ok(asked),
+    };
     let value = settings.get("whole-model");
-    match (compile_only, asked) {
-        (true, WholeModel::Measure) if value.is_given() => Err(bad(
-            &value,
-            &value.text(),
-            "nothing is run with --compile-only",
-            "leave one of them out",
-        )),
-        (true, _) => Ok(WholeModel::Skip),
-        (false, asked) => Ok(asked),
+    if asked == WholeModel::Measure && value.is_given() {
+        return Err(bad(&value, &value.text(), &reason, "leave it out"));
     }
+    Ok(WholeModel::Skip)
 }
 
 fn cache_states(settings: &Settings, device: DeviceRef) -> Result<Vec<CacheState>, PlanError> {
@@ -375,81 +377,6 @@ fn device_conditions(
         all.entry(condition.name.to_owned()).or_insert_with(default);
     }
     Ok(all)
-}
-
-fn timing(settings: &Settings) -> Result<TimingPolicy, PlanError> {
-    let ci_value = settings.get("ci");
-    let ci_target = required(
-        settings,
-        "ci",
-        parse::share,
-        "give a share such as 0.03 or 3%",
-    )?;
-    if ci_target <= 0.0 {
-        return Err(bad(
-            &ci_value,
-            &ci_value.text(),
-            "no number of samples makes an interval of no width",
-            "give a share above 0, e.g. 3%",
-        ));
-    }
-    let min_samples = number(settings, "min-samples", 1, 1_000_000)? as u32;
-    let max_samples = number(settings, "max-samples", 1, 10_000_000)? as u32;
-    if max_samples < min_samples {
-        let value = settings.get("max-samples");
-        return Err(bad(
-            &value,
-            &value.text(),
-            &format!("less than --min-samples {min_samples}"),
-            "raise it, or lower --min-samples",
-        ));
-    }
-    Ok(TimingPolicy {
-        warmup: number(settings, "warmup", 0, 1_000_000)? as u32,
-        number: required(
-            settings,
-            "number",
-            |text| match text {
-                "auto" => Ok(None),
-                number => parse::count(number, 1, 1_000_000).map(|n| Some(n as u32)),
-            },
-            "give a whole number, or auto",
-        )?,
-        stop: StopRule {
-            ci_target,
-            min_samples,
-            max_samples,
-            budget_ns: duration(settings, "budget")?,
-        },
-    })
-}
-
-fn worker(settings: &Settings) -> Result<WorkerPolicy, PlanError> {
-    let budget = settings.get("budget");
-    let measure_timeout_ns = duration(settings, "timeout")?;
-    if measure_timeout_ns <= duration(settings, "budget")? {
-        let value = settings.get("timeout");
-        return Err(bad(
-            &value,
-            &value.text(),
-            &format!(
-                "no longer than --budget {}, so every point would time out",
-                budget.text()
-            ),
-            "raise it, or lower --budget",
-        ));
-    }
-    Ok(WorkerPolicy {
-        compile_timeout_ns: duration(settings, "compile-timeout")?,
-        measure_timeout_ns,
-        max_statements: number(settings, "max-statements", 1, u64::from(u32::MAX))?,
-        memory_limit_mib: required(
-            settings,
-            "memory-limit",
-            parse::size_mib,
-            "give a size such as 4GiB",
-        )?,
-    })
 }
 
 #[cfg(test)]

@@ -288,14 +288,18 @@ mod tests {
     #[test]
     fn targets() {
         insta::assert_snapshot!(Listing::Targets.text(Style::PLAIN), @r#"
-        target    here          what
+        target    here          what                                                                          lacks
         llvm      yes           the CPU of this machine, through LLVM
+        cuda      yes           NVIDIA GPUs, through CUDA; kernels are compiled without one (--compile-only)
         scripted  yes           scripted times, for tests
-        cuda      not built in  NVIDIA GPUs
-        pynq      not built in  the VTA accelerator on a PYNQ board
+        opencl    not built in  devices of an OpenCL platform                                                 TVM's wheel writes OpenCL C but has no runtime for it (libtvm_runtime_opencl.so)
+        vulkan    not built in  GPUs through Vulkan                                                           TVM's wheel has neither a code generator for SPIR-V nor a runtime for Vulkan
+        rocm      not built in  AMD GPUs                                                                      TVM's wheel writes code for AMD GPUs but has no runtime for it (libtvm_runtime_rocm.so)
+        metal     not built in  Apple GPUs                                                                    TVM's wheel writes Metal but has no runtime for it, and Linux has no Metal
+        pynq      not built in  the VTA accelerator on a PYNQ board                                           this build has no code generator for it
         "#);
         assert_eq!(
-            Listing::Targets.json()["targets"][2]["availability"],
+            Listing::Targets.json()["targets"][3]["availability"],
             "not_built_in"
         );
     }

@@ -97,7 +97,9 @@ impl Preparation {
     pub fn new(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Preparation> {
         let start = session.clock.now();
         let plan = &planned.plan;
-        plan.target.device.check_machine(purpose(plan))?;
+        plan.target
+            .device
+            .check_machine(&plan.target, purpose(plan))?;
         for warning in &planned.warnings {
             session.progress.note(&warning.to_string());
         }

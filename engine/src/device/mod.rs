@@ -197,6 +197,11 @@ pub trait Device: Sync {
         true
     }
 
+    /// Whether the whole model can be run on it beside its operators.
+    fn runs_whole_models(&self) -> bool {
+        true
+    }
+
     /// The options that its targets take, in the order in which they are written.
     fn options(&self) -> &'static [TargetOption];
     /// Checks what only the compiler knows of a target's options.
@@ -250,7 +255,7 @@ pub trait Device: Sync {
     ///
     /// # Errors
     /// What is missing, and how to get it.
-    fn check_machine(&self, _purpose: Purpose) -> Result<(), TargetProblem> {
+    fn check_machine(&self, _target: &Target, _purpose: Purpose) -> Result<(), TargetProblem> {
         Ok(())
     }
     /// What `doctor` has to say of it on this machine.

@@ -104,6 +104,6 @@ mod tests {
         for name in ["sm_70", "sm_8O", "80", "compute_80", "sm_"] {
             assert!(named(name).is_none(), "{name}");
         }
-        insta::assert_snapshot!(check("sm_81").unwrap_err().to_string(), @"");
+        insta::assert_snapshot!(check("sm_81").unwrap_err().to_string(), @"there is no architecture `sm_81` here (did you mean sm_80 or sm_86 or sm_87?); they are sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_100, sm_103, sm_110, sm_120, sm_121");
     }
 }

@@ -3,6 +3,7 @@
 //! Source is TVM's, machine code NVRTC's, which compiles in processes of its own ([`super::nvrtc`]). What a kernel takes
 //! comes from the assembler's report and the cubin; occupancy is computed from it.
 
+use std::cell::RefCell;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,34 +20,64 @@ use super::occupancy::{self, Demand};
 use super::{cubin, target};
 use crate::device::{CompiledKernel, KernelCompiler, Opening, Program};
 
-/// Compiles without a GPU: kernels are described, and not loaded.
-#[derive(Debug)]
-pub(super) struct OfflineCompiler {
+/// What is done with machine code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loading {
+    /// It is described, which needs no GPU.
+    DescribeOnly,
+    /// It is loaded, so that it can be run.
+    Load,
+}
+
+/// The compiler for one architecture.
+pub(super) struct CudaCompiler {
     nvrtc: Arc<Nvrtc>,
     arch: Arch,
     /// The architecture by name, as the target has it.
     arch_name: String,
     keep: Option<PathBuf>,
+    loading: Loading,
 }
 
-impl OfflineCompiler {
+/// What NVRTC made of the source that TVM gave it last, on this thread: TVM asks for code and takes no report.
+type Made = (String, Cubin);
+
+thread_local! {
+    static MADE: RefCell<Option<Made>> = const { RefCell::new(None) };
+}
+
+impl CudaCompiler {
     /// For the architecture of the opening's target.
     ///
     /// # Errors
     /// The target has no architecture that is known here, or the folder of kept kernels cannot be made.
-    pub fn new(nvrtc: Arc<Nvrtc>, opening: &Opening) -> anyhow::Result<OfflineCompiler> {
+    pub fn new(
+        nvrtc: Arc<Nvrtc>,
+        opening: &Opening,
+        loading: Loading,
+    ) -> anyhow::Result<CudaCompiler> {
         let name = opening.dictionary[target::ARCH].as_str();
         let arch_name = name.context("the target has no architecture")?.to_owned();
         if let Some(folder) = &opening.keep_kernels {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         }
-        Ok(OfflineCompiler {
+        if loading == Loading::Load {
+            let (nvrtc, arch) = (Arc::clone(&nvrtc), arch_name.clone());
+            tvm_bridge::cuda::set_compiler(move |source| {
+                let made = nvrtc.compile(&arch, source).map_err(|e| format!("{e:#}"))?;
+                let bytes = made.bytes.clone();
+                MADE.with_borrow_mut(|last| *last = Some((source.to_owned(), made)));
+                Ok(bytes)
+            })?;
+        }
+        Ok(CudaCompiler {
             nvrtc,
             arch: arch::named(&arch_name)
                 .with_context(|| format!("there is no architecture {arch_name}"))?,
             arch_name,
             keep: opening.keep_kernels.clone(),
+            loading,
         })
     }
 
@@ -126,23 +157,38 @@ impl OfflineCompiler {
     }
 }
 
-impl KernelCompiler for OfflineCompiler {
+impl KernelCompiler for CudaCompiler {
     fn compile(&self, program: Program<'_>, lowered: Lowered) -> anyhow::Result<CompiledKernel> {
         let launches = lowered.launches()?;
-        let source = lowered.device_source()?;
-        let source = source.context("the program has no kernel for the device")?;
-        let start = Instant::now();
-        let made = self.nvrtc.compile(&self.arch_name, &source.text)?;
-        let jit = start.elapsed();
+        let (kernel, times, (source, made)) = match self.loading {
+            Loading::DescribeOnly => {
+                let source = lowered.device_source()?;
+                let source = source.context("the program has no kernel for the device")?;
+                let start = Instant::now();
+                let made = self.nvrtc.compile(&self.arch_name, &source.text)?;
+                let jit = start.elapsed();
+                let times = StageTimes {
+                    jit,
+                    ..source.times
+                };
+                (None, times, (source.text, made))
+            }
+            Loading::Load => {
+                // TVM calls the compiler that was set above, on this thread.
+                MADE.with_borrow_mut(Option::take);
+                let compiled = lowered.build()?;
+                let made = MADE.with_borrow_mut(Option::take);
+                let made = made.context("TVM did not ask for machine code")?;
+                let kernel = compiled.module.function(tvm_bridge::ir::ENTRY)?;
+                (Some(kernel), compiled.times, made)
+            }
+        };
         if let Some(folder) = &self.keep {
-            self.keep(folder, program, &source.text, &made)?;
+            self.keep(folder, program, &source, &made)?;
         }
         Ok(CompiledKernel {
-            kernel: None,
-            times: StageTimes {
-                jit,
-                ..source.times
-            },
+            kernel,
+            times,
             device_kernels: self.describe(&launches, &made),
         })
     }

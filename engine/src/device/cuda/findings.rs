@@ -113,6 +113,14 @@ mod tests {
                 )
             })
             .collect();
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        GPU: NVIDIA H200 (sm_90); the driver runs CUDA 13.0 | -
+        GPU: NVIDIA H200 (sm_90); the driver runs CUDA 13.0; there is no NVML (libnvidia-ml.so.1) | install the driver's libnvidia-ml, for clocks, temperature and energy
+        GPU: there is no NVIDIA driver (libcuda.so.1): --target cuda compiles, and measures nothing | -
+        GPU: the NVIDIA driver finds no GPU (error 100): --target cuda compiles, and measures nothing | -
+        GPU: the NVIDIA driver runs CUDA 12.4 at most, and TVM's runtime needs 13.0 | update the driver to 580 or later
+        CUDA compiler: NVRTC, NVIDIA's compiler of CUDA source, is not installed | run scripts/setup --with cuda (97 MB to download, under NVIDIA's licence), or set CUDA_HOME to a CUDA toolkit of version 12 or 13
+        CUDA compiler: not installed; for --target cuda: scripts/setup --with cuda | -
+        "#);
     }
 }

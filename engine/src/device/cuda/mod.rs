@@ -8,6 +8,7 @@
 //! | [`cubin`], [`occupancy`] | what kernels take of a multiprocessor |
 //! | [`compiler`] | from a lowered program to source, machine code and what it takes of the device |
 //! | [`driver`], [`dynamic`] | NVIDIA's driver and libraries, opened at run time |
+//! | [`events`] | the GPU's clock and its cache |
 //! | [`session`], [`columns`] | the device in the worker; its columns of rows |
 //!
 //! Compiling needs no GPU; measuring does.
@@ -18,6 +19,7 @@ mod compiler;
 mod cubin;
 mod driver;
 mod dynamic;
+mod events;
 mod findings;
 mod nvrtc;
 mod occupancy;
@@ -57,6 +59,10 @@ impl Device for Cuda {
     }
 
     fn has_host_threads(&self) -> bool {
+        false
+    }
+
+    fn runs_whole_models(&self) -> bool {
         false
     }
 
@@ -121,13 +127,14 @@ impl Device for Cuda {
         Ok(())
     }
 
-    fn check_machine(&self, purpose: Purpose) -> Result<(), TargetProblem> {
-        match purpose {
-            Purpose::Compile => Toolkit::find()
-                .map(drop)
-                .map_err(|ToolkitMissing| missing()),
-            Purpose::Measure => Err(no_measuring()),
+    fn check_machine(&self, target: &Target, purpose: Purpose) -> Result<(), TargetProblem> {
+        if purpose == Purpose::Measure {
+            check_gpu(target)?;
         }
+        Toolkit::find().map(drop).map_err(|missing| TargetProblem {
+            problem: missing.to_string(),
+            next: nvrtc::HOW_TO_GET_IT.to_owned(),
+        })
     }
 
     fn findings(&self) -> Vec<Finding> {
@@ -147,32 +154,34 @@ impl Device for Cuda {
     }
 }
 
-/// Kernels cannot be compiled, and what to do about it.
-fn missing() -> TargetProblem {
-    TargetProblem {
-        problem: ToolkitMissing.to_string(),
-        next: nvrtc::HOW_TO_GET_IT.to_owned(),
-    }
-}
-
-/// Kernels cannot be run, and what to do about it.
-fn no_measuring() -> TargetProblem {
+/// Checks that this machine's first GPU runs code for a target.
+fn check_gpu(target: &Target) -> Result<(), TargetProblem> {
     const WITHOUT: &str = "compile without running anything: --compile-only";
-    match driver::driver() {
-        Ok(_) => TargetProblem {
-            problem: "this version compiles for GPUs and does not measure on them yet".to_owned(),
-            next: WITHOUT.to_owned(),
+    let driver = driver::driver().as_ref().map_err(|no_gpu| TargetProblem {
+        problem: no_gpu.to_string(),
+        next: match no_gpu {
+            NoGpu::OldDriver(_) => {
+                format!(
+                    "update it to {} or later, or {WITHOUT}",
+                    driver::NEEDED_DRIVER
+                )
+            }
+            _ => format!("measure on a machine with an NVIDIA GPU, or {WITHOUT}"),
         },
-        Err(NoGpu::OldDriver(cuda)) => TargetProblem {
-            problem: NoGpu::OldDriver(*cuda).to_string(),
-            next: format!(
-                "update it to {} or later, or {WITHOUT}",
-                driver::NEEDED_DRIVER
+    })?;
+    let gpu = &driver.gpus[0];
+    let wanted = target.value(target::ARCH).and_then(arch::named);
+    // Code runs on GPUs of its own generation from its own step on.
+    let runs = |wanted: u32| wanted / 10 == gpu.capability / 10 && wanted <= gpu.capability;
+    match wanted {
+        Some(wanted) if !runs(wanted.capability) => Err(TargetProblem {
+            problem: format!(
+                "{} is {} and runs no code for {target}",
+                gpu.name,
+                gpu.arch()
             ),
-        },
-        Err(no_gpu) => TargetProblem {
-            problem: no_gpu.to_string(),
-            next: format!("measure on a machine with an NVIDIA GPU, or {WITHOUT}"),
-        },
+            next: format!("leave -arch out, or {WITHOUT}"),
+        }),
+        _ => Ok(()),
     }
 }
