@@ -69,6 +69,23 @@ pub fn load_runtime() -> Result<()> {
     Libraries::load()?.open_cuda()
 }
 
+/// Makes memory of the host what TVM takes for the memory of CUDA devices, so that its code can be run, and tested, with
+/// kernels that were compiled for the host.
+///
+/// # Errors
+/// TVM cannot be loaded, or its CUDA runtime is there already.
+pub fn emulate_memory() -> Result<()> {
+    static DONE: OnceLock<Result<()>> = OnceLock::new();
+    let borrow = || {
+        const OWN: &str = "device_api.cuda";
+        Libraries::load()?;
+        let host = Function::get_global("device_api.cpu");
+        let host = host.map_err(|e| Error::from_tvm("device_api.cpu", &e))?;
+        Function::register_global(OWN, host).map_err(|e| Error::from_tvm(OWN, &e))
+    };
+    DONE.get_or_init(borrow).clone()
+}
+
 /// The global function that TVM's CUDA build calls.
 const COMPILER: &str = "tvm_callback_cuda_compile";
 

@@ -19,6 +19,8 @@ mod compiler;
 mod cubin;
 mod driver;
 mod dynamic;
+#[cfg(test)]
+mod emulation;
 mod events;
 mod findings;
 mod nvrtc;

@@ -1,106 +1,154 @@
-//! A thread for each result: what every operator can be scheduled by.
+//! Whatever no other template takes: element-wise chains, copies, transposes, gathers, and odd combinations of reductions.
 //!
-//! Blocks that another reads are written into it where they can be; of each that is left the spatial loops are fused and
-//! shared out over blocks of threads. Where the last block is not full, its threads are guarded by a condition.
-//! Reductions stay loops of their thread.
+//! Every block that is left after inlining becomes a kernel. The elements of a block without a reduction are shared out
+//! over threads, neighbours to neighbours, vectors at a time where all accesses are contiguous; a reduction is computed
+//! by one thread or several for each result, as suits its extents.
 
-use serde::{Deserialize, Serialize};
-use tvm_bridge::inspect::IterKind;
-use tvm_bridge::schedule::{Block, Loop};
-use tvm_bridge::{Result, Schedule};
+use tvm_bridge::inspect::{BlockInfo, IterKind};
+use tvm_bridge::schedule::Loop;
+use tvm_bridge::{Block, DType, Result, Schedule};
 
-use super::{Knobs, factors, limits};
-use crate::schedule::{Choice, Dimension, Factor, FactorValue, Space, unfit};
+use super::parts::Parts;
+use super::{ElementKnobs, limits, reduction, window};
+use crate::schedule::{Part, unfit};
 
 /// Threads of a block where nothing else is asked for.
-const BLOCK_SIZE: i64 = 256;
-
-/// The knobs of the template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ElementKnobs {
-    /// Threads of a block.
-    pub block_size: i64,
-}
+pub(super) const BLOCK_SIZE: i64 = 256;
+/// Bytes of the widest load.
+const WIDEST_BYTES: i64 = 16;
 
 /// The template with the knobs that suit every operator.
 pub(super) fn suggested(s: &Schedule) -> Result<ElementKnobs> {
-    let block_size = BLOCK_SIZE;
-    with_knobs(s, ElementKnobs { block_size })
+    let knobs = ElementKnobs {
+        block_size: BLOCK_SIZE,
+        vector: 4,
+    };
+    with_knobs(s, knobs)
 }
 
 /// The template with knobs of one's own.
 pub(super) fn with_knobs(s: &Schedule, knobs: ElementKnobs) -> Result<ElementKnobs> {
-    if !(1..=limits::MAX_THREADS).contains(&knobs.block_size) {
-        return Err(unfit("a block cannot have so many threads"));
-    }
+    limits::check_threads(knobs.block_size).map_err(|reason| unfit(&reason))?;
+    Parts::inlined(s)?;
     for block in s.blocks()? {
-        let has_readers = !s.consumers(&block)?.is_empty();
-        if has_readers && !s.info(&block)?.is_reduction() {
-            // Where it cannot be, it stays a kernel of its own.
-            let _ = s.compute_inline(&block);
-        }
-    }
-    for block in s.blocks()? {
-        bind(s, &block, knobs.block_size)?;
+        kernel(s, &Part::of(s, block)?, knobs)?;
     }
     Ok(knobs)
 }
 
-/// What can be varied.
-pub(super) fn space(base: Choice) -> Space {
-    let powers = (0..).map(|p| 1 << p);
-    let powers = powers.take_while(|threads| *threads <= limits::MAX_THREADS);
-    let factor = Factor::named(factors::BLOCK_SIZE);
-    let threads = Dimension::numbers(factor, powers, BLOCK_SIZE);
-    Space::new(base, vec![threads], serde_json::Value::Null)
-}
-
-/// The choice with these settings.
-pub(super) fn combine(
-    mut knobs: ElementKnobs,
-    settings: &[(&Dimension, &FactorValue)],
-) -> std::result::Result<Choice, String> {
-    for (dimension, setting) in settings {
-        match (dimension.factor.name(), setting) {
-            (factors::BLOCK_SIZE, FactorValue::Number(threads)) => knobs.block_size = *threads,
-            _ => return Err(format!("{} cannot be {setting}", dimension.name())),
+/// Makes every block behind `block` a kernel.
+///
+/// # Errors
+/// TVM's.
+pub(super) fn rest(s: &Schedule, block: &Block) -> Result<()> {
+    let knobs = ElementKnobs {
+        block_size: BLOCK_SIZE,
+        vector: 4,
+    };
+    let own = s.info(block)?.name;
+    // What is behind it and read by others is written into its readers first.
+    loop {
+        let behind = reachable(s, block)?;
+        let mut inlined = false;
+        for part in &behind {
+            if !s.consumers(&part.block)?.is_empty() && s.compute_inline(&part.block).is_ok() {
+                inlined = true;
+                break;
+            }
+        }
+        if !inlined {
+            break;
         }
     }
-    Ok(Knobs::Fallback(knobs).choice())
-}
-
-/// Shares the spatial loops of a block out over threads.
-fn bind(s: &Schedule, block: &Block, threads: i64) -> Result<()> {
-    let info = s.info(block)?;
-    let loops = s.loops(block)?;
-    if loops.len() != info.iters.len() {
-        return Err(unfit("a block has other loops than iterators"));
-    }
-    let of = |spatial: bool| -> Vec<&Loop> {
-        let iters = info.iters.iter().zip(&loops);
-        let wanted = iters.filter(|(iter, _)| (iter.kind == IterKind::Spatial) == spatial);
-        wanted.map(|(_, l)| l).collect()
-    };
-    let (mut spatial, others) = (of(true), of(false));
-    // A single value has no loop to bind.
-    let unit;
-    if spatial.is_empty() {
-        unit = s.add_unit_loop(block)?;
-        spatial.push(&unit);
-    }
-    let order: Vec<&Loop> = spatial.iter().chain(&others).copied().collect();
-    if order.len() > 1 {
-        s.reorder(&order)?;
-    }
-    let fused = match spatial[..] {
-        [only] => only.clone(),
-        _ => s.fuse(&spatial)?,
-    };
-    let split = s.split(&fused, &[None, Some(threads)])?;
-    s.bind(&split[0], "blockIdx.x")?;
-    s.bind(&split[1], "threadIdx.x")?;
-    if let Some(first) = others.first() {
-        s.decompose_reduction(block, first)?;
+    for part in reachable(s, block)? {
+        for producer in s.producers(&part.block)? {
+            if s.info(&producer)?.name != own && s.compute_inline(&producer).is_err() {
+                return Err(unfit("something beside the product stays a block"));
+            }
+        }
+        kernel(s, &part, knobs)?;
     }
     Ok(())
+}
+
+/// The blocks that read, directly or not, what `block` writes.
+fn reachable(s: &Schedule, block: &Block) -> Result<Vec<Part>> {
+    let mut found: Vec<Part> = Vec::new();
+    let mut next = s.consumers(block)?;
+    while let Some(consumer) = next.pop() {
+        next.extend(s.consumers(&consumer)?);
+        let part = Part::of(s, consumer)?;
+        if found.iter().all(|p| p.info.name != part.info.name) {
+            found.push(part);
+        }
+    }
+    Ok(found)
+}
+
+fn kernel(s: &Schedule, part: &Part, knobs: ElementKnobs) -> Result<()> {
+    if !part.info.is_reduction() {
+        return elements(s, part, knobs);
+    }
+    if reduction::suits(&part.info) {
+        let own = reduction::default_knobs(&part.info);
+        reduction::nest(s, part, &own)
+    } else {
+        window::nest(s, part, &window::default_knobs(&part.info))
+    }
+}
+
+/// Shares the elements of a block out over threads.
+fn elements(s: &Schedule, part: &Part, knobs: ElementKnobs) -> Result<()> {
+    if part.info.iters.iter().any(|i| i.kind != IterKind::Spatial) {
+        return Err(unfit(
+            "a block that is neither element-wise nor a reduction",
+        ));
+    }
+    let loops = loops_or_one(s, &part.block)?;
+    let vector = vector_length(&part.info, knobs.vector);
+    let fused = s.fuse(&loops.iter().collect::<Vec<_>>())?;
+    let total = s.extent(&fused)?;
+    let threads = knobs.block_size.min(total / vector).max(1);
+    let split = s.split(&fused, &[None, Some(threads), Some(vector)])?;
+    s.bind(&split[0], "blockIdx.x")?;
+    s.bind(&split[1], "threadIdx.x")?;
+    if vector > 1 {
+        s.vectorize(&split[2])?;
+    }
+    Ok(())
+}
+
+/// A block's loops; one of a single step where it has none.
+pub(super) fn loops_or_one(s: &Schedule, block: &Block) -> Result<Vec<Loop>> {
+    let loops = s.loops(block)?;
+    if loops.is_empty() {
+        return Ok(vec![s.add_unit_loop(block)?]);
+    }
+    Ok(loops)
+}
+
+/// Whether a block's elements are of types that the GPU has vectors of.
+pub(super) fn is_vectorizable(info: &BlockInfo) -> bool {
+    let has_vectors = |dtype: Option<DType>| {
+        matches!(dtype, Some(DType::Float32 | DType::Float16 | DType::Int32))
+    };
+    info.reads
+        .iter()
+        .chain(&info.writes)
+        .all(|a| has_vectors(a.dtype))
+}
+
+/// The longest vector that all accesses of a block allow, at most `most`.
+pub(super) fn vector_length(info: &BlockInfo, most: i64) -> i64 {
+    if !is_vectorizable(info) {
+        return 1;
+    }
+    let suffix = info.contiguous_suffix();
+    let inner = &info.iters[info.iters.len() - suffix..];
+    let run: i64 = inner.iter().map(|i| i.extent).product();
+    let accesses = info.reads.iter().chain(&info.writes);
+    let bytes = accesses.filter_map(|a| a.dtype).map(DType::bytes).max();
+    let widest = WIDEST_BYTES / bytes.unwrap_or(4) as i64;
+    let fits = |v: &i64| suffix > 0 && *v <= most.min(widest) && run % v == 0;
+    [8, 4, 2].into_iter().find(fits).unwrap_or(1)
 }
