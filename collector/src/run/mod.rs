@@ -209,7 +209,9 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
     let plan = &planned.plan;
     let environment = &prepared.environment;
     let mut warnings: Vec<String> = planned.warnings.iter().map(ToString::to_string).collect();
-    warnings.extend(doubts::of_environment(environment));
+    if !plan.compile_only {
+        warnings.extend(doubts::of_environment(environment));
+    }
     let first = prepared.imports.first();
     let device = plan.target.device;
     let described = plan
