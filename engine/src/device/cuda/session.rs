@@ -104,9 +104,9 @@ impl Session for CudaSession {
         Ok(())
     }
 
-    fn drift(&mut self) -> f64 {
+    fn drift(&mut self) -> Result<f64> {
         let gpu = self.gpu.as_mut();
-        gpu.map_or(1.0, |gpu| gpu.sentinel.drift(&mut gpu.timer))
+        Ok(gpu.map_or(1.0, |gpu| gpu.sentinel.drift(&mut gpu.timer)))
     }
 
     fn instruments(
