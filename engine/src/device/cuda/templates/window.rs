@@ -9,7 +9,7 @@ use tvm_bridge::{Result, Schedule};
 
 use super::contraction::unroll_hint;
 use super::parts::{Parts, inline_consumers};
-use super::{WindowKnobs, fallback, limits};
+use super::{WindowKnobs, fallback, limits, reduction};
 use crate::schedule::{Part, unfit};
 
 /// The knobs that suit a reduction of this shape.
@@ -41,11 +41,17 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &WindowKnobs) -> Result<WindowKnob
     Ok(*knobs)
 }
 
-/// Why knobs are impossible.
+/// Why knobs are impossible for rows of so many results.
 ///
 /// # Errors
 /// That is what it says.
-pub(super) fn check(knobs: &WindowKnobs) -> std::result::Result<(), String> {
+pub(super) fn check(knobs: &WindowKnobs, row: i64) -> std::result::Result<(), String> {
+    if knobs.thread_tile < 1 || row % knobs.thread_tile != 0 {
+        return Err(format!(
+            "{} results of a thread do not divide a row of {row}",
+            knobs.thread_tile
+        ));
+    }
     limits::check_threads(knobs.block_size)
 }
 
@@ -58,14 +64,10 @@ fn apply(s: &Schedule, parts: &Parts, knobs: &WindowKnobs) -> Result<()> {
 
 /// Schedules one reduction and what is behind it.
 pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()> {
-    check(knobs).map_err(|reason| unfit(&reason))?;
+    check(knobs, reduction::row(&part.info)).map_err(|reason| unfit(&reason))?;
     let (spatial, summed) = spatial_and_summed(s, part)?;
     let total = s.extent(&spatial)?;
-    let tile = if total % knobs.thread_tile == 0 {
-        knobs.thread_tile
-    } else {
-        1
-    };
+    let tile = knobs.thread_tile;
     let threads = knobs.block_size.min(total / tile).max(1);
     let split = s.split(&spatial, &[None, Some(threads), Some(tile)])?;
     let mut order = vec![&split[0], &split[1]];
