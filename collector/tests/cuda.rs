@@ -289,8 +289,22 @@ fn the_main_job_compiles_for_several_architectures_with_rows_of_each() {
     let folder = tempfile::tempdir().unwrap();
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let output = Command::new(PROGRAM)
-        .args(["--modelsource", "simple", "--modelname", "matmul:m=64,n=48,k=40"])
-        .args(["--target", "cuda", "--compile-only", "--arch", "sm_80,sm_90", "--json", "--out", "run"])
+        .args([
+            "--modelsource",
+            "simple",
+            "--modelname",
+            "matmul:m=64,n=48,k=40",
+        ])
+        .args([
+            "--target",
+            "cuda",
+            "--compile-only",
+            "--arch",
+            "sm_80,sm_90",
+            "--json",
+            "--out",
+            "run",
+        ])
         .current_dir(folder.path())
         .env("OPBENCH_HOME", checkout)
         .output()
@@ -298,15 +312,27 @@ fn the_main_job_compiles_for_several_architectures_with_rows_of_each() {
     let (stdout, stderr) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{stderr}");
     let report: serde_json::Value = serde_json::from_slice(stdout).unwrap();
-    assert_eq!((&report["compiled"], &report["measured"]), (&2.into(), &0.into()));
+    assert_eq!(
+        (&report["compiled"], &report["measured"]),
+        (&2.into(), &0.into())
+    );
     let rows = opdata::read_rows(&folder.path().join("run/rows.csv")).unwrap();
-    let archs: Vec<&str> = rows.iter().filter_map(|r| r.target_cpu.as_deref()).collect();
+    let archs: Vec<&str> = rows
+        .iter()
+        .filter_map(|r| r.target_cpu.as_deref())
+        .collect();
     assert_eq!(archs, ["sm_80", "sm_90"]);
     assert_ne!(rows[0].point_id, rows[1].point_id);
     for row in rows {
         assert_eq!((row.status, row.time_median_ns), (Status::Compiled, None));
-        assert!(row.registers_per_thread.is_some_and(|registers| registers > 0));
-        assert!(row.occupancy.is_some_and(|share| share > 0.0 && share <= 1.0));
+        assert!(
+            row.registers_per_thread
+                .is_some_and(|registers| registers > 0)
+        );
+        assert!(
+            row.occupancy
+                .is_some_and(|share| share > 0.0 && share <= 1.0)
+        );
         assert!(row.instruction_mix.is_some() && row.reason.is_none());
     }
 }
