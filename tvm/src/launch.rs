@@ -79,7 +79,8 @@ fn walk(statement: &Obj, launch: &mut KernelLaunch) -> Result<()> {
 }
 
 fn element_bytes(buffer: &Obj) -> Result<i64> {
-    let dtype: tvm_ffi::DLDataType = value("BufferType.dtype", field(buffer, "dtype")?)?;
+    let dtype = field(&field(buffer, "dtype")?, "dtype")?;
+    let dtype: tvm_ffi::DLDataType = value("PrimType.dtype", dtype)?;
     let bits = u64::from(dtype.bits) * u64::from(dtype.lanes);
     Ok(bits.div_ceil(8) as i64)
 }
