@@ -10,11 +10,11 @@
 
 use tvm_ffi::{Any, AnyView, Function};
 
-use crate::call::{Obj, boolean, call, elements, int, map, none, text, value};
+use crate::call::{Obj, array, boolean, call, elements, int, map, none, text, value};
 use crate::device::DeviceKind;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::ir::PrimFunc;
+use crate::ir::{PrimFunc, type_key};
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::tensorize::register_cuda;
@@ -86,7 +86,10 @@ impl DesignSpace {
     pub fn generate(function: &PrimFunc, target: &Target, seed: u64) -> Result<DesignSpace> {
         let defaults = Rules::of(function, target)?;
         let made = |what: &str| call(&name(&format!("{what}Default{}", defaults.name)), &[]);
-        let rules = made("ScheduleRule")?;
+        // TVM's Python package would give operators rules of their own; without it that rule only warns.
+        let rules = elements(&made("ScheduleRule")?)?;
+        let own = |rule: &&Obj| type_key(rule) != Some("s_tir.meta_schedule.ApplyCustomRule");
+        let rules = array(rules.iter().filter(own))?;
         let postprocessors = made("Postproc")?;
         let generator = call(
             &name("SpaceGeneratorPostOrderApply"),
