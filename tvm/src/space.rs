@@ -75,6 +75,15 @@ fn multiplies_halves(function: &PrimFunc) -> Result<bool> {
     Ok(false)
 }
 
+/// A sample of a design space.
+#[derive(Debug)]
+pub struct Sample {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// How many samples the device's limits refused before.
+    pub refused: u64,
+}
+
 /// Step between the seeds of attempts: any odd number far from the small steps between callers' seeds.
 const NEXT_ATTEMPT: u64 = 0x9e37_79b9;
 
@@ -152,12 +161,17 @@ impl DesignSpace {
     ///
     /// # Errors
     /// No attempt gave a schedule that the postprocessors accept.
-    pub fn sample(&self, seed: u64) -> Result<Schedule> {
+    pub fn sample(&self, seed: u64) -> Result<Sample> {
         let mut refused = Error::unexpected("DesignSpace::sample", "no attempt was made");
         for attempt in 0..self.attempts {
             let seed = seed.wrapping_add(attempt.wrapping_mul(NEXT_ATTEMPT));
             match self.try_sample(seed) {
-                Ok(schedule) => return Ok(schedule),
+                Ok(schedule) => {
+                    return Ok(Sample {
+                        schedule,
+                        refused: attempt,
+                    });
+                }
                 Err(error) => refused = error,
             }
         }

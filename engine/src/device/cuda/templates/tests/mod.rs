@@ -81,7 +81,7 @@ fn a_developers_choice_of_operators_computes_what_it_should() {
         let space = DesignSpace::generate(&case.function, &gpu(), 0).unwrap();
         for seed in 0..samples {
             match space.sample(seed) {
-                Ok(schedule) => complain(&format!("sample {seed}"), &schedule),
+                Ok(sample) => complain(&format!("sample {seed}"), &sample.schedule),
                 Err(refused) => eprintln!("{} sample {seed}: {refused}", case.name),
             }
         }
@@ -131,7 +131,7 @@ fn samples_of_metaschedules_space_compute_what_the_operators_do() {
         let space = DesignSpace::generate(&case.function, &gpu(), 0).unwrap();
         let reference = case.reference();
         for seed in seeds {
-            let schedule = space.sample(seed).unwrap();
+            let schedule = space.sample(seed).unwrap().schedule;
             assert_eq!(
                 case.complaint(&schedule, &reference),
                 None,
@@ -146,7 +146,7 @@ fn samples_of_half_precision_use_tensor_cores() {
     let case = Case::half(HALVES[0]);
     let space = DesignSpace::generate(&case.function, &gpu(), 0).unwrap();
     let scripts = (0..4).filter_map(|seed| space.sample(seed).ok());
-    let mut fragments = scripts.map(|s| s.script().unwrap().contains("wmma"));
+    let mut fragments = scripts.map(|s| s.schedule.script().unwrap().contains("wmma"));
     assert!(fragments.any(|found| found), "no sample has a fragment");
 }
 
