@@ -10,11 +10,11 @@
 
 use tvm_ffi::{Any, AnyView, Function};
 
-use crate::call::{Obj, boolean, call, elements, int, map, none, text, value};
+use crate::call::{Obj, array, boolean, call, elements, int, map, none, text, value};
 use crate::device::DeviceKind;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::ir::PrimFunc;
+use crate::ir::{PrimFunc, type_key};
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::tensorize::register_cuda;
@@ -75,6 +75,15 @@ fn multiplies_halves(function: &PrimFunc) -> Result<bool> {
     Ok(false)
 }
 
+/// A sample of a design space.
+#[derive(Debug)]
+pub struct Sample {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// How many samples the device's limits refused before.
+    pub refused: u64,
+}
+
 /// Step between the seeds of attempts: any odd number far from the small steps between callers' seeds.
 const NEXT_ATTEMPT: u64 = 0x9e37_79b9;
 
@@ -86,7 +95,10 @@ impl DesignSpace {
     pub fn generate(function: &PrimFunc, target: &Target, seed: u64) -> Result<DesignSpace> {
         let defaults = Rules::of(function, target)?;
         let made = |what: &str| call(&name(&format!("{what}Default{}", defaults.name)), &[]);
-        let rules = made("ScheduleRule")?;
+        // TVM's Python package would give operators rules of their own; without it that rule only warns.
+        let rules = elements(&made("ScheduleRule")?)?;
+        let own = |rule: &&Obj| type_key(rule) != Some("s_tir.meta_schedule.ApplyCustomRule");
+        let rules = array(rules.iter().filter(own))?;
         let postprocessors = made("Postproc")?;
         let generator = call(
             &name("SpaceGeneratorPostOrderApply"),
@@ -149,12 +161,17 @@ impl DesignSpace {
     ///
     /// # Errors
     /// No attempt gave a schedule that the postprocessors accept.
-    pub fn sample(&self, seed: u64) -> Result<Schedule> {
+    pub fn sample(&self, seed: u64) -> Result<Sample> {
         let mut refused = Error::unexpected("DesignSpace::sample", "no attempt was made");
         for attempt in 0..self.attempts {
             let seed = seed.wrapping_add(attempt.wrapping_mul(NEXT_ATTEMPT));
             match self.try_sample(seed) {
-                Ok(schedule) => return Ok(schedule),
+                Ok(schedule) => {
+                    return Ok(Sample {
+                        schedule,
+                        refused: attempt,
+                    });
+                }
                 Err(error) => refused = error,
             }
         }

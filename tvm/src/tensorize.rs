@@ -129,4 +129,15 @@ impl Schedule {
             .map(Block)
             .collect())
     }
+
+    /// Whether a loop runs as the threads or blocks of a GPU.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn is_bound(&self, l: &Loop) -> Result<bool> {
+        /// `ForKind::kThreadBinding` of TVM.
+        const BOUND: i64 = 4;
+        let kind = crate::call::field(&self.call("ScheduleGet", &[&l.0])?, "kind")?;
+        Ok(crate::call::value::<i64>("For.kind", kind)? == BOUND)
+    }
 }

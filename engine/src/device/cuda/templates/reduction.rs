@@ -26,7 +26,9 @@ const MANY_RESULTS: i64 = 1 << 15;
 /// Whether several threads should share each sum of a reduction.
 pub(super) fn suits(info: &BlockInfo) -> bool {
     let (results, terms) = extents(info);
-    terms >= FEWEST_TERMS && (results < MANY_RESULTS || terms >= 32 * FEWEST_TERMS)
+    info.writes.len() == 1
+        && terms >= FEWEST_TERMS
+        && (results < MANY_RESULTS || terms >= 32 * FEWEST_TERMS)
 }
 
 /// Number of results, and of terms of each.

@@ -76,10 +76,21 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()>
     s.reorder(&order)?;
     s.bind(&split[0], "blockIdx.x")?;
     s.bind(&split[1], "threadIdx.x")?;
-    let copy_out = s.cache_write(&part.block, 0, "local")?;
-    s.reverse_compute_at_with_unit_loops(&copy_out, &split[1])?;
-    if inline_consumers(s, &copy_out).is_err() {
-        fallback::rest(s, &copy_out)?;
+    match part.info.writes.len() {
+        1 => {
+            let copy_out = s.cache_write(&part.block, 0, "local")?;
+            s.reverse_compute_at_with_unit_loops(&copy_out, &split[1])?;
+            if inline_consumers(s, &copy_out).is_err() {
+                fallback::rest(s, &copy_out)?;
+            }
+        }
+        several => {
+            // A reduction of pairs (the largest value and its place): what reads them does so where they are.
+            for consumer in s.consumers(&part.block)? {
+                s.reverse_compute_at_with_unit_loops(&consumer, &split[1])?;
+            }
+            (0..several).try_for_each(|i| s.set_scope(&part.block, i, "local"))?;
+        }
     }
     if knobs.unroll > 0 {
         unroll_hint(s, &split[1], knobs.unroll)?;

@@ -1,9 +1,9 @@
 //! Operators to test templates on, with their arguments and what they compute as TVM's library wrote them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use opmodels::Graph;
-use opmodels::graph::{ArgumentRole, Fill, Operator};
+use opmodels::graph::{Argument, ArgumentRole, Fill, Operator};
 use serde_json::json;
 use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::ir::ENTRY;
@@ -102,24 +102,23 @@ impl Case {
         }
     }
 
-    /// The operators of an imported model.
+    /// The operators of an imported model whose arguments are of types that tensors can have.
     pub fn of_folder(folder: &Path) -> Vec<Case> {
         let read = |file| std::fs::read_to_string(folder.join(file)).unwrap();
         let graph: Graph = serde_json::from_str(&read("graph.json")).unwrap();
         let module = IrModule::from_json(&read("module.json")).unwrap();
         let case = |operator: &Operator| {
-            let is_output = |role| role == ArgumentRole::Output;
-            let of =
-                |a: &opmodels::graph::Argument| (a.shape.clone(), a.dtype.parse().unwrap(), a.fill);
-            Case {
+            let is_output = |a: &&Argument| a.role == ArgumentRole::Output;
+            let of = |a: &Argument| Some((a.shape.clone(), a.dtype.parse().ok()?, a.fill));
+            Some(Case {
                 name: operator.symbol.clone(),
                 function: module.prim_func(&operator.symbol).unwrap(),
-                arguments: operator.args.iter().map(of).collect(),
-                outputs: operator.args.iter().filter(|a| is_output(a.role)).count(),
+                arguments: operator.args.iter().map(of).collect::<Option<_>>()?,
+                outputs: operator.args.iter().filter(is_output).count(),
                 terms: operator.reduction_length(),
-            }
+            })
         };
-        graph.operators.iter().map(case).collect()
+        graph.operators.iter().filter_map(case).collect()
     }
 
     /// Seeded arguments, the outputs poisoned.
@@ -178,11 +177,16 @@ pub(super) fn templates() -> CudaTemplates {
     }
 }
 
-/// The folders of imported models that a developer asks for, in the variable `OPBENCH_EMULATE`, separated by colons.
-pub(super) fn asked_for() -> Vec<PathBuf> {
+/// The operators that a developer asks for: those of the imported models in the folders of `OPBENCH_EMULATE` (separated by
+/// colons), all or those named in `OPBENCH_EMULATE_OPERATORS` (separated by spaces).
+pub(super) fn chosen() -> Vec<Case> {
     let folders = std::env::var_os("OPBENCH_EMULATE").unwrap_or_default();
+    let names = std::env::var("OPBENCH_EMULATE_OPERATORS").unwrap_or_default();
+    let names: Vec<&str> = names.split_whitespace().collect();
     std::env::split_paths(&folders)
-        .filter(|f| f.is_dir())
+        .filter(|folder| folder.join("graph.json").is_file())
+        .flat_map(|folder| Case::of_folder(&folder))
+        .filter(|case| names.is_empty() || names.contains(&case.name.as_str()))
         .collect()
 }
 

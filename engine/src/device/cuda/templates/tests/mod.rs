@@ -7,9 +7,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use proptest::prelude::*;
+use tvm_bridge::compile::{Asserts, Lowered};
 use tvm_bridge::{DesignSpace, Schedule, Tensor};
 
-use self::cases::{Case, HALVES, OPERATORS, asked_for, can_emulate, count, gpu, templates};
+use self::cases::{Case, HALVES, OPERATORS, can_emulate, chosen, count, gpu, templates};
 use super::*;
 use crate::schedule::testing::nest;
 use crate::schedule::{Space, default_schedule, with_choice};
@@ -61,28 +62,59 @@ fn products_of_half_precision_run_on_tensor_cores() {
 #[test]
 fn a_developers_choice_of_operators_computes_what_it_should() {
     let mut complaints = Vec::new();
-    let samples = count("OPBENCH_EMULATE_SAMPLES", 0);
-    for case in asked_for().iter().flat_map(|f| Case::of_folder(f)) {
+    let chosen = chosen();
+    assert!(chosen.is_empty() || can_emulate());
+    for case in chosen {
         let reference = case.reference();
-        let scheduled = default_schedule(&case.function, &templates(), 0).unwrap();
         let mut complain = |what: &str, schedule: &Schedule| {
             let found = case.complaint(schedule, &reference);
             let state = found.clone().unwrap_or_else(|| "right".to_owned());
             eprintln!("{} {what}: {state}", case.name);
             complaints.extend(found.map(|c| format!("{} {what}: {c}", case.name)));
         };
+        let scheduled = default_schedule(&case.function, &templates(), 0).unwrap();
         complain(&scheduled.choice.template, &scheduled.schedule);
-        if samples > 0 {
-            let space = DesignSpace::generate(&case.function, &gpu(), 0).unwrap();
-            for seed in 0..samples {
-                match space.sample(seed) {
-                    Ok(schedule) => complain(&format!("sample {seed}"), &schedule),
-                    Err(refused) => eprintln!("{} sample {seed}: {refused}", case.name),
-                }
+        let samples = count("OPBENCH_EMULATE_SAMPLES", 0);
+        if samples == 0 {
+            continue;
+        }
+        let space = DesignSpace::generate(&case.function, &gpu(), 0).unwrap();
+        for seed in 0..samples {
+            match space.sample(seed) {
+                Ok(sample) => complain(&format!("sample {seed}"), &sample.schedule),
+                Err(refused) => eprintln!("{} sample {seed}: {refused}", case.name),
             }
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn every_operator_of_a_developers_choice_has_a_template_and_source() {
+    let mut failures = Vec::new();
+    for case in chosen() {
+        let scheduled = default_schedule(&case.function, &templates(), 0).unwrap();
+        let module = scheduled.schedule.module().unwrap();
+        let lowered = Lowered::new(&module, &gpu(), Asserts::Dropped);
+        let template = &scheduled.choice.template;
+        match lowered.and_then(|l| l.generate()) {
+            Ok(_) => eprintln!("{}: {template}", case.name),
+            Err(e) => failures.push(format!("{} ({template}): {e}", case.name)),
+        }
+        for attempt in 0..if template == "unscheduled" {
+            SUGGESTIONS.len()
+        } else {
+            0
+        } {
+            let schedule = Schedule::new(&case.function, 0).unwrap();
+            let unfit = templates()
+                .suggest(&schedule, attempt)
+                .unwrap()
+                .unwrap_err();
+            failures.push(format!("  {unfit}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
@@ -99,7 +131,7 @@ fn samples_of_metaschedules_space_compute_what_the_operators_do() {
         let space = DesignSpace::generate(&case.function, &gpu(), 0).unwrap();
         let reference = case.reference();
         for seed in seeds {
-            let schedule = space.sample(seed).unwrap();
+            let schedule = space.sample(seed).unwrap().schedule;
             assert_eq!(
                 case.complaint(&schedule, &reference),
                 None,
@@ -114,7 +146,7 @@ fn samples_of_half_precision_use_tensor_cores() {
     let case = Case::half(HALVES[0]);
     let space = DesignSpace::generate(&case.function, &gpu(), 0).unwrap();
     let scripts = (0..4).filter_map(|seed| space.sample(seed).ok());
-    let mut fragments = scripts.map(|s| s.script().unwrap().contains("wmma"));
+    let mut fragments = scripts.map(|s| s.schedule.script().unwrap().contains("wmma"));
     assert!(fragments.any(|found| found), "no sample has a fragment");
 }
 
