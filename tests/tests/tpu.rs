@@ -15,6 +15,7 @@ use tpuprofile::chip::Chip;
 const FAILED: i32 = 1;
 const USAGE: i32 = 2;
 const NOT_WHOLE: i32 = 4;
+const REGRESSION: i32 = 3;
 
 fn dump(bench: &Bench, name: &str) -> (Dump, PathBuf) {
     let dump = make(Spec {
@@ -130,6 +131,63 @@ fn two_dumps_are_compared() {
     let outcome = bench.run(&["tpu", "diff", "a", "b"]);
     let text = outcome.done();
     assert!(text.contains("B / A") && text.contains("MM2_NN"), "{text}");
+}
+
+#[test]
+fn a_slower_second_dump_fails_the_comparison() {
+    let bench = Bench::new();
+    let (_, a) = dump(&bench, "a");
+    bench
+        .run(&["tpu", "diff", "a", "a", "--fail-above", "0%"])
+        .done();
+    make(Spec {
+        tiles: 6,
+        ..Spec::new(Chip::Aks, Capture::Nodes)
+    })
+    .write(&bench.path().join("b"));
+    let slower = bench.run(&["tpu", "diff", "a", "b", "--fail-above", "3%"]);
+    assert_eq!(slower.code, Some(REGRESSION), "{}", slower.stderr);
+    assert!(
+        slower.stderr.contains("more than --fail-above 3 %"),
+        "{}",
+        slower.stderr
+    );
+    bench
+        .run(&["tpu", "diff", "b", "a", "--fail-above", "3%"])
+        .done();
+    std::fs::remove_file(a.join("cdmlib0_3.profile")).unwrap();
+    let partial = bench.run(&["tpu", "diff", "a", "b"]);
+    assert_eq!(partial.code, Some(NOT_WHOLE), "{}", partial.stderr);
+    assert!(
+        partial.stderr.contains("is not whole"),
+        "{}",
+        partial.stderr
+    );
+}
+
+#[test]
+fn a_part_of_the_time_is_asked_for() {
+    let bench = Bench::new();
+    dump(&bench, "d");
+    let outcome = bench.run(&[
+        "tpu", "d", "--out", "o", "--from", "2", "--to", "5us", "--by", "shape", "-v",
+    ]);
+    outcome.done();
+    assert!(
+        outcome.stderr.contains("window from 2 us to 5 us"),
+        "{}",
+        outcome.stderr
+    );
+    bench
+        .run(&["tpu", "d", "--out", "p", "--from", "1s"])
+        .failed(FAILED, &["--from", "no event"]);
+    bench
+        .run(&["tpu", "d", "--from", "soon"])
+        .failed(USAGE, &["--from", "1.5ms"]);
+    assert!(
+        !bench.path().join("p").exists(),
+        "a job that fails leaves nothing"
+    );
 }
 
 /// Damages a dump and gives what became of reading it.

@@ -203,9 +203,14 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// One for each stream that has a file.
     pub streams: Vec<StreamCounts>,
-    /// Records that are not plainly matched.
+    /// Records that are not plainly matched: the first [`NOTES`] of them.
     pub records: Vec<RecordNote>,
+    /// How many more there are; the counts of the streams have them all.
+    pub records_not_listed: u64,
 }
+
+/// Records that are listed one by one: beyond that the list helps nobody and would grow with the dump.
+pub const NOTES: usize = 20_000;
 
 impl Report {
     /// Adds a finding.
@@ -224,6 +229,15 @@ impl Report {
             count,
             text,
         });
+    }
+
+    /// Notes a record.
+    pub fn note(&mut self, note: RecordNote) {
+        if self.records.len() < NOTES {
+            self.records.push(note);
+        } else {
+            self.records_not_listed += 1;
+        }
     }
 
     /// Findings that mean a loss.
@@ -253,7 +267,10 @@ impl Report {
     pub fn merge(&mut self, other: Report) {
         self.findings.extend(other.findings);
         self.streams.extend(other.streams);
-        self.records.extend(other.records);
+        self.records_not_listed += other.records_not_listed;
+        for note in other.records {
+            self.note(note);
+        }
     }
 }
 

@@ -40,13 +40,13 @@ fn seen(profile: &Profile, core: u32, engine: Engine) -> Vec<(u64, u32, String, 
         .iter()
         .enumerate()
         .map(|(i, event)| (event, viewer.view(i, event)))
-        .filter(|(event, view)| work(&view.name) || event.certainty != Certainty::Matched)
+        .filter(|(event, view)| work(&view.name) || event.certainty() != Certainty::Matched)
         .map(|(event, view)| {
             (
-                event.cycles,
+                event.cycles(),
                 event.id,
                 plain(&view.name).to_string(),
-                event.certainty,
+                event.certainty(),
             )
         })
         .collect()
@@ -129,7 +129,7 @@ fn kernels_and_batches_reach_their_records() {
             Some(format!("kernel_{}", truth.kernel).as_str())
         );
         assert_eq!(
-            (view.scope, event.tags.batch),
+            (view.scope, event.batch().unwrap_or(u32::MAX)),
             (Some(2 * 3 + truth.kernel), truth.kernel)
         );
     }
@@ -171,8 +171,8 @@ fn check_kernels(profile: &Profile, dump: &Dump, core: u32, engine: Engine) {
             .filter(move |t| (t.id, t.cycles) == (id, cycles))
     };
     for event in events {
-        let mut kernels = of(event.id, event.cycles).map(|t| format!("kernel_{}", t.kernel));
-        let name = names.get(event.tags.scope as usize);
+        let mut kernels = of(event.id, event.cycles()).map(|t| format!("kernel_{}", t.kernel));
+        let name = event.scope().and_then(|scope| names.get(scope as usize));
         let known = kernels.next().is_none_or(|first| {
             name.is_some_and(|n| *n == first || kernels.any(|other| *n == other))
         });
@@ -482,7 +482,7 @@ fn ports_belong_to_the_core_that_sent() {
         assert!(
             port.events
                 .iter()
-                .all(|e| e.core == Some(port.number) && e.certainty == Certainty::Matched)
+                .all(|e| e.core() == Some(port.number) && e.certainty() == Certainty::Matched)
         );
     }
 }

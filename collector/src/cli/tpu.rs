@@ -12,7 +12,7 @@ use tpuprofile::analysis::rollup::{Filter, Grouping};
 use tpuprofile::job::{DEFAULT_OUTPUTS, Job, Output};
 use tpuprofile::record::RecordOptions;
 use tpuprofile::report::Engine;
-use tpuprofile::{IngestOptions, Strictness};
+use tpuprofile::{IngestOptions, Strictness, Window};
 
 /// `opcollect tpu`.
 #[derive(Debug, Args)]
@@ -55,6 +55,12 @@ pub struct TpuReadArgs {
         allow_negative_numbers = true
     )]
     pub dma_freq: Option<f64>,
+    /// Keep only what ends after this time since the first record, e.g. 250 (us) or 1.5ms
+    #[arg(long = "from", value_name = "TIME", value_parser = time_ns)]
+    pub from_ns: Option<i64>,
+    /// Keep only what starts before this time since the first record
+    #[arg(long = "to", value_name = "TIME", value_parser = time_ns)]
+    pub to_ns: Option<i64>,
     /// Fail if anything is missing, guessed or damaged
     #[arg(long)]
     pub strict: bool,
@@ -169,6 +175,20 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A time in ns: a number of microseconds, or with its unit.
+fn time_ns(text: &str) -> Result<i64, String> {
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let with_unit = |&(unit, ns): &(&str, f64)| Some((text.strip_suffix(unit)?, ns));
+    let (number, unit_ns) = units.iter().find_map(with_unit).unwrap_or((text, 1e3));
+    match number.trim().parse::<f64>() {
+        Ok(value) if value >= 0.0 && value * unit_ns < 1e18 => Ok((value * unit_ns).round() as i64),
+        _ => Err(
+            "give a time of 0 or more in microseconds, or with ns, us, ms or s, e.g. 1.5ms"
+                .to_string(),
+        ),
+    }
+}
+
 /// `opcollect tpu record`.
 #[derive(Debug, Args)]
 pub struct TpuRecordArgs {
@@ -214,6 +234,8 @@ pub enum GroupingName {
     Kernel,
     /// Layer of a compiled model
     Layer,
+    /// Engine and function with the shapes of its tensors
+    Shape,
 }
 
 impl From<GroupingName> for Grouping {
@@ -222,6 +244,7 @@ impl From<GroupingName> for Grouping {
             GroupingName::Operator => Grouping::Operator,
             GroupingName::Kernel => Grouping::Kernel,
             GroupingName::Layer => Grouping::Layer,
+            GroupingName::Shape => Grouping::Shape,
         }
     }
 }
@@ -278,6 +301,11 @@ impl TpuReadArgs {
             } else {
                 Strictness::Report
             },
+            window: Window {
+                from_ns: self.from_ns,
+                to_ns: self.to_ns,
+            },
+            scratch: None,
         }
     }
 
@@ -418,6 +446,27 @@ mod tests {
             [Output::Summary, Output::Perfetto, Output::Doc].into()
         );
         assert_eq!(newer.job.ingest.tiu_mhz, Some(800.0));
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, ns) in [
+            ("250", 250_000),
+            ("1.5ms", 1_500_000),
+            ("7ns", 7),
+            ("2 us", 2000),
+            ("1s", 1_000_000_000),
+        ] {
+            assert_eq!(time_ns(text), Ok(ns), "{text}");
+        }
+        for text in ["", "-1", "5 m", "nan", "1e30"] {
+            assert!(time_ns(text).is_err(), "{text}");
+        }
+        let window = read("d --from 1 --to 2ms").job.ingest.window;
+        assert_eq!(
+            (window.from_ns, window.to_ns),
+            (Some(1000), Some(2_000_000))
+        );
     }
 
     #[test]

@@ -69,6 +69,7 @@ pub fn write(profile: &Profile, path: &Path) -> Result<()> {
             let mut group = writer.next_row_group().map_err(failed)?;
             write_group(&mut group, &rows).map_err(failed)?;
             group.close().map_err(failed)?;
+            viewer.release();
         }
     }
     writer.close().map_err(failed)?;

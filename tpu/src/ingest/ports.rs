@@ -3,26 +3,29 @@
 //! The last core sends one SDMA command to each live port when profiling begins; its end is the end of the port's
 //! first sync record. Without that core's file a port's clock stands alone.
 
+use std::path::Path;
+
 use rayon::prelude::*;
 
 use crate::chip::ChipSpec;
 use crate::error::Result;
 use crate::ingest::clock::Clocks;
+use crate::ingest::files::note_unreadable;
 use crate::ingest::findings::{
     drop_impossible, drop_unwritten, fits_bus, lose, note_fates, note_mismatch,
 };
-use crate::ingest::note_unreadable;
 use crate::ingest::timed::TimedCore;
 use crate::input::container::{BlockKind, blocks};
-use crate::input::core::{SourceFile, check_whole_records};
+use crate::input::core::check_whole_records;
 use crate::input::folder::Folder;
 use crate::input::global::GlobalProfile;
 use crate::input::pmu;
+use crate::input::source::SourceFile;
 use crate::matching::cdma::{bind_port, settle};
 use crate::matching::event::{Event, Link, SyncGuess};
 use crate::matching::order::Record;
 use crate::matching::sync::guess_dma;
-use crate::profile::PortProfile;
+use crate::profile::{EventList, PortProfile};
 use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts, plural};
 
 /// A port's file, read and in order.
@@ -31,6 +34,7 @@ pub(super) struct PortFile {
     file: SourceFile,
     found: Report,
     raw_count: u64,
+    unwritten: u64,
     /// Its records, the sync pair first.
     pub records: Vec<Record>,
     left_out: Vec<(Record, Fate)>,
@@ -44,7 +48,7 @@ pub(super) fn read(folder: &Folder, spec: &ChipSpec, report: &mut Report) -> Vec
         .map(|(number, path)| {
             let file = SourceFile::read(path)?;
             let mut raw = Vec::new();
-            for block in blocks(&file.bytes, path)?
+            for block in blocks(file.bytes(), path)?
                 .iter()
                 .filter(|b| b.kind == BlockKind::Cdma)
             {
@@ -64,14 +68,15 @@ pub(super) fn read(folder: &Folder, spec: &ChipSpec, report: &mut Report) -> Vec
             };
             let counts = StreamCounts::new(stream);
             let size = pmu::record_bytes(spec.chip, Engine::Cdma);
-            let written = drop_unwritten(&raw, &file, size, &counts, &mut found);
-            let (records, left_out) =
-                settle(written.as_deref().unwrap_or(&raw), spec.preamble_len());
+            let raw_count = raw.len() as u64;
+            let unwritten = drop_unwritten(&mut raw, &file, size, &counts, &mut found);
+            let (records, left_out) = settle(&raw, spec.preamble_len());
             Ok(PortFile {
                 number: *number,
                 file,
                 found,
-                raw_count: raw.len() as u64,
+                raw_count,
+                unwritten,
                 records,
                 left_out,
             })
@@ -93,8 +98,9 @@ pub(super) fn bind(
     cores: &[TimedCore],
     clocks: &Clocks,
     global: &GlobalProfile,
+    scratch: &Path,
     report: &mut Report,
-) -> Vec<PortProfile> {
+) -> Result<Vec<PortProfile>> {
     let spec = global.chip.spec();
     let anchor = cores
         .iter()
@@ -111,7 +117,7 @@ pub(super) fn bind(
         let mut counts = StreamCounts::new(stream);
         counts.records = port.raw_count;
         counts.expected = global.counts.get(&stream).copied();
-        counts.implausible = port.found.records.len() as u64;
+        counts.implausible = port.unwritten;
         report.merge(std::mem::take(&mut port.found));
         note_fates(&port.left_out, global.chip, &port.file, &mut counts, report);
         let size = pmu::record_bytes(global.chip, Engine::Cdma);
@@ -139,15 +145,14 @@ pub(super) fn bind(
                 .plain_ns(Engine::Cdma, port.records[0].end)
                 .round_ties_even() as i64;
             match anchor.and_then(|core| Some((core, *core.port_anchor_ends_ns.get(live)?))) {
-                Some((core, there)) => shift_ns = here - there + core.shift_ns as i64,
+                Some((core, there)) => shift_ns = here - there + core.shift_ns,
                 None => {
                     // Unknown against the cores: begin where the cores begin.
-                    let first = cores
-                        .iter()
-                        .flat_map(|core| core.profile.events.iter().flatten())
-                        .map(|event| event.start_ns)
-                        .min()
-                        .unwrap_or(0);
+                    let starts = cores.iter().flat_map(|core| {
+                        let lists = core.profile.events.iter();
+                        lists.filter_map(|list| Some(list.earliest_ns()? - core.shift_ns))
+                    });
+                    let first = starts.min().unwrap_or(0);
                     let start = clocks
                         .plain_ns(Engine::Cdma, port.records[0].start)
                         .round_ties_even() as i64;
@@ -179,30 +184,16 @@ pub(super) fn bind(
             .records
             .iter()
             .zip(&bound.bound)
-            .map(|(record, (bound, core))| Event {
-                start_ns: clocks.ns(
-                    Engine::Cdma,
-                    record.start,
-                    clocks.plain_ns(Engine::Cdma, record.start),
-                ) - shift_ns,
-                end_ns: clocks.ns(
-                    Engine::Cdma,
-                    record.end,
-                    clocks.plain_ns(Engine::Cdma, record.start),
-                ) - shift_ns,
-                cycles: record.cycles(),
-                id: record.id,
-                offset: record.offset,
-                link: bound.link,
-                tags: bound.tags,
-                sync: SyncGuess::None,
-                certainty: bound.certainty,
-                core: core.or(anchor_number),
+            .map(|(record, (bound, core))| {
+                let anchor = clocks.plain_ns(Engine::Cdma, record.start);
+                let ns = |ticks| clocks.ns(Engine::Cdma, ticks, anchor) - shift_ns;
+                let times = (ns(record.start), ns(record.end));
+                Event::new(times, record, bound, core.or(anchor_number))
             })
             .collect();
         guess_dma(spec.chip, Engine::Cdma, &port.file, &mut events);
-        for event in events.iter_mut().filter(|event| event.link != Link::None) {
-            event.sync = SyncGuess::None;
+        for event in events.iter_mut().filter(|event| event.link() != Link::None) {
+            event.set_sync(SyncGuess::None);
         }
         counts.commands = bound.commands;
         counts.commands_without_record = bound.commands - bound.commands_used.min(bound.commands);
@@ -217,8 +208,8 @@ pub(super) fn bind(
         ports.push(PortProfile {
             number: port.number,
             file: port.file,
-            events,
+            events: EventList::new(events, scratch)?,
         });
     }
-    ports
+    Ok(ports)
 }

@@ -24,7 +24,7 @@ impl Column {
         let Some(command) = view.decoded else { return };
         match &view.detail {
             Detail::Tiu(tiu) => {
-                let bytes = match tiu.dtype.and_then(crate::names::data_type_bytes) {
+                let bytes = match tiu.dtype.and_then(crate::chip::names::data_type_bytes) {
                     Some(bytes) if view.role == crate::view::Role::Work => bytes,
                     _ => return,
                 };
