@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use opreport::units::plural;
 use serde::Serialize;
 
 /// An engine of a core, or a chip-to-chip port.
@@ -209,6 +210,9 @@ pub struct Report {
     pub records_not_listed: u64,
 }
 
+/// The kind of the finding that says which part of the time was kept.
+pub(crate) const WINDOW: &str = "window";
+
 /// Records that are listed one by one: beyond that the list helps nobody and would grow with the dump.
 pub const NOTES: usize = 20_000;
 
@@ -263,6 +267,12 @@ impl Report {
         Some(format!("NOT WHOLE: {}: {}{more}", first.place, first.text))
     }
 
+    /// What part of the dump's time was kept, if not all of it.
+    pub fn window(&self) -> Option<&str> {
+        let window = self.findings.iter().find(|f| f.kind == WINDOW)?;
+        Some(&window.text)
+    }
+
     /// Adds another account, of another file of the same dump.
     pub fn merge(&mut self, other: Report) {
         self.findings.extend(other.findings);
@@ -271,14 +281,5 @@ impl Report {
         for note in other.records {
             self.note(note);
         }
-    }
-}
-
-/// `1 record`, `2 records`.
-pub(crate) fn plural(count: u64, word: &str) -> String {
-    if count == 1 {
-        format!("{count} {word}")
-    } else {
-        format!("{count} {word}s")
     }
 }

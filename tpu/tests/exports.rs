@@ -215,7 +215,11 @@ fn the_overview_says_what_bounds_and_what_would_help() {
         (share - 1.0).abs() < 1e-9,
         "moments of one kind each: {share}"
     );
-    assert_ne!(found.limit, Limit::DdrBandwidth);
+    assert_eq!(
+        found.limit,
+        Limit::DdrBandwidth,
+        "transfers of these dumps are near the limit"
+    );
     let steps: Vec<f64> = found.ladder.iter().map(|step| step.total_ns).collect();
     assert_eq!(steps[0], summary.total_ns as f64);
     assert!(

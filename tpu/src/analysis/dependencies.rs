@@ -1,7 +1,8 @@
 //! Which command each command waited for.
 //!
 //! A whole command names, in `cmd_id_dep`, the id of the last command of the core's other engine (TIU or GDMA) that must
-//! have ended before it. Ids begin anew in each section, so it is the latest one of that id that had ended by then.
+//! have ended before it. Ids begin anew in each section, so it is the latest one of that id, in the same kernel launch, that
+//! had ended by then.
 
 use std::collections::HashMap;
 
@@ -39,7 +40,7 @@ pub fn dependencies(profile: &Profile, core: &CoreProfile) -> Vec<Dependency> {
 
 fn between(engine: Engine, waiting: &Viewer, sources: &Viewer) -> Vec<Dependency> {
     let events = sources.events();
-    let mut latest: HashMap<u64, u32> = HashMap::new();
+    let mut latest: HashMap<(Option<u32>, u64), u32> = HashMap::new();
     let mut next = 0;
     let mut found = Vec::new();
     for view in waiting.views() {
@@ -47,11 +48,14 @@ fn between(engine: Engine, waiting: &Viewer, sources: &Viewer) -> Vec<Dependency
             if source.end_ns > view.event.start_ns + SLACK_NS {
                 break;
             }
-            latest.insert(u64::from(source.id) + 1, next as u32);
+            latest.insert((source.scope(), u64::from(source.id) + 1), next as u32);
             next += 1;
         }
         let id = view.decoded.and_then(|command| command.get("cmd_id_dep"));
-        if let Some(&source) = id.filter(|&id| id > 0).and_then(|id| latest.get(&id)) {
+        let Some(id) = id.filter(|&id| id > 0) else {
+            continue;
+        };
+        if let Some(&source) = latest.get(&(view.event.scope(), id)) {
             found.push(Dependency {
                 engine,
                 waited: view.index as u32,

@@ -33,7 +33,7 @@ impl Limit {
         match self {
             Limit::Compute => "computation",
             Limit::DdrBandwidth => "DDR bandwidth",
-            Limit::Transfers => "transfers (not their bandwidth)",
+            Limit::Transfers => "transfers (not by DDR bandwidth)",
             Limit::Waiting => "waiting (launches, host, other cores)",
         }
     }
@@ -224,7 +224,7 @@ fn percent(share: f64) -> String {
 fn bounds(o: &Overview) -> String {
     let hidden = ratio(o.overlap_share, o.compute_share.min(o.move_share));
     let mut text = format!(
-        "{} bounds it: the TIU computes in {} of the time, a DMA engine moves in {}, and {} of the shorter of the two lies \
+        "It is bounded by {}: the TIU computes in {} of the time, a DMA engine moves in {}, and {} of the shorter of the two lies \
          behind the other",
         o.limit.name(),
         percent(o.compute_share),
@@ -235,11 +235,7 @@ fn bounds(o: &Overview) -> String {
         let rate = ratio(share, o.move_share);
         text += &format!("; while it moves, DDR is used to {}", percent(rate));
     }
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => first.to_uppercase().chain(letters).collect::<String>() + ".",
-        None => text,
-    }
+    text + "."
 }
 
 /// If the cores are not loaded alike.
@@ -267,7 +263,10 @@ fn waits(summary: &Summary, gaps: &Gaps) -> Option<String> {
     let longest = gaps.longest.first()?;
     let what = match cause {
         Cause::Launch => "nothing that is recorded (the host, or the next launch)",
-        cause => cause.name(),
+        Cause::Sync => "other cores or engines (sync commands)",
+        Cause::Gdma => "GDMA transfers",
+        Cause::Sdma => "SDMA transfers",
+        Cause::Cdma => "CDMA transfers",
     };
     Some(format!(
         "The TIU waits in {} of the time; {} of that for {what} ({count} gaps). The longest gap, {:.3} us on core {} at \

@@ -1,5 +1,6 @@
 //! Times added up per operator, kernel or layer, with filters and the longest first.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::Serialize;
@@ -7,7 +8,7 @@ use serde::Serialize;
 use crate::analysis::durations::Durations;
 use crate::analysis::tensors::{Tensors, tensors};
 use crate::profile::Profile;
-use crate::report::{Engine, Stream};
+use crate::report::Engine;
 use crate::view::{Memory, Role, View, Viewer};
 
 /// What events are put together by.
@@ -180,7 +181,8 @@ impl Group {
 /// Adds the events of a profile up. Sync commands count for the spans of kernels and of the whole only.
 pub fn roll_up(profile: &Profile, grouping: Grouping, filter: &Filter) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let mut index: HashMap<(Option<Engine>, String), usize> = HashMap::new();
+    let mut numbers: HashMap<Identity, usize> = HashMap::new();
+    let mut kernels = HashMap::new();
     // Executions that are made of several events: from group and execution to their span.
     let mut spans: HashMap<(usize, u64), (i64, i64)> = HashMap::new();
     for (stream, _) in profile.streams() {
@@ -193,13 +195,18 @@ pub fn roll_up(profile: &Profile, grouping: Grouping, filter: &Filter) -> Vec<Gr
             if !filter.passes(&view) || (view.role != Role::Work && !spans_only) {
                 continue;
             }
-            let Some((key, group, execution)) = place(profile, &view, stream, grouping) else {
+            let Some(identity) = Identity::of(profile, &view, grouping) else {
                 continue;
             };
-            let number = *index.entry(key).or_insert_with(|| {
-                groups.push(group);
-                groups.len() - 1
-            });
+            let execution = identity.execution(&view);
+            let number = match numbers.get(&identity) {
+                Some(&number) => number,
+                None => {
+                    let number = identity.number(profile, &view, &mut groups, &mut kernels);
+                    numbers.insert(identity, number);
+                    number
+                }
+            };
             groups[number].add(&view);
             match execution {
                 None => groups[number].durations.add(view.duration_ns()),
@@ -234,60 +241,96 @@ pub fn roll_up(profile: &Profile, grouping: Grouping, filter: &Filter) -> Vec<Gr
     groups
 }
 
-/// What a group is known by: its engine and its name.
-type Key = (Option<Engine>, String);
+/// What an event is grouped by, cheap to make for tens of millions of them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Identity {
+    /// Engine, name, direction, tensors.
+    Operator(
+        Engine,
+        Cow<'static, str>,
+        Option<&'static str>,
+        Option<Tensors>,
+    ),
+    /// Number of the launch: launches of one kernel are of one group.
+    Launch(u32),
+    /// Number of the layer.
+    Layer(u32),
+    Whole,
+}
 
-/// Key, empty group and, if an execution has several events, its number.
-fn place(
-    profile: &Profile,
-    view: &View,
-    stream: Stream,
-    grouping: Grouping,
-) -> Option<(Key, Group, Option<u64>)> {
-    let core = u64::from(view.event.core().unwrap_or(stream.number));
-    match grouping {
-        Grouping::Operator | Grouping::Shape => {
-            let engine = Some(stream.engine);
-            let mut name = view.name.to_string();
-            if let Some(direction) = view.direction().filter(|d| !d.contains("unknown")) {
-                name = format!("{name} {direction}");
+impl Identity {
+    fn of(profile: &Profile, view: &View, grouping: Grouping) -> Option<Identity> {
+        Some(match grouping {
+            Grouping::Operator | Grouping::Shape => {
+                let direction = view.direction().filter(|d| !d.contains("unknown"));
+                let tensors = match grouping {
+                    Grouping::Shape => tensors(view),
+                    _ => None,
+                };
+                let name = view.name.clone();
+                Identity::Operator(view.stream.engine, name, direction, tensors)
             }
-            let mut group = Group::new(name.clone(), view.kind.to_string(), engine, 0);
-            if grouping == Grouping::Shape {
-                group.tensors = tensors(view);
-                name += &group
-                    .tensors
-                    .as_ref()
-                    .map_or(String::new(), |t| format!(" {t}"));
+            Grouping::Kernel => Identity::Launch(view.kernel.and(view.scope)?),
+            Grouping::Layer => {
+                let stream = view.stream;
+                let layers = profile.layers.as_ref()?;
+                Identity::Layer(layers.of(stream.engine, stream.number, view.event.id)?.id)
             }
-            Some(((engine, name), group, None))
+            Grouping::Whole => Identity::Whole,
+        })
+    }
+
+    /// Number of the execution that an event is a part of, if an execution has several.
+    fn execution(&self, view: &View) -> Option<u64> {
+        let core = u64::from(view.event.core().unwrap_or(view.stream.number));
+        match self {
+            Identity::Operator(..) => None,
+            Identity::Launch(scope) => Some(u64::from(*scope) << 16 | core),
+            Identity::Layer(_) => Some(core),
+            Identity::Whole => Some(0),
         }
-        Grouping::Kernel => {
-            let (kernel, scope) = (view.kernel?, view.scope?);
-            let group = Group::new(kernel.to_string(), "kernel".to_string(), None, scope);
-            Some((
-                (None, kernel.to_string()),
-                group,
-                Some(u64::from(scope) << 16 | core),
-            ))
-        }
-        Grouping::Layer => {
-            let layer = profile
-                .layers
-                .as_ref()?
-                .of(stream.engine, stream.number, view.event.id)?;
-            let name = format!("{} {}", layer.id, layer.name);
-            let group = Group::new(layer.name.clone(), layer.kind().to_string(), None, layer.id);
-            Some(((None, name), group, Some(core)))
-        }
-        Grouping::Whole => {
-            let net = profile
-                .layers
-                .as_ref()
-                .and_then(|layers| layers.net.clone());
-            let name = net.unwrap_or_else(|| profile.name());
-            let group = Group::new(name, "whole_model".to_string(), None, 0);
-            Some(((None, String::new()), group, Some(0)))
-        }
+    }
+
+    /// Number of its group, which is made if it is the first of it; `kernels` are the groups of kernels by name.
+    fn number(
+        &self,
+        profile: &Profile,
+        view: &View,
+        groups: &mut Vec<Group>,
+        kernels: &mut HashMap<String, usize>,
+    ) -> usize {
+        let group = match self {
+            Identity::Operator(engine, name, direction, tensors) => {
+                let name = match direction {
+                    Some(direction) => format!("{name} {direction}"),
+                    None => name.to_string(),
+                };
+                let mut group = Group::new(name, view.kind.to_string(), Some(*engine), 0);
+                group.tensors = tensors.clone();
+                group
+            }
+            Identity::Launch(scope) => {
+                let kernel = view.kernel.unwrap_or_default();
+                let next = groups.len();
+                let known = *kernels.entry(kernel.to_string()).or_insert(next);
+                if known < next {
+                    return known;
+                }
+                Group::new(kernel.to_string(), "kernel".to_string(), None, *scope)
+            }
+            Identity::Layer(id) => {
+                let layers = profile.layers.iter().flat_map(|layers| &layers.layers);
+                let layer = layers.into_iter().find(|layer| layer.id == *id);
+                let (name, kind) = layer.map_or(("", ""), |l| (l.name.as_str(), l.kind()));
+                Group::new(name.to_string(), kind.to_string(), None, *id)
+            }
+            Identity::Whole => {
+                let net = profile.layers.as_ref().and_then(|l| l.net.clone());
+                let name = net.unwrap_or_else(|| profile.name());
+                Group::new(name, "whole_model".to_string(), None, 0)
+            }
+        };
+        groups.push(group);
+        groups.len() - 1
     }
 }

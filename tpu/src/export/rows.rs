@@ -77,29 +77,7 @@ fn row(profile: &Profile, run_id: &str, ordinal: u64, grouping: Grouping, group:
         "tiu_mhz": profile.tiu_mhz,
         "dma_mhz": profile.dma_mhz,
     });
-    let engine = group
-        .engine
-        .map(|engine| engine.name().to_ascii_lowercase());
-    let tensors = group
-        .tensors
-        .as_ref()
-        .map_or(String::new(), |t| t.to_string());
-    let target_text = JsonText::from(&target);
-    let workload = stable_hash(&[
-        ("grouping", grouping.name()),
-        ("name", &group.name),
-        ("kind", &group.kind),
-        ("engine", engine.as_deref().unwrap_or("")),
-        ("tensors", &tensors),
-        (
-            "order",
-            &if grouping == Grouping::Layer {
-                group.order.to_string()
-            } else {
-                String::new()
-            },
-        ),
-    ]);
+    let workload = workload(grouping, group);
     let point = point_id(&PointKey {
         workload: &workload,
         schedule: profile.mode.name(),
@@ -108,7 +86,6 @@ fn row(profile: &Profile, run_id: &str, ordinal: u64, grouping: Grouping, group:
         cache: CacheState::Hot,
         seed: 0,
     });
-    let count = group.count.max(1) as f64;
     let mut row = Row::new(Essentials {
         run_id,
         ordinal,
@@ -118,34 +95,66 @@ fn row(profile: &Profile, run_id: &str, ordinal: u64, grouping: Grouping, group:
         device_kind: DeviceKind::Tpu,
         status: Status::Measured,
     });
+    let net = profile.layers.as_ref().and_then(|l| l.net.clone());
     row.model_source = Some("tpu".to_string());
-    row.model_name = Some(
-        profile
-            .layers
-            .as_ref()
-            .and_then(|l| l.net.clone())
-            .unwrap_or_else(|| profile.name()),
-    );
-    row.op_count = Some(group.count);
+    row.model_name = Some(net.unwrap_or_else(|| profile.name()));
+    row.op_pattern = Some("opaque".to_string());
+    row.workload_hash = Some(workload);
+    row.engine = engine(group);
+    row.target = Some(JsonText::from(&target));
+    row.schedule_space = Some(format!("tpu_{}", grouping.name()));
     if let Some(tensors) = &group.tensors {
         let shapes = |list: &[Vec<u64>]| list.iter().map(|s| s.as_slice()).collect::<Shapes>();
         row.input_shapes = (!tensors.inputs.is_empty()).then(|| shapes(&tensors.inputs));
         row.output_shapes = Some(shapes(&tensors.outputs));
         row.dtypes = (!tensors.dtypes.is_empty()).then(|| tensors.dtypes.join(";"));
     }
-    row.op_pattern = Some("opaque".to_string());
-    row.workload_hash = Some(workload);
-    row.engine = engine;
-    row.target = Some(target_text);
-    row.schedule_space = Some(format!("tpu_{}", grouping.name()));
+    if !profile.report.is_whole() {
+        // Something of the dump is lost or guessed: measure again before relying on it.
+        row.quality = Some(Quality::D);
+    }
+    row.tool_version = Some(format!("tpuprofile {}", env!("CARGO_PKG_VERSION")));
+    measured(group, &mut row);
+    row
+}
+
+fn engine(group: &Group) -> Option<String> {
+    let engine = group.engine?;
+    Some(engine.name().to_ascii_lowercase())
+}
+
+/// Hash of what a group computes.
+fn workload(grouping: Grouping, group: &Group) -> String {
+    let tensors = group
+        .tensors
+        .as_ref()
+        .map_or(String::new(), |t| t.to_string());
+    let order = match grouping {
+        Grouping::Layer => group.order.to_string(),
+        _ => String::new(),
+    };
+    stable_hash(&[
+        ("grouping", grouping.name()),
+        ("name", &group.name),
+        ("kind", &group.kind),
+        ("engine", engine(group).as_deref().unwrap_or("")),
+        ("tensors", &tensors),
+        ("order", &order),
+    ])
+}
+
+/// Times, work and rates.
+fn measured(group: &Group, row: &mut Row) {
+    let count = group.count.max(1) as f64;
+    row.op_count = Some(group.count);
     row.samples = Some(group.count);
-    let (times, last) = (&group.durations, group.count.saturating_sub(1));
+    let times = &group.durations;
     let ns = |place: u64| times.at(place).map(|ns| ns as f64);
     row.time_median_ns = times.median_ns();
     row.time_mean_ns = finite(times.total_ns() as f64 / count);
     row.time_std_ns = times.std_ns();
     row.time_min_ns = ns(0);
-    row.time_p95_ns = ns(((last + 1) * 95).div_ceil(100).saturating_sub(1));
+    row.time_p95_ns = ns((group.count * 95).div_ceil(100).saturating_sub(1));
     row.in_model_time_ns = times.median_ns();
     row.flops = group.alg_ops.map(|ops| (ops / count).max(0.0) as u64);
     if !group.direction_unknown && group.dma_cycles > 0 {
@@ -158,16 +167,10 @@ fn row(profile: &Profile, run_id: &str, ordinal: u64, grouping: Grouping, group:
         "tpu_pmu:dma_bytes": group.bytes as f64 / count,
     })));
     row.counter_sources = Some("tpu_pmu".to_string());
-    if !profile.report.is_whole() {
-        // Something of the dump is lost or guessed: measure again before relying on it.
-        row.quality = Some(Quality::D);
-    }
-    row.tool_version = Some(format!("tpuprofile {}", env!("CARGO_PKG_VERSION")));
     row.fill_derived();
     let rate = |sum: f64| finite(sum / group.total_ns as f64).filter(|_| group.total_ns > 0);
     row.gflops_per_s = group.alg_ops.and_then(rate);
     if row.bytes_read.is_some() {
         row.gbytes_per_s = rate((group.ddr_read_bytes + group.ddr_write_bytes) as f64);
     }
-    row
 }

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use opreport::units::plural;
+
 use crate::chip::{ChipSpec, Preamble};
 use crate::error::Result;
 use crate::ingest::clock::{Clocks, join_turns, sync_place};
@@ -21,7 +23,7 @@ use crate::matching::order::{Record, settle};
 use crate::matching::sync::{drop_late, preamble_len, trim_strays};
 use crate::matching::timeline::Timeline;
 use crate::profile::EventList;
-use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts, plural};
+use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts};
 
 /// A core whose records are events already, by its own clock.
 #[derive(Debug)]

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use opreport::units::plural;
+
 use crate::chip::ChipSpec;
 use crate::error::{Error, Result};
 use crate::input::container::{BlockKind, outline};
 use crate::input::folder::Folder;
 use crate::input::global::GlobalProfile;
 use crate::input::layers::Layers;
-use crate::report::{Engine, Report, Severity, plural};
+use crate::report::{Engine, Report, Severity};
 
 /// Leaves files out of a folder that are no containers, unless no core's file is one.
 pub(super) fn leave_out_unreadable(folder: &mut Folder, report: &mut Report) -> Result<()> {

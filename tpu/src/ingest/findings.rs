@@ -1,5 +1,7 @@
 //! What became of records, written to the account: the same words and counts for cores and ports.
 
+use opreport::units::plural;
+
 use crate::chip::{Chip, ChipSpec, Preamble};
 use crate::ingest::commands::first_gaps;
 use crate::input::global::GlobalProfile;
@@ -8,7 +10,7 @@ use crate::input::source::SourceFile;
 use crate::matching::bind::Binding;
 use crate::matching::event::Event;
 use crate::matching::order::Record;
-use crate::report::{Engine, Fate, RecordNote, Report, Severity, Stream, StreamCounts, plural};
+use crate::report::{Engine, Fate, RecordNote, Report, Severity, Stream, StreamCounts};
 
 /// Notes a record; `bytes` is what it moved.
 pub(super) fn note_record(

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use opreport::units::plural;
+
 use crate::chip::ChipSpec;
 use crate::chip::names::{CDMA_SYS, DMA_SYS, TIU_SYS};
 use crate::error::Result;
@@ -12,7 +14,7 @@ use crate::ingest::timed::TimedCore;
 use crate::matching::event::{Certainty, Event};
 use crate::matching::sync::{between_pairs, is_sync};
 use crate::profile::{EventList, PortProfile};
-use crate::report::{Engine, Fate, Report, Severity, Stream, plural};
+use crate::report::{Engine, Fate, Report, Severity, Stream, WINDOW};
 
 /// Lets time begin with the earliest record, on one clock for all cores. Returns the last end of each stream's last
 /// record.
@@ -141,7 +143,7 @@ pub(super) fn cut(
         "{window}: {left} of {} are in it, and all numbers are of these",
         plural(all, "event")
     );
-    report.add(Severity::Note, "window", "dump", all - left, text);
+    report.add(Severity::Note, WINDOW, "dump", all - left, text);
     Ok(())
 }
 

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use opreport::units::plural;
+
 use crate::ingest::core::ReadCore;
 use crate::input::folder::Folder;
 use crate::input::global::GlobalProfile;
-use crate::report::{Engine, Report, Severity, Stream, plural};
+use crate::report::{Engine, Report, Severity, Stream};
 
 /// Compares the cores' files with each other and with what they name.
 pub(super) fn check(

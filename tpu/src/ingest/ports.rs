@@ -7,6 +7,8 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
+use opreport::units::plural;
+
 use crate::chip::ChipSpec;
 use crate::error::Result;
 use crate::ingest::clock::Clocks;
@@ -21,12 +23,13 @@ use crate::input::folder::Folder;
 use crate::input::global::GlobalProfile;
 use crate::input::pmu;
 use crate::input::source::SourceFile;
+use crate::matching::bind::Bound;
 use crate::matching::cdma::{bind_port, settle};
 use crate::matching::event::{Event, Link, SyncGuess};
 use crate::matching::order::Record;
 use crate::matching::sync::guess_dma;
 use crate::profile::{EventList, PortProfile};
-use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts, plural};
+use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts};
 
 /// A port's file, read and in order.
 pub(super) struct PortFile {
@@ -92,6 +95,15 @@ pub(super) fn read(folder: &Folder, spec: &ChipSpec, report: &mut Report) -> Vec
     files
 }
 
+/// What binding a port needs to know of the rest of the dump.
+struct Surroundings<'a> {
+    cores: &'a [TimedCore],
+    clocks: &'a Clocks,
+    global: &'a GlobalProfile,
+    /// The core that sends to each live port when profiling begins.
+    anchor: Option<&'a TimedCore>,
+}
+
 /// Puts the ports on the cores' clock and gives records their commands.
 pub(super) fn bind(
     files: Vec<PortFile>,
@@ -102,108 +114,29 @@ pub(super) fn bind(
     report: &mut Report,
 ) -> Result<Vec<PortProfile>> {
     let spec = global.chip.spec();
-    let anchor = cores
-        .iter()
-        .find(|core| core.profile.number + 1 == spec.cores && !global.bmodel);
-    let anchor_number = anchor.map(|core| core.profile.number);
-    let core_files: Vec<_> = cores.iter().map(|core| &core.profile.file).collect();
+    let around = Surroundings {
+        cores,
+        clocks,
+        global,
+        anchor: cores
+            .iter()
+            .find(|core| core.profile.number + 1 == spec.cores && !global.bmodel),
+    };
     let mut live = 0;
     let mut ports = Vec::with_capacity(files.len());
     for mut port in files {
-        let stream = Stream {
-            engine: Engine::Cdma,
-            number: port.number,
-        };
-        let mut counts = StreamCounts::new(stream);
-        counts.records = port.raw_count;
-        counts.expected = global.counts.get(&stream).copied();
-        counts.implausible = port.unwritten;
-        report.merge(std::mem::take(&mut port.found));
-        note_fates(&port.left_out, global.chip, &port.file, &mut counts, report);
-        let size = pmu::record_bytes(global.chip, Engine::Cdma);
-        drop_impossible(
-            &mut port.records,
-            &mut counts,
-            report,
-            "with more bytes than the bus can move in its time, left out",
-            |record| {
-                let raw = port.file.slice(record.offset, size);
-                fits_bus(spec, Engine::Cdma, raw, record.cycles())
-            },
-        );
-        let doubled = "with the id of another, the longer one is kept";
-        lose(report, "duplicates", stream, counts.duplicates, doubled);
-        if let Some(expected) = counts
-            .expected
-            .filter(|&expected| expected != counts.records)
-        {
-            note_mismatch(expected, &counts, report);
-        }
+        let mut counts = around.clean(&mut port, report);
         let mut shift_ns = 0;
         if port.records.len() > 1 {
-            let here = clocks
-                .plain_ns(Engine::Cdma, port.records[0].end)
-                .round_ties_even() as i64;
-            match anchor.and_then(|core| Some((core, *core.port_anchor_ends_ns.get(live)?))) {
-                Some((core, there)) => shift_ns = here - there + core.shift_ns,
-                None => {
-                    // Unknown against the cores: begin where the cores begin.
-                    let starts = cores.iter().flat_map(|core| {
-                        let lists = core.profile.events.iter();
-                        lists.filter_map(|list| Some(list.earliest_ns()? - core.shift_ns))
-                    });
-                    let first = starts.min().unwrap_or(0);
-                    let start = clocks
-                        .plain_ns(Engine::Cdma, port.records[0].start)
-                        .round_ties_even() as i64;
-                    shift_ns = start - first;
-                    let text = format!(
-                        "there is no SDMA sync record of core {} to align it by; its times are right among themselves \
-                         only",
-                        spec.cores - 1
-                    );
-                    report.add(Severity::Loss, "port_not_aligned", stream, 1, text);
-                }
-            }
+            shift_ns = around.shift_ns(&port, live, report);
             live += 1;
-            if anchor.is_some() {
+            if around.anchor.is_some() {
                 let preamble = spec.preamble_len().min(port.records.len());
                 port.records.drain(..preamble);
                 counts.preamble = preamble as u64;
             }
         }
-        let bound = bind_port(
-            spec.chip,
-            port.number as usize,
-            &port.file,
-            &port.records,
-            &core_files,
-            anchor_number,
-        );
-        let mut events: Vec<Event> = port
-            .records
-            .iter()
-            .zip(&bound.bound)
-            .map(|(record, (bound, core))| {
-                let anchor = clocks.plain_ns(Engine::Cdma, record.start);
-                let ns = |ticks| clocks.ns(Engine::Cdma, ticks, anchor) - shift_ns;
-                let times = (ns(record.start), ns(record.end));
-                Event::new(times, record, bound, core.or(anchor_number))
-            })
-            .collect();
-        guess_dma(spec.chip, Engine::Cdma, &port.file, &mut events);
-        for event in events.iter_mut().filter(|event| event.link() != Link::None) {
-            event.set_sync(SyncGuess::None);
-        }
-        counts.commands = bound.commands;
-        counts.commands_without_record = bound.commands - bound.commands_used.min(bound.commands);
-        let several = "that several cores' commands explain";
-        lose(report, "ambiguous", stream, bound.ambiguous, several);
-        if counts.commands_without_record > 0 {
-            let count = counts.commands_without_record;
-            let text = format!("{} without a record", plural(count, "command"));
-            report.add(Severity::Loss, "records_lost", stream, count, text);
-        }
+        let events = around.events(&port, shift_ns, &mut counts, report);
         report.streams.push(counts);
         ports.push(PortProfile {
             number: port.number,
@@ -212,4 +145,106 @@ pub(super) fn bind(
         });
     }
     Ok(ports)
+}
+
+impl Surroundings<'_> {
+    /// Leaves out what cannot be, and says what reading the file found.
+    fn clean(&self, port: &mut PortFile, report: &mut Report) -> StreamCounts {
+        let chip = self.global.chip;
+        let stream = Stream {
+            engine: Engine::Cdma,
+            number: port.number,
+        };
+        let mut counts = StreamCounts::new(stream);
+        counts.records = port.raw_count;
+        counts.expected = self.global.counts.get(&stream).copied();
+        counts.implausible = port.unwritten;
+        report.merge(std::mem::take(&mut port.found));
+        note_fates(&port.left_out, chip, &port.file, &mut counts, report);
+        let size = pmu::record_bytes(chip, Engine::Cdma);
+        let file = &port.file;
+        drop_impossible(
+            &mut port.records,
+            &mut counts,
+            report,
+            "with more bytes than the bus can move in its time, left out",
+            |record| {
+                let raw = file.slice(record.offset, size);
+                fits_bus(chip.spec(), Engine::Cdma, raw, record.cycles())
+            },
+        );
+        let doubled = "with the id of another, the longer one is kept";
+        lose(report, "duplicates", stream, counts.duplicates, doubled);
+        let other = |&expected: &u64| expected != counts.records;
+        if let Some(expected) = counts.expected.filter(other) {
+            note_mismatch(expected, &counts, report);
+        }
+        counts
+    }
+
+    /// By how much the clock of a port, the `live`-th with records, is ahead of the cores'.
+    fn shift_ns(&self, port: &PortFile, live: usize, report: &mut Report) -> i64 {
+        let ns = |ticks| {
+            let ns = self.clocks.plain_ns(Engine::Cdma, ticks);
+            ns.round_ties_even() as i64
+        };
+        let first = port.records[0];
+        let anchored = self
+            .anchor
+            .and_then(|core| Some((core, *core.port_anchor_ends_ns.get(live)?)));
+        if let Some((core, there)) = anchored {
+            return ns(first.end) - there + core.shift_ns;
+        }
+        // Unknown against the cores: begin where the cores begin.
+        let starts = self.cores.iter().flat_map(|core| {
+            let lists = core.profile.events.iter();
+            lists.filter_map(|list| Some(list.earliest_ns()? - core.shift_ns))
+        });
+        let text = format!(
+            "there is no SDMA sync record of core {} to align it by; its times are right among themselves only",
+            self.global.chip.spec().cores - 1
+        );
+        let stream = Stream {
+            engine: Engine::Cdma,
+            number: port.number,
+        };
+        report.add(Severity::Loss, "port_not_aligned", stream, 1, text);
+        ns(first.start) - starts.min().unwrap_or(0)
+    }
+
+    /// Events of a port's records, with the commands of the cores that sent them.
+    fn events(
+        &self,
+        port: &PortFile,
+        shift_ns: i64,
+        counts: &mut StreamCounts,
+        report: &mut Report,
+    ) -> Vec<Event> {
+        let (clocks, chip) = (self.clocks, self.global.chip);
+        let anchor = self.anchor.map(|core| core.profile.number);
+        let files: Vec<_> = self.cores.iter().map(|core| &core.profile.file).collect();
+        let number = port.number as usize;
+        let bound = bind_port(chip, number, &port.file, &port.records, &files, anchor);
+        let event = |(record, (bound, core)): (&Record, &(Bound, Option<u32>))| {
+            let start = clocks.plain_ns(Engine::Cdma, record.start);
+            let ns = |ticks| clocks.ns(Engine::Cdma, ticks, start) - shift_ns;
+            let times = (ns(record.start), ns(record.end));
+            Event::new(times, record, bound, core.or(anchor))
+        };
+        let mut events: Vec<Event> = port.records.iter().zip(&bound.bound).map(event).collect();
+        guess_dma(chip, Engine::Cdma, &port.file, &mut events);
+        for event in events.iter_mut().filter(|event| event.link() != Link::None) {
+            event.set_sync(SyncGuess::None);
+        }
+        let missing = bound.commands - bound.commands_used.min(bound.commands);
+        counts.commands = bound.commands;
+        counts.commands_without_record = missing;
+        let several = "that several cores' commands explain";
+        lose(report, "ambiguous", counts.stream, bound.ambiguous, several);
+        if missing > 0 {
+            let text = format!("{} without a record", plural(missing, "command"));
+            report.add(Severity::Loss, "records_lost", counts.stream, missing, text);
+        }
+        events
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use opreport::units::plural;
+
 use crate::error::Result;
 use crate::ingest::clock::Clocks;
 use crate::ingest::core::{CoreParts, ReadCore};
@@ -10,7 +12,7 @@ use crate::input::pmu::{bytes_moved, record_bytes};
 use crate::matching::event::{Event, Link, SyncGuess};
 use crate::matching::sync::{guess_dma, guess_tiu};
 use crate::profile::{CoreProfile, EventList};
-use crate::report::{Engine, Fate, Report, Severity, Stream, plural};
+use crate::report::{Engine, Fate, Report, Severity, Stream};
 
 /// A core on the common clock.
 pub(super) struct TimedCore {

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use opreport::units::plural;
+
 use crate::chip::Chip;
 use crate::chip::regs::{
     CommandUnit, DecodeStop, Decoded, Piece, Table, decode_stream, salvage, without_end_mark,
@@ -14,7 +16,7 @@ use crate::input::nodes::{BadNode, Command, CommandKind, NONE, Nodes, Origin, Ta
 use crate::input::pairing;
 use crate::input::pmu::{self, RawRecord};
 use crate::input::source::SourceFile;
-use crate::report::{Engine, Report, Severity, plural};
+use crate::report::{Engine, Report, Severity};
 
 /// Commands of one engine as they were recorded.
 #[derive(Debug, Default)]

@@ -98,7 +98,7 @@ pub(crate) fn map(file: &File) -> std::io::Result<Mmap> {
 
 /// Gives back the memory of a map.
 pub(crate) fn release(map: &Mmap) {
-    // SAFETY: the map is backed by a file and never written to, so its pages come back as they were.
+    // SAFETY: nothing is ever written through the map, so its pages come back as the file has them.
     // A system that refuses keeps the pages, which does no harm.
     let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
 }

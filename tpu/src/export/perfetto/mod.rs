@@ -180,25 +180,13 @@ fn core_packets(
                     .or_insert((slice.start_ns, slice.end_ns));
                 *span = (span.0.min(slice.start_ns), span.1.max(slice.end_ns));
             }
-            let counted = match &view.detail {
-                Detail::Tiu(tiu) => {
-                    let rate = match tiu.ops {
-                        Some(_) if !is_sync(&view) => view
-                            .uarch_rate()
-                            .trim_end_matches('%')
-                            .parse()
-                            .unwrap_or(0.0),
-                        _ => 0.0,
-                    };
-                    Some((&utilisation, rate))
-                }
-                Detail::Dma(dma) if engine == Engine::Gdma => {
-                    Some((&bandwidth, if is_sync(&view) { 0.0 } else { dma.ddr_gbps }))
-                }
-                Detail::Dma(_) => None,
+            let counter = match engine {
+                Engine::Tiu => Some(&utilisation),
+                Engine::Gdma => Some(&bandwidth),
+                Engine::Sdma | Engine::Cdma => None,
             };
-            if let Some((counter, value)) = counted {
-                writer.count(counter, slice.start_ns, value);
+            if let Some(counter) = counter {
+                writer.count(counter, slice.start_ns, rate(&view));
                 writer.count(counter, slice.end_ns, 0.0);
             }
             let with_ports = |kernel: &str| {
@@ -222,6 +210,19 @@ fn core_packets(
     write_layers(profile, &mut writer, parent.id, layers);
     written?;
     out.write_all(&writer.out.0)
+}
+
+/// What a command's counter shows: the TIU's share of useful operations in percent, a DMA engine's GB/s.
+fn rate(view: &View) -> f64 {
+    match &view.detail {
+        _ if is_sync(view) => 0.0,
+        Detail::Tiu(tiu) => {
+            let rate = tiu.ops.map(|_| view.uarch_rate());
+            let number = rate.and_then(|text| text.trim_end_matches('%').parse().ok());
+            number.unwrap_or(0.0)
+        }
+        Detail::Dma(dma) => dma.ddr_gbps,
+    }
 }
 
 /// Number of the layer that a command is of.

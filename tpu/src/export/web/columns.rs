@@ -3,9 +3,11 @@
 
 use std::collections::HashMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::{base64, local};
+use super::local;
 use crate::input::nodes::NONE;
 use crate::profile::Profile;
 use crate::report::{Engine, Stream};
@@ -244,7 +246,7 @@ pub(super) fn columns(
     let mut value: Map<String, Value> = columns
         .bytes
         .into_iter()
-        .map(|(name, bytes)| (name.to_string(), json!(base64::encode(&bytes))))
+        .map(|(name, bytes)| (name.to_string(), json!(STANDARD.encode(&bytes))))
         .collect();
     value.insert("engine".into(), json!(stream.engine.name()));
     value.insert("number".into(), json!(stream.number));

@@ -44,7 +44,7 @@ const nameColour = D.names.map((n, i) => D.sync[i] ? "#9aa0ad" : colour(n));
 let win = [0, D.total_ns], shown = [], lanes = [], pass = D.names.map(() => true), kernelPass = [], least = 0, lmemCore = null, chosen = null;
 const engines = [...new Set(tracks.map(t => t.engine))], numbers = [...new Set(tracks.filter(t => t.engine != "CDMA").map(t => t.number))];
 const allLanes = numbers.flatMap(c => [lane(c, "launch", NONE, "kernels", l => D.kernels[kernelOf(l)]), lane(c, "layer", 0, "layers", l => D.layers[l])]).filter(l => l.n);
-$("title").textContent = D.title; $("about").textContent = D.about; $("damage").textContent = D.damage; $("reduced").textContent = D.reduced;
+$("title").textContent = D.title; $("about").textContent = D.about; $("damage").textContent = D.damage; $("reduced").textContent = [D.window, D.reduced].filter(Boolean).join(" ");
 $("boxes").innerHTML = engines.map(e => `<label><input type="checkbox" data-engine="${e}" checked> <span class="key" style="background:${colours[e]}"></span>${e}</label>`).join(" ")
   + " · cores " + numbers.map(c => `<label><input type="checkbox" data-core="${c}" checked> ${c}</label>`).join(" ");
 const off = k => new Set([...document.querySelectorAll(`input[data-${k}]`)].filter(b => !b.checked).map(b => b.dataset[k]));
@@ -115,14 +115,15 @@ function source(t, i) {
   const id = t.dep && t.dep[i]; if (!id) return null;
   const other = tracks.find(o => o.number == t.number && o.engine == (t.engine == "TIU" ? "GDMA" : "TIU"));
   if (!other) return null;
-  for (let j = lower(other.start, t.end[i]) - 1, k = 0; j >= 0 && k < 20000; j--, k++) if (other.cmd[j] == id) return [other, j];
+  const same = j => other.cmd[j] == id && other.launch[j] == t.launch[i] && other.end[j] <= t.start[i] + 50;
+  for (let j = lower(other.start, t.start[i] + 50) - 1, k = 0; j >= 0 && k < 20000; j--, k++) if (same(j)) return [other, j];
   return null;
 }
 function arrows(g, w, all) {
   const scale = (w - LEFT) / (win[1] - win[0]), x = ns => LEFT + (ns - win[0]) * scale, list = [];
   for (const t of shown) if (t.dep) {
     const from = lower(t.start, win[0]), to = lower(t.start, win[1]);
-    if (to - from <= 300) for (let i = from; i < to; i++) if (t.dep[i] && passes(t, i)) list.push([t, i]);
+    if (to - from <= (w - LEFT) / 24) for (let i = from; i < to; i++) if (t.dep[i] && passes(t, i)) list.push([t, i]);
   }
   if (chosen && !list.some(c => c[0] == chosen[0] && c[1] == chosen[1])) list.push(chosen);
   for (const [t, i] of list) {

@@ -4,7 +4,6 @@
 //! `draw.js` and `tables.js` draw; this gives them the data: a JSON object in which each stream is a set of columns, little-endian
 //! and in base64. Starts are steps from event to event.
 
-mod base64;
 mod columns;
 mod local;
 
@@ -15,6 +14,8 @@ use serde_json::{Value, json};
 
 use opreport::html::escape;
 
+use opreport::units::plural;
+
 use crate::analysis::gaps::find;
 use crate::analysis::overview::overview;
 use crate::analysis::rollup::{Filter, Group, Grouping, roll_up};
@@ -22,7 +23,6 @@ use crate::analysis::roofline::{self, element_bytes};
 use crate::analysis::summary::Summary;
 use crate::error::{Result, io_at};
 use crate::profile::Profile;
-use crate::report::plural;
 use columns::{Names, block_ns, columns};
 
 const PAGE: &str = include_str!("page.html");
@@ -110,6 +110,7 @@ fn data(profile: &Profile, summary: &Summary, most: usize) -> Value {
             summary.total_ns as f64 / 1000.0, spec.ddr_gbps
         ),
         "damage": profile.report.headline().unwrap_or_default(),
+        "window": profile.report.window().unwrap_or_default(),
         "reduced": block_ns.map(|ns| reduced(profile, ns)).unwrap_or_default(),
         "total_ns": summary.total_ns.max(1),
         "lane_bytes": spec.lmem_bytes / spec.lanes,

@@ -94,7 +94,7 @@ const O = D.overview, card = (label, text) => `<div><span class="dim">${esc(labe
 $("cards").innerHTML = card("total", ns(O.total_ns)) + card("computing", share(O.compute_share)) + card("moving", share(O.move_share)) + card("both at once", share(O.overlap_share))
   + card("neither", share(O.idle_share)) + card("share of peak", share(O.peak_share)) + card("share of DDR limit", share(O.ddr_share)) + card("bounded by", D.limit);
 $("findings").innerHTML = O.findings.map(f => `<li>${esc(f)}</li>`).join("");
-table("ladder", ["if there were", "at least", "faster by", "of the peak"], O.ladder.map(s => [s.what, new Shown(s.total_ns, ns(s.total_ns)), new Shown(s.speedup, s.speedup.toFixed(2) + " ×"), pct(s.mac_utilisation)]));
+table("ladder", ["case", "at least", "faster by", "MAC utilisation"], O.ladder.map(s => [s.what, new Shown(s.total_ns, ns(s.total_ns)), new Shown(s.speedup, s.speedup.toFixed(2) + " ×"), pct(s.mac_utilisation)]));
 table("cores", ["core", "TIU busy", "GDMA busy", "SDMA busy", "both at once", "neither", "uArch rate", "TIU µs", "GDMA µs", "DDR read GB/s", "DDR write GB/s", "L2 read GB/s", "L2 write GB/s"],
   D.summary.cores.map(c => ["core " + c.core, bar(c.tiu.utilisation, colours.TIU), bar(c.gdma.utilisation, colours.GDMA), bar(c.sdma.utilisation, colours.SDMA), pct(c.overlap_share), pct(c.idle_share),
     c.uarch_ops ? pct(c.alg_ops / c.uarch_ops) : null, fixed(c.tiu.busy_ns / 1e3, 3), fixed(c.gdma.busy_ns / 1e3, 3), gb(c.gdma.ddr_read), gb(c.gdma.ddr_write), gb(c.gdma.l2_read), gb(c.gdma.l2_write)]));

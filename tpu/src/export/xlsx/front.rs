@@ -154,8 +154,8 @@ fn ladder(
 #[derive(Default)]
 struct Kind {
     count: u64,
-    alg_ops: f64,
-    uarch_ops: f64,
+    alg_ops: Option<f64>,
+    uarch_ops: Option<f64>,
     tiu_cycles: u64,
     total_ns: i64,
 }
@@ -176,8 +176,13 @@ fn kinds(
     for group in roll_up(profile, grouping, &Filter::default()) {
         let kind = kinds.entry(group.kind.clone()).or_default();
         kind.count += group.count;
-        kind.alg_ops += group.alg_ops.unwrap_or(0.0);
-        kind.uarch_ops += group.uarch_ops.unwrap_or(0.0);
+        let plus = |sum: &mut Option<f64>, ops: Option<f64>| {
+            if let Some(ops) = ops {
+                *sum = Some(sum.unwrap_or(0.0) + ops);
+            }
+        };
+        plus(&mut kind.alg_ops, group.alg_ops);
+        plus(&mut kind.uarch_ops, group.uarch_ops);
         kind.tiu_cycles += group.tiu_cycles;
         kind.total_ns += group.total_ns;
     }
@@ -196,28 +201,27 @@ fn kinds(
         "MAC utilisation",
     ];
     header(sheet, row, 0, &names, &style.bold)?;
-    let all_ops: f64 = kinds.iter().map(|(_, kind)| kind.alg_ops).sum();
+    let all_ops: f64 = kinds.iter().filter_map(|(_, kind)| kind.alg_ops).sum();
     let all_ns: i64 = kinds.iter().map(|(_, kind)| kind.total_ns).sum();
     let peak = found.peak_gops / profile.cores.len().max(1) as f64;
     for (name, kind) in &kinds {
         row += 1;
         sheet.write(row, 0, name)?;
-        let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
-        let known = |value: f64| (all_ops > 0.0).then_some(value);
+        let share = |part: Option<f64>, whole: f64| part.filter(|_| whole > 0.0).map(|p| p / whole);
         let ns = kind.total_ns as f64;
         let cells = [
             (Some(kind.count as f64), &style.whole),
-            (known(kind.alg_ops), &style.whole),
+            (kind.alg_ops, &style.whole),
             (share(kind.alg_ops, all_ops), &style.percent),
-            (known(kind.uarch_ops), &style.whole),
-            (share(kind.alg_ops, kind.uarch_ops), &style.percent),
-            (Some(kind.tiu_cycles as f64), &style.whole),
-            (Some(ns / 1000.0), &style.fixed),
-            (share(ns, all_ns as f64), &style.percent),
+            (kind.uarch_ops, &style.whole),
             (
-                known(kind.alg_ops).and_then(|ops| share(ops, ns * peak)),
+                share(kind.alg_ops, kind.uarch_ops.unwrap_or(0.0)),
                 &style.percent,
             ),
+            (Some(kind.tiu_cycles as f64), &style.whole),
+            (Some(ns / 1000.0), &style.fixed),
+            (share(Some(ns), all_ns as f64), &style.percent),
+            (share(kind.alg_ops, ns * peak), &style.percent),
         ];
         for (column, (value, format)) in (1u16..).zip(cells) {
             if let Some(value) = value {

@@ -266,7 +266,11 @@ fn all_totals(
         }
         row += 1;
     }
-    row += 1;
+    constants(profile, summary, sheet, row + 1)
+}
+
+/// Totals of the dump and the chip's arguments, one a row.
+fn constants(profile: &Profile, summary: &Summary, sheet: &mut Worksheet, mut row: u32) -> Written {
     for (key, value) in [
         ("Total (ns)", summary.total_ns as f64),
         ("Parallelism", summary.parallelism),
