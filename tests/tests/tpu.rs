@@ -1,14 +1,12 @@
-//! `opcollect tpu`: dumps in, files and exit codes out; every way a dump can be broken; recording; the page in a
-//! browser.
+//! `opcollect tpu`: dumps in, files and exit codes out; every way a dump can be broken; recording.
 
 #[path = "../../tpu/tests/dumps/mod.rs"]
 mod dumps;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use dumps::{Capture, Dump, Spec, make};
-use e2e::{Bench, Outcome, skip};
+use e2e::{Bench, Outcome};
 use tpuprofile::chip::Chip;
 
 /// Exit codes of the manual.
@@ -395,69 +393,4 @@ fn recording_sets_the_environment_and_reads_what_was_written() {
     record(&["true"]).failed(FAILED, &["wrote no cdm_profile_data_*"]);
     record(&["false"]).failed(FAILED, &["false ended with"]);
     record(&["./nowhere"]).failed(FAILED, &["cannot run ./nowhere"]);
-}
-
-#[test]
-fn the_page_runs_in_a_browser() {
-    let browser = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| {
-            Command::new(name)
-                .arg("--version")
-                .output()
-                .is_ok_and(|o| o.status.success())
-        });
-    let Some(browser) = browser else {
-        return skip("the page in a browser", "no Chromium here");
-    };
-    let bench = Bench::new();
-    make(Spec {
-        ports: 2,
-        ..Spec::new(Chip::Aks, Capture::Nodes)
-    })
-    .write(&bench.path().join("d"));
-    // A kernel whose name is markup, as long as the one it replaces.
-    for core in 0..8 {
-        edit(
-            bench.path().join(format!("d/cdmlib0_{core}.profile")),
-            |bytes| {
-                let at = bytes
-                    .windows(8)
-                    .position(|w| w == b"kernel_1")
-                    .expect("a kernel");
-                bytes[at..at + 8].copy_from_slice(b"<b>x</b>");
-            },
-        );
-    }
-    bench.run(&["tpu", "d", "--out", "o", "--web"]).done();
-    let page = format!("file://{}", bench.path().join("o/result.html").display());
-    let output = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--virtual-time-budget=5000",
-            "--dump-dom",
-        ])
-        .arg(page)
-        .output()
-        .expect("the browser starts");
-    let dom = String::from_utf8_lossy(&output.stdout);
-    // The last line of the page's script sets this mark: an error before it leaves it out.
-    assert!(
-        dom.contains("data-ready=\"yes\""),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    for part in [
-        "core 7",
-        "MM2_NN",
-        "kernel_2",
-        "CDMA port 1",
-        "&lt;b&gt;x&lt;/b&gt;",
-        "bounded by",
-    ] {
-        assert!(dom.contains(part), "{part}");
-    }
-    assert!(!dom.contains("<b>x</b>"), "a kernel's name became markup");
 }
