@@ -109,6 +109,15 @@ impl Lowered {
         }
     }
 
+    /// The device's kernels as TVMScript; none where the host runs everything.
+    ///
+    /// # Errors
+    /// The printer's.
+    pub fn device_script(&self) -> Result<Option<String>> {
+        let device = self.parts.device.as_ref();
+        device.map(|d| crate::ir::script(&d.handle)).transpose()
+    }
+
     /// Generates code and loads it.
     ///
     /// # Errors
@@ -163,6 +172,20 @@ impl Generated {
         let source = call(NAME, &[device, &text(self.target.kind())])?;
         let source: tvm_ffi::String = value(NAME, source)?;
         Ok(Some(source.as_str().to_owned()))
+    }
+
+    /// Loads the code with kernels that were compiled into a shared library for the host in place of the device's.
+    ///
+    /// # Errors
+    /// The library cannot be loaded, or the JIT refuses the host's part.
+    pub fn load_with_kernels(self, library: &std::path::Path) -> Result<Compiled> {
+        let path = text(&library.to_string_lossy());
+        let device = call("ffi.ModuleLoadFromFile", &[&path])?;
+        let replaced = Generated {
+            device: Some(device),
+            ..self
+        };
+        replaced.load()
     }
 
     /// Loads the code, so that its functions can be called. Without the device's runtime calls fail, not loading.

@@ -5,6 +5,7 @@
 //! schedule space needs to know.
 
 use crate::call::{Obj, elements, field, value};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::ir::{IrModule, is_prim_func, type_key};
 
@@ -48,6 +49,8 @@ pub enum IterKind {
 pub struct Access {
     /// The buffer's name.
     pub buffer: String,
+    /// Its elements; none for a type that tensors cannot have.
+    pub dtype: Option<DType>,
     /// Extents of its dimensions (0 where not constant).
     pub shape: Vec<i64>,
     /// The index of each dimension.
@@ -89,6 +92,29 @@ impl BlockInfo {
     /// Whether the block reduces anything.
     pub fn is_reduction(&self) -> bool {
         self.iters.iter().any(|i| i.kind == IterKind::Reduction)
+    }
+
+    /// How many innermost iterators every access either walks through contiguously, in order, or does not use at all.
+    pub fn contiguous_suffix(&self) -> usize {
+        let n = self.iters.len();
+        let fits = |suffix: usize| {
+            let iters: Vec<usize> = (n - suffix..n).collect();
+            self.reads.iter().chain(&self.writes).all(|access| {
+                if !iters.iter().any(|&i| access.uses(i)) {
+                    return true;
+                }
+                let dims = access.indices.len();
+                dims >= suffix
+                    && iters
+                        .iter()
+                        .zip(&access.indices[dims - suffix..])
+                        .zip(&access.shape[dims - suffix..])
+                        .all(|((&iter, index), &extent)| {
+                            index.plain() == Some(iter) && extent == self.iters[iter].extent
+                        })
+            })
+        };
+        (1..=n).rev().find(|&suffix| fits(suffix)).unwrap_or(0)
     }
 
     /// Places of the iterators of this kind.
@@ -180,7 +206,9 @@ fn count_statements(statement: &Obj, limit: u64, count: &mut u64) -> Result<()> 
 
 fn access(region: &Obj, names: &[String]) -> Result<Access> {
     let buffer = field(region, "source")?;
-    let shape = elements(&field(&field(&buffer, "ty")?, "shape")?)?
+    let buffer_type = field(&buffer, "ty")?;
+    let dtype = field(&field(&buffer_type, "dtype")?, "dtype")?;
+    let shape = elements(&field(&buffer_type, "shape")?)?
         .iter()
         .map(|d| constant(d).unwrap_or(0))
         .collect();
@@ -197,6 +225,7 @@ fn access(region: &Obj, names: &[String]) -> Result<Access> {
         .collect::<Result<_>>()?;
     Ok(Access {
         buffer: string(&field(&buffer, "name")?)?,
+        dtype: dtype.0.try_as().and_then(DType::from_dl),
         shape,
         indices,
     })

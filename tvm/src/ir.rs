@@ -276,6 +276,69 @@ impl IndexMap {
         })
     }
 
+    /// Fuses axes: each group of `groups` becomes one axis, its first member the slowest; a group of none is an axis of one
+    /// value. `extents` are those of the source axes.
+    ///
+    /// # Errors
+    /// A group has an axis that there is not, or TVM's.
+    pub fn fused(extents: &[i64], groups: &[Vec<usize>]) -> Result<IndexMap> {
+        let vars = (0..extents.len())
+            .map(|i| index_var(&format!("i{i}")))
+            .collect::<Result<Vec<_>>>()?;
+        let axis_of = |group: &Vec<usize>| {
+            let mut fused: Option<Obj> = None;
+            for &axis in group {
+                let (Some(var), Some(&extent)) = (vars.get(axis), extents.get(axis)) else {
+                    return Err(Error::unexpected(
+                        "IndexMap::fused",
+                        format!("no axis {axis}"),
+                    ));
+                };
+                fused = Some(match fused {
+                    None => var.clone(),
+                    Some(slower) => {
+                        let scaled = binary("prim.Mul", &slower, &index_constant(extent)?)?;
+                        binary("prim.Add", &scaled, var)?
+                    }
+                });
+            }
+            fused.map_or_else(|| index_constant(0), Ok)
+        };
+        let target = groups.iter().map(axis_of).collect::<Result<Vec<_>>>()?;
+        Ok(IndexMap {
+            handle: call(
+                "tirx.IndexMap",
+                &[&array(&vars)?, &array(&target)?, &none()],
+            )?,
+        })
+    }
+
+    /// Splits axis `axis` of `dims` into `(axis div inner, axis mod inner)`, in its place.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn split(dims: usize, axis: usize, inner: i64) -> Result<IndexMap> {
+        let vars = (0..dims)
+            .map(|i| index_var(&format!("i{i}")))
+            .collect::<Result<Vec<_>>>()?;
+        let inner = index_constant(inner)?;
+        let mut target = Vec::with_capacity(dims + 1);
+        for (place, var) in vars.iter().enumerate() {
+            if place == axis {
+                target.push(binary("prim.FloorDiv", var, &inner)?);
+                target.push(binary("prim.FloorMod", var, &inner)?);
+            } else {
+                target.push(var.clone());
+            }
+        }
+        Ok(IndexMap {
+            handle: call(
+                "tirx.IndexMap",
+                &[&array(&vars)?, &array(&target)?, &none()],
+            )?,
+        })
+    }
+
     /// The permutation that puts source axis `order[i]` at place `i`.
     ///
     /// # Errors

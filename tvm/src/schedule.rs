@@ -2,30 +2,22 @@
 //!
 //! A thin, typed cover of TVM's schedule primitives (`s_tir.schedule.*`). [`Block`] and [`Loop`] are handles into the
 //! schedule they came from; they stay valid across transformations. [`Schedule::parallel`] must come before
-//! [`Schedule::decompose_reduction`]: afterwards TVM no longer sees the loop as a reduction's.
+//! [`Schedule::decompose_reduction`]: afterwards TVM no longer sees the loop as a reduction's. Primitives that change the
+//! layout of buffers and blocks are in [`crate::layout`], those for tensor intrinsics in [`crate::tensorize`].
 
 use crate::call::{Obj, array, boolean, call, elements, field, int, none, text, value};
 use crate::error::{Error, Result};
 use crate::inspect::BlockInfo;
-use crate::ir::{IndexMap, IrModule, PrimFunc};
+use crate::ir::{IrModule, PrimFunc};
 use crate::trace::Trace;
 
 /// A block (one computation with its iteration variables) of a schedule.
 #[derive(Debug, Clone)]
-pub struct Block(Obj);
+pub struct Block(pub(crate) Obj);
 
 /// A loop of a schedule.
 #[derive(Debug, Clone)]
-pub struct Loop(Obj);
-
-/// Which buffers of a block a primitive means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// The buffers it reads.
-    Read,
-    /// The buffers it writes.
-    Write,
-}
+pub struct Loop(pub(crate) Obj);
 
 /// A function being scheduled.
 #[derive(Debug)]
@@ -287,6 +279,17 @@ impl Schedule {
         )
     }
 
+    /// [`Schedule::compute_at`] that keeps loops of one iteration, so that the copy has one loop for each dimension.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compute_at_with_unit_loops(&self, block: &Block, l: &Loop) -> Result<()> {
+        self.done(
+            "ScheduleComputeAt",
+            &[&block.0, &l.0, &boolean(true), &int(UNSET)],
+        )
+    }
+
     /// Computes a consumer inside `l`, as much of it as `l`'s body has produced.
     ///
     /// # Errors
@@ -296,6 +299,25 @@ impl Schedule {
             "ScheduleReverseComputeAt",
             &[&block.0, &l.0, &boolean(false), &int(UNSET)],
         )
+    }
+
+    /// [`Schedule::reverse_compute_at`] that keeps loops of one iteration.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reverse_compute_at_with_unit_loops(&self, block: &Block, l: &Loop) -> Result<()> {
+        self.done(
+            "ScheduleReverseComputeAt",
+            &[&block.0, &l.0, &boolean(true), &int(UNSET)],
+        )
+    }
+
+    /// Writes a consumer's expression into its one producer.
+    ///
+    /// # Errors
+    /// The producer's result is needed elsewhere, or the consumer reads it in another order.
+    pub fn reverse_compute_inline(&self, block: &Block) -> Result<()> {
+        self.done("ScheduleReverseComputeInline", &[&block.0])
     }
 
     /// Writes a producer's expression into its consumers.
@@ -338,31 +360,6 @@ impl Schedule {
         self.done(
             "ScheduleSetScope",
             &[&block.0, &int(buffer as i64), &text(scope)],
-        )
-    }
-
-    /// Changes the layout of a buffer that lives inside the function.
-    ///
-    /// # Errors
-    /// The map does not fit the buffer.
-    pub fn transform_layout(
-        &self,
-        block: &Block,
-        buffer: usize,
-        access: Access,
-        map: &IndexMap,
-    ) -> Result<()> {
-        let access = int(if access == Access::Read { 0 } else { 1 });
-        self.done(
-            "ScheduleTransformLayout",
-            &[
-                &block.0,
-                &int(buffer as i64),
-                &access,
-                &map.handle,
-                &none(),
-                &boolean(false),
-            ],
         )
     }
 
@@ -421,11 +418,31 @@ impl Schedule {
         self.done("ScheduleAnnotate", &[&l.0, &text(key), &int(annotation)])
     }
 
-    fn done(&self, primitive: &str, args: &[&Obj]) -> Result<()> {
+    /// Annotates a loop with integers, for passes to read.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn annotate_loop_with_list(&self, l: &Loop, key: &str, list: &[i64]) -> Result<()> {
+        let list: Vec<Obj> = list.iter().map(|&i| int(i)).collect();
+        self.done("ScheduleAnnotate", &[&l.0, &text(key), &array(&list)?])
+    }
+
+    /// Annotates a block with an integer, for passes to read.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn annotate_block(&self, block: &Block, key: &str, annotation: i64) -> Result<()> {
+        self.done(
+            "ScheduleAnnotate",
+            &[&block.0, &text(key), &int(annotation)],
+        )
+    }
+
+    pub(crate) fn done(&self, primitive: &str, args: &[&Obj]) -> Result<()> {
         self.call(primitive, args).map(drop)
     }
 
-    fn call(&self, primitive: &str, args: &[&Obj]) -> Result<Obj> {
+    pub(crate) fn call(&self, primitive: &str, args: &[&Obj]) -> Result<Obj> {
         let mut all = vec![&self.handle];
         all.extend_from_slice(args);
         call(&format!("s_tir.schedule.{primitive}"), &all)

@@ -19,7 +19,9 @@ const ONE_CORE_PER_THREAD: i64 = -2;
 /// The pool of the thread that started it.
 #[derive(Debug)]
 pub struct Pool {
-    /// Processor number for each pool thread.
+    /// The processors that the process may use.
+    allowed: Vec<usize>,
+    /// Processor number for each pool thread, the caller's first.
     processors: Vec<usize>,
     /// What was set last.
     in_use: Cell<usize>,
@@ -43,6 +45,7 @@ impl Pool {
         let allowed = allowed_processors();
         let processors = allowed.iter().copied().cycle().take(threads).collect();
         let pool = Pool {
+            allowed,
             processors,
             in_use: Cell::new(0),
             _bound_to_thread: PhantomData,
@@ -51,10 +54,11 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Makes parallel loops use `threads` of the pool's threads from now on.
+    /// Makes parallel loops use `threads` of the pool's threads from now on, each on a processor of its own as far as there
+    /// are any; the calling thread, which is one of them, stays on the first until [`Pool::release`].
     ///
     /// # Errors
-    /// `threads` is zero or more than the pool has.
+    /// `threads` is zero or more than the pool has, or the system refuses.
     pub fn use_threads(&self, threads: usize) -> Result<()> {
         let Some(processors) = self.processors.get(..threads).filter(|p| !p.is_empty()) else {
             let reason = format!("{threads} threads of a pool of {}", self.processors.len());
@@ -74,6 +78,9 @@ impl Pool {
         )?;
         match self.in_use()? {
             now if now == threads => {
+                // TVM lets the calling thread roam over all of these processors, and now and then the system keeps it
+                // beside a pool thread, which is bound to its own: two threads then take the time of one.
+                bind_this_thread(&processors[..1])?;
                 self.in_use.set(threads);
                 Ok(())
             }
@@ -82,6 +89,15 @@ impl Pool {
                 format!("{now} threads instead of {threads}"),
             )),
         }
+    }
+
+    /// Lets the calling thread run on all processors of the process again, and threads that it starts with it.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn release(&self) -> Result<()> {
+        self.in_use.set(0);
+        bind_this_thread(&self.allowed)
     }
 
     /// Calls `task(number, of)` once on each of the threads in use, as a kernel's parallel loop would be: task 0 on this
@@ -169,12 +185,51 @@ fn allowed_processors() -> Vec<usize> {
     if found.is_empty() { vec![0] } else { found }
 }
 
+/// Lets this thread run on these processors alone.
+fn bind_this_thread(processors: &[usize]) -> Result<()> {
+    // SAFETY: `cpu_set_t` is plain bits, for which zero is valid; processor numbers came from such a set, so they are below
+    // its size; the call reads at most its size.
+    let code = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for &processor in processors {
+            libc::CPU_SET(processor, &mut set);
+        }
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    match code {
+        0 => Ok(()),
+        _ => Err(Error::unexpected(
+            "sched_setaffinity",
+            std::io::Error::last_os_error().to_string(),
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
     use std::sync::Mutex;
 
     use super::*;
+
+    #[test]
+    fn each_thread_in_use_has_a_processor_of_its_own_and_release_frees_the_caller() {
+        let allowed = allowed_processors();
+        let pool = Pool::start(2).unwrap();
+        for threads in [2, 1, 2] {
+            pool.use_threads(threads).unwrap();
+            let seen = Mutex::new(Vec::new());
+            pool.run(&|number, _| seen.lock().unwrap().push((number, allowed_processors())))
+                .unwrap();
+            let mut seen = seen.into_inner().unwrap();
+            seen.sort_unstable();
+            let processors = allowed.iter().cycle().take(threads);
+            let expected: Vec<_> = processors.map(|&p| vec![p]).enumerate().collect();
+            assert_eq!(seen, expected);
+        }
+        pool.release().unwrap();
+        assert_eq!(allowed_processors(), allowed);
+    }
 
     #[test]
     fn a_task_runs_once_on_each_thread_in_use_and_a_panic_is_an_error() {

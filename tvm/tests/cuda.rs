@@ -91,7 +91,7 @@ fn samples_of_the_cuda_design_space_become_source() {
     let target = target();
     let space = DesignSpace::generate(&matmul(), &target, 0).unwrap();
     let sample = (0..8).find_map(|seed| {
-        let module = space.sample(seed).ok()?.module().unwrap();
+        let module = space.sample(seed).ok()?.schedule.module().unwrap();
         Lowered::new(&module, &target, Asserts::Dropped)
             .ok()?
             .generate()

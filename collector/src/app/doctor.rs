@@ -14,9 +14,9 @@ use tvm_bridge::Libraries;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 use super::{AppError, show};
-use crate::cli::{CalibrationRequest, DoctorRequest};
 use crate::doctor::{
-    self, Calibrated, CheckStatus, Facts, FolderFacts, PackageWanted, Problem, PythonFacts,
+    self, Calibrated, CalibrationRequest, CheckStatus, DoctorRequest, Facts, FolderFacts,
+    PackageWanted, Problem, PythonFacts,
 };
 use crate::render::{Diagnosis, diagnosis_json, diagnosis_text};
 use crate::run;

@@ -8,12 +8,10 @@ use opreport::progress::for_stderr;
 use opreport::{Exit, View};
 
 use super::{AppError, show, until_interrupted};
-use crate::cli::nightly::{NightlyMode, NightlyRequest};
-use crate::cli::runs::CompareRequest;
-use crate::compare::{Verdict, compare};
+use crate::compare::{CompareRequest, Verdict, compare};
 use crate::merge::{MergeRequest, merge};
 use crate::nightly::jobs::ProcessRunner;
-use crate::nightly::{self, NightlyError, NightlyPlan};
+use crate::nightly::{self, NightlyError, NightlyMode, NightlyPlan, NightlyRequest};
 use crate::plan::Planned;
 use crate::preview;
 use crate::render::{

@@ -14,8 +14,11 @@ use opreport::{OutputFormat, Verbosity, View};
 
 use super::CliError;
 use super::args::{Cli, Command, ListWhat, ModelArgs, ViewArgs, command};
+use crate::compare::CompareRequest;
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
+use crate::doctor::{CalibrationRequest, DoctorRequest};
 use crate::merge::MergeRequest;
+use crate::nightly::NightlyRequest;
 use crate::plan::{HostFacts, Planned};
 use crate::replay::ReplayRequest;
 use crate::run::ResumeRequest;
@@ -66,9 +69,9 @@ pub enum Action {
     /// Check the machine.
     Doctor(DoctorRequest),
     /// Compare two sets of rows.
-    Compare(super::runs::CompareRequest),
+    Compare(CompareRequest),
     /// Run a night.
-    Nightly(super::nightly::NightlyRequest),
+    Nightly(NightlyRequest),
     /// Join shards.
     Merge(MergeRequest),
     /// Work on dumps of TPUs.
@@ -94,28 +97,6 @@ pub enum ListRequest {
     SimpleOperators,
     /// The operators of a model, and the Python to import it with.
     Operators(ImportRequest, Option<PathBuf>),
-}
-
-/// What the doctor looks at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DoctorRequest {
-    /// Thread counts that will be measured.
-    pub threads: Vec<u32>,
-    /// Directory that will hold the results.
-    pub out: PathBuf,
-    /// Python of the importer; `None` for the project's own.
-    pub python: Option<PathBuf>,
-    /// What to calibrate the machine for, if it shall be.
-    pub calibration: Option<CalibrationRequest>,
-}
-
-/// How to calibrate the machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CalibrationRequest {
-    /// Numbers of threads.
-    pub threads: Vec<u32>,
-    /// Time for the samples of one rate, in nanoseconds.
-    pub budget_ns: u64,
 }
 
 /// Reads a command line.

@@ -14,6 +14,4 @@ pub mod tpu;
 
 pub use docs::{completions, man_page};
 pub use error::CliError;
-pub use invocation::{
-    Action, CalibrationRequest, DoctorRequest, Invocation, ListRequest, Process, parse,
-};
+pub use invocation::{Action, Invocation, ListRequest, Process, parse};

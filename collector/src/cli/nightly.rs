@@ -8,6 +8,7 @@ use opdata::Timestamp;
 
 use super::args::command;
 use crate::nightly::history::is_date;
+use crate::nightly::{NightlyMode, NightlyRequest};
 
 /// `opcollect nightly`; its configuration is the file of `--config`.
 #[derive(Debug, Args)]
@@ -18,26 +19,6 @@ pub struct NightlyArgs {
     /// Print the jobs, their shares of the time and what would be removed, and stop
     #[arg(long)]
     pub dry_run: bool,
-}
-
-/// A nightly run to start, resume or show.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NightlyRequest {
-    /// Its configuration.
-    pub config: PathBuf,
-    /// Its date.
-    pub date: String,
-    /// What to do with it.
-    pub mode: NightlyMode,
-}
-
-/// What to do with a nightly configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NightlyMode {
-    /// Run it.
-    Run,
-    /// Show what it would do.
-    Show,
 }
 
 fn date(text: &str) -> Result<String, String> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::compare::{Machines, Options};
+use crate::compare::{CompareRequest, Machines, Options};
 use crate::merge::{Gaps, MergeRequest};
 use crate::plan::parse;
 use crate::replay::ReplayRequest;
@@ -26,17 +26,6 @@ pub struct CompareArgs {
     /// Compare runs of unlike machines too
     #[arg(long)]
     pub allow_other_machine: bool,
-}
-
-/// What to compare.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CompareRequest {
-    /// The base.
-    pub a: PathBuf,
-    /// What is compared with it.
-    pub b: PathBuf,
-    /// What counts.
-    pub options: Options,
 }
 
 /// `opcollect merge`.

@@ -31,6 +31,17 @@ use source::Side;
 /// Probability of any false regression or improvement in one comparison, if nothing has changed.
 pub const FAMILY_ERROR: f64 = 0.05;
 
+/// What to compare.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompareRequest {
+    /// The base.
+    pub a: PathBuf,
+    /// What is compared with it.
+    pub b: PathBuf,
+    /// What counts.
+    pub options: Options,
+}
+
 /// What counts, and what may be compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {

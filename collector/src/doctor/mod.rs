@@ -22,6 +22,28 @@ use std::path::PathBuf;
 
 use opdata::contract::Environment;
 
+/// What the doctor looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoctorRequest {
+    /// Thread counts that will be measured.
+    pub threads: Vec<u32>,
+    /// Directory that will hold the results.
+    pub out: PathBuf,
+    /// Python of the importer; `None` for the project's own.
+    pub python: Option<PathBuf>,
+    /// What to calibrate the machine for, if it shall be.
+    pub calibration: Option<CalibrationRequest>,
+}
+
+/// How to calibrate the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalibrationRequest {
+    /// Numbers of threads.
+    pub threads: Vec<u32>,
+    /// Time for the samples of one rate, in nanoseconds.
+    pub budget_ns: u64,
+}
+
 /// Everything that the checks judge.
 #[derive(Debug, Clone)]
 pub struct Facts<'a> {

@@ -73,6 +73,26 @@ fn io_error(action: &'static str, path: &std::path::Path, source: std::io::Error
     })
 }
 
+/// A nightly run to start, resume or show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NightlyRequest {
+    /// Its configuration.
+    pub config: PathBuf,
+    /// Its date.
+    pub date: String,
+    /// What to do with it.
+    pub mode: NightlyMode,
+}
+
+/// What to do with a nightly configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NightlyMode {
+    /// Run it.
+    Run,
+    /// Show what it would do.
+    Show,
+}
+
 /// What a nightly run needs besides its plan.
 pub struct Session<'a> {
     /// What runs jobs.

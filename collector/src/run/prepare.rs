@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use opdata::contract::Environment;
 use opdata::contract::whole_model::whole_model_file_name;
+use opengine::device::Sharing;
 use opengine::protocol::Setup;
 use opengine::runner::{Runner, RunnerOrder};
 use opmodels::{Imported, Provenance};
@@ -149,7 +150,11 @@ pub(crate) fn runner(
         setup,
         policy: plan.worker,
         jobs,
-        workers: 1,
+        // One worker measures and builds on all cores, unless measuring side by side disturbs nobody.
+        workers: match plan.target.device.sharing() {
+            Sharing::Alone => 1,
+            Sharing::SideBySide => jobs,
+        },
         interrupt: session.interrupt.clone(),
     };
     Ok(session.runners.runner(order, &folder.join(WORKER_LOG)))

@@ -12,7 +12,7 @@ use opmodels::Graph;
 use opreport::progress::Progress;
 use opreport::units;
 
-use super::attempts::{ATTEMPTS, quality};
+use super::attempts::{ATTEMPTS, DRIFT_BOUND, quality};
 use crate::plan::Plan;
 use crate::report::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
 
@@ -100,7 +100,7 @@ pub(super) fn measure(
         } else {
             steadiest(
                 || runner.measure_whole_model(threads as usize, plan.timing),
-                width,
+                disturbance,
             )
         };
         let outcome = match result {
@@ -118,32 +118,33 @@ pub(super) fn measure(
 }
 
 /// Half of the median's interval over the median beyond which a whole model was disturbed: with several threads, whoever
-/// takes one core away for a moment stops all, which the sentinel on one core does not see.
+/// takes one core away for a moment stops all.
 const STEADY: f64 = 0.05;
 
-/// Measures until it is steady, a few times at most, and keeps the steadiest; `width` is how unsteady a result is. An
-/// attempt that fails or is interrupted costs no result that there is.
+/// Measures until it is steady, a few times at most, and keeps the steadiest; `disturbance` is how unsteady a result is, at
+/// most 1 if it is good enough. An attempt that fails or is interrupted costs no result that there is.
 fn steadiest<T>(
     mut measure: impl FnMut() -> Result<T, Failure>,
-    width: impl Fn(&T) -> f64,
+    disturbance: impl Fn(&T) -> f64,
 ) -> Result<T, Failure> {
     let mut best = measure()?;
     for _ in 1..ATTEMPTS {
-        if width(&best) <= STEADY {
+        if disturbance(&best) <= 1.0 {
             break;
         }
         let Ok(again) = measure() else { break };
-        if width(&again) < width(&best) {
+        if disturbance(&again) < disturbance(&best) {
             best = again;
         }
     }
     Ok(best)
 }
 
-/// Half of the median's interval over the median.
-fn width(measured: &WholeModelMeasured) -> f64 {
+/// How disturbed a result is by its own spread or by the sentinel around it, as a share of what is tolerated.
+fn disturbance(measured: &WholeModelMeasured) -> f64 {
     let summary = measured.taken.samples.summary();
-    summary.map_or(f64::INFINITY, |s| s.relative_half_width())
+    let width = summary.map_or(f64::INFINITY, |s| s.relative_half_width());
+    (width / STEADY).max((measured.drift - 1.0) / (DRIFT_BOUND - 1.0))
 }
 
 impl WholeModelTimes {
@@ -223,9 +224,9 @@ pub(super) fn load(path: &Path, threads: &[u32]) -> Option<WholeModelTimes> {
 mod tests {
     use super::*;
 
-    /// What is kept of attempts with these widths (`None` fails), and how many there were.
-    fn kept(widths: &[Option<f64>]) -> (Option<f64>, usize) {
-        let mut attempts = widths.iter();
+    /// What is kept of attempts so disturbed (`None` fails), and how many there were.
+    fn kept(disturbances: &[Option<f64>]) -> (Option<f64>, usize) {
+        let mut attempts = disturbances.iter();
         let measure = || {
             attempts
                 .next()
@@ -233,19 +234,19 @@ mod tests {
                 .flatten()
                 .ok_or_else(Failure::interrupted)
         };
-        let best = steadiest(measure, |width| *width).ok();
-        (best, widths.len() - attempts.len())
+        let best = steadiest(measure, |disturbance| *disturbance).ok();
+        (best, disturbances.len() - attempts.len())
     }
 
     #[test]
     fn a_disturbed_model_is_measured_again_and_no_result_is_lost() {
-        assert_eq!(kept(&[Some(0.02), Some(0.01)]), (Some(0.02), 1));
-        assert_eq!(kept(&[Some(0.3), Some(0.04), Some(0.01)]), (Some(0.04), 2));
+        assert_eq!(kept(&[Some(0.9), Some(0.1)]), (Some(0.9), 1));
+        assert_eq!(kept(&[Some(3.0), Some(0.8), Some(0.1)]), (Some(0.8), 2));
         assert_eq!(
-            kept(&[Some(0.3), Some(0.2), Some(0.4), Some(0.0)]),
-            (Some(0.2), 3)
+            kept(&[Some(3.0), Some(2.0), Some(4.0), Some(0.0)]),
+            (Some(2.0), 3)
         );
-        assert_eq!(kept(&[Some(0.3), None, Some(0.0)]), (Some(0.3), 2));
+        assert_eq!(kept(&[Some(3.0), None, Some(0.0)]), (Some(3.0), 2));
         assert_eq!(kept(&[None]), (None, 1));
     }
 }

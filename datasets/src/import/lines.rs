@@ -1,6 +1,5 @@
 //! The lines of a text file that may be gzipped, as JSON values with their numbers.
 
-use std::fs::File;
 use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -10,6 +9,7 @@ use serde_json::Value;
 
 use super::faults::{Fault, Faults, Kind};
 use crate::error::{Error, Result};
+use crate::files::open_regular;
 use crate::values::json_fault;
 
 /// The first bytes of every gzip file.
@@ -80,7 +80,7 @@ fn parse(text: &[u8]) -> std::result::Result<Value, Fault> {
 /// The file, decompressed if it is gzipped.
 pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     let io = |source| Error::io("read", path, source);
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(io)?);
+    let mut reader = BufReader::with_capacity(1 << 16, open_regular(path).map_err(io)?);
     let zipped = reader.fill_buf().map_err(io)?.starts_with(&GZIP_MAGIC);
     Ok(if zipped {
         Box::new(BufReader::with_capacity(

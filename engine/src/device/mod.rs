@@ -6,6 +6,7 @@
 
 mod conditions;
 pub mod cpu;
+mod cuda;
 #[cfg(feature = "scripted-device")]
 mod scripted;
 mod session;

@@ -34,8 +34,12 @@ pub trait Session {
     /// # Errors
     /// The device has no such state.
     fn prepare(&self, at: &Conditions) -> tvm_bridge::Result<()>;
-    /// Time of a fixed piece of work now over its usual time, at least 1: how disturbed the device is.
-    fn drift(&mut self) -> f64;
+    /// Time of a fixed piece of work now over its usual time under the conditions that were prepared, at least 1: how
+    /// disturbed the device is.
+    ///
+    /// # Errors
+    /// The work fails.
+    fn drift(&mut self) -> tvm_bridge::Result<f64>;
     /// What a kernel is measured with under conditions that were prepared, and how its caches are.
     fn instruments(
         &mut self,

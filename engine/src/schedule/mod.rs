@@ -13,12 +13,16 @@
 
 mod choice;
 mod factor;
+mod part;
 mod space;
 mod spec;
 mod template;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use choice::{Choice, Scheduled, unfit};
 pub use factor::{Factor, FactorInfo, FactorValue};
+pub(crate) use part::Part;
 pub use space::{Dimension, Space};
 pub use spec::{ScheduleSpec, Scheduler};
 pub use template::{Templates, default_schedule, with_choice};

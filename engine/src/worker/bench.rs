@@ -76,7 +76,7 @@ impl Bench {
         let session = &mut shared.session;
         session.prepare(&point.at)?;
         let load = LoadMeter::start();
-        let before = session.drift();
+        let before = session.drift()?;
 
         for output in arguments.outputs() {
             poison(output)?;
@@ -95,7 +95,7 @@ impl Bench {
         } else {
             None
         };
-        let drift = before.max(session.drift());
+        let drift = before.max(session.drift()?);
         Ok(Measured {
             id: point.id,
             comparison,

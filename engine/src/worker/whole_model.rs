@@ -73,14 +73,14 @@ impl LoadedModel {
         let session = &mut shared.session;
         session.prepare(&Conditions::new(threads as u32, CacheState::Model))?;
         let runner = self.machine.runner(&self.graph.entry)?;
-        let before = session.drift();
+        let before = session.drift()?;
         let clock = session.model_clock(threads as u32);
         let first = time_calls(clock, 1, || runner.run())?;
         let instruments = Instruments::clock(clock);
         let taken = take(policy, first, instruments, Caches::Kept, || {
             anyhow::Ok(runner.run()?)
         })?;
-        let drift = before.max(session.drift());
+        let drift = before.max(session.drift()?);
         let instrumented = self.instrument()?;
         let mut totals = Vec::with_capacity(INSTRUMENTED_RUNS);
         let mut sums = Vec::with_capacity(INSTRUMENTED_RUNS);

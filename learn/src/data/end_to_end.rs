@@ -68,13 +68,22 @@ pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
         let Ok(record) = WholeModelRecord::<IgnoredAny>::load(&file.path) else {
             continue;
         };
+        // Packed datasets have the rows of several runs in one folder.
+        let of_import = |row: &&Row| row.import_key == import_key;
+        let run_id = rows
+            .iter()
+            .filter(of_import)
+            .find(|row| in_model_ns(row).is_some())
+            .unwrap_or(first)
+            .run_id
+            .clone();
         for at in record.threads {
             let taken = &at.times.taken;
             if taken.quartile_ratio().is_none_or(|ratio| ratio > DISTURBED) {
                 continue;
             }
             all.extend(taken.median_ns().map(|end_to_end_ns| Timed {
-                run_id: first.run_id.clone(),
+                run_id: run_id.clone(),
                 import_key: import_key.clone(),
                 threads: at.threads.into(),
                 end_to_end_ns,

@@ -13,6 +13,7 @@ use super::handover::Handover;
 use super::schedule::CpuTemplates;
 use super::sentinel::Sentinel;
 use crate::device::{Conditions, Kernel, Session};
+use crate::env::{Cores, Root};
 use crate::measure::caches::Place;
 use crate::measure::timer::WallClock;
 use crate::measure::{CacheControl, Instruments, Timer};
@@ -22,7 +23,6 @@ use crate::schedule::Templates;
 pub(super) struct CpuSession {
     target: Target,
     unit: VectorUnit,
-    max_threads: usize,
     pool: Rc<Pool>,
     handover: Handover,
     sentinel: Sentinel,
@@ -40,12 +40,20 @@ impl CpuSession {
             handover: Handover::new(Rc::clone(&pool)),
             unit: VectorUnit::of_width(target.vector_width_bits()?, is_x86),
             target,
-            max_threads,
             pool,
-            sentinel: Sentinel::new(),
+            sentinel: Sentinel::new(max_threads, own_cores(&Cores::read(&Root::system()))),
             flusher: None,
             timer: WallClock,
         })
+    }
+}
+
+/// Threads that certainly have a core each. Where cores have several hardware threads, neighbours may be on one.
+fn own_cores(cores: &Cores) -> usize {
+    if cores.physical == Some(cores.online) {
+        cores.usable() as usize
+    } else {
+        1
     }
 }
 
@@ -63,16 +71,16 @@ impl Session for CpuSession {
     }
 
     fn release(&self) -> Result<()> {
-        // Builders inherit this thread's processors, which the last point may have narrowed.
-        self.pool.use_threads(self.max_threads)
+        // Builders inherit this thread's processors.
+        self.pool.release()
     }
 
     fn prepare(&self, at: &Conditions) -> Result<()> {
         self.pool.use_threads(at.threads as usize)
     }
 
-    fn drift(&mut self) -> f64 {
-        self.sentinel.drift()
+    fn drift(&mut self) -> Result<f64> {
+        self.sentinel.drift(&self.pool)
     }
 
     fn instruments(

@@ -65,8 +65,8 @@ impl Session for ScriptedSession {
         Ok(())
     }
 
-    fn drift(&mut self) -> f64 {
-        1.0
+    fn drift(&mut self) -> Result<f64> {
+        Ok(1.0)
     }
 
     fn instruments(

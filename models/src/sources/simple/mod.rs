@@ -110,6 +110,7 @@ impl FromStr for SimpleSpec {
             .iter()
             .map(|(key, default)| (*key, default.value()))
             .collect();
+        let mut given: Vec<&str> = Vec::new();
         for part in rest.split(',').map(str::trim).filter(|p| !p.is_empty()) {
             let (key, value) = part
                 .split_once('=')
@@ -126,6 +127,10 @@ impl FromStr for SimpleSpec {
                         known.join(", ")
                     ))
                 })?;
+            if given.contains(key) {
+                return Err(bad(format!("{key} is given twice")));
+            }
+            given.push(key);
             params.insert(key, default.read(key, value.trim()).map_err(bad)?);
         }
         let spec = Self {
@@ -282,6 +287,7 @@ mod tests {
         insta::assert_snapshot!(message("matmul:m=0"), @"simple operator 'matmul:m=0': m=0: must be between 1 and 1073741824");
         insta::assert_snapshot!(message("matmul:m=big"), @"simple operator 'matmul:m=big': m=big: not a whole number");
         insta::assert_snapshot!(message("matmul:m"), @"simple operator 'matmul:m': 'm' is not a parameter; write name=value");
+        insta::assert_snapshot!(message("matmul:m=1,m=2"), @"simple operator 'matmul:m=1,m=2': m is given twice");
         insta::assert_snapshot!(message("elementwise:op=cos"), @"simple operator 'elementwise:op=cos': op=cos: no such function (known: abs, add, div, erf, exp, gelu, max, min, mul, neg, relu, sigmoid, sqrt, sub, tanh)");
     }
 

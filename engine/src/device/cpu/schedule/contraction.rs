@@ -7,7 +7,8 @@
 use opmodels::tile::{VectorUnit, efficiency, even_vector_length};
 use tvm_bridge::inspect::IterKind;
 use tvm_bridge::ir::IndexMap;
-use tvm_bridge::schedule::{Access as Buffer, Loop};
+use tvm_bridge::layout::Access as Buffer;
+use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, Result, Schedule};
 
 use super::knobs::{default_knobs, vector_axis};

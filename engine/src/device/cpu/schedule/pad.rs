@@ -6,7 +6,8 @@
 
 use opmodels::tile::{VectorUnit, vector_length};
 use tvm_bridge::ir::IndexMap;
-use tvm_bridge::schedule::{Access, Loop};
+use tvm_bridge::layout::Access;
+use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, Result, Schedule};
 
 use super::prepare::Part;

@@ -3,14 +3,9 @@
 //! Producers are written into their consumers, the element-wise tail is collapsed into one block, and what remains is
 //! told apart: paddings, the reduction that does the work, and the tail behind it.
 
-use tvm_bridge::{Block, BlockInfo, Result, Schedule};
+use tvm_bridge::{Block, Result, Schedule};
 
-/// A block with what it looks like.
-#[derive(Debug, Clone)]
-pub(super) struct Part {
-    pub block: Block,
-    pub info: BlockInfo,
-}
+pub(super) use crate::schedule::Part;
 
 /// The blocks left after inlining.
 #[derive(Debug)]

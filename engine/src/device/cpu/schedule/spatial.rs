@@ -4,7 +4,7 @@
 
 use opdata::contract::knobs::SpatialKnobs;
 use opmodels::tile::{VectorUnit, even_vector_length};
-use tvm_bridge::inspect::{BlockInfo, IterKind};
+use tvm_bridge::inspect::IterKind;
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Result, Schedule};
 
@@ -82,7 +82,8 @@ impl Flat {
         if loops.is_empty() {
             return Ok(None);
         }
-        let kept = loops.len() - contiguous_suffix(&part.info);
+        // At least one: the innermost loop is always the one to be vectorised.
+        let kept = loops.len() - part.info.contiguous_suffix().max(1);
         let suffix = loops.split_off(kept);
         let inner = if suffix.len() > 1 {
             s.fuse(&suffix.iter().collect::<Vec<_>>())?
@@ -120,29 +121,4 @@ impl Flat {
         }
         Ok(())
     }
-}
-
-/// How many innermost iterators every access either walks through contiguously, in order, or does not use at all.
-///
-/// At least one: the innermost loop is always the one to be vectorised.
-fn contiguous_suffix(info: &BlockInfo) -> usize {
-    let n = info.iters.len();
-    let fits = |suffix: usize| {
-        let iters: Vec<usize> = (n - suffix..n).collect();
-        info.reads.iter().chain(&info.writes).all(|access| {
-            if !iters.iter().any(|&i| access.uses(i)) {
-                return true;
-            }
-            let dims = access.indices.len();
-            dims >= suffix
-                && iters
-                    .iter()
-                    .zip(&access.indices[dims - suffix..])
-                    .zip(&access.shape[dims - suffix..])
-                    .all(|((&iter, index), &extent)| {
-                        index.plain() == Some(iter) && extent == info.iters[iter].extent
-                    })
-        })
-    };
-    (2..=n).rev().find(|&suffix| fits(suffix)).unwrap_or(1)
 }

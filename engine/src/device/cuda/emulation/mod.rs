@@ -1,0 +1,79 @@
+//! Running generated CUDA on the CPU, for tests: TVM's kernels compiled by the host's C++ compiler with a shim of our own,
+//! and started by TVM's own host code.
+//!
+//! `shim.h` says how threads run, what it finds and what it cannot see. It takes a C++ compiler, and a process in which
+//! TVM's CUDA runtime is not loaded.
+
+mod kernels;
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use tvm_bridge::compile::{Asserts, Lowered};
+use tvm_bridge::ir::ENTRY;
+use tvm_bridge::{Device, DeviceKind, IrModule, Target, Tensor};
+
+/// The host's C++ compiler.
+const COMPILER: &str = "g++";
+
+/// Whether this machine can do it; otherwise why not.
+pub(super) fn obstacle() -> Option<String> {
+    if Command::new(COMPILER).arg("--version").output().is_err() {
+        return Some(format!("there is no {COMPILER}"));
+    }
+    tvm_bridge::cuda::emulate_memory()
+        .err()
+        .map(|e| format!("TVM's CUDA runtime is loaded: {e}"))
+}
+
+/// Runs the function of `module` as scheduled on `tensors`, outputs last; returns them as it left them.
+///
+/// # Errors
+/// The program cannot be compiled for the GPU or its emulation, or a kernel does what it must not: touches memory outside
+/// its arguments, has results that depend on the order of its threads, or waits for threads that never come.
+pub(super) fn run(module: &IrModule, target: &Target, tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    let folder = tempfile::tempdir()?;
+    let lowered = Lowered::new(module, target, Asserts::Dropped)?;
+    let script = lowered
+        .device_script()?
+        .context("nothing runs on the GPU")?;
+    let generated = lowered.generate()?;
+    let source = generated.device_source()?.context("no source")?;
+    let library = compiled(folder.path(), &kernels::with_shim(&source, &script)?)?;
+    let loaded = generated.load_with_kernels(&library)?;
+    let device = Device::first(DeviceKind::Cuda);
+    let tensors = tensors
+        .iter()
+        .map(|t| Tensor::from_bytes(device, t.shape(), t.dtype(), &t.bytes()?))
+        .collect::<tvm_bridge::Result<Vec<_>>>()?;
+    loaded.module.function(ENTRY)?.bind(&tensors).call()?;
+    let back = |t: &Tensor| Tensor::from_bytes(Device::cpu(), t.shape(), t.dtype(), &t.bytes()?);
+    Ok(tensors
+        .iter()
+        .map(back)
+        .collect::<tvm_bridge::Result<_>>()?)
+}
+
+fn compiled(folder: &Path, source: &str) -> Result<std::path::PathBuf> {
+    let library = folder.join("kernels.so");
+    std::fs::write(folder.join("shim.h"), include_str!("shim.h"))?;
+    std::fs::write(folder.join("kernels.cpp"), source)?;
+    // Unoptimised code would take longer to run than -O1 takes to compile. Jumps between stacks are no overflow.
+    let options = "-std=c++17 -O1 -w -shared -fPIC -ffp-contract=off -U_FORTIFY_SOURCE";
+    let output = Command::new(COMPILER)
+        .args(options.split_whitespace())
+        .arg("-o")
+        .args([&library, &folder.join("kernels.cpp")])
+        .output()?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let first: Vec<&str> = errors
+            .lines()
+            .filter(|l| l.contains("error"))
+            .take(5)
+            .collect();
+        bail!("the emulation does not compile: {}", first.join("; "));
+    }
+    Ok(library)
+}

@@ -1,0 +1,53 @@
+//! What a GPU allows a kernel, as far as templates ask.
+
+use serde_json::Value;
+
+/// Most threads of a block, on every GPU that TVM's CUDA code runs on.
+pub(super) const MAX_THREADS: i64 = 1024;
+/// Shared memory of a block that needs no attribute of the kernel, in bytes.
+pub(super) const STATIC_SHARED_BYTES: i64 = 48 * 1024;
+/// Shared memory of a block that every GPU with tensor cores since compute capability 8.0 gives on request, in bytes.
+pub(super) const DYNAMIC_SHARED_BYTES: i64 = 99 * 1024;
+/// Threads that execute together.
+pub(super) const WARP: i64 = 32;
+
+/// What default knobs are chosen for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Multiprocessors of the GPU.
+    pub multiprocessors: i64,
+    /// Whether it multiplies matrices of half precision in hardware.
+    pub has_tensor_cores: bool,
+}
+
+impl Limits {
+    /// For the GPUs that a target's dictionary is for.
+    pub fn of(dictionary: &Value) -> Limits {
+        let arch = dictionary["arch"].as_str().unwrap_or_default();
+        let digits = arch.trim_start_matches("sm_");
+        let digits = digits.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let capability: u32 = digits.parse().unwrap_or(80);
+        Limits {
+            // The large GPU of the generation: A100, H100; a smaller one has fewer, for which the same tiles are fine.
+            multiprocessors: match capability {
+                ..80 => 80,
+                80..90 => 108,
+                _ => 132,
+            },
+            has_tensor_cores: capability >= 70,
+        }
+    }
+}
+
+/// Whether a block may have so many threads.
+///
+/// # Errors
+/// It may not.
+pub(super) fn check_threads(threads: i64) -> Result<(), String> {
+    if (1..=MAX_THREADS).contains(&threads) {
+        return Ok(());
+    }
+    Err(format!(
+        "{threads} threads of a block; 1 to {MAX_THREADS} are possible"
+    ))
+}

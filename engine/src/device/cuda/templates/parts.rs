@@ -1,0 +1,110 @@
+//! An operator's blocks, sorted by what they are to a template, and writing blocks into each other.
+//!
+//! On a GPU a padding costs nothing but a condition where it is read, so everything that only computes what others read
+//! is written into its readers. What remains are reductions and outputs.
+
+use tvm_bridge::{Block, Result, Schedule};
+
+use crate::schedule::{Part, unfit};
+
+/// What an operator consists of.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// Reductions in program order.
+    pub reductions: Vec<Part>,
+    /// Blocks without a reduction that nobody reads: outputs.
+    pub outputs: Vec<Part>,
+    /// Blocks without a reduction that others read.
+    pub between: Vec<Part>,
+}
+
+impl Parts {
+    /// The operator as it is.
+    pub fn of(s: &Schedule) -> Result<Parts> {
+        let mut parts = Parts {
+            reductions: Vec::new(),
+            outputs: Vec::new(),
+            between: Vec::new(),
+        };
+        for block in s.blocks()? {
+            let part = Part::of(s, block)?;
+            let group = if part.info.is_reduction() {
+                &mut parts.reductions
+            } else if s.consumers(&part.block)?.is_empty() {
+                &mut parts.outputs
+            } else {
+                &mut parts.between
+            };
+            group.push(part);
+        }
+        Ok(parts)
+    }
+
+    /// The operator with everything written into its readers that can be. A block that cannot stays between.
+    pub fn inlined(s: &Schedule) -> Result<Parts> {
+        for part in Parts::of(s)?.between {
+            // One that is read in a way that TVM cannot substitute stays as it is.
+            let _ = s.compute_inline(&part.block);
+        }
+        Parts::of(s)
+    }
+
+    /// The one reduction.
+    ///
+    /// # Errors
+    /// There is none, or several.
+    pub fn anchor(&self) -> Result<&Part> {
+        match &self.reductions[..] {
+            [anchor] => Ok(anchor),
+            _ => Err(unfit("not exactly one reduction")),
+        }
+    }
+}
+
+/// Writes all that `block` reads into it, and what that reads, back to the operator's arguments.
+///
+/// # Errors
+/// It reads a reduction's result, or something that others read in another way.
+pub(super) fn inline_producers(s: &Schedule, block: &Block) -> Result<()> {
+    for producer in s.producers(block)? {
+        inline_producers(s, &producer)?;
+        s.compute_inline(&producer)?;
+    }
+    Ok(())
+}
+
+/// Writes everything behind `block` into it, so that the block computes the operator's output.
+///
+/// # Errors
+/// Something behind it reads its result in another order, or there are several outputs.
+pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
+    let own = s.info(block)?.name;
+    loop {
+        let consumers = s.consumers(block)?;
+        let consumer = match &consumers[..] {
+            [] => return Ok(()),
+            [one] => one,
+            several => {
+                // Those that others read are written into these, until one reads it all.
+                let mut inlined = false;
+                for consumer in several {
+                    if !s.consumers(consumer)?.is_empty() {
+                        s.compute_inline(consumer)?;
+                        inlined = true;
+                    }
+                }
+                if inlined {
+                    continue;
+                }
+                return Err(unfit("several outputs read the result"));
+            }
+        };
+        for producer in s.producers(consumer)? {
+            if s.info(&producer)?.name != own {
+                inline_producers(s, &producer)?;
+                s.compute_inline(&producer)?;
+            }
+        }
+        s.reverse_compute_inline(consumer)?;
+    }
+}

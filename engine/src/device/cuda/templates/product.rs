@@ -1,0 +1,269 @@
+//! Products of two operands, told from the way in which they are indexed: matrix products, convolutions of any rank and
+//! layout, grouped and transposed ones.
+//!
+//! An axis that indexes one operand and the output is a row (`m`) or a column (`n`), one that indexes both is of the
+//! batch, and what is summed over is the depth (`k`). The columns are those of the output's last axis, so that results are
+//! written side by side. The product is brought into the form `C[b, m, n] += A[b, k, m] * B[b, k, n]`; the copies between
+//! it and the operands become the loads into shared memory.
+
+use tvm_bridge::inspect::{Access, BlockInfo, IterKind};
+use tvm_bridge::ir::IndexMap;
+use tvm_bridge::layout::Access as Side;
+use tvm_bridge::{Block, DType, Result, Schedule};
+
+use super::parts::Parts;
+use crate::schedule::unfit;
+
+/// A product of two operands.
+#[derive(Debug, Clone)]
+pub(super) struct Product {
+    pub block: Block,
+    info: BlockInfo,
+    batch: Vec<usize>,
+    rows: Vec<usize>,
+    columns: Vec<usize>,
+    depth: Vec<usize>,
+    /// Which of the block's reads has the rows, and which the columns.
+    pub operands: [usize; 2],
+    /// Whether something computes an operand before it is read (a padding).
+    computed: [bool; 2],
+}
+
+/// Extents of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Extents {
+    pub batch: i64,
+    pub m: i64,
+    pub n: i64,
+    pub k: i64,
+}
+
+/// How the axes of an operand's copy follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CopyLayout {
+    /// Depth outside: rows or columns lie side by side.
+    DepthOutside,
+    /// Depth inside.
+    DepthInside,
+}
+
+impl Product {
+    /// The product that the operator's one reduction is.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn find(s: &Schedule) -> Result<Product> {
+        let parts = Parts::of(s)?;
+        let anchor = parts.anchor()?;
+        let mut info = anchor.info.clone();
+        if let Some(map) = groups(&info)? {
+            s.transform_block(&anchor.block, &map)?;
+            info = s.info(&anchor.block)?;
+        }
+        let mut product = Product::of(anchor.block.clone(), info)?;
+        for (side, &read) in product.operands.iter().enumerate() {
+            let buffer = &product.info.reads[read].buffer;
+            let mut writers = parts.between.iter().flat_map(|p| &p.info.writes);
+            product.computed[side] = writers.any(|w| w.buffer == *buffer);
+        }
+        Ok(product)
+    }
+
+    fn of(block: Block, info: BlockInfo) -> Result<Product> {
+        let ([left, right], [output]) = (&info.reads[..], &info.writes[..]) else {
+            return Err(unfit("not a product of two operands"));
+        };
+        let (mut batch, mut of_left, mut of_right) = (Vec::new(), Vec::new(), Vec::new());
+        for iter in info.of_kind(IterKind::Spatial) {
+            if output
+                .indices
+                .iter()
+                .filter(|i| i.plain() == Some(iter))
+                .count()
+                != 1
+            {
+                return Err(unfit("an output that is not indexed plainly"));
+            }
+            match (left.uses(iter), right.uses(iter)) {
+                (true, false) => of_left.push(iter),
+                (false, true) => of_right.push(iter),
+                _ => batch.push(iter),
+            }
+        }
+        let depth: Vec<usize> = info.of_kind(IterKind::Reduction).collect();
+        let summed = |access: &Access| depth.iter().all(|&k| access.uses(k));
+        if depth.is_empty() || !summed(left) || !summed(right) {
+            return Err(unfit("an operand that the sum does not run over"));
+        }
+        let last = output.indices.iter().rev().find_map(|i| i.plain());
+        let left_has_columns = last.is_some_and(|last| of_left.contains(&last));
+        let (rows, columns, operands) = if left_has_columns {
+            (of_right, of_left, [1, 0])
+        } else {
+            (of_left, of_right, [0, 1])
+        };
+        Ok(Product {
+            block,
+            batch,
+            rows,
+            columns,
+            depth,
+            operands,
+            computed: [false; 2],
+            info,
+        })
+    }
+
+    pub fn extents(&self) -> Extents {
+        let of = |iters: &[usize]| iters.iter().map(|&i| self.info.iters[i].extent).product();
+        Extents {
+            batch: of(&self.batch),
+            m: of(&self.rows),
+            n: of(&self.columns),
+            k: of(&self.depth),
+        }
+    }
+
+    /// Type of the operands; none where they differ or tensors cannot have it.
+    pub fn operand_type(&self) -> Option<DType> {
+        let [a, b] = self.operands.map(|i| self.info.reads[i].dtype);
+        a.filter(|_| a == b)
+    }
+
+    /// Type of the output.
+    pub fn output_type(&self) -> Option<DType> {
+        self.info.writes[0].dtype
+    }
+
+    /// Whether the operand with the rows is the second factor.
+    pub fn is_swapped(&self) -> bool {
+        self.operands == [1, 0]
+    }
+
+    /// How many elements of an operand (0: that with the rows) can be loaded at once, at most `most`, and in which
+    /// layout of the copy they lie side by side.
+    pub fn vector(&self, side: usize, most: i64) -> (CopyLayout, i64) {
+        let own = if side == 0 { &self.rows } else { &self.columns };
+        let access = &self.info.reads[self.operands[side]];
+        let deep = self.run(access, &self.depth);
+        let wide = self.run(access, own);
+        let (layout, run) = if deep > wide {
+            (CopyLayout::DepthInside, deep)
+        } else {
+            (CopyLayout::DepthOutside, wide)
+        };
+        let run = if self.computed[side] { 1 } else { run };
+        let vector = [8, 4, 2].into_iter().find(|v| *v <= most && run % v == 0);
+        (layout, vector.unwrap_or(1))
+    }
+
+    /// How many results can be stored at once, at most `most`.
+    pub fn output_vector(&self, most: i64) -> i64 {
+        let run = self.run(&self.info.writes[0], &self.columns);
+        let vector = [8, 4, 2].into_iter().find(|v| *v <= most && run % v == 0);
+        vector.unwrap_or(1)
+    }
+
+    /// How many consecutive values of the fused axes lie side by side in the buffer.
+    fn run(&self, access: &Access, fused: &[usize]) -> i64 {
+        let mut run = 1;
+        if let (Some(index), Some(&packed), Some(&iter)) =
+            (access.indices.last(), access.shape.last(), fused.last())
+            && index.terms == [(iter, None)]
+            && self.info.iters[iter].extent % packed.max(1) == 0
+        {
+            // An axis packed in pieces: `[f div 16, …, f mod 16]`.
+            return packed;
+        }
+        let places = access.indices.iter().zip(&access.shape).rev();
+        for ((index, &extent), &iter) in places.zip(fused.iter().rev()) {
+            if index.plain() != Some(iter) {
+                break;
+            }
+            run *= self.info.iters[iter].extent;
+            if extent != self.info.iters[iter].extent {
+                break;
+            }
+        }
+        run
+    }
+
+    /// Brings the product into the form with four axes `b, m, n, k`, its operands copied in these layouts.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn normalise(&self, s: &Schedule, layouts: [CopyLayout; 2]) -> Result<()> {
+        let sides = [&self.rows, &self.columns];
+        for ((&read, own), layout) in self.operands.iter().zip(sides).zip(layouts) {
+            s.reindex(&self.block, read, Side::Read)?;
+            let copied = match layout {
+                CopyLayout::DepthOutside => [&self.batch, &self.depth, own],
+                CopyLayout::DepthInside => [&self.batch, own, &self.depth],
+            };
+            let iters = copied_axes(&s.info(&self.block)?.reads[read])?;
+            let map = self.fused(&iters, &copied)?;
+            s.transform_layout(&self.block, read, Side::Read, &map)?;
+        }
+        s.reindex(&self.block, 0, Side::Write)?;
+        let written = copied_axes(&s.info(&self.block)?.writes[0])?;
+        let map = self.fused(&written, &[&self.batch, &self.rows, &self.columns])?;
+        s.transform_layout(&self.block, 0, Side::Write, &map)?;
+        let all: Vec<usize> = (0..self.info.iters.len()).collect();
+        let axes = [&self.batch, &self.rows, &self.columns, &self.depth];
+        s.transform_block(&self.block, &self.fused(&all, &axes)?)
+    }
+
+    /// The map that fuses `iters`, which are the source's axes, into groups.
+    fn fused(&self, iters: &[usize], groups: &[&Vec<usize>]) -> Result<IndexMap> {
+        let extents: Vec<i64> = iters.iter().map(|&i| self.info.iters[i].extent).collect();
+        let places = |group: &&Vec<usize>| {
+            let place = |i: &usize| iters.iter().position(|j| j == i);
+            group.iter().filter_map(place).collect::<Vec<_>>()
+        };
+        IndexMap::fused(&extents, &groups.iter().map(places).collect::<Vec<_>>())
+    }
+}
+
+/// The iterators that index a block's copy of a buffer; those of one value are missing where they were added to others.
+fn copied_axes(access: &Access) -> Result<Vec<usize>> {
+    let plain = access.indices.iter().map(|index| index.plain());
+    plain
+        .collect::<Option<_>>()
+        .ok_or_else(|| unfit("a copy that is not indexed plainly"))
+}
+
+/// Where an output axis walks through groups and one operand is indexed by the group (`[f div 6 * 4 + c]`): the map that
+/// parts the axis into group and place in it.
+fn groups(info: &BlockInfo) -> Result<Option<IndexMap>> {
+    let [left, right] = &info.reads[..] else {
+        return Ok(None);
+    };
+    for iter in info.of_kind(IterKind::Spatial) {
+        if !(left.uses(iter) && right.uses(iter)) {
+            continue;
+        }
+        for access in [left, right] {
+            for (index, &extent) in access.indices.iter().zip(&access.shape) {
+                let [one, two] = &index.terms[..] else {
+                    continue;
+                };
+                let (divided, summed) = if one.0 == iter {
+                    (one, two)
+                } else {
+                    (two, one)
+                };
+                let depth = &info.iters[summed.0];
+                if divided.0 != iter || depth.kind != IterKind::Reduction || summed.1 != Some(1) {
+                    continue;
+                }
+                let groups = extent / depth.extent.max(1);
+                let channels = info.iters[iter].extent;
+                if groups > 1 && channels % groups == 0 && channels > groups {
+                    let map = IndexMap::split(info.iters.len(), iter, channels / groups)?;
+                    return Ok(Some(map));
+                }
+            }
+        }
+    }
+    Ok(None)
+}

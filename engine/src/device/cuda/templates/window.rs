@@ -1,0 +1,128 @@
+//! One reduction, a thread for each result: poolings, depthwise convolutions, short sums.
+//!
+//! Neighbouring threads compute neighbouring results, so their windows overlap in the caches. The sum stays in a register
+//! and the element-wise tail is computed from there.
+
+use tvm_bridge::inspect::{BlockInfo, IterKind};
+use tvm_bridge::schedule::Loop;
+use tvm_bridge::{Result, Schedule};
+
+use super::contraction::unroll_hint;
+use super::parts::{Parts, inline_consumers};
+use super::{WindowKnobs, fallback, limits, reduction};
+use crate::schedule::{Part, unfit};
+
+/// The knobs that suit a reduction of this shape.
+pub(super) fn default_knobs(info: &BlockInfo) -> WindowKnobs {
+    let results: i64 = info
+        .of_kind(IterKind::Spatial)
+        .map(|i| info.iters[i].extent)
+        .product();
+    WindowKnobs {
+        // Few results are spread over many multiprocessors.
+        block_size: if results >= 1 << 16 { 256 } else { 64 },
+        thread_tile: 1,
+        unroll: 64,
+    }
+}
+
+/// The template with the knobs that the operator suggests.
+pub(super) fn suggested(s: &Schedule) -> Result<WindowKnobs> {
+    let parts = Parts::inlined(s)?;
+    let knobs = default_knobs(&parts.anchor()?.info);
+    apply(s, &parts, &knobs)?;
+    Ok(knobs)
+}
+
+/// The template with knobs of one's own.
+pub(super) fn with_knobs(s: &Schedule, knobs: &WindowKnobs) -> Result<WindowKnobs> {
+    let parts = Parts::inlined(s)?;
+    apply(s, &parts, knobs)?;
+    Ok(*knobs)
+}
+
+/// Why knobs are impossible for rows of so many results.
+///
+/// # Errors
+/// That is what it says.
+pub(super) fn check(knobs: &WindowKnobs, row: i64) -> std::result::Result<(), String> {
+    if knobs.thread_tile < 1 || row % knobs.thread_tile != 0 {
+        return Err(format!(
+            "{} results of a thread do not divide a row of {row}",
+            knobs.thread_tile
+        ));
+    }
+    limits::check_threads(knobs.block_size)
+}
+
+fn apply(s: &Schedule, parts: &Parts, knobs: &WindowKnobs) -> Result<()> {
+    if !parts.between.is_empty() {
+        return Err(unfit("something that others read stays a block"));
+    }
+    nest(s, parts.anchor()?, knobs)
+}
+
+/// Schedules one reduction and what is behind it.
+pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()> {
+    check(knobs, reduction::row(&part.info)).map_err(|reason| unfit(&reason))?;
+    let (spatial, summed) = spatial_and_summed(s, part)?;
+    let total = s.extent(&spatial)?;
+    let tile = knobs.thread_tile;
+    let threads = knobs.block_size.min(total / tile).max(1);
+    let split = s.split(&spatial, &[None, Some(threads), Some(tile)])?;
+    let mut order = vec![&split[0], &split[1]];
+    order.extend(&summed);
+    order.push(&split[2]);
+    s.reorder(&order)?;
+    s.bind(&split[0], "blockIdx.x")?;
+    s.bind(&split[1], "threadIdx.x")?;
+    match part.info.writes.len() {
+        1 => {
+            let copy_out = s.cache_write(&part.block, 0, "local")?;
+            s.reverse_compute_at_with_unit_loops(&copy_out, &split[1])?;
+            if inline_consumers(s, &copy_out).is_err() {
+                fallback::rest(s, &copy_out)?;
+            }
+        }
+        several => {
+            // A reduction of pairs (the largest value and its place): what reads them does so where they are.
+            for consumer in s.consumers(&part.block)? {
+                s.reverse_compute_at_with_unit_loops(&consumer, &split[1])?;
+            }
+            (0..several).try_for_each(|i| s.set_scope(&part.block, i, "local"))?;
+        }
+    }
+    if knobs.unroll > 0 {
+        unroll_hint(s, &split[1], knobs.unroll)?;
+    }
+    if let Some(first) = summed.first() {
+        s.decompose_reduction(&part.block, first)?;
+    }
+    Ok(())
+}
+
+/// A reduction's spatial loops, moved outside and fused into one, and the loops that it sums over.
+pub(super) fn spatial_and_summed(s: &Schedule, part: &Part) -> Result<(Loop, Vec<Loop>)> {
+    let loops = s.loops(&part.block)?;
+    if loops.len() != part.info.iters.len() {
+        return Err(unfit("the block has other loops than iterators"));
+    }
+    let of = |kind| {
+        part.info
+            .of_kind(kind)
+            .map(|i| loops[i].clone())
+            .collect::<Vec<_>>()
+    };
+    let (mut spatial, summed) = (of(IterKind::Spatial), of(IterKind::Reduction));
+    if spatial.len() + summed.len() != loops.len() {
+        return Err(unfit(
+            "a block that is neither element-wise nor a reduction",
+        ));
+    }
+    s.reorder(&spatial.iter().chain(&summed).collect::<Vec<_>>())?;
+    if spatial.is_empty() {
+        let outermost = summed.first().ok_or_else(|| unfit("no loops"))?;
+        spatial.push(s.add_unit_loop_around(outermost)?);
+    }
+    Ok((s.fuse(&spatial.iter().collect::<Vec<_>>())?, summed))
+}

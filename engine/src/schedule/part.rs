@@ -1,0 +1,18 @@
+//! A block of a schedule together with what it looks like.
+
+use tvm_bridge::{Block, BlockInfo, Result, Schedule};
+
+/// A block with what it looks like.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub block: Block,
+    pub info: BlockInfo,
+}
+
+impl Part {
+    /// The block as it is now.
+    pub fn of(s: &Schedule, block: Block) -> Result<Part> {
+        let info = s.info(&block)?;
+        Ok(Part { block, info })
+    }
+}
