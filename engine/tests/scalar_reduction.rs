@@ -1,6 +1,6 @@
 //! Schedules of reductions to one number, which have no spatial loop to tile or to run in parallel.
 
-use opengine::device::{self, Session};
+use opengine::device::{self, Opening, Session};
 use opengine::schedule::{Choice, Scheduled, default_schedule, with_choice};
 use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::{DType, Device, PrimFunc, Tensor};
@@ -13,7 +13,9 @@ fn total() -> PrimFunc {
 fn session() -> Box<dyn Session> {
     let cpu = tvm_bridge::target::host_cpu().unwrap();
     let dictionary = serde_json::json!({ "kind": "llvm", "mcpu": cpu, "num-cores": 1 });
-    device::HOST.open(&dictionary, 1).unwrap()
+    device::HOST
+        .open(&Opening::measuring(dictionary, 1))
+        .unwrap()
 }
 
 /// The mean of 1x64x56x56 numbers, which divides their sum in a block without a loop.

@@ -113,6 +113,7 @@ pub fn points(values: &[(f32, f32)]) -> Vec<Point> {
                 bases: Bases::default(),
                 flops: 1.0,
                 bytes: 1.0,
+                workload: 0,
             }
         })
         .collect()

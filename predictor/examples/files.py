@@ -77,7 +77,7 @@ def read_model(path):
     start = struct.calcsize("<8sIQ")
     header = json.loads(data[start : start + length])
     models, at = [], start + length
-    for model in [*header["members"], header["fast"], header["context"]]:
+    for model in [*header["ensemble"]["members"], header["fast"], header["context"]]:
         if model:
             models.append((model["spec"], data[at : at + model["bytes"]]))
             at += model["bytes"]

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use opdata::stats::weighted_quantile_of_sorted;
 use serde::{Deserialize, Serialize};
 
+use super::folds::OutOfFold;
+use crate::data::Dataset;
+
 /// The furthest that predictions are moved, log2: beyond it the model is wrong, not the noise.
 const LARGEST: f64 = 0.5;
 /// A kind with fewer samples is moved as all others are.
@@ -57,6 +60,13 @@ impl Shifts {
     /// The shift of a kind.
     pub fn of(&self, kind: &str) -> f64 {
         self.kinds.get(kind).copied().unwrap_or(self.overall)
+    }
+
+    /// Predictions of held-out samples, moved.
+    pub fn shifted(&self, dataset: &Dataset, held: &OutOfFold) -> Vec<f64> {
+        let of = held.predicted.iter().zip(&held.index);
+        of.map(|(p, &i)| p + self.of(&dataset.samples[i].kind))
+            .collect()
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Folds are independent, so they run on all cores with one thread of the library each.
 
+use std::collections::HashSet;
+
 use rayon::prelude::*;
 
 use crate::data::Dataset;
@@ -9,7 +11,7 @@ use crate::data::split::Fold;
 use crate::error::Result;
 use crate::features::Point;
 use crate::models::ranker::Ranker;
-use crate::models::{FitOptions, ModelKind, Parallel, fit};
+use crate::models::{Choice, Familiarity, FitOptions, ModelKind, Parallel, fit};
 
 /// Predictions of held-out samples.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +38,15 @@ pub enum Ranking {
     With,
 }
 
+/// The members of the ensembles that are fitted to folds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Members<'a> {
+    /// Those of the options, for all folds.
+    Given,
+    /// Those chosen for each fold without its test samples.
+    Chosen(&'a [Choice]),
+}
+
 struct FoldResult {
     predicted: Vec<f64>,
     disagreement: Option<Vec<f64>>,
@@ -51,11 +62,16 @@ pub fn out_of_fold(
     folds: &[Fold],
     kind: ModelKind,
     options: &FitOptions,
-    ranking: Ranking,
+    (members, ranking): (Members<'_>, Ranking),
     done: &(dyn Fn() + Sync),
 ) -> Result<OutOfFold> {
-    let single = FitOptions {
+    let single = |number: usize| FitOptions {
         parallel: Parallel::Not,
+        choice: match members {
+            Members::Given => &options.choice,
+            Members::Chosen(choices) => &choices[number],
+        }
+        .for_queries(&familiarities(dataset, &folds[number])),
         ..options.clone()
     };
     let mut order: Vec<usize> = (0..folds.len()).collect();
@@ -65,7 +81,7 @@ pub fn out_of_fold(
         .into_par_iter()
         .map(|number| {
             let fold = &folds[number];
-            let model = fit(kind, dataset, &fold.train, &single)?;
+            let model = fit(kind, dataset, &fold.train, &single(number))?;
             let points: Vec<&Point> = fold
                 .test
                 .iter()
@@ -109,6 +125,22 @@ pub fn out_of_fold(
         }
     }
     Ok(all)
+}
+
+/// The kinds of queries that a fold's test samples are.
+pub(super) fn familiarities(dataset: &Dataset, fold: &Fold) -> Vec<Familiarity> {
+    let workload = |&i: &usize| dataset.samples[i].point.workload;
+    let trained: HashSet<u64> = fold.train.iter().map(workload).collect();
+    let (known, unseen): (Vec<u64>, Vec<u64>) = fold
+        .test
+        .iter()
+        .map(workload)
+        .partition(|w| trained.contains(w));
+    let kinds = [(Familiarity::Unseen, unseen), (Familiarity::Known, known)];
+    let asked = kinds
+        .into_iter()
+        .filter(|(_, workloads)| !workloads.is_empty());
+    asked.map(|(kind, _)| kind).collect()
 }
 
 impl OutOfFold {

@@ -4,14 +4,18 @@
 //! | --- | --- |
 //! | [`folds`] | out-of-fold predictions of any model |
 //! | [`bias`] | the constant that makes relative errors smallest |
+//! | [`calibration`] | both of a model's, for one kind of query |
 //! | [`conformal`] | intervals with the coverage they promise |
 //! | [`metrics`] | errors, correlation, ordering |
-//! | [`search`] | hyper-parameters by cross-validation |
+//! | [`select`] | members of the ensemble and their weights |
+//! | [`weights`] | the mixture of members that errs least |
 
 pub mod bias;
+pub mod calibration;
 pub mod conformal;
 pub mod folds;
 pub mod metrics;
-pub mod search;
+pub mod select;
+pub mod weights;
 
-pub use folds::{OutOfFold, out_of_fold};
+pub use folds::{Members, OutOfFold, out_of_fold};

@@ -14,7 +14,7 @@ use super::query_key::QueryKey;
 use super::source::RowSet;
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
-use crate::features::point_of;
+use crate::features::{point_of, workload_name};
 use opdata::stats::{median, median_of_sorted};
 
 /// Which machines' rows to take.
@@ -56,16 +56,6 @@ fn usable(row: &Row) -> bool {
     let work = row.flops.unwrap_or(0) > 0
         || row.bytes_read.unwrap_or(0) + row.bytes_written.unwrap_or(0) > 0;
     work && row.output_shapes.is_some() || row.bytes_read.is_some()
-}
-
-/// What tells the workload of a row.
-fn workload_hash(row: &Row) -> String {
-    row.workload_hash.clone().unwrap_or_else(|| {
-        format!(
-            "{} {:?} {:?} {:?}",
-            row.op_name, row.input_shapes, row.weight_shapes, row.output_shapes
-        )
-    })
 }
 
 fn workload_label(row: &Row) -> String {
@@ -167,6 +157,7 @@ impl<'a> Collected<'a> {
             point: point_of(row, &self.machines[machine]),
             log2_time: 0.0,
             log2_in_model: None,
+            log2_interval: None,
             query_key: QueryKey::of_row(row),
             weight: weight(row.quality),
             doubtful: row.quality.is_none() && row.device_kind == DeviceKind::Cpu,
@@ -210,7 +201,7 @@ impl<'a> Collected<'a> {
 
     /// Position of a row's workload.
     fn workload(&mut self, row: &Row) -> usize {
-        let hash = workload_hash(row);
+        let hash = workload_name(row).into_owned();
         let workload = self.workload_numbers.number(&hash);
         if workload == self.workloads.len() {
             let label = workload_label(row);
@@ -317,12 +308,26 @@ impl Numbering {
 struct Times {
     alone: Vec<f64>,
     in_model: Vec<f64>,
+    /// Lower and upper ends of the confidence intervals that there are.
+    intervals: Vec<(f64, f64)>,
 }
 
 impl Times {
     fn add(&mut self, row: &Row, time_ns: f64) {
         self.alone.push(time_ns);
         self.in_model.extend(in_model_ns(row));
+        let interval = row.time_ci_low_ns.zip(row.time_ci_high_ns);
+        self.intervals
+            .extend(interval.filter(|(low, _)| *low > 0.0));
+    }
+
+    /// From the lowest to the highest end, if all measurements have an interval.
+    fn log2_interval(&self) -> Option<(f64, f64)> {
+        let whole = |(low, high): (f64, f64), (a, b): (f64, f64)| (low.min(a), high.max(b));
+        let all = self.intervals.iter().copied().reduce(whole);
+        let complete = self.intervals.len() == self.alone.len();
+        all.filter(|_| complete)
+            .map(|(low, high)| (low.log2(), high.log2()))
     }
 }
 
@@ -330,6 +335,7 @@ impl Times {
 fn settle_times(samples: &mut [Sample], times: Vec<Times>) -> Option<f64> {
     let mut spreads = Vec::new();
     for (sample, mut times) in samples.iter_mut().zip(times) {
+        sample.log2_interval = times.log2_interval();
         sample.log2_in_model = median(times.in_model).map(f64::log2);
         let alone = &mut times.alone;
         alone.sort_by(f64::total_cmp);

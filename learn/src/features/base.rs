@@ -1,7 +1,7 @@
 //! Estimates of a point's time up to a constant, which the models correct.
 //!
 //! Trees do not extrapolate: a model that predicts `time ÷ estimate` carries over to sizes it has not seen, as far as
-//! the estimate grows as the time does. Three estimates err in different ways, and the ensemble averages over them.
+//! the estimate grows as the time does. The estimates err in different ways, and the ensemble averages over them.
 
 use opdata::DeviceKind;
 
@@ -34,6 +34,8 @@ pub enum Base {
     /// Instructions of a thread, step by step, and how often its multiprocessor is filled anew; on a CPU those of the
     /// busiest worker.
     Steps,
+    /// A sum of the others with rates fitted to the samples (`models::rates`).
+    Fitted,
 }
 
 /// The estimates of one point, base-2 logarithms of nominal operations.
@@ -42,6 +44,8 @@ pub struct Bases {
     work: f64,
     serial: f64,
     steps: f64,
+    /// Arithmetic (flop), compulsory traffic (bytes) and exponentials (calls) of one of the threads that find work.
+    pub shared: [f64; 3],
 }
 
 impl Bases {
@@ -57,6 +61,12 @@ impl Bases {
             + FLOPS_PER_BYTE * operator.bytes()
             + TRANSCENDENTAL_FLOPS * operator.transcendental_calls();
         let work = (operations / busy_threads + CALL_OPERATIONS).log2();
+        let shared = [
+            operator.total_flops(),
+            operator.bytes(),
+            operator.transcendental_calls(),
+        ]
+        .map(|whole| whole / busy_threads);
         match nest {
             Nest::Gpu(nest) => {
                 let filled = nest.blocks / machine.units_or(SMS);
@@ -65,6 +75,7 @@ impl Bases {
                     work,
                     serial: (rounds * nest.thread_work * nest.warps()).log2(),
                     steps: (nest.steps * nest.step_instructions() * filled.max(1.0)).log2(),
+                    shared,
                 }
             }
             Nest::Cpu(nest) if busy_threads <= 1.0 => {
@@ -78,20 +89,27 @@ impl Bases {
                     work,
                     serial: serial.log2(),
                     steps: instructions.map_or(work, |count| (rounds * count).max(1.0).log2()),
+                    shared,
                 }
             }
             _ => Self {
                 work,
                 serial: work,
                 steps: work,
+                shared,
             },
         }
     }
 
-    /// One of them, 0 for [`Base::None`].
+    /// What the schedule does one piece after the other, as plain operations: [`Base::Serial`] and [`Base::Steps`].
+    pub fn schedule(&self) -> [f64; 2] {
+        [self.serial.exp2(), self.steps.exp2()]
+    }
+
+    /// One of them; 0 for those that are not of the point alone.
     pub fn get(&self, base: Base) -> f64 {
         match base {
-            Base::None => 0.0,
+            Base::None | Base::Fitted => 0.0,
             Base::Work => self.work,
             Base::Serial => self.serial,
             Base::Steps => self.steps,

@@ -34,5 +34,5 @@ mod scale;
 mod steps;
 
 pub use list::{FEATURE_VERSION, FEATURES, Values, positions_of};
-pub use point::{Point, point_of};
+pub use point::{Point, point_of, workload_name};
 pub use scope::{Feature, Scope};

@@ -4,6 +4,8 @@
 //! model is asked about an operator that was never built. They are therefore not looked at on either side: the register
 //! tile is found from the operator where that can be ([`default_tile`]), and schedule features are missing elsewhere.
 
+use std::borrow::Cow;
+
 use opdata::{CacheState, DeviceKind, Row};
 
 use super::base::Bases;
@@ -32,6 +34,30 @@ pub struct Point {
     pub flops: f64,
     /// Compulsory traffic, bytes.
     pub bytes: f64,
+    /// Which computation it is, on which machine: equal for the schedules of one workload.
+    pub workload: u64,
+}
+
+/// What tells the workload of a row.
+pub fn workload_name(row: &Row) -> Cow<'_, str> {
+    row.workload_hash.as_deref().map_or_else(
+        || {
+            Cow::Owned(format!(
+                "{} {:?} {:?} {:?}",
+                row.op_name, row.input_shapes, row.weight_shapes, row.output_shapes
+            ))
+        },
+        Cow::Borrowed,
+    )
+}
+
+/// A number for a workload on a machine that is the same in every build: it is kept in model files. FNV-1a, 64 bits.
+fn workload_number(row: &Row, machine: &MachineFacts) -> u64 {
+    let name = workload_name(row);
+    let bytes = machine.id.bytes().chain([0]).chain(name.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// The features of a row on a machine.
@@ -74,6 +100,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         bases: Bases::of(&operator, &nest, (row.device_kind, machine), busy),
         flops: operator.total_flops(),
         bytes: operator.bytes(),
+        workload: workload_number(row, machine),
     }
 }
 

@@ -1,9 +1,11 @@
-//! The ensemble: the mean of its members' logarithms.
+//! The ensemble: the weighted mean of its members' logarithms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
+use super::choice::Familiarity;
 use super::likeness::{Importance, Likeness};
 use super::member::{Member, MemberSpec};
 use super::options::{FitOptions, Parallel};
@@ -19,10 +21,23 @@ use crate::features::base::Base;
 pub struct Ensemble {
     /// Its members.
     pub members: Vec<Member>,
+    /// How much each counts.
+    pub weights: Weights,
+    /// The workloads that it was trained on ([`Point::workload`]), ascending.
+    pub workloads: Vec<u64>,
 }
 
-/// A dataset with fewer samples is learned from twice: where there is little to learn from, chance decides much, and
-/// trees are cheap.
+/// How much each member counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Weights {
+    /// For workloads that were not seen.
+    pub unseen: Vec<f64>,
+    /// For those that were.
+    pub known: Vec<f64>,
+}
+
+/// From fewer samples each member is trained twice: where there is little to learn from, chance decides much, and trees
+/// are cheap.
 const FEW_SAMPLES: usize = 3000;
 /// Added to the seeds the second time.
 const SECOND_SEED: u64 = 1000;
@@ -38,8 +53,10 @@ impl Ensemble {
     /// # Errors
     /// There are fewer than two samples, or XGBoost's library is missing or fails.
     pub fn fit(dataset: &Dataset, indices: &[usize], options: &FitOptions) -> Result<Self> {
+        let choice = &options.choice;
         let fit = |spec: &MemberSpec| Member::fit(spec, dataset, indices, options.seed);
-        let mut members = each(&options.members, options.parallel, fit)?;
+        let mut members = each(&choice.members, options.parallel, fit)?;
+        let (mut unseen, mut known) = (choice.unseen.clone(), choice.known.clone());
         if indices.len() < FEW_SAMPLES {
             let doubtful = indices.iter().all(|&i| dataset.samples[i].doubtful);
             let smoothed = if doubtful {
@@ -57,30 +74,80 @@ impl Ensemble {
                     None => Member::fit(&spec, dataset, indices, options.seed),
                 }
             };
-            members.extend(each(&options.members, options.parallel, again)?);
+            members.extend(each(&choice.members, options.parallel, again)?);
+            for weights in [&mut unseen, &mut known] {
+                weights.iter_mut().for_each(|weight| *weight /= 2.0);
+                weights.extend_from_within(..);
+            }
         }
-        Ok(Self { members })
+        let mut workloads: Vec<u64> = indices
+            .iter()
+            .map(|&i| dataset.samples[i].point.workload)
+            .collect();
+        workloads.sort_unstable();
+        workloads.dedup();
+        Ok(Self {
+            members,
+            weights: Weights { unseen, known },
+            workloads,
+        })
     }
 
-    /// Mean and standard deviation of the members' predictions, log2.
+    /// Whether the ensemble was trained on some schedule of the point's workload, on its machine.
+    pub fn familiarity(&self, point: &Point) -> Familiarity {
+        match self.workloads.binary_search(&point.workload) {
+            Ok(_) => Familiarity::Known,
+            Err(_) => Familiarity::Unseen,
+        }
+    }
+
+    /// Weighted mean of the predictions of the members that count for each point, and their standard deviation, log2.
     ///
     /// # Errors
     /// XGBoost's library fails.
     pub fn spread(&self, points: &[&Point]) -> Result<Vec<(f64, f64)>> {
-        let all: Vec<Vec<f64>> = self
-            .members
+        let mut places = [Vec::new(), Vec::new()];
+        for (place, point) in points.iter().enumerate() {
+            match self.familiarity(point) {
+                Familiarity::Unseen => places[0].push(place),
+                Familiarity::Known => places[1].push(place),
+            }
+        }
+        let mut spread = vec![(0.0, 0.0); points.len()];
+        for (places, weights) in places
             .iter()
-            .map(|member| member.predict(points))
+            .zip([&self.weights.unseen, &self.weights.known])
+        {
+            let own: Vec<&Point> = places.iter().map(|&place| points[place]).collect();
+            for (&place, found) in places.iter().zip(self.spread_of(&own, weights)?) {
+                spread[place] = found;
+            }
+        }
+        Ok(spread)
+    }
+
+    /// The same for points that the same weights are for.
+    fn spread_of(&self, points: &[&Point], weights: &[f64]) -> Result<Vec<(f64, f64)>> {
+        if points.is_empty() {
+            return Ok(Vec::new());
+        }
+        let counting = self.members.iter().zip(weights).filter(|(_, w)| **w > 0.0);
+        let all: Vec<(Vec<f64>, f64)> = counting
+            .map(|(member, weight)| Ok((member.predict(points)?, *weight)))
             .collect::<Result<_>>()?;
-        let count = all.len() as f64;
         Ok((0..points.len())
-            .map(|i| {
-                let mean = all.iter().map(|p| p[i]).sum::<f64>() / count;
-                let variance = all.iter().map(|p| (p[i] - mean).powi(2)).sum::<f64>() / count;
-                (mean, variance.sqrt())
-            })
+            .map(|i| mean_and_deviation(all.iter().map(|(p, w)| (p[i], *w))))
             .collect())
     }
+}
+
+/// Weighted mean of some predictions, and how far they lie from it, each counting alike: one that counts little in the
+/// mean tells as much about the doubt.
+pub fn mean_and_deviation(predictions: impl Iterator<Item = (f64, f64)> + Clone) -> (f64, f64) {
+    let mean: f64 = predictions.clone().map(|(p, weight)| p * weight).sum();
+    let count = predictions.clone().count().max(1) as f64;
+    let squares: f64 = predictions.map(|(p, _)| (p - mean).powi(2)).sum();
+    (mean, (squares / count).sqrt())
 }
 
 /// Trains one member for each of some.
@@ -108,15 +175,19 @@ fn smoothed(
     let smoother = Smoother::new(&Likeness::new(&importance, &points), points.len());
     let weights: Vec<f64> = samples().map(|s| f64::from(s.weight)).collect();
     let bases: BTreeSet<Base> = members.iter().map(|member| member.spec.base).collect();
+    let estimate = |base: Base, point: &Point| {
+        let own = members.iter().find(|member| member.spec.base == base);
+        own.map_or(0.0, |member| member.estimate(point))
+    };
     let smooth = |base: Base| {
         let ratios: Vec<f64> = samples()
-            .map(|s| s.log2_time - s.point.bases.get(base))
+            .map(|s| s.log2_time - estimate(base, &s.point))
             .collect();
         smoother
             .smooth(&ratios, &weights)
             .into_iter()
             .zip(&points)
-            .map(|(ratio, point)| ratio + point.bases.get(base))
+            .map(|(ratio, point)| ratio + estimate(base, point))
             .collect()
     };
     Ok(bases.into_iter().map(|base| (base, smooth(base))).collect())

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::rates::Rates;
 use super::regressor::Regressor;
 use crate::data::Dataset;
 use crate::error::Result;
@@ -56,7 +57,7 @@ pub struct MemberSpec {
     pub seed: u64,
 }
 
-/// The trees of all members unless searched for.
+/// Trees of a member that has to carry over to other workloads.
 pub const TREES: Trees = Trees {
     rounds: 150,
     depth: 6,
@@ -68,7 +69,27 @@ pub const TREES: Trees = Trees {
     max_bin: 64,
 };
 
-fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) -> MemberSpec {
+/// Trees that take in more, where there is much to take in.
+pub const DEEP_TREES: Trees = Trees {
+    rounds: 300,
+    depth: 8,
+    eta: 0.1,
+    subsample: 0.8,
+    colsample: 0.5,
+    min_child_weight: 2.0,
+    lambda: 1.0,
+    max_bin: 64,
+};
+
+/// What members minimise: relative errors are judged, and disturbed measurements are too slow, so rather a little less
+/// than the median.
+pub const ROBUST: Objective = Objective::Quantile(0.4);
+
+/// The groups of features that a member may be kept from seeing.
+pub const VIEWS: [&[Scope]; 3] = [&[], &[Scope::Size], &[Scope::Size, Scope::Total]];
+
+/// A member with the usual trees.
+pub fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) -> MemberSpec {
     MemberSpec {
         base,
         without: without.to_vec(),
@@ -78,15 +99,16 @@ fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) -> Mem
     }
 }
 
-/// The ensemble: each estimate once, seen with and without the sizes of the problem, and a robust member.
+/// The ensemble where there is nothing to choose by: the fitted estimate and others, seen with and without the sizes of
+/// the problem.
 pub fn default_members() -> Vec<MemberSpec> {
-    use Scope::{Size, Total};
+    let [all, no_sizes, no_totals] = VIEWS;
     vec![
-        member(Base::Work, &[], Objective::Squared, 0),
-        member(Base::Serial, &[Size], Objective::Squared, 1),
-        member(Base::Steps, &[Size, Total], Objective::Squared, 2),
-        member(Base::Work, &[Size], Objective::Quantile(0.4), 3),
-        member(Base::Work, &[], Objective::Quantile(0.4), 4),
+        member(Base::Fitted, all, ROBUST, 0),
+        member(Base::Fitted, no_sizes, ROBUST, 1),
+        member(Base::Fitted, no_totals, ROBUST, 2),
+        member(Base::Serial, no_sizes, ROBUST, 3),
+        member(Base::Work, all, Objective::Squared, 4),
     ]
 }
 
@@ -142,6 +164,11 @@ pub fn plain() -> MemberSpec {
     }
 }
 
+/// An estimate of a point's time, log2: of the point alone, or with fitted rates.
+fn estimate(base: Base, rates: Option<&Rates>, point: &Point) -> f64 {
+    rates.map_or_else(|| point.bases.get(base), |rates| rates.estimate(point))
+}
+
 /// Points predicted at once on one core.
 const CHUNK: usize = 4096;
 
@@ -152,6 +179,8 @@ pub struct Member {
     pub spec: MemberSpec,
     /// Positions of the features that it sees.
     pub columns: Vec<usize>,
+    /// The rates of its estimate, if that is fitted.
+    pub rates: Option<Rates>,
     booster: Booster,
 }
 
@@ -218,9 +247,10 @@ impl Member {
         let columns = spec.columns();
         let points: Vec<&Point> = samples().map(|s| &s.point).collect();
         let values = select(&points, &columns);
+        let rates = (spec.base == Base::Fitted).then(|| Rates::fit(dataset, indices));
         let targets: Vec<f32> = samples()
             .zip(times)
-            .map(|(s, time)| (time - s.point.bases.get(spec.base)) as f32)
+            .map(|(s, time)| (time - estimate(spec.base, rates.as_ref(), &s.point)) as f32)
             .collect();
         let weights: Vec<f32> = samples().map(|s| s.weight).collect();
         let labels = Labels {
@@ -236,6 +266,7 @@ impl Member {
         Ok(Self {
             spec: spec.clone(),
             columns,
+            rates,
             booster,
         })
     }
@@ -244,12 +275,18 @@ impl Member {
     ///
     /// # Errors
     /// The bytes are no trees.
-    pub fn from_bytes(spec: MemberSpec, bytes: &[u8]) -> Result<Self> {
+    pub fn from_bytes(spec: MemberSpec, rates: Option<Rates>, bytes: &[u8]) -> Result<Self> {
         Ok(Self {
             columns: spec.columns(),
+            rates,
             booster: Booster::from_bytes(bytes)?,
             spec,
         })
+    }
+
+    /// What its trees correct, log2.
+    pub fn estimate(&self, point: &Point) -> f64 {
+        estimate(self.spec.base, self.rates.as_ref(), point)
     }
 
     /// The trained trees.
@@ -300,7 +337,7 @@ impl Member {
             all[column] = f64::from(*value);
         }
         if let (Some(last), Some(constant)) = (all.last_mut(), own.last()) {
-            *last = f64::from(*constant) + point.bases.get(self.spec.base);
+            *last = f64::from(*constant) + self.estimate(point);
         }
         Ok(all)
     }
@@ -322,7 +359,7 @@ impl Regressor for Member {
         Ok(points
             .iter()
             .zip(corrections)
-            .map(|(point, correction)| point.bases.get(self.spec.base) + f64::from(correction))
+            .map(|(point, correction)| self.estimate(point) + f64::from(correction))
             .collect())
     }
 }

@@ -2,31 +2,38 @@
 //!
 //! | module | model |
 //! | --- | --- |
-//! | [`ensemble`] | gradient-boosted trees that correct three estimates; the product |
+//! | [`ensemble`] | gradient-boosted trees that correct estimates; the product |
 //! | [`member`] | one of its members: what it sees, corrects and minimises |
+//! | [`choice`] | which members an ensemble has, and how much each counts |
 //! | [`context`] | what running inside a model does to an operator's time |
 //! | [`likeness`] | how much one point's time tells about another's |
 //! | [`smooth`] | measured times without their noise |
+//! | [`pool`] | the members that a choice is made from |
 //! | [`ranker`] | orders the schedules of a workload (`rank:pairwise`) |
+//! | [`rates`] | an estimate whose rates are fitted: schedule, arithmetic, traffic, floor |
 //! | [`roofline`] | arithmetic and traffic against the best rates seen; the floor |
 //! | [`baseline`] | linear, ridge, lasso, nearest neighbours, forest, support vectors (smartcore) |
 //!
 //! All predict base-2 logarithms of ns.
 
 pub mod baseline;
+pub mod choice;
 pub mod context;
 pub mod ensemble;
 pub mod kind;
 pub mod likeness;
 pub mod member;
 pub mod options;
+pub mod pool;
 pub mod ranker;
+pub mod rates;
 pub mod regressor;
 pub mod roofline;
 pub mod smooth;
 
 mod fit;
 
+pub use choice::{Choice, Familiarity};
 pub use fit::fit;
 pub use kind::ModelKind;
 pub use options::{FitOptions, Parallel};

@@ -1,6 +1,6 @@
 //! How to fit.
 
-use super::member;
+use super::choice::Choice;
 
 /// What runs at the same time while fitting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub enum Parallel {
 pub struct FitOptions {
     /// What runs at the same time.
     pub parallel: Parallel,
-    /// The members of the ensemble.
-    pub members: Vec<member::MemberSpec>,
+    /// The members of the ensemble and their weights.
+    pub choice: Choice,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -26,7 +26,7 @@ impl Default for FitOptions {
     fn default() -> Self {
         Self {
             parallel: Parallel::Members,
-            members: member::default_members(),
+            choice: Choice::default(),
             seed: 42,
         }
     }

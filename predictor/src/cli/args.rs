@@ -133,9 +133,6 @@ pub struct TrainArgs {
     /// The kind of device, where the rows are of several: cpu, cuda, pynq or tpu.
     #[arg(long)]
     pub device: Option<DeviceKind>,
-    /// Search hyper-parameters by cross-validation for so many seconds before training.
-    #[arg(long, value_name = "SECONDS")]
-    pub search: Option<u64>,
     /// Seed of calibration and trees.
     #[arg(long, default_value_t = 42)]
     pub seed: u64,

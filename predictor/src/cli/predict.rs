@@ -186,7 +186,7 @@ fn rows_fast(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
         let points = points(rows, &machine);
         let times = trained.fast.predict(&points.iter().collect::<Vec<_>>())?;
         for (row, time) in rows.iter().zip(times) {
-            let time_ns = (time + trained.facts.shifts.of(&row.op_kind)).exp2();
+            let time_ns = (time + trained.facts.unseen.shifts.of(&row.op_kind)).exp2();
             writeln!(text, "{},{time_ns:.1}", row.row_id)?;
         }
         Ok(())

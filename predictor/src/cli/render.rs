@@ -161,16 +161,28 @@ pub fn networks(answers: &[NetworkAnswer], operators: usize, explain: bool) -> S
     text
 }
 
+/// A factor of the time in words.
+fn times_as_long(factor: f64) -> String {
+    if factor >= 1.0 {
+        format!("{factor:.2} × as long:")
+    } else {
+        format!("{:.2} × as fast:", 1.0 / factor)
+    }
+}
+
 /// What moved a prediction, and the nearest measured rows.
 fn reasons(text: &mut String, answer: &Answer) {
     for driver in &answer.drivers {
         let value = driver
             .value
             .map_or_else(|| "missing".to_owned(), |v| format!("{v:.2}"));
+        let meaning = FEATURES.iter().find(|f| f.name == driver.feature);
         let _ = writeln!(
             text,
-            "  ×{:<6.2} {} = {value}",
-            driver.factor, driver.feature
+            "  {:<18} {}, {} = {value}",
+            times_as_long(driver.factor),
+            meaning.map_or("", |f| f.doc),
+            driver.feature
         );
     }
     let _ = writeln!(text, "nearest measured:");
@@ -194,7 +206,7 @@ fn reasons(text: &mut String, answer: &Answer) {
 pub fn origin(facts: &Facts, machine: &MachineFacts, level: f64) -> String {
     let mut text = format!("for {}\n", machine.label());
     let needed = Conformal::groups_needed(level);
-    let calibrated = facts.conformal.as_ref().map(Conformal::groups);
+    let calibrated = facts.unseen.conformal.as_ref().map(Conformal::groups);
     if let Some(groups) = calibrated.filter(|groups| *groups < needed) {
         let _ = writeln!(text, "{}", too_few(groups, 100.0 * level, needed));
     }

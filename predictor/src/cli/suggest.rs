@@ -3,10 +3,11 @@
 use std::num::NonZeroUsize;
 
 use opdata::DeviceKind;
+use oplearn::crossval::select::choose;
 use oplearn::data::{Dataset, Machines};
 use oplearn::features::machine::MachineFacts;
-use oplearn::models::FitOptions;
 use oplearn::models::ensemble::Ensemble;
+use oplearn::models::{Familiarity, FitOptions};
 use opmodels::{ImportRequest, Source as ModelSource};
 use serde_json::json;
 
@@ -50,10 +51,11 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
             trained.ensemble
         }
         None => {
-            let fit = FitOptions {
+            let mut fit = FitOptions {
                 seed: args.seed,
                 ..FitOptions::default()
             };
+            fit.choice = choose(&dataset, &dataset.all(), &Familiarity::ALL, &fit)?.choice;
             Ensemble::fit(&dataset, &dataset.all(), &fit)?
         }
     };

@@ -1,22 +1,16 @@
 //! `oppredict train`.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use opdata::{DeviceKind, Status};
 use oplearn::Error;
-use oplearn::crossval::search;
 use oplearn::data::{Dataset, RowSet};
 use oplearn::models::FitOptions;
-use opreport::output::say;
 
 use super::args::TrainArgs;
 use super::render;
 use super::show::show;
 use crate::model::{TrainOptions, file, train};
-
-/// With fewer samples a search finds chance.
-const SEARCH_SAMPLES: usize = 50;
 
 /// Trains a model and writes its file.
 pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
@@ -24,20 +18,12 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let device_kind = device_kind(&mut rows, args.device)?;
     let dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
-    let mut fit = FitOptions {
-        seed: args.seed,
-        ..FitOptions::default()
+    let options = TrainOptions {
+        fit: FitOptions {
+            seed: args.seed,
+            ..FitOptions::default()
+        },
     };
-    if let Some(seconds) = args.search {
-        dataset.require(SEARCH_SAMPLES, "a search of hyper-parameters")?;
-        let found = search::search(&dataset, &fit, Duration::from_secs(seconds))?;
-        say(&format!(
-            "{} sets of hyper-parameters tried: mean error {:.3} (log2), default {:.3}: {:?}",
-            found.tried, found.error, found.default_error, found.trees
-        ));
-        fit = search::applied(&fit, &found);
-    }
-    let options = TrainOptions { fit };
     let trained = train(&dataset, device_kind, &options, &|| ())?;
     if let Some(folder) = args.out.parent().filter(|f| !f.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)?;

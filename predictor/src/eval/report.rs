@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use opdata::stats::median;
 use oplearn::crossval::bias::ShiftsFinder;
 use oplearn::crossval::conformal::{Conformal, Held};
-use oplearn::crossval::folds::{OutOfFold, Ranking, out_of_fold};
+use oplearn::crossval::folds::{Members, OutOfFold, Ranking, out_of_fold};
 use oplearn::crossval::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
+use oplearn::crossval::select::choose_for_folds;
 use oplearn::data::split::{Split, shuffled};
 use oplearn::data::{Dataset, Intake};
-use oplearn::models::{FitOptions, ModelKind};
+use oplearn::models::{Choice, FitOptions, ModelKind};
 use serde::Serialize;
 
 use super::whole::{self, WholeModel};
@@ -151,12 +152,16 @@ pub fn evaluate(
     done: &(dyn Fn() + Sync),
 ) -> Result<Report> {
     let folds = options.split.folds(dataset, options.fit.seed)?;
+    let choices = match options.model {
+        ModelKind::Ensemble => choose_for_folds(dataset, &folds, &options.fit)?,
+        _ => Vec::new(),
+    };
     let mut held = out_of_fold(
         dataset,
         &folds,
         options.model,
         &options.fit,
-        options.ranking,
+        (members(&choices), options.ranking),
         done,
     )?;
     let measured = held.measured(dataset);
@@ -223,6 +228,14 @@ pub fn evaluate(
             })
             .collect(),
     })
+}
+
+fn members(choices: &[Choice]) -> Members<'_> {
+    if choices.is_empty() {
+        Members::Given
+    } else {
+        Members::Chosen(choices)
+    }
 }
 
 /// Moves each fold by the constants that were best for all others.
@@ -376,12 +389,16 @@ fn curve_point(dataset: &Dataset, options: &EvalOptions, share: f64) -> Result<C
             .map(|i| fold.train[i])
             .collect();
     }
+    let choices = match options.model {
+        ModelKind::Ensemble => choose_for_folds(dataset, &folds, &options.fit)?,
+        _ => Vec::new(),
+    };
     let held = out_of_fold(
         dataset,
         &folds,
         options.model,
         &options.fit,
-        Ranking::Without,
+        (members(&choices), Ranking::Without),
         &|| (),
     )?;
     let measured = held.measured(dataset);

@@ -100,6 +100,7 @@ mod tests {
             bases: Bases::default(),
             flops,
             bytes,
+            workload: 0,
         }
     }
 

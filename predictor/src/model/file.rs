@@ -10,8 +10,9 @@ use std::path::Path;
 
 use oplearn::features::{FEATURE_VERSION, FEATURES};
 use oplearn::models::context::Context;
-use oplearn::models::ensemble::Ensemble;
+use oplearn::models::ensemble::{Ensemble, Weights};
 use oplearn::models::member::{Member, MemberSpec};
+use oplearn::models::rates::Rates;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -24,7 +25,7 @@ use crate::model::trained::{Facts, Trained};
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"OPBENCHM";
 /// The format of this build.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 const CHECKSUM_BYTES: usize = 32;
 const PREFIX_BYTES: usize = MAGIC.len() + 4 + 8;
 const RETRAIN: &str = "train it again with `oppredict train`";
@@ -34,7 +35,7 @@ struct Header {
     feature_version: u32,
     features: Vec<String>,
     tool_version: String,
-    members: Vec<MemberEntry>,
+    ensemble: EnsembleEntry,
     fast: MemberEntry,
     context: Option<MemberEntry>,
     own: Option<OwnEntry>,
@@ -47,12 +48,20 @@ struct Header {
 #[derive(Serialize, Deserialize)]
 struct OwnEntry {
     weight: f64,
+    ensemble: EnsembleEntry,
+}
+
+#[derive(Serialize, Deserialize)]
+struct EnsembleEntry {
     members: Vec<MemberEntry>,
+    weights: Weights,
+    workloads: Vec<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct MemberEntry {
     spec: MemberSpec,
+    rates: Option<Rates>,
     bytes: usize,
 }
 
@@ -67,6 +76,7 @@ pub fn save(model: &Trained, path: &Path) -> Result<()> {
         trees.extend(member.to_bytes()?);
         Ok(MemberEntry {
             spec: member.spec.clone(),
+            rates: member.rates,
             bytes: trees.len() - before,
         })
     };
@@ -74,24 +84,14 @@ pub fn save(model: &Trained, path: &Path) -> Result<()> {
         feature_version: FEATURE_VERSION,
         features: FEATURES.iter().map(|f| f.name.to_owned()).collect(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        members: model
-            .ensemble
-            .members
-            .iter()
-            .map(&mut entry)
-            .collect::<Result<_>>()?,
+        ensemble: ensemble_entry(&model.ensemble, &mut entry)?,
         fast: entry(&model.fast)?,
         context: model.context.member().map(&mut entry).transpose()?,
         own: match &model.own {
             None => None,
             Some(own) => Some(OwnEntry {
                 weight: own.weight,
-                members: own
-                    .ensemble
-                    .members
-                    .iter()
-                    .map(&mut entry)
-                    .collect::<Result<_>>()?,
+                ensemble: ensemble_entry(&own.ensemble, &mut entry)?,
             }),
         },
         known: model.known.clone(),
@@ -150,25 +150,20 @@ pub fn load(path: &Path) -> Result<Trained> {
         Ok::<&[u8], Error>(taken)
     };
     let mut member = |entry: MemberEntry| -> Result<Member> {
-        Ok(Member::from_bytes(entry.spec, take(entry.bytes)?)?)
+        Ok(Member::from_bytes(
+            entry.spec,
+            entry.rates,
+            take(entry.bytes)?,
+        )?)
     };
-    let members: Vec<Member> = header
-        .members
-        .into_iter()
-        .map(&mut member)
-        .collect::<Result<_>>()?;
+    let ensemble = ensemble_of(path, header.ensemble, &mut member)?;
     let fast = member(header.fast)?;
     let context = Context::of_member(header.context.map(&mut member).transpose()?);
     let own = match header.own {
         None => None,
-        Some(OwnEntry { weight, members }) => Some(Own {
-            weight,
-            ensemble: Ensemble {
-                members: members
-                    .into_iter()
-                    .map(&mut member)
-                    .collect::<Result<_>>()?,
-            },
+        Some(own) => Some(Own {
+            weight: own.weight,
+            ensemble: ensemble_of(path, own.ensemble, &mut member)?,
         }),
     };
     let mut neighbours = header.neighbours;
@@ -177,17 +172,51 @@ pub fn load(path: &Path) -> Result<Trained> {
         .chunks_exact(4)
         .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
         .collect();
-    if members.is_empty() || neighbours.values.len() != neighbours.expected_values() {
+    if neighbours.values.len() != neighbours.expected_values() {
         return Err(damaged(path, "its parts do not fit together".to_owned()));
     }
     Ok(Trained {
-        ensemble: Ensemble { members },
+        ensemble,
         fast,
         context,
         own,
         neighbours,
         known: header.known,
         facts: header.facts,
+    })
+}
+
+fn ensemble_entry(
+    ensemble: &Ensemble,
+    entry: &mut impl FnMut(&Member) -> Result<MemberEntry>,
+) -> Result<EnsembleEntry> {
+    Ok(EnsembleEntry {
+        members: ensemble.members.iter().map(entry).collect::<Result<_>>()?,
+        weights: ensemble.weights.clone(),
+        workloads: ensemble.workloads.clone(),
+    })
+}
+
+fn ensemble_of(
+    path: &Path,
+    entry: EnsembleEntry,
+    member: &mut impl FnMut(MemberEntry) -> Result<Member>,
+) -> Result<Ensemble> {
+    let (count, weights) = (entry.members.len(), entry.weights);
+    if count == 0 || weights.unseen.len() != count || weights.known.len() != count {
+        return Err(damaged(
+            path,
+            "its members and their weights do not fit together".to_owned(),
+        ));
+    }
+    Ok(Ensemble {
+        members: entry
+            .members
+            .into_iter()
+            .map(member)
+            .collect::<Result<_>>()?,
+        weights,
+        workloads: entry.workloads,
     })
 }
 

@@ -18,6 +18,7 @@ struct Entry {
     key: QueryKey,
     log2_time: f64,
     log2_in_model: Option<f64>,
+    log2_interval: Option<(f64, f64)>,
     machine: String,
 }
 
@@ -28,6 +29,8 @@ pub struct KnownTimes {
     pub log2_time: f64,
     /// Inside a running model, if it was measured there.
     pub log2_in_model: Option<f64>,
+    /// Ends of the confidence interval of the time alone, if its rows have one.
+    pub log2_interval: Option<(f64, f64)>,
 }
 
 impl Known {
@@ -43,6 +46,7 @@ impl Known {
                         key: key.clone(),
                         log2_time: sample.log2_time,
                         log2_in_model: sample.log2_in_model,
+                        log2_interval: sample.log2_interval,
                         machine: dataset.machines[sample.machine].id.clone(),
                     });
             }
@@ -59,6 +63,7 @@ impl Known {
         Some(KnownTimes {
             log2_time: entry.log2_time,
             log2_in_model: entry.log2_in_model,
+            log2_interval: entry.log2_interval,
         })
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use opdata::DeviceKind;
-use oplearn::crossval::bias::{Shifts, ShiftsFinder};
-use oplearn::crossval::conformal::{Conformal, Held};
-use oplearn::crossval::folds::{OutOfFold, Ranking};
+use oplearn::crossval::calibration::Calibration;
+use oplearn::crossval::folds::{Members, OutOfFold, Ranking};
 use oplearn::crossval::metrics::Metrics;
 use oplearn::crossval::out_of_fold;
+use oplearn::crossval::select::choose;
 use oplearn::data::split::Split;
 use oplearn::data::{Dataset, Sample};
 use oplearn::features::machine::MachineFacts;
@@ -15,7 +15,7 @@ use oplearn::features::{FEATURES, Point};
 use oplearn::models::context::Context;
 use oplearn::models::ensemble::Ensemble;
 use oplearn::models::member::{Member, fast};
-use oplearn::models::{FitOptions, ModelKind, Regressor};
+use oplearn::models::{Familiarity, FitOptions, ModelKind, Regressor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -85,12 +85,12 @@ pub struct Facts {
     pub median_ape: f64,
     /// What it knows of each kind.
     pub kinds: BTreeMap<String, KindFacts>,
-    /// Intervals; missing if there were too few workloads.
-    pub conformal: Option<Conformal>,
+    /// What errors on workloads that were held out say of predictions for other workloads.
+    pub unseen: Calibration,
+    /// … and errors on samples that were held out of those for other schedules of workloads trained on.
+    pub known: Calibration,
     /// Whole models over the sum of their operators.
     pub whole: WholeFactor,
-    /// What single predictions are moved by; sums are not.
-    pub shifts: Shifts,
     /// What carries predictions over to another machine, if the model was adapted to one.
     pub correction: Option<Correction>,
     /// Cache state of most training rows, for questions that do not say.
@@ -98,6 +98,14 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// What is known of the errors of one kind of query.
+    pub fn calibration(&self, familiarity: Familiarity) -> &Calibration {
+        match familiarity {
+            Familiarity::Unseen => &self.unseen,
+            Familiarity::Known => &self.known,
+        }
+    }
+
     /// The facts as JSON, without what only predictions need.
     pub fn summary(&self) -> serde_json::Value {
         let kinds: serde_json::Map<String, serde_json::Value> = self
@@ -123,7 +131,7 @@ impl Facts {
             "mape": self.mape,
             "median_ape": self.median_ape,
             "kinds": kinds,
-            "calibrated": self.conformal.is_some(),
+            "calibrated": self.unseen.conformal.is_some(),
             "whole_models": self.whole.models,
         })
     }
@@ -157,6 +165,8 @@ pub(crate) struct Expected {
     pub shift: f64,
     /// How much the members disagree.
     pub doubt: f64,
+    /// Whether the workload was trained on.
+    pub familiarity: Familiarity,
 }
 
 /// Trains a model. `done` is called after each of the parts that calibration takes.
@@ -184,22 +194,20 @@ pub fn train(
     }
     let split = Split::Workloads(parts);
     let folds = split.folds(dataset, options.fit.seed)?;
+    let chosen = choose(dataset, &dataset.all(), &Familiarity::ALL, &options.fit)?;
+    let fit = FitOptions {
+        choice: chosen.choice,
+        ..options.fit.clone()
+    };
     let held = out_of_fold(
         dataset,
         &folds,
         ModelKind::Ensemble,
-        &options.fit,
-        Ranking::Without,
+        &fit,
+        (Members::Given, Ranking::Without),
         done,
     )?;
-    let ensemble = Ensemble::fit(dataset, &dataset.all(), &options.fit)?;
-    let measured = held.measured(dataset);
-    let kinds: Vec<&str> = held
-        .index
-        .iter()
-        .map(|&i| dataset.samples[i].kind.as_str())
-        .collect();
-    let shifts = ShiftsFinder::new(&held.predicted, &measured, &held.fold, &kinds).shifts(None);
+    let ensemble = Ensemble::fit(dataset, &dataset.all(), &fit)?;
     let predicted: BTreeMap<usize, f64> = held
         .index
         .iter()
@@ -207,7 +215,11 @@ pub fn train(
         .zip(in_model(dataset, &folds, &held, options.fit.seed)?)
         .collect();
     let whole = WholeFactor::fit(dataset, None, |_, index| predicted.get(&index).copied());
-    let facts = facts(dataset, device_kind, &held, shifts, whole);
+    let known = chosen
+        .known
+        .as_ref()
+        .map(|held| Calibration::of(dataset, held));
+    let facts = facts(dataset, device_kind, &held, known, whole);
     let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
     let taught = ensemble.predict(&points)?;
     let fast = Member::taught(&fast(), dataset, &dataset.all(), &taught, options.fit.seed)?;
@@ -226,23 +238,12 @@ fn facts(
     dataset: &Dataset,
     device_kind: DeviceKind,
     held: &OutOfFold,
-    shifts: Shifts,
+    known: Option<Calibration>,
     whole: WholeFactor,
 ) -> Facts {
     let measured = held.measured(dataset);
-    let predicted: Vec<f64> = held
-        .predicted
-        .iter()
-        .zip(&held.index)
-        .map(|(p, &i)| p + shifts.of(&dataset.samples[i].kind))
-        .collect();
-    let errors: Vec<Held> = (0..measured.len())
-        .map(|i| Held {
-            error: measured[i] - predicted[i],
-            disagreement: held.disagreement[i],
-            group: dataset.samples[held.index[i]].workload,
-        })
-        .collect();
+    let unseen = Calibration::of(dataset, held);
+    let predicted = unseen.shifts.shifted(dataset, held);
     let overall = Metrics::of(&measured, &predicted);
     let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (place, &index) in held.index.iter().enumerate() {
@@ -282,10 +283,10 @@ fn facts(
         mape: overall.mape,
         median_ape: overall.median_ape,
         kinds,
-        conformal: Conformal::fit(&errors),
+        known: known.unwrap_or_else(|| unseen.clone()),
+        unseen,
         whole,
         usual_cache: dataset.usual_cache,
-        shifts,
         correction: None,
     }
 }
@@ -314,15 +315,19 @@ impl Trained {
     pub(crate) fn expected(&self, points: &[&Point], kinds: &[&str]) -> Result<Vec<Expected>> {
         let spread = self.ensemble.spread(points)?;
         let of = points.iter().zip(kinds).zip(spread);
-        let carried = of.map(|((point, kind), (mean, doubt))| Expected {
-            centre: mean
-                + self
-                    .facts
-                    .correction
-                    .as_ref()
-                    .map_or(0.0, |c| c.of(point, kind)),
-            shift: self.facts.shifts.of(kind),
-            doubt,
+        let carried = of.map(|((point, kind), (mean, doubt))| {
+            let familiarity = self.ensemble.familiarity(point);
+            Expected {
+                centre: mean
+                    + self
+                        .facts
+                        .correction
+                        .as_ref()
+                        .map_or(0.0, |c| c.of(point, kind)),
+                shift: self.facts.calibration(familiarity).shifts.of(kind),
+                doubt,
+                familiarity,
+            }
         });
         let Some(own) = &self.own else {
             return Ok(carried.collect());
@@ -331,7 +336,7 @@ impl Trained {
         let mixed = carried.zip(alone).map(|(carried, alone)| Expected {
             centre: own.mixed(carried.centre, alone),
             shift: own.mixed(carried.shift, 0.0),
-            doubt: carried.doubt,
+            ..carried
         });
         Ok(mixed.collect())
     }

@@ -3,10 +3,12 @@
 use opdata::Row;
 use oplearn::features::machine::MachineFacts;
 use oplearn::features::{FEATURES, Point, Scope, point_of};
+use oplearn::models::Familiarity;
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::model::known::KnownTimes;
 use crate::model::neighbours::Neighbour;
 use crate::model::trained::{Expected, Trained};
 
@@ -82,6 +84,17 @@ impl Answer {
         self.low_ns = self.low_ns.map(|low| low * factor);
         self.high_ns = self.high_ns.map(|high| high * factor);
     }
+
+    /// Takes a measured time (log2 ns), and the interval that it was measured with in place of the predicted one.
+    pub(super) fn measured(&mut self, log2_time: f64, times: KnownTimes) {
+        self.move_to(log2_time.exp2());
+        self.knowledge = Knowledge::Measured;
+        if let Some((low, high)) = times.log2_interval {
+            let inside = log2_time - times.log2_time;
+            self.low_ns = Some((low + inside).exp2());
+            self.high_ns = Some((high + inside).exp2());
+        }
+    }
 }
 
 /// How much of an answer to work out.
@@ -133,10 +146,18 @@ impl Trained {
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
         let expected = self.expected(&all, kinds)?;
-        let intervals = self.facts.conformal.as_ref().map(|c| c.at(level));
+        let of = |familiarity| {
+            let conformal = self.facts.calibration(familiarity).conformal.as_ref();
+            conformal.map(|c| c.at(level))
+        };
+        let (unseen, known) = (of(Familiarity::Unseen), of(Familiarity::Known));
         let asked = points.iter().zip(kinds).zip(expected);
         asked
             .map(|((point, kind), expected)| {
+                let intervals = match expected.familiarity {
+                    Familiarity::Unseen => unseen,
+                    Familiarity::Known => known,
+                };
                 let interval = intervals.map(|i| i.around(expected.doubt));
                 self.one(point, kind, expected, (level, interval), detail)
             })

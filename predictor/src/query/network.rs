@@ -24,7 +24,7 @@ pub struct OperatorAnswer {
     pub name: String,
     /// Kind.
     pub kind: String,
-    /// Shapes of inputs and outputs.
+    /// Shapes of inputs and outputs, window and stride.
     pub shapes: String,
     /// Calls in the model.
     pub count: u64,
@@ -98,6 +98,21 @@ pub fn row(operator: &Operator, graph: &Graph, threads: u64, device_kind: Device
     row
 }
 
+/// What tells an operator from others of its kind: shapes, window and stride.
+fn shapes(row: &Row) -> String {
+    let shapes: Vec<String> = [&row.input_shapes, &row.output_shapes]
+        .into_iter()
+        .flatten()
+        .map(ToString::to_string)
+        .collect();
+    let window = row.kernel.as_ref().map(|k| format!(", window {k}"));
+    let stride = row.stride.as_ref().map(|s| format!(", stride {s}"));
+    [Some(shapes.join(" → ")), window, stride]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
 impl Trained {
     /// Predicts a whole model at a number of threads.
     ///
@@ -144,12 +159,7 @@ impl Trained {
             .map(|(answer, (total, (operator, row)))| OperatorAnswer {
                 name: operator.name.clone(),
                 kind: row.op_kind.clone(),
-                shapes: [&row.input_shapes, &row.output_shapes]
-                    .into_iter()
-                    .flatten()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join(" → "),
+                shapes: shapes(row),
                 count: operator.count,
                 total_ns: *total,
                 share: total / sum,
@@ -197,8 +207,7 @@ impl Trained {
             .map(|((row, mut answer), (expected, ratio))| match known(row) {
                 Some(times) => {
                     let time = times.log2_in_model.unwrap_or(times.log2_time + ratio);
-                    answer.move_to(time.exp2());
-                    answer.knowledge = Knowledge::Measured;
+                    answer.measured(time, times);
                     Inside {
                         centre_ns: time.exp2(),
                         answer,

@@ -58,7 +58,7 @@ pub fn gain(model: &Trained, dataset: &Dataset, measurements: usize) -> Result<(
         .predict(&points)?
         .into_iter()
         .zip(&dataset.samples)
-        .map(|(p, sample)| p + model.facts.shifts.of(&sample.kind))
+        .map(|(p, sample)| p + model.facts.unseen.shifts.of(&sample.kind))
         .collect();
     let measured = Measured {
         dataset,

@@ -1,0 +1,290 @@
+//! Chooses the members of an ensemble and their weights by cross-validation inside the samples to learn from.
+//!
+//! Two kinds of queries, two cross-validations: whole workloads are held out to see what carries over to others, and random
+//! samples to see what knows other schedules of the same workload. Each gives the weights of its kind of query; members
+//! that count in neither are left out. Large datasets are judged on a part of them, so that choosing costs less than
+//! training does.
+
+use rayon::prelude::*;
+
+use super::folds::{OutOfFold, familiarities};
+use super::weights::Predictions;
+use crate::data::Dataset;
+use crate::data::split::{Fold, shuffled};
+use crate::error::Result;
+use crate::features::Point;
+use crate::models::member::{Member, MemberSpec};
+use crate::models::pool::{self, Pool};
+use crate::models::{Choice, Familiarity, FitOptions, Regressor};
+
+/// Parts that workloads are held out in.
+const WORKLOAD_PARTS: usize = 4;
+/// Parts that samples are held out in.
+const SAMPLE_PARTS: usize = 4;
+/// Samples that members are judged on at most.
+const JUDGED: usize = 3000;
+/// With fewer samples or workloads, chance would choose.
+const LEAST_SAMPLES: usize = 60;
+/// See [`LEAST_SAMPLES`].
+const LEAST_WORKLOADS: usize = 6;
+/// Choices that are made for the folds of an evaluation at most: folds share one that was made without any of them.
+const CHOICES: usize = 4;
+
+/// A choice, and what the members chosen for known workloads predicted of samples held out.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// The members and their weights.
+    pub choice: Choice,
+    /// Predictions of known workloads; missing if there was too little to choose by.
+    pub known: Option<OutOfFold>,
+}
+
+/// Chooses members for some samples, for the kinds of queries that there will be.
+///
+/// # Errors
+/// XGBoost's library is missing or fails.
+pub fn choose(
+    dataset: &Dataset,
+    indices: &[usize],
+    kinds: &[Familiarity],
+    options: &FitOptions,
+) -> Result<Chosen> {
+    let judged = thinned(dataset, indices, options.seed);
+    let mut workloads: Vec<usize> = judged
+        .iter()
+        .map(|&i| dataset.samples[i].workload)
+        .collect();
+    workloads.sort_unstable();
+    workloads.dedup();
+    let mut chosen = Chosen {
+        choice: Choice::default(),
+        known: None,
+    };
+    if judged.len() < LEAST_SAMPLES || workloads.len() < LEAST_WORKLOADS {
+        return Ok(chosen);
+    }
+    let judge = Judge {
+        dataset,
+        judged: &judged,
+        seed: options.seed,
+    };
+    let (mut unseen, mut known) = (Mixture::default(), Mixture::default());
+    if kinds.contains(&Familiarity::Unseen) {
+        unseen = judge.for_unseen(&workloads)?;
+    }
+    if kinds.contains(&Familiarity::Known) {
+        let held;
+        (known, held) = judge.for_known()?;
+        chosen.known = Some(held);
+    }
+    chosen.choice = merged(unseen, known);
+    Ok(chosen)
+}
+
+/// Members and how much each counts for one kind of query.
+#[derive(Default)]
+struct Mixture {
+    members: Vec<MemberSpec>,
+    weights: Vec<f64>,
+}
+
+impl Mixture {
+    /// The members that count.
+    fn counting(self) -> impl Iterator<Item = (MemberSpec, f64)> {
+        let pairs = self.members.into_iter().zip(self.weights);
+        pairs.filter(|(_, weight)| *weight > 0.0)
+    }
+}
+
+/// One list of the members that count in either, with both weights. Without one of them, its queries go by the other.
+fn merged(unseen: Mixture, known: Mixture) -> Choice {
+    let mut choice = Choice {
+        members: Vec::new(),
+        unseen: Vec::new(),
+        known: Vec::new(),
+    };
+    for (member, weight) in unseen.counting() {
+        choice.members.push(member);
+        choice.unseen.push(weight);
+        choice.known.push(0.0);
+    }
+    for (member, weight) in known.counting() {
+        let same = |m: &MemberSpec| {
+            let seed = m.seed;
+            *m == MemberSpec {
+                seed,
+                ..member.clone()
+            }
+        };
+        if let Some(place) = choice.members.iter().position(same) {
+            choice.known[place] += weight;
+        } else {
+            choice.members.push(member);
+            choice.unseen.push(0.0);
+            choice.known.push(weight);
+        }
+    }
+    let nothing = |weights: &[f64]| weights.iter().all(|w| *w == 0.0);
+    if nothing(&choice.known) {
+        choice.known.clone_from(&choice.unseen);
+    } else if nothing(&choice.unseen) {
+        choice.unseen.clone_from(&choice.known);
+    }
+    choice
+}
+
+/// Samples to judge on: all, or a random part of each workload.
+fn thinned(dataset: &Dataset, indices: &[usize], seed: u64) -> Vec<usize> {
+    if indices.len() <= JUDGED {
+        return indices.to_vec();
+    }
+    let mut order: Vec<usize> = shuffled(indices.len(), seed)
+        .into_iter()
+        .map(|place| indices[place])
+        .collect();
+    // Stable, so that samples of a workload stay in random order, and every step takes some of it.
+    order.sort_by_key(|&i| dataset.samples[i].workload);
+    let step = order.len() as f64 / JUDGED as f64;
+    (0..JUDGED)
+        .map(|n| order[(n as f64 * step) as usize])
+        .collect()
+}
+
+/// What members are judged on.
+struct Judge<'a> {
+    dataset: &'a Dataset,
+    judged: &'a [usize],
+    seed: u64,
+}
+
+impl Judge<'_> {
+    /// Members for workloads that were not seen: whole workloads are held out.
+    fn for_unseen(&self, workloads: &[usize]) -> Result<Mixture> {
+        let mut part = vec![0; self.dataset.workloads.len()];
+        for (place, number) in shuffled(workloads.len(), self.seed).into_iter().enumerate() {
+            part[workloads[number]] = place % WORKLOAD_PARTS;
+        }
+        let workload = |&i: &usize| self.dataset.samples[i].workload;
+        let parts: Vec<usize> = self.judged.iter().map(|i| part[workload(i)]).collect();
+        let pool = pool::unseen();
+        Ok(Mixture {
+            weights: self.predictions(&pool, &parts)?.mixture(),
+            members: pool.members,
+        })
+    }
+
+    /// Members for workloads of which other schedules were measured: random samples are held out. With what they
+    /// predicted of those.
+    fn for_known(&self) -> Result<(Mixture, OutOfFold)> {
+        let mut parts = vec![0; self.judged.len()];
+        for (place, number) in shuffled(parts.len(), self.seed).into_iter().enumerate() {
+            parts[number] = place % SAMPLE_PARTS;
+        }
+        let pool = pool::known();
+        let predictions = self.predictions(&pool, &parts)?;
+        let weights = predictions.mixture();
+        let (predicted, disagreement) = predictions.mixed(&weights);
+        let held = OutOfFold {
+            index: self.judged.to_vec(),
+            fold: parts,
+            predicted,
+            disagreement,
+            scores: None,
+        };
+        let members = pool.members;
+        Ok((Mixture { members, weights }, held))
+    }
+
+    /// Out-of-fold predictions of all members, one member and part a task.
+    fn predictions(&self, pool: &Pool, parts: &[usize]) -> Result<Predictions> {
+        let members = &pool.members;
+        let count = parts.iter().max().map_or(0, |last| last + 1);
+        let side = |part: usize, held: bool| -> (Vec<usize>, Vec<usize>) {
+            let places = (0..parts.len()).filter(|&p| (parts[p] == part) == held);
+            places.map(|p| (p, self.judged[p])).unzip()
+        };
+        let tasks: Vec<(usize, usize)> = (0..members.len())
+            .flat_map(|member| (0..count).map(move |part| (member, part)))
+            .collect();
+        let results: Vec<(usize, Vec<usize>, Vec<f64>)> = tasks
+            .into_par_iter()
+            .map(|(number, part)| {
+                let (_, train) = side(part, false);
+                let (places, test) = side(part, true);
+                let member = Member::fit(&members[number], self.dataset, &train, self.seed)?;
+                let points: Vec<&Point> = test
+                    .iter()
+                    .map(|&i| &self.dataset.samples[i].point)
+                    .collect();
+                Ok((number, places, member.predict(&points)?))
+            })
+            .collect::<Result<_>>()?;
+        let mut by_member = vec![vec![0.0; parts.len()]; members.len()];
+        for (member, places, times) in results {
+            for (place, time) in places.into_iter().zip(times) {
+                by_member[member][place] = time;
+            }
+        }
+        Ok(Predictions {
+            members: by_member,
+            measured: self
+                .judged
+                .iter()
+                .map(|&i| self.dataset.samples[i].log2_time)
+                .collect(),
+            weights: self.weights(),
+            fold: parts.to_vec(),
+            usual: pool.usual,
+        })
+    }
+
+    /// A workload counts by the root of its samples: between every sample alike and every workload alike.
+    fn weights(&self) -> Vec<f64> {
+        let mut sizes = vec![0.0f64; self.dataset.workloads.len()];
+        let workload = |&i: &usize| self.dataset.samples[i].workload;
+        for index in self.judged {
+            sizes[workload(index)] += 1.0;
+        }
+        let of = self.judged.iter();
+        of.map(|i| 1.0 / sizes[workload(i)].sqrt()).collect()
+    }
+}
+
+/// A choice for each fold of an evaluation, made without its test samples. Folds share a choice, which is then made
+/// without the test samples of all of them, so that leaving hundreds of workloads out does not choose hundreds of times.
+///
+/// # Errors
+/// XGBoost's library is missing or fails.
+pub fn choose_for_folds(
+    dataset: &Dataset,
+    folds: &[Fold],
+    options: &FitOptions,
+) -> Result<Vec<Choice>> {
+    let groups = CHOICES.min(folds.len()).max(1);
+    let group_of: Vec<usize> = {
+        let mut groups_of = vec![0; folds.len()];
+        for (place, fold) in shuffled(folds.len(), options.seed).into_iter().enumerate() {
+            groups_of[fold] = place % groups;
+        }
+        groups_of
+    };
+    let mut kinds: Vec<Familiarity> = folds
+        .iter()
+        .flat_map(|fold| familiarities(dataset, fold))
+        .collect();
+    kinds.dedup();
+    let choices: Vec<Choice> = (0..groups)
+        .map(|group| {
+            // Those that all folds of the group learn from.
+            let own = || (0..folds.len()).filter(|&f| group_of[f] == group);
+            let mut learned = vec![0; dataset.samples.len()];
+            for fold in own() {
+                folds[fold].train.iter().for_each(|&i| learned[i] += 1);
+            }
+            let all = own().count();
+            let common: Vec<usize> = (0..learned.len()).filter(|&i| learned[i] == all).collect();
+            Ok(choose(dataset, &common, &kinds, options)?.choice)
+        })
+        .collect::<Result<_>>()?;
+    Ok(group_of.into_iter().map(|g| choices[g].clone()).collect())
+}

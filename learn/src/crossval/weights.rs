@@ -1,0 +1,185 @@
+//! Which of many members, and how much of each, make the mean relative error of their mixture smallest.
+//!
+//! Ensemble selection from a library of models (Caruana and others, 2004): beginning with some usual members that count
+//! alike, the member that helps the mixture most is added again and again, and may be added more than once. Its weight is
+//! how often. None of the weights is negative, they sum to one, and what is made small is the error that is judged.
+//! How many are added is found by doing it without one fold after the other and judging on that: where workloads are few
+//! or differ much, what helps some does not help others, and the usual members alone are best.
+
+use super::bias::ShiftFinder;
+use crate::models::ensemble::mean_and_deviation;
+
+/// Numbers of members in a mixture that are tried beside the usual ones alone.
+const SIZES: [usize; 3] = [8, 12, 20];
+/// The error has to fall below this share of that of the usual members to change anything.
+const WORTHWHILE: f64 = 0.98;
+
+/// Out-of-fold predictions of some members for the same samples.
+#[derive(Debug, Clone, Default)]
+pub struct Predictions {
+    /// By member, then by sample: log2 ns.
+    pub members: Vec<Vec<f64>>,
+    /// What was measured, log2 ns.
+    pub measured: Vec<f64>,
+    /// How much each sample counts.
+    pub weights: Vec<f64>,
+    /// The fold that held each sample out.
+    pub fold: Vec<usize>,
+    /// How many members, from the first, are the usual ones.
+    pub usual: usize,
+}
+
+impl Predictions {
+    /// How much each member counts.
+    pub fn mixture(&self) -> Vec<f64> {
+        let errors: Vec<Vec<f64>> = self.members.iter().map(|own| self.errors(own)).collect();
+        let everything: Vec<usize> = (0..self.measured.len()).collect();
+        let folds = self.fold.iter().max().map_or(0, |last| last + 1);
+        let sizes = [self.usual, SIZES[0], SIZES[1], SIZES[2]];
+        let mut costs = [0.0; 4];
+        for fold in 0..folds {
+            let (test, train): (Vec<usize>, Vec<usize>) = everything
+                .iter()
+                .partition(|&&place| self.fold[place] == fold);
+            let grown = self.grown(&errors, &train, &sizes);
+            for (cost, weights) in costs.iter_mut().zip(&grown) {
+                *cost += self.cost(&mixed(&errors, weights, &test), &test);
+            }
+        }
+        let best = (1..sizes.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b]));
+        let size = best.filter(|&b| costs[b] < WORTHWHILE * costs[0]);
+        let found = self.grown(&errors, &everything, &[sizes[size.unwrap_or(0)]]);
+        found.into_iter().next().unwrap_or_default()
+    }
+
+    /// Mixtures of some sizes (ascending) that are best for some samples.
+    fn grown(&self, errors: &[Vec<f64>], places: &[usize], sizes: &[usize]) -> Vec<Vec<f64>> {
+        let mut counts = vec![0.0; errors.len()];
+        counts.iter_mut().take(self.usual).for_each(|c| *c = 1.0);
+        let mut sum = mixed(errors, &counts, places);
+        let mut taken = self.usual.min(errors.len());
+        let mut found = Vec::new();
+        for &size in sizes {
+            while taken < size {
+                let with = |own: &Vec<f64>| -> f64 {
+                    let added = sum.iter().zip(places).map(|(s, &p)| s + own[p]);
+                    let mean: Vec<f64> = added.map(|s| s / (taken + 1) as f64).collect();
+                    self.cost(&mean, places)
+                };
+                let costs: Vec<f64> = errors.iter().map(with).collect();
+                let order = (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b]));
+                let Some(next) = order else { break };
+                counts[next] += 1.0;
+                let more = places.iter().map(|&p| errors[next][p]);
+                sum.iter_mut().zip(more).for_each(|(s, e)| *s += e);
+                taken += 1;
+            }
+            let total = taken.max(1) as f64;
+            found.push(counts.iter().map(|count| count / total).collect());
+        }
+        found
+    }
+
+    /// What a mixture predicts of each sample, and how much its members disagree, log2.
+    pub fn mixed(&self, weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let counting: Vec<(&Vec<f64>, f64)> = self
+            .members
+            .iter()
+            .zip(weights.iter().copied())
+            .filter(|(_, weight)| *weight > 0.0)
+            .collect();
+        (0..self.measured.len())
+            .map(|i| mean_and_deviation(counting.iter().map(|(own, weight)| (own[i], *weight))))
+            .unzip()
+    }
+
+    /// Errors of a member without what it has in common: a constant is corrected later anyway.
+    fn errors(&self, predicted: &[f64]) -> Vec<f64> {
+        let nobody = vec![0; predicted.len()];
+        let shift = ShiftFinder::new(predicted, &self.measured, &nobody).shift(None);
+        let pairs = predicted.iter().zip(&self.measured);
+        pairs.map(|(p, m)| p + shift - m).collect()
+    }
+
+    /// Weighted sum of the relative errors of some samples.
+    fn cost(&self, errors: &[f64], places: &[usize]) -> f64 {
+        let weighted = errors.iter().zip(places);
+        weighted
+            .map(|(e, &p)| self.weights[p] * (e.exp2() - 1.0).abs())
+            .sum()
+    }
+}
+
+/// Errors of a mixture on some samples.
+fn mixed(errors: &[Vec<f64>], weights: &[f64], places: &[usize]) -> Vec<f64> {
+    let of = |&place: &usize| {
+        errors
+            .iter()
+            .zip(weights)
+            .map(|(own, w)| own[place] * w)
+            .sum()
+    };
+    places.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three members: one errs on even samples, one on odd ones in the other direction, one on all of them by much.
+    fn predictions(count: usize) -> Predictions {
+        let measured: Vec<f64> = (0..count).map(|i| i as f64 / 10.0).collect();
+        let erring = |error: fn(usize) -> f64| {
+            let of = measured.iter().enumerate();
+            of.map(|(i, m)| m + error(i)).collect::<Vec<f64>>()
+        };
+        Predictions {
+            members: vec![
+                erring(|i| if i % 4 == 0 { 0.4 } else { -0.1 }),
+                erring(|i| if i % 4 == 0 { -0.4 } else { 0.1 }),
+                erring(|i| if i % 2 == 0 { 3.0 } else { -3.0 }),
+            ],
+            weights: vec![1.0; count],
+            fold: (0..count).map(|i| i / 4 % 5).collect(),
+            usual: 1,
+            measured,
+        }
+    }
+
+    #[test]
+    fn members_that_make_up_for_each_other_are_mixed() {
+        let weights = predictions(80).mixture();
+        assert!((weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!(weights[0] >= 0.4 && weights[1] >= 0.4, "{weights:?}");
+        assert_eq!(weights[2], 0.0);
+    }
+
+    #[test]
+    fn what_helps_in_one_fold_alone_changes_nothing() {
+        // The second member is right about the first fold, where the first one errs most, and worse about the others.
+        let mut all = predictions(80);
+        let erring = |first: f64, others: f64| -> Vec<f64> {
+            let error = |place: usize| {
+                let size = if all.fold[place] == 0 { first } else { others };
+                if place.is_multiple_of(2) { size } else { -size }
+            };
+            (0..80)
+                .map(|place| all.measured[place] + error(place))
+                .collect()
+        };
+        all.members = vec![erring(0.5, 0.1), erring(0.0, 0.12)];
+        assert_eq!(all.mixture(), [1.0, 0.0]);
+    }
+
+    #[test]
+    fn a_constant_error_is_no_fault_of_a_member() {
+        let mut moved = predictions(80);
+        moved.members[0].iter_mut().for_each(|p| *p += 0.3);
+        assert_eq!(moved.mixture(), predictions(80).mixture());
+    }
+
+    #[test]
+    fn nothing_is_mixed_of_nothing() {
+        assert_eq!(Predictions::default().mixture(), Vec::<f64>::new());
+    }
+}
