@@ -1,20 +1,19 @@
-//! `opcollect tpu`: dumps in, files and exit codes out; every way a dump can be broken; recording; the page in a
-//! browser.
+//! `opcollect tpu`: dumps in, files and exit codes out; every way a dump can be broken; recording.
 
 #[path = "../../tpu/tests/dumps/mod.rs"]
 mod dumps;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use dumps::{Capture, Dump, Spec, make};
-use e2e::{Bench, Outcome, skip};
+use e2e::{Bench, Outcome};
 use tpuprofile::chip::Chip;
 
 /// Exit codes of the manual.
 const FAILED: i32 = 1;
 const USAGE: i32 = 2;
 const NOT_WHOLE: i32 = 4;
+const REGRESSION: i32 = 3;
 
 fn dump(bench: &Bench, name: &str) -> (Dump, PathBuf) {
     let dump = make(Spec {
@@ -130,6 +129,59 @@ fn two_dumps_are_compared() {
     let outcome = bench.run(&["tpu", "diff", "a", "b"]);
     let text = outcome.done();
     assert!(text.contains("B / A") && text.contains("MM2_NN"), "{text}");
+}
+
+#[test]
+fn a_slower_second_dump_fails_the_comparison() {
+    let bench = Bench::new();
+    let (_, a) = dump(&bench, "a");
+    bench
+        .run(&["tpu", "diff", "a", "a", "--fail-above", "0%"])
+        .done();
+    make(Spec {
+        tiles: 6,
+        ..Spec::new(Chip::Aks, Capture::Nodes)
+    })
+    .write(&bench.path().join("b"));
+    let slower = bench.run(&["tpu", "diff", "a", "b", "--fail-above", "3%"]);
+    assert_eq!(slower.code, Some(REGRESSION), "{}", slower.stderr);
+    assert!(
+        slower.stderr.contains("more than --fail-above 3 %"),
+        "{}",
+        slower.stderr
+    );
+    bench
+        .run(&["tpu", "diff", "b", "a", "--fail-above", "3%"])
+        .done();
+    std::fs::remove_file(a.join("cdmlib0_3.profile")).unwrap();
+    let partial = bench.run(&["tpu", "diff", "a", "b"]);
+    assert_eq!(partial.code, Some(NOT_WHOLE), "{}", partial.stderr);
+    assert!(
+        partial.stderr.contains("is not whole"),
+        "{}",
+        partial.stderr
+    );
+}
+
+#[test]
+fn a_part_of_the_time_is_asked_for() {
+    let bench = Bench::new();
+    dump(&bench, "d");
+    let outcome = bench.run(&[
+        "tpu", "d", "--out", "o", "--from", "2", "--to", "5us", "--by", "shape",
+    ]);
+    let text = outcome.done();
+    assert!(text.starts_with("window from 2 us to 5 us"), "{text}");
+    bench
+        .run(&["tpu", "d", "--out", "p", "--from", "1s"])
+        .failed(FAILED, &["--from", "no event"]);
+    bench
+        .run(&["tpu", "d", "--from", "soon"])
+        .failed(USAGE, &["--from", "1.5ms"]);
+    assert!(
+        !bench.path().join("p").exists(),
+        "a job that fails leaves nothing"
+    );
 }
 
 /// Damages a dump and gives what became of reading it.
@@ -341,48 +393,4 @@ fn recording_sets_the_environment_and_reads_what_was_written() {
     record(&["true"]).failed(FAILED, &["wrote no cdm_profile_data_*"]);
     record(&["false"]).failed(FAILED, &["false ended with"]);
     record(&["./nowhere"]).failed(FAILED, &["cannot run ./nowhere"]);
-}
-
-#[test]
-fn the_page_runs_in_a_browser() {
-    let browser = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| {
-            Command::new(name)
-                .arg("--version")
-                .output()
-                .is_ok_and(|o| o.status.success())
-        });
-    let Some(browser) = browser else {
-        return skip("the page in a browser", "no Chromium here");
-    };
-    let bench = Bench::new();
-    make(Spec {
-        ports: 2,
-        ..Spec::new(Chip::Aks, Capture::Nodes)
-    })
-    .write(&bench.path().join("d"));
-    bench.run(&["tpu", "d", "--out", "o", "--web"]).done();
-    let page = format!("file://{}", bench.path().join("o/result.html").display());
-    let output = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--virtual-time-budget=5000",
-            "--dump-dom",
-        ])
-        .arg(page)
-        .output()
-        .expect("the browser starts");
-    let dom = String::from_utf8_lossy(&output.stdout);
-    // The last line of the page's script sets this mark: an error before it leaves it out.
-    assert!(
-        dom.contains("data-ready=\"yes\""),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    for part in ["core 7", "MM2_NN", "kernel_2", "CDMA port 1"] {
-        assert!(dom.contains(part), "{part}");
-    }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::analysis::rollup::{Filter, Group, Grouping, roll_up};
 use crate::analysis::summary::{Summary, summarise};
 use crate::profile::Profile;
+use crate::report::Engine;
 
 /// One line of the comparison; times in ns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,6 +17,8 @@ pub struct Change {
     pub name: String,
     /// Its type.
     pub kind: String,
+    /// The engine, for operators.
+    pub engine: Option<Engine>,
     /// Executions in the first dump.
     pub count_a: u64,
     /// Executions in the second.
@@ -54,23 +57,26 @@ pub struct Diff {
 /// Compares two profiles.
 pub fn diff(a: &Profile, b: &Profile, grouping: Grouping, filter: &Filter) -> Diff {
     let (sa, sb) = (summarise(a), summarise(b));
-    let mut sides: BTreeMap<(String, String), (Option<Group>, Option<Group>)> = BTreeMap::new();
+    type Key = (String, String, Option<Engine>);
+    let mut sides: BTreeMap<Key, (Option<Group>, Option<Group>)> = BTreeMap::new();
+    let key = |group: &Group| (group.label(), group.kind.clone(), group.engine);
     for group in roll_up(a, grouping, filter) {
-        let key = (group.name.clone(), group.kind.clone());
-        sides.entry(key).or_default().0 = Some(group);
+        let side = sides.entry(key(&group)).or_default();
+        side.0 = Some(group);
     }
     for group in roll_up(b, grouping, filter) {
-        let key = (group.name.clone(), group.kind.clone());
-        sides.entry(key).or_default().1 = Some(group);
+        let side = sides.entry(key(&group)).or_default();
+        side.1 = Some(group);
     }
     let mut changes: Vec<Change> = sides
         .into_iter()
-        .map(|((name, kind), (a, b))| {
+        .map(|((name, kind, engine), (a, b))| {
             let of = |g: &Option<Group>| g.as_ref().map_or((0, 0), |g| (g.count, g.total_ns));
             let ((count_a, total_a_ns), (count_b, total_b_ns)) = (of(&a), of(&b));
             Change {
                 name,
                 kind,
+                engine,
                 count_a,
                 count_b,
                 total_a_ns,
@@ -151,8 +157,9 @@ pub fn text(diff: &Diff, top: usize) -> String {
     );
     let _ = writeln!(
         text,
-        "\n{:<40} {:>8} {:>8} {:>14} {:>14} {:>14} {:>8}",
+        "\n{:<40} {:>6} {:>8} {:>8} {:>14} {:>14} {:>14} {:>8}",
         diff.grouping.name(),
+        "engine",
         "count A",
         "count B",
         "A (us)",
@@ -163,8 +170,9 @@ pub fn text(diff: &Diff, top: usize) -> String {
     for change in diff.changes.iter().take(top) {
         let _ = writeln!(
             text,
-            "{:<40} {:>8} {:>8} {:>14.3} {:>14.3} {:>+14.3} {:>8}",
+            "{:<40} {:>6} {:>8} {:>8} {:>14.3} {:>14.3} {:>+14.3} {:>8}",
             change.name,
+            change.engine.map_or("", Engine::name),
             change.count_a,
             change.count_b,
             us(change.total_a_ns),

@@ -1,6 +1,8 @@
 //! A whole job: dumps in, chosen files out. What `opcollect tpu` does, without its command line.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -14,7 +16,7 @@ use crate::export::{
 };
 use crate::ingest::{IngestOptions, ingest};
 use crate::profile::Profile;
-use crate::report::Severity;
+use crate::report::{Report, Severity};
 use crate::staged::Staged;
 
 /// A kind of file to write.
@@ -138,12 +140,16 @@ impl Done {
 /// Reads one dump and writes its files.
 pub fn run_one(job: &Job, dump: &Path, out: &Path) -> Result<Done> {
     let host = job.trace_file.as_deref().map(HostTrace::read).transpose()?;
-    let mut profile = ingest(dump, &job.ingest)?;
+    let staged = Staged::new(out)?;
+    let options = IngestOptions {
+        scratch: Some(staged.folder.clone()),
+        ..job.ingest.clone()
+    };
+    let mut profile = ingest(dump, &options)?;
     if let (Some(host), Some(path)) = (&host, &job.trace_file) {
         note_host(host, path, &mut profile);
     }
     let summary = summarise(&profile);
-    let staged = Staged::new(out)?;
     let mut done = Done {
         profile,
         summary,
@@ -154,7 +160,7 @@ pub fn run_one(job: &Job, dump: &Path, out: &Path) -> Result<Done> {
         write(job, &mut done, *output, host.as_ref(), &staged.folder)?;
     }
     let path = staged.folder.join("report.json");
-    write_text(&path, &format!("{:#}\n", json!(done.profile.report)))?;
+    write_report(&path, &done.profile.report)?;
     done.files.push(path);
     staged.publish(&mut done.files)?;
     Ok(done)
@@ -181,6 +187,29 @@ fn note_host(host: &HostTrace, path: &Path, profile: &mut Profile) {
     }
 }
 
+fn write_report(path: &Path, report: &Report) -> Result<()> {
+    let failed = || io_at(path, "cannot write");
+    let mut out = BufWriter::new(File::create(path).map_err(failed())?);
+    serde_json::to_writer_pretty(&mut out, report).map_err(|error| failed()(error.into()))?;
+    out.write_all(b"\n")
+        .and_then(|()| out.flush())
+        .map_err(failed())
+}
+
+/// Says that a trace is too large for a browser.
+fn note_size(path: &Path, report: &mut Report) {
+    const MOST: u64 = 2 << 30;
+    let bytes = std::fs::metadata(path).map_or(0, |m| m.len());
+    if bytes > MOST {
+        let text = format!(
+            "{:.1} GiB: more than the 2 GiB that ui.perfetto.dev holds in a browser; open it with trace_processor_shell, \
+             or write a part of the time (--from, --to)",
+            bytes as f64 / f64::from(1 << 30)
+        );
+        report.add(Severity::Note, "trace_large", "perfetto.pftrace", 1, text);
+    }
+}
+
 fn write_text(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(io_at(path, "cannot write"))
 }
@@ -202,6 +231,7 @@ fn write(
         Output::Perfetto => {
             let path = out.join("perfetto.pftrace");
             perfetto::write(profile, host, &path)?;
+            note_size(&path, &mut done.profile.report);
             done.files.push(path);
         }
         Output::Doc => {
@@ -223,7 +253,7 @@ fn write(
         }
         Output::Web => {
             let path = out.join("result.html");
-            web::write(profile, &done.summary, &path)?;
+            web::write(profile, &done.summary, web::MOST_COMMANDS, &path)?;
             done.files.push(path);
         }
         Output::Json => {

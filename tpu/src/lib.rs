@@ -15,16 +15,12 @@ mod ingest;
 pub mod input;
 pub mod job;
 pub mod matching;
-pub mod memory;
-pub mod names;
-pub mod ops;
 pub mod profile;
 pub mod record;
-pub mod regs;
 pub mod report;
 mod staged;
 pub mod view;
 
 pub use error::{Error, Result};
-pub use ingest::{Clocks, IngestOptions, Strictness, ingest};
+pub use ingest::{Clocks, IngestOptions, Strictness, Window, ingest};
 pub use profile::Profile;

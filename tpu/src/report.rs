@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use opreport::units::plural;
 use serde::Serialize;
 
 /// An engine of a core, or a chip-to-chip port.
@@ -203,9 +204,17 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// One for each stream that has a file.
     pub streams: Vec<StreamCounts>,
-    /// Records that are not plainly matched.
+    /// Records that are not plainly matched: the first [`NOTES`] of them.
     pub records: Vec<RecordNote>,
+    /// How many more there are; the counts of the streams have them all.
+    pub records_not_listed: u64,
 }
+
+/// The kind of the finding that says which part of the time was kept.
+pub(crate) const WINDOW: &str = "window";
+
+/// Records that are listed one by one: beyond that the list helps nobody and would grow with the dump.
+pub const NOTES: usize = 20_000;
 
 impl Report {
     /// Adds a finding.
@@ -224,6 +233,15 @@ impl Report {
             count,
             text,
         });
+    }
+
+    /// Notes a record.
+    pub fn note(&mut self, note: RecordNote) {
+        if self.records.len() < NOTES {
+            self.records.push(note);
+        } else {
+            self.records_not_listed += 1;
+        }
     }
 
     /// Findings that mean a loss.
@@ -249,19 +267,19 @@ impl Report {
         Some(format!("NOT WHOLE: {}: {}{more}", first.place, first.text))
     }
 
+    /// What part of the dump's time was kept, if not all of it.
+    pub fn window(&self) -> Option<&str> {
+        let window = self.findings.iter().find(|f| f.kind == WINDOW)?;
+        Some(&window.text)
+    }
+
     /// Adds another account, of another file of the same dump.
     pub fn merge(&mut self, other: Report) {
         self.findings.extend(other.findings);
         self.streams.extend(other.streams);
-        self.records.extend(other.records);
-    }
-}
-
-/// `1 record`, `2 records`.
-pub(crate) fn plural(count: u64, word: &str) -> String {
-    if count == 1 {
-        format!("{count} {word}")
-    } else {
-        format!("{count} {word}s")
+        self.records_not_listed += other.records_not_listed;
+        for note in other.records {
+            self.note(note);
+        }
     }
 }

@@ -26,11 +26,14 @@ pub(crate) struct Staged {
     /// Where files are written first.
     pub folder: PathBuf,
     out: PathBuf,
+    /// Whether the results' folder was made for this job.
+    made: bool,
 }
 
 impl Staged {
     /// For the results in a folder, which is made.
     pub fn new(out: &Path) -> Result<Staged> {
+        let made = !out.exists();
         fs::create_dir_all(out).map_err(io_at(out, "cannot make the folder"))?;
         let folder = out.join(format!(".unfinished-{}", std::process::id()));
         if folder.exists() {
@@ -40,6 +43,7 @@ impl Staged {
         Ok(Staged {
             folder,
             out: out.to_path_buf(),
+            made,
         })
     }
 
@@ -73,6 +77,10 @@ impl Drop for Staged {
     fn drop(&mut self) {
         // Whatever is left in it is of no use; a folder that cannot be removed does no harm.
         let _ = fs::remove_dir_all(&self.folder);
+        if self.made {
+            // Fails if there are results in it.
+            let _ = fs::remove_dir(&self.out);
+        }
     }
 }
 
@@ -102,6 +110,9 @@ mod tests {
             fs::write(out.join(name), "old").unwrap();
         }
         drop(Staged::new(&out).unwrap());
+        let other = dir.path().join("p");
+        drop(Staged::new(&other).unwrap());
+        assert!(!other.exists(), "a job that fails leaves no empty folder");
         assert!(
             out.join("result.html").exists(),
             "a job that fails removes nothing"

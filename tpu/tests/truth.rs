@@ -36,7 +36,7 @@ fn said(profile: &Profile) -> HashMap<Key, (Said, Certainty)> {
                 let bytes = view.decoded.map(|d| d.bytes.to_vec());
                 let kernel = view.kernel.map(str::to_string);
                 let one = (view.name.to_string(), kernel, bytes);
-                found.insert(key, (one, event.certainty));
+                found.insert(key, (one, event.certainty()));
             }
         }
     }
@@ -266,4 +266,91 @@ fn each_descriptor_damaged() {
             }
         }
     }
+}
+
+/// Numbers that look random, the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % limit
+    }
+
+    fn loss(&mut self) -> Loss {
+        let (a, b) = (self.below(100), self.below(100));
+        let (low, high) = (a.min(b), a.max(b));
+        match self.below(5) {
+            0 => Loss::Burst(low, high),
+            1 => Loss::Head(1 + low),
+            2 => Loss::Tail(high),
+            3 => Loss::Ring(1 + low),
+            _ => Loss::Zeroed(low, (low + 1 + self.below(8)).min(100)),
+        }
+    }
+}
+
+/// Dumps of any shape with one to three losses in any of their engines.
+fn check_random(seeds: std::ops::Range<u64>) {
+    let (mut matched, mut all) = (0, 0);
+    for seed in seeds {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        for _ in 0..8 {
+            random.below(2);
+        }
+        let chip = Chip::ALL[random.below(Chip::ALL.len())];
+        let capture = CAPTURES[random.below(CAPTURES.len())];
+        let spec = Spec {
+            seed,
+            kernels: 1 + random.below(14) as u32,
+            vary: 1 + random.below(4) as u32,
+            tiles: 1 + random.below(6) as u32,
+            counts: random.below(2) == 0,
+            wrap: random.below(4) == 0,
+            ..Spec::new(chip, capture)
+        };
+        let whole = two_cores(spec);
+        let truth = said(&read(&whole));
+        let mut dump = two_cores(spec);
+        let mut done = Vec::new();
+        for _ in 0..1 + random.below(3) {
+            let (engine, loss) = (random.below(3), random.loss());
+            let list = &mut dump.cores[1].records[engine];
+            if list.len() > 4 {
+                loss.apply(list);
+                done.push((engine, loss));
+            }
+        }
+        let place = format!("{chip} {capture:?} {spec:?} {done:?}");
+        let profile = read(&dump);
+        let (sure, here) = compare(&truth, &profile, &place);
+        (matched, all) = (matched + sure, all + here);
+        let changed = (0..3).any(|e| dump.cores[1].records[e] != whole.cores[1].records[e]);
+        let tiu_only = done.iter().all(|(engine, _)| *engine == 0);
+        let seen = capture != Capture::Pmu && (chip != Chip::Cv84x6 || !tiu_only);
+        if changed && seen {
+            assert!(!profile.report.is_whole(), "{place}: nothing is missed");
+        }
+    }
+    println!("{matched} of {all} records matched");
+}
+
+#[test]
+fn dumps_of_any_shape_lost_anything() {
+    check_random(0..120);
+}
+
+/// The same with many more dumps: `cargo nextest run -p tpuprofile --run-ignored all many_more`; `OPBENCH_SEEDS` is their
+/// number, `OPBENCH_FIRST_SEED` the first seed.
+#[test]
+#[ignore = "takes minutes"]
+fn many_more_dumps_of_any_shape() {
+    let number = |name: &str, default| {
+        let value = std::env::var(name).ok().and_then(|text| text.parse().ok());
+        value.unwrap_or(default)
+    };
+    let first = number("OPBENCH_FIRST_SEED", 1000);
+    check_random(first..first + number("OPBENCH_SEEDS", 3000));
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/regs/*.txt, the bit layouts of the TPUs' commands, from an installed bigTpuProfile.
+"""Writes src/chip/regs/*.txt, the bit layouts of the TPUs' commands, from an installed bigTpuProfile.
 
 The layouts are facts about the chips, published by Sophgo under the 2-clause BSD licence in that package
 (which made them from the chips' register manuals). Run it with the Python of an environment that has
@@ -15,7 +15,7 @@ import sys
 
 from bigTpuProfile.profile_helper import chip_registry
 
-OUT = pathlib.Path(__file__).resolve().parent.parent / "src" / "regs"
+OUT = pathlib.Path(__file__).resolve().parent.parent / "src" / "chip" / "regs"
 
 
 def bits(cls, name):

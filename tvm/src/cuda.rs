@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use tvm_ffi::{Any, AnyView, Function};
 
+use crate::call::{self as obj, call};
 use crate::error::{Error, Result};
 use crate::libs::Libraries;
 
@@ -23,6 +24,34 @@ typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+";
+
+/// What TVM's code for half precision takes for granted beside `<cuda_fp16.h>`: packing, and functions under the names that
+/// those of single precision have.
+const HALVES: &str = "\
+#include <cuda_fp16.h>
+static inline __device__ __host__ unsigned __pack_half2(const half x, const half y) {
+  return (unsigned)__half_as_ushort(y) << 16 | __half_as_ushort(x);
+}
+struct __align__(8) half4 {
+  half x, y, z, w;
+};
+static inline __device__ half4 make_half4(half x, half y, half z, half w) {
+  half4 all = {x, y, z, w};
+  return all;
+}
+static inline __device__ half max(half a, half b) { return __hgt(a, b) ? a : b; }
+static inline __device__ half min(half a, half b) { return __hlt(a, b) ? a : b; }
+static inline __device__ half hpow(half x, half y) { return __float2half_rn(powf(__half2float(x), __half2float(y))); }
+#if __CUDACC_VER_MAJOR__ < 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ < 8)
+static inline __device__ half htanh(half x) { return __float2half_rn(tanhf(__half2float(x))); }
+#endif
+static inline __device__ half htan(half x) { return __float2half_rn(tanf(__half2float(x))); }
+static inline __device__ half hatan(half x) { return __float2half_rn(atanf(__half2float(x))); }
+static inline __device__ half herf(half x) { return __float2half_rn(erff(__half2float(x))); }
 ";
 
 /// Registers what generating CUDA source needs, once a process.
@@ -37,11 +66,72 @@ pub(crate) fn prepare() -> Result<()> {
             let tags = arguments.first().map(|a| Any::from(*a));
             Ok(text(&header(&tags_of(tags))))
         })?;
-        // Asked for the code of inline assembly by the intrinsic's name; none is the answer for all but asynchronous
-        // copies, which no pipeline of this crate makes.
-        register("tirx.intrinsics.cuda.get_codegen", |_| Ok(Any::new()))
+        // Asked for the code of inline assembly by the intrinsic's name; none is the answer for most.
+        register("tirx.intrinsics.cuda.get_codegen", |arguments| {
+            let name: Option<tvm_ffi::String> = arguments.first().and_then(|a| a.try_as());
+            Ok(name.map_or_else(Any::new, |name| async_copy(name.as_str())))
+        })?;
+        // Python registers these operators together with their code.
+        [COMMIT, WAIT]
+            .iter()
+            .try_for_each(|op| call("ir.RegisterOp", &[&obj::text(op), &obj::text("")]).map(drop))
     };
     DONE.get_or_init(register_both).clone()
+}
+
+/// Ends a group of asynchronous copies.
+const COMMIT: &str = "tirx.ptx.cp_async_commit_group";
+/// Waits for all groups but the newest few.
+const WAIT: &str = "tirx.ptx.cp_async_wait_group";
+
+/// What makes the code of an operator of asynchronous copies; none for other operators.
+fn async_copy(op: &str) -> Any {
+    let is_wait = match op {
+        COMMIT => false,
+        WAIT => true,
+        _ => return Any::new(),
+    };
+    let make = move |arguments: &[AnyView<'_>]| {
+        let written = arguments.first().map(|a| Any::from(*a));
+        let code = async_copy_call(is_wait, written);
+        code.map_err(|e| tvm_ffi::Error::new(tvm_ffi::RUNTIME_ERROR, &e.to_string(), ""))
+    };
+    Any::from(Function::from_packed(make))
+}
+
+/// The call of a function with inline assembly in place of an operator, as TVM takes it: the call, and tags of headers.
+fn async_copy_call(is_wait: bool, written: Option<Any>) -> Result<Any> {
+    let mut name = "cp_async_commit".to_owned();
+    let mut assembly = "cp.async.commit_group;".to_owned();
+    if is_wait {
+        let operands = obj::elements(&obj::Obj(written.unwrap_or_default()))?;
+        let count = operands.first().map(|n| obj::field(n, "value"));
+        let count = count.ok_or_else(|| Error::unexpected(WAIT, "no operand"))?;
+        let count: i64 = obj::value(WAIT, count?)?;
+        name = format!("cp_async_wait_{count}");
+        assembly = format!("cp.async.wait_group {count};");
+    }
+    // On the host, where generated code is tested, copies are never asynchronous.
+    let source = format!(
+        "__forceinline__ __device__ void {name}() {{\n\
+         #ifdef __CUDA_ARCH__\n  asm volatile(\"{assembly}\" ::: \"memory\");\n#endif\n}}\n"
+    );
+    let nothing = tvm_ffi::DLDataType {
+        code: tvm_ffi::DLDataTypeCode::kDLOpaqueHandle as u8,
+        bits: 0,
+        lanes: 0,
+    };
+    let of_type = call("ir.PrimType", &[&obj::Obj(Any::from(nothing))])?;
+    let operator = call("ir.GetOp", &[&obj::text("tirx.cuda.func_call")])?;
+    let immediate = |s: &str| call("ir.StringImm", &[&obj::text(s), &obj::none()]);
+    let operands = obj::array([&immediate(&name)?, &immediate(&source)?])?;
+    let none = obj::none();
+    let empty = obj::array([])?;
+    let made = call(
+        "ir.Call",
+        &[&of_type, &operator, &operands, &none, &empty, &none],
+    )?;
+    Ok(obj::array([&made, &obj::array([])?])?.0)
 }
 
 /// Makes `compile` what turns CUDA source into a cubin or PTX for the current target, once a process.
@@ -58,6 +148,15 @@ pub fn set_compiler(
         let bytes = compile(source.as_str())?;
         Ok(Any::from(tvm_ffi::Bytes::from(bytes.as_slice())))
     })
+}
+
+/// Loads TVM's runtime for CUDA. Its own libraries (`libcudart.so.13`, `libcuda.so.1`) must be found by the loader, or be
+/// in this process already. From then on code generation compiles, by what [`set_compiler`] was given.
+///
+/// # Errors
+/// TVM cannot be loaded, or a library that its CUDA runtime needs is not there.
+pub fn load_runtime() -> Result<()> {
+    Libraries::load()?.open_cuda()
 }
 
 /// Makes memory of the host what TVM takes for the memory of CUDA devices, so that its code can be run, and tested, with
@@ -101,7 +200,7 @@ fn header(tags: &[String]) -> String {
     let mut lines = String::from(TYPES);
     for tag in tags {
         match tag.as_str() {
-            "fp16" => lines.push_str("#include <cuda_fp16.h>\n"),
+            "fp16" => lines.push_str(HALVES),
             "bf16" => lines.push_str("#include <cuda_bf16.h>\n"),
             "fp8" => lines.push_str("#include <cuda_fp8.h>\n"),
             "mma" => lines.push_str("#include <mma.h>\n"),
@@ -129,7 +228,7 @@ fn text(s: &str) -> Any {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::{call, text};
+    use crate::call::text;
 
     #[test]
     fn headers_follow_the_tags() {

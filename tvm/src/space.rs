@@ -6,16 +6,18 @@
 //! same seed gives the same sample.
 //!
 //! The plain LLVM rules are taken for every CPU: those for VNNI, AVX-512 or dot-product CPUs add tensor intrinsics of
-//! 8-bit integers, which need TVM's Python package.
+//! 8-bit integers, which need TVM's Python package. On CUDA products of half precision get the rules for tensor cores.
 
 use tvm_ffi::{Any, AnyView, Function};
 
-use crate::call::{Obj, boolean, call, elements, int, map, none, text, value};
+use crate::call::{Obj, array, boolean, call, elements, int, map, none, text, value};
 use crate::device::DeviceKind;
+use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::ir::PrimFunc;
+use crate::ir::{PrimFunc, type_key};
 use crate::schedule::Schedule;
 use crate::target::Target;
+use crate::tensorize::register_cuda;
 
 /// The sketches of one function.
 #[derive(Debug, Clone)]
@@ -37,7 +39,7 @@ struct Rules {
 }
 
 impl Rules {
-    fn of(target: &Target) -> Result<Rules> {
+    fn of(function: &PrimFunc, target: &Target) -> Result<Rules> {
         match target.device_kind() {
             DeviceKind::Cpu => Ok(Rules {
                 name: "LLVM",
@@ -45,7 +47,11 @@ impl Rules {
             }),
             // Limits of threads, registers and shared memory refuse 70 to 98 % of what is drawn.
             DeviceKind::Cuda => Ok(Rules {
-                name: "CUDA",
+                // Where the intrinsics cannot be had, the plain rules are as right.
+                name: match multiplies_halves(function)? && register_cuda().is_ok() {
+                    true => "CUDATensorCore",
+                    false => "CUDA",
+                },
                 attempts: 600,
             }),
             other => Err(Error::unexpected(
@@ -54,6 +60,28 @@ impl Rules {
             )),
         }
     }
+}
+
+/// Whether a function sums products of half precision.
+fn multiplies_halves(function: &PrimFunc) -> Result<bool> {
+    let schedule = Schedule::new(function, 0)?;
+    for block in schedule.blocks()? {
+        let info = schedule.info(&block)?;
+        let halves = info.reads.iter().all(|r| r.dtype == Some(DType::Float16));
+        if info.is_reduction() && info.reads.len() == 2 && halves {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A sample of a design space.
+#[derive(Debug)]
+pub struct Sample {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// How many samples the device's limits refused before.
+    pub refused: u64,
 }
 
 /// Step between the seeds of attempts: any odd number far from the small steps between callers' seeds.
@@ -65,9 +93,12 @@ impl DesignSpace {
     /// # Errors
     /// A rule fails on the function.
     pub fn generate(function: &PrimFunc, target: &Target, seed: u64) -> Result<DesignSpace> {
-        let defaults = Rules::of(target)?;
+        let defaults = Rules::of(function, target)?;
         let made = |what: &str| call(&name(&format!("{what}Default{}", defaults.name)), &[]);
-        let rules = made("ScheduleRule")?;
+        // TVM's Python package would give operators rules of their own; without it that rule only warns.
+        let rules = elements(&made("ScheduleRule")?)?;
+        let own = |rule: &&Obj| type_key(rule) != Some("s_tir.meta_schedule.ApplyCustomRule");
+        let rules = array(rules.iter().filter(own))?;
         let postprocessors = made("Postproc")?;
         let generator = call(
             &name("SpaceGeneratorPostOrderApply"),
@@ -130,16 +161,25 @@ impl DesignSpace {
     ///
     /// # Errors
     /// No attempt gave a schedule that the postprocessors accept.
-    pub fn sample(&self, seed: u64) -> Result<Schedule> {
+    pub fn sample(&self, seed: u64) -> Result<Sample> {
         let mut refused = Error::unexpected("DesignSpace::sample", "no attempt was made");
         for attempt in 0..self.attempts {
             let seed = seed.wrapping_add(attempt.wrapping_mul(NEXT_ATTEMPT));
             match self.try_sample(seed) {
-                Ok(schedule) => return Ok(schedule),
+                Ok(schedule) => {
+                    return Ok(Sample {
+                        schedule,
+                        refused: attempt,
+                    });
+                }
                 Err(error) => refused = error,
             }
         }
-        Err(refused)
+        let reason = format!(
+            "none of {} samples was accepted; the last: {refused}",
+            self.attempts
+        );
+        Err(Error::unexpected("DesignSpace::sample", reason))
     }
 
     fn try_sample(&self, seed: u64) -> Result<Schedule> {
@@ -155,7 +195,7 @@ impl DesignSpace {
             if !value::<bool>("PostprocApply", accepted)? {
                 return Err(Error::unexpected(
                     "PostprocApply",
-                    "a postprocessor refused the sample",
+                    "a postprocessor refused it: it exceeds what the device allows",
                 ));
             }
         }

@@ -155,7 +155,7 @@ fn the_design_space_gives_the_same_sample_for_a_seed_and_others_for_others() {
     let target = Target::llvm("x86-64-v3", 2).unwrap();
     let space = DesignSpace::generate(&plain, &target, 0).unwrap();
     assert!(space.sketches() > 1, "with and without a write cache");
-    let sample = |seed| space.sample(seed).unwrap();
+    let sample = |seed| space.sample(seed).unwrap().schedule;
     let hashes: Vec<u64> = (0..6)
         .map(|seed| sample(seed).function().unwrap().structural_hash().unwrap())
         .collect();

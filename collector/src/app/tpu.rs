@@ -49,7 +49,12 @@ pub(super) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
                 }
                 OutputFormat::Text => print(diff_text(&result, top).as_bytes())?,
             }
-            Ok(verdict(result.ratio, fail_above, view))
+            let whole = a.report.is_whole() && b.report.is_whole();
+            Ok(match verdict(result.ratio, fail_above, view) {
+                // What is missing in one of them may be the difference.
+                Exit::Done if !whole => Exit::PointsFailed,
+                exit => exit,
+            })
         }
         TpuRequest::Record {
             options,

@@ -12,7 +12,7 @@ use tpuprofile::analysis::rollup::{Filter, Grouping};
 use tpuprofile::job::{DEFAULT_OUTPUTS, Job, Output};
 use tpuprofile::record::RecordOptions;
 use tpuprofile::report::Engine;
-use tpuprofile::{IngestOptions, Strictness};
+use tpuprofile::{IngestOptions, Strictness, Window};
 
 /// `opcollect tpu`.
 #[derive(Debug, Args)]
@@ -55,6 +55,12 @@ pub struct TpuReadArgs {
         allow_negative_numbers = true
     )]
     pub dma_freq: Option<f64>,
+    /// Keep only what ends after this time since the first record, e.g. 250 (us) or 1.5ms
+    #[arg(long = "from", value_name = "TIME", value_parser = time_ns)]
+    pub from_ns: Option<i64>,
+    /// Keep only what starts before this time since the first record
+    #[arg(long = "to", value_name = "TIME", value_parser = time_ns)]
+    pub to_ns: Option<i64>,
     /// Fail if anything is missing, guessed or damaged
     #[arg(long)]
     pub strict: bool,
@@ -169,6 +175,20 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A time in ns: a number of microseconds, or with its unit.
+fn time_ns(text: &str) -> Result<i64, String> {
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let with_unit = |&(unit, ns): &(&str, f64)| Some((text.strip_suffix(unit)?, ns));
+    let (number, unit_ns) = units.iter().find_map(with_unit).unwrap_or((text, 1e3));
+    match number.trim().parse::<f64>() {
+        Ok(value) if value >= 0.0 && value * unit_ns < 1e18 => Ok((value * unit_ns).round() as i64),
+        _ => Err(
+            "give a time of 0 or more in microseconds, or with ns, us, ms or s, e.g. 1.5ms"
+                .to_string(),
+        ),
+    }
+}
+
 /// `opcollect tpu record`.
 #[derive(Debug, Args)]
 pub struct TpuRecordArgs {
@@ -214,6 +234,8 @@ pub enum GroupingName {
     Kernel,
     /// Layer of a compiled model
     Layer,
+    /// Engine and function with the shapes of its tensors
+    Shape,
 }
 
 impl From<GroupingName> for Grouping {
@@ -222,6 +244,7 @@ impl From<GroupingName> for Grouping {
             GroupingName::Operator => Grouping::Operator,
             GroupingName::Kernel => Grouping::Kernel,
             GroupingName::Layer => Grouping::Layer,
+            GroupingName::Shape => Grouping::Shape,
         }
     }
 }
@@ -278,6 +301,11 @@ impl TpuReadArgs {
             } else {
                 Strictness::Report
             },
+            window: Window {
+                from_ns: self.from_ns,
+                to_ns: self.to_ns,
+            },
+            scratch: None,
         }
     }
 
@@ -379,64 +407,4 @@ impl TpuArgs {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Whole {
-        #[command(flatten)]
-        tpu: TpuArgs,
-    }
-
-    fn parse(line: &str) -> TpuRequest {
-        Whole::try_parse_from(std::iter::once("tpu").chain(line.split(' ')))
-            .expect(line)
-            .tpu
-            .request()
-    }
-
-    fn read(line: &str) -> TpuReading {
-        match parse(line) {
-            TpuRequest::Read(reading) => reading,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn old_commands_work() {
-        let old = read("dump out --disable_web --disable_doc --perfetto --num_core 4");
-        assert_eq!(
-            (old.job.dumps.len(), old.job.out.to_str(), old.cores),
-            (1, Some("out"), Some(4))
-        );
-        assert_eq!(old.job.outputs, [Output::Perfetto].into());
-        let newer = read("dump out --enable_doc --tiu_freq 800 --trace_file t.json");
-        assert_eq!(
-            newer.job.outputs,
-            [Output::Summary, Output::Perfetto, Output::Doc].into()
-        );
-        assert_eq!(newer.job.ingest.tiu_mhz, Some(800.0));
-    }
-
-    #[test]
-    fn defaults_and_subcommands() {
-        let plain = read("a b c --out o");
-        assert_eq!(
-            (plain.job.dumps.len(), plain.job.outputs),
-            (3, DEFAULT_OUTPUTS.into())
-        );
-        assert!(matches!(
-            parse("diff a b --by kernel"),
-            TpuRequest::Diff {
-                by: Grouping::Kernel,
-                ..
-            }
-        ));
-        let TpuRequest::Record { options, .. } = parse("record --profile-mode 2 -- run --x") else {
-            panic!()
-        };
-        assert_eq!((options.command.len(), options.mode), (2, Some(2)));
-    }
-}
+mod tests;

@@ -44,6 +44,10 @@ pub fn tpu_warnings(
             );
         }
     }
+    let large = report.findings.iter().filter(|f| f.kind == "trace_large");
+    for finding in large {
+        let _ = writeln!(text, "warning: {}: {}", finding.place, finding.text);
+    }
     let losses: Vec<_> = report
         .findings
         .iter()
@@ -129,7 +133,7 @@ fn groups(job: &Job, done: &Done, grouping: Grouping) -> String {
         let _ = writeln!(
             text,
             "{:<40} {:>7} {:>9} {:>14.3} {:>7.2}% {:>12.3} {:>12.3} {:>10}",
-            group.name,
+            group.label(),
             group.engine.map_or("", |e| e.name()),
             group.count,
             group.total_ns as f64 / 1000.0,

@@ -37,9 +37,13 @@ impl Choice {
         Choice::bare(Choice::RECORDED)
     }
 
-    /// A sample of MetaSchedule's space.
-    pub fn sampled(decisions: &Decisions) -> Choice {
-        Choice::new(Choice::SAMPLED, decisions)
+    /// A sample of MetaSchedule's space, and how many were refused before it; none is no knob.
+    pub fn sampled(decisions: &Decisions, refused: u64) -> Choice {
+        let mut choice = Choice::new(Choice::SAMPLED, decisions);
+        if refused > 0 {
+            choice.knobs.insert("refused".to_owned(), refused.into());
+        }
+        choice
     }
 
     /// A template with knobs that serialise as a JSON object; anything else counts as no knobs.

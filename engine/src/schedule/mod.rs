@@ -17,6 +17,8 @@ mod part;
 mod space;
 mod spec;
 mod template;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use choice::{Choice, Scheduled, unfit};
 pub use factor::{Factor, FactorInfo, FactorValue};

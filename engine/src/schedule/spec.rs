@@ -107,8 +107,10 @@ impl Scheduler {
                 with_choice(function, self.templates.as_ref(), self.seed, choice)
             }
             ScheduleSpec::Metaschedule { seed } => {
-                let schedule = self.designs(symbol, function)?.sample(*seed)?;
-                let choice = Choice::sampled(&Decisions::of_trace(&schedule.trace()?.0));
+                let sample = self.designs(symbol, function)?.sample(*seed)?;
+                let schedule = sample.schedule;
+                let decisions = Decisions::of_trace(&schedule.trace()?.0);
+                let choice = Choice::sampled(&decisions, sample.refused);
                 Ok(Scheduled { schedule, choice })
             }
             ScheduleSpec::Trace { trace } => {
@@ -196,7 +198,7 @@ mod tests {
         let made = [
             Choice::unscheduled(),
             Choice::recorded(),
-            Choice::sampled(&decisions),
+            Choice::sampled(&decisions, 0),
         ];
         for (choice, (json, _)) in made.iter().zip(&RECORDED[4..]) {
             assert!(choice.is_without_template());

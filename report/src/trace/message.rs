@@ -25,6 +25,11 @@ impl Message {
 
     /// A double.
     pub fn double(&mut self, field: u32, value: f64) {
+        self.fixed(field, value.to_bits());
+    }
+
+    /// An integer of always eight bytes.
+    pub fn fixed(&mut self, field: u32, value: u64) {
         self.tag(field, 1);
         self.0.extend_from_slice(&value.to_le_bytes());
     }

@@ -136,14 +136,14 @@ fn intervals(profile: &Profile, core: &CoreProfile, engine: Engine) -> (Interval
             number: core.number,
         },
     ) {
-        for (index, event) in core.events[engine.slot()].iter().enumerate() {
-            let list = if viewer.view(index, event).role == Role::Work {
-                &mut work
-            } else {
-                &mut sync
+        for view in viewer.views() {
+            let list = match view.role {
+                Role::Work => &mut work,
+                Role::Sync | Role::Wait => &mut sync,
             };
-            list.push((event.start_ns, event.end_ns));
+            list.push((view.event.start_ns, view.event.end_ns));
         }
+        viewer.release();
     }
     (Intervals::of(work), Intervals::of(sync))
 }
@@ -195,4 +195,5 @@ fn of_core(
             keep_longest(gaps, top);
         }
     }
+    core.events[Engine::Tiu.slot()].release();
 }

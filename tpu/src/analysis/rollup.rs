@@ -1,12 +1,14 @@
 //! Times added up per operator, kernel or layer, with filters and the longest first.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use opdata::stats::median_of_sorted;
 use serde::Serialize;
 
+use crate::analysis::durations::Durations;
+use crate::analysis::tensors::{Tensors, tensors};
 use crate::profile::Profile;
-use crate::report::{Engine, Stream};
+use crate::report::Engine;
 use crate::view::{Memory, Role, View, Viewer};
 
 /// What events are put together by.
@@ -19,11 +21,20 @@ pub enum Grouping {
     Kernel,
     /// Layer of a compiled model.
     Layer,
+    /// Operator with the shapes and element types of its tensors, where commands are known whole.
+    Shape,
+    /// All there is: the whole model.
+    Whole,
 }
 
 impl Grouping {
-    /// All groupings.
-    pub const ALL: [Grouping; 3] = [Grouping::Operator, Grouping::Kernel, Grouping::Layer];
+    /// The groupings of reports.
+    pub const ALL: [Grouping; 4] = [
+        Grouping::Operator,
+        Grouping::Kernel,
+        Grouping::Layer,
+        Grouping::Shape,
+    ];
 
     /// Name on the command line and in rows.
     pub fn name(self) -> &'static str {
@@ -31,6 +42,8 @@ impl Grouping {
             Grouping::Operator => "operator",
             Grouping::Kernel => "kernel",
             Grouping::Layer => "layer",
+            Grouping::Shape => "shape",
+            Grouping::Whole => "whole",
         }
     }
 }
@@ -51,7 +64,7 @@ pub struct Filter {
 impl Filter {
     /// Whether an event passes.
     pub fn passes(&self, view: &View) -> bool {
-        let core = view.event.core.unwrap_or(view.stream.number);
+        let core = view.event.core().unwrap_or(view.stream.number);
         let named = |wanted: &str| {
             let has = |name: &str| name.to_lowercase().contains(wanted);
             has(&view.name) || has(&view.kind) || view.kernel.is_some_and(has)
@@ -75,12 +88,16 @@ pub struct Group {
     pub kind: String,
     /// The engine, for operators.
     pub engine: Option<Engine>,
+    /// Tensors, for operators by shape where they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tensors: Option<Tensors>,
     /// Number of the layer or first launch, to keep their order.
     pub order: u32,
     /// Executions: events for operators, launches per core for kernels, cores for layers.
     pub count: u64,
-    /// Of each execution: first start to last end, in ns.
-    pub durations_ns: Vec<i64>,
+    /// Of each execution: first start to last end.
+    #[serde(skip)]
+    pub durations: Durations,
     /// Their sum, in ns.
     pub total_ns: i64,
     /// TIU cycles of work.
@@ -109,9 +126,10 @@ impl Group {
             name,
             kind,
             engine,
+            tensors: None,
             order,
             count: 0,
-            durations_ns: Vec::new(),
+            durations: Durations::default(),
             total_ns: 0,
             tiu_cycles: 0,
             dma_cycles: 0,
@@ -125,15 +143,23 @@ impl Group {
         }
     }
 
+    /// Its name, with its tensors if it has some.
+    pub fn label(&self) -> String {
+        let tensors = self.tensors.as_ref().map(|tensors| format!(" {tensors}"));
+        self.name.clone() + &tensors.unwrap_or_default()
+    }
+
     /// Middle duration of an execution in ns, between the two middle ones of an even number.
     pub fn median_ns(&self) -> Option<f64> {
-        let durations: Vec<f64> = self.durations_ns.iter().map(|&d| d as f64).collect();
-        median_of_sorted(&durations)
+        self.durations.median_ns()
     }
 
     fn add(&mut self, view: &View) {
+        if view.role != Role::Work {
+            return;
+        }
         if let Some(dma) = view.dma() {
-            self.dma_cycles += view.event.cycles;
+            self.dma_cycles += view.event.cycles();
             self.bytes += dma.bytes;
             self.ddr_read_bytes += if dma.from == Memory::Ddr {
                 dma.bytes
@@ -143,7 +169,7 @@ impl Group {
             self.ddr_write_bytes += if dma.to == Memory::Ddr { dma.bytes } else { 0 };
             self.direction_unknown |= dma.from == Memory::Unknown;
         } else {
-            self.tiu_cycles += view.event.cycles;
+            self.tiu_cycles += view.event.cycles();
         }
         if let Some(ops) = view.ops() {
             self.alg_ops = Some(self.alg_ops.unwrap_or(0.0) + ops.alg_ops as f64);
@@ -152,31 +178,38 @@ impl Group {
     }
 }
 
-/// Adds the events of a profile up. Sync commands count for kernels' spans only.
+/// Adds the events of a profile up. Sync commands count for the spans of kernels and of the whole only.
 pub fn roll_up(profile: &Profile, grouping: Grouping, filter: &Filter) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let mut index: HashMap<(Option<Engine>, String), usize> = HashMap::new();
+    let mut numbers: HashMap<Identity, usize> = HashMap::new();
+    let mut kernels = HashMap::new();
     // Executions that are made of several events: from group and execution to their span.
     let mut spans: HashMap<(usize, u64), (i64, i64)> = HashMap::new();
-    for (stream, events) in profile.streams() {
+    for (stream, _) in profile.streams() {
         let Some(viewer) = Viewer::new(profile, stream) else {
             continue;
         };
-        for (at, event) in events.iter().enumerate() {
-            let view = viewer.view(at, event);
-            if !filter.passes(&view) || (view.role != Role::Work && grouping != Grouping::Kernel) {
+        for view in viewer.views() {
+            let event = view.event;
+            let spans_only = matches!(grouping, Grouping::Kernel | Grouping::Whole);
+            if !filter.passes(&view) || (view.role != Role::Work && !spans_only) {
                 continue;
             }
-            let Some((key, group, execution)) = place(profile, &view, stream, grouping) else {
+            let Some(identity) = Identity::of(profile, &view, grouping) else {
                 continue;
             };
-            let number = *index.entry(key).or_insert_with(|| {
-                groups.push(group);
-                groups.len() - 1
-            });
+            let execution = identity.execution(&view);
+            let number = match numbers.get(&identity) {
+                Some(&number) => number,
+                None => {
+                    let number = identity.number(profile, &view, &mut groups, &mut kernels);
+                    numbers.insert(identity, number);
+                    number
+                }
+            };
             groups[number].add(&view);
             match execution {
-                None => groups[number].durations_ns.push(view.duration_ns()),
+                None => groups[number].durations.add(view.duration_ns()),
                 Some(execution) => {
                     let span = spans
                         .entry((number, execution))
@@ -185,14 +218,15 @@ pub fn roll_up(profile: &Profile, grouping: Grouping, filter: &Filter) -> Vec<Gr
                 }
             }
         }
+        viewer.release();
     }
     for ((number, _), (start, end)) in spans {
-        groups[number].durations_ns.push(end - start);
+        groups[number].durations.add(end - start);
     }
     for group in &mut groups {
-        group.durations_ns.sort_unstable();
-        group.count = group.durations_ns.len() as u64;
-        group.total_ns = group.durations_ns.iter().sum();
+        group.durations.sort();
+        group.count = group.durations.count();
+        group.total_ns = group.durations.total_ns();
     }
     let all: i64 = groups.iter().map(|g| g.total_ns).sum();
     for group in &mut groups {
@@ -207,42 +241,96 @@ pub fn roll_up(profile: &Profile, grouping: Grouping, filter: &Filter) -> Vec<Gr
     groups
 }
 
-/// Key, empty group and, if an execution has several events, its number.
-#[allow(clippy::type_complexity)]
-fn place(
-    profile: &Profile,
-    view: &View,
-    stream: Stream,
-    grouping: Grouping,
-) -> Option<((Option<Engine>, String), Group, Option<u64>)> {
-    let core = u64::from(view.event.core.unwrap_or(stream.number));
-    match grouping {
-        Grouping::Operator => {
-            let engine = Some(stream.engine);
-            let mut name = view.name.to_string();
-            if let Some(direction) = view.direction().filter(|d| !d.contains("unknown")) {
-                name = format!("{name} {direction}");
+/// What an event is grouped by, cheap to make for tens of millions of them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Identity {
+    /// Engine, name, direction, tensors.
+    Operator(
+        Engine,
+        Cow<'static, str>,
+        Option<&'static str>,
+        Option<Tensors>,
+    ),
+    /// Number of the launch: launches of one kernel are of one group.
+    Launch(u32),
+    /// Number of the layer.
+    Layer(u32),
+    Whole,
+}
+
+impl Identity {
+    fn of(profile: &Profile, view: &View, grouping: Grouping) -> Option<Identity> {
+        Some(match grouping {
+            Grouping::Operator | Grouping::Shape => {
+                let direction = view.direction().filter(|d| !d.contains("unknown"));
+                let tensors = match grouping {
+                    Grouping::Shape => tensors(view),
+                    _ => None,
+                };
+                let name = view.name.clone();
+                Identity::Operator(view.stream.engine, name, direction, tensors)
             }
-            let group = Group::new(name.clone(), view.kind.to_string(), engine, 0);
-            Some(((engine, name), group, None))
+            Grouping::Kernel => Identity::Launch(view.kernel.and(view.scope)?),
+            Grouping::Layer => {
+                let stream = view.stream;
+                let layers = profile.layers.as_ref()?;
+                Identity::Layer(layers.of(stream.engine, stream.number, view.event.id)?.id)
+            }
+            Grouping::Whole => Identity::Whole,
+        })
+    }
+
+    /// Number of the execution that an event is a part of, if an execution has several.
+    fn execution(&self, view: &View) -> Option<u64> {
+        let core = u64::from(view.event.core().unwrap_or(view.stream.number));
+        match self {
+            Identity::Operator(..) => None,
+            Identity::Launch(scope) => Some(u64::from(*scope) << 16 | core),
+            Identity::Layer(_) => Some(core),
+            Identity::Whole => Some(0),
         }
-        Grouping::Kernel => {
-            let (kernel, scope) = (view.kernel?, view.scope?);
-            let group = Group::new(kernel.to_string(), "kernel".to_string(), None, scope);
-            Some((
-                (None, kernel.to_string()),
-                group,
-                Some(u64::from(scope) << 16 | core),
-            ))
-        }
-        Grouping::Layer => {
-            let layer = profile
-                .layers
-                .as_ref()?
-                .of(stream.engine, stream.number, view.event.id)?;
-            let name = format!("{} {}", layer.id, layer.name);
-            let group = Group::new(layer.name.clone(), layer.kind().to_string(), None, layer.id);
-            Some(((None, name), group, Some(core)))
-        }
+    }
+
+    /// Number of its group, which is made if it is the first of it; `kernels` are the groups of kernels by name.
+    fn number(
+        &self,
+        profile: &Profile,
+        view: &View,
+        groups: &mut Vec<Group>,
+        kernels: &mut HashMap<String, usize>,
+    ) -> usize {
+        let group = match self {
+            Identity::Operator(engine, name, direction, tensors) => {
+                let name = match direction {
+                    Some(direction) => format!("{name} {direction}"),
+                    None => name.to_string(),
+                };
+                let mut group = Group::new(name, view.kind.to_string(), Some(*engine), 0);
+                group.tensors = tensors.clone();
+                group
+            }
+            Identity::Launch(scope) => {
+                let kernel = view.kernel.unwrap_or_default();
+                let next = groups.len();
+                let known = *kernels.entry(kernel.to_string()).or_insert(next);
+                if known < next {
+                    return known;
+                }
+                Group::new(kernel.to_string(), "kernel".to_string(), None, *scope)
+            }
+            Identity::Layer(id) => {
+                let layers = profile.layers.iter().flat_map(|layers| &layers.layers);
+                let layer = layers.into_iter().find(|layer| layer.id == *id);
+                let (name, kind) = layer.map_or(("", ""), |l| (l.name.as_str(), l.kind()));
+                Group::new(name.to_string(), kind.to_string(), None, *id)
+            }
+            Identity::Whole => {
+                let net = profile.layers.as_ref().and_then(|l| l.net.clone());
+                let name = net.unwrap_or_else(|| profile.name());
+                Group::new(name, "whole_model".to_string(), None, 0)
+            }
+        };
+        groups.push(group);
+        groups.len() - 1
     }
 }

@@ -8,6 +8,10 @@ use serde::Serialize;
 
 use crate::analysis::rollup::Group;
 use crate::chip::ChipSpec;
+use crate::chip::names::data_type_bytes;
+use crate::profile::Profile;
+use crate::report::Engine;
+use crate::view::{Detail, Viewer};
 
 /// One group against the roofs; per core.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,6 +28,8 @@ pub struct Point {
     pub achieved_gbps: Option<f64>,
     /// That over the chip's limit.
     pub ddr_share: Option<f64>,
+    /// Operations over the peak's in the same time, whatever DDR did; if they are known.
+    pub peak_share: Option<f64>,
     /// Which roof is the lower one.
     pub bound: Option<Bound>,
 }
@@ -67,6 +73,10 @@ pub fn place(spec: &ChipSpec, tiu_mhz: f64, element_bytes: f64, group: &Group) -
         achieved_gops: group.alg_ops.filter(|_| ns > 0.0).map(|ops| ops / ns),
         attainable_gops,
         achieved_gbps,
+        peak_share: group
+            .alg_ops
+            .filter(|_| ns > 0.0)
+            .map(|ops| ops / ns / peak),
         ddr_share: achieved_gbps.map(|gbps| gbps / spec.ddr_gbps),
         bound: intensity.map(|i| {
             if i * spec.ddr_gbps < peak {
@@ -76,6 +86,26 @@ pub fn place(spec: &ChipSpec, tiu_mhz: f64, element_bytes: f64, group: &Group) -
             }
         }),
     }
+}
+
+/// Bytes of the element type that most TIU work is done in; 1 if nothing tells.
+pub fn element_bytes(profile: &Profile) -> f64 {
+    let mut cycles = [0u64; 16];
+    let tiu = profile.streams().filter(|(s, _)| s.engine == Engine::Tiu);
+    for viewer in tiu.filter_map(|(stream, _)| Viewer::new(profile, stream)) {
+        for view in viewer.views() {
+            if let Detail::Tiu(tiu) = view.detail
+                && let Some(dtype) = tiu.dtype.filter(|&d| d < 16)
+            {
+                cycles[dtype as usize] += view.event.cycles();
+            }
+        }
+        viewer.release();
+    }
+    let code = (0..16u32)
+        .max_by_key(|&code| (cycles[code as usize], 16 - code))
+        .unwrap_or(0);
+    data_type_bytes(code).unwrap_or(1.0)
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::analysis::intervals::Intervals;
+use crate::chip::names::{DMA_SYS, TIU_SYS};
 use crate::input::nodes::Mode;
-use crate::names::{DMA_SYS, TIU_SYS};
 use crate::profile::Profile;
 use crate::report::{Engine, Stream};
 use crate::view::{Memory, Role, Viewer};
@@ -157,28 +157,17 @@ fn totals(profile: &Profile, stream: Stream, total_ns: i64) -> StreamTotals {
     let Some(viewer) = Viewer::new(profile, stream) else {
         return sum;
     };
-    let events = match stream.engine {
-        Engine::Cdma => profile
-            .ports
-            .iter()
-            .find(|p| p.number == stream.number)
-            .map(|p| &p.events),
-        engine => profile
-            .core(stream.number)
-            .map(|core| &core.events[engine.slot()]),
-    };
-    let Some(events) = events else { return sum };
     let mhz = if stream.engine == Engine::Tiu {
         profile.tiu_mhz
     } else {
         profile.dma_mhz
     };
     let t = &mut sum.totals;
-    let mut work = Vec::with_capacity(events.len());
-    for (index, event) in events.iter().enumerate() {
-        let view = viewer.view(index, event);
+    let mut work = Vec::new();
+    for view in viewer.views() {
+        let event = view.event;
         t.commands += 1;
-        let generated = event.tags.mode == Mode::Rvt;
+        let generated = event.mode() == Mode::Rvt;
         let sync = match stream.engine {
             Engine::Tiu => view.task == TIU_SYS && !generated,
             Engine::Gdma => view.task == DMA_SYS && !generated,
@@ -194,13 +183,13 @@ fn totals(profile: &Profile, stream: Stream, total_ns: i64) -> StreamTotals {
             work.push((event.start_ns, event.end_ns));
         }
         if sync {
-            t.sync_cycles += event.cycles;
+            t.sync_cycles += event.cycles();
             continue;
         }
-        t.work_cycles += event.cycles;
+        t.work_cycles += event.cycles();
         let Some(dma) = view.dma() else { continue };
         t.bytes += dma.bytes;
-        t.all.add(dma.bytes, event.cycles);
+        t.all.add(dma.bytes, event.cycles());
         let touches = |memory| dma.from == memory || dma.to == memory;
         if touches(Memory::Unknown) && view.task != DMA_SYS {
             t.unknown_direction_bytes += dma.bytes;
@@ -209,9 +198,9 @@ fn totals(profile: &Profile, stream: Stream, total_ns: i64) -> StreamTotals {
         // As bigTpuProfile: GDMA transfers of no bytes do not dilute the bandwidth, those of SDMA do.
         if dma.bytes > 0 || stream.engine != Engine::Gdma {
             if touches(Memory::Ddr) {
-                t.ddr.add(dma.bytes, event.cycles);
+                t.ddr.add(dma.bytes, event.cycles());
             } else if touches(Memory::L2) {
-                t.l2.add(dma.bytes, event.cycles);
+                t.l2.add(dma.bytes, event.cycles());
             }
         }
         if dma.bytes > 0 {
@@ -222,11 +211,12 @@ fn totals(profile: &Profile, stream: Stream, total_ns: i64) -> StreamTotals {
                 (dma.to == Memory::L2, &mut t.l2_write),
             ] {
                 if memory {
-                    traffic.add(dma.bytes, event.cycles);
+                    traffic.add(dma.bytes, event.cycles());
                 }
             }
         }
     }
+    viewer.release();
     sum.busy = Intervals::of(work);
     t.work_ns = real_time_ns(t.work_cycles, mhz);
     t.busy_ns = sum.busy.length_ns();

@@ -3,16 +3,18 @@
 use serde_json::{Value, json};
 
 use crate::analysis::gaps::{Cause, find};
+use crate::analysis::overview::overview;
 use crate::analysis::rollup::{Filter, Group, Grouping, roll_up};
-use crate::analysis::roofline;
+use crate::analysis::roofline::{self, element_bytes};
 use crate::analysis::summary::Summary;
-use crate::names::data_type_bytes;
 use crate::profile::Profile;
-use crate::view::{Detail, Viewer};
 
 /// The whole object. `top` limits the lists of groups and gaps.
 pub fn object(profile: &Profile, summary: &Summary, filter: &Filter, top: usize) -> Value {
     let gaps = find(profile, top);
+    let element_bytes = element_bytes(profile);
+    let operators = roll_up(profile, Grouping::Operator, &Filter::default());
+    let overview = overview(profile, summary, &operators, &gaps, element_bytes);
     let causes: serde_json::Map<String, Value> = gaps
         .by_cause
         .iter()
@@ -25,11 +27,12 @@ pub fn object(profile: &Profile, summary: &Summary, filter: &Filter, top: usize)
         "tiu_mhz": profile.tiu_mhz,
         "dma_mhz": profile.dma_mhz,
         "whole": profile.report.is_whole(),
+        "overview": overview,
+        "limited_by": overview.limit.name(),
         "summary": summary,
         "idle_gaps": {"by_cause": causes, "longest": gaps.longest},
         "report": profile.report,
     });
-    let element_bytes = element_bytes(profile);
     for grouping in Grouping::ALL {
         let mut groups = roll_up(profile, grouping, filter);
         groups.truncate(top);
@@ -55,42 +58,11 @@ fn cause_key(cause: Cause) -> String {
     }
 }
 
-/// A group without its single durations.
+/// A group with its shortest, middle and longest execution.
 fn group_json(group: &Group) -> Value {
     let mut value = json!(group);
-    if let Some(object) = value.as_object_mut() {
-        object.remove("durations_ns");
-    }
-    let at = |share: f64| {
-        let last = group.durations_ns.len().saturating_sub(1);
-        group
-            .durations_ns
-            .get((last as f64 * share).round() as usize)
-            .copied()
-    };
-    value["min_ns"] = json!(at(0.0));
-    value["median_ns"] = json!(at(0.5));
-    value["max_ns"] = json!(at(1.0));
+    value["min_ns"] = json!(group.durations.at(0));
+    value["median_ns"] = json!(group.median_ns());
+    value["max_ns"] = json!(group.durations.at(u64::MAX));
     value
-}
-
-/// Bytes of the element type that most TIU work is done in; 1 if nothing tells.
-pub fn element_bytes(profile: &Profile) -> f64 {
-    let mut cycles = [0u64; 16];
-    for (stream, events) in profile.streams() {
-        let Some(viewer) = Viewer::new(profile, stream) else {
-            continue;
-        };
-        for (index, event) in events.iter().enumerate() {
-            if let Detail::Tiu(tiu) = viewer.view(index, event).detail
-                && let Some(dtype) = tiu.dtype.filter(|&d| d < 16)
-            {
-                cycles[dtype as usize] += event.cycles;
-            }
-        }
-    }
-    let code = (0..16u32)
-        .max_by_key(|&code| (cycles[code as usize], 16 - code))
-        .unwrap_or(0);
-    data_type_bytes(code).unwrap_or(1.0)
 }

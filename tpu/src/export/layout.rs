@@ -6,8 +6,8 @@
 
 use std::collections::HashSet;
 
+use crate::chip::names::{self, CDMA_SYS, DMA_SYS};
 use crate::matching::event::Event;
-use crate::names::{self, CDMA_SYS, DMA_SYS};
 use crate::profile::Profile;
 use crate::report::{Engine, Stream};
 use crate::view::fields::{Fields, Value, fields};
@@ -71,9 +71,9 @@ fn keys(profile: &Profile, streams: &[(Stream, &[Event])]) -> Vec<&'static str> 
             let shape = (
                 view.stream.engine,
                 view.decoded.map(|d| d.layout.name),
-                view.event.tags.mode,
+                view.event.mode(),
                 view.kernel.is_some(),
-                view.event.tags.batch == crate::input::nodes::NONE,
+                view.event.batch().is_some(),
                 view.kind == "sys",
             );
             if !shapes.insert(shape) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
@@ -50,8 +51,11 @@ pub fn write(profile: &Profile, path: &Path) -> Result<()> {
         reason: std::io::Error::other(error),
     };
     let schema = Arc::new(parse_message_type(SCHEMA).map_err(failed)?);
+    // What is missing or doubtful, where readers of the file find it.
+    let damage = profile.report.headline();
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
+        .set_key_value_metadata(Some(vec![KeyValue::new("damage".to_string(), damage)]))
         .build();
     let mut writer =
         SerializedFileWriter::new(file, schema, Arc::new(properties)).map_err(failed)?;
@@ -69,6 +73,7 @@ pub fn write(profile: &Profile, path: &Path) -> Result<()> {
             let mut group = writer.next_row_group().map_err(failed)?;
             write_group(&mut group, &rows).map_err(failed)?;
             group.close().map_err(failed)?;
+            viewer.release();
         }
     }
     writer.close().map_err(failed)?;

@@ -39,7 +39,7 @@ pub fn write(profile: &Profile, folder: &Path) -> Result<Vec<PathBuf>> {
                     engine,
                     number: core.number,
                 },
-                core.events[engine.slot()].as_slice(),
+                &*core.events[engine.slot()],
             )
         };
         files.push((
@@ -58,7 +58,7 @@ pub fn write(profile: &Profile, folder: &Path) -> Result<Vec<PathBuf>> {
         };
         files.push((
             format!("cdmaRegInfo_{}.txt", port.number),
-            vec![(stream, port.events.as_slice())],
+            vec![(stream, &*port.events)],
         ));
     }
     files.retain(|(_, streams)| streams.iter().any(|(_, events)| !events.is_empty()));
@@ -80,7 +80,7 @@ fn write_file(profile: &Profile, path: &Path, streams: &[Events]) -> Result<()> 
         let _ = writeln!(text, "\t{key}: {value}");
     }
     out.write_all(text.as_bytes()).map_err(failed())?;
-    for (stream, events) in streams {
+    for (stream, _) in streams {
         let Some(viewer) = Viewer::new(profile, *stream) else {
             continue;
         };
@@ -89,8 +89,7 @@ fn write_file(profile: &Profile, path: &Path, streams: &[Events]) -> Result<()> 
             Engine::Gdma | Engine::Sdma => "__TDMA_REG_INFO__\n",
             Engine::Cdma => "__CDMA_REG_INFO__\n",
         };
-        for (index, event) in events.iter().enumerate() {
-            let view = viewer.view(index, event);
+        for view in viewer.views() {
             let fields = fields(&view);
             text.clear();
             text.push_str(tag);

@@ -1,14 +1,17 @@
-//! Rows of the dataset: one for each operator, kernel or layer of a dump, with its times over all executions.
+//! Rows of the dataset: one for each operator by shape, kernel and layer of a dump and one for the whole, with times over
+//! all executions.
+//!
+//! Rates are sums over sums: all operations or bytes over all the time. A quotient of a mean and a median would be a rate
+//! that never was, where executions differ.
 //!
 //! What no record tells stays missing: FLOPs without whole commands, DDR bytes without directions. PMU totals go to
 //! `counters` as counts of one execution on average.
 
 use std::path::{Path, PathBuf};
 
-use opdata::stats::median_of_sorted;
 use opdata::{
     CacheState, DeviceKind, Essentials, JsonText, PointKey, Quality, Row, RunManifest, RunState,
-    RunWriter, Status, finite, point_id, stable_hash,
+    RunWriter, Shapes, Status, finite, point_id, stable_hash,
 };
 use serde_json::json;
 
@@ -50,10 +53,15 @@ pub fn write(
     Ok(vec![csv, parquet, folder.join("run.json")])
 }
 
-/// The rows of a dump, operators first, then kernels, then layers.
+/// The rows of a dump: operators by shape, then kernels, layers, and the whole.
 pub fn rows(profile: &Profile, run_id: &str, filter: &Filter) -> Vec<Row> {
     let mut rows = Vec::new();
-    for grouping in Grouping::ALL {
+    for grouping in [
+        Grouping::Shape,
+        Grouping::Kernel,
+        Grouping::Layer,
+        Grouping::Whole,
+    ] {
         for group in roll_up(profile, grouping, filter) {
             rows.push(row(profile, run_id, rows.len() as u64, grouping, &group));
         }
@@ -69,24 +77,7 @@ fn row(profile: &Profile, run_id: &str, ordinal: u64, grouping: Grouping, group:
         "tiu_mhz": profile.tiu_mhz,
         "dma_mhz": profile.dma_mhz,
     });
-    let engine = group
-        .engine
-        .map(|engine| engine.name().to_ascii_lowercase());
-    let target_text = JsonText::from(&target);
-    let workload = stable_hash(&[
-        ("grouping", grouping.name()),
-        ("name", &group.name),
-        ("kind", &group.kind),
-        ("engine", engine.as_deref().unwrap_or("")),
-        (
-            "order",
-            &if grouping == Grouping::Layer {
-                group.order.to_string()
-            } else {
-                String::new()
-            },
-        ),
-    ]);
+    let workload = workload(grouping, group);
     let point = point_id(&PointKey {
         workload: &workload,
         schedule: profile.mode.name(),
@@ -95,8 +86,6 @@ fn row(profile: &Profile, run_id: &str, ordinal: u64, grouping: Grouping, group:
         cache: CacheState::Hot,
         seed: 0,
     });
-    let times = Times::of(&group.durations_ns);
-    let count = group.count.max(1) as f64;
     let mut row = Row::new(Essentials {
         run_id,
         ordinal,
@@ -106,27 +95,67 @@ fn row(profile: &Profile, run_id: &str, ordinal: u64, grouping: Grouping, group:
         device_kind: DeviceKind::Tpu,
         status: Status::Measured,
     });
+    let net = profile.layers.as_ref().and_then(|l| l.net.clone());
     row.model_source = Some("tpu".to_string());
-    row.model_name = Some(
-        profile
-            .layers
-            .as_ref()
-            .and_then(|l| l.net.clone())
-            .unwrap_or_else(|| profile.name()),
-    );
-    row.op_count = Some(group.count);
+    row.model_name = Some(net.unwrap_or_else(|| profile.name()));
     row.op_pattern = Some("opaque".to_string());
     row.workload_hash = Some(workload);
-    row.engine = engine;
-    row.target = Some(target_text);
+    row.engine = engine(group);
+    row.target = Some(JsonText::from(&target));
     row.schedule_space = Some(format!("tpu_{}", grouping.name()));
+    if let Some(tensors) = &group.tensors {
+        let shapes = |list: &[Vec<u64>]| list.iter().map(|s| s.as_slice()).collect::<Shapes>();
+        row.input_shapes = (!tensors.inputs.is_empty()).then(|| shapes(&tensors.inputs));
+        row.output_shapes = Some(shapes(&tensors.outputs));
+        row.dtypes = (!tensors.dtypes.is_empty()).then(|| tensors.dtypes.join(";"));
+    }
+    if !profile.report.is_whole() {
+        // Something of the dump is lost or guessed: measure again before relying on it.
+        row.quality = Some(Quality::D);
+    }
+    row.tool_version = Some(format!("tpuprofile {}", env!("CARGO_PKG_VERSION")));
+    measured(group, &mut row);
+    row
+}
+
+fn engine(group: &Group) -> Option<String> {
+    let engine = group.engine?;
+    Some(engine.name().to_ascii_lowercase())
+}
+
+/// Hash of what a group computes.
+fn workload(grouping: Grouping, group: &Group) -> String {
+    let tensors = group
+        .tensors
+        .as_ref()
+        .map_or(String::new(), |t| t.to_string());
+    let order = match grouping {
+        Grouping::Layer => group.order.to_string(),
+        _ => String::new(),
+    };
+    stable_hash(&[
+        ("grouping", grouping.name()),
+        ("name", &group.name),
+        ("kind", &group.kind),
+        ("engine", engine(group).as_deref().unwrap_or("")),
+        ("tensors", &tensors),
+        ("order", &order),
+    ])
+}
+
+/// Times, work and rates.
+fn measured(group: &Group, row: &mut Row) {
+    let count = group.count.max(1) as f64;
+    row.op_count = Some(group.count);
     row.samples = Some(group.count);
-    row.time_median_ns = finite(times.median);
-    row.time_mean_ns = finite(times.mean);
-    row.time_std_ns = times.std;
-    row.time_min_ns = finite(times.min);
-    row.time_p95_ns = finite(times.p95);
-    row.in_model_time_ns = finite(times.median);
+    let times = &group.durations;
+    let ns = |place: u64| times.at(place).map(|ns| ns as f64);
+    row.time_median_ns = times.median_ns();
+    row.time_mean_ns = finite(times.total_ns() as f64 / count);
+    row.time_std_ns = times.std_ns();
+    row.time_min_ns = ns(0);
+    row.time_p95_ns = ns((group.count * 95).div_ceil(100).saturating_sub(1));
+    row.in_model_time_ns = times.median_ns();
     row.flops = group.alg_ops.map(|ops| (ops / count).max(0.0) as u64);
     if !group.direction_unknown && group.dma_cycles > 0 {
         row.bytes_read = Some((group.ddr_read_bytes as f64 / count) as u64);
@@ -138,49 +167,10 @@ fn row(profile: &Profile, run_id: &str, ordinal: u64, grouping: Grouping, group:
         "tpu_pmu:dma_bytes": group.bytes as f64 / count,
     })));
     row.counter_sources = Some("tpu_pmu".to_string());
-    if !profile.report.is_whole() {
-        // Something of the dump is lost or guessed: measure again before relying on it.
-        row.quality = Some(Quality::D);
-    }
-    row.tool_version = Some(format!("tpuprofile {}", env!("CARGO_PKG_VERSION")));
     row.fill_derived();
-    row
-}
-
-struct Times {
-    median: f64,
-    mean: f64,
-    std: Option<f64>,
-    min: f64,
-    p95: f64,
-}
-
-impl Times {
-    /// Of sorted durations.
-    fn of(sorted: &[i64]) -> Times {
-        let n = sorted.len();
-        if n == 0 {
-            return Times {
-                median: 0.0,
-                mean: 0.0,
-                std: None,
-                min: 0.0,
-                p95: 0.0,
-            };
-        }
-        let durations: Vec<f64> = sorted.iter().map(|&d| d as f64).collect();
-        let at = |i: usize| durations[i.min(n - 1)];
-        let mean = sorted.iter().map(|&d| d as f64).sum::<f64>() / n as f64;
-        let squares = sorted
-            .iter()
-            .map(|&d| (d as f64 - mean).powi(2))
-            .sum::<f64>();
-        Times {
-            median: median_of_sorted(&durations).unwrap_or(0.0),
-            mean,
-            std: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()),
-            min: at(0),
-            p95: at((n * 95).div_ceil(100).saturating_sub(1)),
-        }
+    let rate = |sum: f64| finite(sum / group.total_ns as f64).filter(|_| group.total_ns > 0);
+    row.gflops_per_s = group.alg_ops.and_then(rate);
+    if row.bytes_read.is_some() {
+        row.gbytes_per_s = rate((group.ddr_read_bytes + group.ddr_write_bytes) as f64);
     }
 }

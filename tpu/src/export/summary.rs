@@ -56,6 +56,9 @@ pub fn text(profile: &Profile, summary: &Summary) -> String {
     if let Some(headline) = profile.report.headline() {
         let _ = writeln!(text, "{headline}");
     }
+    if let Some(window) = profile.report.window() {
+        let _ = writeln!(text, "{window}");
+    }
     let header = row(&HEADER.map(str::to_string));
     let (double, single) = ("=".repeat(header.len()), "-".repeat(header.len()));
     let _ = writeln!(text, "{double}\nSummary\n{double}\n{header}\n{single}");

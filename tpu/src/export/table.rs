@@ -1,6 +1,5 @@
 //! One table of all events: its columns as typed values, for Parquet and the page.
 
-use crate::input::nodes::NONE;
 use crate::matching::event::Certainty;
 use crate::profile::Profile;
 use crate::report::Engine;
@@ -68,7 +67,7 @@ pub fn row<'a>(profile: &'a Profile, view: &View<'a>) -> TableRow<'a> {
     TableRow {
         engine: view.stream.engine.name(),
         core: if cdma {
-            event.core
+            event.core()
         } else {
             Some(view.stream.number)
         },
@@ -77,7 +76,7 @@ pub fn row<'a>(profile: &'a Profile, view: &View<'a>) -> TableRow<'a> {
         cmd_id: view.command_id(),
         start_ns: event.start_ns,
         end_ns: event.end_ns,
-        cycles: event.cycles,
+        cycles: event.cycles(),
         function_type: view.kind.to_string(),
         function_name: view.name.to_string(),
         direction: view.direction().and_then(known),
@@ -87,11 +86,11 @@ pub fn row<'a>(profile: &'a Profile, view: &View<'a>) -> TableRow<'a> {
         uarch_ops: view.ops().map(|ops| ops.uarch_ops as f64),
         kernel: view.kernel,
         launch: view.scope,
-        batch: (event.tags.batch != NONE).then_some(event.tags.batch),
-        mode: event.tags.mode.name(),
+        batch: event.batch(),
+        mode: event.mode().name(),
         layer: layer.map(|l| l.id),
         layer_name: layer.map(|l| l.name.as_str()),
-        certainty: match event.certainty {
+        certainty: match event.certainty() {
             Certainty::Matched => "matched",
             Certainty::Guessed => "guessed",
             Certainty::Unmatched => "unmatched",

@@ -4,9 +4,11 @@
 //! clocks given (`--tiu_freq`, `--dma_freq`) durations are stretched around that moment, so that neither cores nor
 //! engines move against each other.
 
+use opdata::stats::median_of_sorted;
+
 use crate::chip::{Chip, ChipSpec, Preamble};
 use crate::ingest::IngestOptions;
-use crate::ingest::core::CoreParts;
+use crate::ingest::core::{CoreParts, ReadCore};
 use crate::input::global::GlobalProfile;
 use crate::report::{Engine, Report, Severity};
 
@@ -66,40 +68,29 @@ impl Clocks {
     }
 }
 
-/// Finds each core's sync point in ns by the dump's clocks. Where the sync record is lost, that of another engine
-/// stands in for it, corrected by what it is on the other cores.
-pub(super) fn find_sync_points(parts: &mut [CoreParts], clocks: &Clocks, report: &mut Report) {
-    let substitute = |part: &CoreParts, engine: Engine| {
-        part.preamble[engine.slot()]
-            .get(1)
-            .map(|record| clocks.plain_ns(engine, record.end))
-    };
-    for part in parts.iter_mut() {
-        part.sync_ns = part
-            .sync_record
-            .map(|record| clocks.plain_ns(Engine::Tiu, record.end));
-    }
-    let needed = parts.len() > 1;
-    for index in 0..parts.len() {
-        let part = &parts[index];
-        let idle = part.records.iter().all(Vec::is_empty);
-        if part.sync_ns.is_some() || !needed || idle {
+/// Finds the sync point of each core that lost its sync record: that of another engine stands in for it, corrected by what
+/// it is on the other cores.
+pub(super) fn find_sync_points(cores: &mut [ReadCore], report: &mut Report) {
+    let needed = cores.len() > 1;
+    for index in 0..cores.len() {
+        let core = &cores[index];
+        if core.sync_ns.is_some() || !needed || !core.works.contains(&true) {
             continue;
         }
         let mut found = None;
         for engine in [Engine::Gdma, Engine::Sdma] {
-            let Some(here) = substitute(part, engine) else {
+            let Some(here) = core.preamble_ns[engine.slot()] else {
                 continue;
             };
-            let mut offsets: Vec<f64> = parts
+            let mut offsets: Vec<f64> = cores
                 .iter()
-                .filter_map(|other| Some(other.sync_ns? - substitute(other, engine)?))
+                .filter_map(|other| Some(other.sync_ns? - other.preamble_ns[engine.slot()]?))
                 .collect();
             offsets.sort_by(f64::total_cmp);
-            found = Some(here + offsets.get(offsets.len() / 2).copied().unwrap_or(0.0));
+            found = Some(here + median_of_sorted(&offsets).unwrap_or(0.0));
             break;
         }
-        let number = part.file.number;
+        let number = core.file.number;
         let text = match found {
             Some(_) => "its TIU sync record is lost; its clock is aligned by that of a DMA engine",
             None => {
@@ -113,7 +104,7 @@ pub(super) fn find_sync_points(parts: &mut [CoreParts], clocks: &Clocks, report:
             1,
             text.to_string(),
         );
-        parts[index].sync_ns = found;
+        cores[index].sync_ns = found;
     }
 }
 

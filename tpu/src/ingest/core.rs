@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use opreport::units::plural;
+
 use crate::chip::{ChipSpec, Preamble};
 use crate::error::Result;
 use crate::ingest::clock::{Clocks, join_turns, sync_place};
@@ -11,6 +13,7 @@ use crate::ingest::findings::{
     check_count, drop_impossible, drop_unwritten, fits_bus, note_binding, note_fates, note_gaps,
     note_order, note_record,
 };
+use crate::ingest::timed::to_events;
 use crate::input::core::{CoreFile, read_core};
 use crate::input::global::GlobalProfile;
 use crate::input::pmu::{RawRecord, record_bytes};
@@ -19,9 +22,31 @@ use crate::matching::event::{Certainty, Link};
 use crate::matching::order::{Record, settle};
 use crate::matching::sync::{drop_late, preamble_len, trim_strays};
 use crate::matching::timeline::Timeline;
-use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts, plural};
+use crate::profile::EventList;
+use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts};
 
-/// A core whose records are bound but have no common clock yet.
+/// A core whose records are events already, by its own clock.
+#[derive(Debug)]
+pub(super) struct ReadCore {
+    /// The file.
+    pub file: CoreFile,
+    /// Events of TIU, GDMA, SDMA.
+    pub events: [EventList; 3],
+    /// Whether each engine has records beside the preamble.
+    pub works: [bool; 3],
+    /// Records of each engine, the preamble's as well.
+    pub total: [usize; 3],
+    /// End of each engine's second preamble record in ns, the moment that other cores share.
+    pub preamble_ns: [Option<f64>; 3],
+    /// That moment of the TIU in ns, whatever the chip calls it.
+    pub sync_ns: Option<f64>,
+    /// Ends of the SDMA records that anchor CDMA ports, in ns.
+    pub port_anchor_ends_ns: Vec<i64>,
+    /// Findings.
+    pub report: Report,
+}
+
+/// A core while its records are bound, in ticks.
 #[derive(Debug)]
 pub(super) struct CoreParts {
     /// The file.
@@ -38,8 +63,6 @@ pub(super) struct CoreParts {
     pub guess: [bool; 3],
     /// The TIU record whose end all cores share.
     pub sync_record: Option<Record>,
-    /// That moment in ns.
-    pub sync_ns: Option<f64>,
     /// SDMA records that anchor CDMA ports.
     pub port_anchors: Vec<Record>,
     /// Findings.
@@ -56,6 +79,8 @@ pub(super) struct Common<'a> {
     pub clocks: &'a Clocks,
     /// CDMA ports with records.
     pub live_ports: usize,
+    /// Folder for files of events.
+    pub scratch: &'a Path,
 }
 
 /// One engine's records in order, with what is known of them.
@@ -66,11 +91,18 @@ struct Stage {
     commands: Commands,
 }
 
+/// Reads one core, and makes events of its records.
+pub(super) fn read(number: u32, path: &Path, common: &Common) -> Result<ReadCore> {
+    let parts = read_parts(number, path, common)?;
+    parts.file.file.release();
+    to_events(parts, common.clocks, common.scratch)
+}
+
 /// Reads and binds one core.
-pub(super) fn read(number: u32, path: &Path, common: &Common) -> Result<CoreParts> {
+fn read_parts(number: u32, path: &Path, common: &Common) -> Result<CoreParts> {
     let mut report = Report::default();
     let mut file = read_core(common.spec.chip, number, path, &mut report)?;
-    let raw = std::mem::take(&mut file.records);
+    let mut raw = std::mem::take(&mut file.records);
     let mut parts = CoreParts {
         file,
         records: Default::default(),
@@ -79,12 +111,14 @@ pub(super) fn read(number: u32, path: &Path, common: &Common) -> Result<CorePart
         outside: Default::default(),
         guess: [false; 3],
         sync_record: None,
-        sync_ns: None,
         port_anchors: Vec::new(),
         report,
     };
-    let mut stages = Engine::OF_CORE.map(|engine| order(engine, &raw, &mut parts, common));
-    drop(raw);
+    let mut stages = Engine::OF_CORE.map(|engine| {
+        let raw = std::mem::take(&mut raw[engine.slot()]);
+        order(engine, raw, &mut parts, common)
+    });
+    parts.file.file.release();
     drop_far(&mut parts, &mut stages[Engine::Sdma.slot()]);
     take_frames(&mut parts, &mut stages, common);
     join_turns(&mut parts, common.clocks);
@@ -98,12 +132,7 @@ pub(super) fn read(number: u32, path: &Path, common: &Common) -> Result<CorePart
 }
 
 /// Brings an engine's records into order, without those that cannot be.
-fn order(
-    engine: Engine,
-    raw: &[Vec<RawRecord>; 3],
-    parts: &mut CoreParts,
-    common: &Common,
-) -> Stage {
+fn order(engine: Engine, mut raw: Vec<RawRecord>, parts: &mut CoreParts, common: &Common) -> Stage {
     let Common { global, spec, .. } = *common;
     let chip = spec.chip;
     let stream = Stream {
@@ -111,15 +140,13 @@ fn order(
         number: parts.file.number,
     };
     let mut counts = StreamCounts::new(stream);
-    let raw = &raw[engine.slot()];
     counts.records = raw.len() as u64;
     counts.expected = global.counts.get(&stream).copied();
     let size = record_bytes(chip, engine);
     let file = &parts.file.file;
     let report = &mut parts.report;
-    let written = drop_unwritten(raw, file, size, &counts, report);
-    let unwritten = written.as_ref().map_or(0, |w| raw.len() - w.len()) as u64;
-    let ordered = settle(engine, written.as_deref().unwrap_or(raw));
+    let unwritten = drop_unwritten(&mut raw, file, size, &counts, report);
+    let ordered = settle(engine, raw);
     let lapped = ordered.lapped;
     note_fates(&ordered.notes, chip, file, &mut counts, report);
     note_order(lapped, &counts, report);
@@ -209,6 +236,7 @@ fn take_frames(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) 
         spec,
         clocks,
         live_ports,
+        ..
     } = *common;
     let mut lengths = [0; 3];
     for (stage, length) in stages.iter().zip(&mut lengths) {
@@ -382,27 +410,26 @@ fn check_blocks(parts: &mut CoreParts) {
 }
 
 /// Engines that have records on some cores and none on others.
-pub(super) fn check_across(parts: &[CoreParts], report: &mut Report) {
+pub(super) fn check_across(cores: &[ReadCore], report: &mut Report) {
     for engine in Engine::OF_CORE {
         let slot = engine.slot();
-        let total = |part: &CoreParts| part.records[slot].len() + part.preamble[slot].len();
-        let present = parts.iter().filter(|part| total(part) > 0).count();
-        for part in parts
-            .iter()
-            .filter(|part| total(part) == 0 && part.file.present[slot])
-        {
-            if present > 0
-                && Engine::OF_CORE
-                    .iter()
-                    .any(|e| !part.records[e.slot()].is_empty())
-            {
+        let present = cores.iter().filter(|core| core.total[slot] > 0).count() as u64;
+        for core in cores {
+            let idle = core.total[slot] == 0 && core.file.present[slot];
+            if present > 0 && idle && core.works.contains(&true) {
                 let stream = Stream {
                     engine,
-                    number: part.file.number,
+                    number: core.file.number,
                 };
-                let text = format!("no records, though {} other cores have some", present);
+                let text = format!("no records, though {} some", others(present));
                 report.add(Severity::Note, "no_records", stream, 0, text);
             }
         }
     }
+}
+
+/// `1 other core has`, `2 other cores have`.
+fn others(count: u64) -> String {
+    let verb = if count == 1 { "has" } else { "have" };
+    format!("{} {verb}", plural(count, "other core"))
 }

@@ -1,14 +1,16 @@
 //! What became of records, written to the account: the same words and counts for cores and ports.
 
+use opreport::units::plural;
+
 use crate::chip::{Chip, ChipSpec, Preamble};
 use crate::ingest::commands::first_gaps;
-use crate::input::core::SourceFile;
 use crate::input::global::GlobalProfile;
 use crate::input::pmu::{RawRecord, bytes_moved, bytes_reported, record_bytes};
+use crate::input::source::SourceFile;
 use crate::matching::bind::Binding;
 use crate::matching::event::Event;
 use crate::matching::order::Record;
-use crate::report::{Engine, Fate, RecordNote, Report, Severity, Stream, StreamCounts, plural};
+use crate::report::{Engine, Fate, RecordNote, Report, Severity, Stream, StreamCounts};
 
 /// Notes a record; `bytes` is what it moved.
 pub(super) fn note_record(
@@ -18,7 +20,7 @@ pub(super) fn note_record(
     record: &Record,
     bytes: u64,
 ) {
-    report.records.push(RecordNote {
+    report.note(RecordNote {
         stream,
         fate,
         id: u64::from(record.id),
@@ -36,12 +38,12 @@ pub(super) fn note_event(
     event: &Event,
     bytes: u64,
 ) {
-    report.records.push(RecordNote {
+    report.note(RecordNote {
         stream,
         fate,
         id: u64::from(event.id),
-        offset: event.offset,
-        cycles: event.cycles,
+        offset: event.offset(),
+        cycles: event.cycles(),
         bytes,
     });
 }
@@ -178,41 +180,37 @@ pub(super) fn drop_impossible(
     lose(report, "implausible", counts.stream, dropped, text);
 }
 
-/// Records that were written at all, if some were not: of those every byte is the same, 0 or 255.
+/// Leaves out records that were never written: of those every byte is the same, 0 or 255. Returns how many.
 pub(super) fn drop_unwritten(
-    raw: &[RawRecord],
+    raw: &mut Vec<RawRecord>,
     file: &SourceFile,
     size: usize,
     counts: &StreamCounts,
     report: &mut Report,
-) -> Option<Vec<RawRecord>> {
+) -> u64 {
     let blank = |r: &RawRecord| {
         let ends = (r.start, r.end) == (0, 0) || (r.start, r.end) == (u32::MAX, u32::MAX);
         let bytes = file.slice(r.offset, size);
         ends && bytes.iter().all(|&b| b == bytes[0])
     };
-    if !raw.iter().any(blank) {
-        return None;
-    }
-    let (empty, written): (Vec<RawRecord>, Vec<RawRecord>) = raw.iter().partition(|r| blank(r));
-    for r in &empty {
-        let record = Record {
-            start: i64::from(r.start),
-            end: i64::from(r.end),
-            id: r.id,
-            offset: r.offset,
-        };
-        note_record(report, counts.stream, Fate::Implausible, &record, 0);
-    }
+    let before = raw.len();
+    raw.retain(|r| {
+        let unwritten = blank(r);
+        if unwritten {
+            let record = Record {
+                start: i64::from(r.start),
+                end: i64::from(r.end),
+                id: r.id,
+                offset: r.offset,
+            };
+            note_record(report, counts.stream, Fate::Implausible, &record, 0);
+        }
+        !unwritten
+    });
+    let dropped = (before - raw.len()) as u64;
     let text = "that was never written (all of its bytes are the same), left out";
-    lose(
-        report,
-        "never_written",
-        counts.stream,
-        empty.len() as u64,
-        text,
-    );
-    Some(written)
+    lose(report, "never_written", counts.stream, dropped, text);
+    dropped
 }
 
 /// Whether a DMA record moved no more than the bus can in its time; the bytes if it did. Four times the bus, since

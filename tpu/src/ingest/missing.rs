@@ -3,14 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use crate::ingest::core::CoreParts;
+use opreport::units::plural;
+
+use crate::ingest::core::ReadCore;
 use crate::input::folder::Folder;
 use crate::input::global::GlobalProfile;
-use crate::report::{Engine, Report, Severity, Stream, plural};
+use crate::report::{Engine, Report, Severity, Stream};
 
 /// Compares the cores' files with each other and with what they name.
 pub(super) fn check(
-    parts: &[CoreParts],
+    parts: &[ReadCore],
     folder: &Folder,
     global: &GlobalProfile,
     report: &mut Report,
@@ -35,12 +37,12 @@ pub(super) fn check(
 
 /// Names of blocks that a core's file lacks, and how many others have them.
 fn missing_blocks(
-    part: &CoreParts,
-    parts: &[CoreParts],
+    part: &ReadCore,
+    parts: &[ReadCore],
     global: &GlobalProfile,
 ) -> Vec<(&'static str, u64)> {
-    let others = |has: &dyn Fn(&CoreParts) -> bool| parts.iter().filter(|p| has(p)).count() as u64;
-    let works = |engine: Engine| !part.records[engine.slot()].is_empty();
+    let others = |has: &dyn Fn(&ReadCore) -> bool| parts.iter().filter(|p| has(p)).count() as u64;
+    let works = |engine: Engine| part.works[engine.slot()];
     let file = &part.file;
     let mut missing = Vec::new();
     if !(works(Engine::Tiu) || works(Engine::Gdma) || works(Engine::Sdma)) {
@@ -74,7 +76,7 @@ fn missing_blocks(
 }
 
 /// Ports that commands name and that have no file.
-fn check_ports(parts: &[CoreParts], folder: &Folder, global: &GlobalProfile, report: &mut Report) {
+fn check_ports(parts: &[ReadCore], folder: &Folder, global: &GlobalProfile, report: &mut Report) {
     let have: BTreeSet<u32> = folder.ports.iter().map(|p| p.0).collect();
     for number in 0..global.chip.spec().cdma_ports {
         let stream = Stream {
@@ -85,7 +87,7 @@ fn check_ports(parts: &[CoreParts], folder: &Folder, global: &GlobalProfile, rep
         if have.contains(&number) || told {
             continue;
         }
-        let commands = |part: &CoreParts| {
+        let commands = |part: &ReadCore| {
             let list = part.file.cdma_commands.get(number as usize);
             list.map_or(0, |list| list.len() as u64)
         };
@@ -105,10 +107,10 @@ fn check_ports(parts: &[CoreParts], folder: &Folder, global: &GlobalProfile, rep
 }
 
 /// Nodes of an engine that has none here, while one that should have some has records only: another chip's.
-fn check_engines(parts: &[CoreParts], report: &mut Report) {
+fn check_engines(parts: &[ReadCore], report: &mut Report) {
     let sdma = Engine::Sdma.slot();
     for part in parts {
-        let silent = !part.file.has_commands[sdma] && !part.records[sdma].is_empty();
+        let silent = !part.file.has_commands[sdma] && part.works[sdma];
         if part.file.hau_nodes > 0 && silent {
             let text = "command nodes of the HAU, of which nothing is profiled, and none of the SDMA, which has records: \
                         is arch= in global.profile the chip's?"

@@ -6,30 +6,25 @@
 mod clock;
 mod commands;
 mod core;
+mod files;
 mod findings;
+mod frame;
 mod missing;
 mod ports;
 mod timed;
 mod unreadable;
 
-use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use crate::chip::ChipSpec;
 use crate::error::{Error, Result};
-use crate::ingest::findings::{lose, note_event};
-use crate::input::container::{BlockKind, outline};
-use crate::input::core::CoreFile;
-use crate::input::folder::{Folder, scan};
+use crate::input::folder::scan;
 use crate::input::global::GlobalProfile;
-use crate::input::layers::Layers;
-use crate::matching::event::{Certainty, Event};
-use crate::matching::sync::trim_pairs;
-use crate::names::{CDMA_SYS, DMA_SYS, TIU_SYS};
-use crate::profile::{CaptureMode, CoreProfile, PortProfile, Profile};
-use crate::report::{Engine, Fate, Report, Severity, Stream, plural};
+use crate::profile::{CaptureMode, CoreProfile, Profile};
+use crate::report::Report;
 
 pub use clock::Clocks;
 
@@ -43,6 +38,31 @@ pub enum Strictness {
     Strict,
 }
 
+/// A part of a dump's time, in ns since its first record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Events that end before are left out.
+    pub from_ns: Option<i64>,
+    /// Events that start then or later are left out.
+    pub to_ns: Option<i64>,
+}
+
+impl Window {
+    /// Whether it is all of the time.
+    pub fn is_all(&self) -> bool {
+        *self == Window::default()
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let us = |ns: i64| format!("{} us", ns as f64 / 1000.0);
+        let from = self.from_ns.map_or("the beginning".to_string(), us);
+        let to = self.to_ns.map_or("the end".to_string(), us);
+        write!(f, "window from {from} to {to}")
+    }
+}
+
 /// How to read a dump.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct IngestOptions {
@@ -52,6 +72,10 @@ pub struct IngestOptions {
     pub dma_mhz: Option<f64>,
     /// What to do about losses.
     pub strictness: Strictness,
+    /// Which events are kept once all is matched.
+    pub window: Window,
+    /// Folder for files of events where they are many; that of the system if not given.
+    pub scratch: Option<PathBuf>,
 }
 
 impl IngestOptions {
@@ -67,72 +91,104 @@ impl IngestOptions {
                 });
             }
         }
-        Ok(())
+        match (self.window.from_ns, self.window.to_ns) {
+            (Some(from), Some(to)) if from >= to => Err(Error::Option {
+                option: "--to",
+                what: "the window is empty; give a time after --from".to_string(),
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
+/// Bytes of files that are read at the same time: what a core takes while its records are matched is several times its
+/// file.
+const BYTES_AT_ONCE: u64 = 192 << 20;
+
 /// Reads a dump.
+///
+/// # Errors
+/// An option makes no sense, the folder is no dump, nothing in it can be read, or it is not whole and
+/// [`Strictness::Strict`] was asked for.
 pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
     options.validate()?;
     let mut folder = scan(path)?;
     let mut global = GlobalProfile::read(&folder.global)?;
     let spec = global.chip.spec();
     let mut report = Report::default();
-    check_numbers(&folder, &global, spec, &mut report)?;
-    leave_out_unreadable(&mut folder, &mut report)?;
-    find_descriptors(&folder, &mut global, &mut report);
+    files::check_numbers(&folder, &global, spec, &mut report)?;
+    files::leave_out_unreadable(&mut folder, &mut report)?;
+    files::find_descriptors(&folder, &mut global, &mut report);
     let clocks = Clocks::new(spec, &global, options);
+    let scratch = options.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let port_files = ports::read(&folder, spec, &mut report);
-    let live_ports = port_files
-        .iter()
-        .filter(|port| port.records.len() > 1)
-        .count();
     let common = core::Common {
         global: &global,
         spec,
         clocks: &clocks,
-        live_ports,
+        live_ports: port_files.iter().filter(|p| p.records.len() > 1).count(),
+        scratch: &scratch,
     };
-    let read: Vec<Result<core::CoreParts>> = folder
-        .cores
-        .par_iter()
-        .map(|(number, path)| core::read(*number, path, &common))
-        .collect();
-    let mut parts = keep_readable(read, "core_unreadable", &mut report)?;
-    missing::check(&parts, &folder, &global, &mut report);
-    core::check_across(&parts, &mut report);
-    clock::find_sync_points(&mut parts, &clocks, &mut report);
-    let mut cores = timed::to_profiles(parts, &clocks, &mut report);
-    let mut ports = ports::bind(port_files, &cores, &clocks, &global, &mut report);
-    let tail_ns = shift_to_zero(&mut cores, &mut ports);
-    frame(spec, &mut cores, &mut ports, &mut report);
-    count_certainties(&cores, &ports, &mut report);
-    let mode = capture_mode(&global, &cores);
-    let layers = read_layers(&folder, &mut report);
-    let cores = cores
-        .into_iter()
-        .map(|core| core.profile)
-        .collect::<Vec<_>>();
-    let profile = Profile {
-        path: path.to_path_buf(),
-        chip: global.chip,
-        mode,
-        global,
-        tiu_mhz: clocks.tiu,
-        dma_mhz: clocks.dma,
-        cores,
-        ports,
-        layers,
-        tail_ns,
-        report,
+    let mut cores = files::keep_readable(
+        read_cores(&folder.cores, &common),
+        "core_unreadable",
+        &mut report,
+    )?;
+    missing::check(&cores, &folder, &global, &mut report);
+    core::check_across(&cores, &mut report);
+    clock::find_sync_points(&mut cores, &mut report);
+    let mut cores = timed::to_profiles(cores, &mut report);
+    let mut ports = ports::bind(port_files, &cores, &clocks, &global, &scratch, &mut report)?;
+    let tail_ns = frame::shift_to_zero(&mut cores, &mut ports)?;
+    frame::frame(spec, &mut cores, &mut ports, &scratch, &mut report)?;
+    frame::count_certainties(&cores, &ports, &mut report);
+    let empty = |cores: &[timed::TimedCore], ports: &[crate::profile::PortProfile]| {
+        cores
+            .iter()
+            .flat_map(|core| &core.profile.events)
+            .all(|list| list.is_empty())
+            && ports.iter().all(|port| port.events.is_empty())
     };
-    if profile.streams().all(|(_, events)| events.is_empty()) {
+    if empty(&cores, &ports) {
         return Err(Error::NotADump {
             path: path.to_path_buf(),
             what: "there is not one record in its files".to_string(),
             next: "profile again, and check that the profiled part ran on the TPU",
         });
     }
+    if !options.window.is_all() {
+        frame::cut(
+            &options.window,
+            &mut cores,
+            &mut ports,
+            &scratch,
+            &mut report,
+        )?;
+        if empty(&cores, &ports) {
+            return Err(Error::Option {
+                option: "--from",
+                what: format!(
+                    "no event of {} is in the {}",
+                    path.display(),
+                    options.window
+                ),
+            });
+        }
+    }
+    let profile = Profile {
+        path: path.to_path_buf(),
+        chip: global.chip,
+        mode: capture_mode(&global, &cores),
+        global,
+        tiu_mhz: clocks.tiu,
+        dma_mhz: clocks.dma,
+        cores: cores.into_iter().map(|core| core.profile).collect(),
+        ports,
+        layers: files::read_layers(&folder, &mut report),
+        tail_ns,
+        report,
+        span_ns: OnceLock::new(),
+    };
     if options.strictness == Strictness::Strict {
         let losses: Vec<_> = profile.report.losses().collect();
         if let Some(first) = losses.first() {
@@ -146,188 +202,25 @@ pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
     Ok(profile)
 }
 
-/// Leaves files out of a folder that are no containers, unless no core's file is one.
-fn leave_out_unreadable(folder: &mut Folder, report: &mut Report) -> Result<()> {
-    let mut first = None;
-    for (list, kind) in [
-        (&mut folder.cores, "core_unreadable"),
-        (&mut folder.ports, "port_unreadable"),
-    ] {
-        list.retain(|(_, path)| match outline(path) {
-            Ok(_) => true,
-            Err(error) => {
-                note_unreadable(&error, kind, report);
-                first.get_or_insert(error);
-                false
-            }
-        });
-    }
-    match first {
-        Some(error) if folder.cores.is_empty() => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn note_unreadable(error: &Error, kind: &'static str, report: &mut Report) {
-    let text = error.to_string();
-    let (place, what) = text.split_once(": ").unwrap_or(("dump", &text));
-    let text = format!("{what}; the file is left out, the others are read");
-    report.add(Severity::Loss, kind, place, 1, text);
-}
-
-/// What could be read; the error of the first if nothing could.
-fn keep_readable<T>(
-    read: Vec<Result<T>>,
-    kind: &'static str,
-    report: &mut Report,
-) -> Result<Vec<T>> {
-    let mut kept = Vec::with_capacity(read.len());
-    let mut first = None;
-    for one in read {
-        match one {
-            Ok(one) => kept.push(one),
-            Err(error) => {
-                note_unreadable(&error, kind, report);
-                first.get_or_insert(error);
-            }
-        }
-    }
-    match first {
-        Some(error) if kept.is_empty() => Err(error),
-        _ => Ok(kept),
-    }
-}
-
-/// Descriptors are of compiled models only: takes a dump that has some for one, whatever `global.profile` says.
-fn find_descriptors(folder: &Folder, global: &mut GlobalProfile, report: &mut Report) {
-    let of_model = |kind: &BlockKind| {
-        matches!(
-            kind,
-            BlockKind::DesTiu | BlockKind::DesGdma | BlockKind::DesSdma
-        )
-    };
-    let has =
-        |(_, path): &&(u32, PathBuf)| outline(path).is_ok_and(|kinds| kinds.iter().any(of_model));
-    if global.bmodel {
-        return;
-    }
-    if let Some((number, _)) = folder.cores.iter().find(has) {
-        global.bmodel = true;
-        let text = format!(
-            "no line `bmodel`, though core {number} has descriptors of a compiled model; read as one"
+/// Reads cores in parallel, but only so many at a time that memory does not grow with their number.
+fn read_cores(files: &[(u32, PathBuf)], common: &core::Common) -> Vec<Result<core::ReadCore>> {
+    let mut read = Vec::with_capacity(files.len());
+    let mut rest = files;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |(_, path): &&(u32, PathBuf)| {
+            bytes += std::fs::metadata(path).map_or(0, |m| m.len());
+            bytes <= BYTES_AT_ONCE
+        };
+        let count = rest.iter().take_while(fits).count().max(1);
+        let (now, later) = rest.split_at(count);
+        read.par_extend(
+            now.par_iter()
+                .map(|(number, path)| core::read(*number, path, common)),
         );
-        report.add(
-            Severity::Loss,
-            "bmodel_line_missing",
-            "global.profile",
-            1,
-            text,
-        );
+        rest = later;
     }
-}
-
-/// The layer files, if they can be read.
-fn read_layers(folder: &Folder, report: &mut Report) -> Option<Layers> {
-    let (location, mlir) = folder.layers.as_ref()?;
-    let layers = match Layers::read(location, mlir) {
-        Ok(layers) => layers,
-        Err(error) => {
-            let text = format!("{error}; there are no layers");
-            report.add(Severity::Loss, "layers_unreadable", "layers", 1, text);
-            return None;
-        }
-    };
-    for (count, file, what) in [
-        (layers.layers.len(), location, "no layer in it"),
-        (usize::from(layers.net.is_some()), mlir, "no module in it"),
-    ] {
-        if count == 0 {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            let text = format!("{what}; what layers took is not known in full");
-            report.add(Severity::Loss, "layers_empty", name, 1, text);
-        }
-    }
-    Some(layers)
-}
-
-/// Cores and ports that the chip has, that `global.profile` speaks of, and whose files are missing.
-fn check_numbers(
-    folder: &Folder,
-    global: &GlobalProfile,
-    spec: &ChipSpec,
-    report: &mut Report,
-) -> Result<()> {
-    let beyond = |what: String| Error::NotADump {
-        path: folder.path.clone(),
-        what,
-        next: "check arch= in global.profile, and that the folder holds one dump only",
-    };
-    if let Some((number, _)) = folder.cores.iter().find(|(n, _)| *n >= spec.cores) {
-        return Err(beyond(format!(
-            "a file of core {number}, but {} has {} cores (0 up)",
-            spec.name, spec.cores
-        )));
-    }
-    if let Some((number, _)) = folder.ports.iter().find(|(n, _)| *n >= spec.cdma_ports) {
-        return Err(beyond(format!(
-            "a file of CDMA port {number}, but {} has {} ports (0 up)",
-            spec.name, spec.cdma_ports
-        )));
-    }
-    let have: BTreeSet<u32> = folder.cores.iter().map(|c| c.0).collect();
-    let mut wanted: BTreeSet<u32> = global
-        .counts
-        .keys()
-        .filter(|s| s.engine != Engine::Cdma)
-        .map(|s| s.number)
-        .collect();
-    wanted.extend(0..global.cores.unwrap_or(0));
-    wanted.extend(0..have.iter().next_back().copied().unwrap_or(0));
-    for number in wanted.difference(&have) {
-        report.add(
-            Severity::Loss,
-            "core_missing",
-            format!("core {number}"),
-            1,
-            format!("there is no file of core {number}, though the dump speaks of it; the others keep their numbers"),
-        );
-    }
-    let ports: BTreeSet<u32> = folder.ports.iter().map(|p| p.0).collect();
-    for stream in global
-        .counts
-        .keys()
-        .filter(|s| s.engine == Engine::Cdma && !ports.contains(&s.number))
-    {
-        if global.counts[stream] > 0 {
-            report.add(
-                Severity::Loss,
-                "port_missing",
-                stream,
-                1,
-                format!("there is no file of {stream}"),
-            );
-        }
-    }
-    for (stream, count) in &global.counts {
-        if global
-            .max_records
-            .is_some_and(|max| max > 0 && *count >= max)
-        {
-            report.add(
-                Severity::Loss,
-                "ring_full",
-                stream,
-                *count,
-                format!(
-                    "{} were written and the ring holds {}: the earliest may be gone; \
-                     profile with a larger max_record_num (PROFILE_RECORD_SIZE)",
-                    plural(*count, "record"),
-                    global.max_records.unwrap_or(0)
-                ),
-            );
-        }
-    }
-    Ok(())
+    read
 }
 
 fn capture_mode(global: &GlobalProfile, cores: &[timed::TimedCore]) -> CaptureMode {
@@ -340,150 +233,5 @@ fn capture_mode(global: &GlobalProfile, cores: &[timed::TimedCore]) -> CaptureMo
         CaptureMode::Nodes
     } else {
         CaptureMode::PmuOnly
-    }
-}
-
-/// Lets time begin with the earliest record. Returns the last end of each stream's last record.
-fn shift_to_zero(cores: &mut [timed::TimedCore], ports: &mut [PortProfile]) -> Option<i64> {
-    let mut lists: Vec<&mut Vec<Event>> = cores
-        .iter_mut()
-        .flat_map(|core| core.profile.events.iter_mut())
-        .collect();
-    lists.extend(ports.iter_mut().map(|port| &mut port.events));
-    let first = lists
-        .iter()
-        .flat_map(|list| list.iter())
-        .map(|event| event.start_ns)
-        .min()?;
-    for event in lists.iter_mut().flat_map(|list| list.iter_mut()) {
-        event.start_ns -= first;
-        event.end_ns -= first;
-    }
-    lists
-        .iter()
-        .filter_map(|list| list.last())
-        .map(|event| event.end_ns)
-        .max()
-}
-
-/// Leaves out the sync commands that frame the profile.
-fn frame(
-    spec: &ChipSpec,
-    cores: &mut [timed::TimedCore],
-    ports: &mut [PortProfile],
-    report: &mut Report,
-) {
-    let note = |report: &mut Report, stream: Stream, taken: Vec<Event>| {
-        let count = taken.len() as u64;
-        for event in &taken {
-            note_event(report, stream, Fate::Outside, event, 0);
-        }
-        if let Some(counts) = report.streams.iter_mut().find(|s| s.stream == stream) {
-            counts.outside += count;
-        }
-    };
-    for port in ports.iter_mut() {
-        let core_of = |event: &Event| {
-            let core = cores
-                .iter()
-                .find(|core| Some(core.profile.number) == event.core)?;
-            Some(&core.profile.file)
-        };
-        let taken = trim_pairs(spec.chip, &core_of, CDMA_SYS, false, &mut port.events);
-        note(
-            report,
-            Stream {
-                engine: Engine::Cdma,
-                number: port.number,
-            },
-            taken,
-        );
-    }
-    let has_traffic = ports.iter().any(|port| !port.events.is_empty());
-    for core in cores {
-        let CoreProfile {
-            number,
-            file,
-            events,
-            ..
-        } = &mut core.profile;
-        for engine in Engine::OF_CORE {
-            let code = if engine == Engine::Tiu {
-                TIU_SYS
-            } else {
-                DMA_SYS
-            };
-            let file: &CoreFile = file;
-            let taken = trim_pairs(
-                spec.chip,
-                &|_| Some(file),
-                code,
-                has_traffic,
-                &mut events[engine.slot()],
-            );
-            note(
-                report,
-                Stream {
-                    engine,
-                    number: *number,
-                },
-                taken,
-            );
-        }
-    }
-}
-
-/// Counts what the kept events are, and says what of it is a loss.
-fn count_certainties(cores: &[timed::TimedCore], ports: &[PortProfile], report: &mut Report) {
-    let streams = cores
-        .iter()
-        .flat_map(|core| {
-            Engine::OF_CORE.into_iter().map(|engine| {
-                (
-                    Stream {
-                        engine,
-                        number: core.profile.number,
-                    },
-                    &core.profile.events[engine.slot()],
-                )
-            })
-        })
-        .chain(ports.iter().map(|port| {
-            (
-                Stream {
-                    engine: Engine::Cdma,
-                    number: port.number,
-                },
-                &port.events,
-            )
-        }));
-    for (stream, events) in streams {
-        let Some(at) = report.streams.iter().position(|s| s.stream == stream) else {
-            continue;
-        };
-        for event in events {
-            let counts = &mut report.streams[at];
-            let (count, fate) = match event.certainty {
-                Certainty::Matched => (&mut counts.matched, None),
-                Certainty::NoCommands => (&mut counts.without_commands, None),
-                Certainty::Guessed => (&mut counts.guessed, Some(Fate::Guessed)),
-                Certainty::Unmatched => (&mut counts.unmatched, Some(Fate::Unmatched)),
-            };
-            *count += 1;
-            if let Some(fate) = fate {
-                note_event(report, stream, fate, event, 0);
-            }
-        }
-        let counts = &report.streams[at];
-        let (guessed, unmatched) = (counts.guessed, counts.unmatched);
-        let likely = "given a likely command, not a certain one";
-        lose(report, "guessed", stream, guessed, likely);
-        if unmatched > 0 {
-            let text = format!(
-                "no command fits {}; kept as unknown",
-                plural(unmatched, "record")
-            );
-            report.add(Severity::Loss, "unmatched", stream, unmatched, text);
-        }
     }
 }

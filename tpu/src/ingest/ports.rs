@@ -3,27 +3,33 @@
 //! The last core sends one SDMA command to each live port when profiling begins; its end is the end of the port's
 //! first sync record. Without that core's file a port's clock stands alone.
 
+use std::path::Path;
+
 use rayon::prelude::*;
+
+use opreport::units::plural;
 
 use crate::chip::ChipSpec;
 use crate::error::Result;
 use crate::ingest::clock::Clocks;
+use crate::ingest::files::note_unreadable;
 use crate::ingest::findings::{
     drop_impossible, drop_unwritten, fits_bus, lose, note_fates, note_mismatch,
 };
-use crate::ingest::note_unreadable;
 use crate::ingest::timed::TimedCore;
 use crate::input::container::{BlockKind, blocks};
-use crate::input::core::{SourceFile, check_whole_records};
+use crate::input::core::check_whole_records;
 use crate::input::folder::Folder;
 use crate::input::global::GlobalProfile;
 use crate::input::pmu;
+use crate::input::source::SourceFile;
+use crate::matching::bind::Bound;
 use crate::matching::cdma::{bind_port, settle};
 use crate::matching::event::{Event, Link, SyncGuess};
 use crate::matching::order::Record;
 use crate::matching::sync::guess_dma;
-use crate::profile::PortProfile;
-use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts, plural};
+use crate::profile::{EventList, PortProfile};
+use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts};
 
 /// A port's file, read and in order.
 pub(super) struct PortFile {
@@ -31,6 +37,7 @@ pub(super) struct PortFile {
     file: SourceFile,
     found: Report,
     raw_count: u64,
+    unwritten: u64,
     /// Its records, the sync pair first.
     pub records: Vec<Record>,
     left_out: Vec<(Record, Fate)>,
@@ -44,7 +51,7 @@ pub(super) fn read(folder: &Folder, spec: &ChipSpec, report: &mut Report) -> Vec
         .map(|(number, path)| {
             let file = SourceFile::read(path)?;
             let mut raw = Vec::new();
-            for block in blocks(&file.bytes, path)?
+            for block in blocks(file.bytes(), path)?
                 .iter()
                 .filter(|b| b.kind == BlockKind::Cdma)
             {
@@ -64,14 +71,15 @@ pub(super) fn read(folder: &Folder, spec: &ChipSpec, report: &mut Report) -> Vec
             };
             let counts = StreamCounts::new(stream);
             let size = pmu::record_bytes(spec.chip, Engine::Cdma);
-            let written = drop_unwritten(&raw, &file, size, &counts, &mut found);
-            let (records, left_out) =
-                settle(written.as_deref().unwrap_or(&raw), spec.preamble_len());
+            let raw_count = raw.len() as u64;
+            let unwritten = drop_unwritten(&mut raw, &file, size, &counts, &mut found);
+            let (records, left_out) = settle(&raw, spec.preamble_len());
             Ok(PortFile {
                 number: *number,
                 file,
                 found,
-                raw_count: raw.len() as u64,
+                raw_count,
+                unwritten,
                 records,
                 left_out,
             })
@@ -87,138 +95,156 @@ pub(super) fn read(folder: &Folder, spec: &ChipSpec, report: &mut Report) -> Vec
     files
 }
 
+/// What binding a port needs to know of the rest of the dump.
+struct Surroundings<'a> {
+    cores: &'a [TimedCore],
+    clocks: &'a Clocks,
+    global: &'a GlobalProfile,
+    /// The core that sends to each live port when profiling begins.
+    anchor: Option<&'a TimedCore>,
+}
+
 /// Puts the ports on the cores' clock and gives records their commands.
 pub(super) fn bind(
     files: Vec<PortFile>,
     cores: &[TimedCore],
     clocks: &Clocks,
     global: &GlobalProfile,
+    scratch: &Path,
     report: &mut Report,
-) -> Vec<PortProfile> {
+) -> Result<Vec<PortProfile>> {
     let spec = global.chip.spec();
-    let anchor = cores
-        .iter()
-        .find(|core| core.profile.number + 1 == spec.cores && !global.bmodel);
-    let anchor_number = anchor.map(|core| core.profile.number);
-    let core_files: Vec<_> = cores.iter().map(|core| &core.profile.file).collect();
+    let around = Surroundings {
+        cores,
+        clocks,
+        global,
+        anchor: cores
+            .iter()
+            .find(|core| core.profile.number + 1 == spec.cores && !global.bmodel),
+    };
     let mut live = 0;
     let mut ports = Vec::with_capacity(files.len());
     for mut port in files {
+        let mut counts = around.clean(&mut port, report);
+        let mut shift_ns = 0;
+        if port.records.len() > 1 {
+            shift_ns = around.shift_ns(&port, live, report);
+            live += 1;
+            if around.anchor.is_some() {
+                let preamble = spec.preamble_len().min(port.records.len());
+                port.records.drain(..preamble);
+                counts.preamble = preamble as u64;
+            }
+        }
+        let events = around.events(&port, shift_ns, &mut counts, report);
+        report.streams.push(counts);
+        ports.push(PortProfile {
+            number: port.number,
+            file: port.file,
+            events: EventList::new(events, scratch)?,
+        });
+    }
+    Ok(ports)
+}
+
+impl Surroundings<'_> {
+    /// Leaves out what cannot be, and says what reading the file found.
+    fn clean(&self, port: &mut PortFile, report: &mut Report) -> StreamCounts {
+        let chip = self.global.chip;
         let stream = Stream {
             engine: Engine::Cdma,
             number: port.number,
         };
         let mut counts = StreamCounts::new(stream);
         counts.records = port.raw_count;
-        counts.expected = global.counts.get(&stream).copied();
-        counts.implausible = port.found.records.len() as u64;
+        counts.expected = self.global.counts.get(&stream).copied();
+        counts.implausible = port.unwritten;
         report.merge(std::mem::take(&mut port.found));
-        note_fates(&port.left_out, global.chip, &port.file, &mut counts, report);
-        let size = pmu::record_bytes(global.chip, Engine::Cdma);
+        note_fates(&port.left_out, chip, &port.file, &mut counts, report);
+        let size = pmu::record_bytes(chip, Engine::Cdma);
+        let file = &port.file;
         drop_impossible(
             &mut port.records,
             &mut counts,
             report,
             "with more bytes than the bus can move in its time, left out",
             |record| {
-                let raw = port.file.slice(record.offset, size);
-                fits_bus(spec, Engine::Cdma, raw, record.cycles())
+                let raw = file.slice(record.offset, size);
+                fits_bus(chip.spec(), Engine::Cdma, raw, record.cycles())
             },
         );
         let doubled = "with the id of another, the longer one is kept";
         lose(report, "duplicates", stream, counts.duplicates, doubled);
-        if let Some(expected) = counts
-            .expected
-            .filter(|&expected| expected != counts.records)
-        {
+        let other = |&expected: &u64| expected != counts.records;
+        if let Some(expected) = counts.expected.filter(other) {
             note_mismatch(expected, &counts, report);
         }
-        let mut shift_ns = 0;
-        if port.records.len() > 1 {
-            let here = clocks
-                .plain_ns(Engine::Cdma, port.records[0].end)
-                .round_ties_even() as i64;
-            match anchor.and_then(|core| Some((core, *core.port_anchor_ends_ns.get(live)?))) {
-                Some((core, there)) => shift_ns = here - there + core.shift_ns as i64,
-                None => {
-                    // Unknown against the cores: begin where the cores begin.
-                    let first = cores
-                        .iter()
-                        .flat_map(|core| core.profile.events.iter().flatten())
-                        .map(|event| event.start_ns)
-                        .min()
-                        .unwrap_or(0);
-                    let start = clocks
-                        .plain_ns(Engine::Cdma, port.records[0].start)
-                        .round_ties_even() as i64;
-                    shift_ns = start - first;
-                    let text = format!(
-                        "there is no SDMA sync record of core {} to align it by; its times are right among themselves \
-                         only",
-                        spec.cores - 1
-                    );
-                    report.add(Severity::Loss, "port_not_aligned", stream, 1, text);
-                }
-            }
-            live += 1;
-            if anchor.is_some() {
-                let preamble = spec.preamble_len().min(port.records.len());
-                port.records.drain(..preamble);
-                counts.preamble = preamble as u64;
-            }
-        }
-        let bound = bind_port(
-            spec.chip,
-            port.number as usize,
-            &port.file,
-            &port.records,
-            &core_files,
-            anchor_number,
-        );
-        let mut events: Vec<Event> = port
-            .records
-            .iter()
-            .zip(&bound.bound)
-            .map(|(record, (bound, core))| Event {
-                start_ns: clocks.ns(
-                    Engine::Cdma,
-                    record.start,
-                    clocks.plain_ns(Engine::Cdma, record.start),
-                ) - shift_ns,
-                end_ns: clocks.ns(
-                    Engine::Cdma,
-                    record.end,
-                    clocks.plain_ns(Engine::Cdma, record.start),
-                ) - shift_ns,
-                cycles: record.cycles(),
-                id: record.id,
-                offset: record.offset,
-                link: bound.link,
-                tags: bound.tags,
-                sync: SyncGuess::None,
-                certainty: bound.certainty,
-                core: core.or(anchor_number),
-            })
-            .collect();
-        guess_dma(spec.chip, Engine::Cdma, &port.file, &mut events);
-        for event in events.iter_mut().filter(|event| event.link != Link::None) {
-            event.sync = SyncGuess::None;
-        }
-        counts.commands = bound.commands;
-        counts.commands_without_record = bound.commands - bound.commands_used.min(bound.commands);
-        let several = "that several cores' commands explain";
-        lose(report, "ambiguous", stream, bound.ambiguous, several);
-        if counts.commands_without_record > 0 {
-            let count = counts.commands_without_record;
-            let text = format!("{} without a record", plural(count, "command"));
-            report.add(Severity::Loss, "records_lost", stream, count, text);
-        }
-        report.streams.push(counts);
-        ports.push(PortProfile {
-            number: port.number,
-            file: port.file,
-            events,
-        });
+        counts
     }
-    ports
+
+    /// By how much the clock of a port, the `live`-th with records, is ahead of the cores'.
+    fn shift_ns(&self, port: &PortFile, live: usize, report: &mut Report) -> i64 {
+        let ns = |ticks| {
+            let ns = self.clocks.plain_ns(Engine::Cdma, ticks);
+            ns.round_ties_even() as i64
+        };
+        let first = port.records[0];
+        let anchored = self
+            .anchor
+            .and_then(|core| Some((core, *core.port_anchor_ends_ns.get(live)?)));
+        if let Some((core, there)) = anchored {
+            return ns(first.end) - there + core.shift_ns;
+        }
+        // Unknown against the cores: begin where the cores begin.
+        let starts = self.cores.iter().flat_map(|core| {
+            let lists = core.profile.events.iter();
+            lists.filter_map(|list| Some(list.earliest_ns()? - core.shift_ns))
+        });
+        let text = format!(
+            "there is no SDMA sync record of core {} to align it by; its times are right among themselves only",
+            self.global.chip.spec().cores - 1
+        );
+        let stream = Stream {
+            engine: Engine::Cdma,
+            number: port.number,
+        };
+        report.add(Severity::Loss, "port_not_aligned", stream, 1, text);
+        ns(first.start) - starts.min().unwrap_or(0)
+    }
+
+    /// Events of a port's records, with the commands of the cores that sent them.
+    fn events(
+        &self,
+        port: &PortFile,
+        shift_ns: i64,
+        counts: &mut StreamCounts,
+        report: &mut Report,
+    ) -> Vec<Event> {
+        let (clocks, chip) = (self.clocks, self.global.chip);
+        let anchor = self.anchor.map(|core| core.profile.number);
+        let files: Vec<_> = self.cores.iter().map(|core| &core.profile.file).collect();
+        let number = port.number as usize;
+        let bound = bind_port(chip, number, &port.file, &port.records, &files, anchor);
+        let event = |(record, (bound, core)): (&Record, &(Bound, Option<u32>))| {
+            let start = clocks.plain_ns(Engine::Cdma, record.start);
+            let ns = |ticks| clocks.ns(Engine::Cdma, ticks, start) - shift_ns;
+            let times = (ns(record.start), ns(record.end));
+            Event::new(times, record, bound, core.or(anchor))
+        };
+        let mut events: Vec<Event> = port.records.iter().zip(&bound.bound).map(event).collect();
+        guess_dma(chip, Engine::Cdma, &port.file, &mut events);
+        for event in events.iter_mut().filter(|event| event.link() != Link::None) {
+            event.set_sync(SyncGuess::None);
+        }
+        let missing = bound.commands - bound.commands_used.min(bound.commands);
+        counts.commands = bound.commands;
+        counts.commands_without_record = missing;
+        let several = "that several cores' commands explain";
+        lose(report, "ambiguous", counts.stream, bound.ambiguous, several);
+        if missing > 0 {
+            let text = format!("{} without a record", plural(missing, "command"));
+            report.add(Severity::Loss, "records_lost", counts.stream, missing, text);
+        }
+        events
+    }
 }

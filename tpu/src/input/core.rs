@@ -1,57 +1,22 @@
 //! One core's file, read: raw records and commands of each engine, with the pool of decoded descriptors.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use opreport::units::plural;
 
 use crate::chip::Chip;
+use crate::chip::regs::{
+    CommandUnit, DecodeStop, Decoded, Piece, Table, decode_stream, salvage, without_end_mark,
+};
 use crate::error::{Error, Result};
 use crate::input::container::{Block, BlockKind, blocks};
 use crate::input::details;
 use crate::input::nodes::{BadNode, Command, CommandKind, NONE, Nodes, Origin, Tags};
 use crate::input::pairing;
 use crate::input::pmu::{self, RawRecord};
-use crate::input::regular::read_regular;
-use crate::regs::{
-    CommandUnit, DecodeStop, Decoded, Piece, Table, decode_stream, salvage, without_end_mark,
-};
-use crate::report::{Engine, Report, Severity, plural};
-
-/// A file with its name and bytes.
-#[derive(Debug)]
-pub struct SourceFile {
-    /// Where it was read from.
-    pub path: PathBuf,
-    /// All of it.
-    pub bytes: Vec<u8>,
-}
-
-impl SourceFile {
-    /// Reads a file of blocks.
-    pub fn read(path: &Path) -> Result<SourceFile> {
-        crate::input::container::outline(path)?;
-        let bytes = read_regular(path)?;
-        Ok(SourceFile {
-            path: path.to_path_buf(),
-            bytes,
-        })
-    }
-
-    /// The bytes from an offset on, at most `length`.
-    pub fn slice(&self, offset: u64, length: usize) -> &[u8] {
-        let start = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(self.bytes.len());
-        &self.bytes[start..start.saturating_add(length).min(self.bytes.len())]
-    }
-
-    /// Its name without folders.
-    pub fn name(&self) -> String {
-        self.path
-            .file_name()
-            .map(|n| n.to_string_lossy().into_owned())
-            .unwrap_or_default()
-    }
-}
+use crate::input::source::SourceFile;
+use crate::report::{Engine, Report, Severity};
 
 /// Commands of one engine as they were recorded.
 #[derive(Debug, Default)]
@@ -111,7 +76,7 @@ pub(crate) fn unit_key(unit: CommandUnit) -> CommandUnitKey {
 /// Reads a core's file.
 pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> Result<CoreFile> {
     let file = SourceFile::read(path)?;
-    let found = blocks(&file.bytes, path)?;
+    let found = blocks(file.bytes(), path)?;
     let mut core = CoreFile {
         number,
         chip,
@@ -127,10 +92,7 @@ pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> R
         has_descriptors: [false; 3],
         has_commands: [false; 3],
         hau_nodes: 0,
-        file: SourceFile {
-            path: path.to_path_buf(),
-            bytes: Vec::new(),
-        },
+        file: SourceFile::nothing(path),
     };
     for block in &found {
         let engine = match block.kind {

@@ -3,6 +3,9 @@
 //! One is written for each command that the firmware sent itself (nodes of type 1), in order. Owns their reading, what
 //! they say, and the plan by which nodes are read with them; which belongs to which node is found in `pairing`.
 
+use crate::chip::memory::{Memory, memories};
+use crate::chip::names::DMA_SYS;
+use crate::chip::regs::{CommandUnit, Decoded, Table, decode_one};
 use crate::chip::{Chip, NodeEngine};
 use crate::input::container::{Block, BlockKind};
 use crate::input::core::CoreFile;
@@ -10,9 +13,6 @@ use crate::input::nodes::{
     Command, CommandKind, NONE, Origin, node_function, node_info, node_task,
 };
 use crate::input::pmu;
-use crate::memory::{Memory, memories};
-use crate::names::DMA_SYS;
-use crate::regs::{CommandUnit, Decoded, Table, decode_one};
 use crate::report::{Report, Severity};
 
 /// The details of one command.

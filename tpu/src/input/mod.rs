@@ -13,4 +13,5 @@ pub mod nodes;
 mod pairing;
 pub mod pmu;
 pub(crate) mod regular;
+pub mod source;
 pub(crate) mod words;

@@ -5,6 +5,9 @@
 //! far as they can, and what they leave open is marked as guessed.
 
 use crate::chip::Chip;
+use crate::chip::memory::{Memory, memories};
+use crate::chip::names::DMA_SYS;
+use crate::chip::regs::{CommandUnit, Table};
 use crate::input::core::{CoreFile, unit_key};
 use crate::input::nodes::{Command, CommandKind, Mode, NONE, Origin, Tags, node_info, node_task};
 use crate::input::pmu::{DmaCounters, record_bytes};
@@ -15,10 +18,8 @@ use crate::matching::repair::adopt;
 use crate::matching::sections::{
     Anchor, CommandSection, Fit, correspond_shifted, of_commands, of_records,
 };
+use crate::matching::shift::split;
 use crate::matching::timeline::{Stretch, Timeline};
-use crate::memory::{Memory, memories};
-use crate::names::DMA_SYS;
-use crate::regs::{CommandUnit, Table};
 use crate::report::Engine;
 
 /// What one record was given.
@@ -73,7 +74,7 @@ pub struct Stream<'a> {
     /// The core's file, for descriptors and counters.
     pub core: &'a CoreFile,
     /// The file with the records: the core's or the port's.
-    pub record_file: &'a crate::input::core::SourceFile,
+    pub record_file: &'a crate::input::source::SourceFile,
     /// Id of a section's first record: 0, but 1 for CDMA.
     pub base: u32,
     /// Clock of the records in MHz.
@@ -411,55 +412,4 @@ impl Parts<'_> {
             binding.bound[place] = bound;
         }
     }
-}
-
-/// Where a shift begins: as early as `earliest`, as late as `latest`, with so many clashes left.
-struct Split {
-    earliest: i64,
-    latest: i64,
-    clashes: usize,
-}
-
-/// Before the border records have the command of their number, behind it the one `shift` before that; of `shift`
-/// records at the border (if it is more than 0) the commands are lost.
-fn split(
-    places: &[usize],
-    index: &dyn Fn(usize) -> i64,
-    shift: i64,
-    clash: &dyn Fn(usize, i64) -> bool,
-) -> Split {
-    // Clashes from each record on, all shifted.
-    let mut behind = vec![0; places.len() + 1];
-    for (k, &place) in places.iter().enumerate().rev() {
-        behind[k] = behind[k + 1] + usize::from(clash(place, index(place) - shift));
-    }
-    let mut best: Option<Split> = None;
-    let (mut before, mut free) = (0, 0);
-    for k in 0..=places.len() {
-        let earliest = k.checked_sub(1).map_or(0, |last| index(places[last]) + 1);
-        let border = places.get(k).map_or(earliest, |&place| index(place));
-        while free < places.len() && index(places[free]) < border + shift.max(0) {
-            free += 1;
-        }
-        let clashes = before + behind[free];
-        match &mut best {
-            Some(best) if best.clashes < clashes => {}
-            Some(best) if best.clashes == clashes => best.latest = border,
-            _ => {
-                best = Some(Split {
-                    earliest,
-                    latest: border,
-                    clashes,
-                })
-            }
-        }
-        if let Some(&place) = places.get(k) {
-            before += usize::from(clash(place, index(place)));
-        }
-    }
-    best.unwrap_or(Split {
-        earliest: 0,
-        latest: 0,
-        clashes: 0,
-    })
 }

@@ -4,8 +4,9 @@
 //! record belongs to a core only if exactly one core's commands explain it.
 
 use crate::chip::Chip;
-use crate::input::core::{CoreFile, SourceFile};
+use crate::input::core::CoreFile;
 use crate::input::pmu::RawRecord;
+use crate::input::source::SourceFile;
 use crate::matching::bind::{Bound, Completeness, Stream, bind};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;

@@ -14,5 +14,6 @@ pub mod event;
 pub mod order;
 mod repair;
 pub mod sections;
+mod shift;
 pub mod sync;
 pub mod timeline;

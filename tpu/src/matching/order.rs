@@ -5,10 +5,13 @@
 //! twice, or whose times are impossible, and leaves all others alone. A record is impossible only if its neighbours
 //! agree with each other and not with it.
 
-use std::collections::{HashSet, VecDeque};
+mod wrap;
+
+use std::collections::HashSet;
 
 use crate::input::pmu::RawRecord;
 use crate::report::{Engine, Fate};
+use wrap::{starts_around_middle, unroll_ring, unwrap_ids, unwrapped_starts};
 
 const WRAP: i64 = 1 << 32;
 const HALF: i64 = 1 << 31;
@@ -45,15 +48,14 @@ pub struct Ordered {
 }
 
 /// Brings records into order.
-pub fn settle(engine: Engine, raw: &[RawRecord]) -> Ordered {
-    let mut raw = raw.to_vec();
+pub fn settle(engine: Engine, mut raw: Vec<RawRecord>) -> Ordered {
     let lapped = unroll_ring(&mut raw);
     unwrap_ids(&mut raw);
-    let mut ordered = unwrap_times(&raw);
-    if engine == Engine::Sdma {
-        // Two threads share the system DMA, so its records may overlap and stand out of order in time without any
-        // harm: they are moved by time only if that brings the ids into step.
-        let as_written = in_file_order(&raw);
+    // Two threads share the system DMA, so its records may overlap and stand out of order in time without any harm: they
+    // are moved by time only if that brings the ids into step.
+    let as_written = (engine == Engine::Sdma).then(|| in_file_order(&raw));
+    let mut ordered = unwrap_times(raw);
+    if let Some(as_written) = as_written {
         if steps_missed(&as_written.records) <= steps_missed(&ordered.records) {
             ordered = as_written;
         }
@@ -118,87 +120,22 @@ fn order_by_retirement(records: &mut [Record]) {
     }
 }
 
-fn regressions(records: impl Iterator<Item = RawRecord>) -> usize {
-    let mut last_end = 0;
-    let mut count = 0;
-    for (index, record) in records.enumerate() {
-        if index > 0 && record.start < last_end {
-            count += 1;
-        }
-        last_end = last_end.max(record.end);
-    }
-    count
-}
-
-/// Turns a lapped ring back: it is dumped by slot, so its oldest record lies in the middle. A clock that wrapped looks
-/// alike, but there the ids go on and the seam is short.
-fn unroll_ring(raw: &mut [RawRecord]) -> bool {
-    let before = regressions(raw.iter().copied());
-    // A lapped ring is a full one, never a handful of records.
-    if before == 0 || raw.len() < 8 {
-        return false;
-    }
-    let pivot = (0..raw.len()).min_by_key(|&i| raw[i].start).unwrap_or(0);
-    if pivot == 0 {
-        return false;
-    }
-    let after = regressions(raw[pivot..].iter().chain(&raw[..pivot]).copied());
-    // Damaged records may leave a few.
-    if after > 8 || after * 4 > before {
-        return false;
-    }
-    let (newest, oldest) = (raw[pivot - 1], raw[pivot]);
-    let ring_gap = i64::from(raw[0].start) - i64::from(raw[raw.len() - 1].end);
-    if i64::from(newest.end) > HALF || newest.end < newest.start {
-        let wrap_gap = i64::from(oldest.start.wrapping_sub(newest.end));
-        if oldest.id == newest.id.wrapping_add(1) || wrap_gap < ring_gap {
-            return false;
-        }
-    }
-    // Two records that changed places at the very start look like a ring with a tiny part before the seam.
-    if pivot < 3 && ring_gap < 0 {
-        return false;
-    }
-    if pivot < 3
-        && raw[pivot].start < raw[0].start
-        && raw[0].start < raw[(pivot + 1).min(raw.len() - 1)].start
-    {
-        return false;
-    }
-    raw.rotate_left(pivot);
-    true
-}
-
-/// 16-bit ids that ran over go on.
-fn unwrap_ids(raw: &mut [RawRecord]) {
-    let mut lift = 0u32;
-    let mut last = 0;
-    for record in raw {
-        if last > 65000 && last <= 0xffff && record.id < 1000 {
-            lift += 1 << 16;
-        }
-        last = record.id;
-        record.id = record.id.wrapping_add(lift);
-    }
-}
-
-fn unwrap_times(raw: &[RawRecord]) -> Ordered {
+fn unwrap_times(mut sound: Vec<RawRecord>) -> Ordered {
     let mut ordered = Ordered::default();
-    let mut sound = Vec::with_capacity(raw.len());
-    for r in raw {
-        if i64::from(r.end.wrapping_sub(r.start)) < HALF {
-            sound.push(*r);
-            continue;
+    sound.retain(|r| {
+        let possible = i64::from(r.end.wrapping_sub(r.start)) < HALF;
+        if !possible {
+            // The end lies before the start, and not because the clock ran over in between.
+            let shown = Record {
+                start: i64::from(r.start),
+                end: i64::from(r.end),
+                id: r.id,
+                offset: r.offset,
+            };
+            ordered.notes.push((shown, Fate::Implausible));
         }
-        // The end lies before the start, and not because the clock ran over in between.
-        let shown = Record {
-            start: i64::from(r.start),
-            end: i64::from(r.end),
-            id: r.id,
-            offset: r.offset,
-        };
-        ordered.notes.push((shown, Fate::Implausible));
-    }
+        possible
+    });
     let with_starts = |starts: Vec<i64>| -> Vec<Record> {
         let record = |(start, r): (i64, &RawRecord)| Record {
             start,
@@ -253,84 +190,6 @@ fn unwrap_times(raw: &[RawRecord]) -> Ordered {
 /// What makes a record the same as another: an engine does not do two commands at one time.
 fn key(record: &Record) -> (i64, i64, u32) {
     (record.start, record.end, record.id)
-}
-
-/// Starts as near as can be to the middle one of those that follow the record before them.
-fn starts_around_middle(raw: &[RawRecord]) -> Vec<i64> {
-    let apart = |from: u32, to: u32| i64::from(to.wrapping_sub(from) as i32);
-    // Neighbours that are near each other are sound, wherever on the clock that is.
-    let near = |w: &&[RawRecord]| apart(w[0].start, w[1].start).abs() < HALF / 16;
-    let Some(origin) = raw.windows(2).find(near).map(|w| w[0].start) else {
-        return raw.iter().map(|r| i64::from(r.start)).collect();
-    };
-    let mut offsets: Vec<i64> = raw
-        .windows(2)
-        .filter(near)
-        .map(|w| apart(origin, w[0].start))
-        .collect();
-    offsets.sort_unstable();
-    let middle = offsets[offsets.len() / 2];
-    let level = origin.wrapping_add(middle as u32);
-    let first = i64::from(origin) + middle;
-    let around = |r: &RawRecord| first + apart(level, r.start);
-    raw.iter().map(around).collect()
-}
-
-/// Starts with the clock's wraps undone. Where any goes back, each is taken as near as can be to the middle one of the
-/// latest five, so that records out of place or with a wrong clock do not carry the others along; a leap of a quarter
-/// of the clock's range or more is believed if the records behind it follow.
-fn unwrapped_starts(raw: &[RawRecord]) -> Vec<i64> {
-    let apart = |from: u32, to: u32| i64::from(to.wrapping_sub(from) as i32);
-    let Some(first) = raw.first() else {
-        return Vec::new();
-    };
-    let mut at = i64::from(first.start);
-    if raw.windows(2).all(|w| apart(w[0].start, w[1].start) >= 0) {
-        let steps = raw.windows(2).map(|w| apart(w[0].start, w[1].start));
-        let rest = steps.map(|step| {
-            at += step;
-            at
-        });
-        return std::iter::once(i64::from(first.start))
-            .chain(rest)
-            .collect();
-    }
-    const LEAP: i64 = HALF / 2;
-    let mut latest = VecDeque::from([at]);
-    let mut starts = Vec::with_capacity(raw.len());
-    for (i, r) in raw.iter().enumerate() {
-        let mut sorted: Vec<i64> = latest.iter().copied().collect();
-        sorted.sort_unstable();
-        let level = sorted[sorted.len() / 2];
-        let level_ticks = level as u32;
-        let mut start = level + apart(level_ticks, r.start);
-        if (start - level).abs() > LEAP {
-            let behind = &raw[i + 1..raw.len().min(i + 5)];
-            let following = behind
-                .iter()
-                .filter(|b| apart(r.start, b.start).abs() < apart(level_ticks, b.start).abs())
-                .count();
-            let believed = if behind.is_empty() {
-                start > level || r.start > level_ticks
-            } else {
-                following * 2 > behind.len()
-            };
-            if believed {
-                // Time does not go back: it is a long gap.
-                start += if start < level { WRAP } else { 0 };
-                latest.clear();
-            } else {
-                starts.push(start);
-                continue;
-            }
-        }
-        latest.push_back(start);
-        if latest.len() > 5 {
-            latest.pop_front();
-        }
-        starts.push(start);
-    }
-    starts
 }
 
 /// Marks the most records that are in order of time as they stand; all others are out of place.
@@ -451,198 +310,4 @@ fn order_by_id(records: &mut [Record]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn raw(list: &[(u32, u32, u32)]) -> Vec<RawRecord> {
-        list.iter()
-            .enumerate()
-            .map(|(i, &(start, end, id))| RawRecord {
-                start,
-                end,
-                id,
-                offset: i as u64,
-            })
-            .collect()
-    }
-
-    fn ids(ordered: &Ordered) -> Vec<u32> {
-        ordered.records.iter().map(|r| r.id).collect()
-    }
-
-    fn ten() -> Vec<(u32, u32, u32)> {
-        (0..10)
-            .map(|i| (1000 + i * 100, 1090 + i * 100, i))
-            .collect()
-    }
-
-    #[test]
-    fn records_in_order_stay() {
-        let ordered = settle(Engine::Tiu, &raw(&ten()));
-        assert_eq!(ids(&ordered), (0..10).collect::<Vec<_>>());
-        assert!(ordered.notes.is_empty() && !ordered.lapped);
-    }
-
-    #[test]
-    fn any_two_swapped_records_go_back() {
-        for a in 0..10 {
-            for b in a + 1..10 {
-                let mut list = ten();
-                list.swap(a, b);
-                let ordered = settle(Engine::Gdma, &raw(&list));
-                assert_eq!(ids(&ordered), (0..10).collect::<Vec<_>>(), "{a} {b}");
-                assert!(ordered.notes.iter().all(|n| n.1 == Fate::Moved), "{a} {b}");
-                assert!(!ordered.notes.is_empty() && !ordered.lapped, "{a} {b}");
-            }
-        }
-    }
-
-    #[test]
-    fn doubles_are_dropped_wherever_they_stand() {
-        for a in 0..10 {
-            for b in 0..=10 {
-                let mut list = ten();
-                list.insert(b, list[a]);
-                let ordered = settle(Engine::Tiu, &raw(&list));
-                assert_eq!(ids(&ordered), (0..10).collect::<Vec<_>>(), "{a} {b}");
-                assert!(
-                    ordered.notes.iter().any(|n| n.1 == Fate::Duplicate),
-                    "{a} {b}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_double_and_a_swap_together_cost_nothing() {
-        for (a, b) in (0..10).flat_map(|a| (a + 1..10).map(move |b| (a, b))) {
-            for (from, to) in (0..10).flat_map(|from| (0..=10).map(move |to| (from, to))) {
-                let mut list = ten();
-                list.insert(to, list[from]);
-                list.swap(a, b);
-                let ordered = settle(Engine::Gdma, &raw(&list));
-                assert_eq!(
-                    ids(&ordered),
-                    (0..10).collect::<Vec<_>>(),
-                    "{from} {to} {a} {b}"
-                );
-                let doubles = ordered.notes.iter().filter(|n| n.1 == Fate::Duplicate);
-                assert_eq!(doubles.count(), 1, "{from} {to} {a} {b}");
-            }
-        }
-    }
-
-    #[test]
-    fn records_swapped_while_the_clock_ran_over_go_back() {
-        let whole: Vec<_> = (0..20u32)
-            .map(|i| {
-                let start = (u32::MAX - 950).wrapping_add(i * 100);
-                (start, start.wrapping_add(90), i)
-            })
-            .collect();
-        for (a, b) in (0..20).flat_map(|a| (a + 1..20).map(move |b| (a, b))) {
-            let mut list = whole.clone();
-            list.swap(a, b);
-            let ordered = settle(Engine::Tiu, &raw(&list));
-            assert_eq!(ids(&ordered), (0..20).collect::<Vec<_>>(), "{a} {b}");
-            let span = ordered.records[19].end - ordered.records[0].start;
-            assert_eq!(span, 1990, "{a} {b}");
-        }
-    }
-
-    #[test]
-    fn a_long_gap_beside_a_swap_is_a_gap() {
-        let mut list: Vec<_> = (0..20u32)
-            .map(|i| (100 * i + (i / 10) * 3_000_000_000, i))
-            .map(|(start, i)| (start, start + 90, i))
-            .collect();
-        list.swap(3, 4);
-        list.swap(12, 15);
-        let ordered = settle(Engine::Tiu, &raw(&list));
-        assert_eq!(ids(&ordered), (0..20).collect::<Vec<_>>());
-        assert_eq!(ordered.records[19].end, 3_000_001_990);
-    }
-
-    #[test]
-    fn wild_times_are_no_turns_of_the_clock() {
-        let mut random = 88_172_645_463_325_252u64;
-        let mut wild = || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random as u32
-        };
-        for _ in 0..50 {
-            let mut list: Vec<_> = (0..60)
-                .map(|i| (1000 + i * 100, 1090 + i * 100, i))
-                .collect();
-            for place in &mut list[20..40] {
-                let start = wild();
-                *place = (start, start.wrapping_add(wild() >> 2), wild());
-            }
-            let ordered = settle(Engine::Tiu, &raw(&list));
-            let known = |i: u32| ordered.records.iter().find(|r| r.id == i);
-            for i in (0..20).chain(40..60) {
-                assert!(
-                    known(i).is_none_or(|r| r.start == i64::from(1000 + i * 100)),
-                    "{i}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_wrapped_clock_goes_on() {
-        let wrapped: Vec<_> = (0..10u32)
-            .map(|i| {
-                let start = (u32::MAX - 450).wrapping_add(i * 100);
-                (start, start.wrapping_add(90), i)
-            })
-            .collect();
-        let ordered = settle(Engine::Tiu, &raw(&wrapped));
-        assert_eq!(ids(&ordered), (0..10).collect::<Vec<_>>());
-        assert!(ordered.notes.is_empty() && !ordered.lapped);
-        assert_eq!(ordered.records[9].end - ordered.records[0].start, 990);
-    }
-
-    #[test]
-    fn a_lapped_ring_is_turned_back() {
-        let mut list = ten();
-        list.rotate_left(6);
-        let ordered = settle(Engine::Gdma, &raw(&list));
-        assert_eq!(ids(&ordered), (0..10).collect::<Vec<_>>());
-        assert!(ordered.lapped);
-    }
-
-    #[test]
-    fn one_flipped_bit_costs_one_record() {
-        for index in 0..10 {
-            for bit in 12..32 {
-                for field in 0..2 {
-                    let mut list = ten();
-                    if field == 0 {
-                        list[index].0 ^= 1 << bit;
-                    } else {
-                        list[index].1 ^= 1 << bit;
-                    }
-                    let ordered = settle(Engine::Tiu, &raw(&list));
-                    let total = ordered.records.last().unwrap().end - ordered.records[0].start;
-                    assert!(ordered.records.len() >= 9, "{index} {bit} {field}");
-                    // The first and last record have a neighbour on one side only.
-                    if (1..8).contains(&index) {
-                        assert!(total < 1100, "{index} {bit} {field}: {total}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn ids_of_sixteen_bits_go_on() {
-        let list: Vec<_> = (0..10u32)
-            .map(|i| (i * 10, i * 10 + 5, (65530 + i) & 0xffff))
-            .collect();
-        let ordered = settle(Engine::Tiu, &raw(&list));
-        assert_eq!(ids(&ordered), (65530..65540).collect::<Vec<_>>());
-    }
-}
+mod tests;

@@ -3,9 +3,12 @@
 //! Firmware writes them; they are no part of the profiled program. Also guesses, in dumps without commands, which
 //! records are sync commands.
 
+use std::ops::Range;
+
 use crate::chip::{Chip, Preamble};
-use crate::input::core::{CoreFile, SourceFile};
+use crate::input::core::CoreFile;
 use crate::input::pmu::{moves_nothing, record_bytes, word};
+use crate::input::source::SourceFile;
 use crate::matching::event::{Event, SyncGuess};
 use crate::matching::order::Record;
 use crate::report::Engine;
@@ -80,7 +83,7 @@ pub fn guess_dma(chip: Chip, engine: Engine, file: &SourceFile, events: &mut [Ev
     let mut totals = [0i64; 2];
     let mut found = Vec::new();
     for (place, event) in events.iter().enumerate() {
-        if moves_nothing(chip, engine, file.slice(event.offset, size)) {
+        if moves_nothing(chip, engine, file.slice(event.offset(), size)) {
             let parity = found.len() % 2;
             totals[parity] += event.end_ns - event.start_ns;
             found.push(place);
@@ -90,11 +93,12 @@ pub fn guess_dma(chip: Chip, engine: Engine, file: &SourceFile, events: &mut [Ev
     for (number, &place) in found.iter().enumerate() {
         let event = &mut events[place];
         let long = event.end_ns - event.start_ns > SEND_MAX_NS;
-        event.sync = if long || number % 2 == waits {
+        let wait = long || number % 2 == waits;
+        event.set_sync(if wait {
             SyncGuess::Wait
         } else {
             SyncGuess::Send
-        };
+        });
     }
 }
 
@@ -105,47 +109,37 @@ pub fn guess_tiu(chip: Chip, file: &SourceFile, events: &mut [Event]) {
     if !matches!(chip, Chip::Aks | Chip::Aksv) {
         return;
     }
-    let marked = |event: &Event| word(file.slice(event.offset, 16), 3) == 2;
+    let marked = |event: &Event| word(file.slice(event.offset(), 16), 3) == 2;
     for first in 0..events.len().saturating_sub(1) {
         let (a, b) = (events[first], events[first + 1]);
         let pair = marked(&a)
             && marked(&b)
             && b.id == a.id.wrapping_add(1)
-            && a.cycles.min(b.cycles) <= 16;
-        if pair && a.sync == SyncGuess::None {
-            let waits_first = a.cycles > b.cycles;
-            events[first].sync = if waits_first {
-                SyncGuess::Wait
+            && a.cycles().min(b.cycles()) <= 16;
+        if pair && a.sync() == SyncGuess::None {
+            let waits_first = a.cycles() > b.cycles();
+            let (wait, send) = if waits_first {
+                (first, first + 1)
             } else {
-                SyncGuess::Send
+                (first + 1, first)
             };
-            events[first + 1].sync = if waits_first {
-                SyncGuess::Send
-            } else {
-                SyncGuess::Wait
-            };
+            events[wait].set_sync(SyncGuess::Wait);
+            events[send].set_sync(SyncGuess::Send);
         }
     }
 }
 
-/// Takes the pairs of sync commands off both ends of a stream; in a stream of at most two records (and unless there
-/// is CDMA traffic to tell why they are there) all sync commands. Returns those taken.
-pub fn trim_pairs<'a>(
+/// The places of a stream's events between the pairs of sync commands at both ends; in a stream of at most two records
+/// (and unless there is CDMA traffic to tell why they are there) sync commands between them are to go as well, and the
+/// second result is true.
+pub fn between_pairs<'a>(
     chip: Chip,
     core_of: &dyn Fn(&Event) -> Option<&'a CoreFile>,
     code: u32,
     keep_short: bool,
-    events: &mut Vec<Event>,
-) -> Vec<Event> {
-    let is_sync = |event: &Event| {
-        event.sync != SyncGuess::None
-            || core_of(event).is_some_and(|core| {
-                event
-                    .codes(chip, core)
-                    .is_some_and(|(task, _)| task == code)
-            })
-    };
-    let mut taken = Vec::new();
+    events: &[Event],
+) -> (Range<usize>, bool) {
+    let is_sync = |event: &Event| is_sync(chip, core_of, code, event);
     let (mut head, mut tail) = (0, events.len());
     loop {
         let list = &events[head..tail];
@@ -167,16 +161,16 @@ pub fn trim_pairs<'a>(
             break;
         }
     }
-    taken.extend(events.drain(tail..));
-    taken.extend(events.drain(..head));
-    if !keep_short && events.len() <= 2 {
-        events.retain(|event| {
-            let sync = is_sync(event);
-            if sync {
-                taken.push(*event);
-            }
-            !sync
-        });
-    }
-    taken
+    (head..tail, !keep_short && tail - head <= 2)
+}
+
+/// Whether an event is a sync command, by its command's `code` or by its counters.
+pub fn is_sync<'a>(
+    chip: Chip,
+    core_of: &dyn Fn(&Event) -> Option<&'a CoreFile>,
+    code: u32,
+    event: &Event,
+) -> bool {
+    let codes = || core_of(event).and_then(|core| event.codes(chip, core));
+    event.sync() != SyncGuess::None || codes().is_some_and(|(task, _)| task == code)
 }

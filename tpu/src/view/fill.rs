@@ -3,18 +3,18 @@
 use std::borrow::Cow;
 
 use crate::chip::Chip;
+use crate::chip::memory::{Memory, direction_name, memories};
+use crate::chip::names::{self, CDMA_SYS, DMA_SYS, TIU_SYS, UNKNOWN};
+use crate::chip::ops::tiu_ops;
+use crate::chip::regs::rvt_name;
 use crate::input::nodes::{Mode, node_function, node_info, node_task};
 use crate::input::pmu::{CdmaCounters, DmaCounters, WideDmaCounters};
 use crate::matching::event::{Link, SyncGuess};
-use crate::memory::{Memory, direction_name, memories};
-use crate::names::{self, CDMA_SYS, DMA_SYS, TIU_SYS, UNKNOWN};
-use crate::ops::tiu_ops;
-use crate::regs::rvt_name;
 use crate::report::Engine;
 use crate::view::{Detail, DmaDetail, Role, TiuDetail, View, round4};
 
 fn codes_of_guess(view: &View, sync_code: u32, send: u32, wait: u32) -> (u32, u32) {
-    match view.event.sync {
+    match view.event.sync() {
         SyncGuess::Send => (sync_code, send),
         SyncGuess::Wait => (sync_code, wait),
         SyncGuess::None => (UNKNOWN, 0),
@@ -23,7 +23,7 @@ fn codes_of_guess(view: &View, sync_code: u32, send: u32, wait: u32) -> (u32, u3
 
 /// Names and operations of a computation.
 pub(super) fn fill_tiu(view: &mut View) {
-    let rvt = view.event.tags.mode == Mode::Rvt;
+    let rvt = view.event.mode() == Mode::Rvt;
     if let Some(decoded) = view.decoded {
         view.kind = Cow::Borrowed(decoded.layout.name);
         view.name = Cow::Borrowed(decoded.name);
@@ -37,14 +37,14 @@ pub(super) fn fill_tiu(view: &mut View) {
         });
     } else {
         let mut dtype = None;
-        (view.task, view.function) = match view.event.link {
+        (view.task, view.function) = match view.event.link() {
             Link::Node { word, .. } => {
                 dtype = Some(node_info(word) & 0x7f);
                 (node_task(word), node_function(word))
             }
             _ => codes_of_guess(view, TIU_SYS, 8, 9),
         };
-        (view.kind, view.name) = match view.event.link {
+        (view.kind, view.name) = match view.event.link() {
             Link::Node { word, .. } if rvt && view.chip == Chip::Cv84x6 => {
                 let (kind, name) =
                     rvt_name(view.task, view.function | (node_info(word) & 0x7ff) << 5);
@@ -69,9 +69,9 @@ pub(super) fn fill_dma(view: &mut View) {
     let engine = view.stream.engine;
     let cdma = engine == Engine::Cdma;
     let sync_code = if cdma { CDMA_SYS } else { DMA_SYS };
-    let rvt = view.event.tags.mode == Mode::Rvt;
+    let rvt = view.event.mode() == Mode::Rvt;
     let (mut from, mut to, mut dtype) = (Memory::Unknown, Memory::Unknown, None);
-    match (view.decoded, view.event.link) {
+    match (view.decoded, view.event.link()) {
         (Some(command), _) => {
             (from, to) = memories(chip, command.layout, command.bytes);
             dtype = command.get("src_data_format").map(|v| v as u32);
@@ -101,7 +101,7 @@ pub(super) fn fill_dma(view: &mut View) {
         }
     }
     let generated = rvt && chip == Chip::Cv84x6 && view.decoded.is_none();
-    if let (true, Link::Node { word, .. }) = (generated, view.event.link) {
+    if let (true, Link::Node { word, .. }) = (generated, view.event.link()) {
         let (kind, name) = rvt_name(view.task, view.function | (node_info(word) & 0x7ff) << 5);
         if ["_ld", "_ldt", "_ldbc", "_mld"]
             .iter()
@@ -128,7 +128,7 @@ pub(super) fn fill_dma(view: &mut View) {
             )
         };
     }
-    if cdma && view.decoded.is_none() && view.event.link != Link::None {
+    if cdma && view.decoded.is_none() && view.event.link() != Link::None {
         (from, to) = (Memory::Ddr, Memory::Ddr);
     }
     if view.task == sync_code && !rvt {

@@ -9,16 +9,17 @@ mod fill;
 use std::borrow::Cow;
 
 use crate::chip::Chip;
-use crate::input::core::{CoreFile, SourceFile};
+pub use crate::chip::memory::Memory;
+use crate::chip::memory::direction_name;
+use crate::chip::names::{self, UNKNOWN};
+use crate::chip::ops::TiuOps;
+use crate::chip::regs::{Layout, Table};
+use crate::input::core::CoreFile;
 use crate::input::nodes::NONE;
 use crate::input::pmu::record_bytes;
+use crate::input::source::SourceFile;
 use crate::matching::event::{Event, Link};
-pub use crate::memory::Memory;
-use crate::memory::direction_name;
-use crate::names::{self, UNKNOWN};
-use crate::ops::TiuOps;
-use crate::profile::Profile;
-use crate::regs::{Layout, Table};
+use crate::profile::{EventList, Profile};
 use crate::report::{Engine, Stream};
 use fill::{fill_dma, fill_tiu};
 
@@ -184,7 +185,7 @@ impl<'a> View<'a> {
             } else {
                 "unknown"
             }),
-            None if self.event.link == Link::None => "unknown",
+            None if self.event.link() == Link::None => "unknown",
             None => "",
         }
     }
@@ -210,34 +211,58 @@ pub struct Viewer<'a> {
     profile: &'a Profile,
     stream: Stream,
     records: &'a SourceFile,
+    events: &'a EventList,
     core: Option<&'a CoreFile>,
     size: usize,
 }
 
+/// Events between which memory of files is given back.
+const AT_ONCE: usize = 1 << 18;
+
 impl<'a> Viewer<'a> {
     /// For a stream of a profile; `None` if the profile has none of that number.
     pub fn new(profile: &'a Profile, stream: Stream) -> Option<Viewer<'a>> {
-        let (records, core) = match stream.engine {
-            Engine::Cdma => (
-                &profile
-                    .ports
-                    .iter()
-                    .find(|p| p.number == stream.number)?
-                    .file,
-                None,
-            ),
-            _ => {
+        let (records, events, core) = match stream.engine {
+            Engine::Cdma => {
+                let port = profile.ports.iter().find(|p| p.number == stream.number)?;
+                (&port.file, &port.events, None)
+            }
+            engine => {
                 let core = profile.core(stream.number)?;
-                (&core.file.file, Some(&core.file))
+                let events = &core.events[engine.slot()];
+                (&core.file.file, events, Some(&core.file))
             }
         };
         Some(Viewer {
             profile,
             stream,
             records,
+            events,
             core,
             size: record_bytes(profile.chip, stream.engine),
         })
+    }
+
+    /// The events of the stream.
+    pub fn events(&self) -> &'a [Event] {
+        self.events
+    }
+
+    /// Views of all events in order. What was looked at is given back on the way, so that memory does not grow with
+    /// the stream.
+    pub fn views(&self) -> impl Iterator<Item = View<'a>> {
+        self.events.iter().enumerate().map(|(index, event)| {
+            if index > 0 && index % AT_ONCE == 0 {
+                self.release();
+            }
+            self.view(index, event)
+        })
+    }
+
+    /// Gives back the memory of what was looked at and lies in files.
+    pub fn release(&self) {
+        self.records.release();
+        self.events.release();
     }
 
     /// Clock of DMA engines, MHz.
@@ -248,12 +273,12 @@ impl<'a> Viewer<'a> {
     /// The view of an event of this stream, the `index`-th.
     pub fn view(&self, index: usize, event: &'a Event) -> View<'a> {
         let chip = self.profile.chip;
-        let record = self.records.slice(event.offset, self.size);
-        let of_event = || event.core.and_then(|number| self.profile.core(number));
+        let record = self.records.slice(event.offset(), self.size);
+        let of_event = || event.core().and_then(|number| self.profile.core(number));
         let core = self.core.or_else(|| of_event().map(|core| &core.file));
-        let (kernel, scope) = match (event.tags.scope, of_event()) {
-            (NONE, _) | (_, None) => (None, None),
-            (scope, Some(core)) => (
+        let (kernel, scope) = match (event.scope(), of_event()) {
+            (None, _) | (_, None) => (None, None),
+            (Some(scope), Some(core)) => (
                 core.file.scopes.get(scope as usize).map(String::as_str),
                 Some(scope + core.scope_base),
             ),
@@ -287,7 +312,7 @@ impl<'a> Viewer<'a> {
 }
 
 fn decoded<'a>(chip: Chip, core: &'a CoreFile, event: &Event) -> Option<Decoded<'a>> {
-    let number = match event.link {
+    let number = match event.link() {
         Link::Descriptor(number) => number,
         Link::Node { detail, .. } if detail != NONE => detail,
         _ => return None,

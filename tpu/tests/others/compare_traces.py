@@ -60,6 +60,10 @@ def load(path):
 
 def main(first, second):
     (tracks_a, events_a), (tracks_b, events_b) = load(first), load(second)
+    # Layers are ours alone.
+    for name in [n for n in {**tracks_b, **events_b} if n[-1].startswith("Layers")]:
+        tracks_b.pop(name, None)
+        events_b.pop(name, None)
     found = ["tracks: %s" % (set(tracks_a.items()) ^ set(tracks_b.items()))] if tracks_a != tracks_b else []
     count = 0
     for name in sorted(set(events_a) | set(events_b)):

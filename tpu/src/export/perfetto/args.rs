@@ -1,7 +1,6 @@
 //! The arguments of slices ("debug annotations"): names, order and types are bigTpuProfile's.
 
 use crate::chip::Chip;
-use crate::input::nodes::NONE;
 use crate::report::Engine;
 use crate::view::{Detail, DmaDetail, Memory, View};
 use opreport::trace::{Message, TEXT, TrackState};
@@ -109,15 +108,15 @@ impl Args<'_> {
 
 /// The arguments of a command.
 pub(super) fn annotate(view: &View, args: &mut Args) {
-    if view.event.tags.batch != NONE {
-        args.int(Key::Batch, i64::from(view.event.tags.batch));
+    if let Some(batch) = view.event.batch() {
+        args.int(Key::Batch, i64::from(batch));
     }
     if let Some(kernel) = view.kernel {
         args.text(Key::Kernel, kernel);
     }
     args.text(Key::Type, &view.kind);
     args.text(Key::Name, &view.name);
-    if let Some(mode) = view.event.tags.mode.name() {
+    if let Some(mode) = view.event.mode().name() {
         args.text(Key::Mode, mode);
     }
     args.int(Key::Id, view.command_id() as i64);

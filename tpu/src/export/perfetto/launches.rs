@@ -1,7 +1,6 @@
 //! Launches of kernels: from the first to the last of their commands.
 
 use crate::export::perfetto::args::{Args, Key};
-use crate::input::nodes::NONE;
 use crate::view::View;
 use opreport::trace::{TrackState, Writer};
 
@@ -27,12 +26,8 @@ pub(super) fn note_launch(launches: &mut Vec<Launch>, view: &View, offset_ns: i6
         end_ns,
         kernel: kernel.to_string(),
         scope: view.scope,
-        batches: if view.event.tags.batch == NONE {
-            Vec::new()
-        } else {
-            vec![view.event.tags.batch]
-        },
-        modes: view.event.tags.mode.name().into_iter().collect(),
+        batches: view.event.batch().into_iter().collect(),
+        modes: view.event.mode().name().into_iter().collect(),
     });
 }
 
@@ -105,11 +100,10 @@ pub(super) fn write_launches(writer: &mut Writer, mut track: TrackState, launche
 
 /// Notes an event's launch; neighbours of one launch are joined at once, so that the list stays short.
 pub(super) fn push_or_extend(launches: &mut Vec<Launch>, view: &View, offset_ns: i64) {
-    let mode = view.event.tags.mode.name();
+    let mode = view.event.mode().name();
     let same = launches.last_mut().filter(|last| {
         last.scope == view.scope
-            && last.batches.first().copied()
-                == (view.event.tags.batch != NONE).then_some(view.event.tags.batch)
+            && last.batches.first().copied() == view.event.batch()
             && mode.is_none_or(|mode| last.modes.contains(&mode))
             && view.event.start_ns + offset_ns >= last.start_ns
     });

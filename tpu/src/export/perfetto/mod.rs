@@ -1,25 +1,29 @@
 //! Perfetto trace, with the tracks, names and arguments of bigTpuProfile's, so that its SQL works.
 //!
 //! `Core N` → Kernel Function, TIU, TIU Utilization, GDMA, GDMA Bandwidth, SDMA; `CDMA` → ports → TX, RX; commands
-//! that overlap go to a track "NAME #2". Texts are interned per track, which makes a trace a third of the size and
+//! that overlap go to a track "NAME #2". Beside them: a track of layers, and arrows from each command to those that waited
+//! for it. Texts are interned per track, which makes a trace a third of the size and
 //! changes nothing that SQL sees. Ids are counted, not random: the same dump gives the same bytes.
 
 mod args;
+mod flows;
 mod launches;
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use rayon::prelude::*;
 
+use crate::chip::names::{CdmaLane, cdma_lane};
 use crate::error::{Result, io_at};
 use crate::export::host_trace::HostTrace;
-use crate::names::{CdmaLane, cdma_lane};
-use crate::profile::Profile;
+use crate::profile::{CoreProfile, Profile};
 use crate::report::{Engine, Stream};
 use crate::view::{Detail, View, Viewer};
 use args::{Args, KEYS, annotate, is_sync};
+use flows::Flows;
 use launches::{note_launch, push_or_extend, write_launches};
 use opreport::trace::{Order, Slice, TrackState, Writer};
 
@@ -40,12 +44,26 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
         head.end(&mut track, to + offset_ns, None);
     }
     out.write_all(&head.out.0).map_err(failed())?;
-    // A few cores at a time: their packets are kept in memory until they are written, in order.
+    // A few cores at a time: their packets are kept in memory until they are written, in order. Those of a long core
+    // are written as they come.
     let width = rayon::current_num_threads().max(1);
+    let is_long =
+        |core: &CoreProfile| core.events.iter().map(|list| list.len()).sum::<usize>() > LONG;
     for cores in profile.cores.chunks(width) {
+        if cores.iter().any(is_long) {
+            for core in cores {
+                core_packets(profile, core, &shared, &mut out).map_err(failed())?;
+            }
+            continue;
+        }
         let parts: Vec<Vec<u8>> = cores
             .par_iter()
-            .map(|core| core_packets(profile, core.number, &shared))
+            .map(|core| {
+                let mut packets = Vec::new();
+                // Nothing fails in memory.
+                let _ = core_packets(profile, core, &shared, &mut packets);
+                packets
+            })
             .collect();
         for part in parts {
             out.write_all(&part).map_err(failed())?;
@@ -58,6 +76,12 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
     out.flush().map_err(failed())
 }
 
+/// Cores with more events than this are written one after the other.
+const LONG: usize = 1 << 20;
+
+/// Bytes of packets that are written at once.
+const BUFFER: usize = 4 << 20;
+
 /// Ids of tracks start at these, far enough apart for spill-over tracks.
 const CORE_IDS: u64 = 1 << 8;
 const CDMA_ID: u64 = 200 << 8;
@@ -66,7 +90,7 @@ const CDMA_ID: u64 = 200 << 8;
 struct Shared {
     offset_ns: i64,
     /// Kernels that CDMA commands belong to: they are shown with the ports only.
-    cdma_kernels: Vec<(String, u32)>,
+    cdma_kernels: Vec<(String, Option<u32>)>,
 }
 
 impl Shared {
@@ -80,9 +104,9 @@ impl Shared {
             let Some(viewer) = Viewer::new(profile, stream) else {
                 continue;
             };
-            for (index, event) in port.events.iter().enumerate() {
-                if let Some(kernel) = viewer.view(index, event).kernel {
-                    let key = (kernel.to_string(), event.tags.batch);
+            for view in viewer.views() {
+                if let Some(kernel) = view.kernel {
+                    let key = (kernel.to_string(), view.event.batch());
                     if !cdma_kernels.contains(&key) {
                         cdma_kernels.push(key);
                     }
@@ -96,12 +120,18 @@ impl Shared {
     }
 }
 
-fn core_packets(profile: &Profile, number: u32, shared: &Shared) -> Vec<u8> {
-    let Some(core) = profile.core(number) else {
-        return Vec::new();
-    };
+/// Writes the packets of a core.
+fn core_packets(
+    profile: &Profile,
+    core: &CoreProfile,
+    shared: &Shared,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let number = core.number;
     // About what the packets of an event take; a buffer that grows is copied again and again.
-    let bytes = core.events.iter().map(Vec::len).sum::<usize>() * 224;
+    let events: usize = core.events.iter().map(|list| list.len()).sum();
+    let bytes = (events * 224).min(2 * BUFFER);
+    let mut written = Ok(());
     let mut writer = Writer::new(CORE_IDS * (u64::from(number) + 1), bytes, &KEYS);
     let parent = writer.track(&format!("Core {number}"), None, Order::Explicit, false);
     let child = |writer: &mut Writer, name: &str, rank, counter| {
@@ -114,6 +144,12 @@ fn core_packets(profile: &Profile, number: u32, shared: &Shared) -> Vec<u8> {
     let bandwidth = child(&mut writer, "GDMA Bandwidth", 1, true);
     let sdma = (!core.events[Engine::Sdma.slot()].is_empty())
         .then(|| child(&mut writer, "SDMA", 0, false));
+    // Those of a long core would take too much memory, and nobody could see them.
+    let flows = match events {
+        0..=LONG => Flows::of(profile, core, u64::from(number + 1) << 40),
+        _ => Flows::default(),
+    };
+    let mut layers: BTreeMap<u32, (i64, i64)> = BTreeMap::new();
     let mut launches = Vec::new();
     let tracks = [
         (Engine::Tiu, Some(tiu)),
@@ -137,47 +173,114 @@ fn core_packets(profile: &Profile, number: u32, shared: &Shared) -> Vec<u8> {
             .collect();
         writer.lanes(track, slices, |writer, track, slice| {
             let view = viewer.view(slice.args, &events[slice.args]);
-            write_command(writer, track, slice, &view);
-            let counted = match &view.detail {
-                Detail::Tiu(tiu) => {
-                    let rate = match tiu.ops {
-                        Some(_) if !is_sync(&view) => view
-                            .uarch_rate()
-                            .trim_end_matches('%')
-                            .parse()
-                            .unwrap_or(0.0),
-                        _ => 0.0,
-                    };
-                    Some((&utilisation, rate))
-                }
-                Detail::Dma(dma) if engine == Engine::Gdma => {
-                    Some((&bandwidth, if is_sync(&view) { 0.0 } else { dma.ddr_gbps }))
-                }
-                Detail::Dma(_) => None,
+            write_command(writer, track, slice, &view, &flows);
+            if let Some(layer) = layer_of(profile, &view) {
+                let span = layers
+                    .entry(layer)
+                    .or_insert((slice.start_ns, slice.end_ns));
+                *span = (span.0.min(slice.start_ns), span.1.max(slice.end_ns));
+            }
+            let counter = match engine {
+                Engine::Tiu => Some(&utilisation),
+                Engine::Gdma => Some(&bandwidth),
+                Engine::Sdma | Engine::Cdma => None,
             };
-            if let Some((counter, value)) = counted {
-                writer.count(counter, slice.start_ns, value);
+            if let Some(counter) = counter {
+                writer.count(counter, slice.start_ns, rate(&view));
                 writer.count(counter, slice.end_ns, 0.0);
             }
             let with_ports = |kernel: &str| {
                 shared
                     .cdma_kernels
                     .iter()
-                    .any(|(k, batch)| k == kernel && *batch == view.event.tags.batch)
+                    .any(|(k, batch)| k == kernel && *batch == view.event.batch())
             };
             if view.kernel.is_some_and(|kernel| !with_ports(kernel)) {
                 push_or_extend(&mut launches, &view, shared.offset_ns);
             }
+            if writer.out.0.len() >= BUFFER && written.is_ok() {
+                written = out.write_all(&writer.out.0);
+                writer.out.0.clear();
+                viewer.release();
+            }
         });
+        viewer.release();
     }
     write_launches(&mut writer, kernels, launches);
-    writer.out.0
+    write_layers(profile, &mut writer, parent.id, layers);
+    written?;
+    out.write_all(&writer.out.0)
 }
 
-fn write_command(writer: &mut Writer, track: &mut TrackState, slice: &Slice<usize>, view: &View) {
+/// What a command's counter shows: the TIU's share of useful operations in percent, a DMA engine's GB/s.
+fn rate(view: &View) -> f64 {
+    match &view.detail {
+        _ if is_sync(view) => 0.0,
+        Detail::Tiu(tiu) => {
+            let rate = tiu.ops.map(|_| view.uarch_rate());
+            let number = rate.and_then(|text| text.trim_end_matches('%').parse().ok());
+            number.unwrap_or(0.0)
+        }
+        Detail::Dma(dma) => dma.ddr_gbps,
+    }
+}
+
+/// Number of the layer that a command is of.
+fn layer_of(profile: &Profile, view: &View) -> Option<u32> {
+    let layers = profile.layers.as_ref()?;
+    let layer = layers.of(view.stream.engine, view.stream.number, view.event.id)?;
+    Some(layer.id)
+}
+
+/// Writes the layers of a core: each from its first to its last command. bigTpuProfile has no such track.
+fn write_layers(
+    profile: &Profile,
+    writer: &mut Writer,
+    parent: u64,
+    spans: BTreeMap<u32, (i64, i64)>,
+) {
+    let (Some(layers), false) = (&profile.layers, spans.is_empty()) else {
+        return;
+    };
+    let names: BTreeMap<u32, (String, &str)> = layers
+        .layers
+        .iter()
+        .map(|layer| {
+            (
+                layer.id,
+                (format!("{} {}", layer.id, layer.name), layer.kind()),
+            )
+        })
+        .collect();
+    let track = writer.track("Layers", Some(parent), Order::Ranked(6), false);
+    let slices = spans
+        .into_iter()
+        .map(|(args, (start_ns, end_ns))| Slice {
+            start_ns,
+            end_ns,
+            args,
+        })
+        .collect();
+    writer.lanes(track, slices, |writer, track, slice| {
+        let Some((name, kind)) = names.get(&slice.args) else {
+            return;
+        };
+        writer.begin(track, slice.start_ns, name, Some(kind), |_, _| {});
+        writer.end(track, slice.end_ns, Some(kind));
+    });
+}
+
+fn write_command(
+    writer: &mut Writer,
+    track: &mut TrackState,
+    slice: &Slice<usize>,
+    view: &View,
+    flows: &Flows,
+) {
     let kind = Some(&*view.kind);
     writer.begin(track, slice.start_ns, &view.name, kind, |track, out| {
-        annotate(view, &mut Args { track, out })
+        annotate(view, &mut Args { track, out });
+        flows.add(view.stream.engine, view.index, out);
     });
     writer.end(track, slice.end_ns, kind);
 }
@@ -223,7 +326,7 @@ fn cdma_packets(profile: &Profile, shared: &Shared) -> Vec<u8> {
         for (track, slices) in lanes {
             writer.lanes(track, slices, |writer, track, slice| {
                 let view = viewer.view(slice.args, &port.events[slice.args]);
-                write_command(writer, track, slice, &view);
+                write_command(writer, track, slice, &view, &Flows::default());
             });
         }
         write_launches(&mut writer, kernels, launches);

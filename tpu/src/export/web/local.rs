@@ -3,9 +3,10 @@
 //! Local memory is cut into lanes that hold the same offsets of different channels. The extent in a lane is estimated
 //! from the shape: channels are dealt out to the lanes, and each channel is stored without gaps.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::base64::encode;
 use crate::chip::Chip;
 use crate::view::{Decoded, Detail, Memory, View};
 
@@ -24,7 +25,7 @@ impl Column {
         let Some(command) = view.decoded else { return };
         match &view.detail {
             Detail::Tiu(tiu) => {
-                let bytes = match tiu.dtype.and_then(crate::names::data_type_bytes) {
+                let bytes = match tiu.dtype.and_then(crate::chip::names::data_type_bytes) {
                     Some(bytes) if view.role == crate::view::Role::Work => bytes,
                     _ => return,
                 };
@@ -73,10 +74,10 @@ impl Column {
     pub fn json(&self) -> Option<Value> {
         (!self.write.is_empty()).then(|| {
             json!({
-                "index": encode(&self.index),
-                "addr": encode(&self.addr),
-                "size": encode(&self.size),
-                "write": encode(&self.write),
+                "index": STANDARD.encode(&self.index),
+                "addr": STANDARD.encode(&self.addr),
+                "size": STANDARD.encode(&self.size),
+                "write": STANDARD.encode(&self.write),
             })
         })
     }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use rust_xlsxwriter::{Format, Workbook, Worksheet};
 
 use crate::export::layout::{Addresses, Row, sheet_columns};
+use crate::export::xlsx::style::{Style, widths};
 use crate::export::xlsx::{MAX_ROWS, Written, header};
 use crate::matching::event::Event;
 use crate::profile::Profile;
@@ -15,14 +16,18 @@ use crate::report::{Engine, Stream};
 use crate::view::fields::Value;
 use crate::view::{Memory, Role, View, Viewer, percent};
 
+/// Rows between which memory of files is given back.
+const AT_ONCE: usize = 1 << 18;
+
 /// Writes the sheets of an engine.
 pub(super) fn write(
     profile: &Profile,
     stream: Stream,
     events: &[Event],
     book: &mut Workbook,
-    bold: &Format,
+    style: &Style,
 ) -> Written {
+    let bold = &style.bold;
     let Some(viewer) = Viewer::new(profile, stream) else {
         return Ok(());
     };
@@ -31,17 +36,20 @@ pub(super) fn write(
     let mut next = 0;
     for part in 1.. {
         let sheet = book.add_worksheet_with_constant_memory();
+        widths(sheet, &columns, 12.0)?;
         let mut row = 0;
         if part == 1 {
             sheet.set_name(&base)?;
             row = match stream.engine {
-                Engine::Tiu => tiu_block(profile, &viewer, events, sheet, bold)?,
-                _ => dma_block(&viewer, events, sheet, bold)?,
+                Engine::Tiu => tiu_block(profile, &viewer, sheet, bold)?,
+                _ => dma_block(&viewer, sheet, bold)?,
             };
         } else {
             sheet.set_name(format!("{base} ({part})"))?;
         }
         header(sheet, row, 0, &columns, bold)?;
+        // The cell that identifies a command, and the names of the columns.
+        sheet.set_freeze_panes(row + 1, 4)?;
         let room = (MAX_ROWS - row - 1) as usize;
         for (index, event) in events.iter().enumerate().skip(next).take(room) {
             row += 1;
@@ -51,6 +59,9 @@ pub(super) fn write(
                 if let Some(value) = cells.cell(name, Addresses::Hexadecimal) {
                     write_value(sheet, row, column, &value)?;
                 }
+            }
+            if index % AT_ONCE == 0 {
+                viewer.release();
             }
         }
         next += room;
@@ -104,7 +115,7 @@ impl Work {
         self.alg_ops += alg_ops;
         self.uarch_ops += uarch_ops;
         self.alg_cycles += alg_cycles;
-        self.cycles += view.event.cycles;
+        self.cycles += view.event.cycles();
     }
 
     fn cells(&self, name: &str, all: &Work, cycles: u64) -> [Value; 11] {
@@ -133,17 +144,16 @@ fn ratio(part: f64, whole: f64) -> String {
 fn tiu_block(
     profile: &Profile,
     viewer: &Viewer,
-    events: &[Event],
     sheet: &mut Worksheet,
     bold: &Format,
 ) -> std::result::Result<u32, rust_xlsxwriter::XlsxError> {
     let mut kinds: Vec<(String, Work)> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     let (mut all, mut waiting) = (Work::default(), 0);
-    for (index, event) in events.iter().enumerate() {
-        let view = viewer.view(index, event);
+    for view in viewer.views() {
+        let event = view.event;
         if view.role == Role::Wait {
-            waiting += event.cycles;
+            waiting += event.cycles();
         }
         all.add(&view);
         let next = kinds.len();
@@ -234,18 +244,17 @@ fn tiu_block(
 /// Totals. Returns the row of the column names.
 fn dma_block(
     viewer: &Viewer,
-    events: &[Event],
     sheet: &mut Worksheet,
     bold: &Format,
 ) -> std::result::Result<u32, rust_xlsxwriter::XlsxError> {
     let (mut cycles, mut waiting, mut stalled) = (0, 0, 0);
     // Bytes and ns of transfers with DDR, and of the others with L2.
     let mut traffic = [(0u64, 0u64); 2];
-    for (index, event) in events.iter().enumerate() {
-        let view = viewer.view(index, event);
-        cycles += event.cycles;
+    for view in viewer.views() {
+        let event = view.event;
+        cycles += event.cycles();
         if view.role == Role::Wait {
-            waiting += event.cycles;
+            waiting += event.cycles();
         }
         let Some(dma) = view.dma() else { continue };
         if view.stream.engine != Engine::Cdma {
@@ -259,7 +268,7 @@ fn dma_block(
         };
         if dma.bytes > 0 || view.stream.engine != Engine::Cdma {
             traffic[slot].0 += dma.bytes;
-            traffic[slot].1 += event.cycles;
+            traffic[slot].1 += event.cycles();
         }
     }
     let rate = |(bytes, cycles): (u64, u64)| {

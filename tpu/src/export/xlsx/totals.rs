@@ -3,9 +3,10 @@
 //! The numbers are those of `summary.txt`, as numbers, not as text; bigTpuProfile has others in its two files. Transfers
 //! of ports stand in the last row only: a port is no core's.
 
-use rust_xlsxwriter::{Format, Worksheet};
+use rust_xlsxwriter::Worksheet;
 
 use crate::analysis::summary::{CoreTotals, EngineTotals, Summary, Traffic};
+use crate::export::xlsx::style::{Kind, Style, widths};
 use crate::export::xlsx::{Written, header};
 use crate::profile::Profile;
 use crate::report::{Engine, Stream};
@@ -44,9 +45,12 @@ pub(super) fn write(
     profile: &Profile,
     summary: &Summary,
     sheet: &mut Worksheet,
-    bold: &Format,
+    style: &Style,
 ) -> Written {
+    let bold = &style.bold;
     sheet.set_name("Engine Summary")?;
+    widths(sheet, &COLUMNS, 16.0)?;
+    sheet.set_freeze_panes(HEADER_ROW + 1, 1)?;
     sheet.write_with_format(0, 0, format!("Platform: {}", profile.chip), bold)?;
     header(sheet, HEADER_ROW, 0, &COLUMNS, bold)?;
     let whole = summary.total_ns.max(1) as f64;
@@ -74,7 +78,7 @@ pub(super) fn write(
             sdma: core.sdma.ddr,
             ports: None,
         };
-        numbers.write(summary, sheet, row)?;
+        numbers.write(summary, sheet, row, style)?;
         row += 1;
     }
     sheet.write(row, 0, "Overall")?;
@@ -104,8 +108,8 @@ pub(super) fn write(
         sdma: summary.traffic(|c| c.sdma.ddr),
         ports: Some(&summary.ports),
     };
-    overall.write(summary, sheet, row)?;
-    all_totals(profile, summary, sheet, row + 3, bold)
+    overall.write(summary, sheet, row, style)?;
+    all_totals(profile, summary, sheet, row + 3, style)
 }
 
 fn alg_cycles(profile: &Profile, core: u32) -> Option<i128> {
@@ -139,7 +143,7 @@ struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
-    fn write(&self, summary: &Summary, sheet: &mut Worksheet, row: u32) -> Written {
+    fn write(&self, summary: &Summary, sheet: &mut Worksheet, row: u32, style: &Style) -> Written {
         let rate = match self.ops {
             (Some(alg), Some(uarch)) if uarch > 0.0 => Some(alg / uarch),
             _ => None,
@@ -171,8 +175,13 @@ impl Numbers<'_> {
             ports(|t| t.l2.bytes),
         ];
         for (column, cell) in (1u16..).zip(cells) {
+            let kind = match column {
+                1..=3 | 9 => Kind::Percent,
+                4 | 13 | 14 | 17 => Kind::Fixed,
+                _ => Kind::Whole,
+            };
             if let Some(number) = cell {
-                sheet.write(row, column, number)?;
+                sheet.write_with_format(row, column, number, style.of(kind))?;
             }
         }
         Ok(())
@@ -185,7 +194,7 @@ fn all_totals(
     summary: &Summary,
     sheet: &mut Worksheet,
     mut row: u32,
-    bold: &Format,
+    style: &Style,
 ) -> Written {
     let names = [
         "Core",
@@ -205,7 +214,7 @@ fn all_totals(
         "L2 read GB/s",
         "L2 write GB/s",
     ];
-    header(sheet, row, 0, &names, bold)?;
+    header(sheet, row, 0, &names, &style.bold)?;
     row += 1;
     let cores = summary.cores.iter().flat_map(|core| {
         [
@@ -234,7 +243,12 @@ fn all_totals(
             totals.bytes as f64,
         ];
         for (column, value) in numbers.into_iter().enumerate() {
-            sheet.write(row, column as u16 + 2, value)?;
+            let kind = if column == 5 {
+                Kind::Percent
+            } else {
+                Kind::Whole
+            };
+            sheet.write_with_format(row, column as u16 + 2, value, style.of(kind))?;
         }
         let rates = [
             &totals.all,
@@ -247,12 +261,16 @@ fn all_totals(
         ];
         for (column, traffic) in rates.into_iter().enumerate() {
             if let Some(rate) = traffic.gbps {
-                sheet.write(row, column as u16 + 9, rate)?;
+                sheet.write_with_format(row, column as u16 + 9, rate, &style.fixed)?;
             }
         }
         row += 1;
     }
-    row += 1;
+    constants(profile, summary, sheet, row + 1)
+}
+
+/// Totals of the dump and the chip's arguments, one a row.
+fn constants(profile: &Profile, summary: &Summary, sheet: &mut Worksheet, mut row: u32) -> Written {
     for (key, value) in [
         ("Total (ns)", summary.total_ns as f64),
         ("Parallelism", summary.parallelism),

@@ -1,7 +1,9 @@
 //! What pairing found, in words.
 
+use opreport::units::plural;
+
 use crate::input::details::{Detail, Meaning};
-use crate::report::{Report, Severity, plural};
+use crate::report::{Report, Severity};
 
 /// What pairing found.
 #[derive(Default)]

@@ -17,7 +17,7 @@ pub(super) fn node(view: &View, dma: &DmaDetail, info: &mut FieldList) {
     info.push("cmd_type", view.task);
     info.push("cmd_special_function", view.function);
     name_and_times(view, info);
-    info.push("Asic Cycle", view.event.cycles);
+    info.push("Asic Cycle", view.event.cycles());
     info.push("Stall Cycle", stall_cycles(view, dma));
     info.push("DMA data size(B)", dma.bytes);
     info.push("DDR Bandwidth(GB/s)", dma.ddr_gbps);
@@ -36,7 +36,7 @@ pub(super) fn aks_whole(view: &View, dma: &DmaDetail, info: &mut FieldList) {
     info.set("Engine Id", view.stream.engine.id());
     direction(view, dma, info);
     name_and_times(view, info);
-    info.push("Asic Cycle", view.event.cycles);
+    info.push("Asic Cycle", view.event.cycles());
     info.push("Stall Cycle", stall_cycles(view, dma));
     info.push("DMA data size(B)", dma.bytes);
     info.push("gmem_xact_cnt", dma.transactions);
@@ -71,7 +71,7 @@ pub(super) fn bm1688_whole(view: &View, dma: &DmaDetail, info: &mut FieldList) {
     info.set("Engine Id", view.stream.engine.id());
     direction(view, dma, info);
     name_and_times(view, info);
-    info.push("Asic Cycle", view.event.cycles);
+    info.push("Asic Cycle", view.event.cycles());
     info.push("Stall Cycle", dma.stall_cycles);
     info.push("gmem_xfer_bytes(B)", counters.global_bytes);
     info.push("gmem_bandwidth", rate(counters.global_bytes));
@@ -116,7 +116,7 @@ pub(super) fn cv84x6_whole(view: &View, dma: &DmaDetail, info: &mut FieldList) {
     info.set("cmd_special_function", view.function);
     name_and_times(view, info);
     element_type(dma, info);
-    info.push("Asic Cycle", view.event.cycles);
+    info.push("Asic Cycle", view.event.cycles());
     let counters = Cv84x6::of(view, dma);
     counters.latencies(dma, info);
     counters.sizes(info);
@@ -134,7 +134,7 @@ pub(super) fn cv84x6_node(view: &View, dma: &DmaDetail, info: &mut FieldList) {
     info.push("Engine Id", view.stream.engine.id());
     times(view, info);
     direction(view, dma, info);
-    let generated = view.event.tags.mode == Mode::Rvt;
+    let generated = view.event.mode() == Mode::Rvt;
     if !generated {
         element_type(dma, info);
     }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::chip::Chip;
-use crate::input::nodes::{Mode, NONE, node_function, node_info, node_task};
+use crate::input::nodes::{Mode, node_function, node_info, node_task};
 use crate::input::pmu::word;
 use crate::matching::event::Link;
 use crate::view::{Detail, View, percent};
@@ -142,19 +142,19 @@ pub fn fields(view: &View) -> Fields {
 /// What every event ends with.
 fn tail(view: &View, info: &mut FieldList) {
     info.set("Global Idx", view.index as u64);
-    match view.event.core {
+    match view.event.core() {
         Some(core) => info.set("Core Id", core),
         None => info.set("Core Id", "None"),
     }
-    if let Some(mode) = view.event.tags.mode.name() {
+    if let Some(mode) = view.event.mode().name() {
         info.push("mode", mode);
     }
     if let (Some(kernel), Some(scope)) = (view.kernel, view.scope) {
         info.push("kernel_func", kernel.to_string());
         info.push("func_scope_id", scope);
     }
-    if view.event.tags.batch != NONE {
-        info.push("batch_launch", view.event.tags.batch);
+    if let Some(batch) = view.event.batch() {
+        info.push("batch_launch", batch);
     }
 }
 
@@ -162,7 +162,7 @@ fn tiu(view: &View, fields: &mut Fields) {
     let info = &mut fields.info;
     let cv = view.chip == Chip::Cv84x6;
     let event = view.event;
-    let cycles = event.cycles as f64;
+    let cycles = event.cycles() as f64;
     let ops = view.ops().unwrap_or_default();
     let Some(decoded) = view.decoded else {
         if cv {
@@ -250,11 +250,11 @@ fn tiu(view: &View, fields: &mut Fields) {
 
 /// The bits of a TIU node; without one, those of a node that stands for the guess.
 fn node_fields(view: &View, list: &mut FieldList) {
-    let (kind, engine, info) = match view.event.link {
+    let (kind, engine, info) = match view.event.link() {
         Link::Node { word, .. } => (word & 0x7f, word >> 7 & 7, node_info(word)),
         _ => (0, 0, 0),
     };
-    let (task, function) = match view.event.link {
+    let (task, function) = match view.event.link() {
         Link::Node { word, .. } => (node_task(word), node_function(word)),
         _ => (view.task, view.function),
     };
@@ -263,7 +263,7 @@ fn node_fields(view: &View, list: &mut FieldList) {
     list.push("des_tsk_typ", task);
     list.push("des_tsk_eu_typ", function);
     list.push("extra_info", info);
-    let generated = view.chip == Chip::Cv84x6 && view.event.tags.mode == Mode::Rvt;
+    let generated = view.chip == Chip::Cv84x6 && view.event.mode() == Mode::Rvt;
     if !generated && view.kind != "sys" {
         list.push("des_opt_res0_prec", info & 0x7f);
     }
@@ -273,5 +273,5 @@ fn times(view: &View, info: &mut FieldList) {
     info.push("Start Time(ns)", view.event.start_ns);
     info.push("End Time(ns)", view.event.end_ns);
     info.push("Cmd Id", view.command_id());
-    info.push("Asic Cycle", view.event.cycles);
+    info.push("Asic Cycle", view.event.cycles());
 }

@@ -14,6 +14,7 @@ use tvm_bridge::{IrModule, Target, Tensor};
 use super::*;
 use crate::measure::check::{Tolerance, compare};
 use crate::measure::fill::{filled, poison};
+use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
@@ -37,28 +38,6 @@ fn operator(name: &str) -> (PrimFunc, Operator) {
     let operator = graph.operators[0].clone();
     let module = IrModule::from_json(&read("module.json")).unwrap();
     (module.prim_func(&operator.symbol).unwrap(), operator)
-}
-
-/// The loops and blocks of a function, without what the blocks compute.
-fn nest(function: &PrimFunc) -> String {
-    let script = function.script().unwrap();
-    let is_structure = |line: &&str| {
-        let line = line.trim_start();
-        line.starts_with("for ") || line.starts_with("with T.sblock(\"")
-    };
-    let lines: Vec<&str> = script.lines().filter(is_structure).collect();
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    let outermost = lines.iter().map(|line| indent(line)).min().unwrap_or(0);
-    let shortened = lines.iter().map(|line| {
-        let depth = (indent(line) - outermost) / 4;
-        let text = line.trim().trim_end_matches(':').replace("T.", "");
-        format!(
-            "{}{}",
-            "  ".repeat(depth),
-            text.replace("with sblock", "block")
-        )
-    });
-    shortened.collect::<Vec<_>>().join("\n")
 }
 
 /// The loop nest of an operator's default schedule for 16 lanes, and what was chosen.

@@ -30,11 +30,13 @@ struct Kernel {
 /// # Errors
 /// The script is not what TVM prints for kernels.
 pub(super) fn with_shim(source: &str, script: &str) -> Result<String> {
-    // What stands before the kernels is for the CUDA compiler.
-    let start = source
-        .find("extern \"C\" __global__")
-        .context("no kernel")?;
-    let mut text = format!("#include \"shim.h\"\n{}\n", &source[start..]);
+    // The header is for the CUDA compiler; behind it are functions of inline assembly, and the kernels.
+    let starts = ["__forceinline__ __device__", "extern \"C\" __global__"];
+    let start = starts.iter().filter_map(|s| source.find(s)).min();
+    let kernels_alone = &source[start.context("no kernel")?..];
+    // Memory whose size is known at the launch only is an array of the shim's.
+    let plain = kernels_alone.replace("extern __shared__", "extern");
+    let mut text = format!("#include \"shim.h\"\n{plain}\n");
     for kernel in kernels(script)? {
         write_entry(&mut text, &kernel, source)?;
     }

@@ -27,6 +27,10 @@
 #define alignas(n) __attribute__((aligned(n)))
 #define __shared__ static
 
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+
 struct dim3 {
   unsigned x, y, z;
 };
@@ -247,7 +251,7 @@ static const char* launch(const char* name, dim3 grid, dim3 threads, std::vector
 #define blockDim (shim::block_size)
 #define gridDim (shim::grid_size)
 
-__attribute__((aligned(128))) static unsigned char buf_dyn_shmem_ptr[256 * 1024];
+__attribute__((aligned(128))) unsigned char buf_dyn_shmem_ptr[256 * 1024];
 
 static inline void __syncthreads() { shim::wait(shim::State::WaitsForBlock); }
 static inline void __syncwarp(unsigned = ~0u) { shim::wait(shim::State::WaitsForWarp); }
@@ -329,6 +333,8 @@ typedef _Float16 half;
 typedef half __half;
 struct __attribute__((aligned(4))) half2 { half x, y; };
 typedef half2 __half2;
+struct __attribute__((aligned(8))) half4 { half x, y, z, w; };
+static inline half4 make_half4(half x, half y, half z, half w) { return {x, y, z, w}; }
 static inline half __float2half(float x) { return (half)x; }
 static inline half __float2half_rn(float x) { return (half)x; }
 static inline float __half2float(half x) { return (float)x; }

@@ -30,9 +30,7 @@ pub(super) fn suggested(s: &Schedule) -> Result<ElementKnobs> {
 pub(super) fn with_knobs(s: &Schedule, knobs: ElementKnobs) -> Result<ElementKnobs> {
     limits::check_threads(knobs.block_size).map_err(|reason| unfit(&reason))?;
     Parts::inlined(s)?;
-    for block in s.blocks()? {
-        kernel(s, &Part::of(s, block)?, knobs)?;
-    }
+    kernels(s, &s.blocks()?, knobs)?;
     Ok(knobs)
 }
 
@@ -60,13 +58,40 @@ pub(super) fn rest(s: &Schedule, block: &Block) -> Result<()> {
             break;
         }
     }
-    for part in reachable(s, block)? {
+    let behind = reachable(s, block)?;
+    for part in &behind {
         for producer in s.producers(&part.block)? {
-            if s.info(&producer)?.name != own && s.compute_inline(&producer).is_err() {
+            if s.info(&producer)?.name != own
+                && behind.iter().all(|p| !same(&p.block, &producer, s))
+                && s.compute_inline(&producer).is_err()
+            {
                 return Err(unfit("something beside the product stays a block"));
             }
         }
-        kernel(s, &part, knobs)?;
+    }
+    let blocks: Vec<Block> = behind.into_iter().map(|p| p.block).collect();
+    kernels(s, &blocks, knobs)
+}
+
+fn same(a: &Block, b: &Block, s: &Schedule) -> bool {
+    let name = |block| s.info(block).map(|info| info.name).ok();
+    name(a) == name(b)
+}
+
+/// Makes each of these blocks a kernel, if it is still there.
+fn kernels(s: &Schedule, blocks: &[Block], knobs: ElementKnobs) -> Result<()> {
+    // By name: scheduling one block can write another into it, and make new ones inside.
+    let names = blocks.iter().map(|b| Ok(s.info(b)?.name));
+    for name in names.collect::<Result<Vec<_>>>()? {
+        for block in s.blocks()? {
+            // One that was written into another meanwhile is not there any more.
+            let Ok(part) = Part::of(s, block) else {
+                continue;
+            };
+            if part.info.name == name {
+                kernel(s, &part, knobs)?;
+            }
+        }
     }
     Ok(())
 }
@@ -86,6 +111,12 @@ fn reachable(s: &Schedule, block: &Block) -> Result<Vec<Part>> {
 }
 
 fn kernel(s: &Schedule, part: &Part, knobs: ElementKnobs) -> Result<()> {
+    if let Some(outermost) = s.loops(&part.block)?.first()
+        && s.is_bound(outermost)?
+    {
+        // It is one already, as what is behind another.
+        return Ok(());
+    }
     if !part.info.is_reduction() {
         return elements(s, part, knobs);
     }

@@ -6,6 +6,8 @@ use serde_json::Value;
 pub(super) const MAX_THREADS: i64 = 1024;
 /// Shared memory of a block that needs no attribute of the kernel, in bytes.
 pub(super) const STATIC_SHARED_BYTES: i64 = 48 * 1024;
+/// Shared memory of a block that every GPU with tensor cores since compute capability 8.0 gives on request, in bytes.
+pub(super) const DYNAMIC_SHARED_BYTES: i64 = 99 * 1024;
 /// Threads that execute together.
 pub(super) const WARP: i64 = 32;
 

@@ -135,6 +135,11 @@ impl Product {
         self.info.writes[0].dtype
     }
 
+    /// Whether the operand with the rows is the second factor.
+    pub fn is_swapped(&self) -> bool {
+        self.operands == [1, 0]
+    }
+
     /// How many elements of an operand (0: that with the rows) can be loaded at once, at most `most`, and in which
     /// layout of the copy they lie side by side.
     pub fn vector(&self, side: usize, most: i64) -> (CopyLayout, i64) {

@@ -4,8 +4,9 @@
 //! is contiguous along the sum, neighbouring threads take neighbouring terms, vectors at a time; where it is contiguous
 //! along the results, neighbouring threads compute neighbouring results and the sum is split over the others.
 //!
-//! A block's results always divide all results: TVM's store of a shared sum is guarded by the thread that holds it, not by
-//! the number of results, so a rest would be written out of bounds.
+//! A block's results always divide the last axis of the results: TVM's store of a shared sum is guarded by the thread that
+//! holds it, not by the number of results, so a rest would be written out of bounds; and results that are not one piece of
+//! a row are taken for all rows that they touch.
 
 use opmodels::tile::divisors;
 use tvm_bridge::inspect::{Access, BlockInfo, IterKind};
@@ -25,13 +26,23 @@ const MANY_RESULTS: i64 = 1 << 15;
 /// Whether several threads should share each sum of a reduction.
 pub(super) fn suits(info: &BlockInfo) -> bool {
     let (results, terms) = extents(info);
-    terms >= FEWEST_TERMS && (results < MANY_RESULTS || terms >= 32 * FEWEST_TERMS)
+    info.writes.len() == 1
+        && terms >= FEWEST_TERMS
+        && (results < MANY_RESULTS || terms >= 32 * FEWEST_TERMS)
 }
 
 /// Number of results, and of terms of each.
 pub(super) fn extents(info: &BlockInfo) -> (i64, i64) {
     let product = |kind| info.of_kind(kind).map(|i| info.iters[i].extent).product();
     (product(IterKind::Spatial), product(IterKind::Reduction))
+}
+
+/// Number of results in a row: the last axis that has more than one.
+pub(super) fn row(info: &BlockInfo) -> i64 {
+    let extents = info
+        .of_kind(IterKind::Spatial)
+        .map(|i| info.iters[i].extent);
+    extents.filter(|extent| *extent > 1).last().unwrap_or(1)
 }
 
 /// Whether the largest operand is contiguous along the results rather than along the sum.
@@ -53,7 +64,12 @@ fn is_contiguous_along_results(info: &BlockInfo) -> bool {
 /// The knobs that suit a reduction of this shape.
 pub(super) fn default_knobs(info: &BlockInfo) -> ReductionKnobs {
     let (results, terms) = extents(info);
-    let largest = |most: i64| divisors(results).filter(|d| *d <= most).last().unwrap_or(1);
+    let largest = |most: i64| {
+        divisors(row(info))
+            .filter(|d| *d <= most)
+            .last()
+            .unwrap_or(1)
+    };
     let (block_size, side_by_side) = if is_contiguous_along_results(info) {
         let side_by_side = largest(limits::WARP);
         (
@@ -99,19 +115,21 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &ReductionKnobs) -> Result<Reducti
     Ok(*knobs)
 }
 
-/// Why knobs are impossible for so many results.
+/// Why knobs are impossible for rows of so many results.
 ///
 /// # Errors
 /// That is what it says.
-pub(super) fn check(knobs: &ReductionKnobs, results: i64) -> std::result::Result<(), String> {
+pub(super) fn check(knobs: &ReductionKnobs, row: i64) -> std::result::Result<(), String> {
     limits::check_threads(knobs.block_size)?;
     let ReductionKnobs {
         block_size,
         results: own,
         ..
     } = *knobs;
-    if own < 1 || results % own != 0 {
-        return Err(format!("{own} results of a block do not divide {results}"));
+    if own < 1 || row % own != 0 {
+        return Err(format!(
+            "{own} results of a block do not divide a row of {row}"
+        ));
     }
     if block_size % own != 0 {
         return Err(format!(
@@ -130,8 +148,8 @@ fn apply(s: &Schedule, parts: &Parts, knobs: &ReductionKnobs) -> Result<()> {
 
 /// Schedules one reduction and what is behind it.
 pub(super) fn nest(s: &Schedule, part: &Part, knobs: &ReductionKnobs) -> Result<()> {
-    let (results, terms) = extents(&part.info);
-    check(knobs, results).map_err(|reason| unfit(&reason))?;
+    let (_, terms) = extents(&part.info);
+    check(knobs, row(&part.info)).map_err(|reason| unfit(&reason))?;
     let along_results = is_contiguous_along_results(&part.info);
     let (spatial, summed) = spatial_and_summed(s, part)?;
     let fused = s.fuse(&summed.iter().collect::<Vec<_>>())?;

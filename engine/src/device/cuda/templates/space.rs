@@ -1,7 +1,8 @@
 //! The dimensions of an operator's template space, and putting their values into knobs.
 
+use opmodels::tile::divisors;
 use serde::{Deserialize, Serialize};
-use tvm_bridge::{DType, PrimFunc, Result, Schedule};
+use tvm_bridge::{PrimFunc, Result, Schedule};
 
 use super::factors::*;
 use super::parts::Parts;
@@ -22,10 +23,10 @@ const UNROLLS: [i64; 4] = [0, 16, 64, 256];
 /// What a combination is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Shape {
-    /// Sizes of an operand's and a result's elements, in bytes.
-    Product { element: i64, result: i64 },
-    /// Number of results.
-    Results(i64),
+    /// Size of an operand's elements, in bytes.
+    Product { element: i64 },
+    /// Number of results in a row.
+    Rows { row: i64 },
     /// Only the numbers of threads.
     Threads,
 }
@@ -73,15 +74,15 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
         }
         Knobs::Reduction(k) => {
             let parts = Parts::inlined(&s)?;
-            let (results, _) = reduction::extents(&parts.anchor()?.info);
-            let own = opmodels::tile::divisors(results).filter(|d| *d <= 64);
+            let row = reduction::row(&parts.anchor()?.info);
+            let own = divisors(row).filter(|d| *d <= 64);
             let dimensions = vec![
                 block_size(k.block_size),
                 numbers(RESULTS, own, k.results),
                 vector(&[1, 2, 4], k.vector),
                 unroll(k.unroll),
             ];
-            (Shape::Results(results), dimensions)
+            (Shape::Rows { row }, dimensions)
         }
         Knobs::Rows(k) => {
             rows::extents(&Parts::inlined(&s)?)?;
@@ -91,12 +92,14 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
             )
         }
         Knobs::Window(k) => {
+            let row = reduction::row(&Parts::inlined(&s)?.anchor()?.info);
+            let tiles = [1, 2, 4, 8].into_iter().filter(|t| row % t == 0);
             let dimensions = vec![
                 block_size(k.block_size),
-                numbers(THREAD_TILE, [1, 2, 4, 8], k.thread_tile),
+                numbers(THREAD_TILE, tiles, k.thread_tile),
                 unroll(k.unroll),
             ];
-            (Shape::Threads, dimensions)
+            (Shape::Rows { row }, dimensions)
         }
         Knobs::Fallback(k) => {
             let dimensions = vec![block_size(k.block_size), vector(&[1, 2, 4, 8], k.vector)];
@@ -107,11 +110,8 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
 
 fn product_shape(s: &Schedule) -> Result<Shape> {
     let product = Product::find(s)?;
-    let bytes = |t: Option<DType>| t.map_or(4, |t| t.bytes() as i64);
-    Ok(Shape::Product {
-        element: bytes(product.operand_type()),
-        result: bytes(product.output_type()),
-    })
+    let element = product.operand_type().map_or(4, |t| t.bytes() as i64);
+    Ok(Shape::Product { element })
 }
 
 fn numbers(name: &'static str, values: impl IntoIterator<Item = i64>, base: i64) -> Dimension {
@@ -136,11 +136,11 @@ pub(super) fn combine(
         *place(&mut knobs, dimension).ok_or_else(wrong)? = *number;
     }
     match (&knobs, shape) {
-        (Knobs::Contraction(k), Shape::Product { element, .. }) => contraction::check(k, element)?,
-        (Knobs::TensorCore(k), Shape::Product { result, .. }) => tensor_core::check(k, result)?,
-        (Knobs::Reduction(k), Shape::Results(results)) => reduction::check(k, results)?,
+        (Knobs::Contraction(k), Shape::Product { element }) => contraction::check(k, element)?,
+        (Knobs::TensorCore(k), _) => tensor_core::check(k)?,
+        (Knobs::Reduction(k), Shape::Rows { row }) => reduction::check(k, row)?,
         (Knobs::Rows(k), _) => limits::check_threads(k.block_size)?,
-        (Knobs::Window(k), _) => window::check(k)?,
+        (Knobs::Window(k), Shape::Rows { row }) => window::check(k, row)?,
         (Knobs::Fallback(k), _) => limits::check_threads(k.block_size)?,
         _ => return Err("knobs of another operator".to_owned()),
     }

@@ -8,7 +8,7 @@ use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, DType, Result, Schedule};
 
 use super::contraction::{ceil, even_vector, pipeline, unroll_hint};
-use super::limits::{Limits, STATIC_SHARED_BYTES, WARP};
+use super::limits::{DYNAMIC_SHARED_BYTES, Limits, WARP};
 use super::parts::{inline_consumers, inline_producers};
 use super::product::{CopyLayout, Extents, Product};
 use super::{FragmentKnobs, fallback, limits};
@@ -25,6 +25,9 @@ const MOST_FRAGMENTS: i64 = 16;
 
 /// The template with the knobs that the product's extents suggest.
 pub(super) fn suggested(s: &Schedule, limits: &Limits) -> Result<FragmentKnobs> {
+    if !limits.has_tensor_cores {
+        return Err(unfit("no tensor cores"));
+    }
     let product = Product::find(s)?;
     let extents = product.extents();
     if extents.m < SMALLEST || extents.n < SMALLEST || extents.k < FRAGMENT {
@@ -42,10 +45,11 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &FragmentKnobs) -> Result<Fragment
     Ok(*knobs)
 }
 
-/// Whether a product is of half precision.
+/// Whether a product is of half precision throughout. One whose results are of single precision is not: TVM's passes put
+/// the results on their way out into the operands' memory and then refuse the change of type.
 pub(super) fn suits(product: &Product) -> bool {
-    product.operand_type() == Some(DType::Float16)
-        && matches!(product.output_type(), Some(DType::Float16 | DType::Float32))
+    let half = Some(DType::Float16);
+    product.operand_type() == half && product.output_type() == half
 }
 
 /// Tiles worth trying first, from large to small: block rows and columns, warp rows and columns.
@@ -79,21 +83,21 @@ fn default_knobs(extents: Extents, limits: &Limits) -> FragmentKnobs {
 }
 
 /// Bytes of shared memory: the operands' tiles, and the results' on their way out.
-fn shared_bytes(knobs: &FragmentKnobs, result: i64) -> i64 {
+fn shared_bytes(knobs: &FragmentKnobs) -> i64 {
     const HALF: i64 = 2;
     let spaced = |extent: i64| extent + FRAGMENT + SKEW;
     let tile_a = knobs.block_m * spaced(knobs.block_k);
     // Whichever way it lies.
     let tile_b = (knobs.block_n * spaced(knobs.block_k)).max(knobs.block_k * spaced(knobs.block_n));
-    let results = knobs.block_m * spaced(knobs.block_n) * result;
-    (knobs.stages * (tile_a + tile_b) * HALF).max(results)
+    let results = knobs.block_m * spaced(knobs.block_n);
+    HALF * (knobs.stages * (tile_a + tile_b)).max(results)
 }
 
-/// Why a tile is impossible; `result` is the size of an element of the output in bytes.
+/// Why a tile is impossible.
 ///
 /// # Errors
 /// That is what it says.
-pub(super) fn check(knobs: &FragmentKnobs, result: i64) -> std::result::Result<(), String> {
+pub(super) fn check(knobs: &FragmentKnobs) -> std::result::Result<(), String> {
     let FragmentKnobs {
         block_m,
         block_n,
@@ -117,10 +121,10 @@ pub(super) fn check(knobs: &FragmentKnobs, result: i64) -> std::result::Result<(
         ));
     }
     limits::check_threads(knobs.warps() * WARP)?;
-    let bytes = shared_bytes(knobs, result);
-    if bytes > STATIC_SHARED_BYTES {
+    let bytes = shared_bytes(knobs);
+    if bytes > DYNAMIC_SHARED_BYTES {
         return Err(format!(
-            "{bytes} bytes of shared memory, more than {STATIC_SHARED_BYTES}"
+            "{bytes} bytes of shared memory, more than {DYNAMIC_SHARED_BYTES}"
         ));
     }
     Ok(())
@@ -128,38 +132,25 @@ pub(super) fn check(knobs: &FragmentKnobs, result: i64) -> std::result::Result<(
 
 /// Names of the intrinsics.
 struct Names {
-    load: [&'static str; 2],
+    load: [String; 2],
     fill: &'static str,
-    multiply: &'static str,
+    multiply: String,
     store: &'static str,
 }
 
 impl Names {
-    fn of(result: Option<DType>, transposed: bool) -> Names {
-        let single = result == Some(DType::Float32);
-        let load_b = if transposed {
-            "wmma_load_16x16x16_f16_b_trans_shared"
-        } else {
-            "wmma_load_16x16x16_f16_b_shared"
-        };
+    /// For the second operand transposed or not, and factors in the order of the operands or not.
+    fn of(transposed: bool, swapped: bool) -> Names {
+        let transposed = if transposed { "_trans" } else { "" };
+        let swapped = if swapped { "_swapped" } else { "" };
         Names {
-            load: ["wmma_load_16x16x16_f16_a_shared", load_b],
-            fill: if single {
-                "wmma_fill_16x16x16_f32"
-            } else {
-                "wmma_fill_16x16x16_f16"
-            },
-            multiply: match (single, transposed) {
-                (true, true) => "wmma_sync_16x16x16_f16f16f32_trans",
-                (true, false) => "wmma_sync_16x16x16_f16f16f32",
-                (false, true) => "wmma_sync_16x16x16_f16f16f16_trans",
-                (false, false) => "wmma_sync_16x16x16_f16f16f16",
-            },
-            store: if single {
-                "wmma_store_16x16x16_f32_shared"
-            } else {
-                "wmma_store_16x16x16_f16_shared"
-            },
+            load: [
+                "wmma_load_16x16x16_f16_a_shared_dyn".to_owned(),
+                format!("wmma_load_16x16x16_f16_b{transposed}_shared_dyn"),
+            ],
+            fill: "wmma_fill_16x16x16_f16",
+            multiply: format!("wmma_sync_16x16x16_f16f16f16{transposed}{swapped}"),
+            store: "wmma_store_16x16x16_f16_shared_dyn",
         }
     }
 }
@@ -168,17 +159,17 @@ fn apply(s: &Schedule, product: &Product, knobs: &FragmentKnobs) -> Result<()> {
     if !suits(product) {
         return Err(unfit("operands that are not of half precision"));
     }
-    let result = product.output_type().map_or(4, |t| t.bytes() as i64);
-    check(knobs, result).map_err(|reason| unfit(&reason))?;
+    tvm_bridge::tensorize::register_cuda()?;
+    check(knobs).map_err(|reason| unfit(&reason))?;
     let loads = [0, 1].map(|side| product.vector(side, knobs.vector));
     let transposed = loads[1].0 == CopyLayout::DepthInside;
     let layouts = [CopyLayout::DepthInside, loads[1].0];
     product.normalise(s, layouts)?;
-    let names = Names::of(product.output_type(), transposed);
+    let names = Names::of(transposed, product.is_swapped());
     let tile = [1, knobs.block_m, knobs.block_n, knobs.block_k];
     s.pad_einsum(&product.block, &tile)?;
     let tile = Tile::split(s, &product.block, knobs)?;
-    let copy_out = s.cache_write(&tile.fragment, 0, "shared")?;
+    let copy_out = s.cache_write(&tile.fragment, 0, "shared.dyn")?;
     s.reverse_compute_at_with_unit_loops(&copy_out, &tile.block)?;
     let sums = s.cache_write(&tile.fragment, 0, "wmma.accumulator")?;
     s.reverse_compute_at_with_unit_loops(&sums, &tile.warp)?;
@@ -189,7 +180,7 @@ fn apply(s: &Schedule, product: &Product, knobs: &FragmentKnobs) -> Result<()> {
     let mut fragments = Vec::new();
     for (side, scope) in ["wmma.matrix_a", "wmma.matrix_b"].into_iter().enumerate() {
         let operand = product.operands[side];
-        let shared = s.cache_read(&tile.fragment, operand, "shared")?;
+        let shared = s.cache_read(&tile.fragment, operand, "shared.dyn")?;
         s.compute_at_with_unit_loops(&shared, &tile.outer_depth)?;
         let vector = if loads[side].0 == layouts[side] {
             loads[side].1
@@ -212,11 +203,11 @@ fn apply(s: &Schedule, product: &Product, knobs: &FragmentKnobs) -> Result<()> {
     }
     let init = s.decompose_reduction(&tile.fragment, &tile.outer_depth)?;
     for (fragment, name) in fragments.iter().zip(names.load) {
-        in_fragments(s, fragment, name)?;
+        in_fragments(s, fragment, &name)?;
     }
     in_fragments(s, &sums, names.store)?;
     whole_block(s, &init, names.fill)?;
-    whole_block(s, &tile.fragment, names.multiply)?;
+    whole_block(s, &tile.fragment, &names.multiply)?;
     if knobs.unroll > 0 {
         unroll_hint(s, &tile.warp, knobs.unroll)?;
     }

@@ -9,7 +9,7 @@ use tvm_bridge::{Result, Schedule};
 
 use super::contraction::unroll_hint;
 use super::parts::{Parts, inline_consumers};
-use super::{WindowKnobs, fallback, limits};
+use super::{WindowKnobs, fallback, limits, reduction};
 use crate::schedule::{Part, unfit};
 
 /// The knobs that suit a reduction of this shape.
@@ -41,11 +41,17 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &WindowKnobs) -> Result<WindowKnob
     Ok(*knobs)
 }
 
-/// Why knobs are impossible.
+/// Why knobs are impossible for rows of so many results.
 ///
 /// # Errors
 /// That is what it says.
-pub(super) fn check(knobs: &WindowKnobs) -> std::result::Result<(), String> {
+pub(super) fn check(knobs: &WindowKnobs, row: i64) -> std::result::Result<(), String> {
+    if knobs.thread_tile < 1 || row % knobs.thread_tile != 0 {
+        return Err(format!(
+            "{} results of a thread do not divide a row of {row}",
+            knobs.thread_tile
+        ));
+    }
     limits::check_threads(knobs.block_size)
 }
 
@@ -58,14 +64,10 @@ fn apply(s: &Schedule, parts: &Parts, knobs: &WindowKnobs) -> Result<()> {
 
 /// Schedules one reduction and what is behind it.
 pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()> {
-    check(knobs).map_err(|reason| unfit(&reason))?;
+    check(knobs, reduction::row(&part.info)).map_err(|reason| unfit(&reason))?;
     let (spatial, summed) = spatial_and_summed(s, part)?;
     let total = s.extent(&spatial)?;
-    let tile = if total % knobs.thread_tile == 0 {
-        knobs.thread_tile
-    } else {
-        1
-    };
+    let tile = knobs.thread_tile;
     let threads = knobs.block_size.min(total / tile).max(1);
     let split = s.split(&spatial, &[None, Some(threads), Some(tile)])?;
     let mut order = vec![&split[0], &split[1]];
@@ -74,10 +76,21 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()>
     s.reorder(&order)?;
     s.bind(&split[0], "blockIdx.x")?;
     s.bind(&split[1], "threadIdx.x")?;
-    let copy_out = s.cache_write(&part.block, 0, "local")?;
-    s.reverse_compute_at_with_unit_loops(&copy_out, &split[1])?;
-    if inline_consumers(s, &copy_out).is_err() {
-        fallback::rest(s, &copy_out)?;
+    match part.info.writes.len() {
+        1 => {
+            let copy_out = s.cache_write(&part.block, 0, "local")?;
+            s.reverse_compute_at_with_unit_loops(&copy_out, &split[1])?;
+            if inline_consumers(s, &copy_out).is_err() {
+                fallback::rest(s, &copy_out)?;
+            }
+        }
+        several => {
+            // A reduction of pairs (the largest value and its place): what reads them does so where they are.
+            for consumer in s.consumers(&part.block)? {
+                s.reverse_compute_at_with_unit_loops(&consumer, &split[1])?;
+            }
+            (0..several).try_for_each(|i| s.set_scope(&part.block, i, "local"))?;
+        }
     }
     if knobs.unroll > 0 {
         unroll_hint(s, &split[1], knobs.unroll)?;

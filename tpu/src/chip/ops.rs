@@ -4,8 +4,8 @@
 //! shapes, the hardware's from the shapes rounded up to lanes and vector units, the cycles at full use of the units.
 //! Values are signed and wide because damaged shapes make them negative or huge.
 
+use crate::chip::regs::Layout;
 use crate::chip::{Chip, ChipSpec};
-use crate::regs::Layout;
 
 /// Operations and cycles of one TIU command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -369,7 +369,7 @@ fn transpose(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regs::Table;
+    use crate::chip::regs::Table;
 
     /// A command with these fields set, all others 0.
     pub(crate) fn command(layout: &Layout, fields: &[(&str, u64)]) -> Vec<u8> {
@@ -425,7 +425,7 @@ mod tests {
                 let Some(layout) = table.layouts_for_test().get(op as usize) else {
                     break;
                 };
-                if layout.unit == crate::regs::CommandUnit::Tiu {
+                if layout.unit == crate::chip::regs::CommandUnit::Tiu {
                     tiu_ops(chip, layout, &vec![0xff; layout.bytes]);
                     tiu_ops(chip, layout, &vec![0; layout.bytes]);
                 }

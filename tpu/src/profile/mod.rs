@@ -1,13 +1,18 @@
 //! A dump that was read, matched and put on one clock: what analysis and exports start from.
 
+mod events;
+
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use crate::chip::Chip;
-use crate::input::core::{CoreFile, SourceFile};
+use crate::input::core::CoreFile;
 use crate::input::global::GlobalProfile;
 use crate::input::layers::Layers;
+use crate::input::source::SourceFile;
 use crate::matching::event::Event;
 use crate::report::{Engine, Report, Stream};
+pub use events::EventList;
 
 /// How much the runtime recorded beside the PMU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +47,7 @@ pub struct CoreProfile {
     /// The file, with decoded commands and kernel names.
     pub file: CoreFile,
     /// Events of TIU, GDMA, SDMA in order of time.
-    pub events: [Vec<Event>; 3],
+    pub events: [EventList; 3],
     /// Number of this core's first kernel launch among those of all cores.
     pub scope_base: u32,
 }
@@ -55,7 +60,7 @@ pub struct PortProfile {
     /// The file.
     pub file: SourceFile,
     /// Events in order.
-    pub events: Vec<Event>,
+    pub events: EventList,
 }
 
 /// A dump.
@@ -83,6 +88,8 @@ pub struct Profile {
     pub tail_ns: Option<i64>,
     /// What was matched, guessed, lost.
     pub report: Report,
+    /// The span of all events, once it was asked for.
+    pub(crate) span_ns: OnceLock<Option<(i64, i64)>>,
 }
 
 impl Profile {
@@ -100,7 +107,7 @@ impl Profile {
                         engine,
                         number: core.number,
                     },
-                    core.events[engine.slot()].as_slice(),
+                    &*core.events[engine.slot()],
                 )
             })
         });
@@ -110,7 +117,7 @@ impl Profile {
                     engine: Engine::Cdma,
                     number: port.number,
                 },
-                port.events.as_slice(),
+                &*port.events,
             )
         });
         of_cores.chain(of_ports)
@@ -118,12 +125,30 @@ impl Profile {
 
     /// First start and last end of all events in ns, if there are any.
     pub fn span_ns(&self) -> Option<(i64, i64)> {
-        let mut span: Option<(i64, i64)> = None;
-        for event in self.streams().flat_map(|(_, events)| events) {
-            let (first, last) = span.unwrap_or((event.start_ns, event.end_ns));
-            span = Some((first.min(event.start_ns), last.max(event.end_ns)));
+        *self.span_ns.get_or_init(|| {
+            let lists = self.cores.iter().flat_map(|core| &core.events);
+            let mut span: Option<(i64, i64)> = None;
+            for list in lists.chain(self.ports.iter().map(|port| &port.events)) {
+                for event in list {
+                    let (first, last) = span.unwrap_or((event.start_ns, event.end_ns));
+                    span = Some((first.min(event.start_ns), last.max(event.end_ns)));
+                }
+                list.release();
+            }
+            span
+        })
+    }
+
+    /// Gives back the memory of what was looked at and lies in files.
+    pub fn release(&self) {
+        for core in &self.cores {
+            core.file.file.release();
+            core.events.iter().for_each(EventList::release);
         }
-        span
+        for port in &self.ports {
+            port.file.release();
+            port.events.release();
+        }
     }
 
     /// The dump's folder name.

@@ -1,7 +1,12 @@
 //! The chips whose dumps are read, with the constants that parsing and analysis need.
 //!
-//! Owns the chip registry; the layouts of their commands are in [`crate::regs`]. Numbers come from bigTpuProfile
+//! Owns the chip registry; the layouts of their commands are in [`regs`]. Numbers come from bigTpuProfile
 //! 0.3.7's definitions of each chip (its `*_defs.py`), the argument lists as that tool prints them.
+
+pub mod memory;
+pub mod names;
+pub mod ops;
+pub mod regs;
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Which memory a transfer touches: by the codes of command nodes, and by the addresses of whole commands.
 
 use crate::chip::Chip;
-use crate::regs::Layout;
+use crate::chip::regs::Layout;
 
 /// A memory that a transfer reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

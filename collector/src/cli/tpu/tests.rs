@@ -1,0 +1,80 @@
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Whole {
+    #[command(flatten)]
+    tpu: TpuArgs,
+}
+
+fn parse(line: &str) -> TpuRequest {
+    Whole::try_parse_from(std::iter::once("tpu").chain(line.split(' ')))
+        .expect(line)
+        .tpu
+        .request()
+}
+
+fn read(line: &str) -> TpuReading {
+    match parse(line) {
+        TpuRequest::Read(reading) => reading,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn old_commands_work() {
+    let old = read("dump out --disable_web --disable_doc --perfetto --num_core 4");
+    assert_eq!(
+        (old.job.dumps.len(), old.job.out.to_str(), old.cores),
+        (1, Some("out"), Some(4))
+    );
+    assert_eq!(old.job.outputs, [Output::Perfetto].into());
+    let newer = read("dump out --enable_doc --tiu_freq 800 --trace_file t.json");
+    assert_eq!(
+        newer.job.outputs,
+        [Output::Summary, Output::Perfetto, Output::Doc].into()
+    );
+    assert_eq!(newer.job.ingest.tiu_mhz, Some(800.0));
+}
+
+#[test]
+fn times_have_units() {
+    for (text, ns) in [
+        ("250", 250_000),
+        ("1.5ms", 1_500_000),
+        ("7ns", 7),
+        ("2 us", 2000),
+        ("1s", 1_000_000_000),
+    ] {
+        assert_eq!(time_ns(text), Ok(ns), "{text}");
+    }
+    for text in ["", "-1", "5 m", "nan", "1e30"] {
+        assert!(time_ns(text).is_err(), "{text}");
+    }
+    let window = read("d --from 1 --to 2ms").job.ingest.window;
+    assert_eq!(
+        (window.from_ns, window.to_ns),
+        (Some(1000), Some(2_000_000))
+    );
+}
+
+#[test]
+fn defaults_and_subcommands() {
+    let plain = read("a b c --out o");
+    assert_eq!(
+        (plain.job.dumps.len(), plain.job.outputs),
+        (3, DEFAULT_OUTPUTS.into())
+    );
+    assert!(matches!(
+        parse("diff a b --by kernel"),
+        TpuRequest::Diff {
+            by: Grouping::Kernel,
+            ..
+        }
+    ));
+    let TpuRequest::Record { options, .. } = parse("record --profile-mode 2 -- run --x") else {
+        panic!()
+    };
+    assert_eq!((options.command.len(), options.mode), (2, Some(2)));
+}

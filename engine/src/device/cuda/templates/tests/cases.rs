@@ -1,0 +1,214 @@
+//! Operators to test templates on, with their arguments and what they compute as TVM's library wrote them.
+
+use std::path::Path;
+
+use opmodels::Graph;
+use opmodels::graph::{Argument, ArgumentRole, Fill, Operator};
+use serde_json::json;
+use tvm_bridge::compile::{Asserts, compile};
+use tvm_bridge::ir::ENTRY;
+use tvm_bridge::{DType, IrModule, PrimFunc, Schedule, Target, Tensor};
+
+use super::super::{CudaTemplates, Limits};
+use crate::device::cuda::emulation;
+use crate::measure::check::{Tolerance, compare};
+use crate::measure::fill::{filled, poison};
+
+/// An operator.
+pub(super) struct Case {
+    pub name: String,
+    pub function: PrimFunc,
+    /// Shapes, types and contents of the arguments, outputs last.
+    arguments: Vec<(Vec<u64>, DType, Fill)>,
+    outputs: usize,
+    /// Number of terms of a sum.
+    terms: u64,
+}
+
+/// Operators of awkward shapes (primes, strides, groups, paddings).
+pub(super) const OPERATORS: [&str; 11] = [
+    "batch_matmul_prime",
+    "conv2d_grouped",
+    "conv2d_prime",
+    "conv2d_strided",
+    "dense",
+    "depthwise",
+    "depthwise_strided",
+    "elementwise",
+    "layer_norm",
+    "max_pool_strided",
+    "softmax",
+];
+
+/// A product of half precision: its name, the shapes of its arguments, whether its result is of single precision, and the
+/// number of terms of a sum.
+type Half = (&'static str, &'static [&'static [u64]], bool, u64);
+
+/// Products of half precision.
+pub(super) const HALVES: [Half; 5] = [
+    ("matmul_even", &[&[64, 64], &[64, 64], &[64, 64]], false, 64),
+    (
+        "matmul_single",
+        &[&[40, 36], &[36, 52], &[40, 52]],
+        true,
+        36,
+    ),
+    (
+        "dense",
+        &[&[33, 50], &[47, 50], &[47], &[33, 47]],
+        false,
+        50,
+    ),
+    (
+        "batch_matmul",
+        &[&[3, 20, 40], &[3, 40, 24], &[3, 20, 24]],
+        false,
+        40,
+    ),
+    (
+        "conv2d",
+        &[&[1, 6, 11, 11], &[20, 6, 3, 3], &[1, 20, 11, 11]],
+        false,
+        54,
+    ),
+];
+
+impl Case {
+    /// One of [`OPERATORS`].
+    pub fn named(name: &str) -> Case {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../collector/tests/fixtures");
+        Case::of_folder(&folder.join(name)).remove(0)
+    }
+
+    /// One of [`HALVES`].
+    pub fn half((name, shapes, single, terms): Half) -> Case {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/half");
+        let json = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
+        // Small, so that sums of half precision stay within it.
+        let fill = Fill::Normal { std: 0.25 };
+        let mut arguments: Vec<_> = shapes
+            .iter()
+            .map(|s| (s.to_vec(), DType::Float16, fill))
+            .collect();
+        if single {
+            arguments[shapes.len() - 1].1 = DType::Float32;
+        }
+        Case {
+            name: format!("half {name}"),
+            function: PrimFunc::from_json(&json).unwrap(),
+            arguments,
+            outputs: 1,
+            terms,
+        }
+    }
+
+    /// The operators of an imported model whose arguments are of types that tensors can have.
+    pub fn of_folder(folder: &Path) -> Vec<Case> {
+        let read = |file| std::fs::read_to_string(folder.join(file)).unwrap();
+        let graph: Graph = serde_json::from_str(&read("graph.json")).unwrap();
+        let module = IrModule::from_json(&read("module.json")).unwrap();
+        let case = |operator: &Operator| {
+            let is_output = |a: &&Argument| a.role == ArgumentRole::Output;
+            let of = |a: &Argument| Some((a.shape.clone(), a.dtype.parse().ok()?, a.fill));
+            Some(Case {
+                name: operator.symbol.clone(),
+                function: module.prim_func(&operator.symbol).unwrap(),
+                arguments: operator.args.iter().map(of).collect::<Option<_>>()?,
+                outputs: operator.args.iter().filter(is_output).count(),
+                terms: operator.reduction_length(),
+            })
+        };
+        graph.operators.iter().filter_map(case).collect()
+    }
+
+    /// Seeded arguments, the outputs poisoned.
+    fn tensors(&self) -> Vec<Tensor> {
+        let first = self.arguments.len() - self.outputs;
+        let tensor = |(i, (shape, dtype, fill)): (usize, &(Vec<u64>, DType, Fill))| {
+            let mut tensor = filled(shape, *dtype, *fill, 5, i as u64).unwrap();
+            if i >= first {
+                poison(&mut tensor).unwrap();
+            }
+            tensor
+        };
+        self.arguments.iter().enumerate().map(tensor).collect()
+    }
+
+    /// What the operator computes as TVM's library wrote it.
+    pub fn reference(&self) -> Vec<Tensor> {
+        let plain = self.function.to_module().unwrap();
+        let compiled = compile(&plain, &host(), Asserts::Kept).unwrap();
+        let mut tensors = self.tensors();
+        let kernel = compiled.module.function(ENTRY).unwrap();
+        kernel.bind(&tensors).call().unwrap();
+        tensors.split_off(self.arguments.len() - self.outputs)
+    }
+
+    /// Why a schedule of the operator does not compute what it should, on the CPU in the GPU's place.
+    pub fn complaint(&self, schedule: &Schedule, reference: &[Tensor]) -> Option<String> {
+        let module = schedule.module().unwrap();
+        let mut found = match emulation::run(&module, &gpu(), &self.tensors()) {
+            Ok(found) => found,
+            Err(error) => return Some(format!("{error:#}")),
+        };
+        let found = found.split_off(self.arguments.len() - self.outputs);
+        found.iter().zip(reference).find_map(|(found, reference)| {
+            let tolerance = Tolerance::new(reference.dtype(), self.terms);
+            compare(found, reference, tolerance).unwrap().complaint()
+        })
+    }
+}
+
+pub(super) fn host() -> Target {
+    Target::llvm(&tvm_bridge::target::host_cpu().unwrap(), 2).unwrap()
+}
+
+pub(super) fn gpu() -> Target {
+    let dictionary = json!({
+        "kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024, "thread_warp_size": 32,
+        "max_shared_memory_per_block": 49152, "registers_per_block": 65536,
+    });
+    Target::with_host(&dictionary, &host()).unwrap()
+}
+
+pub(super) fn templates() -> CudaTemplates {
+    CudaTemplates {
+        limits: Limits::of(&json!({ "arch": "sm_80" })),
+    }
+}
+
+/// The operators that a developer asks for: those of the imported models in the folders of `OPBENCH_EMULATE` (separated by
+/// colons), all or those named in `OPBENCH_EMULATE_OPERATORS` (separated by spaces).
+pub(super) fn chosen() -> Vec<Case> {
+    let folders = std::env::var_os("OPBENCH_EMULATE").unwrap_or_default();
+    let names = std::env::var("OPBENCH_EMULATE_OPERATORS").unwrap_or_default();
+    let names: Vec<&str> = names.split_whitespace().collect();
+    std::env::split_paths(&folders)
+        .filter(|folder| folder.join("graph.json").is_file())
+        .flat_map(|folder| Case::of_folder(&folder))
+        .filter(|case| names.is_empty() || names.contains(&case.name.as_str()))
+        .collect()
+}
+
+/// A count that a developer asks for.
+pub(super) fn count(variable: &str, default: u64) -> u64 {
+    let set = std::env::var(variable).ok();
+    set.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Whether emulation is possible; if not, says so where tests tell what they left out.
+pub(super) fn can_emulate() -> bool {
+    let Some(obstacle) = emulation::obstacle() else {
+        return true;
+    };
+    let line = format!("emulated CUDA kernels: not run, {obstacle}\n");
+    if let Some(path) = std::env::var_os("OPBENCH_SKIPPED") {
+        use std::io::Write as _;
+        let file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path);
+        file.unwrap().write_all(line.as_bytes()).unwrap();
+    }
+    false
+}

@@ -1,0 +1,69 @@
+//! Which command each command waited for.
+//!
+//! A whole command names, in `cmd_id_dep`, the id of the last command of the core's other engine (TIU or GDMA) that must
+//! have ended before it. Ids begin anew in each section, so it is the latest one of that id, in the same kernel launch, that
+//! had ended by then.
+
+use std::collections::HashMap;
+
+use crate::profile::{CoreProfile, Profile};
+use crate::report::{Engine, Stream};
+use crate::view::Viewer;
+
+/// Clocks of two engines may be read so far apart, in ns.
+const SLACK_NS: i64 = 50;
+
+/// A command and the one it waited for, by their places among the events of their engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dependency {
+    /// Engine of the command that waited; the other one's is the other of TIU and GDMA.
+    pub engine: Engine,
+    /// The command that waited.
+    pub waited: u32,
+    /// What it waited for.
+    pub source: u32,
+}
+
+/// The dependencies between TIU and GDMA of a core, in order of the commands that waited.
+pub fn dependencies(profile: &Profile, core: &CoreProfile) -> Vec<Dependency> {
+    let viewer = |engine| {
+        let number = core.number;
+        Viewer::new(profile, Stream { engine, number })
+    };
+    let (Some(tiu), Some(gdma)) = (viewer(Engine::Tiu), viewer(Engine::Gdma)) else {
+        return Vec::new();
+    };
+    let mut found = between(Engine::Tiu, &tiu, &gdma);
+    found.extend(between(Engine::Gdma, &gdma, &tiu));
+    found
+}
+
+fn between(engine: Engine, waiting: &Viewer, sources: &Viewer) -> Vec<Dependency> {
+    let events = sources.events();
+    let mut latest: HashMap<(Option<u32>, u64), u32> = HashMap::new();
+    let mut next = 0;
+    let mut found = Vec::new();
+    for view in waiting.views() {
+        while let Some(source) = events.get(next) {
+            if source.end_ns > view.event.start_ns + SLACK_NS {
+                break;
+            }
+            latest.insert((source.scope(), u64::from(source.id) + 1), next as u32);
+            next += 1;
+        }
+        let id = view.decoded.and_then(|command| command.get("cmd_id_dep"));
+        let Some(id) = id.filter(|&id| id > 0) else {
+            continue;
+        };
+        if let Some(&source) = latest.get(&(view.event.scope(), id)) {
+            found.push(Dependency {
+                engine,
+                waited: view.index as u32,
+                source,
+            });
+        }
+    }
+    waiting.release();
+    sources.release();
+    found
+}

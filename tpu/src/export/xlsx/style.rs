@@ -1,0 +1,60 @@
+//! How sheets look: bold headers that stay in sight, columns as wide as what they hold, numbers as numbers.
+
+use rust_xlsxwriter::{Format, FormatAlign, Worksheet, XlsxError};
+
+/// Formats of cells.
+pub(super) struct Style {
+    /// Headers.
+    pub bold: Format,
+    /// Whole numbers.
+    pub whole: Format,
+    /// Numbers with three digits behind the point.
+    pub fixed: Format,
+    /// Shares.
+    pub percent: Format,
+    /// Long texts.
+    pub text: Format,
+}
+
+impl Style {
+    /// All of them.
+    pub fn new() -> Style {
+        Style {
+            bold: Format::new().set_bold().set_align(FormatAlign::Top),
+            whole: Format::new().set_num_format("#,##0"),
+            fixed: Format::new().set_num_format("#,##0.000"),
+            percent: Format::new().set_num_format("0.00%"),
+            text: Format::new().set_text_wrap().set_align(FormatAlign::Top),
+        }
+    }
+
+    /// The format of a number.
+    pub fn of(&self, kind: Kind) -> &Format {
+        match kind {
+            Kind::Whole => &self.whole,
+            Kind::Fixed => &self.fixed,
+            Kind::Percent => &self.percent,
+        }
+    }
+}
+
+/// What a number is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A count, bytes, cycles, ns.
+    Whole,
+    /// A rate or a time with a fraction.
+    Fixed,
+    /// A share, 1 for all.
+    Percent,
+}
+
+/// Makes columns wide enough for their names and for what is expected in them, in characters.
+pub(super) fn widths(sheet: &mut Worksheet, names: &[&str], least: f64) -> Result<(), XlsxError> {
+    for (column, name) in (0u16..).zip(names) {
+        let long = name.contains("Name") || *name == "What";
+        let width = (name.chars().count() as f64 + 2.0).max(if long { 36.0 } else { least });
+        sheet.set_column_width(column, width.min(60.0))?;
+    }
+    Ok(())
+}
