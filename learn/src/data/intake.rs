@@ -9,13 +9,13 @@ use opdata::import::machine_of_target;
 use opdata::{CacheState, DeviceKind, Quality, Row, Status};
 
 use super::dataset::{Dataset, Intake, Sample, Workload};
-use super::end_to_end::{Parts, in_model_ns};
+use super::end_to_end::Parts;
 use super::query_key::QueryKey;
 use super::source::RowSet;
+use super::times::{Times, settle_times};
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
 use crate::features::{point_of, workload_name};
-use opdata::stats::{median, median_of_sorted};
 
 /// Which machines' rows to take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -301,50 +301,6 @@ impl Numbering {
             }
         }
     }
-}
-
-/// What was measured of one point, ns.
-#[derive(Debug, Default)]
-struct Times {
-    alone: Vec<f64>,
-    in_model: Vec<f64>,
-    /// Lower and upper ends of the confidence intervals that there are.
-    intervals: Vec<(f64, f64)>,
-}
-
-impl Times {
-    fn add(&mut self, row: &Row, time_ns: f64) {
-        self.alone.push(time_ns);
-        self.in_model.extend(in_model_ns(row));
-        let interval = row.time_ci_low_ns.zip(row.time_ci_high_ns);
-        self.intervals
-            .extend(interval.filter(|(low, _)| *low > 0.0));
-    }
-
-    /// From the lowest to the highest end, if all measurements have an interval.
-    fn log2_interval(&self) -> Option<(f64, f64)> {
-        let whole = |(low, high): (f64, f64), (a, b): (f64, f64)| (low.min(a), high.max(b));
-        let all = self.intervals.iter().copied().reduce(whole);
-        let complete = self.intervals.len() == self.alone.len();
-        all.filter(|_| complete)
-            .map(|(low, high)| (low.log2(), high.log2()))
-    }
-}
-
-/// Sets each sample's times to the medians of its measurements; returns the median spread of those with several.
-fn settle_times(samples: &mut [Sample], times: Vec<Times>) -> Option<f64> {
-    let mut spreads = Vec::new();
-    for (sample, mut times) in samples.iter_mut().zip(times) {
-        sample.log2_interval = times.log2_interval();
-        sample.log2_in_model = median(times.in_model).map(f64::log2);
-        let alone = &mut times.alone;
-        alone.sort_by(f64::total_cmp);
-        sample.log2_time = median_of_sorted(alone).unwrap_or(f64::NAN).log2();
-        if let [shortest, .., longest] = alone.as_slice() {
-            spreads.push(longest / shortest - 1.0);
-        }
-    }
-    median(spreads)
 }
 
 fn refuse_constant(dataset: &Dataset) -> Result<()> {

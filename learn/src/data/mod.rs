@@ -16,6 +16,8 @@ pub mod query_key;
 pub mod source;
 pub mod split;
 
+mod times;
+
 pub use dataset::{Dataset, Intake, Sample, Workload, points, rows};
 pub use end_to_end::{ModelRun, Part};
 pub use intake::{Disturbed, Machines};
