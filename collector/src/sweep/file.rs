@@ -323,8 +323,9 @@ mod tests {
         }
         for name in &names {
             let file = SweepFile::find(name, &folder).unwrap();
-            let file = file.for_device(named("llvm").unwrap()).unwrap();
             assert!(!file.about.is_empty(), "{name}");
+            let device = if name == "gpu" { "cuda" } else { "llvm" };
+            file.for_device(named(device).unwrap()).unwrap();
         }
         let error = SweepFile::find("quik", &folder).unwrap_err();
         assert!(error.to_string().contains("did you mean quick?"), "{error}");
