@@ -2,8 +2,10 @@
 //!
 //! Data goes to standard output, progress and warnings to standard error. Errors carry the exit code of the program.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 
+use anyhow::Context as _;
 use opengine::interrupt::Interrupt;
 use opengine::worker::serve;
 use opinstall::Home;
@@ -73,9 +75,22 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),
-        Action::Worker(_) => {
-            serve(std::io::stdin().lock(), std::io::stdout())?;
+        Action::Worker(arguments) => {
+            serve_parent(&arguments)?;
             Ok(Exit::Done)
+        }
+    }
+}
+
+/// Serves a run, or with a device's name in front compiles for a worker.
+fn serve_parent(arguments: &[OsString]) -> anyhow::Result<()> {
+    match arguments {
+        [] => serve(std::io::stdin().lock(), std::io::stdout()),
+        [device, rest @ ..] => {
+            let name = device.to_string_lossy();
+            let device = opengine::device::named(&name);
+            let device = device.with_context(|| format!("there is no device {name}"))?;
+            device.serve_compiler(rest)
         }
     }
 }

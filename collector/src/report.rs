@@ -72,6 +72,8 @@ pub struct SweptReport {
     pub conditions: Conditions,
     /// Schedules with a time.
     pub measured: u64,
+    /// Schedules that were compiled, as asked, and not run.
+    pub compiled: u64,
     /// Schedules that failed.
     pub failed: u64,
     /// Schedules left out: duplicates of others, or too large to compile.
@@ -86,6 +88,7 @@ impl SweptReport {
         Self {
             conditions,
             measured: 0,
+            compiled: 0,
             failed: 0,
             skipped: 0,
             best: None,
@@ -121,13 +124,36 @@ pub enum PointOutcome {
         /// Median time of one call inside the whole model, in nanoseconds, if that was run.
         in_model_ns: Option<f64>,
     },
+    /// It was compiled, as asked, and not run.
+    Compiled(ResourcesReport),
     /// It has no time.
     NotMeasured {
-        /// How it ended; never [`Status::Measured`].
+        /// How it ended; neither [`Status::Measured`] nor [`Status::Compiled`].
         status: Status,
         /// Why, in one line.
         reason: String,
     },
+}
+
+/// What the largest kernel of a compiled operator takes of its device; empty for the host's own code.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ResourcesReport {
+    /// Kernels that a call starts.
+    pub kernels: Option<u64>,
+    /// Threads of a block.
+    pub threads_per_block: Option<u64>,
+    /// Registers of a thread.
+    pub registers: Option<u64>,
+    /// Shared memory of a block, in bytes.
+    pub shared_bytes: Option<u64>,
+    /// Local memory of a thread, in bytes.
+    pub local_bytes: Option<u64>,
+    /// Bytes that a thread spills.
+    pub spill_bytes: Option<u64>,
+    /// Theoretical occupancy (0 to 1).
+    pub occupancy: Option<f64>,
+    /// What bounds it.
+    pub limiter: Option<String>,
 }
 
 /// A time with its interval, in nanoseconds.
@@ -204,7 +230,9 @@ pub struct Counts {
     pub points: u64,
     /// Measured.
     pub measured: u64,
-    /// Neither measured nor skipped.
+    /// Compiled, as asked, and not run.
+    pub compiled: u64,
+    /// Neither measured nor compiled nor skipped.
     pub failed: u64,
     /// Left out, on purpose or because the run was interrupted.
     pub skipped: u64,
@@ -261,6 +289,7 @@ impl RunReport {
             counts.points += 1;
             match point.outcome {
                 PointOutcome::Measured { .. } => counts.measured += 1,
+                PointOutcome::Compiled(_) => counts.compiled += 1,
                 PointOutcome::NotMeasured {
                     status: Status::Skipped,
                     ..
@@ -269,8 +298,9 @@ impl RunReport {
             }
         }
         for swept in self.operators.iter().flat_map(|operator| &operator.swept) {
-            counts.points += swept.measured + swept.failed + swept.skipped;
+            counts.points += swept.measured + swept.compiled + swept.failed + swept.skipped;
             counts.measured += swept.measured;
+            counts.compiled += swept.compiled;
             counts.failed += swept.failed;
             counts.skipped += swept.skipped;
         }
@@ -295,6 +325,12 @@ impl RunReport {
         } else {
             failed as f64 / tried as f64
         }
+    }
+
+    /// Whether nothing was to be run.
+    pub fn is_compiled_only(&self) -> bool {
+        let counts = self.counts();
+        counts.compiled > 0 && counts.measured == 0
     }
 
     /// The conditions that were measured, in the order of the operators' points.
@@ -377,7 +413,7 @@ impl OperatorReport {
     pub fn median_ns(&self, at: &Conditions) -> Option<f64> {
         match &self.point(at)?.outcome {
             PointOutcome::Measured { time, .. } => Some(time.median_ns),
-            PointOutcome::NotMeasured { .. } => None,
+            PointOutcome::Compiled(_) | PointOutcome::NotMeasured { .. } => None,
         }
     }
 

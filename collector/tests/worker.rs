@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use opcollect::sweep::{Sweep, SweepFile, schedule_specs};
 use opdata::CacheState;
 use opengine::device::cpu::Knobs;
-use opengine::device::{self, Conditions};
+use opengine::device::{self, Conditions, Purpose};
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{KernelSpec, MeasureSpec, Reply, Request, Setup};
 use opengine::schedule::{Choice, ScheduleSpec};
@@ -36,6 +36,9 @@ fn setup(name: &str) -> Setup {
         seed: 3,
         max_statements: 8192,
         memory_limit_mib: 4096,
+        purpose: Purpose::Measure,
+        compile_timeout_ns: 60_000_000_000,
+        keep_kernels: None,
     }
 }
 
@@ -170,7 +173,7 @@ fn check_choice(name: &str, choice: &Choice) {
                 "{name}: {knobs:?}"
             );
         }
-        Ok(Knobs::Rows(_) | Knobs::Spatial(_)) => {
+        Ok(Knobs::Rows(_) | Knobs::Partial(_) | Knobs::Spatial(_)) => {
             assert!(
                 ["softmax", "layer_norm", "elementwise"].contains(&name),
                 "{name}: {choice:?}"

@@ -81,8 +81,8 @@ impl Row {
     /// # Errors
     /// The first of these that fails: the schema version is this build's; required text is
     /// there; numbers are finite; times are not negative and the interval holds the median; a
-    /// time is there if and only if the point was measured; a point that was not measured says
-    /// why.
+    /// time is there if and only if the point was measured; a point that was neither measured nor
+    /// compiled as asked says why.
     pub fn validate(&self) -> Result<(), InvalidRow> {
         let fail = |column: &'static str, detail: String| {
             Err(InvalidRow {
@@ -125,6 +125,7 @@ impl Row {
                     format!("a point that ended `{status}` has no time"),
                 );
             }
+            (Status::Compiled, None) => {}
             (status, None) if self.reason.as_deref().unwrap_or("").is_empty() => {
                 return fail(
                     "reason",

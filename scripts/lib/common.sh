@@ -32,6 +32,14 @@ requirement_files() {
 xgboost_requirements=$root/scripts/requirements-xgboost.txt
 xgboost=$venv/xgboost
 
+# The extra of `scripts/setup --with cuda`; apart from the Python packages too.
+cuda_requirements=$root/scripts/requirements-cuda.txt
+cuda=$venv/cuda
+
+cuda_stamp() { sha256sum <"$cuda_requirements"; }
+
+cuda_is_ready() { [ "$(cat "$cuda/.opbench" 2>/dev/null)" = "$(cuda_stamp)" ]; }
+
 # What the stamp of a finished environment says: the files' hash, and the folder, because scripts in a virtual
 # environment hold its path and a moved one is broken.
 python_stamp() {

@@ -101,7 +101,7 @@ fn a_python_that_is_not_there_is_refused_before_anything_is_imported() {
 #[test]
 fn targets_that_are_not_built_in() {
     let bench = Bench::new();
-    for target in ["cuda", "pynq"] {
+    for target in ["opencl", "pynq"] {
         bench
             .run(&["--modelname", "mlp", "--target", target])
             .failed(USAGE, &[target, "llvm"]);

@@ -13,6 +13,7 @@ use crate::device::DeviceKind;
 use crate::error::Result;
 use crate::ir::IrModule;
 use crate::kernel::KernelModule;
+use crate::launch::{KernelLaunch, launches};
 use crate::lower::{Parts, lower};
 use crate::pass::Context;
 use crate::target::Target;
@@ -57,6 +58,15 @@ pub struct Generated {
     functions: Vec<String>,
     target: Target,
     times: StageTimes,
+}
+
+/// The kernels of a device as source in the target's language, with nothing compiled for the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceSource {
+    /// All kernels.
+    pub text: String,
+    /// What lowering and code generation took.
+    pub times: StageTimes,
 }
 
 /// Compiles every exported function of `module` for the target's device.
@@ -126,6 +136,33 @@ impl Lowered {
         self.generate()?.load()
     }
 
+    /// How the device's kernels are started; none where the host runs everything.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn launches(&self) -> Result<Vec<KernelLaunch>> {
+        self.parts.device.as_ref().map_or(Ok(Vec::new()), launches)
+    }
+
+    /// Generates the source of the device's kernels alone; none where the host runs everything.
+    ///
+    /// # Errors
+    /// The code generator refuses the program, or TVM keeps no source for this kind of target.
+    pub fn device_source(&self) -> Result<Option<DeviceSource>> {
+        let _context = Context::enter(&[])?;
+        let Some(kernels) = &self.parts.device else {
+            return Ok(None);
+        };
+        let start = Instant::now();
+        let text = source(&code(kernels, &self.target)?, &self.target)?;
+        let times = StageTimes {
+            lower: self.took,
+            codegen: start.elapsed(),
+            jit: Duration::ZERO,
+        };
+        Ok(Some(DeviceSource { text, times }))
+    }
+
     /// Generates code: of the device's kernels, where there are any, and of the host's part.
     ///
     /// # Errors
@@ -159,19 +196,21 @@ fn code(module: &IrModule, target: &Target) -> Result<Obj> {
     call(&generator, &[&module.handle, &target.handle])
 }
 
+fn source(code: &Obj, target: &Target) -> Result<String> {
+    const NAME: &str = "ffi.ModuleInspectSource";
+    let source = call(NAME, &[code, &text(target.kind())])?;
+    let source: tvm_ffi::String = value(NAME, source)?;
+    Ok(source.as_str().to_owned())
+}
+
 impl Generated {
     /// Source of the device's kernels in the target's language; none where the host runs everything.
     ///
     /// # Errors
     /// TVM keeps no source for this kind of target.
     pub fn device_source(&self) -> Result<Option<String>> {
-        const NAME: &str = "ffi.ModuleInspectSource";
-        let Some(device) = &self.device else {
-            return Ok(None);
-        };
-        let source = call(NAME, &[device, &text(self.target.kind())])?;
-        let source: tvm_ffi::String = value(NAME, source)?;
-        Ok(Some(source.as_str().to_owned()))
+        let device = self.device.as_ref();
+        device.map(|code| source(code, &self.target)).transpose()
     }
 
     /// Loads the code with kernels that were compiled into a shared library for the host in place of the device's.

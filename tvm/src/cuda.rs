@@ -150,6 +150,15 @@ pub fn set_compiler(
     })
 }
 
+/// Loads TVM's runtime for CUDA. Its own libraries (`libcudart.so.13`, `libcuda.so.1`) must be found by the loader, or be
+/// in this process already. From then on code generation compiles, by what [`set_compiler`] was given.
+///
+/// # Errors
+/// TVM cannot be loaded, or a library that its CUDA runtime needs is not there.
+pub fn load_runtime() -> Result<()> {
+    Libraries::load()?.open_cuda()
+}
+
 /// Makes memory of the host what TVM takes for the memory of CUDA devices, so that its code can be run, and tested, with
 /// kernels that were compiled for the host.
 ///

@@ -281,14 +281,14 @@ fn collect_terms(
     Ok(())
 }
 
-fn constant(expr: &Obj) -> Option<i64> {
+pub(crate) fn constant(expr: &Obj) -> Option<i64> {
     if type_key(expr) != Some("ir.IntImm") {
         return None;
     }
     field(expr, "value").ok()?.0.try_as()
 }
 
-fn string(object: &Obj) -> Result<String> {
+pub(crate) fn string(object: &Obj) -> Result<String> {
     let text: tvm_ffi::String = value("a name", object.clone())?;
     Ok(text.as_str().to_owned())
 }

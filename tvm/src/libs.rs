@@ -86,6 +86,11 @@ impl Libraries {
         &self.site_packages
     }
 
+    /// Opens the runtime for CUDA.
+    pub(crate) fn open_cuda(&self) -> Result<()> {
+        self.open("libtvm_runtime_cuda.so")
+    }
+
     fn open(&self, name: &str) -> Result<()> {
         open_global(&self.site_packages.join(FOLDER).join(name))
     }

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use tvm_bridge::compile::{Asserts, Lowered};
-use tvm_bridge::{DType, DesignSpace, Device, DeviceKind, PrimFunc, Schedule, Target, Tensor};
+use tvm_bridge::{
+    DType, DesignSpace, Device, DeviceKind, KernelLaunch, PrimFunc, Schedule, Target, Tensor,
+};
 
 fn target() -> Target {
     let host = Target::llvm(&tvm_bridge::target::host_cpu().unwrap(), 1).unwrap();
@@ -38,8 +40,18 @@ fn a_bound_matmul_becomes_a_kernel_and_the_code_that_starts_it() {
     let module = bound(&matmul()).module().unwrap();
     let lowered = Lowered::new(&module, &target(), Asserts::Kept).unwrap();
     assert!(lowered.statements(10_000).unwrap() > 0);
+    let launches = lowered.launches().unwrap();
+    let expected = KernelLaunch {
+        name: "main_kernel".to_owned(),
+        blocks: [4, 4, 1],
+        threads: [16, 16, 1],
+        dynamic_shared_bytes: 0,
+    };
+    assert_eq!(launches, [expected]);
+    let alone = lowered.device_source().unwrap().unwrap();
     let generated = lowered.generate().unwrap();
     let source = generated.device_source().unwrap().unwrap();
+    assert_eq!(alone.text, source);
     assert!(
         source.contains("__global__") && source.contains("main_kernel"),
         "{source}"
@@ -59,6 +71,23 @@ fn a_bound_matmul_becomes_a_kernel_and_the_code_that_starts_it() {
     if !device.exists().unwrap() {
         assert!(Tensor::zeros(device, &[64, 64], DType::Float32).is_err());
     }
+}
+
+#[test]
+fn a_launch_says_how_much_shared_memory_it_asks_for() {
+    let s = bound(&matmul());
+    let block = s.blocks().unwrap().remove(0);
+    let k = s.loops(&block).unwrap().pop().unwrap();
+    let outer = s.split(&k, &[None, Some(16)]).unwrap().remove(0);
+    let tile = s.cache_read(&block, 0, "shared.dyn").unwrap();
+    s.compute_at(&tile, &outer).unwrap();
+    let lowered = Lowered::new(&s.module().unwrap(), &target(), Asserts::Dropped).unwrap();
+    let launch = lowered.launches().unwrap().remove(0);
+    assert_eq!(launch.dynamic_shared_bytes, 16 * 16 * 4);
+    assert_eq!(
+        (launch.block_count(), launch.threads_per_block()),
+        (16, 256)
+    );
 }
 
 #[test]

@@ -67,6 +67,7 @@ pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppE
         compiler: doctor::find_compiler(std::env::var_os("PATH").as_deref()),
         folder: FolderFacts::probe(&request.out),
         calibrated,
+        devices: device::ALL.iter().flat_map(|d| d.findings()).collect(),
     });
     let diagnosis = Diagnosis {
         checks: &checks,

@@ -111,8 +111,17 @@ pub struct JobArgs {
 #[command(next_help_heading = "Points")]
 pub struct PointArgs {
     /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
-    #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm", "cuda", "pynq"]))]
+    #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm", "cuda"]))]
     pub target: Option<String>,
+    /// Architectures to compile for, each with rows of its own; several need --compile-only [default: the target's]
+    #[arg(long, value_name = "sm_NN,…", action = clap::ArgAction::Append)]
+    pub arch: Vec<String>,
+    /// Compile and describe kernels, run nothing: the device need not be there
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub compile_only: Option<String>,
+    /// Keep the source and machine code of a device's kernels in this directory
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub keep_kernels: Option<String>,
     /// Thread counts, `max` being all cores this process may use
     #[arg(long, value_name = "N,N,…", action = clap::ArgAction::Append, allow_negative_numbers = true)]
     pub threads: Vec<String>,

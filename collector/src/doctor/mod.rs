@@ -21,6 +21,7 @@ pub use tools::find_compiler;
 use std::path::PathBuf;
 
 use opdata::contract::Environment;
+use opengine::device::Finding;
 
 /// What the doctor looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,12 +67,18 @@ pub struct Facts<'a> {
     pub folder: FolderFacts,
     /// What is known of the machine's rates.
     pub calibrated: Calibrated,
+    /// What devices beside the CPU have to say.
+    pub devices: Vec<Finding>,
 }
 
 /// All checks, in the order they are shown.
 pub fn examine(facts: &Facts<'_>) -> Vec<Check> {
     let environment = facts.environment;
-    vec![
+    let devices = facts.devices.iter().map(|found| match &found.fix {
+        None => Check::ok(found.name, found.finding.clone()),
+        Some(fix) => Check::warn(found.name, found.finding.clone(), fix.clone()),
+    });
+    let mut checks = vec![
         python::check(&facts.python, &facts.packages),
         tools::check_tvm(&facts.tvm),
         tools::check_compiler(facts.compiler.as_deref()),
@@ -84,7 +91,9 @@ pub fn examine(facts: &Facts<'_>) -> Vec<Check> {
         calibration::check(&facts.calibrated, environment),
         folder::check_disk(&facts.folder),
         folder::check_writable(&facts.folder),
-    ]
+    ];
+    checks.extend(devices);
+    checks
 }
 
 /// Whether any check failed.

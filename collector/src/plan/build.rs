@@ -7,15 +7,14 @@ use std::path::{Path, PathBuf};
 
 use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Timestamp};
-use opengine::device::{self, ConditionInfo, DeviceRef, Target, TargetProblem};
-use opengine::measure::TimingPolicy;
-use opengine::runner::WorkerPolicy;
-use opengine::stats::StopRule;
+use opengine::device::{ConditionInfo, DeviceRef};
 
+use super::limits::{timing, worker};
 use super::reader::{
-    at_least_one, bad, duration, hint, not_available, number, optional, required, single, unique,
+    at_least_one, bad, duration, not_available, number, optional, required, single, switch, unique,
 };
 use super::run_id::{free_directory, run_id};
+use super::target::targets;
 use super::{Plan, PlanError, WholeModel, parse};
 use crate::config::{Origin, Settings};
 use crate::sweep::Sweep;
@@ -73,8 +72,14 @@ impl Planned {
     ) -> Result<Planned, PlanError> {
         refuse_what_is_not_there(settings)?;
         let model = Self::model_of(settings)?;
-        let target = target(settings)?;
-        let threads = threads(settings, host.cores)?;
+        let compile_only = switch(settings, "compile-only")?;
+        let (target, more_targets) = targets(settings, compile_only)?;
+        let threads = match target.device.has_host_threads() {
+            // What is compiled only is compiled once.
+            true if compile_only => vec![1],
+            true => threads(settings, host.cores)?,
+            false => no_threads(settings, target.device)?,
+        };
         let warnings = threads
             .iter()
             .filter(|threads| **threads > host.cores)
@@ -88,12 +93,19 @@ impl Planned {
             Some((_, text)) => (PathBuf::from(text), run_id),
             None => free_directory(Path::new("runs"), run_id),
         };
-        let cache_states = cache_states(settings, target.device)?;
+        let mut cache_states = cache_states(settings, target.device)?;
+        if compile_only {
+            cache_states.truncate(1);
+        }
         let device_conditions = device_conditions(settings, target.device)?;
+        let whole_model = whole_model(settings, target.device, compile_only)?;
         let plan = Plan {
             format: PLAN_FORMAT,
             model,
             target,
+            more_targets,
+            compile_only,
+            keep_kernels: single(settings, "keep-kernels")?.map(|(_, text)| PathBuf::from(text)),
             threads,
             cache_states,
             device_conditions,
@@ -108,16 +120,7 @@ impl Planned {
             timing: timing(settings)?,
             worker: worker(settings)?,
             seed: number(settings, "seed", 0, u64::MAX)?,
-            whole_model: required(
-                settings,
-                "whole-model",
-                |text| match text {
-                    "measure" => Ok(WholeModel::Measure),
-                    "skip" => Ok(WholeModel::Skip),
-                    _ => Err("no such choice".to_owned()),
-                },
-                "give measure or skip",
-            )?,
+            whole_model,
             out,
             run_id,
             max_failed_share: required(
@@ -237,30 +240,6 @@ fn refuse_what_is_not_there(settings: &Settings) -> Result<(), PlanError> {
     })
 }
 
-fn target(settings: &Settings) -> Result<Target, PlanError> {
-    let value = settings.get("target");
-    let text = required(settings, "target", |text| Ok(text.to_owned()), "")?;
-    let mut words = text.split_whitespace();
-    let name = words.next().unwrap_or_default();
-    let there: Vec<&str> = device::ALL.iter().map(|d| d.name()).collect();
-    let available = format!("available here: {}", there.join(", "));
-    let planned = || device::PLANNED.iter().copied();
-    if let Some((_, title)) = planned().find(|(planned, _)| *planned == name) {
-        let problem = format!("this build has no code generator for {title}");
-        return Err(not_available(&value, &text, &problem, &available));
-    }
-    let Some(device) = device::named(name) else {
-        let names = there.iter().copied().chain(planned().map(|(n, _)| n));
-        let problem = format!("no such target{}", hint(name, names));
-        return Err(bad(&value, &text, &problem, &available));
-    };
-    let target = Target::parse(device, words).and_then(|target| {
-        device.check(&target)?;
-        Ok(target)
-    });
-    target.map_err(|TargetProblem { problem, next }| bad(&value, &text, &problem, &next))
-}
-
 /// Threads beyond the cores wait for each other, and each takes memory for its stack: beyond this, workers die of it.
 const MOST_THREADS_PER_CORE: u32 = 32;
 
@@ -288,6 +267,47 @@ fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
         }
     }
     Ok(counts)
+}
+
+/// The threads of a device whose kernels run on none of this machine's: the one that starts them.
+fn no_threads(settings: &Settings, device: DeviceRef) -> Result<Vec<u32>, PlanError> {
+    let value = settings.get("threads");
+    if value.is_given() && value.texts != ["1"] {
+        let problem = format!(
+            "kernels of {} run on none of this machine's threads",
+            device.name()
+        );
+        let next = "leave it out; the threads of a block are a factor of the schedule";
+        return Err(bad(&value, &value.text(), &problem, next));
+    }
+    Ok(vec![1])
+}
+
+fn whole_model(
+    settings: &Settings,
+    device: DeviceRef,
+    compile_only: bool,
+) -> Result<WholeModel, PlanError> {
+    let asked = required(
+        settings,
+        "whole-model",
+        |text| match text {
+            "measure" => Ok(WholeModel::Measure),
+            "skip" => Ok(WholeModel::Skip),
+            _ => Err("no such choice".to_owned()),
+        },
+        "give measure or skip",
+    )?;
+    let reason = match (compile_only, device.runs_whole_models()) {
+        (true, _) => "nothing is run with --compile-only".to_owned(),
+        (false, false) => format!("whole models do not run on {} yet", device.name()),
+        (false, true) => return Ok(asked),
+    };
+    let value = settings.get("whole-model");
+    if asked == WholeModel::Measure && value.is_given() {
+        return Err(bad(&value, &value.text(), &reason, "leave it out"));
+    }
+    Ok(WholeModel::Skip)
 }
 
 fn cache_states(settings: &Settings, device: DeviceRef) -> Result<Vec<CacheState>, PlanError> {
@@ -357,81 +377,6 @@ fn device_conditions(
         all.entry(condition.name.to_owned()).or_insert_with(default);
     }
     Ok(all)
-}
-
-fn timing(settings: &Settings) -> Result<TimingPolicy, PlanError> {
-    let ci_value = settings.get("ci");
-    let ci_target = required(
-        settings,
-        "ci",
-        parse::share,
-        "give a share such as 0.03 or 3%",
-    )?;
-    if ci_target <= 0.0 {
-        return Err(bad(
-            &ci_value,
-            &ci_value.text(),
-            "no number of samples makes an interval of no width",
-            "give a share above 0, e.g. 3%",
-        ));
-    }
-    let min_samples = number(settings, "min-samples", 1, 1_000_000)? as u32;
-    let max_samples = number(settings, "max-samples", 1, 10_000_000)? as u32;
-    if max_samples < min_samples {
-        let value = settings.get("max-samples");
-        return Err(bad(
-            &value,
-            &value.text(),
-            &format!("less than --min-samples {min_samples}"),
-            "raise it, or lower --min-samples",
-        ));
-    }
-    Ok(TimingPolicy {
-        warmup: number(settings, "warmup", 0, 1_000_000)? as u32,
-        number: required(
-            settings,
-            "number",
-            |text| match text {
-                "auto" => Ok(None),
-                number => parse::count(number, 1, 1_000_000).map(|n| Some(n as u32)),
-            },
-            "give a whole number, or auto",
-        )?,
-        stop: StopRule {
-            ci_target,
-            min_samples,
-            max_samples,
-            budget_ns: duration(settings, "budget")?,
-        },
-    })
-}
-
-fn worker(settings: &Settings) -> Result<WorkerPolicy, PlanError> {
-    let budget = settings.get("budget");
-    let measure_timeout_ns = duration(settings, "timeout")?;
-    if measure_timeout_ns <= duration(settings, "budget")? {
-        let value = settings.get("timeout");
-        return Err(bad(
-            &value,
-            &value.text(),
-            &format!(
-                "no longer than --budget {}, so every point would time out",
-                budget.text()
-            ),
-            "raise it, or lower --budget",
-        ));
-    }
-    Ok(WorkerPolicy {
-        compile_timeout_ns: duration(settings, "compile-timeout")?,
-        measure_timeout_ns,
-        max_statements: number(settings, "max-statements", 1, u64::from(u32::MAX))?,
-        memory_limit_mib: required(
-            settings,
-            "memory-limit",
-            parse::size_mib,
-            "give a size such as 4GiB",
-        )?,
-    })
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 //! look at the model: whether a name exists is checked by the importer.
 
 mod build;
+mod limits;
 mod model;
 pub(crate) mod parse;
 mod reader;
 mod run_id;
+mod target;
 
 pub use build::{HostFacts, Planned, Warning};
 

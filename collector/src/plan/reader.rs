@@ -53,6 +53,20 @@ pub(super) fn single(
     }
 }
 
+/// A setting that is on or off.
+pub(super) fn switch(settings: &Settings, key: &'static str) -> Result<bool, PlanError> {
+    required(
+        settings,
+        key,
+        |text| match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err("neither true nor false".to_owned()),
+        },
+        "give true or false",
+    )
+}
+
 /// The value of a setting that may be left out.
 pub(super) fn optional<T>(
     settings: &Settings,

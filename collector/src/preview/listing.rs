@@ -52,7 +52,7 @@ pub fn list_candidates(
             plan,
             &import.imported,
             &prepared.environment,
-            &prepared.target,
+            &import.target,
         );
         for candidate in import.drawing.proposer.known() {
             let operator = &graph.operators[candidate.operator];

@@ -55,7 +55,6 @@ pub struct OperatorOutlook {
 pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Outlook> {
     let plan = &planned.plan;
     let environment = session.environment();
-    let target = plan.target.dictionary(&environment);
     // Workers that describe spaces talk to a log, which has no run's folder to be in.
     let scratch = crate::run::scratch()?;
     let planned = Planned {
@@ -65,7 +64,7 @@ pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<O
         },
         ..planned.clone()
     };
-    let imports = prepare(&planned, &environment, &target, session)?;
+    let imports = prepare(&planned, &environment, session)?;
     let mut all = Outlook {
         operators: Vec::new(),
         kernels: 0,

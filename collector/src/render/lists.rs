@@ -45,7 +45,7 @@ impl Listing<'_> {
                 json!({ "models": models.iter().map(model_json).collect::<Vec<_>>() })
             }
             Self::Targets => {
-                json!({ "targets": targets().map(target_json).collect::<Vec<_>>() })
+                json!({ "targets": targets_json() })
             }
             Self::SimpleOperators(operators) => {
                 json!({ "ops": operators.iter().map(simple_json).collect::<Vec<_>>() })
@@ -154,27 +154,34 @@ fn targets_table() -> Table {
         Column::left("target"),
         Column::left("here"),
         Column::left("what"),
+        Column::left("lacks").hides(0),
     ]);
-    for (name, title, availability) in targets() {
-        let here = match availability {
-            Availability::BuiltIn => "yes",
-            Availability::NotBuiltIn => "not built in",
-        };
-        table.row([name.into(), here.into(), title.into()]);
+    for device in device::ALL {
+        table.row([device.name().into(), "yes".into(), device.title().into()]);
+    }
+    for planned in device::PLANNED {
+        table.row([
+            planned.name.into(),
+            "not built in".into(),
+            planned.title.into(),
+            planned.lacks.into(),
+        ]);
     }
     table
 }
 
-/// Name, title and availability of every target that has a name.
-fn targets() -> impl Iterator<Item = (&'static str, &'static str, Availability)> {
-    let here = device::ALL.iter();
-    let here = here.map(|d| (d.name(), d.title(), Availability::BuiltIn));
-    let planned = device::PLANNED.iter();
-    here.chain(planned.map(|(name, title)| (*name, *title, Availability::NotBuiltIn)))
-}
-
-fn target_json((name, title, availability): (&str, &str, Availability)) -> Value {
-    json!({ "name": name, "title": title, "availability": availability })
+/// Every target that has a name.
+fn targets_json() -> Vec<Value> {
+    let here = device::ALL.iter().map(
+        |d| json!({ "name": d.name(), "title": d.title(), "availability": Availability::BuiltIn }),
+    );
+    let planned = device::PLANNED.iter().map(|p| {
+        json!({
+            "name": p.name, "title": p.title, "availability": Availability::NotBuiltIn,
+            "lacks": p.lacks,
+        })
+    });
+    here.chain(planned).collect()
 }
 
 fn simple_table(operators: &[SimpleOperator]) -> Table {
@@ -281,14 +288,18 @@ mod tests {
     #[test]
     fn targets() {
         insta::assert_snapshot!(Listing::Targets.text(Style::PLAIN), @r#"
-        target    here          what
+        target    here          what                                                                          lacks
         llvm      yes           the CPU of this machine, through LLVM
+        cuda      yes           NVIDIA GPUs, through CUDA; kernels are compiled without one (--compile-only)
         scripted  yes           scripted times, for tests
-        cuda      not built in  NVIDIA GPUs
-        pynq      not built in  the VTA accelerator on a PYNQ board
+        opencl    not built in  devices of an OpenCL platform                                                 TVM's wheel writes OpenCL C but has no runtime for it (libtvm_runtime_opencl.so)
+        vulkan    not built in  GPUs through Vulkan                                                           TVM's wheel has neither a code generator for SPIR-V nor a runtime for Vulkan
+        rocm      not built in  AMD GPUs                                                                      TVM's wheel writes code for AMD GPUs but has no runtime for it (libtvm_runtime_rocm.so)
+        metal     not built in  Apple GPUs                                                                    TVM's wheel writes Metal but has no runtime for it, and Linux has no Metal
+        pynq      not built in  the VTA accelerator on a PYNQ board                                           this build has no code generator for it
         "#);
         assert_eq!(
-            Listing::Targets.json()["targets"][2]["availability"],
+            Listing::Targets.json()["targets"][3]["availability"],
             "not_built_in"
         );
     }

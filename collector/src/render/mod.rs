@@ -5,6 +5,7 @@
 
 mod candidates;
 mod compare;
+mod compiled;
 mod config;
 mod doctor;
 mod lists;

@@ -29,6 +29,7 @@ struct RunObject<'a> {
     operators: u64,
     points: u64,
     measured: u64,
+    compiled: u64,
     failed: u64,
     skipped: u64,
     points_left: u64,
@@ -116,6 +117,7 @@ struct SweptObject<'a> {
     #[serde(flatten)]
     at: ConditionsObject<'a>,
     measured: u64,
+    compiled: u64,
     failed: u64,
     skipped: u64,
     best_time_median_ns: Option<f64>,
@@ -134,6 +136,21 @@ struct PointObject<'a> {
     gflops_per_s: Option<f64>,
     gbytes_per_s: Option<f64>,
     reason: Option<&'a str>,
+    /// Only of points that were compiled and not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources: Option<ResourcesObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResourcesObject<'a> {
+    kernels: Option<u64>,
+    threads_per_block: Option<u64>,
+    registers_per_thread: Option<u64>,
+    shared_bytes_per_block: Option<u64>,
+    local_bytes_per_thread: Option<u64>,
+    spill_bytes_per_thread: Option<u64>,
+    occupancy: Option<f64>,
+    occupancy_limiter: Option<&'a str>,
 }
 
 /// The report as one line of JSON.
@@ -158,6 +175,7 @@ pub fn run_json(report: &RunReport) -> String {
         points: counts.points,
         measured: counts.measured,
         failed: counts.failed,
+        compiled: counts.compiled,
         skipped: counts.skipped,
         points_left: report.left,
         failed_share: report.failed_share(),
@@ -259,6 +277,7 @@ fn swept_object(swept: &SweptReport) -> SweptObject<'_> {
         at: (&swept.conditions).into(),
         measured: swept.measured,
         failed: swept.failed,
+        compiled: swept.compiled,
         skipped: swept.skipped,
         best_time_median_ns: swept.best.as_ref().map(|b| b.median_ns),
         best_row_id: swept.best.as_ref().map(|b| b.row_id.as_str()),
@@ -279,6 +298,7 @@ fn point_object<'a>(
         gflops_per_s: None,
         gbytes_per_s: None,
         reason: None,
+        resources: None,
     };
     match &point.outcome {
         PointOutcome::Measured { time, in_model_ns } => PointObject {
@@ -287,6 +307,20 @@ fn point_object<'a>(
             share: operators_sum_ns.map(|sum| time.median_ns * operator.count as f64 / sum),
             gflops_per_s: operator.flops_per_s(time.median_ns).map(|rate| rate / 1e9),
             gbytes_per_s: operator.bytes_per_s(time.median_ns).map(|rate| rate / 1e9),
+            ..empty
+        },
+        PointOutcome::Compiled(resources) => PointObject {
+            status: Status::Compiled,
+            resources: Some(ResourcesObject {
+                kernels: resources.kernels,
+                threads_per_block: resources.threads_per_block,
+                registers_per_thread: resources.registers,
+                shared_bytes_per_block: resources.shared_bytes,
+                local_bytes_per_thread: resources.local_bytes,
+                spill_bytes_per_thread: resources.spill_bytes,
+                occupancy: resources.occupancy,
+                occupancy_limiter: resources.limiter.as_deref(),
+            }),
             ..empty
         },
         PointOutcome::NotMeasured { status, reason } => PointObject {

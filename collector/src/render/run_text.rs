@@ -1,11 +1,12 @@
 //! The result of a run as text: for each number of threads its operators, slowest first, and their
 //! sum beside the end-to-end time; then what failed and why; then where the data are.
 
-use opdata::{Quality, RunState};
+use opdata::{Quality, RunState, Status};
 use opmodels::Source;
 use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
 
+use super::compiled::compiled_text;
 use super::swept::swept_text;
 use crate::report::{
     ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
@@ -32,6 +33,10 @@ pub fn run_text(report: &RunReport, style: Style) -> String {
     for at in report.conditions() {
         let totals = report.totals(at);
         out.push('\n');
+        if report.is_compiled_only() {
+            out.push_str(&compiled_text(report, at, style));
+            continue;
+        }
         match swept_text(report, at, style) {
             Some(swept) => out.push_str(&swept),
             None => out.push_str(&operators(report, &totals, style)),
@@ -106,6 +111,7 @@ fn operators(report: &RunReport, totals: &ThreadTotals<'_>, style: Style) -> Str
                     grade(time.quality),
                 ]);
             }
+            PointOutcome::Compiled(_) => cells.push(Status::Compiled.as_str().into()),
             PointOutcome::NotMeasured { status, .. } => {
                 cells.push(Cell::painted(status.as_str(), Style::red));
             }
@@ -181,7 +187,7 @@ fn failures(report: &RunReport, style: Style) -> String {
             .points
             .iter()
             .filter_map(|point| match &point.outcome {
-                PointOutcome::Measured { .. } => None,
+                PointOutcome::Measured { .. } | PointOutcome::Compiled(_) => None,
                 PointOutcome::NotMeasured { status, reason } => Some((
                     format!("{} ({})", operator.name, point.conditions),
                     *status,
@@ -220,8 +226,13 @@ fn closing(report: &RunReport, style: Style) -> String {
     let mut parts = vec![
         units::plural(report.operators.len() as u64, "operator"),
         units::plural(counts.points, "point"),
-        format!("{} measured", counts.measured),
     ];
+    if counts.compiled > 0 {
+        parts.push(format!("{} compiled", counts.compiled));
+    }
+    if counts.measured > 0 || counts.compiled == 0 {
+        parts.push(format!("{} measured", counts.measured));
+    }
     if counts.failed > 0 {
         parts.push(style.red(&format!("{} failed", counts.failed)));
     }

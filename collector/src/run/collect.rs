@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use anyhow::Result;
 use opdata::{Row, Status};
 use opengine::device::Conditions;
-use opengine::protocol::{KernelSpec, Measured};
+use opengine::protocol::KernelSpec;
 use opengine::runner::{Failure, Made, Runner};
 use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
@@ -20,7 +20,7 @@ use super::attempts::Attempts;
 use super::doubts;
 use super::ledger::{Ledger, PointName};
 use super::queue::{Measuring, Pending};
-use super::row::{PointFacts, RunFacts};
+use super::row::{Ended, PointFacts, RunFacts};
 use super::session::Clock;
 use super::stop::Stop;
 use super::tally::Tally;
@@ -132,6 +132,7 @@ impl Collector<'_, '_> {
     fn batch(&mut self, runner: &mut dyn Runner, jobs: &[&Job<'_>]) -> Result<()> {
         let kernels = self.build(runner, jobs);
         let mut queue = VecDeque::new();
+        let mut compiled = Vec::new();
         let mut duplicates = Vec::new();
         for (job, kernel) in kernels.iter().enumerate() {
             match kernel {
@@ -139,6 +140,7 @@ impl Collector<'_, '_> {
                     let hash = format!("{:016x}", built.program_hash);
                     match self.ledger.duplicate(&jobs[job].points, &hash) {
                         Some(row) => duplicates.push((job, format!("the row {row}"))),
+                        None if self.plan.compile_only => compiled.push(job),
                         None => queue.extend(jobs[job].conditions.iter().map(|at| Pending {
                             job,
                             at: at.clone(),
@@ -155,6 +157,11 @@ impl Collector<'_, '_> {
                         self.settle(jobs[job], at, kernel, Err(failure.clone()))?;
                     }
                 }
+            }
+        }
+        for job in compiled {
+            for at in &jobs[job].conditions {
+                self.settle(jobs[job], at, &kernels[job], Ok(Ended::Compiled))?;
             }
         }
         for (job, of) in duplicates {
@@ -192,7 +199,7 @@ impl Collector<'_, '_> {
         job: &Job<'_>,
         at: &Conditions,
         kernel: &Kernel,
-        result: std::result::Result<Measured, Failure>,
+        result: std::result::Result<Ended, Failure>,
     ) -> Result<()> {
         let built = match kernel {
             Ok(Made::New(built)) => Some(built.as_ref()),
@@ -258,6 +265,19 @@ pub(super) fn label(job: &Job<'_>, at: &Conditions) -> String {
     format!("{} ({at})", job.operator.symbol)
 }
 
+/// What a kernel takes of its device; that it was compiled, where there is no more to say.
+fn compiled_words(row: &Row) -> String {
+    let registers = row.registers_per_thread;
+    let registers = registers.map(|n| units::plural(n, "register"));
+    let occupancy = row.occupancy;
+    let occupancy = occupancy.map(|share| format!("occupancy {}", units::percent(share)));
+    let parts: Vec<String> = [Some(row.status.to_string()), registers, occupancy]
+        .into_iter()
+        .flatten()
+        .collect();
+    parts.join(", ")
+}
+
 fn words(row: &Row) -> String {
     match (row.time_median_ns, row.time_ci_low_ns, row.time_ci_high_ns) {
         (Some(median), Some(low), Some(high)) if median > 0.0 && low < high => {
@@ -265,6 +285,7 @@ fn words(row: &Row) -> String {
             format!("{} ±{}", units::time(median), units::percent(half))
         }
         (Some(median), ..) => units::time(median),
+        (None, ..) if row.status == Status::Compiled => compiled_words(row),
         (None, ..) => format!("{}: {}", row.status, row.reason.as_deref().unwrap_or("-")),
     }
 }

@@ -14,6 +14,8 @@ use opengine::device::Conditions;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PointName {
     pub import_key: String,
+    /// The target's dictionary, without the conditions that only its device has.
+    pub target: String,
     pub symbol: String,
     pub point_id: String,
 }
@@ -26,8 +28,8 @@ pub(super) struct Ledger<'a> {
     /// How each point ended, with its median time.
     done: HashMap<PointName, (Status, Option<f64>)>,
     best_ns: HashMap<(String, String, Option<Conditions>), f64>,
-    /// Point and row that had a program of an operator first.
-    programs: HashMap<(String, String, String), (String, String)>,
+    /// Point and row that had a program of an operator first, by import, target, function and hash.
+    programs: HashMap<[String; 4], (String, String)>,
 }
 
 impl<'a> Ledger<'a> {
@@ -88,11 +90,12 @@ impl<'a> Ledger<'a> {
     /// The row that had a program first, unless it is of one of the kernel's own points.
     pub fn duplicate(&self, own: &[PointName], program_hash: &str) -> Option<&str> {
         let point = own.first()?;
-        let key = (
+        let key = [
             point.import_key.clone(),
+            point.target.clone(),
             point.symbol.clone(),
             program_hash.to_owned(),
-        );
+        ];
         let (point_id, row_id) = self.programs.get(&key)?;
         let is_own = own.iter().any(|p| p.point_id == *point_id);
         (!is_own).then_some(row_id.as_str())
@@ -121,6 +124,7 @@ impl<'a> Ledger<'a> {
         self.manifest.counts.add(row);
         let import = row.import_key.clone().unwrap_or_default();
         let symbol = row.op_symbol.clone().unwrap_or_default();
+        let target = Conditions::dictionary_of_row(row).unwrap_or_default();
         if let Some(ns) = row.time_median_ns {
             let key = (import.clone(), symbol.clone(), Conditions::of_row(row));
             let best = self.best_ns.entry(key).or_insert(ns);
@@ -128,11 +132,12 @@ impl<'a> Ledger<'a> {
         }
         if let (Some(hash), true) = (&row.program_hash, row.status != Status::Skipped) {
             self.programs
-                .entry((import.clone(), symbol.clone(), hash.clone()))
+                .entry([import.clone(), target.clone(), symbol.clone(), hash.clone()])
                 .or_insert_with(|| (row.point_id.clone(), row.row_id.clone()));
         }
         let point = PointName {
             import_key: import,
+            target,
             symbol,
             point_id: row.point_id.clone(),
         };

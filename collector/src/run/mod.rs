@@ -40,7 +40,7 @@ pub use session::{Clock, Importer, Session, SystemClock, environment};
 
 pub(crate) use attempts::{Attempts, DRIFT_BOUND, quality};
 pub(crate) use collect::kernel_spec;
-pub(crate) use prepare::{Prepared, prepare, runner};
+pub(crate) use prepare::{Prepared, prepare, purpose, runner};
 pub(crate) use resume::plan_of;
 pub(crate) use row::{PointFacts, RunFacts, import_key};
 pub(crate) use tally::time_of;
@@ -90,13 +90,16 @@ pub(crate) struct Preparation {
     start: Duration,
     stop: Stop,
     pub environment: Environment,
-    pub target: serde_json::Value,
     pub imports: Vec<Prepared>,
 }
 
 impl Preparation {
     pub fn new(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Preparation> {
         let start = session.clock.now();
+        let plan = &planned.plan;
+        plan.target
+            .device
+            .check_machine(&plan.target, purpose(plan))?;
         for warning in &planned.warnings {
             session.progress.note(&warning.to_string());
         }
@@ -108,8 +111,7 @@ impl Preparation {
                 .progress
                 .note(&format!("warning: not recorded in this run: {error}")),
         }
-        let target = planned.plan.target.dictionary(&environment);
-        let imports = prepare(planned, &environment, &target, session)?;
+        let imports = prepare(planned, &environment, session)?;
         Ok(Preparation {
             start,
             // Importing is not measuring: the budget is for the points.
@@ -119,7 +121,6 @@ impl Preparation {
                 session.clock.as_ref(),
             ),
             environment,
-            target,
             imports,
         })
     }
@@ -140,7 +141,6 @@ fn measure(
         start,
         stop,
         environment,
-        target,
         imports,
     } = prepared;
     let planned_points = imports.iter().map(|p| p.drawing.proposer.points()).sum();
@@ -157,13 +157,14 @@ fn measure(
             None => import.whole_model(plan, session)?,
             Some(_) => whole_model::WholeModelTimes::default(),
         };
-        let facts = row::RunFacts::new(plan, &import.imported, &environment, &target);
+        let facts = row::RunFacts::new(plan, &import.imported, &environment, &import.target);
         let mut tally = Tally::new(
             &import.imported.graph,
             facts.import_key(),
             conditions(plan).into_iter(),
         );
-        rows.iter().for_each(|row| tally.add(row));
+        let own = rows.iter().filter(|row| facts.includes(row));
+        own.for_each(|row| tally.add(row));
         complete &= stop.due(session.clock.as_ref()).is_none()
             && Collector {
                 plan,
@@ -208,16 +209,22 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
     let plan = &planned.plan;
     let environment = &prepared.environment;
     let mut warnings: Vec<String> = planned.warnings.iter().map(ToString::to_string).collect();
-    warnings.extend(doubts::of_environment(environment));
+    if !plan.compile_only {
+        warnings.extend(doubts::of_environment(environment));
+    }
     let first = prepared.imports.first();
     let device = plan.target.device;
+    let described = plan
+        .targets()
+        .map(|t| device.describe_target(&t.dictionary(environment)));
+    let targets: Vec<String> = described.collect();
     RunReport {
         out: plan.out.clone(),
         run_id: plan.run_id.clone(),
         state: RunState::Interrupted,
         model: plan.model.clone(),
         batch: first.map_or(1, |p| p.imported.graph.batch),
-        target: device.describe_target(&prepared.target),
+        target: targets.join(", "),
         cpu: device.hardware(environment),
         operators: Vec::new(),
         whole_model: Vec::new(),

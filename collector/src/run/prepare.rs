@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use opdata::contract::Environment;
 use opdata::contract::whole_model::whole_model_file_name;
-use opengine::device::Sharing;
+use opengine::device::{Purpose, Sharing};
 use opengine::protocol::Setup;
 use opengine::runner::{Runner, RunnerOrder};
 use opmodels::{Imported, Provenance};
@@ -20,6 +20,8 @@ use crate::propose::{self, Drawing};
 /// An import, ready to be measured.
 pub(crate) struct Prepared {
     pub imported: Imported,
+    /// The dictionary of the target that it is compiled for.
+    pub target: serde_json::Value,
     pub drawing: Drawing,
     pub runner: Box<dyn Runner>,
     jobs: usize,
@@ -27,29 +29,30 @@ pub(crate) struct Prepared {
     whole_model_file: String,
 }
 
-/// Makes or finds the imports of a plan and draws their candidates.
+/// Makes or finds the imports of a plan, for each of its targets, and draws their candidates.
 ///
 /// # Errors
 /// A model cannot be imported, or the plan leaves nothing to measure.
 pub(crate) fn prepare(
     planned: &Planned,
     environment: &Environment,
-    target: &serde_json::Value,
     session: &mut Session<'_>,
 ) -> anyhow::Result<Vec<Prepared>> {
     let plan = &planned.plan;
     propose::check_machine(plan, &environment.env_hash)?;
     let base = imported(planned, &plan.model, session)?;
     let requests = variants::requests(plan, &base.graph)?;
-    let count = requests.len();
+    let targets: Vec<_> = plan.targets().map(|t| t.dictionary(environment)).collect();
+    let count = requests.len() * targets.len();
     let jobs = environment.state.cores_usable as usize;
     // Workers log to the run's folder before there is a row in it.
     std::fs::create_dir_all(&plan.out)
         .with_context(|| format!("cannot make the folder {}", plan.out.display()))?;
     let prepared: anyhow::Result<Vec<Prepared>> = requests
         .iter()
+        .flat_map(|request| targets.iter().map(move |target| (request, target)))
         .enumerate()
-        .map(|(place, request)| {
+        .map(|(place, (request, target))| {
             let imported = if *request == plan.model {
                 base.clone()
             } else {
@@ -67,6 +70,7 @@ pub(crate) fn prepare(
             };
             Ok(Prepared {
                 imported,
+                target: target.clone(),
                 drawing,
                 runner,
                 jobs,
@@ -128,6 +132,14 @@ fn imported(
     Ok(imported)
 }
 
+/// What a plan's kernels are made for.
+pub(crate) fn purpose(plan: &Plan) -> Purpose {
+    match plan.compile_only {
+        true => Purpose::Compile,
+        false => Purpose::Measure,
+    }
+}
+
 /// A runner for an import; its workers' talk goes to a file in `folder`.
 pub(crate) fn runner(
     plan: &Plan,
@@ -145,6 +157,12 @@ pub(crate) fn runner(
         seed: plan.seed,
         max_statements: plan.worker.max_statements,
         memory_limit_mib: plan.worker.memory_limit_mib,
+        purpose: purpose(plan),
+        compile_timeout_ns: plan.worker.compile_timeout_ns,
+        keep_kernels: match &plan.keep_kernels {
+            Some(folder) => Some(std::path::absolute(folder).context("--keep-kernels")?),
+            None => None,
+        },
     };
     let order = RunnerOrder {
         setup,

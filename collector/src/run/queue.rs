@@ -11,6 +11,7 @@ use opengine::runner::{Failure, PointQueue};
 
 use super::attempts::Attempts;
 use super::collect::{Collector, Job, Kernel, label};
+use super::row::Ended;
 
 /// A point that waits to be measured.
 pub(super) struct Pending {
@@ -62,6 +63,7 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
 
     fn settle(&mut self, point: &Pending, result: Result<Measured, Failure>) {
         let (job, kernel) = (self.jobs[point.job], &self.kernels[point.job]);
+        let result = result.map(Ended::Measured);
         if let Err(error) = self.collector.settle(job, &point.at, kernel, result) {
             self.failed = Some(error);
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use opdata::contract::Environment;
+use opdata::contract::device_kernel::DeviceKernel;
 use opdata::{Essentials, JsonText, PointKey, Quality, Row, Status, Timestamp, finite, point_id};
 use opengine::device::Conditions;
 use opengine::protocol::{Built, Measured};
@@ -44,6 +45,14 @@ pub(crate) struct PointFacts<'a> {
     pub doubtful: bool,
 }
 
+/// How a point ended that did not fail.
+pub(crate) enum Ended {
+    /// Its kernel was compiled, and nothing else was asked for.
+    Compiled,
+    /// It was checked and, if its output was right, timed.
+    Measured(Measured),
+}
+
 impl<'a> RunFacts<'a> {
     pub fn new(
         plan: &'a Plan,
@@ -72,6 +81,12 @@ impl<'a> RunFacts<'a> {
         known.cloned().unwrap_or_else(|| operator.workload_hash())
     }
 
+    /// Whether a row of the run is of this import and target.
+    pub fn includes(&self, row: &Row) -> bool {
+        row.import_key.as_deref() == Some(&self.import_key)
+            && Conditions::dictionary_of_row(row).as_ref() == Some(&self.target_text)
+    }
+
     /// Key of the import that the rows are about.
     pub fn import_key(&self) -> &str {
         &self.import_key
@@ -98,18 +113,14 @@ impl<'a> RunFacts<'a> {
         });
         PointName {
             import_key: self.import_key.clone(),
+            target: self.target_text.clone(),
             symbol: operator.symbol.clone(),
             point_id,
         }
     }
 
     /// The row number `ordinal`.
-    pub fn row(
-        &self,
-        ordinal: u64,
-        point: &PointFacts<'_>,
-        result: Result<Measured, Failure>,
-    ) -> Row {
+    pub fn row(&self, ordinal: u64, point: &PointFacts<'_>, result: Result<Ended, Failure>) -> Row {
         let (status, reason) = verdict(&result);
         let operator = point.operator;
         let plan = self.plan;
@@ -164,7 +175,7 @@ impl<'a> RunFacts<'a> {
         if let Some(built) = point.built {
             describe_build(&mut row, built);
         }
-        if let Ok(measured) = &result {
+        if let Ok(Ended::Measured(measured)) = &result {
             describe_measurement(&mut row, measured);
         }
         if let Some(quality) = row.quality
@@ -183,9 +194,10 @@ pub(crate) fn import_key(imported: &Imported) -> String {
     name.to_string_lossy().into_owned()
 }
 
-fn verdict(result: &Result<Measured, Failure>) -> (Status, Option<String>) {
+fn verdict(result: &Result<Ended, Failure>) -> (Status, Option<String>) {
     match result {
-        Ok(measured) => match measured.comparison.complaint() {
+        Ok(Ended::Compiled) => (Status::Compiled, None),
+        Ok(Ended::Measured(measured)) => match measured.comparison.complaint() {
             Some(complaint) => (Status::WrongResult, Some(complaint)),
             None if measured.taken.is_some() => (Status::Measured, None),
             None => (Status::Crashed, Some("no sample was taken".to_owned())),
@@ -201,6 +213,28 @@ fn describe_build(row: &mut Row, built: &Built) {
     row.lower_ns = Some(built.lower_ns);
     row.codegen_ns = Some(built.codegen_ns);
     row.jit_ns = Some(built.jit_ns);
+    describe_kernels(row, &built.device_kernels);
+}
+
+/// What the kernels take of the device: those with the longest code in columns of their own, and all of them.
+fn describe_kernels(row: &mut Row, kernels: &[DeviceKernel]) {
+    let Some(largest) = kernels.iter().max_by_key(|k| k.code_bytes) else {
+        return;
+    };
+    row.device_launches = Some(kernels.len() as u64);
+    row.threads_per_block = Some(largest.threads_per_block);
+    row.blocks = Some(largest.blocks);
+    row.registers_per_thread = largest.registers_per_thread;
+    row.shared_bytes_per_block = largest.shared_bytes_per_block;
+    row.local_bytes_per_thread = largest.local_bytes_per_thread;
+    row.spill_bytes_per_thread = largest.spill_bytes();
+    row.occupancy = largest.occupancy.and_then(finite);
+    row.occupancy_limiter = largest.occupancy_limiter.clone();
+    let json = |value: serde_json::Result<serde_json::Value>| Some(JsonText::from(&value.ok()?));
+    if !largest.instructions.is_empty() {
+        row.instruction_mix = json(serde_json::to_value(&largest.instructions));
+    }
+    row.device_kernels = json(serde_json::to_value(kernels));
 }
 
 /// The counters of a row, whose names begin with their source.

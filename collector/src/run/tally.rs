@@ -7,7 +7,9 @@ use opengine::device::Conditions;
 use opmodels::Graph;
 
 use super::doubts;
-use crate::report::{Best, OperatorReport, PointOutcome, PointReport, SweptReport, TimeReport};
+use crate::report::{
+    Best, OperatorReport, PointOutcome, PointReport, ResourcesReport, SweptReport, TimeReport,
+};
 
 /// Points of one import, by operator.
 pub(super) struct Tally {
@@ -120,6 +122,7 @@ impl SweptReport {
                     });
                 }
             }
+            (Status::Compiled, _) => self.compiled += 1,
             (Status::Skipped, _) => self.skipped += 1,
             _ => self.failed += 1,
         }
@@ -144,6 +147,16 @@ fn outcome(row: &Row) -> PointOutcome {
             time,
             in_model_ns: row.in_model_time_ns,
         },
+        None if row.status == Status::Compiled => PointOutcome::Compiled(ResourcesReport {
+            kernels: row.device_launches,
+            threads_per_block: row.threads_per_block,
+            registers: row.registers_per_thread,
+            shared_bytes: row.shared_bytes_per_block,
+            local_bytes: row.local_bytes_per_thread,
+            spill_bytes: row.spill_bytes_per_thread,
+            occupancy: row.occupancy,
+            limiter: row.occupancy_limiter.clone(),
+        }),
         None => PointOutcome::NotMeasured {
             status: row.status,
             reason: row.reason.clone().unwrap_or_default(),

@@ -16,6 +16,8 @@ pub enum Choice {
     Contraction(ContractionKnobs),
     /// Whole rows, one after the other.
     Rows(RowsKnobs),
+    /// A whole tensor to one value, by way of partial results.
+    Partial(PartialKnobs),
     /// Flattened, vectorised, parallel.
     Spatial(SpatialKnobs),
     /// As TVM's operator library wrote it.
@@ -178,6 +180,15 @@ pub struct RowsKnobs {
     pub parallel_extent: Option<i64>,
 }
 
+/// The knobs of a reduction of a whole tensor to one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartialKnobs {
+    /// Results that are computed side by side in vector registers; divides the tensor's elements.
+    pub vector_length: i64,
+    /// Pieces of the tensor that are reduced in parallel.
+    pub parallel_extent: i64,
+}
+
 /// The knobs of an operator without a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpatialKnobs {
@@ -208,6 +219,7 @@ mod tests {
         assert_eq!((knobs.epilogue, knobs.unroll), (Epilogue::Tile, 0));
         for text in [
             r#"{"template":"rows","vector_length":16,"parallel_extent":null}"#,
+            r#"{"template":"partial","vector_length":64,"parallel_extent":4}"#,
             r#"{"template":"spatial","vector_length":16,"unroll":1,"parallel_extent":4}"#,
             r#"{"template":"unscheduled"}"#,
             r#"{"template":"sampled","tiles":[[1,2]],"categories":[],"compute_locations":[-1]}"#,

@@ -8,6 +8,7 @@
 //! | [`whole_model`] | times of a whole model | `whole_model.json` beside the rows |
 //! | [`points`] | points chosen one by one | the file that `oppredict suggest` writes and `opcollect --sweep` reads |
 //! | [`knobs`] | a schedule's template and knobs | column `schedule_knobs` |
+//! | [`device_kernel`] | what a kernel takes of a device | column `device_kernels` |
 //! | [`costs`] | what a point costs where nothing better is known | |
 //!
 //! A record of an unknown format is refused by a message that names the format and, where it is recorded, the version
@@ -16,6 +17,7 @@
 
 pub mod calibration;
 pub mod costs;
+pub mod device_kernel;
 pub mod environment;
 pub mod knobs;
 pub mod plan;

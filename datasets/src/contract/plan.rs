@@ -29,6 +29,15 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     pub model: Model,
     /// What to compile for.
     pub target: Target,
+    /// Further targets of the same device that the same points are compiled for; empty for most.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    pub more_targets: Vec<Target>,
+    /// Whether kernels are compiled and described, and nothing is run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compile_only: bool,
+    /// Where source and machine code of a device's kernels are kept, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_kernels: Option<PathBuf>,
     /// Thread counts to measure at, in the given order, without repetition, each at least 1.
     pub threads: Vec<u32>,
     /// Cache states to measure in, without repetition.
@@ -68,6 +77,13 @@ impl<Model: Clone + Serialize, Target: Clone + Serialize, Sweep: Clone + Seriali
     }
 }
 
+impl<Model, Target, Sweep> PlanRecord<Model, Target, Sweep> {
+    /// Every target, the first one first.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        std::iter::once(&self.target).chain(&self.more_targets)
+    }
+}
+
 /// [`PlanRecord::hash`] of a plan as some version of the collector wrote it, fields that this one does not know included.
 pub fn hash_of_json(mut plan: Value) -> String {
     if let Some(fields) = plan.as_object_mut() {
@@ -75,6 +91,7 @@ pub fn hash_of_json(mut plan: Value) -> String {
         fields.insert("time_budget_ns".to_owned(), Value::Null);
         fields.insert("out".to_owned(), Value::from(""));
         fields.insert("run_id".to_owned(), Value::from(""));
+        fields.remove("keep_kernels");
         fields.insert("max_failed_share".to_owned(), Value::from(0.0));
     }
     stable_hash(&[("plan", &plan.to_string())])

@@ -9,7 +9,20 @@ use crate::schema::COLUMNS;
 pub(super) const ABSENT: usize = usize::MAX;
 
 /// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
-const ADDED: [&str; 1] = ["other_cpu_share"];
+const ADDED: [&str; 12] = [
+    "other_cpu_share",
+    "device_launches",
+    "threads_per_block",
+    "blocks",
+    "registers_per_thread",
+    "shared_bytes_per_block",
+    "local_bytes_per_thread",
+    "spill_bytes_per_thread",
+    "occupancy",
+    "occupancy_limiter",
+    "instruction_mix",
+    "device_kernels",
+];
 
 /// For each column of the schema, its position in the file, or [`ABSENT`].
 ///

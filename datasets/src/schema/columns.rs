@@ -220,7 +220,7 @@ columns! {
     Measurement {
         /// How the point ended.
         status: Status,
-        /// Why it ended so, in one line; always there unless `status` is `measured`.
+        /// Why it ended so, in one line; always there unless `status` is `measured` or `compiled`.
         reason: Option<String>,
         /// What the caches held when a sample began.
         cache_state: Option<CacheState>,
@@ -299,5 +299,31 @@ columns! {
         /// Share of the CPU time of all cores that other processes took while the point was
         /// measured; missing where the system does not tell, or the point was too short.
         other_cpu_share: Option<f64> ["ratio"],
+    }
+    Resources {
+        /// Kernels that one call of the operator starts on the device. The columns below are those of the kernel with
+        /// the longest code; `device_kernels` has every one.
+        device_launches: Option<u64> ["kernels"],
+        /// Threads of a block.
+        threads_per_block: Option<u64> ["threads"],
+        /// Blocks of the grid.
+        blocks: Option<u64> ["blocks"],
+        /// Registers of a thread.
+        registers_per_thread: Option<u64> ["registers"],
+        /// Shared memory of a block.
+        shared_bytes_per_block: Option<u64> ["bytes"],
+        /// Local memory of a thread (its stack frame): what lies in no register.
+        local_bytes_per_thread: Option<u64> ["bytes"],
+        /// Bytes that a thread stores to and loads from local memory because registers ran out.
+        spill_bytes_per_thread: Option<u64> ["bytes"],
+        /// Most threads that are resident on a multiprocessor, over those that it can hold: computed from the columns
+        /// above, not measured.
+        occupancy: Option<f64> ["ratio"],
+        /// What bounds the occupancy: `warps`, `blocks`, `registers` or `shared_memory`, joined with `;`.
+        occupancy_limiter: Option<String>,
+        /// Machine instructions of the kernel by opcode, as `{"FFMA": 256}`: those in its code, not those that are run.
+        instruction_mix: Option<JsonText>,
+        /// Every kernel in the order of the source, each with its name and the columns above.
+        device_kernels: Option<JsonText>,
     }
 }

@@ -119,6 +119,7 @@ fn title(group: Group) -> &'static str {
         Group::Build => "Build stages",
         Group::Counters => "Counters and energy",
         Group::Provenance => "Provenance",
+        Group::Resources => "Resources of device kernels, as their compiler says",
     }
 }
 

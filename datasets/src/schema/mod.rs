@@ -57,4 +57,6 @@ pub enum Group {
     Counters,
     /// With what it was made.
     Provenance,
+    /// What a kernel takes of a device, as its compiler says.
+    Resources,
 }

@@ -95,6 +95,8 @@ words! {
         Unsupported = "unsupported",
         /// The point was left out on purpose.
         Skipped = "skipped",
+        /// The kernel was compiled and, as asked, not run: it has no time, and its output was not checked.
+        Compiled = "compiled",
     }
 }
 

@@ -55,6 +55,17 @@ impl Conditions {
         Some(at)
     }
 
+    /// The dictionary of a row's target as text, without the conditions that it was measured at.
+    pub fn dictionary_of_row(row: &Row) -> Option<String> {
+        let text = row.target.as_ref()?.as_str();
+        if !text.contains(IN_TARGET) {
+            return Some(text.to_owned());
+        }
+        let mut target: Value = serde_json::from_str(text).ok()?;
+        target.as_object_mut()?.remove(IN_TARGET);
+        Some(target.to_string())
+    }
+
     /// A target's dictionary as rows have it: with the conditions that only this device has, if there are any.
     pub fn in_target(&self, dictionary: &Value) -> Value {
         let mut target = dictionary.clone();
@@ -109,7 +120,12 @@ mod tests {
             ..plain.clone()
         };
         for at in [plain, clocked] {
-            assert_eq!(Conditions::of_row(&row(&at, &target)), Some(at));
+            let row = row(&at, &target);
+            assert_eq!(
+                Conditions::dictionary_of_row(&row),
+                Some(target.to_string())
+            );
+            assert_eq!(Conditions::of_row(&row), Some(at));
         }
     }
 }

@@ -4,6 +4,7 @@
 //! it writes into rows. In the worker it opens a [`Session`], which holds what measuring on it needs: tensors, a clock,
 //! caches, a sentinel. Nothing outside its folder asks which device it is.
 
+mod compiler;
 mod conditions;
 pub mod cpu;
 mod cuda;
@@ -11,6 +12,8 @@ mod cuda;
 mod scripted;
 mod session;
 mod target;
+
+use std::ffi::OsString;
 
 use opdata::contract::Environment;
 use opdata::{CacheState, DeviceKind, Row};
@@ -20,13 +23,15 @@ use serde_json::Value;
 
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 
+pub use compiler::{CompiledKernel, HostCompiler, KernelCompiler, Program, TooLong};
 pub use conditions::{ConditionInfo, Conditions};
-pub use session::{Kernel, Session};
+pub use session::{Kernel, Opening, Purpose, Session};
 pub use target::{Target, TargetOption, TargetProblem};
 
 /// The devices of this build, in the order in which they are listed.
 pub const ALL: &[DeviceRef] = &[
     DeviceRef(&cpu::Cpu),
+    DeviceRef(&cuda::Cuda),
     #[cfg(feature = "scripted-device")]
     DeviceRef(&scripted::Scripted),
 ];
@@ -34,10 +39,44 @@ pub const ALL: &[DeviceRef] = &[
 /// The machine that this program itself runs on.
 pub const HOST: DeviceRef = DeviceRef(&cpu::Cpu);
 
-/// Targets that have a name but no device in this build.
-pub const PLANNED: &[(&str, &str)] = &[
-    ("cuda", "NVIDIA GPUs"),
-    ("pynq", "the VTA accelerator on a PYNQ board"),
+/// A target that has a name but no device in this build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for.
+    pub title: &'static str,
+    /// What is missing, as a clause.
+    pub lacks: &'static str,
+}
+
+/// Targets that have a name but no device in this build. What TVM lacks is said of the version that is pinned.
+pub const PLANNED: &[Planned] = &[
+    Planned {
+        name: "opencl",
+        title: "devices of an OpenCL platform",
+        lacks: "TVM's wheel writes OpenCL C but has no runtime for it (libtvm_runtime_opencl.so)",
+    },
+    Planned {
+        name: "vulkan",
+        title: "GPUs through Vulkan",
+        lacks: "TVM's wheel has neither a code generator for SPIR-V nor a runtime for Vulkan",
+    },
+    Planned {
+        name: "rocm",
+        title: "AMD GPUs",
+        lacks: "TVM's wheel writes code for AMD GPUs but has no runtime for it (libtvm_runtime_rocm.so)",
+    },
+    Planned {
+        name: "metal",
+        title: "Apple GPUs",
+        lacks: "TVM's wheel writes Metal but has no runtime for it, and Linux has no Metal",
+    },
+    Planned {
+        name: "pynq",
+        title: "the VTA accelerator on a PYNQ board",
+        lacks: "this build has no code generator for it",
+    },
 ];
 
 /// The device whose targets are of the kind `name`.
@@ -109,6 +148,37 @@ pub enum Sharing {
     SideBySide,
 }
 
+/// What was found of a device on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at, in a word or two.
+    pub name: &'static str,
+    /// What was found, on one line.
+    pub finding: String,
+    /// What to do; none when all is well.
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    /// All is well.
+    pub fn fine(name: &'static str, finding: String) -> Finding {
+        Finding {
+            name,
+            finding,
+            fix: None,
+        }
+    }
+
+    /// It does not work, or not as well as it could.
+    pub fn problem(name: &'static str, finding: String, fix: String) -> Finding {
+        Finding {
+            name,
+            finding,
+            fix: Some(fix),
+        }
+    }
+}
+
 /// A kind of hardware, from the side of who plans: nothing here loads TVM but [`Device::check`] and [`Device::open`].
 pub trait Device: Sync {
     /// Its name: the kind of its targets, as in `--target llvm`.
@@ -120,6 +190,16 @@ pub trait Device: Sync {
     /// Whether its points may be measured side by side.
     fn sharing(&self) -> Sharing {
         Sharing::Alone
+    }
+
+    /// Whether kernels run on threads of this machine, which `--threads` counts.
+    fn has_host_threads(&self) -> bool {
+        true
+    }
+
+    /// Whether the whole model can be run on it beside its operators.
+    fn runs_whole_models(&self) -> bool {
+        true
     }
 
     /// The options that its targets take, in the order in which they are written.
@@ -171,11 +251,29 @@ pub trait Device: Sync {
     /// # Errors
     /// The system refuses the bound.
     fn limit_memory(&self, mib: u64) -> std::io::Result<()>;
-    /// Begins to measure in this process: kernels are compiled for `dictionary`, and run on up to `max_threads` threads.
+    /// What this machine lacks for `purpose`, looked for before anything is imported or compiled.
+    ///
+    /// # Errors
+    /// What is missing, and how to get it.
+    fn check_machine(&self, _target: &Target, _purpose: Purpose) -> Result<(), TargetProblem> {
+        Ok(())
+    }
+    /// What `doctor` has to say of it on this machine.
+    fn findings(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+    /// Serves as a process that compiles for a worker, until its standard input ends: `opcollect worker DEVICE ARGUMENTS`.
+    ///
+    /// # Errors
+    /// The device has no such compiler, or it is not installed.
+    fn serve_compiler(&self, _arguments: &[OsString]) -> anyhow::Result<()> {
+        anyhow::bail!("{} compiles in its workers", self.name())
+    }
+    /// Begins to compile, or to measure, in this process.
     ///
     /// # Errors
     /// TVM cannot be loaded, knows no such target, or the device is not here.
-    fn open(&self, dictionary: &Value, max_threads: usize) -> tvm_bridge::Result<Box<dyn Session>>;
+    fn open(&self, opening: &Opening) -> anyhow::Result<Box<dyn Session>>;
 }
 
 /// Bounds the private writable memory of this process; an allocation beyond it fails, and with it this worker alone.
@@ -206,7 +304,7 @@ mod tests {
                 named(device.name()).map(|d| d.title()),
                 Some(device.title())
             );
-            assert!(PLANNED.iter().all(|(name, _)| *name != device.name()));
+            assert!(PLANNED.iter().all(|p| p.name != device.name()));
             assert!(!device.cache_states().is_empty());
             assert!(device.conditions().iter().all(|c| !c.values.is_empty()));
         }

@@ -1,10 +1,56 @@
 //! A device in the worker: what builds and measures kernels on it.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tvm_bridge::Target;
 
-use super::Conditions;
+use super::{Conditions, KernelCompiler};
 use crate::measure::{CacheControl, Instruments, Timer};
 use crate::schedule::{Choice, Templates};
+
+/// What kernels are made for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// They are run, checked and timed.
+    #[default]
+    Measure,
+    /// They are compiled and described; the device need not be there.
+    Compile,
+}
+
+/// What a session is opened with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opening {
+    /// The device's dictionary of the target: what kernels are compiled for.
+    pub dictionary: Value,
+    /// Most threads that a kernel is run with.
+    pub max_threads: usize,
+    /// What kernels are made for.
+    pub purpose: Purpose,
+    /// Longest time that a compiler beside TVM may take for one kernel.
+    pub compile_limit: Duration,
+    /// Where source and machine code of device kernels are kept, if they are.
+    pub keep_kernels: Option<PathBuf>,
+}
+
+impl Opening {
+    /// To measure on up to so many threads.
+    pub fn measuring(dictionary: Value, max_threads: usize) -> Opening {
+        const COMPILE_LIMIT: Duration = Duration::from_secs(60);
+        Opening {
+            dictionary,
+            max_threads,
+            purpose: Purpose::Measure,
+            compile_limit: COMPILE_LIMIT,
+            keep_kernels: None,
+        }
+    }
+}
 
 /// A kernel that is to be timed.
 #[derive(Debug, Clone, Copy)]
@@ -15,10 +61,12 @@ pub struct Kernel<'a> {
     pub choice: &'a Choice,
 }
 
-/// A device that is measured on in this process.
+/// A device that is compiled for, or measured on, in this process.
 pub trait Session {
     /// What kernels are compiled for.
     fn target(&self) -> &Target;
+    /// What compiles its kernels, on any thread.
+    fn compiler(&self) -> Arc<dyn KernelCompiler>;
     /// Its schedule templates for the target.
     fn templates(&self) -> Box<dyn Templates>;
     /// Where arguments lie.

@@ -3,13 +3,15 @@
 //! The parent sends [`Request`]s; the worker answers each with one or more [`Reply`]s. Times are in nanoseconds.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use opdata::Status;
+use opdata::contract::device_kernel::DeviceKernel;
 use opmodels::Graph;
 use opmodels::graph::Argument;
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Conditions, DeviceRef};
+use crate::device::{Conditions, DeviceRef, Opening, Purpose};
 use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
 use crate::measure::sampling::Taken;
@@ -69,6 +71,30 @@ pub struct Setup {
     pub max_statements: u64,
     /// Most memory the process may use, in MiB.
     pub memory_limit_mib: u64,
+    /// What kernels are made for.
+    #[serde(default)]
+    pub purpose: Purpose,
+    /// Longest time that one kernel may take to compile, in nanoseconds.
+    pub compile_timeout_ns: u64,
+    /// Where source and machine code of device kernels are kept, if they are.
+    #[serde(default)]
+    pub keep_kernels: Option<PathBuf>,
+}
+
+impl Setup {
+    /// What the device's session is opened with.
+    pub fn opening(&self) -> Opening {
+        /// A compiler beside TVM has less time than the whole build, so that the worker outlives it.
+        const SHARE: u64 = 4;
+        let limit_ns = self.compile_timeout_ns - self.compile_timeout_ns / SHARE;
+        Opening {
+            dictionary: self.target.clone(),
+            max_threads: self.max_threads,
+            purpose: self.purpose,
+            compile_limit: Duration::from_nanos(limit_ns),
+            keep_kernels: self.keep_kernels.clone(),
+        }
+    }
 }
 
 /// A kernel to build.
@@ -171,8 +197,11 @@ pub struct Built {
     pub lower_ns: u64,
     /// Time of code generation.
     pub codegen_ns: u64,
-    /// Time of the JIT.
+    /// Time of the JIT, or of the device's own compiler.
     pub jit_ns: u64,
+    /// The kernels of a device other than the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_kernels: Vec<DeviceKernel>,
 }
 
 /// What measuring a point gave.

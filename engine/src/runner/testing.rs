@@ -13,7 +13,7 @@ use opmodels::Graph;
 
 use super::transport::{Launch, Transport, WorkerError};
 use super::{Runner, RunnerFactory, RunnerOrder, WorkerPolicy, WorkerPool};
-use crate::device::Conditions;
+use crate::device::{Conditions, Purpose};
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
@@ -299,6 +299,7 @@ fn built(id: u64, program_hash: u64) -> Built {
         lower_ns: 1,
         codegen_ns: 1,
         jit_ns: 1,
+        device_kernels: Vec::new(),
     }
 }
 
@@ -363,6 +364,9 @@ pub fn order() -> RunnerOrder {
             seed: 0,
             max_statements: 1000,
             memory_limit_mib: 1024,
+            purpose: Purpose::Measure,
+            compile_timeout_ns: 1_000_000_000,
+            keep_kernels: None,
         },
         policy: policy(),
         jobs: 1,

@@ -26,6 +26,7 @@ fn supervisor(folder: &Path, otherwise: &str, interrupt: Interrupt) -> Superviso
         lower_ns: 0,
         codegen_ns: 0,
         jit_ns: 0,
+        device_kernels: Vec::new(),
     }))
     .unwrap();
     let script = format!(

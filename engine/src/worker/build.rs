@@ -17,6 +17,7 @@ use tvm_bridge::{Device, IrModule, Kernel, PrimFunc, Tensor};
 
 use super::arguments::{arguments, first_output};
 use super::serve::{Replies, Shared};
+use crate::device::{KernelCompiler, Program, Purpose, TooLong};
 use crate::protocol::{Built, KernelSpec, Reply};
 use crate::schedule::{Choice, Scheduler};
 
@@ -39,8 +40,11 @@ pub(super) struct Ready {
 
 /// What became of a candidate.
 enum Outcome {
-    Built(Box<Built>, Kernel),
-    Duplicate { of: u64 },
+    /// Without a kernel where it was compiled only.
+    Built(Box<Built>, Option<Kernel>),
+    Duplicate {
+        of: u64,
+    },
     TooLarge,
 }
 
@@ -68,7 +72,8 @@ impl Builder {
             module: &shared.module,
             target: &shared.target,
             scheduler: &shared.scheduler,
-            tensors: shared.session.tensors(),
+            compiler: shared.session.compiler(),
+            purpose: shared.setup.purpose,
             seed: shared.setup.seed,
             max_statements: shared.setup.max_statements,
         };
@@ -80,7 +85,7 @@ impl Builder {
                         replies.send(&Reply::Started { id });
                         match self.build_one(&bench, spec) {
                             Ok(Outcome::Built(built, kernel)) => {
-                                if let Ok(mut ready) = ready.lock() {
+                                if let (Some(kernel), Ok(mut ready)) = (kernel, ready.lock()) {
                                     ready.push(Ready {
                                         spec: spec.clone(),
                                         choice: built.choice.clone(),
@@ -102,7 +107,10 @@ impl Builder {
                             }),
                             Err(error) => replies.send(&Reply::Refused {
                                 id: Some(id),
-                                status: Status::CompileFailed,
+                                status: match error.is::<TooLong>() {
+                                    true => Status::TimedOut,
+                                    false => Status::CompileFailed,
+                                },
                                 reason: format!("{error:#}"),
                             }),
                         }
@@ -135,8 +143,14 @@ impl Builder {
         if lowered.statements(bench.max_statements)? > bench.max_statements {
             return Ok(Outcome::TooLarge);
         }
-        let compiled = lowered.build()?;
-        self.reference(bench, &function, spec)?;
+        let program = Program {
+            symbol: &spec.symbol,
+            hash: program_hash,
+        };
+        let compiled = bench.compiler.compile(program, lowered)?;
+        if bench.purpose == Purpose::Measure {
+            self.reference(bench, &function, spec)?;
+        }
         let built = Built {
             id: spec.id,
             choice: scheduled.choice,
@@ -146,9 +160,9 @@ impl Builder {
             lower_ns: compiled.times.lower.as_nanos() as u64,
             codegen_ns: compiled.times.codegen.as_nanos() as u64,
             jit_ns: compiled.times.jit.as_nanos() as u64,
+            device_kernels: compiled.device_kernels,
         };
-        let kernel = compiled.module.function(tvm_bridge::ir::ENTRY)?;
-        Ok(Outcome::Built(Box::new(built), kernel))
+        Ok(Outcome::Built(Box::new(built), compiled.kernel))
     }
 
     /// The kernel that had this program before `spec`'s, if any; otherwise `spec`'s is the first from now on.
@@ -197,7 +211,8 @@ struct Workbench<'a> {
     module: &'a IrModule,
     target: &'a tvm_bridge::Target,
     scheduler: &'a Scheduler,
-    tensors: Device,
+    compiler: Arc<dyn KernelCompiler>,
+    purpose: Purpose,
     seed: u64,
     max_statements: u64,
 }
@@ -209,8 +224,10 @@ fn reference_outputs(
     function: &PrimFunc,
     spec: &KernelSpec,
 ) -> anyhow::Result<Vec<Tensor>> {
-    let compiled = compile(&function.to_module()?, bench.target, Asserts::Kept)?;
-    let mut tensors = arguments(&spec.arguments, bench.tensors, bench.seed)?;
+    // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
+    let host = bench.target.host();
+    let compiled = compile(&function.to_module()?, host, Asserts::Kept)?;
+    let mut tensors = arguments(&spec.arguments, Device::cpu(), bench.seed)?;
     compiled
         .module
         .function(tvm_bridge::ir::ENTRY)?

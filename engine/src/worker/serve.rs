@@ -127,7 +127,7 @@ fn set_up(setup: Setup) -> anyhow::Result<Shared> {
     let path = setup.import.join("module.json");
     let json = std::fs::read_to_string(&path)
         .with_context(|| format!("cannot read {}", path.display()))?;
-    let session = setup.device.open(&setup.target, setup.max_threads)?;
+    let session = setup.device.open(&setup.opening())?;
     let target = session.target().clone();
     Ok(Shared {
         module: IrModule::from_json(&json)?,

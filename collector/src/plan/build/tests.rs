@@ -99,8 +99,11 @@ fn bad_values_say_what_where_and_what_next() {
     insta::assert_snapshot!(error("batchsize", "0"), @"--batchsize 0 (command line): must be at least 1; give a whole number");
     insta::assert_snapshot!(error("batchsize", "-3"), @"--batchsize -3 (command line): not a whole number from 1 up; give a whole number");
     insta::assert_snapshot!(error("input", "data:1xx3"), @"--input data:1xx3 (command line): '' is not a dimension (write name:1x3x224x224 or name:1x16:int64); give name:shape[:dtype], e.g. --input data:1x3x224x224:float32");
-    insta::assert_snapshot!(error("target", "lvm"), @"--target lvm (command line): no such target (did you mean llvm?); available here: llvm, scripted");
-    insta::assert_snapshot!(error("target", "cuda"), @"--target cuda (command line): not available yet: this build has no code generator for NVIDIA GPUs; available here: llvm, scripted");
+    insta::assert_snapshot!(error("target", "lvm"), @"--target lvm (command line): no such target (did you mean llvm?); available here: llvm, cuda, scripted");
+    insta::assert_snapshot!(error("target", "rocm"), @"--target rocm (command line): not available yet: AMD GPUs: TVM's wheel writes code for AMD GPUs but has no runtime for it (libtvm_runtime_rocm.so); available here: llvm, cuda, scripted");
+    insta::assert_snapshot!(error("target", "cuda -arch=sm_81"), @"--target cuda -arch=sm_81 (command line): there is no architecture `sm_81` here (did you mean sm_80 or sm_86 or sm_87?); they are sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_100, sm_103, sm_110, sm_120, sm_121");
+    insta::assert_snapshot!(error("arch", "sm_80"), @"--arch sm_80 (command line): llvm has no architectures; leave it out");
+    insta::assert_snapshot!(error("compile-only", "maybe"), @"--compile-only maybe (command line): neither true nor false; give true or false");
     insta::assert_snapshot!(error("target", "llvm -num-cores"), @"--target llvm -num-cores (command line): `-num-cores` is no option of a target here; options are -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads");
     insta::assert_snapshot!(error("cache", "warm"), @"--cache warm (command line): no such cache state; give model, hot, flushed or several of them, as in model,flushed");
     insta::assert_snapshot!(error("ci", "0"), @"--ci 0 (command line): no number of samples makes an interval of no width; give a share above 0, e.g. 3%");
@@ -124,6 +127,10 @@ fn what_is_not_there_yet_is_refused_by_name() {
         ("port", "9190"),
         ("executor", "debug"),
         ("modelsource", "transformers"),
+        ("target", "opencl"),
+        ("target", "vulkan"),
+        ("target", "rocm"),
+        ("target", "metal"),
         ("target", "pynq"),
     ] {
         let message = error(key, text);
@@ -158,4 +165,39 @@ fn an_input_has_one_shape() {
         .unwrap_err()
         .to_string();
     assert!(message.contains("another shape already"), "{message}");
+}
+
+#[test]
+fn what_is_compiled_only_is_compiled_once_for_each_architecture() {
+    let cuda = |more: &[(&'static str, &'static str)]| {
+        let settings = [&[("modelname", "resnet-18")], more].concat();
+        plan(&settings)
+    };
+    let compiled = |more: &[(&'static str, &'static str)]| {
+        cuda(&[&[("target", "cuda"), ("compile-only", "true")], more].concat())
+    };
+    let planned = compiled(&[("arch", "sm_80,sm_90"), ("cache", "hot,flushed")]).unwrap();
+    let targets: Vec<String> = planned.plan.targets().map(ToString::to_string).collect();
+    assert_eq!(targets, ["cuda -arch=sm_80", "cuda -arch=sm_90"]);
+    assert_eq!(planned.plan.threads, [1]);
+    assert_eq!(planned.plan.cache_states, [CacheState::Hot]);
+    assert_eq!(planned.plan.whole_model, WholeModel::Skip);
+    let refused = |more: &[(&'static str, &'static str)]| compiled(more).unwrap_err().to_string();
+    insta::assert_snapshot!(
+        [
+            refused(&[("whole-model", "measure")]),
+            refused(&[("threads", "2")]),
+            refused(&[("arch", "sm_80,sm_70")]),
+            cuda(&[("target", "cuda"), ("arch", "sm_90,sm_80")]).unwrap_err().to_string(),
+            cuda(&[("target", "cuda -arch=sm_80"), ("arch", "sm_90")]).unwrap_err().to_string(),
+        ]
+        .join("\n"),
+        @r#"
+    --whole-model measure (command line): nothing is run with --compile-only; leave it out
+    --threads 2 (command line): kernels of cuda run on none of this machine's threads; leave it out; the threads of a block are a factor of the schedule
+    --arch sm_70 (command line): there is no architecture `sm_70` here (did you mean sm_75 or sm_80 or sm_87?); they are sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_100, sm_103, sm_110, sm_120, sm_121
+    --arch sm_90,sm_80 (command line): a device has one architecture; give one, or add --compile-only to compile for several
+    --arch sm_90 (command line): --target names another architecture; name it once
+    "#
+    );
 }

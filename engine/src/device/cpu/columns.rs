@@ -18,6 +18,10 @@ pub(super) fn fill(row: &mut Row, choice: &Choice) {
             row.knob_parallel_extent = extent(knobs.parallel_extent);
             row.knob_compute_at = Some("tile".to_owned());
         }
+        Ok(Knobs::Partial(knobs)) => {
+            row.knob_vector_length = u64::try_from(knobs.vector_length).ok();
+            row.knob_parallel_extent = extent(Some(knobs.parallel_extent));
+        }
         Ok(Knobs::Spatial(knobs)) => {
             row.knob_vector_length = u64::try_from(knobs.vector_length).ok();
             row.knob_unroll = u64::try_from(knobs.unroll).ok();

@@ -13,7 +13,7 @@ use opdata::{CacheState, DeviceKind, Row};
 use serde_json::Value;
 
 use super::target::OptionArity;
-use super::{Device, Session, Target, TargetOption, TargetProblem};
+use super::{Device, Opening, Session, Target, TargetOption, TargetProblem};
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 
 pub use schedule::{
@@ -105,10 +105,8 @@ impl Device for Cpu {
         super::limit_private_memory(mib)
     }
 
-    fn open(&self, dictionary: &Value, max_threads: usize) -> tvm_bridge::Result<Box<dyn Session>> {
-        Ok(Box::new(session::CpuSession::open(
-            dictionary,
-            max_threads,
-        )?))
+    fn open(&self, opening: &Opening) -> anyhow::Result<Box<dyn Session>> {
+        let session = session::CpuSession::open(&opening.dictionary, opening.max_threads)?;
+        Ok(Box::new(session))
     }
 }

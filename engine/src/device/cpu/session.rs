@@ -1,6 +1,7 @@
 //! The CPU in the worker: TVM's thread pool, the machine's clock, `clflush` and the sentinel.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use opdata::CacheState;
 use opmodels::tile::VectorUnit;
@@ -12,7 +13,7 @@ use super::flush::Flusher;
 use super::handover::Handover;
 use super::schedule::CpuTemplates;
 use super::sentinel::Sentinel;
-use crate::device::{Conditions, Kernel, Session};
+use crate::device::{Conditions, HostCompiler, Kernel, KernelCompiler, Session};
 use crate::env::{Cores, Root};
 use crate::measure::caches::Place;
 use crate::measure::timer::WallClock;
@@ -60,6 +61,10 @@ fn own_cores(cores: &Cores) -> usize {
 impl Session for CpuSession {
     fn target(&self) -> &Target {
         &self.target
+    }
+
+    fn compiler(&self) -> Arc<dyn KernelCompiler> {
+        HostCompiler::shared()
     }
 
     fn templates(&self) -> Box<dyn Templates> {

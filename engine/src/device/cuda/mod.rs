@@ -1,7 +1,189 @@
-//! NVIDIA GPUs through TVM's CUDA code.
+//! NVIDIA GPUs, through TVM's CUDA code generator and NVRTC.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`arch`], [`target`] | the architectures, and targets for them |
+//! | [`templates`] | schedule templates: blocks, threads, shared memory |
+//! | [`nvrtc`] | NVIDIA's compiler, in processes of its own |
+//! | [`cubin`], [`occupancy`] | what kernels take of a multiprocessor |
+//! | [`compiler`] | from a lowered program to source, machine code and what it takes of the device |
+//! | [`driver`], [`dynamic`] | NVIDIA's driver and libraries, opened at run time |
+//! | [`events`] | the GPU's clock and its cache |
+//! | [`session`], [`columns`] | the device in the worker; its columns of rows |
+//!
+//! Compiling needs no GPU; measuring does.
 
-#![allow(dead_code)]
-
+mod arch;
+mod columns;
+mod compiler;
+mod cubin;
+mod driver;
+mod dynamic;
 #[cfg(test)]
 mod emulation;
+mod events;
+mod findings;
+mod nvrtc;
+mod occupancy;
+mod session;
+mod target;
 mod templates;
+
+use std::ffi::OsString;
+
+use anyhow::Context as _;
+use opdata::contract::Environment;
+use opdata::{CacheState, DeviceKind, Row};
+use serde_json::Value;
+
+use super::target::OptionArity;
+use super::{Device, Finding, Opening, Purpose, Session, Target, TargetOption, TargetProblem};
+use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
+use driver::NoGpu;
+use nvrtc::{Toolkit, ToolkitMissing};
+use templates::Knobs;
+
+/// The device.
+#[derive(Debug, Clone, Copy)]
+pub struct Cuda;
+
+impl Device for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn title(&self) -> &'static str {
+        "NVIDIA GPUs, through CUDA; kernels are compiled without one (--compile-only)"
+    }
+
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cuda
+    }
+
+    fn has_host_threads(&self) -> bool {
+        false
+    }
+
+    fn runs_whole_models(&self) -> bool {
+        false
+    }
+
+    fn options(&self) -> &'static [TargetOption] {
+        &[TargetOption {
+            name: target::ARCH,
+            arity: OptionArity::One,
+            value: "sm_NN",
+        }]
+    }
+
+    fn check(&self, target: &Target) -> Result<(), TargetProblem> {
+        target::check(target)
+    }
+
+    fn dictionary(&self, target: &Target, machine: &Environment) -> Value {
+        target::dictionary(target, machine)
+    }
+
+    fn describe_target(&self, dictionary: &Value) -> String {
+        let arch = dictionary[target::ARCH].as_str().unwrap_or_default();
+        format!("{} -{}={arch}", self.name(), target::ARCH)
+    }
+
+    fn hardware(&self, _machine: &Environment) -> String {
+        match driver::driver() {
+            Ok(driver) => driver.gpus[0].name.clone(),
+            Err(_) => "no GPU".to_owned(),
+        }
+    }
+
+    fn factors(&self) -> &'static [FactorInfo] {
+        templates::factors::FACTORS
+    }
+
+    fn read_choice(&self, choice: Choice) -> Result<Choice, serde_json::Error> {
+        Knobs::of(&choice).map(|knobs| knobs.choice())
+    }
+
+    fn combine(
+        &self,
+        space: &Space,
+        settings: &[(&Dimension, &FactorValue)],
+    ) -> Result<Choice, String> {
+        templates::combine(space, settings)
+    }
+
+    fn cache_states(&self) -> &'static [CacheState] {
+        &[CacheState::Model, CacheState::Hot, CacheState::Flushed]
+    }
+
+    fn fill_target(&self, row: &mut Row, dictionary: &Value) {
+        row.target_cpu = dictionary[target::ARCH].as_str().map(str::to_owned);
+    }
+
+    fn fill_schedule(&self, row: &mut Row, choice: &Choice) {
+        columns::fill(row, choice);
+    }
+
+    fn limit_memory(&self, _mib: u64) -> std::io::Result<()> {
+        // The CUDA driver reserves address space far beyond what it uses, which the limit would count.
+        Ok(())
+    }
+
+    fn check_machine(&self, target: &Target, purpose: Purpose) -> Result<(), TargetProblem> {
+        if purpose == Purpose::Measure {
+            check_gpu(target)?;
+        }
+        Toolkit::find().map(drop).map_err(|missing| TargetProblem {
+            problem: missing.to_string(),
+            next: nvrtc::HOW_TO_GET_IT.to_owned(),
+        })
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        findings::of_machine()
+    }
+
+    fn serve_compiler(&self, arguments: &[OsString]) -> anyhow::Result<()> {
+        let folder = arguments
+            .first()
+            .context("the toolkit's folder is not given")?;
+        let toolkit = Toolkit::at(folder.as_ref()).ok_or(ToolkitMissing)?;
+        nvrtc::serve(&toolkit, std::io::stdin().lock(), std::io::stdout().lock())
+    }
+
+    fn open(&self, opening: &Opening) -> anyhow::Result<Box<dyn Session>> {
+        Ok(Box::new(session::CudaSession::open(opening)?))
+    }
+}
+
+/// Checks that this machine's first GPU runs code for a target.
+fn check_gpu(target: &Target) -> Result<(), TargetProblem> {
+    const WITHOUT: &str = "compile without running anything: --compile-only";
+    let driver = driver::driver().as_ref().map_err(|no_gpu| TargetProblem {
+        problem: no_gpu.to_string(),
+        next: match no_gpu {
+            NoGpu::OldDriver(_) => {
+                format!(
+                    "update it to {} or later, or {WITHOUT}",
+                    driver::NEEDED_DRIVER
+                )
+            }
+            _ => format!("measure on a machine with an NVIDIA GPU, or {WITHOUT}"),
+        },
+    })?;
+    let gpu = &driver.gpus[0];
+    let wanted = target.value(target::ARCH).and_then(arch::named);
+    // Code runs on GPUs of its own generation from its own step on.
+    let runs = |wanted: u32| wanted / 10 == gpu.capability / 10 && wanted <= gpu.capability;
+    match wanted {
+        Some(wanted) if !runs(wanted.capability) => Err(TargetProblem {
+            problem: format!(
+                "{} is {} and runs no code for {target}",
+                gpu.name,
+                gpu.arch()
+            ),
+            next: format!("leave -arch out, or {WITHOUT}"),
+        }),
+        _ => Ok(()),
+    }
+}

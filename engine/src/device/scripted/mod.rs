@@ -12,7 +12,9 @@ use opdata::{CacheState, DeviceKind, Row};
 use serde_json::{Value, json};
 
 use super::target::OptionArity;
-use super::{ConditionInfo, Device, Session, Sharing, Target, TargetOption, TargetProblem};
+use super::{
+    ConditionInfo, Device, Opening, Session, Sharing, Target, TargetOption, TargetProblem,
+};
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 use grid::Grid;
 
@@ -117,11 +119,7 @@ impl Device for Scripted {
         Ok(())
     }
 
-    fn open(
-        &self,
-        _dictionary: &Value,
-        _max_threads: usize,
-    ) -> tvm_bridge::Result<Box<dyn Session>> {
+    fn open(&self, _opening: &Opening) -> anyhow::Result<Box<dyn Session>> {
         Ok(Box::new(session::ScriptedSession::open()?))
     }
 }

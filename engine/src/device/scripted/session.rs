@@ -1,9 +1,11 @@
 //! The scripted device in the worker: its clock, its counter, and a sentinel that never drifts.
 
+use std::sync::Arc;
+
 use tvm_bridge::{Result, Target};
 
 use super::grid::{Grid, GridTemplate, Style};
-use crate::device::{Conditions, Kernel, Session};
+use crate::device::{Conditions, HostCompiler, Kernel, KernelCompiler, Session};
 use crate::measure::mock::{ScriptedCounter, ScriptedTimer};
 use crate::measure::{CacheControl, CounterSource, Instruments, Timer};
 use crate::schedule::Templates;
@@ -47,6 +49,10 @@ fn time_ns(kernel: Kernel<'_>, at: &Conditions) -> u64 {
 impl Session for ScriptedSession {
     fn target(&self) -> &Target {
         &self.target
+    }
+
+    fn compiler(&self) -> Arc<dyn KernelCompiler> {
+        HostCompiler::shared()
     }
 
     fn templates(&self) -> Box<dyn Templates> {

@@ -19,6 +19,7 @@ pub const MAX_UNROLLED: i64 = 64;
 pub(super) enum Shape {
     Contraction { axes: Vec<Axis>, lanes: i64 },
     Rows { rows: i64 },
+    Partial { elements: i64 },
     Spatial { inner: i64, total: i64 },
     Fixed,
 }
@@ -56,6 +57,15 @@ pub(super) fn combine(
         }
         (Knobs::Rows(knobs), _, Shape::Rows { rows }) => {
             knobs.parallel_extent = even_extent(knobs.parallel_extent, *rows)?;
+        }
+        (Knobs::Partial(knobs), _, Shape::Partial { elements }) => {
+            let step = knobs.vector_length * knobs.parallel_extent;
+            if elements % step != 0 {
+                return Err(format!(
+                    "{} pieces of vectors of {} do not divide {elements} elements",
+                    knobs.parallel_extent, knobs.vector_length
+                ));
+            }
         }
         (Knobs::Spatial(knobs), _, Shape::Spatial { inner, total }) => {
             let step = knobs.vector_length * knobs.unroll;
@@ -134,6 +144,11 @@ fn set(knobs: &mut Knobs, dimension: &Dimension, setting: &FactorValue) -> Resul
         Knobs::Rows(k) => match dimension.factor.name() {
             VECTOR_LENGTH => k.vector_length = number()?,
             PARALLEL_EXTENT => k.parallel_extent = extent()?,
+            _ => return Err(wrong()),
+        },
+        Knobs::Partial(k) => match dimension.factor.name() {
+            VECTOR_LENGTH => k.vector_length = number()?,
+            PARALLEL_EXTENT => k.parallel_extent = number()?,
             _ => return Err(wrong()),
         },
         Knobs::Spatial(k) => match dimension.factor.name() {

@@ -6,6 +6,7 @@
 //! | [`knobs`] | the knobs of a contraction, and the tile that suits it |
 //! | [`staged`], [`pad`] | an operand's padding or copy, filled near its use or before |
 //! | [`rows`] | several reductions over the same rows: softmax, layer norm |
+//! | [`partial`] | a whole tensor to one value |
 //! | [`spatial`] | no reduction: element-wise, copies, transposes |
 //! | [`space`], [`combine`] | the values that a sweep can try, and the combinations that are possible |
 
@@ -14,6 +15,7 @@ mod contraction;
 pub(super) mod factors;
 mod knobs;
 mod pad;
+mod partial;
 mod prepare;
 mod rows;
 mod space;
@@ -32,7 +34,8 @@ use combine::Shape;
 
 pub use combine::MAX_UNROLLED;
 pub use opdata::contract::knobs::{
-    CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, RowsKnobs, SpatialKnobs,
+    CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, PartialKnobs, RowsKnobs,
+    SpatialKnobs,
 };
 
 /// The knobs of a template.
@@ -43,6 +46,8 @@ pub enum Knobs {
     Contraction(ContractionKnobs),
     /// Whole rows, one after the other.
     Rows(RowsKnobs),
+    /// A whole tensor to one value, by way of partial results.
+    Partial(PartialKnobs),
     /// Flattened, vectorised, parallel.
     Spatial(SpatialKnobs),
 }
@@ -61,6 +66,7 @@ impl Knobs {
         match self {
             Knobs::Contraction(knobs) => Choice::new("contraction", knobs),
             Knobs::Rows(knobs) => Choice::new("rows", knobs),
+            Knobs::Partial(knobs) => Choice::new("partial", knobs),
             Knobs::Spatial(knobs) => Choice::new("spatial", knobs),
         }
     }
@@ -70,7 +76,8 @@ impl Knobs {
 type Suggestion = fn(&Schedule, VectorUnit) -> Result<Knobs>;
 
 /// From the most to the least specific.
-const SUGGESTIONS: [Suggestion; 5] = [
+const SUGGESTIONS: [Suggestion; 6] = [
+    |s, unit| partial::suggested(s, unit).map(Knobs::Partial),
     // The epilogue computed at the register tile, paddings at the parallel loop.
     |s, unit| {
         contraction::suggested(s, unit, Epilogue::Tile, Padding::Near).map(Knobs::Contraction)
@@ -106,6 +113,7 @@ impl Templates for CpuTemplates {
                 Knobs::Contraction(contraction::with_knobs(schedule, unit, &knobs)?)
             }
             Knobs::Rows(knobs) => Knobs::Rows(rows::with_knobs(schedule, unit, knobs)?),
+            Knobs::Partial(knobs) => Knobs::Partial(partial::with_knobs(schedule, knobs)?),
             Knobs::Spatial(knobs) => Knobs::Spatial(spatial::with_knobs(schedule, unit, knobs)?),
         };
         Ok(done.choice())

@@ -8,7 +8,8 @@ use super::combine::{Axis, Shape, outer_iterations};
 use super::factors::*;
 use super::knobs::vector_axis;
 use super::{
-    CacheWrite, ContractionKnobs, Epilogue, Knobs, LevelOrder, Padding, contraction, rows, spatial,
+    CacheWrite, ContractionKnobs, Epilogue, Knobs, LevelOrder, Padding, contraction, partial, rows,
+    spatial,
 };
 use crate::schedule::{Dimension, Factor, FactorValue};
 
@@ -47,6 +48,13 @@ pub(super) fn dimensions(
                 .retain(|v| *v <= FactorValue::Number(unit.lanes()));
             let extents = numbers(PARALLEL_EXTENT, parallel_extents(rows), 0);
             (Shape::Rows { rows }, vec![lengths, extents])
+        }
+        Knobs::Partial(knobs) => {
+            let extents = numbers(PARALLEL_EXTENT, [1, 2, 4, 8, 16, 32], knobs.parallel_extent);
+            let lanes = [1, 2, 4].map(|registers| registers * unit.lanes());
+            let lengths = numbers(VECTOR_LENGTH, lanes, knobs.vector_length);
+            let elements = partial::elements(&s)?;
+            (Shape::Partial { elements }, vec![lengths, extents])
         }
         Knobs::Spatial(knobs) => match spatial::extents(&s, unit)? {
             Some((inner, total)) => spatial_dimensions(inner, total, *knobs, unit),

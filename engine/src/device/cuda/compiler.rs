@@ -1,0 +1,195 @@
+//! From a lowered program to CUDA source, machine code, and what its kernels take of the device.
+//!
+//! Source is TVM's, machine code NVRTC's, which compiles in processes of its own ([`super::nvrtc`]). What a kernel takes
+//! comes from the assembler's report and the cubin; occupancy is computed from it.
+
+use std::cell::RefCell;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use opdata::contract::device_kernel::DeviceKernel;
+use tvm_bridge::compile::Lowered;
+use tvm_bridge::{KernelLaunch, StageTimes};
+
+use super::arch::{self, Arch};
+use super::nvrtc::{Cubin, Nvrtc};
+use super::occupancy::{self, Demand};
+use super::{cubin, target};
+use crate::device::{CompiledKernel, KernelCompiler, Opening, Program};
+
+/// What is done with machine code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loading {
+    /// It is described, which needs no GPU.
+    DescribeOnly,
+    /// It is loaded, so that it can be run.
+    Load,
+}
+
+/// The compiler for one architecture.
+pub(super) struct CudaCompiler {
+    nvrtc: Arc<Nvrtc>,
+    arch: Arch,
+    /// The architecture by name, as the target has it.
+    arch_name: String,
+    keep: Option<PathBuf>,
+    loading: Loading,
+}
+
+/// What NVRTC made of the source that TVM gave it last, on this thread: TVM asks for code and takes no report.
+type Made = (String, Cubin);
+
+thread_local! {
+    static MADE: RefCell<Option<Made>> = const { RefCell::new(None) };
+}
+
+impl CudaCompiler {
+    /// For the architecture of the opening's target.
+    ///
+    /// # Errors
+    /// The target has no architecture that is known here, or the folder of kept kernels cannot be made.
+    pub fn new(
+        nvrtc: Arc<Nvrtc>,
+        opening: &Opening,
+        loading: Loading,
+    ) -> anyhow::Result<CudaCompiler> {
+        let name = opening.dictionary[target::ARCH].as_str();
+        let arch_name = name.context("the target has no architecture")?.to_owned();
+        if let Some(folder) = &opening.keep_kernels {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        }
+        if loading == Loading::Load {
+            let (nvrtc, arch) = (Arc::clone(&nvrtc), arch_name.clone());
+            tvm_bridge::cuda::set_compiler(move |source| {
+                let made = nvrtc.compile(&arch, source).map_err(|e| format!("{e:#}"))?;
+                let bytes = made.bytes.clone();
+                MADE.with_borrow_mut(|last| *last = Some((source.to_owned(), made)));
+                Ok(bytes)
+            })?;
+        }
+        Ok(CudaCompiler {
+            nvrtc,
+            arch: arch::named(&arch_name)
+                .with_context(|| format!("there is no architecture {arch_name}"))?,
+            arch_name,
+            keep: opening.keep_kernels.clone(),
+            loading,
+        })
+    }
+
+    /// Describes the kernels of a source that was compiled.
+    fn describe(&self, launches: &[KernelLaunch], made: &Cubin) -> Vec<DeviceKernel> {
+        let reports = cubin::reports(&made.log);
+        let sizes = cubin::code_sizes(&made.bytes);
+        let mut instructions = self.disassembled(&made.bytes);
+        let describe = |launch: &KernelLaunch| {
+            let report = reports.get(&launch.name).copied().unwrap_or_default();
+            let dynamic = launch.dynamic_shared_bytes.unsigned_abs();
+            let mut kernel = DeviceKernel {
+                name: launch.name.clone(),
+                threads_per_block: launch.threads_per_block().unsigned_abs(),
+                blocks: launch.block_count().unsigned_abs(),
+                code_bytes: sizes.get(&launch.name).copied(),
+                registers_per_thread: report.registers,
+                shared_bytes_per_block: report.shared_bytes.map(|bytes| bytes + dynamic),
+                local_bytes_per_thread: report.stack_bytes,
+                spill_store_bytes: report.spill_store_bytes,
+                spill_load_bytes: report.spill_load_bytes,
+                instructions: instructions.remove(&launch.name).unwrap_or_default(),
+                ..DeviceKernel::default()
+            };
+            if let (Some(registers), Some(shared_bytes)) =
+                (kernel.registers_per_thread, kernel.shared_bytes_per_block)
+            {
+                let demand = Demand {
+                    threads: kernel.threads_per_block,
+                    registers,
+                    shared_bytes,
+                };
+                let occupancy = occupancy::of(self.arch, demand);
+                kernel.occupancy = Some(occupancy.share);
+                kernel.occupancy_limiter = Some(occupancy.limiters.join(";"));
+            }
+            kernel
+        };
+        launches.iter().map(describe).collect()
+    }
+
+    /// Instructions by kernel; nothing where there is no disassembler, or no room for a temporary file.
+    fn disassembled(
+        &self,
+        cubin_bytes: &[u8],
+    ) -> std::collections::BTreeMap<String, std::collections::BTreeMap<String, u64>> {
+        let Some(disassembler) = self.nvrtc.toolkit().disassembler() else {
+            return Default::default();
+        };
+        let written = tempfile::NamedTempFile::new().and_then(|mut file| {
+            file.write_all(cubin_bytes)?;
+            Ok(file)
+        });
+        written.map_or_else(
+            |_| Default::default(),
+            |file| cubin::instructions(&disassembler, file.path()),
+        )
+    }
+
+    fn keep(
+        &self,
+        folder: &Path,
+        program: Program<'_>,
+        source: &str,
+        made: &Cubin,
+    ) -> anyhow::Result<()> {
+        let name = format!(
+            "{}-{:016x}-{}",
+            program.symbol, program.hash, self.arch_name
+        );
+        for (extension, bytes) in [("cu", source.as_bytes()), ("cubin", &made.bytes)] {
+            let path = folder.join(format!("{name}.{extension}"));
+            std::fs::write(&path, bytes)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+impl KernelCompiler for CudaCompiler {
+    fn compile(&self, program: Program<'_>, lowered: Lowered) -> anyhow::Result<CompiledKernel> {
+        let launches = lowered.launches()?;
+        let (kernel, times, (source, made)) = match self.loading {
+            Loading::DescribeOnly => {
+                let source = lowered.device_source()?;
+                let source = source.context("the program has no kernel for the device")?;
+                let start = Instant::now();
+                let made = self.nvrtc.compile(&self.arch_name, &source.text)?;
+                let jit = start.elapsed();
+                let times = StageTimes {
+                    jit,
+                    ..source.times
+                };
+                (None, times, (source.text, made))
+            }
+            Loading::Load => {
+                // TVM calls the compiler that was set above, on this thread.
+                MADE.with_borrow_mut(Option::take);
+                let compiled = lowered.build()?;
+                let made = MADE.with_borrow_mut(Option::take);
+                let made = made.context("TVM did not ask for machine code")?;
+                let kernel = compiled.module.function(tvm_bridge::ir::ENTRY)?;
+                (Some(kernel), compiled.times, made)
+            }
+        };
+        if let Some(folder) = &self.keep {
+            self.keep(folder, program, &source, &made)?;
+        }
+        Ok(CompiledKernel {
+            kernel,
+            times,
+            device_kernels: self.describe(&launches, &made),
+        })
+    }
+}

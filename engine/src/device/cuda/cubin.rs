@@ -1,0 +1,179 @@
+//! What the assembler, the cubin and the disassembler say of a source's kernels.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use object::{Object, ObjectSection};
+
+/// What the assembler's report says of one kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    /// Registers of a thread.
+    pub registers: Option<u64>,
+    /// Shared memory that the kernel declares, in bytes.
+    pub shared_bytes: Option<u64>,
+    /// Stack frame of a thread, in bytes.
+    pub stack_bytes: Option<u64>,
+    /// Bytes stored because registers ran out.
+    pub spill_store_bytes: Option<u64>,
+    /// Bytes loaded for the same reason.
+    pub spill_load_bytes: Option<u64>,
+}
+
+/// The assembler's report (`--ptxas-options=-v`), by kernel.
+///
+/// It has a section for each kernel: `Compiling entry function 'NAME' for 'ARCH'`, then for it and for each function
+/// that was not inlined a line `Function properties for NAME` with one of properties behind it, then a line
+/// `Used N registers, …`, on which shared memory stands if there is any.
+pub(super) fn reports(log: &str) -> BTreeMap<String, Report> {
+    let mut all: BTreeMap<String, Report> = BTreeMap::new();
+    let mut kernel = String::new();
+    let mut function = String::new();
+    for line in log.lines() {
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            kernel = rest.split('\'').next().unwrap_or_default().to_owned();
+            all.insert(kernel.clone(), Report::default());
+        } else if let Some((_, name)) = line.split_once("Function properties for ") {
+            function = name.trim().to_owned();
+        }
+        let Some(report) = all.get_mut(&kernel) else {
+            continue;
+        };
+        if line.contains("bytes stack frame") && function == kernel {
+            report.stack_bytes = number_before(line, " bytes stack frame");
+            report.spill_store_bytes = number_before(line, " bytes spill stores");
+            report.spill_load_bytes = number_before(line, " bytes spill loads");
+        } else if line.contains(" registers") {
+            report.registers = number_before(line, " registers");
+            // It is left out where a kernel has none.
+            report.shared_bytes = Some(number_before(line, " bytes smem").unwrap_or(0));
+        }
+    }
+    all
+}
+
+/// The number that stands in a line before some words.
+fn number_before(line: &str, words: &str) -> Option<u64> {
+    let head = &line[..line.find(words)?];
+    let digits = head.rsplit(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+/// Size of the machine code of each kernel of a cubin, in bytes.
+pub(super) fn code_sizes(cubin: &[u8]) -> BTreeMap<String, u64> {
+    let Ok(file) = object::File::parse(cubin) else {
+        return BTreeMap::new();
+    };
+    let sections = file.sections().filter_map(|section| {
+        let name = section.name().ok()?.strip_prefix(CODE_OF)?;
+        Some((name.to_owned(), section.size()))
+    });
+    sections.collect()
+}
+
+/// What the name of a kernel's section begins with.
+const CODE_OF: &str = ".text.";
+
+/// Machine instructions of each kernel of a cubin by opcode, as `nvdisasm` lists them; nothing where it fails.
+pub(super) fn instructions(
+    disassembler: &Path,
+    cubin: &Path,
+) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let output = Command::new(disassembler).arg("-c").arg(cubin).output();
+    match output {
+        Ok(output) if output.status.success() => opcodes(&String::from_utf8_lossy(&output.stdout)),
+        _ => BTreeMap::new(),
+    }
+}
+
+/// Counts the opcodes of a listing: lines `/*0010*/ @P0 FFMA.FTZ R1, … ;` behind a label `.text.NAME:`.
+fn opcodes(listing: &str) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let mut all: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    let mut kernel = String::new();
+    for line in listing.lines() {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix(CODE_OF).and_then(|l| l.strip_suffix(':')) {
+            kernel = name.to_owned();
+        }
+        let Some((_, instruction)) = line.strip_prefix("/*").and_then(|l| l.split_once("*/"))
+        else {
+            continue;
+        };
+        let mut words = instruction.split_whitespace();
+        let word = words.find(|word| !word.starts_with('@') && *word != "{");
+        let opcode = word.and_then(|word| word.trim_end_matches(';').split('.').next());
+        // Behind the last instruction the code is filled up with `NOP`.
+        if let Some(opcode) = opcode.filter(|opcode| !opcode.is_empty() && *opcode != "NOP") {
+            let counts = all.entry(kernel.clone()).or_default();
+            *counts.entry(opcode.to_owned()).or_default() += 1;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k2' for 'sm_80'
+ptxas info    : Function properties for k2
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers, used 0 barriers, 360 bytes cmem[0]
+ptxas info    : Compile time = 1.438 ms
+ptxas info    : Compiling entry function 'k' for 'sm_80'
+ptxas info    : Function properties for k
+ptxas         .     16 bytes stack frame, 24 bytes spill stores, 28 bytes spill loads
+ptxas info    : Function properties for helper
+ptxas         .     999 bytes stack frame, 9 bytes spill stores, 9 bytes spill loads
+ptxas info    : Used 32 registers, used 1 barriers, 1200 bytes smem, 368 bytes cmem[0]
+";
+
+    #[test]
+    fn the_report_of_the_assembler_is_read_by_kernel() {
+        let reports = reports(LOG);
+        let plain = Report {
+            registers: Some(8),
+            shared_bytes: Some(0),
+            stack_bytes: Some(0),
+            spill_store_bytes: Some(0),
+            spill_load_bytes: Some(0),
+        };
+        let spilling = Report {
+            registers: Some(32),
+            shared_bytes: Some(1200),
+            stack_bytes: Some(16),
+            spill_store_bytes: Some(24),
+            spill_load_bytes: Some(28),
+        };
+        let expected = [("k".to_owned(), spilling), ("k2".to_owned(), plain)];
+        assert_eq!(reports, expected.into());
+    }
+
+    #[test]
+    fn opcodes_are_counted_without_their_variants_and_without_filling() {
+        let listing = "\
+k2:
+.text.k2:
+        /*0000*/                   MOV R1, c[0x0][0x28] ;
+        /*0060*/              @!P0 STG.E [R2.64], R5 ;
+        /*0070*/                   EXIT ;
+.L_x_0:
+        /*0090*/                   NOP;
+.text.k:
+        /*0000*/                   FFMA.FTZ R1, R2, R3, R1 ;
+        /*0010*/                   FFMA R1, R2, R3, R1 ;
+";
+        let counts = opcodes(listing);
+        let text = serde_json::to_string(&counts).unwrap();
+        assert_eq!(text, r#"{"k":{"FFMA":2},"k2":{"EXIT":1,"MOV":1,"STG":1}}"#);
+    }
+
+    #[test]
+    fn what_is_no_cubin_has_no_code() {
+        assert!(code_sizes(b"no ELF").is_empty());
+        assert!(reports("no report").is_empty());
+    }
+}

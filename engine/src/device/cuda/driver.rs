@@ -1,0 +1,168 @@
+//! What NVIDIA's driver says of itself and of the GPUs, without CUDA's runtime and without TVM.
+//!
+//! It is asked once a process, and only where a target or `doctor` is about GPUs.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use super::dynamic::Library;
+
+/// A GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Gpu {
+    /// Its name, e.g. `NVIDIA H200`.
+    pub name: String,
+    /// Compute capability times ten.
+    pub capability: u32,
+}
+
+impl Gpu {
+    /// Its architecture, e.g. `sm_90`.
+    pub fn arch(&self) -> String {
+        format!("sm_{}", self.capability)
+    }
+}
+
+/// The driver and its GPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Driver {
+    /// The newest CUDA that it runs, major and minor.
+    pub cuda: (i32, i32),
+    /// At least one.
+    pub gpus: Vec<Gpu>,
+}
+
+/// Why nothing can be run on a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoGpu {
+    /// The driver's library is not there.
+    #[error("there is no NVIDIA driver (libcuda.so.1)")]
+    NoDriver,
+    /// The driver is there and finds none, or fails.
+    #[error("the NVIDIA driver finds no GPU (error {0})")]
+    NoDevice(i32),
+    /// The driver is older than the runtime.
+    #[error("the NVIDIA driver runs CUDA {}.{} at most, and TVM's runtime needs {}.0", .0.0, .0.1, NEEDED)]
+    OldDriver((i32, i32)),
+}
+
+/// The major version of CUDA that TVM's runtime is built for.
+const NEEDED: i32 = 13;
+/// The first driver for it.
+pub(super) const NEEDED_DRIVER: u32 = 580;
+
+/// What the driver says; the same answer for the whole process.
+pub(super) fn driver() -> &'static Result<Driver, NoGpu> {
+    static ASKED: OnceLock<Result<Driver, NoGpu>> = OnceLock::new();
+    ASKED.get_or_init(ask)
+}
+
+fn ask() -> Result<Driver, NoGpu> {
+    let library = Library::open(Path::new("libcuda.so.1")).map_err(|_| NoGpu::NoDriver)?;
+    let api = Api::of(library).ok_or(NoGpu::NoDriver)?;
+    let version = api.version().map_err(NoGpu::NoDevice)?;
+    let cuda = (version / 1000, version % 1000 / 10);
+    if cuda.0 < NEEDED {
+        return Err(NoGpu::OldDriver(cuda));
+    }
+    let gpus = api.gpus().map_err(NoGpu::NoDevice)?;
+    match gpus.is_empty() {
+        true => Err(NoGpu::NoDevice(0)),
+        false => Ok(Driver { cuda, gpus }),
+    }
+}
+
+type Status = c_int;
+
+/// The functions of the driver that are asked here (CUDA Driver API).
+struct Api {
+    init: unsafe extern "C" fn(u32) -> Status,
+    version: unsafe extern "C" fn(*mut c_int) -> Status,
+    count: unsafe extern "C" fn(*mut c_int) -> Status,
+    device: unsafe extern "C" fn(*mut c_int, c_int) -> Status,
+    name: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> Status,
+    attribute: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> Status,
+}
+
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR`.
+const CAPABILITY: [c_int; 2] = [75, 76];
+
+impl Api {
+    fn of(library: Library) -> Option<Api> {
+        // SAFETY: the types are those of the driver's documentation.
+        unsafe {
+            Some(Api {
+                init: library.function(c"cuInit").ok()?,
+                version: library.function(c"cuDriverGetVersion").ok()?,
+                count: library.function(c"cuDeviceGetCount").ok()?,
+                device: library.function(c"cuDeviceGet").ok()?,
+                name: library.function(c"cuDeviceGetName").ok()?,
+                attribute: library.function(c"cuDeviceGetAttribute").ok()?,
+            })
+        }
+    }
+
+    fn version(&self) -> Result<i32, Status> {
+        let mut version = 0;
+        // SAFETY: `version` is valid for writing.
+        done(unsafe { (self.version)(&mut version) })?;
+        Ok(version)
+    }
+
+    fn gpus(&self) -> Result<Vec<Gpu>, Status> {
+        const NAME_BYTES: usize = 128;
+        let mut count = 0;
+        // SAFETY: what is written to is valid and of the size that is given; devices are those that the driver counts.
+        unsafe {
+            done((self.init)(0))?;
+            done((self.count)(&mut count))?;
+            let gpu = |place| {
+                let mut device = 0;
+                done((self.device)(&mut device, place))?;
+                let mut name = [0 as c_char; NAME_BYTES];
+                // One byte less: the name ends with a zero in any case.
+                done((self.name)(
+                    name.as_mut_ptr(),
+                    NAME_BYTES as c_int - 1,
+                    device,
+                ))?;
+                let mut parts = [0; 2];
+                for (part, attribute) in parts.iter_mut().zip(CAPABILITY) {
+                    done((self.attribute)(part, attribute, device))?;
+                }
+                Ok(Gpu {
+                    name: CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned(),
+                    capability: (parts[0] * 10 + parts[1]).unsigned_abs(),
+                })
+            };
+            (0..count).map(gpu).collect()
+        }
+    }
+}
+
+fn done(status: Status) -> Result<(), Status> {
+    match status {
+        0 => Ok(()),
+        failed => Err(failed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_driver_is_told_what_is_needed() {
+        let old = NoGpu::OldDriver((12, 4)).to_string();
+        assert_eq!(
+            old,
+            "the NVIDIA driver runs CUDA 12.4 at most, and TVM's runtime needs 13.0"
+        );
+        let gpu = Gpu {
+            name: "NVIDIA H200".to_owned(),
+            capability: 90,
+        };
+        assert_eq!(gpu.arch(), "sm_90");
+    }
+}

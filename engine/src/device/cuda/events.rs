@@ -1,0 +1,226 @@
+//! Timing by events of the GPU, and driving data out of its second-level cache: through CUDA's runtime library.
+//!
+//! TVM's own timer for CUDA does the same with the same events, but its methods can only be called from C++.
+
+use std::ffi::{c_int, c_void};
+use std::time::{Duration, Instant};
+
+use tvm_bridge::Tensor;
+
+use super::dynamic::{Library, NotThere};
+use crate::measure::Timer;
+use crate::measure::caches::Place;
+
+type Status = c_int;
+type Event = *mut c_void;
+type Stream = *mut c_void;
+
+/// The stream that TVM starts kernels on unless it is told otherwise.
+const DEFAULT_STREAM: Stream = std::ptr::null_mut();
+/// Larger than the second-level cache of any GPU so far (126 MiB), twice.
+const FLUSHED_BYTES: usize = 256 << 20;
+/// Bytes of the sentinel's work.
+const SENTINEL_BYTES: usize = 64 << 20;
+
+/// The functions of CUDA's runtime that are used here.
+#[derive(Clone, Copy)]
+pub(super) struct Runtime {
+    create: unsafe extern "C" fn(*mut Event) -> Status,
+    record: unsafe extern "C" fn(Event, Stream) -> Status,
+    wait: unsafe extern "C" fn(Event) -> Status,
+    elapsed: unsafe extern "C" fn(*mut f32, Event, Event) -> Status,
+    allocate: unsafe extern "C" fn(*mut *mut c_void, usize) -> Status,
+    fill: unsafe extern "C" fn(*mut c_void, c_int, usize, Stream) -> Status,
+}
+
+impl Runtime {
+    /// The functions of an open library.
+    ///
+    /// # Errors
+    /// One is not there.
+    pub fn of(library: Library) -> Result<Runtime, NotThere> {
+        // SAFETY: the types are those of the CUDA Runtime API.
+        unsafe {
+            Ok(Runtime {
+                create: library.function(c"cudaEventCreate")?,
+                record: library.function(c"cudaEventRecord")?,
+                wait: library.function(c"cudaEventSynchronize")?,
+                elapsed: library.function(c"cudaEventElapsedTime")?,
+                allocate: library.function(c"cudaMalloc")?,
+                fill: library.function(c"cudaMemsetAsync")?,
+            })
+        }
+    }
+
+    fn event(self) -> Result<Event, CudaError> {
+        let mut event = std::ptr::null_mut();
+        // SAFETY: `event` is valid for writing.
+        done("cudaEventCreate", unsafe { (self.create)(&mut event) })?;
+        Ok(event)
+    }
+}
+
+/// A call of CUDA's runtime failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{call} failed with CUDA's error {status}")]
+pub(super) struct CudaError {
+    call: &'static str,
+    status: Status,
+}
+
+fn done(call: &'static str, status: Status) -> Result<(), CudaError> {
+    match status {
+        0 => Ok(()),
+        status => Err(CudaError { call, status }),
+    }
+}
+
+/// Times calls between two events on the default stream.
+pub(super) struct EventTimer {
+    runtime: Runtime,
+    begin: Event,
+    end: Event,
+}
+
+impl EventTimer {
+    /// Makes the events.
+    ///
+    /// # Errors
+    /// CUDA's.
+    pub fn new(runtime: Runtime) -> Result<EventTimer, CudaError> {
+        Ok(EventTimer {
+            runtime,
+            begin: runtime.event()?,
+            end: runtime.event()?,
+        })
+    }
+
+    fn try_time(&mut self, calls: &mut dyn FnMut()) -> Result<Duration, CudaError> {
+        let mut ms = 0.0f32;
+        // SAFETY: the events were made by this runtime and live as long as the process.
+        unsafe {
+            done(
+                "cudaEventRecord",
+                (self.runtime.record)(self.begin, DEFAULT_STREAM),
+            )?;
+            calls();
+            done(
+                "cudaEventRecord",
+                (self.runtime.record)(self.end, DEFAULT_STREAM),
+            )?;
+            done("cudaEventSynchronize", (self.runtime.wait)(self.end))?;
+            done(
+                "cudaEventElapsedTime",
+                (self.runtime.elapsed)(&mut ms, self.begin, self.end),
+            )?;
+        }
+        Ok(Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3))
+    }
+}
+
+impl Timer for EventTimer {
+    fn time(&mut self, _number: u32, calls: &mut dyn FnMut()) -> Duration {
+        self.try_time(calls).unwrap_or_else(|error| {
+            // An error of CUDA's stays with the process: whatever it measures from now on is worthless. The parent starts
+            // another worker, and the reason stands in its log.
+            eprintln!("{error}");
+            std::process::abort()
+        })
+    }
+}
+
+/// Device memory of this module's own, kept until the process ends.
+struct Scratch {
+    runtime: Runtime,
+    memory: *mut c_void,
+    bytes: usize,
+    /// What it is filled with next.
+    value: c_int,
+}
+
+impl Scratch {
+    fn new(runtime: Runtime, bytes: usize) -> Result<Scratch, CudaError> {
+        let mut memory = std::ptr::null_mut();
+        // SAFETY: `memory` is valid for writing.
+        done("cudaMalloc", unsafe {
+            (runtime.allocate)(&mut memory, bytes)
+        })?;
+        Ok(Scratch {
+            runtime,
+            memory,
+            bytes,
+            value: 0,
+        })
+    }
+
+    fn fill(&mut self) -> Result<(), CudaError> {
+        self.value ^= 1;
+        // SAFETY: the memory has so many bytes and is not freed.
+        let status =
+            unsafe { (self.runtime.fill)(self.memory, self.value, self.bytes, DEFAULT_STREAM) };
+        done("cudaMemsetAsync", status)
+    }
+}
+
+/// Writes more memory than the second-level cache holds, on the stream of the kernels and so before the next one.
+pub(super) struct Flusher(Scratch);
+
+impl Flusher {
+    /// Allocates the memory.
+    ///
+    /// # Errors
+    /// CUDA's.
+    pub fn new(runtime: Runtime) -> Result<Flusher, CudaError> {
+        Scratch::new(runtime, FLUSHED_BYTES).map(Flusher)
+    }
+}
+
+impl Place for Flusher {
+    fn place(&mut self, _tensors: &[Tensor]) -> tvm_bridge::Result<()> {
+        let failed = |error: CudaError| tvm_bridge::Error::Unexpected {
+            call: "flushing the cache".to_owned(),
+            reason: error.to_string(),
+        };
+        self.0.fill().map_err(failed)
+    }
+}
+
+/// A fixed piece of work whose time tells how fast the GPU is at the moment: filling memory.
+pub(super) struct Sentinel {
+    scratch: Scratch,
+    /// The shortest time so far.
+    best: Duration,
+}
+
+/// Fills in a reading: the first ones bring the clocks up, the fastest counts.
+const FILLS: usize = 8;
+
+impl Sentinel {
+    /// Allocates the memory and takes a first reading.
+    ///
+    /// # Errors
+    /// CUDA's.
+    pub fn new(runtime: Runtime, timer: &mut EventTimer) -> Result<Sentinel, CudaError> {
+        let mut sentinel = Sentinel {
+            scratch: Scratch::new(runtime, SENTINEL_BYTES)?,
+            best: Duration::MAX,
+        };
+        sentinel.drift(timer);
+        Ok(sentinel)
+    }
+
+    /// Time of the work now over its best so far, at least 1.
+    pub fn drift(&mut self, timer: &mut EventTimer) -> f64 {
+        let scratch = &mut self.scratch;
+        let begun = Instant::now();
+        let readings = (0..FILLS).map(|_| {
+            timer.time(1, &mut || {
+                // A failure is the next event's to tell.
+                let _ = scratch.fill();
+            })
+        });
+        let now = readings.min().unwrap_or_else(|| begun.elapsed());
+        self.best = self.best.min(now);
+        now.as_secs_f64() / self.best.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}

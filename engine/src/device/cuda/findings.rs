@@ -1,0 +1,126 @@
+//! What `doctor` says of GPUs: the driver, NVML, the compiler.
+//!
+//! Nobody has to have a GPU, so its absence is no problem; a GPU that cannot be used, or not as well as it could, is one.
+
+use std::path::Path;
+
+use super::arch;
+use super::driver::{self, Driver, NoGpu};
+use super::dynamic::Library;
+use super::nvrtc::{self, HOW_TO_GET_IT, Toolkit, ToolkitMissing};
+use crate::device::Finding;
+
+const GPU: &str = "GPU";
+const COMPILER: &str = "CUDA compiler";
+
+/// The findings on this machine.
+pub(super) fn of_machine() -> Vec<Finding> {
+    let driver = driver::driver();
+    let nvml = Library::open(Path::new("libnvidia-ml.so.1")).is_ok();
+    let toolkit = Toolkit::find().map(|toolkit| (nvrtc::version(&toolkit), toolkit));
+    let has_gpu = driver.is_ok();
+    vec![of_driver(driver, nvml), of_compiler(toolkit, has_gpu)]
+}
+
+fn of_driver(driver: &Result<Driver, NoGpu>, nvml: bool) -> Finding {
+    let driver = match driver {
+        Ok(driver) => driver,
+        Err(old @ NoGpu::OldDriver(_)) => {
+            let fix = format!("update the driver to {} or later", driver::NEEDED_DRIVER);
+            return Finding::problem(GPU, old.to_string(), fix);
+        }
+        Err(no_gpu) => {
+            let finding = format!("{no_gpu}: --target cuda compiles, and measures nothing");
+            return Finding::fine(GPU, finding);
+        }
+    };
+    let gpus: Vec<String> = driver
+        .gpus
+        .iter()
+        .map(|gpu| format!("{} ({})", gpu.name, gpu.arch()))
+        .collect();
+    let (major, minor) = driver.cuda;
+    let finding = format!("{}; the driver runs CUDA {major}.{minor}", gpus.join(", "));
+    match nvml {
+        true => Finding::fine(GPU, finding),
+        false => Finding::problem(
+            GPU,
+            format!("{finding}; there is no NVML (libnvidia-ml.so.1)"),
+            "install the driver's libnvidia-ml, for clocks, temperature and energy".to_owned(),
+        ),
+    }
+}
+
+fn of_compiler(
+    toolkit: Result<(anyhow::Result<(i32, i32)>, Toolkit), ToolkitMissing>,
+    has_gpu: bool,
+) -> Finding {
+    match toolkit {
+        Ok((Ok((major, minor)), toolkit)) => Finding::fine(
+            COMPILER,
+            format!(
+                "NVRTC {major}.{minor} for {} in {}",
+                arch::names().join(", "),
+                toolkit.root().display()
+            ),
+        ),
+        Ok((Err(error), toolkit)) => Finding::problem(
+            COMPILER,
+            format!("NVRTC in {}: {error:#}", toolkit.root().display()),
+            HOW_TO_GET_IT.to_owned(),
+        ),
+        Err(missing) if has_gpu => {
+            Finding::problem(COMPILER, missing.to_string(), HOW_TO_GET_IT.to_owned())
+        }
+        Err(_) => Finding::fine(
+            COMPILER,
+            "not installed; for --target cuda: scripts/setup --with cuda".to_owned(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cuda::driver::Gpu;
+
+    #[test]
+    fn each_state_of_driver_and_compiler_in_words() {
+        let gpu = || Driver {
+            cuda: (13, 0),
+            gpus: vec![Gpu {
+                name: "NVIDIA H200".to_owned(),
+                capability: 90,
+            }],
+        };
+        let findings = [
+            of_driver(&Ok(gpu()), true),
+            of_driver(&Ok(gpu()), false),
+            of_driver(&Err(NoGpu::NoDriver), false),
+            of_driver(&Err(NoGpu::NoDevice(100)), false),
+            of_driver(&Err(NoGpu::OldDriver((12, 4))), true),
+            of_compiler(Err(ToolkitMissing), true),
+            of_compiler(Err(ToolkitMissing), false),
+        ];
+        let lines: Vec<String> = findings
+            .iter()
+            .map(|f| {
+                format!(
+                    "{}: {} | {}",
+                    f.name,
+                    f.finding,
+                    f.fix.as_deref().unwrap_or("-")
+                )
+            })
+            .collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        GPU: NVIDIA H200 (sm_90); the driver runs CUDA 13.0 | -
+        GPU: NVIDIA H200 (sm_90); the driver runs CUDA 13.0; there is no NVML (libnvidia-ml.so.1) | install the driver's libnvidia-ml, for clocks, temperature and energy
+        GPU: there is no NVIDIA driver (libcuda.so.1): --target cuda compiles, and measures nothing | -
+        GPU: the NVIDIA driver finds no GPU (error 100): --target cuda compiles, and measures nothing | -
+        GPU: the NVIDIA driver runs CUDA 12.4 at most, and TVM's runtime needs 13.0 | update the driver to 580 or later
+        CUDA compiler: NVRTC, NVIDIA's compiler of CUDA source, is not installed | run scripts/setup --with cuda (97 MB to download, under NVIDIA's licence), or set CUDA_HOME to a CUDA toolkit of version 12 or 13
+        CUDA compiler: not installed; for --target cuda: scripts/setup --with cuda | -
+        "#);
+    }
+}

@@ -1,0 +1,134 @@
+//! The GPU in the worker: to compile for it, or to measure on it.
+//!
+//! Measuring has not been run yet on a GPU (see `docs/cuda.md`); it is kept small for that. It uses the first GPU, which
+//! `CUDA_VISIBLE_DEVICES` chooses.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow, bail};
+use opdata::CacheState;
+use tvm_bridge::{Result, Target};
+
+use super::compiler::{CudaCompiler, Loading};
+use super::dynamic::Library;
+use super::events::{EventTimer, Flusher, Runtime, Sentinel};
+use super::nvrtc::{HOW_TO_GET_IT, Nvrtc, Toolkit};
+use super::target;
+use super::templates::{CudaTemplates, Limits};
+use crate::device::{Conditions, Kernel, KernelCompiler, Opening, Purpose, Session};
+use crate::measure::timer::WallClock;
+use crate::measure::{CacheControl, Instruments, Timer};
+use crate::schedule::Templates;
+
+/// The device that is measured on.
+const GPU: tvm_bridge::Device = tvm_bridge::Device::first(tvm_bridge::DeviceKind::Cuda);
+
+/// A worker that compiles for a GPU, and measures if it was opened to.
+pub(super) struct CudaSession {
+    target: Target,
+    compiler: Arc<dyn KernelCompiler>,
+    clock: WallClock,
+    /// What measuring needs; none where kernels are compiled only.
+    gpu: Option<Gpu>,
+}
+
+/// What measuring needs.
+struct Gpu {
+    timer: EventTimer,
+    flusher: Flusher,
+    sentinel: Sentinel,
+}
+
+impl CudaSession {
+    pub fn open(opening: &Opening) -> anyhow::Result<CudaSession> {
+        let toolkit = Toolkit::find().map_err(|missing| anyhow!("{missing}; {HOW_TO_GET_IT}"))?;
+        let nvrtc = Nvrtc::new(toolkit.clone(), opening.compile_limit)?;
+        let (gpu, loading) = match opening.purpose {
+            Purpose::Compile => (None, Loading::DescribeOnly),
+            Purpose::Measure => (Some(Gpu::open(&toolkit)?), Loading::Load),
+        };
+        let compiler = CudaCompiler::new(Arc::new(nvrtc), opening, loading)?;
+        Ok(CudaSession {
+            target: target::parsed(&opening.dictionary)?,
+            compiler: Arc::new(compiler),
+            clock: WallClock,
+            gpu,
+        })
+    }
+}
+
+impl Gpu {
+    fn open(toolkit: &Toolkit) -> anyhow::Result<Gpu> {
+        let library = toolkit
+            .runtime()
+            .context("the toolkit has no libcudart.so.13")?;
+        // TVM's CUDA runtime needs it and does not know where it is.
+        let runtime = Runtime::of(Library::open(&library)?)?;
+        tvm_bridge::cuda::load_runtime()?;
+        if !GPU.exists()? {
+            bail!("TVM's CUDA runtime finds no GPU");
+        }
+        let mut timer = EventTimer::new(runtime)?;
+        Ok(Gpu {
+            flusher: Flusher::new(runtime)?,
+            sentinel: Sentinel::new(runtime, &mut timer)?,
+            timer,
+        })
+    }
+}
+
+impl Session for CudaSession {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn compiler(&self) -> Arc<dyn KernelCompiler> {
+        Arc::clone(&self.compiler)
+    }
+
+    fn templates(&self) -> Box<dyn Templates> {
+        Box::new(CudaTemplates {
+            limits: Limits::of(self.target.json()),
+        })
+    }
+
+    fn tensors(&self) -> tvm_bridge::Device {
+        GPU
+    }
+
+    fn release(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn prepare(&self, _at: &Conditions) -> Result<()> {
+        Ok(())
+    }
+
+    fn drift(&mut self) -> Result<f64> {
+        let gpu = self.gpu.as_mut();
+        Ok(gpu.map_or(1.0, |gpu| gpu.sentinel.drift(&mut gpu.timer)))
+    }
+
+    fn instruments(
+        &mut self,
+        _kernel: Kernel<'_>,
+        at: &Conditions,
+    ) -> (Instruments<'_>, CacheControl<'_>) {
+        let Some(gpu) = &mut self.gpu else {
+            return (Instruments::clock(&mut self.clock), CacheControl::Repeat);
+        };
+        let caches = match at.cache {
+            CacheState::Model => CacheControl::Rotate { activations: None },
+            CacheState::Hot => CacheControl::Repeat,
+            CacheState::Flushed => CacheControl::Evict(&mut gpu.flusher),
+        };
+        (Instruments::clock(&mut gpu.timer), caches)
+    }
+
+    fn model_clock(&mut self, _threads: u32) -> &mut dyn Timer {
+        match &mut self.gpu {
+            Some(gpu) => &mut gpu.timer,
+            None => &mut self.clock,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! CUDA targets: the architecture, and TVM's dictionary of what a block may use.
+
+use opdata::contract::Environment;
+use serde_json::{Value, json};
+use tvm_bridge::{Result, Target as TvmTarget};
+
+use super::{arch, driver};
+use crate::device::{Target, TargetProblem};
+
+/// The option that names the architecture.
+pub(super) const ARCH: &str = "arch";
+
+/// Checks the architecture, if one was given.
+pub(super) fn check(target: &Target) -> std::result::Result<(), TargetProblem> {
+    target.value(ARCH).map_or(Ok(()), arch::check)
+}
+
+/// TVM's dictionary for a target.
+pub(super) fn dictionary(target: &Target, _machine: &Environment) -> Value {
+    json!({
+        "kind": "cuda",
+        ARCH: target.value(ARCH).map_or_else(default_arch, str::to_owned),
+        "max_shared_memory_per_block": arch::SHARED_BYTES_PER_BLOCK,
+        "max_threads_per_block": arch::MAX_THREADS_PER_BLOCK,
+        "thread_warp_size": arch::WARP,
+        "registers_per_block": arch::REGISTERS,
+    })
+}
+
+/// The architecture of this machine's first GPU; without one, that of a generation whose code newer ones can be
+/// compared with.
+fn default_arch() -> String {
+    let own = driver::driver()
+        .as_ref()
+        .ok()
+        .map(|driver| driver.gpus[0].arch());
+    let known = own.filter(|name| arch::named(name).is_some());
+    known.unwrap_or_else(|| arch::DEFAULT.to_owned())
+}
+
+/// The dictionary in TVM's own form, its kernels started by code for this machine's processor.
+pub(super) fn parsed(dictionary: &Value) -> Result<TvmTarget> {
+    let host = json!({ "kind": "llvm", "mcpu": tvm_bridge::target::host_cpu()? });
+    TvmTarget::with_host(dictionary, &TvmTarget::new(&host)?)
+}
