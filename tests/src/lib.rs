@@ -7,6 +7,7 @@
 mod bench;
 mod onnx;
 mod outcome;
+pub mod predict;
 mod sandbox;
 
 pub use bench::{Bench, Started};

@@ -38,12 +38,26 @@ pub enum Base {
     Fitted,
 }
 
+/// Pieces of a kernel that cores or multiprocessors take one after the other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Pieces {
+    count: f64,
+    /// Operations of a piece.
+    work: f64,
+    /// Instructions of a piece, where they can be counted.
+    steps: Option<f64>,
+    /// Whether a last round that is not full takes as many instructions as a full one.
+    whole_rounds: bool,
+}
+
 /// The estimates of one point, base-2 logarithms of nominal operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Bases {
     work: f64,
     serial: f64,
     steps: f64,
+    /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
+    pieces: Option<Pieces>,
     /// Arithmetic (flop), compulsory traffic (bytes) and exponentials (calls) of one of the threads that find work.
     pub shared: [f64; 3],
 }
@@ -71,7 +85,14 @@ impl Bases {
             Nest::Gpu(nest) => {
                 let filled = nest.blocks / machine.units_or(SMS);
                 let rounds = filled.ceil();
+                let pieces = Pieces {
+                    count: nest.blocks,
+                    work: nest.thread_work * nest.warps(),
+                    steps: Some(nest.steps * nest.step_instructions()),
+                    whole_rounds: false,
+                };
                 Self {
+                    pieces: Some(pieces).filter(|_| machine.units.is_none()),
                     work,
                     serial: (rounds * nest.thread_work * nest.warps()).log2(),
                     steps: (nest.steps * nest.step_instructions() * filled.max(1.0)).log2(),
@@ -85,7 +106,15 @@ impl Bases {
                     DeviceKind::Cpu => nest.task_instructions(operator),
                     _ => None,
                 };
+                let pieces = Pieces {
+                    count: nest.parallel,
+                    work: nest.task_work,
+                    steps: instructions,
+                    whole_rounds: true,
+                };
+                let known = machine.units.is_some() || machine.cores.is_some();
                 Self {
+                    pieces: Some(pieces).filter(|_| !known),
                     work,
                     serial: serial.log2(),
                     steps: instructions.map_or(work, |count| (rounds * count).max(1.0).log2()),
@@ -96,14 +125,28 @@ impl Bases {
                 work,
                 serial: work,
                 steps: work,
+                pieces: None,
                 shared,
             },
         }
     }
 
-    /// What the schedule does one piece after the other, as plain operations: [`Base::Serial`] and [`Base::Steps`].
-    pub fn schedule(&self) -> [f64; 2] {
-        [self.serial.exp2(), self.steps.exp2()]
+    /// What the schedule does one piece after the other, as plain operations: [`Base::Serial`] and [`Base::Steps`]. With
+    /// so many cores or multiprocessors, if a number is given and the machine's own is not known.
+    pub fn schedule(&self, units: Option<f64>) -> [f64; 2] {
+        let (Some(pieces), Some(units)) = (self.pieces, units) else {
+            return [self.serial.exp2(), self.steps.exp2()];
+        };
+        let filled = pieces.count / units;
+        let rounds = if pieces.whole_rounds {
+            filled.ceil()
+        } else {
+            filled.max(1.0)
+        };
+        let steps = pieces
+            .steps
+            .map_or_else(|| self.steps.exp2(), |one| rounds * one);
+        [filled.ceil() * pieces.work, steps]
     }
 
     /// One of them; 0 for those that are not of the point alone.

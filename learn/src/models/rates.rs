@@ -20,68 +20,71 @@ const SWEEPS: usize = 400;
 /// Errors beyond this count by their size and no longer by its square, log2.
 const USUAL_ERROR: f64 = 0.3;
 
-/// What a unit of each part takes, ns.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Rates([f64; PARTS]);
+/// Numbers of cores or multiprocessors that are tried for a machine whose own is not known.
+const UNITS: [f64; 20] = [
+    2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 18.0, 20.0, 24.0, 32.0, 40.0, 48.0, 56.0, 64.0, 68.0, 80.0,
+    96.0, 108.0, 120.0, 132.0,
+];
+/// Samples that these are judged on at most.
+const JUDGED: usize = 1500;
 
-fn parts(point: &Point) -> [f64; PARTS] {
+/// What a unit of each part takes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// By part, ns.
+    rates: [f64; PARTS],
+    /// Cores or multiprocessors that share the pieces of a schedule, where the machine's own number is not known.
+    units: Option<f64>,
+}
+
+fn parts(point: &Point, units: Option<f64>) -> [f64; PARTS] {
     let bases = &point.bases;
     let [arithmetic, traffic, exponentials] = bases.shared;
-    let [serial, steps] = bases.schedule();
+    let [serial, steps] = bases.schedule(units);
     [serial, steps, arithmetic, traffic, exponentials, 1.0]
 }
 
 impl Rates {
     /// Fits the rates to some samples.
     pub fn fit(dataset: &Dataset, indices: &[usize]) -> Self {
+        let step = indices.len().div_ceil(JUDGED).max(1);
+        let some: Vec<usize> = indices.iter().copied().step_by(step).collect();
+        let tried = UNITS.map(|units| Self::with_units(dataset, &some, Some(units)));
+        let best = tried.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+        let units = best.and_then(|(rates, _)| rates.units);
+        Self::with_units(dataset, indices, units).0
+    }
+
+    /// The rates for a number of units, and the sum of their errors: by size and not by square.
+    fn with_units(dataset: &Dataset, indices: &[usize], units: Option<f64>) -> (Self, f64) {
         let samples: Vec<([f64; PARTS], f64, f64)> = indices
             .iter()
             .map(|&i| &dataset.samples[i])
-            .map(|s| (parts(&s.point), s.log2_time, f64::from(s.weight)))
+            .map(|s| (parts(&s.point, units), s.log2_time, f64::from(s.weight)))
             .collect();
-        let mut rates = Self([0.0; PARTS]);
         let mut weights: Vec<f64> = samples.iter().map(|(_, _, weight)| *weight).collect();
+        let mut fitted = Self {
+            rates: [0.0; PARTS],
+            units,
+        };
+        let mut cost = 0.0;
         for _ in 0..ROUNDS {
-            rates = Self::solved(&samples, &weights);
+            fitted.rates = solved(&samples, &weights);
+            cost = 0.0;
             for ((parts, time, weight), current) in samples.iter().zip(&mut weights) {
-                let error = rates.of(parts) - time;
+                let error = fitted.of(parts) - time;
                 // A relative error has no bound above, so that one slow estimate would outweigh all others.
                 let slow = error.exp2().max(1.0);
                 *current = weight / ((error / USUAL_ERROR).hypot(1.0) * slow);
+                cost += weight * error.abs();
             }
         }
-        rates
-    }
-
-    /// Minimises Σ weight · (Σ rate · part ÷ time − 1)² over rates of 0 and above.
-    fn solved(samples: &[([f64; PARTS], f64, f64)], weights: &[f64]) -> Self {
-        let mut normal = [[0.0; PARTS]; PARTS];
-        let mut right = [0.0; PARTS];
-        for ((parts, time, _), weight) in samples.iter().zip(weights) {
-            let relative = parts.map(|part| part / time.exp2());
-            for (row, a) in relative.iter().enumerate() {
-                right[row] += weight * a;
-                for (column, b) in relative.iter().enumerate() {
-                    normal[row][column] += weight * a * b;
-                }
-            }
-        }
-        let mut rates = [0.0f64; PARTS];
-        for _ in 0..SWEEPS {
-            for part in 0..PARTS {
-                let own = normal[part][part];
-                if own > 0.0 {
-                    let others: f64 = (0..PARTS).map(|o| normal[part][o] * rates[o]).sum();
-                    rates[part] = (rates[part] + (right[part] - others) / own).max(0.0);
-                }
-            }
-        }
-        Self(rates)
+        (fitted, cost)
     }
 
     fn of(&self, parts: &[f64; PARTS]) -> f64 {
         let sum: f64 = self
-            .0
+            .rates
             .iter()
             .zip(parts)
             .map(|(rate, part)| rate * part)
@@ -92,8 +95,34 @@ impl Rates {
 
     /// The estimate of a point, base-2 logarithm of ns.
     pub fn estimate(&self, point: &Point) -> f64 {
-        self.of(&parts(point))
+        self.of(&parts(point, self.units))
     }
+}
+
+/// Minimises Σ weight · (Σ rate · part ÷ time − 1)² over rates of 0 and above.
+fn solved(samples: &[([f64; PARTS], f64, f64)], weights: &[f64]) -> [f64; PARTS] {
+    let mut normal = [[0.0; PARTS]; PARTS];
+    let mut right = [0.0; PARTS];
+    for ((parts, time, _), weight) in samples.iter().zip(weights) {
+        let relative = parts.map(|part| part / time.exp2());
+        for (row, a) in relative.iter().enumerate() {
+            right[row] += weight * a;
+            for (column, b) in relative.iter().enumerate() {
+                normal[row][column] += weight * a * b;
+            }
+        }
+    }
+    let mut rates = [0.0f64; PARTS];
+    for _ in 0..SWEEPS {
+        for part in 0..PARTS {
+            let own = normal[part][part];
+            if own > 0.0 {
+                let others: f64 = (0..PARTS).map(|o| normal[part][o] * rates[o]).sum();
+                rates[part] = (rates[part] + (right[part] - others) / own).max(0.0);
+            }
+        }
+    }
+    rates
 }
 
 #[cfg(test)]
@@ -101,6 +130,28 @@ mod tests {
     use super::*;
     use crate::data::{Machines, RowSet};
     use crate::testing::dense_row;
+
+    #[test]
+    fn the_number_of_cores_is_found() {
+        // As many pieces as cores take as long as one; one more takes twice as long.
+        let rows = (0..120u64).map(|number| {
+            let (pieces, depth) = (1 + number % 30, 256 << (number / 30));
+            let mut row = dense_row(
+                1,
+                8 * pieces,
+                depth,
+                r#"{"tile_y":[-1,1],"tile_x":[-1,8],"tile_k":[-1,64]}"#,
+            );
+            row.point_id = number.to_string();
+            row.workload_hash = Some(number.to_string());
+            row.time_median_ns = Some((pieces.div_ceil(6) * 8 * depth) as f64);
+            row
+        });
+        let set = RowSet::from(rows.collect::<Vec<_>>());
+        let dataset = Dataset::new(&set, &Machines::Single).unwrap();
+        let rates = Rates::fit(&dataset, &dataset.all());
+        assert_eq!(rates.units, Some(6.0));
+    }
 
     #[test]
     fn a_floor_and_a_bandwidth_are_found() {

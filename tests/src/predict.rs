@@ -1,0 +1,81 @@
+//! oppredict on made-up logs, for the tests of its commands.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::{Bench, Outcome};
+
+/// Runs oppredict to its end.
+pub fn oppredict(bench: &Bench, args: &[&str]) -> Outcome {
+    Outcome::of(command(bench, args))
+}
+
+/// oppredict beside opcollect, in the bench's folder.
+pub fn command(bench: &Bench, args: &[&str]) -> Command {
+    let opcollect = bench.command::<&str>([]);
+    let mut command = Command::new(Path::new(opcollect.get_program()).with_file_name("oppredict"));
+    command
+        .args(args)
+        .current_dir(bench.path())
+        .env_remove("OPPREDICT_MODEL")
+        .env_remove("RUST_BACKTRACE");
+    command
+}
+
+/// What a program printed as JSON.
+///
+/// # Panics
+/// It is no JSON.
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
+}
+
+/// A log of tiled convolutions: 14 shapes with 10 schedules each, whose times follow the tile and the work.
+pub fn log(target: &str) -> String {
+    log_of_machine(target, 1.0)
+}
+
+/// The same on a machine that takes `slower` times as long.
+pub fn log_of_machine(target: &str, slower: f64) -> String {
+    let mut text = String::new();
+    for shape in 0..14u64 {
+        let channels = 32 << (shape % 4);
+        let size = 7 + shape;
+        for schedule in 0..10u64 {
+            let (block, width) = (4 << (schedule % 4), 1 + schedule % 7);
+            let work = (channels * channels * size * size * 9) as f64;
+            let tile = (block * width) as f64;
+            let cost =
+                slower * work * 1e-11 * (1.0 + 40.0 / tile + if tile > 64.0 { 0.5 } else { 0.0 });
+            text.push_str(&format!(
+                "{{\"input\": [\"{target}\", \"conv2d_NCHWc.x86\", [[\"TENSOR\", [1, {channels}, {size}, {size}], \"float32\"], \
+                 [\"TENSOR\", [{channels}, {channels}, 3, 3], \"float32\"], [1, 1], [1, 1, 1, 1], [1, 1], \"NCHW\", \"NCHW\", \"float32\"], {{}}], \
+                 \"config\": {{\"index\": {schedule}, \"entity\": [[\"tile_ic\", \"sp\", [-1, 8]], [\"tile_oc\", \"sp\", [-1, {block}]], \
+                 [\"tile_ow\", \"sp\", [-1, {width}]], [\"unroll_kw\", \"ot\", true]]}}, \"result\": [[{cost:e}], 0, 1.0, 1660000000.0], \
+                 \"version\": 0.2, \"tvm_version\": \"0.8.0\"}}\n"
+            ));
+        }
+    }
+    text
+}
+
+/// A bench with a log and the model `cpu.opm` trained on it.
+pub fn trained() -> Bench {
+    let bench = Bench::new();
+    bench.file("tune.jsonl", log("llvm"));
+    oppredict(
+        &bench,
+        &[
+            "train",
+            "--import",
+            "autotvm",
+            "tune.jsonl",
+            "--out",
+            "cpu.opm",
+        ],
+    )
+    .done();
+    bench
+}
