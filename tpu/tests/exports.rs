@@ -7,12 +7,14 @@ use std::path::Path;
 
 use dumps::{Capture, Dump, Spec, make};
 use serde_json::Value;
+use tpuprofile::analysis::dependencies::dependencies;
 use tpuprofile::analysis::overview::Limit;
 use tpuprofile::analysis::rollup::{Filter, Grouping, roll_up};
 use tpuprofile::analysis::summary::summarise;
 use tpuprofile::chip::Chip;
 use tpuprofile::export::{rows, web};
 use tpuprofile::job::{Job, Output, run_one};
+use tpuprofile::report::Engine;
 use tpuprofile::{IngestOptions, Profile, Window, ingest};
 
 fn read_with(dump: &Dump, options: &IngestOptions) -> tpuprofile::Result<Profile> {
@@ -232,4 +234,24 @@ fn the_overview_says_what_bounds_and_what_would_help() {
             .iter()
             .all(|step| step.mac_utilisation.unwrap() <= 1.0)
     );
+}
+
+#[test]
+fn commands_wait_for_the_one_they_name() {
+    for capture in [Capture::Details, Capture::Bmodel] {
+        let profile = read(&make(Spec::new(Chip::Aks, capture)));
+        let core = &profile.cores[0];
+        let found = dependencies(&profile, core);
+        assert!(!found.is_empty(), "{capture:?}");
+        for one in found {
+            let (of, other) = match one.engine {
+                Engine::Tiu => (0, 1),
+                _ => (1, 0),
+            };
+            let waited = core.events[of][one.waited as usize];
+            let source = core.events[other][one.source as usize];
+            assert!(source.end_ns <= waited.start_ns + 50, "{one:?}");
+            assert_eq!(source.scope(), waited.scope(), "{one:?}");
+        }
+    }
 }

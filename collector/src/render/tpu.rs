@@ -113,8 +113,13 @@ fn account(done: &Done) -> String {
 
 fn groups(job: &Job, done: &Done, grouping: Grouping) -> String {
     let all = roll_up(&done.profile, grouping, &job.filter);
+    let labels = all
+        .iter()
+        .take(job.top)
+        .map(|group| group.label().chars().count());
+    let wide = labels.max().unwrap_or(0).max(40);
     let mut text = format!(
-        "\n{:<40} {:>7} {:>9} {:>14} {:>8} {:>12} {:>12} {:>10}\n",
+        "\n{:<wide$} {:>7} {:>9} {:>14} {:>8} {:>12} {:>12} {:>10}\n",
         grouping.name(),
         "engine",
         "count",
@@ -132,7 +137,7 @@ fn groups(job: &Job, done: &Done, grouping: Grouping) -> String {
             .map(|ops| ops / group.total_ns as f64);
         let _ = writeln!(
             text,
-            "{:<40} {:>7} {:>9} {:>14.3} {:>7.2}% {:>12.3} {:>12.3} {:>10}",
+            "{:<wide$} {:>7} {:>9} {:>14.3} {:>7.2}% {:>12.3} {:>12.3} {:>10}",
             group.label(),
             group.engine.map_or("", |e| e.name()),
             group.count,

@@ -40,7 +40,7 @@ pub fn dependencies(profile: &Profile, core: &CoreProfile) -> Vec<Dependency> {
 
 fn between(engine: Engine, waiting: &Viewer, sources: &Viewer) -> Vec<Dependency> {
     let events = sources.events();
-    let mut latest: HashMap<(Option<u32>, u64), u32> = HashMap::new();
+    let mut latest: HashMap<(Option<u32>, u32), u32> = HashMap::new();
     let mut next = 0;
     let mut found = Vec::new();
     for view in waiting.views() {
@@ -48,11 +48,10 @@ fn between(engine: Engine, waiting: &Viewer, sources: &Viewer) -> Vec<Dependency
             if source.end_ns > view.event.start_ns + SLACK_NS {
                 break;
             }
-            latest.insert((source.scope(), u64::from(source.id) + 1), next as u32);
+            latest.insert((source.scope(), source.id.wrapping_add(1)), next as u32);
             next += 1;
         }
-        let id = view.decoded.and_then(|command| command.get("cmd_id_dep"));
-        let Some(id) = id.filter(|&id| id > 0) else {
+        let Some(id) = view.waits_for() else {
             continue;
         };
         if let Some(&source) = latest.get(&(view.event.scope(), id)) {

@@ -213,8 +213,7 @@ pub(super) fn columns(
                 layers.is_some(),
             );
             lmem.add(profile.chip, &view);
-            let depends_on = view.decoded.and_then(|command| command.get("cmd_id_dep"));
-            depends.extend(clamp(depends_on.unwrap_or(0)).to_le_bytes());
+            depends.extend(view.waits_for().unwrap_or(0).to_le_bytes());
             continue;
         };
         match &mut open {

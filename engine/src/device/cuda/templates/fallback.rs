@@ -59,23 +59,18 @@ pub(super) fn rest(s: &Schedule, block: &Block) -> Result<()> {
         }
     }
     let behind = reachable(s, block)?;
+    let mut names: Vec<&str> = behind.iter().map(|p| p.info.name.as_str()).collect();
+    names.push(&own);
     for part in &behind {
         for producer in s.producers(&part.block)? {
-            if s.info(&producer)?.name != own
-                && behind.iter().all(|p| !same(&p.block, &producer, s))
-                && s.compute_inline(&producer).is_err()
-            {
+            let beside = !names.contains(&s.info(&producer)?.name.as_str());
+            if beside && s.compute_inline(&producer).is_err() {
                 return Err(unfit("something beside the product stays a block"));
             }
         }
     }
     let blocks: Vec<Block> = behind.into_iter().map(|p| p.block).collect();
     kernels(s, &blocks, knobs)
-}
-
-fn same(a: &Block, b: &Block, s: &Schedule) -> bool {
-    let name = |block| s.info(block).map(|info| info.name).ok();
-    name(a) == name(b)
 }
 
 /// Makes each of these blocks a kernel, if it is still there.
