@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
+import re
 import sys
 import warnings
 
+import onnx
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 import tvm
@@ -79,11 +82,36 @@ def check_shapes(graph: OnnxGraph) -> None:
                 )
 
 
+def with_identifiers(graph: onnx.GraphProto) -> None:
+    """Gives tensors names of letters, digits and underscores: they become parameters in generated C and CUDA source."""
+    taken = {name for node in graph.node for name in [*node.input, *node.output]} | {i.name for i in graph.input}
+    renamed: dict[str, str] = {}
+
+    def identifier(name: str) -> str:
+        if not name or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name, re.ASCII):
+            return name
+        if name not in renamed:
+            plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+            plain = plain if plain[0].isalpha() else f"t_{plain}"
+            candidates = itertools.chain([plain], (f"{plain}_{i}" for i in itertools.count(1)))
+            renamed[name] = next(c for c in candidates if c not in taken)
+            taken.add(renamed[name])
+        return renamed[name]
+
+    for value in [*graph.input, *graph.output, *graph.value_info, *graph.initializer]:
+        value.name = identifier(value.name)
+    for node in graph.node:
+        node.input[:] = [identifier(name) for name in node.input]
+        node.output[:] = [identifier(name) for name in node.output]
+
+
 def convert(graph: OnnxGraph) -> tuple[tvm.IRModule, list[str]]:
     """The Relax module and, in the order of its parameters, the names of inputs and weights."""
     refuse_unsupported(graph)
     check_shapes(graph)
     model = graph.to_proto()
+    names = [i.name for i in model.graph.input]
+    with_identifiers(model.graph)
     talk = io.StringIO()
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(talk), frontend.own_translations():
@@ -93,7 +121,6 @@ def convert(graph: OnnxGraph) -> tuple[tvm.IRModule, list[str]]:
     except Exception as error:  # noqa: BLE001
         print(talk.getvalue(), file=sys.stderr)
         raise conversion_failure(graph, error, talk.getvalue()) from error
-    names = [i.name for i in model.graph.input]
     if len(names) != len(module["main"].params):
         raise ImportFailure("corrupt_model", "the converter lost inputs of the model")
     check_static(module, graph)
