@@ -287,6 +287,10 @@ pub fn features_markdown() -> String {
 
 /// Turning points of sweeps.
 pub fn turning(analysis: &Analysis) -> String {
+    if analysis.sweeps.is_empty() {
+        return "no operator was measured at enough values of one factor, all else equal\n"
+            .to_owned();
+    }
     let mut text = format!(
         "{:>6} {:>6} {:>20} {:>6} {:>16} {:>16}  sweep\n",
         "best", "enough", "turn", "knee", "from probes", "with more"
