@@ -7,6 +7,7 @@ use std::fmt::Display;
 
 use anyhow::Context as _;
 use opengine::interrupt::Interrupt;
+use opengine::measure::counters::{SIMULATED_CHILD, SOURCES, serve_kernel};
 use opengine::worker::serve;
 use opinstall::Home;
 use opmodels::{ImportError, Registry};
@@ -26,6 +27,7 @@ use crate::run::{self, Importer as _, ResumeRequest, Resumed, Session};
 use crate::sweep::SweepFile;
 
 mod doctor;
+mod profile;
 mod runs;
 mod tpu;
 
@@ -70,8 +72,10 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::List(request) => list(request, view),
         Action::Doctor(request) => doctor::diagnose(&request, view),
         Action::Compare(request) => runs::compare_runs(&request, view),
+        Action::Report(request) => runs::report(&request, view),
         Action::Merge(request) => runs::merge_shards(&request, view),
         Action::Nightly(request) => runs::nightly(&request, view),
+        Action::Profile(request) => profile::run(&request, view),
         Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),
@@ -82,10 +86,11 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
     }
 }
 
-/// Serves a run, or with a device's name in front compiles for a worker.
+/// Serves a run, or runs one kernel in a simulator, or with a device's name in front compiles for a worker.
 fn serve_parent(arguments: &[OsString]) -> anyhow::Result<()> {
     match arguments {
         [] => serve(std::io::stdin().lock(), std::io::stdout()),
+        [word] if word == SIMULATED_CHILD => serve_kernel(std::io::stdin().lock()),
         [device, rest @ ..] => {
             let name = device.to_string_lossy();
             let device = opengine::device::named(&name);
@@ -215,12 +220,21 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
                 .collect::<Result<Vec<_>, _>>()?;
             show_list(&Listing::Sweeps(&sweeps), view)
         }
+        ListRequest::Counters => {
+            let surveys: Vec<_> = SOURCES.iter().map(|kind| (*kind, kind.survey())).collect();
+            show_list(&Listing::Counters(&surveys), view)
+        }
         ListRequest::SimpleOperators => {
             show_list(&Listing::SimpleOperators(opmodels::simple::OPERATORS), view)
         }
         ListRequest::Operators(model, python) => {
-            let imported = Home::find()?.import(&model, python.as_deref())?;
+            let imported = Home::find()?.import(&model, python.as_deref(), &mut |_| {})?;
             show_list(&Listing::Operators(&imported.graph), view)
+        }
+        ListRequest::OperatorIr(model, python, name) => {
+            let imported = Home::find()?.import(&model, python.as_deref(), &mut |_| {})?;
+            let operators = crate::operator_ir::read(&imported, name.as_deref())?;
+            show_list(&Listing::Ir(&operators), view)
         }
     }
 }

@@ -10,6 +10,7 @@ use opengine::device::Conditions;
 use opengine::stats::Summary;
 use opmodels::ImportRequest;
 use opmodels::graph::{ArgumentRole, Operator};
+use serde::Serialize;
 
 /// Everything shown after a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,24 +137,24 @@ pub enum PointOutcome {
 }
 
 /// What the largest kernel of a compiled operator takes of its device; empty for the host's own code.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ResourcesReport {
     /// Kernels that a call starts.
     pub kernels: Option<u64>,
     /// Threads of a block.
     pub threads_per_block: Option<u64>,
     /// Registers of a thread.
-    pub registers: Option<u64>,
+    pub registers_per_thread: Option<u64>,
     /// Shared memory of a block, in bytes.
-    pub shared_bytes: Option<u64>,
+    pub shared_bytes_per_block: Option<u64>,
     /// Local memory of a thread, in bytes.
-    pub local_bytes: Option<u64>,
+    pub local_bytes_per_thread: Option<u64>,
     /// Bytes that a thread spills.
-    pub spill_bytes: Option<u64>,
+    pub spill_bytes_per_thread: Option<u64>,
     /// Theoretical occupancy (0 to 1).
     pub occupancy: Option<f64>,
     /// What bounds it.
-    pub limiter: Option<String>,
+    pub occupancy_limiter: Option<String>,
 }
 
 /// A time with its interval, in nanoseconds.

@@ -79,6 +79,7 @@ fn order(name: &str, arch: &str, keep: &Path) -> RunnerOrder {
             seed: 3,
             max_statements: policy.max_statements,
             memory_limit_mib: policy.memory_limit_mib,
+            counters: Default::default(),
             purpose: Purpose::Compile,
             compile_timeout_ns: policy.compile_timeout_ns,
             keep_kernels: Some(keep.to_owned()),
@@ -236,6 +237,7 @@ fn an_old_driver_and_one_without_gpus_are_told_from_none() {
             "int cuInit(unsigned f) {{ return 0; }} int cuDriverGetVersion(int* v) {{ *v = {version}; return 0; }}\n\
              int cuDeviceGetCount(int* n) {{ *n = {gpus}; return 0; }} int cuDeviceGet(int* d, int i) {{ *d = i; return 0; }}\n\
              int cuDeviceGetName(char* s, int n, int d) {{ s[0] = 'G'; return 0; }}\n\
+             int cuDeviceGetPCIBusId(char* s, int n, int d) {{ s[0] = 0; return 0; }}\n\
              int cuDeviceGetAttribute(int* v, int a, int d) {{ *v = a == 75 ? 8 : 0; return 0; }}\n"
         );
         std::fs::write(&source, text).unwrap();

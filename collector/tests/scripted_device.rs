@@ -32,6 +32,7 @@ impl Importer for Fixture {
         &self,
         request: &ImportRequest,
         _python: Option<&Path>,
+        _watch: &mut opmodels::Watch<'_>,
     ) -> Result<Imported, ImportError> {
         let graph = std::fs::read_to_string(fixture().join("graph.json")).unwrap();
         Ok(Imported {

@@ -36,6 +36,7 @@ fn setup(name: &str) -> Setup {
         seed: 3,
         max_statements: 8192,
         memory_limit_mib: 4096,
+        counters: Default::default(),
         purpose: Purpose::Measure,
         compile_timeout_ns: 60_000_000_000,
         keep_kernels: None,

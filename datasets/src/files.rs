@@ -8,12 +8,37 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
+/// Whether a file can be put at `path`, before long work for it begins: its folder is there, and what it would replace is a
+/// regular file. A device or a pipe, such as `/dev/stdout`, would be replaced by a file of that name.
+///
+/// # Errors
+/// It cannot; the message names it.
+pub fn check_output(path: &Path) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(old) if old.is_file() => Ok(()),
+        Ok(old) if old.is_dir() => {
+            let folder = io::Error::new(io::ErrorKind::IsADirectory, "it is a folder");
+            Err(Error::io("create", path, folder))
+        }
+        Ok(_) => Err(Error::io("create", path, not_regular())),
+        Err(_) => match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+                Err(Error::NotFound {
+                    path: path.to_owned(),
+                })
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
 /// Writes `path` through a temporary file beside it: contents, fsync, rename, fsync of the
 /// folder. If `write` fails, the old file stays and the temporary one goes.
 pub(crate) fn replace<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<T>,
 ) -> Result<T> {
+    check_output(path)?;
     let temporary = temporary_of(path);
     let file = File::create(&temporary).map_err(|source| Error::io("create", path, source))?;
     let written = write_through(file, path, write).and_then(|value| {
@@ -55,10 +80,14 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if kind.is_file() || kind.is_dir() {
         return File::open(path);
     }
-    Err(io::Error::new(
+    Err(not_regular())
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(
         io::ErrorKind::InvalidInput,
         "it is a device or a pipe, not a regular file",
-    ))
+    )
 }
 
 /// Reads a whole file of at most 256 MiB; of a device or an open pipe at most 1 MiB. A named pipe is refused: there may be
@@ -182,6 +211,15 @@ mod tests {
         assert!(matches!(failed, Err(Error::NoSpace { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_device_or_a_folder_is_not_replaced() {
+        for (path, why) in [("/dev/null", "device"), ("/tmp", "folder")] {
+            let error = write_atomically(Path::new(path), b"x").unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+            assert!(!fs::metadata(path).unwrap().is_file());
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Owns [`Row`] and its column table, the CSV, Parquet and JSON lines forms of a row, a run's
 //! folder (`rows.csv` while it grows, `rows.parquet` when it is done, `run.json` beside them) and
-//! the stable identifiers that join rows. Everything that writes or reads rows goes through here:
+//! the stable identifiers that join rows; [`roofline`] is the arithmetic of calibrated
+//! rates, and [`lint`] finds rows that physics forbids. Everything that writes or reads rows goes through here:
 //! the collector, the predictor, TPU profiles and importers of other tools' logs.
 //! Does not measure, print, or know about TVM.
 //!
@@ -35,7 +36,9 @@ pub mod error;
 pub mod formats;
 pub mod identity;
 pub mod import;
+pub mod lint;
 pub mod random;
+pub mod roofline;
 pub mod row;
 pub mod run;
 pub mod schema;
@@ -46,7 +49,9 @@ pub mod workload;
 mod files;
 
 pub use error::{Error, FormatError, InvalidRow, Result};
-pub use files::{open_regular, read_bytes, read_text, safe_file_name, write_atomically};
+pub use files::{
+    check_output, open_regular, read_bytes, read_text, safe_file_name, write_atomically,
+};
 pub use formats::{RowReader, Traces, read_batches, read_rows, read_rows_with};
 pub use identity::{PointKey, point_id, stable_hash};
 pub use row::{Essentials, finite};

@@ -33,6 +33,15 @@ pub fn quantile_of_sorted<T: Copy>(sorted: &[T], level: f64) -> Option<T> {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
+/// Mean and standard deviation (of the values themselves, not an estimate from a sample); `None` of no value.
+pub fn moments<T: Copy + Into<f64>>(values: &[T]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let sum = |of: &dyn Fn(f64) -> f64| values.iter().map(|&v| of(v.into())).sum::<f64>();
+    let mean = sum(&|v| v) / count;
+    let variance = sum(&|v| (v - mean).powi(2)) / count;
+    (!values.is_empty()).then(|| (mean, variance.sqrt()))
+}
+
 /// Weighted median of (value, weight) in any order: the smallest value at which half of the weight is reached; `None` of
 /// no value.
 pub fn weighted_median(values: impl IntoIterator<Item = (f64, f64)>) -> Option<f64> {
@@ -127,6 +136,13 @@ mod tests {
             Some(2.0)
         );
         assert_eq!(weighted_median([]), None);
+    }
+
+    #[test]
+    fn mean_and_deviation() {
+        assert_eq!(moments(&[1.0f32, 3.0]), Some((2.0, 1.0)));
+        assert_eq!(moments(&[7.0]), Some((7.0, 0.0)));
+        assert_eq!(moments::<f64>(&[]), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use opdata::{DeviceKind, Essentials, Loop, LoopKind, Row, Status};
 
 use crate::features::base::Bases;
 use crate::features::{FEATURES, Point};
-use crate::models::likeness::Importance;
+use crate::models::similarity::Importance;
 
 fn base(name: &str, kind: &str, device_kind: DeviceKind, knobs: &str) -> Row {
     Row {

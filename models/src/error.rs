@@ -21,6 +21,18 @@ pub enum ImportError {
         /// The closest names, best first.
         nearest: Vec<String>,
     },
+    /// No model of that name in an installed library of models.
+    #[error("{message}")]
+    NotInLibrary {
+        /// What was looked for where, and the nearest names.
+        message: String,
+    },
+    /// A package that this source of models needs, and that only set-up on request installs.
+    #[error("{message}")]
+    MissingExtra {
+        /// Which, and how to install it.
+        message: String,
+    },
     /// A single-operator specification that cannot be read.
     #[error("simple operator '{spec}': {reason}")]
     BadSpec {
@@ -66,6 +78,12 @@ pub enum ImportError {
         name: String,
         /// The model's inputs.
         inputs: Vec<String>,
+    },
+    /// A file of another machine that cannot be had.
+    #[error("{message}")]
+    Remote {
+        /// The address, the reason, and the way round.
+        message: String,
     },
     /// The registry cannot be read.
     #[error("{}: {reason}", path.display())]
@@ -125,6 +143,7 @@ impl ImportError {
         matches!(
             self,
             Self::UnknownModel { .. }
+                | Self::NotInLibrary { .. }
                 | Self::BadSpec { .. }
                 | Self::BadShape { .. }
                 | Self::UnknownInput { .. }

@@ -26,6 +26,11 @@ pub(crate) fn require_model(path: &Path) -> Result<(), ImportError> {
     Ok(())
 }
 
+/// Whether `path` can be a file that the importer reads; `wanted` is what it should be.
+pub(crate) fn require_file(path: &Path, wanted: &str) -> Result<(), ImportError> {
+    regular(path, wanted).map(|_| ())
+}
+
 /// Reads a file of text.
 pub(crate) fn read_text(path: &Path) -> Result<String, ImportError> {
     let bytes = regular(path, "a text file")?;

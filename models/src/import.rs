@@ -10,6 +10,7 @@ use crate::error::ImportError;
 use crate::graph::Graph;
 use crate::key::cache_key;
 use crate::python::{self, Tooling};
+use crate::remote::Watch;
 use crate::sources::registry::Registry;
 use crate::sources::request::ImportRequest;
 use crate::sources::{Context, Resolved, resolve};
@@ -63,18 +64,25 @@ impl Importer {
 
     /// Imports a model, or finds the import in the cache.
     ///
+    /// `watch` is told how far a download has come, for models of other machines.
+    ///
     /// A damaged cache entry is imported again without a word: the result is the same.
     ///
     /// # Errors
     /// Any [`ImportError`]; nothing is left in the cache after one, except the importer's log when it broke.
-    pub fn import(&self, request: &ImportRequest) -> Result<Imported, ImportError> {
+    pub fn import(
+        &self,
+        request: &ImportRequest,
+        watch: &mut Watch<'_>,
+    ) -> Result<Imported, ImportError> {
         self.tooling.check()?;
         let cache = &self.cache;
-        let context = Context {
+        let mut context = Context {
             registry: &self.registry,
             cache,
+            watch,
         };
-        let resolved = resolve(request, &context)?;
+        let resolved = resolve(request, &mut context)?;
         let key = cache_key(&resolved, &self.tooling)?;
         let finish = |graph, provenance| Imported {
             graph,

@@ -48,6 +48,14 @@ pub(crate) fn cache_key(resolved: &Resolved, tooling: &Tooling) -> Result<String
             .map_err(|e| ImportError::io(&tooling.requirements, e))?;
         part(&mut hash, "requirements", &text);
     }
+    if let Some(extra) = resolved.source.extra() {
+        let name = format!("requirements-{extra}.txt");
+        let path = tooling.requirements.with_file_name(&name);
+        if path.exists() {
+            let text = std::fs::read(&path).map_err(|e| ImportError::io(&path, e))?;
+            part(&mut hash, &name, &text);
+        }
+    }
     if let Some(file) = &resolved.file {
         for path in model_files(file)? {
             stream(&mut hash, &path)?;
@@ -115,7 +123,7 @@ fn importer_sources(folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
 /// The model file and what lies beside it and belongs to it, in a fixed order.
 ///
 /// External weights belong to a model by being named in it: an ONNX file holds their names as plain bytes. A file that
-/// happens to be named without belonging only costs its hashing.
+/// happens to be named without belonging only costs its hashing. Weights of a checkpoint belong to its configuration.
 fn model_files(file: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let stem = file
         .file_stem()
@@ -133,9 +141,11 @@ fn model_files(file: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let named = |name: &str| {
         name.len() >= SHORTEST_NAME && graph.windows(name.len()).any(|w| w == name.as_bytes())
     };
+    let is_config = file.file_name().is_some_and(|name| name == "config.json");
     let belongs = |name: &str| {
         let reference = name.starts_with(&format!("{stem}_output_")) && name.ends_with(".pb");
-        reference || (!name.ends_with(".onnx") && named(name))
+        let weights = is_config && name.ends_with(".safetensors");
+        reference || weights || (!name.ends_with(".onnx") && named(name))
     };
     let folder = file.parent().unwrap_or(Path::new("."));
     let beside = std::fs::read_dir(folder)
@@ -145,9 +155,18 @@ fn model_files(file: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let mut files: Vec<PathBuf> = beside
         .filter(|p| p.is_file() && p.file_name().is_some_and(|n| belongs(&n.to_string_lossy())))
         .collect();
+    files.extend(test_data(folder));
     files.push(file.to_path_buf());
     files.sort();
     Ok(files)
+}
+
+/// Inputs and outputs beside a model of the ONNX zoo, of which the importer reads the first set.
+fn test_data(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let set = folder.join("test_data_set_0");
+    let entries = std::fs::read_dir(set).into_iter().flatten();
+    let tensors = entries.filter_map(|e| Some(e.ok()?.path()));
+    tensors.filter(|p| p.is_file() && p.extension().is_some_and(|ending| ending == "pb"))
 }
 
 #[cfg(test)]
@@ -185,11 +204,12 @@ mod tests {
             let path = self.folder.path().join("model.onnx");
             let mut request = ImportRequest::new(Source::ONNX, path.to_string_lossy());
             change(&mut request);
-            let context = Context {
+            let mut context = Context {
                 registry: &self.registry,
                 cache: &Cache::new("nowhere"),
+                watch: &mut |_| {},
             };
-            cache_key(&resolve(&request, &context).unwrap(), &self.tooling).unwrap()
+            cache_key(&resolve(&request, &mut context).unwrap(), &self.tooling).unwrap()
         }
 
         fn write(&self, name: &str, text: &str) {

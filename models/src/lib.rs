@@ -9,7 +9,7 @@
 //! # use opmodels::{Importer, ImportRequest, Source};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let importer = Importer::new(&opinstall::Home::find()?, None)?;
-//! let imported = importer.import(&ImportRequest::new(Source::LOCAL, "resnet-18"))?;
+//! let imported = importer.import(&ImportRequest::new(Source::LOCAL, "resnet-18"), &mut |_| {})?;
 //! println!("{} operators", imported.graph.operators.len());
 //! # Ok(())
 //! # }
@@ -24,6 +24,7 @@ mod hex;
 mod import;
 mod key;
 mod python;
+mod remote;
 pub mod sources;
 pub mod tile;
 
@@ -33,7 +34,8 @@ pub use error::ImportError;
 pub use graph::Graph;
 pub use import::{Imported, Importer, Provenance};
 pub use python::Tooling;
+pub use remote::{Transfer, Watch};
 pub use sources::registry::{Defaults, Model, ModelInput, Origin, Registry};
-pub use sources::request::{ImportRequest, InputOverride};
+pub use sources::request::{Fusion, ImportRequest, InputOverride};
 pub use sources::simple;
 pub use sources::{Resolved, Source};

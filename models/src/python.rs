@@ -228,6 +228,8 @@ impl Failure {
             inputs,
         } = self;
         match kind.as_str() {
+            "missing_extra" => ImportError::MissingExtra { message },
+            "unknown_model" => ImportError::NotInLibrary { message },
             "missing_file" => ImportError::MissingFile { path, message },
             "unsupported_operator" => ImportError::UnsupportedOperator { op, node, message },
             "bad_shape" => ImportError::BadShape { message },

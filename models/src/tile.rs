@@ -52,7 +52,7 @@ pub fn even_vector_length(extent: i64, lanes: i64) -> i64 {
 }
 
 /// The vector length for a loop of `extent` whose last piece may be shorter: it then runs element by element, after the
-/// loop has been parted. Takes the length with the fewest steps, an even one of equals.
+/// loop has been partitioned. Takes the length with the fewest steps, an even one of equals.
 pub fn vector_length(extent: i64, lanes: i64) -> i64 {
     let even = even_vector_length(extent, lanes);
     let steps = |length: i64| extent / length * pieces(length, lanes) + extent % length;

@@ -50,7 +50,7 @@ impl Bench {
             tooling: self.tooling.clone(),
             cache: self.cache(),
         };
-        importer.import(request)
+        importer.import(request, &mut |_| {})
     }
 
     fn local(&self, name: &str) -> Imported {

@@ -1,8 +1,8 @@
 """Reads this project's files with Python alone: a run's rows, batches of answers, the trees of a model, the HTTP server.
 
     python predictor/examples/files.py rows runs/RUN                  # or any rows.csv; .parquet with pandas installed
-    python predictor/examples/files.py questions runs/RUN             # its convolutions, as questions for `oppredict batch`
-    python predictor/examples/files.py answers questions.jsonl answers.jsonl
+    python predictor/examples/files.py queries runs/RUN             # its convolutions, as queries for `oppredict batch`
+    python predictor/examples/files.py answers queries.jsonl answers.jsonl
     python predictor/examples/files.py trees models/cpu.opm
     python predictor/examples/files.py ask http://127.0.0.1:8642/
 
@@ -40,12 +40,12 @@ def extents(text):
     return [int(extent) for extent in text.split("x")]
 
 
-def questions_of(rows):
-    """The convolutions among rows as questions for `oppredict batch` or `POST /v1/batch`, each once."""
+def queries_of(rows):
+    """The convolutions among rows as queries for `oppredict batch` or `POST /v1/batch`, each once."""
     seen = {}
     for row in rows:
         if row["op_kind"] == "conv2d" and row["threads"]:
-            question = {
+            query = {
                 "op": "conv2d",
                 "input": extents(row["input_shapes"].split(";")[0]),
                 "kernel": extents(row["kernel"]),
@@ -53,26 +53,27 @@ def questions_of(rows):
                 "channels": int(row["out_channels"]),
                 "threads": [int(row["threads"])],
             }
-            seen[json.dumps(question)] = question
+            seen[json.dumps(query)] = query
     return list(seen.values())
 
 
-def read_answers(questions, answers):
-    """Pairs of a question and its lines, from the input and the output of `oppredict batch`; refused ones are left out."""
-    with open(questions, encoding="utf-8") as asked, open(answers, encoding="utf-8") as given:
+def read_answers(queries, answers):
+    """Pairs of a query and its lines, from the input and the output of `oppredict batch`; refused ones are left out."""
+    with open(queries, encoding="utf-8") as asked, open(answers, encoding="utf-8") as given:
         asked = [json.loads(line) for line in asked if line.strip()]
         given = [json.loads(line) for line in given]
-    return [(question, answer["lines"]) for question, answer in zip(asked, given, strict=True) if "lines" in answer]
+    return [(query, answer["lines"]) for query, answer in zip(asked, given, strict=True) if "lines" in answer]
 
 
 def read_model(path):
     """The header of a `.opm` file, and each of its models: what it is, and its trees as XGBoost's bytes.
 
-    The members of the ensemble come first, then the fast stand-in and, if it was learned, what running inside a model does.
+    The members of the ensemble come first, then the surrogate that explains it and, if it was learned, what running inside a model
+    does. What an adapted model learned of its new machine stands behind them and is not read here.
     """
     data = Path(path).read_bytes()
     magic, form, length = struct.unpack_from("<8sIQ", data)
-    if magic != b"OPBENCHM" or form != 3:
+    if magic != b"OPBENCHM" or form != 4:
         raise ValueError(f"{path} is no model of oppredict that this script can read")
     start = struct.calcsize("<8sIQ")
     header = json.loads(data[start : start + length])
@@ -84,10 +85,10 @@ def read_model(path):
     return header, models
 
 
-def ask(url, question):
-    """The lines for one question, from `oppredict serve`."""
+def ask(url, query):
+    """The lines for one query, from `oppredict serve`."""
     request = urllib.request.Request(
-        url.rstrip("/") + "/v1/query", json.dumps(question).encode(), {"content-type": "application/json"}
+        url.rstrip("/") + "/v1/query", json.dumps(query).encode(), {"content-type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=10) as response:
         return json.load(response)["lines"]
@@ -102,13 +103,13 @@ def main(what, *arguments):
             best[key] = min(best.get(key, float("inf")), float(row["time_median_ns"]))
         for (name, shapes, threads), time_ns in sorted(best.items(), key=lambda item: -item[1]):
             print(f"{time_ns / 1e6:10.3f} ms  {threads:>2} threads  {name} {shapes}")
-    elif what == "questions":
-        for question in questions_of(read_rows(arguments[0])):
-            print(json.dumps(question))
+    elif what == "queries":
+        for query in queries_of(read_rows(arguments[0])):
+            print(json.dumps(query))
     elif what == "answers":
-        for question, lines in read_answers(*arguments):
+        for query, lines in read_answers(*arguments):
             for line in lines:
-                print(f"{line['time_ns'] / 1e6:10.3f} ms  {line['threads']} threads  {question['op']} {question['input']}")
+                print(f"{line['time_ns'] / 1e6:10.3f} ms  {line['threads']} threads  {query['op']} {query['input']}")
     elif what == "trees":
         import xgboost
 
@@ -118,8 +119,8 @@ def main(what, *arguments):
             booster = xgboost.Booster(model_file=bytearray(data))
             print(f"{booster.num_boosted_rounds()} trees over {booster.num_features()} features correct the estimate `{spec['base']}`")
     elif what == "ask":
-        question = {"op": "conv2d", "input": [1, 64, 56, 56], "kernel": [3, 3], "channels": 64, "threads": [1, 2]}
-        for line in ask(arguments[0], question):
+        query = {"op": "conv2d", "input": [1, 64, 56, 56], "kernel": [3, 3], "channels": 64, "threads": [1, 2]}
+        for line in ask(arguments[0], query):
             print(f"{line['time_ns'] / 1e6:10.3f} ms  {line['threads']} threads")
     else:
         sys.exit(__doc__)

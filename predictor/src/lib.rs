@@ -12,6 +12,7 @@
 //! | [`transfer`] | from one machine to another by a few measurements |
 //! | [`turning`] | where more threads stop paying |
 //! | [`serve`] | the same queries over HTTP |
+//! | [`render`] | results as text |
 //! | [`cli`] | the command line |
 
 pub mod cli;
@@ -20,6 +21,7 @@ pub mod error;
 pub mod eval;
 pub mod model;
 pub mod query;
+pub mod render;
 pub mod serve;
 pub mod suggest;
 pub mod transfer;

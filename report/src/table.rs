@@ -19,6 +19,7 @@ pub struct Column {
     align: Align,
     shrink_to: Option<usize>,
     hide_rank: Option<u8>,
+    only_if_filled: bool,
 }
 
 impl Column {
@@ -29,6 +30,7 @@ impl Column {
             align: Align::Left,
             shrink_to: None,
             hide_rank: None,
+            only_if_filled: false,
         }
     }
 
@@ -39,12 +41,19 @@ impl Column {
             align: Align::Right,
             shrink_to: None,
             hide_rank: None,
+            only_if_filled: false,
         }
     }
 
     /// May be cut down to `width` characters when the terminal is narrow.
     pub const fn shrinks_to(mut self, width: usize) -> Self {
         self.shrink_to = Some(width);
+        self
+    }
+
+    /// Is left out where no row has text for it.
+    pub const fn only_if_filled(mut self) -> Self {
+        self.only_if_filled = true;
         self
     }
 
@@ -128,8 +137,11 @@ impl Table {
             .iter()
             .enumerate()
             .map(|(index, column)| {
-                let cells = self.rows.iter().map(|row| length(&row[index].text));
-                cells.chain([length(column.title)]).max()
+                let filled = self.rows.iter().map(|row| length(&row[index].text)).max();
+                if column.only_if_filled && filled.unwrap_or(0) == 0 {
+                    return None;
+                }
+                filled.max(Some(length(column.title)))
             })
             .collect();
         let Some(available) = available else {
@@ -276,6 +288,19 @@ mod tests {
         "#);
         // As narrow as it can be, it is as wide as it must be.
         assert_eq!(at(3), at(16));
+    }
+
+    #[test]
+    fn a_column_that_nobody_fills_is_left_out() {
+        let columns = [
+            Column::left("name"),
+            Column::left("doubts").only_if_filled(),
+        ];
+        let mut table = Table::new(&columns);
+        table.row(["dense".into()]);
+        assert_eq!(table.render(Style::PLAIN), "name\ndense\n");
+        table.row(["conv2d".into(), "few samples".into()]);
+        assert!(table.render(Style::PLAIN).starts_with("name    doubts\n"));
     }
 
     #[test]

@@ -5,6 +5,11 @@ pub fn time(ns: f64) -> String {
     scaled(ns, 4, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
 }
 
+/// A time given in nanoseconds with three digits, for what is not known better: `412 ns`, `1.23 ms`.
+pub fn time_rounded(ns: f64) -> String {
+    scaled(ns, 3, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
+}
+
 /// A rate in units of 10⁹ a second, as plain digits for a column headed GFLOP/s or GB/s.
 pub fn giga(per_second: f64) -> String {
     significant(per_second / 1e9, 3)
@@ -122,6 +127,8 @@ mod tests {
 
     #[test]
     fn the_rest() {
+        assert_eq!(time_rounded(1_234_500.0), "1.23 ms");
+        assert_eq!(time_rounded(999_600.0), "1.00 ms");
         assert_eq!(giga(187.34e9), "187");
         assert_eq!(giga(0.1234e9), "0.123");
         assert_eq!(count(640.0), "640");

@@ -36,6 +36,14 @@ xgboost=$venv/xgboost
 cuda_requirements=$root/scripts/requirements-cuda.txt
 cuda=$venv/cuda
 
+# The extra of `scripts/setup --with torch`.
+torch_requirements=$root/scripts/requirements-torch.txt
+torch=$venv/torch
+
+torch_stamp() { sha256sum <"$torch_requirements"; }
+
+torch_is_ready() { [ "$(cat "$torch/.opbench" 2>/dev/null)" = "$(torch_stamp)" ]; }
+
 cuda_stamp() { sha256sum <"$cuda_requirements"; }
 
 cuda_is_ready() { [ "$(cat "$cuda/.opbench" 2>/dev/null)" = "$(cuda_stamp)" ]; }

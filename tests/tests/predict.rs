@@ -1,4 +1,4 @@
-//! oppredict: evaluation of a foreign log, training, questions, and what it says to bad input.
+//! oppredict: evaluation of a foreign log, training, queries, and what it says to bad input.
 
 use e2e::Bench;
 use e2e::predict::{json, log, log_of_machine, oppredict, trained};
@@ -12,15 +12,16 @@ fn a_log_is_evaluated() {
         "--import",
         "autotvm",
         "tune.jsonl",
+        // Few folds: each chooses and trains members.
         "--split",
-        "leave-one-workload-out",
+        "2-fold-workloads",
         "--json",
     ];
     let report = json(oppredict(&bench, &args).done());
-    assert_eq!(report["split"], "leave-one-workload-out");
+    assert_eq!(report["split"], "2-fold-workloads");
     assert_eq!(
         (&report["samples"], &report["folds"]),
-        (&140.into(), &14.into())
+        (&140.into(), &2.into())
     );
     let mape = report["mape"].as_f64().expect("a number");
     assert!(mape > 0.0 && mape < 40.0, "{mape}");
@@ -207,16 +208,6 @@ fn a_model_is_carried_over_to_another_machine() {
         json(oppredict(&bench, &args).done())
     };
     assert_ne!(ask("cpu.opm"), ask("other.opm"));
-    let fast = [
-        "predict",
-        "--import",
-        "autotvm",
-        "other.jsonl",
-        "--model",
-        "other.opm",
-        "--fast",
-    ];
-    oppredict(&bench, &fast).failed(1, &["adapted to another machine", "leave --fast out"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! oppredict: batches of questions, the Python example, and the server.
+//! oppredict: batches of queries, the Python example, and the server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -45,7 +45,7 @@ fn python(bench: &Bench, args: &[&str]) -> Option<Outcome> {
 }
 
 #[test]
-fn questions_are_answered_in_batches_and_python_reads_the_same_files() {
+fn queries_are_answered_in_batches_and_python_reads_the_same_files() {
     let bench = trained();
     let mut row = opdata::Row {
         time_median_ns: Some(1.5e6),
@@ -70,18 +70,18 @@ fn questions_are_answered_in_batches_and_python_reads_the_same_files() {
     row.reason = Some("two\nlines".to_owned());
     rows.extend(opdata::formats::csv::line(&row));
     bench.file("rows.csv", rows);
-    let question = r#"{"op": "conv2d", "input": [1, 64, 14, 14], "kernel": [3, 3], "stride": [1, 1], "channels": 64, "threads": [2]}"#;
+    let query = r#"{"op": "conv2d", "input": [1, 64, 14, 14], "kernel": [3, 3], "stride": [1, 1], "channels": 64, "threads": [2]}"#;
     if let Some(best) = python(&bench, &["rows", "rows.csv"]) {
         let line = best.done();
         assert!(
             line.contains("1.500 ms   2 threads  conv2d_add, \"fused\" 1x64x14x14"),
             "{line}"
         );
-        let questions = python(&bench, &["questions", "rows.csv"]).expect("as before");
-        assert_eq!(questions.done().trim(), question);
+        let queries = python(&bench, &["queries", "rows.csv"]).expect("as before");
+        assert_eq!(queries.done().trim(), query);
     }
 
-    bench.file("good.jsonl", format!("{question}\n\n{question}\n"));
+    bench.file("good.jsonl", format!("{query}\n\n{query}\n"));
     let batch = ["batch", "good.jsonl", "--model", "cpu.opm"];
     let answers = oppredict(&bench, &batch).done().to_owned();
     let first = json(answers.lines().next().expect("a line"));
@@ -106,16 +106,16 @@ fn questions_are_answered_in_batches_and_python_reads_the_same_files() {
 
     bench.file(
         "mixed.jsonl",
-        format!("{question}\n{{\n{{\"op\": \"sing\", \"input\": [1]}}\n"),
+        format!("{query}\n{{\n{{\"op\": \"sing\", \"input\": [1]}}\n"),
     );
     let mixed = Outcome::of(command(
         &bench,
         &["batch", "mixed.jsonl", "--model", "cpu.opm"],
     ));
-    mixed.failed(1, &["2 of 3 questions have no answer"]);
+    mixed.failed(1, &["2 of 3 queries have no answer"]);
     bench.file("empty.jsonl", "\n");
     let empty = ["batch", "empty.jsonl", "--model", "cpu.opm"];
-    oppredict(&bench, &empty).failed(1, &["empty.jsonl", "has no question"]);
+    oppredict(&bench, &empty).failed(1, &["empty.jsonl", "has no query"]);
 
     if let Some(trees) = python(&bench, &["trees", "cpu.opm"]) {
         let lines: Vec<&str> = trees.done().lines().collect();
@@ -163,15 +163,15 @@ fn a_server_answers_refuses_and_ends() {
         .trim_end_matches('/')
         .to_owned();
 
-    let question = r#"{"op": "conv2d", "input": [1, 64, 14, 14], "kernel": [3, 3], "channels": 64, "threads": [1, 2]}"#;
-    let (status, body) = ask(&address, "POST /v1/query", question);
+    let query = r#"{"op": "conv2d", "input": [1, 64, 14, 14], "kernel": [3, 3], "channels": 64, "threads": [1, 2]}"#;
+    let (status, body) = ask(&address, "POST /v1/query", query);
     assert_eq!(status, 200, "{body}");
     assert_eq!(json(&body)["lines"].as_array().expect("a list").len(), 2);
     assert_eq!(ask(&address, "GET /openapi.json", "").0, 200);
     assert_eq!(json(&ask(&address, "GET /v1/model", "").1)["samples"], 140);
     assert!(ask(&address, "GET /", "").1.contains("<form"));
 
-    let batch = format!("[{question}, {{\"op\": \"sing\", \"input\": [1]}}, 7]");
+    let batch = format!("[{query}, {{\"op\": \"sing\", \"input\": [1]}}, 7]");
     let (status, body) = ask(&address, "POST /v1/batch", &batch);
     assert_eq!(status, 200, "{body}");
     let answers = json(&body)["answers"].clone();

@@ -12,6 +12,7 @@ use tpuprofile::analysis::overview::Limit;
 use tpuprofile::analysis::rollup::{Filter, Grouping, roll_up};
 use tpuprofile::analysis::summary::summarise;
 use tpuprofile::chip::Chip;
+use tpuprofile::export::comparison::{Side, write as write_comparison};
 use tpuprofile::export::{rows, web};
 use tpuprofile::job::{Job, Output, run_one};
 use tpuprofile::report::Engine;
@@ -254,4 +255,35 @@ fn commands_wait_for_the_one_they_name() {
             assert_eq!(source.scope(), waited.scope(), "{one:?}");
         }
     }
+}
+
+#[test]
+fn several_dumps_are_compared_on_one_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cut = make(Spec::new(Chip::Aks, Capture::Nodes));
+    cut.cores[1].records[1].truncate(9);
+    let dumps = [
+        ("<first>", make(Spec::new(Chip::Aks, Capture::Nodes))),
+        (
+            "longer",
+            make(Spec {
+                tiles: 20,
+                ..Spec::new(Chip::Aks, Capture::Nodes)
+            }),
+        ),
+        ("cut", cut),
+    ];
+    let side = |(name, dump): &(&str, Dump)| {
+        let profile = read(dump);
+        let summary = summarise(&profile);
+        Side::of(&profile, &summary, &Filter::default(), Path::new(name))
+    };
+    let sides: Vec<Side> = dumps.iter().map(side).collect();
+    let path = dir.path().join("comparison.html");
+    write_comparison(&sides, 1, &path).unwrap();
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert!(page.contains("&lt;first&gt;") && !page.contains("<first>"));
+    assert!(page.contains("class=\"more\"") && page.contains("NOT WHOLE"));
+    assert!(page.contains("more (--top)"));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }

@@ -213,6 +213,26 @@ impl Generated {
         device.map(|code| source(code, &self.target)).transpose()
     }
 
+    /// Writes the host's part as an object file.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the code generator writes no such files.
+    pub fn write_object(&self, file: &std::path::Path) -> Result<()> {
+        let path = text(&file.to_string_lossy());
+        call("ffi.ModuleWriteToFile", &[&self.host, &path, &text("o")]).map(|_| ())
+    }
+
+    /// The host's part in assembly.
+    ///
+    /// # Errors
+    /// The code generator has none.
+    pub fn assembly(&self) -> Result<String> {
+        const NAME: &str = "ffi.ModuleInspectSource";
+        let source = call(NAME, &[&self.host, &text("asm")])?;
+        let source: tvm_ffi::String = value(NAME, source)?;
+        Ok(source.as_str().to_owned())
+    }
+
     /// Loads the code with kernels that were compiled into a shared library for the host in place of the device's.
     ///
     /// # Errors

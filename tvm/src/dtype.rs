@@ -16,6 +16,8 @@ pub enum DType {
     Float64,
     /// IEEE 754 half precision.
     Float16,
+    /// The upper half of a single-precision number.
+    BFloat16,
     /// Signed 8-bit integer.
     Int8,
     /// Signed 16-bit integer.
@@ -37,10 +39,11 @@ pub enum DType {
 }
 
 impl DType {
-    const ALL: [(DType, &'static str, DLDataTypeCode, u8); 12] = [
+    const ALL: [(DType, &'static str, DLDataTypeCode, u8); 13] = [
         (DType::Float32, "float32", DLDataTypeCode::kDLFloat, 32),
         (DType::Float64, "float64", DLDataTypeCode::kDLFloat, 64),
         (DType::Float16, "float16", DLDataTypeCode::kDLFloat, 16),
+        (DType::BFloat16, "bfloat16", DLDataTypeCode::kDLBfloat, 16),
         (DType::Int8, "int8", DLDataTypeCode::kDLInt, 8),
         (DType::Int16, "int16", DLDataTypeCode::kDLInt, 16),
         (DType::Int32, "int32", DLDataTypeCode::kDLInt, 32),

@@ -73,6 +73,14 @@ impl IrModule {
         })
     }
 
+    /// The function called `name`, Relax or TensorIR, as TVMScript.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn function_script(&self, name: &str) -> Result<String> {
+        script(&call("ir.Module_Lookup_str", &[&self.handle, &text(name)])?)
+    }
+
     /// A module with the functions of `replacements` in place of those of the same names.
     ///
     /// # Errors

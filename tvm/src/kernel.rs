@@ -3,10 +3,13 @@
 //! A call costs some tens of nanoseconds beyond the kernel itself. Whether arguments are checked is decided when a
 //! module is compiled ([`crate::compile::Asserts`]).
 
+use std::path::Path;
+
 use tvm_ffi::{AnyView, Function};
 
-use crate::call::{Obj, module_function};
+use crate::call::{Obj, call, module_function, text};
 use crate::error::{Error, Result};
+use crate::libs::Libraries;
 use crate::tensor::Tensor;
 
 /// A module of compiled functions; functions keep it alive.
@@ -16,6 +19,17 @@ pub struct KernelModule {
 }
 
 impl KernelModule {
+    /// Loads a shared library of compiled kernels; TVM's runtime is enough for it.
+    ///
+    /// # Errors
+    /// There is none, or it is no such library.
+    pub fn load(library: &Path) -> Result<KernelModule> {
+        Libraries::load_runtime()?;
+        let path = text(&library.to_string_lossy());
+        let handle = call("ffi.ModuleLoadFromFile", &[&path])?;
+        Ok(KernelModule { handle })
+    }
+
     /// The function with this exported symbol; compiled to machine code at the first request.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::libs::Libraries;
 pub enum LoopKind {
     /// One after the other.
     Serial = 0,
-    /// Dealt out to the threads of the pool.
+    /// Distributed over the threads of the pool.
     Parallel = 1,
     /// All at once, as one vector.
     Vectorized = 2,

@@ -15,6 +15,7 @@ use crate::device::DeviceKind;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::ir::{PrimFunc, type_key};
+use crate::limits::BlockLimits;
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::tensorize::register_cuda;
@@ -27,6 +28,8 @@ pub struct DesignSpace {
     sketches: Vec<Obj>,
     postprocessors: Vec<Obj>,
     attempts: u64,
+    /// What refuses most samples, where the device has such limits.
+    limits: Option<BlockLimits>,
 }
 
 /// TVM's rules for a kind of device, and what sampling them costs.
@@ -149,6 +152,7 @@ impl DesignSpace {
             sketches,
             postprocessors: elements(&postprocessors)?,
             attempts: defaults.attempts,
+            limits: BlockLimits::of(target.json()),
         })
     }
 
@@ -183,26 +187,74 @@ impl DesignSpace {
     }
 
     fn try_sample(&self, seed: u64) -> Result<Schedule> {
+        let schedule = self.draw(seed)?;
+        let limits = self.limits.map(|limits| limits.refuse(&schedule));
+        if limits.transpose()?.unwrap_or(false) || !self.postprocess(&schedule)? {
+            return Err(Error::unexpected(
+                "PostprocApply",
+                "a postprocessor refused it: it exceeds what the device allows",
+            ));
+        }
+        Ok(schedule)
+    }
+
+    /// A sketch with random decisions.
+    fn draw(&self, seed: u64) -> Result<Schedule> {
         let schedule = Schedule::new(&self.function, seed)?;
         let sketch = &self.sketches[(seed % self.sketches.len() as u64) as usize];
         call(
             "s_tir.schedule.TraceApplyToSchedule",
             &[sketch, schedule.handle(), &boolean(true), &none()],
         )?;
+        Ok(schedule)
+    }
+
+    /// Whether TVM's postprocessors take a schedule, which they finish.
+    fn postprocess(&self, schedule: &Schedule) -> Result<bool> {
         call("s_tir.schedule.ScheduleEnterPostproc", &[schedule.handle()])?;
         for postprocessor in &self.postprocessors {
             let accepted = call(&name("PostprocApply"), &[postprocessor, schedule.handle()])?;
             if !value::<bool>("PostprocApply", accepted)? {
-                return Err(Error::unexpected(
-                    "PostprocApply",
-                    "a postprocessor refused it: it exceeds what the device allows",
-                ));
+                return Ok(false);
             }
         }
-        Ok(schedule)
+        Ok(true)
     }
 }
 
 fn name(function: &str) -> String {
     format!("s_tir.meta_schedule.{function}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is refused before the postprocessors, they refuse too; and it is most of what they refuse.
+    #[test]
+    fn samples_that_are_refused_early_are_refused_by_tvm() {
+        let target = json!({
+            "kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024, "thread_warp_size": 32,
+            "max_shared_memory_per_block": 49152, "registers_per_block": 65536,
+        });
+        let host = Target::llvm("x86-64-v3", 1).unwrap();
+        let target = Target::with_host(&target, &host).unwrap();
+        for name in ["matmul", "conv2d_relu"] {
+            let path = format!("{}/tests/fixtures/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            let function = PrimFunc::from_json(&std::fs::read_to_string(path).unwrap()).unwrap();
+            let space = DesignSpace::generate(&function, &target, 0).unwrap();
+            let (mut early, mut refused) = (0, 0);
+            for seed in 1..=60 {
+                let schedule = space.draw(seed).unwrap();
+                let is_early = space.limits.unwrap().refuse(&schedule).unwrap();
+                let is_refused = !space.postprocess(&schedule).unwrap();
+                assert!(is_refused || !is_early, "{name}: seed {seed}");
+                early += u32::from(is_early);
+                refused += u32::from(is_refused);
+            }
+            assert!(early * 2 > refused, "{name}: {early} of {refused}");
+        }
+    }
 }

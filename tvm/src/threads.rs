@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::call::{Obj, array, call, int, text, value};
 use crate::error::{Error, Result};
 use crate::libs::Libraries;
+use crate::tasks::{Group, parallel_launch};
 
 /// `ThreadGroup::kSpecifyOneCorePerThread` of TVM's runtime.
 const ONE_CORE_PER_THREAD: i64 = -2;
@@ -106,17 +107,6 @@ impl Pool {
     /// # Errors
     /// TVM has no such function, or a task panicked.
     pub fn run<F: Fn(usize, usize) + Sync>(&self, task: &F) -> Result<()> {
-        const NAME: &std::ffi::CStr = c"TVMBackendParallelLaunch";
-        type Task = unsafe extern "C" fn(i32, *const Group, *const c_void) -> i32;
-        type Launch = unsafe extern "C" fn(Task, *const c_void, i32) -> i32;
-
-        /// `TVMParallelGroupEnv` of TVM's `c_backend_api.h`.
-        #[repr(C)]
-        struct Group {
-            sync_handle: *mut c_void,
-            num_task: i32,
-        }
-
         /// A task, and whether one of its calls panicked: with one thread, TVM drops what a task returns.
         struct Shared<'a, F> {
             task: &'a F,
@@ -138,13 +128,7 @@ impl Pool {
             0
         }
 
-        // SAFETY: the name is a C string; the libraries were loaded for the whole process.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
-        if found.is_null() {
-            return Err(Error::unexpected("Pool::run", "TVM has no parallel launch"));
-        }
-        // SAFETY: this is the function's type in TVM's `c_backend_api.h`.
-        let launch: Launch = unsafe { std::mem::transmute::<*mut c_void, Launch>(found) };
+        let launch = parallel_launch()?;
         let shared = Shared {
             task,
             panicked: AtomicBool::new(false),

@@ -7,6 +7,7 @@ use opengine::calibrate::{self, CalibrateError, Hierarchy, Store, TvmMeter, cloc
 use opengine::device::{self, Target};
 use opengine::env::Root;
 use opengine::interrupt::Interrupt;
+use opengine::measure::counters::SOURCES;
 use opinstall::Home;
 use opreport::progress::for_stderr;
 use opreport::{Exit, Verbosity, View};
@@ -67,6 +68,10 @@ pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppE
         compiler: doctor::find_compiler(std::env::var_os("PATH").as_deref()),
         folder: FolderFacts::probe(&request.out),
         calibrated,
+        counters: SOURCES
+            .iter()
+            .map(|kind| (kind.name(), kind.survey()))
+            .collect(),
         devices: device::ALL.iter().flat_map(|d| d.findings()).collect(),
     });
     let diagnosis = Diagnosis {

@@ -17,7 +17,9 @@ use crate::preview;
 use crate::render::{
     candidates_json, candidates_text, compare_json, compare_text, merge_json, merge_text,
     nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text, nightly_summary,
+    report_html, report_json, report_markdown,
 };
+use crate::run_report::{self, ReportRequest};
 
 /// Compares two sets of rows; a regression has an exit code of its own.
 pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit, AppError> {
@@ -49,6 +51,26 @@ pub(super) fn list_candidates(
         |_| candidates_text(&listed),
         || candidates_json(&listed),
     )
+}
+
+/// Reports on a run: two files, and on standard output where they are and what matters.
+pub(super) fn report(request: &ReportRequest, view: View) -> Result<Exit, AppError> {
+    let report = run_report::read(request)?;
+    let folder = request.out.as_ref().or(request.later.as_ref());
+    let folder = folder.unwrap_or(&request.run);
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let files = [
+        ("report.html", report_html(&report)),
+        ("report.md", report_markdown(&report)),
+    ];
+    let mut written = String::new();
+    for (name, text) in files {
+        let path = folder.join(name);
+        opdata::write_atomically(&path, text.as_bytes())?;
+        written.push_str(&format!("{}\n", path.display()));
+    }
+    show(view, |_| written, || report_json(&report))
 }
 
 /// Joins shards into one run.

@@ -9,7 +9,8 @@ use opreport::output::print;
 use opreport::{Exit, OutputFormat, Verbosity, View};
 use serde_json::{Value, json};
 use tpuprofile::diff::{diff, text as diff_text};
-use tpuprofile::job::run_one;
+use tpuprofile::export::comparison::{Side, write as write_comparison};
+use tpuprofile::job::{Output, run_one};
 use tpuprofile::record::{RecordOptions, record};
 
 use crate::cli::tpu::{TpuReading, TpuRequest};
@@ -100,6 +101,8 @@ fn read(
     let mut objects = Vec::new();
     let places = job.places();
     let several = places.len() > 1;
+    let compared = several && job.outputs.contains(&Output::Web);
+    let mut sides = Vec::new();
     let (mut any, mut failed) = (false, None);
     for (dump, out) in places {
         let done = match run_one(job, &dump, &out) {
@@ -115,6 +118,10 @@ fn read(
             Err(error) => return Err(error.into()),
         };
         any = true;
+        if compared {
+            let (profile, summary) = (&done.profile, &done.summary);
+            sides.push(Side::of(profile, summary, &job.filter, &out));
+        }
         if !done.profile.report.is_whole() {
             exit = Exit::PointsFailed;
         }
@@ -134,6 +141,12 @@ fn read(
     }
     if let (Some(error), false) = (failed, any) {
         return Err(error.into());
+    }
+    if sides.len() > 1 {
+        let page = job.out.join("comparison.html");
+        write_comparison(&sides, job.top, &page)?;
+        let text = format!("compared in {}\n", page.display());
+        note(view, Verbosity::Normal, &text);
     }
     if view.format == OutputFormat::Json {
         let object = if objects.len() == 1 && !several {

@@ -87,6 +87,24 @@ pub struct ModelArgs {
     /// Shape of an input as name:shape[:dtype], e.g. data:1x3x160x160 (repeatable)
     #[arg(long, value_name = "INPUT", action = clap::ArgAction::Append)]
     pub input: Vec<String>,
+    /// Size of a token's vector, for models of source transformers
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub hidden: Option<String>,
+    /// Number of layers, for models of source transformers
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub layers: Option<String>,
+    /// Number of attention heads, for models of source transformers
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub heads: Option<String>,
+    /// Size between the products of a feed-forward layer, for models of source transformers
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub intermediate: Option<String>,
+    /// Configuration of a model of source transformers, as it saves them; --config with a .json file means the same
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub model_config: Option<String>,
+    /// Whether neighbouring operators become one kernel: full, or none to measure each alone [default: full]
+    #[arg(long, value_name = "WHICH", value_parser = Suggest(&["full", "none"]))]
+    pub fusion: Option<String>,
 }
 
 /// The main job: take a model apart, measure its operators.
@@ -131,6 +149,10 @@ pub struct PointArgs {
     /// Conditions that only some devices have, such as a clock that can be set
     #[arg(long, value_name = "NAME=VALUE,…", action = clap::ArgAction::Append)]
     pub condition: Vec<String>,
+    /// What to count in calls that are not timed: auto (what counts here at next to no cost), none, or sources and
+    /// events of `list counters`, as in callgrind,papi:PAPI_TOT_INS
+    #[arg(long, value_name = "LIST", action = clap::ArgAction::Append, value_parser = Suggest(&["auto", "none", "perf"]))]
+    pub counters: Vec<String>,
     /// Measure many schedules: a name of `list sweeps`, or the path of a TOML file
     #[arg(long, value_name = "SWEEP", value_hint = ValueHint::FilePath)]
     pub sweep: Option<String>,
@@ -253,8 +275,12 @@ pub enum Command {
     Replay(super::runs::ReplayArgs),
     /// Check libraries, compiler, counters, cores and memory, each problem with its fix; calibrate the machine
     Doctor(DoctorArgs),
+    /// Profile a model on the virtual machine: time and memory of every operator and every step between them
+    Profile(Box<super::profile::ProfileArgs>),
     /// Compare two runs: what became slower or faster, and how sure that is (exit code 3 on a regression)
     Compare(super::runs::CompareArgs),
+    /// Report on a run as a page and in Markdown; with a second run, what changed and how surely
+    Report(super::report::ReportArgs),
     /// Join the shards of a plan (runs made with --shard) into one run
     Merge(super::runs::MergeArgs),
     /// Run a night: models, targets and sweeps within a time budget, and compare with the night before
@@ -286,8 +312,21 @@ pub enum ListWhat {
     Targets,
     /// Sweeps that come with the program
     Sweeps,
+    /// Sources of counters and their events, which of them count here, and what the others lack
+    Counters,
     /// Operators of the source `simple`, or of the model that is named
-    Ops(ModelArgs),
+    Ops(Box<OpsArgs>),
+}
+
+/// `list ops`.
+#[derive(Debug, Args)]
+pub struct OpsArgs {
+    /// The model.
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// Print the Relax calls and the TensorIR of all operators, or of one
+    #[arg(long, value_name = "OPERATOR", num_args = 0..=1, default_missing_value = "")]
+    pub ir: Option<String>,
 }
 
 /// A job to look at.
@@ -352,7 +391,7 @@ fn with_defaults(command: clap::Command) -> clap::Command {
 /// Accepts any text, but shows the usual values in the help and to completions: the real check is
 /// made in `plan`, whose errors know more.
 #[derive(Debug, Clone, Copy)]
-struct Suggest(&'static [&'static str]);
+pub(super) struct Suggest(pub(super) &'static [&'static str]);
 
 impl TypedValueParser for Suggest {
     type Value = String;

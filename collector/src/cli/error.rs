@@ -1,5 +1,6 @@
 //! The errors of the command line itself, and the exit codes they end the program with.
 
+use opengine::measure::counters::CounterError;
 use opreport::Exit;
 use thiserror::Error;
 
@@ -19,6 +20,9 @@ pub enum CliError {
     /// A sweep that cannot be used.
     #[error(transparent)]
     Sweep(#[from] SweepError),
+    /// Counters that do not exist, or do not count here.
+    #[error("--counters {0}")]
+    Counters(#[from] CounterError),
     /// Values that make no plan.
     #[error(transparent)]
     Plan(Box<PlanError>),

@@ -13,15 +13,17 @@ use opmodels::ImportRequest;
 use opreport::{OutputFormat, Verbosity, View};
 
 use super::CliError;
-use super::args::{Cli, Command, ListWhat, ModelArgs, ViewArgs, command};
+use super::args::{Cli, Command, ListWhat, OpsArgs, ViewArgs, command};
 use crate::compare::CompareRequest;
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::doctor::{CalibrationRequest, DoctorRequest};
 use crate::merge::MergeRequest;
 use crate::nightly::NightlyRequest;
 use crate::plan::{HostFacts, Planned};
+use crate::profile::ProfileRequest;
 use crate::replay::ReplayRequest;
 use crate::run::ResumeRequest;
+use crate::run_report::ReportRequest;
 use crate::sweep::{Sweep, SweepFile};
 
 /// Variable that names the configuration file when `--config` does not.
@@ -70,10 +72,14 @@ pub enum Action {
     Doctor(DoctorRequest),
     /// Compare two sets of rows.
     Compare(CompareRequest),
+    /// Report on a run.
+    Report(ReportRequest),
     /// Run a night.
     Nightly(NightlyRequest),
     /// Join shards.
     Merge(MergeRequest),
+    /// Profile a model.
+    Profile(ProfileRequest),
     /// Work on dumps of TPUs.
     Tpu(Box<super::tpu::TpuRequest>),
     /// Print completions.
@@ -93,10 +99,14 @@ pub enum ListRequest {
     Targets,
     /// The sweeps that come with the program.
     Sweeps,
+    /// The sources of counters.
+    Counters,
     /// The operators that `--modelsource simple` builds.
     SimpleOperators,
     /// The operators of a model, and the Python to import it with.
-    Operators(ImportRequest, Option<PathBuf>),
+    Operators(Box<ImportRequest>, Option<PathBuf>),
+    /// What the operators of a model consist of: of all of them, or those of one name.
+    OperatorIr(Box<ImportRequest>, Option<PathBuf>, Option<String>),
 }
 
 /// Reads a command line.
@@ -133,11 +143,12 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
                 None => Action::DryRun(planned),
             }
         }
-        Some(Command::Replay(args)) => Action::Replay(args.request()),
+        Some(Command::Replay(args)) => Action::Replay(args.request()?),
         Some(Command::List { what }) => Action::List(match what {
             ListWhat::Models => ListRequest::Models,
             ListWhat::Targets => ListRequest::Targets,
             ListWhat::Sweeps => ListRequest::Sweeps,
+            ListWhat::Counters => ListRequest::Counters,
             ListWhat::Ops(model) => operators(&model, &settings(innermost(&matches))?)?,
         }),
         Some(Command::Doctor(args)) => {
@@ -145,9 +156,20 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             Action::Doctor(doctor(args.calibrate, &settings, process.host.cores)?)
         }
         Some(Command::Compare(args)) => Action::Compare(args.request()),
+        Some(Command::Report(args)) => Action::Report(args.request()),
         Some(Command::Merge(args)) => Action::Merge(args.request()),
         Some(Command::Nightly(args)) => {
             Action::Nightly(args.request(config.clone(), process.host.now)?)
+        }
+        Some(Command::Profile(args)) => {
+            let matches = innermost(&matches);
+            let mut planned = planned(matches)?;
+            if settings(matches)?.get("threads").origin == Origin::Default {
+                // Of the main job's thread counts the last, all cores.
+                planned.plan.threads.drain(..planned.plan.threads.len() - 1);
+            }
+            check_profile(&planned)?;
+            Action::Profile(args.request(planned))
         }
         Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
         Some(Command::Completions { shell }) => Action::Completions(shell),
@@ -158,12 +180,19 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
 }
 
 /// `list ops`: without a model, the operators that `--modelsource simple` builds.
-fn operators(model: &ModelArgs, settings: &Settings) -> Result<ListRequest, CliError> {
-    if model.modelname.is_none() {
+fn operators(args: &OpsArgs, settings: &Settings) -> Result<ListRequest, CliError> {
+    if args.model.modelname.is_none() && args.ir.is_none() {
         return Ok(ListRequest::SimpleOperators);
     }
     let python = settings.get("python").texts.first().map(PathBuf::from);
-    Ok(ListRequest::Operators(Planned::model_of(settings)?, python))
+    let model = Box::new(Planned::model_of(settings)?);
+    Ok(match &args.ir {
+        None => ListRequest::Operators(model, python),
+        Some(name) => {
+            let name = Some(name.clone()).filter(|name| !name.is_empty());
+            ListRequest::OperatorIr(model, python, name)
+        }
+    })
 }
 
 fn doctor(calibrate: bool, settings: &Settings, cores: u32) -> Result<DoctorRequest, CliError> {
@@ -199,6 +228,29 @@ fn view(args: &ViewArgs) -> View {
             (false, true) => Verbosity::Verbose,
             (false, false) => Verbosity::Normal,
         },
+    }
+}
+
+/// Refuses what the main job can do and a profile cannot.
+fn check_profile(planned: &Planned) -> Result<(), clap::Error> {
+    let plan = &planned.plan;
+    let refuse = |problem: String| {
+        let kind = clap::error::ErrorKind::InvalidValue;
+        Err(command().error(kind, problem))
+    };
+    if !plan.target.device.has_host_threads() {
+        return refuse(format!(
+            "--target {}: a profile needs the whole model on the virtual machine, which runs on this machine's processor; \
+             give an llvm target",
+            plan.target.device.name()
+        ));
+    }
+    match plan.threads[..] {
+        [_] => Ok(()),
+        _ => refuse(
+            "--threads: a profile is of one number of threads; give one, as in --threads 2"
+                .to_owned(),
+        ),
     }
 }
 
@@ -269,12 +321,23 @@ fn merge(
             .find(|(name, value)| name == CONFIG_VARIABLE && !value.is_empty())
             .map(|(_, value)| PathBuf::from(value))
     };
+    let mut command_line = command_line(matches);
+    // Settings of a run are TOML. A JSON file is what transformers keeps a model's configuration in.
+    let is_json = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
+    let (model_config, config) = match config {
+        Some(path) if is_json(&path) => (Some(path), None),
+        config => (None, config),
+    };
+    if let Some(path) = model_config {
+        let text = path.to_string_lossy().into_owned();
+        command_line.entry("model-config").or_default().push(text);
+    }
     let file = match config.or_else(from_variable) {
         Some(path) => Some(ConfigFile::read(&path)?),
         None => None,
     };
     let mut layers = Layers {
-        command_line: command_line(matches),
+        command_line,
         environment: process.environment.clone(),
         file,
         sweep: None,

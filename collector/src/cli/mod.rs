@@ -9,6 +9,8 @@ mod docs;
 mod error;
 mod invocation;
 pub mod nightly;
+pub mod profile;
+pub mod report;
 pub mod runs;
 pub mod tpu;
 

@@ -5,7 +5,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use opengine::measure::counters::request::CounterRequest;
 
+use super::CliError;
 use crate::compare::{CompareRequest, Machines, Options};
 use crate::merge::{Gaps, MergeRequest};
 use crate::plan::parse;
@@ -54,6 +56,9 @@ pub struct ReplayArgs {
     /// Folder of the run that has the row [default: the one of runs/ that the row's name begins with]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub run: Option<PathBuf>,
+    /// What to count, as for the main job [default: what the run counted]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub counters: Vec<String>,
     /// Python with TVM that imports models [default: the project's .venv]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub python: Option<PathBuf>,
@@ -61,12 +66,17 @@ pub struct ReplayArgs {
 
 impl ReplayArgs {
     /// The request that the arguments make.
-    pub fn request(self) -> ReplayRequest {
-        ReplayRequest {
+    ///
+    /// # Errors
+    /// A counter does not exist, or does not count here.
+    pub fn request(self) -> Result<ReplayRequest, CliError> {
+        CounterRequest::parse(&self.counters)?.check()?;
+        Ok(ReplayRequest {
             row: self.row,
             run: self.run,
+            counters: (!self.counters.is_empty()).then_some(self.counters),
             python: self.python,
-        }
+        })
     }
 }
 

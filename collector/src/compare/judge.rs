@@ -37,7 +37,7 @@ pub(super) fn drafts<'a>(
                 groups.len() - 1
             });
             groups[place].push((a, b));
-        } else if a.status != Status::Measured || b.status != Status::Measured {
+        } else if is_failure(a.status) || is_failure(b.status) {
             failed.push(FailedPoint {
                 model: b.model.clone(),
                 operator: b.symbol.clone(),
@@ -69,6 +69,11 @@ pub(super) fn drafts<'a>(
         })
         .collect();
     (drafts, failed)
+}
+
+/// Whether a point was tried, or left out, and has neither a time nor a kernel compiled as asked.
+fn is_failure(status: Status) -> bool {
+    !matches!(status, Status::Measured | Status::Compiled)
 }
 
 /// Gives every draft its verdict; the worst change comes first.

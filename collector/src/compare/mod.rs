@@ -110,14 +110,16 @@ pub struct SideFacts {
     pub points: u64,
     /// Points with a time.
     pub measured: u64,
+    /// Points that were compiled, as asked, and not run.
+    pub compiled: u64,
     /// Points left out on purpose.
     pub skipped: u64,
 }
 
 impl SideFacts {
-    /// Points that were tried and have no time.
+    /// Points that were tried and failed.
     pub fn failed(&self) -> u64 {
-        self.points - self.measured - self.skipped
+        self.points - self.measured - self.compiled - self.skipped
     }
 }
 
@@ -207,7 +209,7 @@ pub struct PointChange {
     pub row_b: String,
 }
 
-/// A point without a time on at least one side.
+/// A point that failed, or was left out, on at least one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FailedPoint {
     /// The model.
@@ -236,9 +238,9 @@ pub struct Ending {
 }
 
 impl FailedPoint {
-    /// Whether it had a time on the first side and has none on the second.
+    /// Whether the first side has it, measured or compiled as asked, and the second has not.
     pub fn is_new(&self) -> bool {
-        self.a.status == Status::Measured
+        matches!(self.a.status, Status::Measured | Status::Compiled)
     }
 }
 

@@ -268,6 +268,7 @@ impl Side {
             models: self.models(),
             points: count(&|_| true),
             measured: count(&|p| p.status == Status::Measured),
+            compiled: count(&|p| p.status == Status::Compiled),
             skipped: count(&|p| p.status == Status::Skipped),
         }
     }

@@ -1,6 +1,7 @@
 //! Counters, frequency, cores, memory and load: what disturbs or limits measurements.
 
 use opdata::contract::{Environment, Pmu, Virtualisation};
+use opengine::measure::counters::Survey;
 use opreport::units;
 
 use super::check::Check;
@@ -48,6 +49,18 @@ pub(super) fn check_pmu(environment: &Environment) -> Check {
             NAME,
             format!("perf_event_open fails with error {errno} ({setting})"),
             "see perf_event_open(2); times are measured all the same",
+        ),
+    }
+}
+
+/// Whether a source of counters is there, and what would make it count.
+pub(super) fn check_counters(name: &'static str, survey: &Survey) -> Check {
+    match &survey.state {
+        Ok(finding) => Check::ok(name, format!("counters: {finding}")),
+        Err(error) => Check::warn(
+            name,
+            format!("no counters: {}", error.reason),
+            error.next.clone(),
         ),
     }
 }
@@ -165,7 +178,7 @@ mod tests {
     use opdata::contract::Software;
     use opengine::env::Root;
 
-    /// A quiet, open machine of four cores, to be spoilt by each test.
+    /// A quiet, open machine of four cores, that each test changes for the worse.
     fn healthy() -> Environment {
         let nothing = tempfile::tempdir().unwrap();
         let mut environment =

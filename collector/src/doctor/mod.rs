@@ -22,6 +22,7 @@ use std::path::PathBuf;
 
 use opdata::contract::Environment;
 use opengine::device::Finding;
+use opengine::measure::counters::Survey;
 
 /// What the doctor looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub struct Facts<'a> {
     pub folder: FolderFacts,
     /// What is known of the machine's rates.
     pub calibrated: Calibrated,
+    /// What each source of counters offers here, by name.
+    pub counters: Vec<(&'static str, Survey)>,
     /// What devices beside the CPU have to say.
     pub devices: Vec<Finding>,
 }
@@ -92,6 +95,8 @@ pub fn examine(facts: &Facts<'_>) -> Vec<Check> {
         folder::check_disk(&facts.folder),
         folder::check_writable(&facts.folder),
     ];
+    let counters = facts.counters.iter();
+    checks.extend(counters.map(|(name, survey)| machine::check_counters(name, survey)));
     checks.extend(devices);
     checks
 }

@@ -9,6 +9,7 @@ use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Timestamp};
 use opengine::device::{ConditionInfo, DeviceRef};
 
+use super::counters::counters;
 use super::limits::{timing, worker};
 use super::reader::{
     at_least_one, bad, duration, not_available, number, optional, required, single, switch, unique,
@@ -99,6 +100,7 @@ impl Planned {
         }
         let device_conditions = device_conditions(settings, target.device)?;
         let whole_model = whole_model(settings, target.device, compile_only)?;
+        let target_counts = !compile_only && target.device.has_host_threads();
         let plan = Plan {
             format: PLAN_FORMAT,
             model,
@@ -117,6 +119,7 @@ impl Planned {
                 "give which part of how many, e.g. --shard 1/4",
             )?,
             time_budget_ns: Self::time_budget_of(settings)?,
+            counters: counters(settings, target_counts)?,
             timing: timing(settings)?,
             worker: worker(settings)?,
             seed: number(settings, "seed", 0, u64::MAX)?,

@@ -5,6 +5,7 @@
 //! look at the model: whether a name exists is checked by the importer.
 
 mod build;
+mod counters;
 mod limits;
 mod model;
 pub(crate) mod parse;

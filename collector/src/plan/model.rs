@@ -1,9 +1,9 @@
 //! The part of a plan that says which model to take apart, and in which shape.
 
-use opmodels::sources::{self, UnknownSource};
-use opmodels::{ImportError, ImportRequest, InputOverride, Source};
+use opmodels::sources::{self, Architecture, UnknownSource};
+use opmodels::{Fusion, ImportError, ImportRequest, InputOverride, Source};
 
-use super::reader::{bad, hint, not_available, optional, required, single, unique};
+use super::reader::{bad, hint, optional, required, single, unique};
 use super::{PlanError, Planned, parse};
 use crate::config::Settings;
 
@@ -11,6 +11,7 @@ use crate::config::Settings;
 /// mistake.
 const MAX_BATCH: u64 = 65_536;
 const MAX_SEQLEN: u64 = 1 << 20;
+const MAX_SIZE: u64 = 1 << 20;
 const MAX_ELEMENTS: u64 = 1 << 40;
 
 const WHOLE: &str = "give a whole number";
@@ -34,24 +35,47 @@ impl Planned {
                 WHOLE,
             )?,
             inputs: inputs(settings)?,
+            architecture: architecture(settings)?,
+            fusion: required(
+                settings,
+                "fusion",
+                |text| Fusion::find(text).ok_or_else(|| "no such way of fusing".to_owned()),
+                "give full or none",
+            )?,
         })
     }
+}
+
+/// The sizes of a model that is built from a configuration.
+fn architecture(settings: &Settings) -> Result<Architecture, PlanError> {
+    let size =
+        |key: &'static str| optional(settings, key, |text| parse::count(text, 1, MAX_SIZE), WHOLE);
+    Ok(Architecture {
+        hidden: size("hidden")?,
+        layers: size("layers")?,
+        heads: size("heads")?,
+        intermediate: size("intermediate")?,
+        config: single(settings, "model-config")?.map(|(_, path)| path.into()),
+    })
 }
 
 fn source(settings: &Settings) -> Result<Source, PlanError> {
     let value = settings.get("modelsource");
     let name = required(settings, "modelsource", |text| Ok(text.to_owned()), "")?;
     Source::find(&name).map_err(|unknown| match unknown {
-        UnknownSource::Later => not_available(
+        UnknownSource::PartOf(source) => bad(
             &value,
             &name,
-            "this source of models",
-            "use --modelsource local (see `opcollect list models`), or export the model to ONNX and use --modelsource onnx --modelname FILE",
+            &format!("its models are of source '{source}'"),
+            &format!("use --modelsource {source} --modelname {name}/NAME"),
         ),
         UnknownSource::None => bad(
             &value,
             &name,
-            &format!("no such source of models{}", hint(&name, sources::names().iter().copied())),
+            &format!(
+                "no such source of models{}",
+                hint(&name, sources::names().iter().copied())
+            ),
             &format!("give {}", one_of(sources::names())),
         ),
     })

@@ -106,7 +106,12 @@ fn side(facts: &SideFacts) -> String {
         units::plural(facts.points, "point"),
         facts.measured
     );
-    for (count, word) in [(facts.failed(), "failed"), (facts.skipped, "skipped")] {
+    let others = [
+        (facts.compiled, "compiled"),
+        (facts.failed(), "failed"),
+        (facts.skipped, "skipped"),
+    ];
+    for (count, word) in others {
         if count > 0 {
             text.push_str(&format!(", {count} {word}"));
         }
@@ -247,10 +252,14 @@ fn closing(comparison: &Comparison, style: Style) -> String {
     let failed = match new {
         0 => String::new(),
         new => format!(
-            "; {} failed that had a time before",
+            "; {} failed that did not before",
             units::plural(new, "point")
         ),
     };
+    if comparison.changes.is_empty() {
+        let nothing = style.yellow("nothing was compared: no point has a time on both sides");
+        return format!("{nothing}{failed}\n");
+    }
     let verdict = match count(Verdict::Regression) {
         0 => style.green("no regression"),
         found => style.red(&units::plural(found, "regression")),
@@ -265,13 +274,27 @@ mod tests {
     use crate::compare::{Machines, Options, compare};
     use opdata::{Row, Status};
 
+    /// A row that was compiled only, as with `--compile-only`.
+    fn compiled(row: &mut Row) {
+        *row = failed(row.clone(), Status::Compiled, "");
+        row.reason = None;
+    }
+
     fn comparison(change: impl FnOnce(&mut Vec<Row>)) -> Comparison {
+        compared(|_| (), change)
+    }
+
+    fn compared(
+        change_a: impl FnOnce(&mut Vec<Row>),
+        change_b: impl FnOnce(&mut Vec<Row>),
+    ) -> Comparison {
         let folder = tempfile::tempdir().unwrap();
-        let a: Vec<Row> = (0..4)
+        let mut a: Vec<Row> = (0..4)
             .map(|i| row(&format!("dense_{i}"), 1, 1e5 * f64::from(i + 1)))
             .collect();
         let mut b = a.clone();
-        change(&mut b);
+        change_a(&mut a);
+        change_b(&mut b);
         let a = write_run(&folder.path().join("a"), "a", &a, |_| ());
         let b = write_run(&folder.path().join("b"), "b", &b, |_| ());
         let options = Options {
@@ -303,8 +326,32 @@ mod tests {
 
         geometric mean of B/A 1.067 (1.028 to 1.106); 3.0 % from run to run is assumed, with too few operators to tell
         4 points in both, 0 only in A, 0 only in B
-        1 regression (surely slower by more than 5.0 %): 1 slower, 0 faster, 1 unclear, 1 the same; 1 point failed that had a time before
+        1 regression (surely slower by more than 5.0 %): 1 slower, 0 faster, 1 unclear, 1 the same; 1 point failed that did not before
         ");
+    }
+
+    #[test]
+    fn compiled_points_are_no_failures() {
+        let found = compared(
+            |a| a[1..].iter_mut().for_each(compiled),
+            |b| {
+                b[1..].iter_mut().for_each(compiled);
+                let reason = "too much shared memory";
+                b[3] = failed(b[3].clone(), Status::CompileFailed, reason);
+            },
+        );
+        assert_eq!((found.a.compiled, found.a.failed()), (3, 0));
+        assert_eq!((found.b.compiled, found.b.failed()), (2, 1));
+        let text = compare_text(&found, Style::PLAIN);
+        for part in [
+            "A  runs/a: 4 points, 1 measured, 3 compiled\n",
+            "B  runs/b: 4 points, 1 measured, 2 compiled, 1 failed\n",
+            "dense_3, 1 thread, net, batch 1: compiled in A, compile_failed (too much shared memory) in B\n",
+            "; 1 point failed that did not before\n",
+        ] {
+            assert!(text.contains(part), "no {part:?} in {text}");
+        }
+        assert!(!text.contains("compiled in both"), "{text}");
     }
 
     #[test]

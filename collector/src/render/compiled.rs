@@ -65,13 +65,13 @@ fn resources_cells(resources: &ResourcesReport) -> [Cell; 8] {
     [
         count(resources.kernels).into(),
         count(resources.threads_per_block).into(),
-        count(resources.registers).into(),
-        bytes(resources.shared_bytes).into(),
-        bytes(resources.local_bytes).into(),
-        bytes(resources.spill_bytes).into(),
+        count(resources.registers_per_thread).into(),
+        bytes(resources.shared_bytes_per_block).into(),
+        bytes(resources.local_bytes_per_thread).into(),
+        bytes(resources.spill_bytes_per_thread).into(),
         occupancy.unwrap_or_else(|| "-".to_owned()).into(),
         resources
-            .limiter
+            .occupancy_limiter
             .clone()
             .unwrap_or_else(|| "-".to_owned())
             .into(),

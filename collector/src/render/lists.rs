@@ -1,6 +1,7 @@
 //! `opcollect list models|targets|ops`: what there is to measure and to compile for.
 
 use opengine::device::{self, Availability};
+use opengine::measure::counters::{SourceKind, Survey};
 use opmodels::graph::{Graph, Operator};
 use opmodels::simple::{ParamDefault, SimpleOperator};
 use opmodels::{InputOverride, Model, ModelInput};
@@ -8,11 +9,13 @@ use opreport::table::{Column, Table};
 use opreport::{Style, units};
 use serde_json::{Value, json};
 
+use super::counters::{counters_text, survey_json};
+use crate::operator_ir::OperatorIr;
 use crate::report::read_shapes;
 use crate::sweep::SweepFile;
 
 /// Something to list, as a table or as JSON.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub enum Listing<'a> {
     /// Models of the registry.
     Models(&'a [Model]),
@@ -22,8 +25,12 @@ pub enum Listing<'a> {
     SimpleOperators(&'a [SimpleOperator]),
     /// The operators of a model.
     Operators(&'a Graph),
+    /// What operators consist of.
+    Ir(&'a [OperatorIr]),
     /// The sweeps that come with the program.
     Sweeps(&'a [SweepFile]),
+    /// Sources of counters, and what they offer here.
+    Counters(&'a [(&'a dyn SourceKind, Survey)]),
 }
 
 impl Listing<'_> {
@@ -34,6 +41,8 @@ impl Listing<'_> {
             Self::Targets => targets_table().render(style),
             Self::SimpleOperators(operators) => simple_table(operators).render(style),
             Self::Sweeps(sweeps) => sweeps_table(sweeps).render(style),
+            Self::Counters(surveys) => counters_text(surveys, style),
+            Self::Ir(operators) => operators.iter().map(|ir| ir_text(ir, style)).collect(),
             Self::Operators(graph) => operators_table(graph).render(style) + &totals(graph, style),
         }
     }
@@ -53,6 +62,15 @@ impl Listing<'_> {
             Self::Sweeps(sweeps) => {
                 json!({ "sweeps": sweeps.iter().map(sweep_json).collect::<Vec<_>>() })
             }
+            Self::Counters(surveys) => {
+                json!({ "sources": surveys.iter().map(survey_json).collect::<Vec<_>>() })
+            }
+            Self::Ir(operators) => json!({
+                "ops": operators
+                    .iter()
+                    .map(|ir| json!({"symbol": ir.symbol, "relax": ir.relax, "tir": ir.tir}))
+                    .collect::<Vec<_>>(),
+            }),
             Self::Operators(graph) => json!({
                 "model": graph.model,
                 "batch": graph.batch,
@@ -225,6 +243,16 @@ fn simple_json(operator: &SimpleOperator) -> Value {
         })
         .collect();
     json!({"name": operator.name, "title": operator.title, "parameters": parameters})
+}
+
+/// An operator's calls and its tensor function.
+fn ir_text(ir: &OperatorIr, style: Style) -> String {
+    format!(
+        "{}\n{}\n\n{}\n\n",
+        style.bold(&ir.symbol),
+        ir.relax,
+        ir.tir.trim_end()
+    )
 }
 
 fn operators_table(graph: &Graph) -> Table {

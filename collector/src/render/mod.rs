@@ -7,13 +7,17 @@ mod candidates;
 mod compare;
 mod compiled;
 mod config;
+mod counters;
 mod doctor;
 mod lists;
 mod merge;
 mod nightly;
+mod page;
 mod plan;
+mod profile;
 mod replay;
 mod run_json;
+mod run_page;
 mod run_text;
 mod swept;
 #[cfg(test)]
@@ -31,7 +35,9 @@ pub use nightly::{
     nightly_summary,
 };
 pub use plan::{plan_json, plan_text};
+pub use profile::{profile_csv, profile_json, profile_text};
 pub use replay::{replay_json, replay_text};
 pub use run_json::run_json;
+pub use run_page::{report_html, report_json, report_markdown};
 pub use run_text::run_text;
 pub use tpu::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};

@@ -91,6 +91,12 @@ fn model(plan: &Plan) -> String {
     for input in &model.inputs {
         text.push_str(&format!(", {input}"));
     }
+    if !model.architecture.is_default() {
+        text.push_str(&format!(", {}", model.architecture));
+    }
+    if !model.fusion.is_full() {
+        text.push_str(", not fused");
+    }
     text
 }
 

@@ -1,5 +1,6 @@
 //! A replayed row: the recorded time and the time now, side by side.
 
+use opreport::table::{Column, Table};
 use opreport::{Style, units};
 use serde_json::{Value, json};
 
@@ -34,6 +35,27 @@ pub fn replay_text(replayed: &Replayed, style: Style) -> String {
         replayed.ratio,
         replayed.noise_ratio,
     );
+    let counted: Vec<_> = replayed.counts.iter().filter(|c| c.now.is_ok()).collect();
+    if !counted.is_empty() {
+        let mut table = Table::new(&[
+            Column::left("counter"),
+            Column::right("recorded"),
+            Column::right("now"),
+            Column::left("unit"),
+        ]);
+        let number = |value: Option<f64>| {
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"))
+        };
+        for count in counted {
+            table.row([
+                count.name.clone().into(),
+                number(count.recorded).into(),
+                number(count.now.clone().ok()).into(),
+                count.unit.clone().into(),
+            ]);
+        }
+        text.push_str(&table.render(style));
+    }
     for doubt in &replayed.doubts {
         text.push_str(&format!("{} {doubt}\n", style.yellow("warning:")));
     }
@@ -58,6 +80,10 @@ pub fn replay_json(replayed: &Replayed) -> Value {
         "ratio": replayed.ratio,
         "noise_ratio": replayed.noise_ratio,
         "verdict": replayed.verdict.word(),
+        "counters": replayed.counts.iter().map(|count| json!({
+            "name": count.name, "unit": count.unit, "recorded": count.recorded,
+            "now": count.now.as_ref().ok(), "missing": count.now.as_ref().err(),
+        })).collect::<Vec<_>>(),
         "doubts": replayed.doubts,
     })
 }

@@ -1,4 +1,5 @@
-//! The result of a run as one JSON object: the same facts as the text, with full precision.
+//! The result of a run as one JSON object: the same facts as the text, with full precision. The keys are a contract with
+//! scripts and stay when [`RunReport`] changes; rates, shares and sums are computed here from it.
 //!
 //! Keys of the whole: `out`, `operators` (how many distinct), `points`, `measured`, `failed`,
 //! `skipped`, and the headline's `end_to_end_ns` and `operators_sum_ns` (at `headline.threads`:
@@ -13,8 +14,8 @@ use opmodels::ImportRequest;
 use serde::Serialize;
 
 use crate::report::{
-    ModelOutcome, OperatorReport, PointOutcome, PointReport, RunReport, SweptReport, ThreadTotals,
-    TimeReport,
+    ModelOutcome, OperatorReport, PointOutcome, PointReport, ResourcesReport, RunReport,
+    SweptReport, ThreadTotals, TimeReport,
 };
 
 #[derive(Serialize)]
@@ -138,19 +139,7 @@ struct PointObject<'a> {
     reason: Option<&'a str>,
     /// Only of points that were compiled and not run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    resources: Option<ResourcesObject<'a>>,
-}
-
-#[derive(Serialize)]
-struct ResourcesObject<'a> {
-    kernels: Option<u64>,
-    threads_per_block: Option<u64>,
-    registers_per_thread: Option<u64>,
-    shared_bytes_per_block: Option<u64>,
-    local_bytes_per_thread: Option<u64>,
-    spill_bytes_per_thread: Option<u64>,
-    occupancy: Option<f64>,
-    occupancy_limiter: Option<&'a str>,
+    resources: Option<&'a ResourcesReport>,
 }
 
 /// The report as one line of JSON.
@@ -311,16 +300,7 @@ fn point_object<'a>(
         },
         PointOutcome::Compiled(resources) => PointObject {
             status: Status::Compiled,
-            resources: Some(ResourcesObject {
-                kernels: resources.kernels,
-                threads_per_block: resources.threads_per_block,
-                registers_per_thread: resources.registers,
-                shared_bytes_per_block: resources.shared_bytes,
-                local_bytes_per_thread: resources.local_bytes,
-                spill_bytes_per_thread: resources.spill_bytes,
-                occupancy: resources.occupancy,
-                occupancy_limiter: resources.limiter.as_deref(),
-            }),
+            resources: Some(resources),
             ..empty
         },
         PointOutcome::NotMeasured { status, reason } => PointObject {

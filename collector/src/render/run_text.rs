@@ -60,6 +60,12 @@ fn heading(report: &RunReport, style: Style) -> String {
         parts.push(format!("sequence {seqlen}"));
     }
     parts.extend(model.inputs.iter().map(ToString::to_string));
+    if !model.architecture.is_default() {
+        parts.push(model.architecture.to_string());
+    }
+    if !model.fusion.is_full() {
+        parts.push("not fused".to_owned());
+    }
     let source = if model.source == Source::LOCAL {
         String::new()
     } else {

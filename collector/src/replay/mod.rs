@@ -8,11 +8,13 @@
 //! b the relative half widths of the two medians' 95 % intervals (or the recorded spread, if that is larger) and r
 //! [`REPEATABILITY`], which two runs differ by on a quiet machine though nothing has changed.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use opdata::{CacheState, Row, RunManifest};
 use opengine::device::Conditions;
+use opengine::measure::counters::Count;
 use opengine::protocol::{MeasureSpec, Measured};
 use opengine::runner::{Made, Runner};
 use opengine::schedule::ScheduleSpec;
@@ -39,6 +41,8 @@ pub struct ReplayRequest {
     pub row: String,
     /// The folder of its run, if it was given.
     pub run: Option<PathBuf>,
+    /// What to count, as `--counters` takes it; `None` for what the run counted.
+    pub counters: Option<Vec<String>>,
     /// The Python that runs the importer; `None` for the project's own.
     pub python: Option<PathBuf>,
 }
@@ -64,8 +68,23 @@ pub struct Replayed {
     pub noise_ratio: f64,
     /// Whether the time is the recorded one.
     pub verdict: Verdict,
+    /// Counters of one call, recorded and now.
+    pub counts: Vec<CountPair>,
     /// What makes the comparison doubtful.
     pub doubts: Vec<String>,
+}
+
+/// A counter, as it was recorded and as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CountPair {
+    /// Its name, `source:name`.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// What the row has, if it has it.
+    pub recorded: Option<f64>,
+    /// The count now, or why there is none.
+    pub now: Result<f64, String>,
 }
 
 /// Where a replayed time lies.
@@ -113,10 +132,15 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
     let manifest = RunManifest::load(&folder)?;
     let at = Conditions::of_row(&row).context("the row has no threads or no cache state")?;
     let (threads, cache) = (at.threads, at.cache);
+    let recorded = plan_of(&manifest, &folder)?;
     let plan = Plan {
         threads: vec![threads],
         seed: row.seed.context("the row has no seed")?,
-        ..plan_of(&manifest, &folder)?
+        counters: request
+            .counters
+            .clone()
+            .unwrap_or(recorded.counters.clone()),
+        ..recorded
     };
     let imported = import_of(&row, &plan, request.python.as_deref(), session)?;
     let operator = operator_of(&row, &imported)?;
@@ -213,7 +237,27 @@ fn judge(
         ratio,
         noise_ratio: noise.exp(),
         verdict,
+        counts: counts(row, measured),
         doubts,
+    })
+}
+
+/// The counters of now beside those that the row has.
+fn counts(row: &Row, measured: &Measured) -> Vec<CountPair> {
+    let recorded: BTreeMap<String, f64> = row
+        .counters
+        .as_ref()
+        .and_then(|counters| serde_json::from_str(counters.as_str()).ok())
+        .unwrap_or_default();
+    let counted = measured.counted.as_ref();
+    let pair = |count: &Count| CountPair {
+        name: count.full_name(),
+        unit: count.counter.unit.clone(),
+        recorded: recorded.get(&count.full_name()).copied(),
+        now: count.value.clone(),
+    };
+    counted.map_or_else(Vec::new, |counted| {
+        counted.counts.iter().map(pair).collect()
     })
 }
 
@@ -276,12 +320,12 @@ fn import_of(
     session
         .progress
         .working(&format!("importing {}", plan.model.model));
-    let base = session.importer.import(&plan.model, python)?;
+    let base = session.importer.import(&plan.model, python, &mut |_| {})?;
     if import_key(&base) == key {
         return Ok(base);
     }
     for request in requests(plan, &base.graph)? {
-        let imported = session.importer.import(&request, python)?;
+        let imported = session.importer.import(&request, python, &mut |_| {})?;
         if import_key(&imported) == key {
             return Ok(imported);
         }

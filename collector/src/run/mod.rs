@@ -8,6 +8,7 @@
 
 mod attempts;
 mod collect;
+mod counts;
 mod doubts;
 mod ledger;
 mod prepare;

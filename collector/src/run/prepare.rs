@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use opdata::contract::Environment;
 use opdata::contract::whole_model::whole_model_file_name;
 use opengine::device::{Purpose, Sharing};
+use opengine::measure::counters::request::CounterRequest;
 use opengine::protocol::Setup;
 use opengine::runner::{Runner, RunnerOrder};
 use opmodels::{Imported, Provenance};
@@ -120,9 +121,13 @@ fn imported(
 ) -> anyhow::Result<Imported> {
     let model = &request.model;
     session.progress.working(&format!("importing {model}"));
-    let imported = session
-        .importer
-        .import(request, planned.python.as_deref())?;
+    let progress = &mut *session.progress;
+    let imported =
+        session
+            .importer
+            .import(request, planned.python.as_deref(), &mut |transfer| {
+                progress.working(&format!("fetching {model}: {transfer}"))
+            })?;
     if let Provenance::Fresh(took) = imported.provenance {
         let wall = units::wall(took.as_nanos() as u64);
         session.progress.note(&format!(
@@ -158,6 +163,7 @@ pub(crate) fn runner(
         max_statements: plan.worker.max_statements,
         memory_limit_mib: plan.worker.memory_limit_mib,
         purpose: purpose(plan),
+        counters: CounterRequest::parse(&plan.counters)?,
         compile_timeout_ns: plan.worker.compile_timeout_ns,
         keep_kernels: match &plan.keep_kernels {
             Some(folder) => Some(std::path::absolute(folder).context("--keep-kernels")?),

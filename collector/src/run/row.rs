@@ -1,22 +1,23 @@
 //! From a point and what became of it to its row.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use opdata::contract::Environment;
 use opdata::contract::device_kernel::DeviceKernel;
+use opdata::lint;
 use opdata::{Essentials, JsonText, PointKey, Quality, Row, Status, Timestamp, finite, point_id};
 use opengine::device::Conditions;
 use opengine::protocol::{Built, Measured};
 use opengine::runner::Failure;
 use opengine::schedule::ScheduleSpec;
-use opengine::stats::Counts;
 use opmodels::graph::Operator;
 use opmodels::{Imported, describe};
 use tvm_bridge::libs::TVM_VERSION;
 
 use super::TOOL_VERSION;
 use super::attempts::{quality, quality_under_load, worse};
+use super::counts;
 use super::doubts;
 use super::ledger::PointName;
 use crate::plan::Plan;
@@ -184,6 +185,10 @@ impl<'a> RunFacts<'a> {
             row.quality = Some(worse(quality, Quality::C));
         }
         row.fill_derived();
+        let calibration = self.environment.calibration.as_ref();
+        if row.quality.is_some() && !lint::findings(&row, calibration).is_empty() {
+            row.quality = Some(Quality::D);
+        }
         row
     }
 }
@@ -237,19 +242,6 @@ fn describe_kernels(row: &mut Row, kernels: &[DeviceKernel]) {
     row.device_kernels = json(serde_json::to_value(kernels));
 }
 
-/// The counters of a row, whose names begin with their source.
-fn describe_counts(row: &mut Row, counts: &Counts) {
-    if counts.is_empty() {
-        return;
-    }
-    row.counters = serde_json::to_value(counts)
-        .ok()
-        .map(|c| JsonText::from(&c));
-    let source = |name: &String| Some(name.split_once(':')?.0.to_owned());
-    let sources: BTreeSet<String> = counts.keys().filter_map(source).collect();
-    row.counter_sources = Some(sources.into_iter().collect::<Vec<_>>().join(";"));
-}
-
 fn describe_measurement(row: &mut Row, measured: &Measured) {
     let comparison = &measured.comparison;
     row.max_abs_error = finite(comparison.max_abs_error);
@@ -265,7 +257,9 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
         return;
     };
     row.samples = Some(summary.samples);
-    describe_counts(row, &taken.samples.counts());
+    if let Some(counted) = &measured.counted {
+        counts::describe(row, counted);
+    }
     row.time_median_ns = Some(summary.median.get());
     row.time_ci_low_ns = Some(summary.ci_low.get());
     row.time_ci_high_ns = Some(summary.ci_high.get());

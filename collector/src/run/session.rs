@@ -13,7 +13,7 @@ use opengine::env::{Root, capture, revision_near};
 use opengine::interrupt::Interrupt;
 use opengine::runner::{ChildRunners, RunnerFactory};
 use opinstall::Home;
-use opmodels::{ImportError, ImportRequest, Imported};
+use opmodels::{ImportError, ImportRequest, Imported, Watch};
 use opreport::progress::Progress;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
@@ -90,7 +90,7 @@ pub fn environment(root: &Root, command_line: Vec<String>) -> Environment {
 
 /// Imports models.
 pub trait Importer {
-    /// Imports a model, or finds the import in the cache.
+    /// Imports a model, or finds the import in the cache; `watch` is told how far a download has come.
     ///
     /// # Errors
     /// The importer's or the registry's.
@@ -98,6 +98,7 @@ pub trait Importer {
         &self,
         request: &ImportRequest,
         python: Option<&Path>,
+        watch: &mut Watch<'_>,
     ) -> Result<Imported, ImportError>;
 }
 
@@ -106,8 +107,9 @@ impl Importer for Home {
         &self,
         request: &ImportRequest,
         python: Option<&Path>,
+        watch: &mut Watch<'_>,
     ) -> Result<Imported, ImportError> {
-        opmodels::Importer::new(self, python)?.import(request)
+        opmodels::Importer::new(self, python)?.import(request, watch)
     }
 }
 

@@ -150,12 +150,12 @@ fn outcome(row: &Row) -> PointOutcome {
         None if row.status == Status::Compiled => PointOutcome::Compiled(ResourcesReport {
             kernels: row.device_launches,
             threads_per_block: row.threads_per_block,
-            registers: row.registers_per_thread,
-            shared_bytes: row.shared_bytes_per_block,
-            local_bytes: row.local_bytes_per_thread,
-            spill_bytes: row.spill_bytes_per_thread,
+            registers_per_thread: row.registers_per_thread,
+            shared_bytes_per_block: row.shared_bytes_per_block,
+            local_bytes_per_thread: row.local_bytes_per_thread,
+            spill_bytes_per_thread: row.spill_bytes_per_thread,
             occupancy: row.occupancy,
-            limiter: row.occupancy_limiter.clone(),
+            occupancy_limiter: row.occupancy_limiter.clone(),
         }),
         None => PointOutcome::NotMeasured {
             status: row.status,

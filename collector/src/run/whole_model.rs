@@ -65,6 +65,7 @@ pub(super) fn measure(
     let ready = match runner.build_whole_model(WholeModelSpec {
         graph: graph.clone(),
         jobs,
+        watch_tasks: false,
     }) {
         Ok(ready) => ready,
         Err(failure) => {

@@ -56,7 +56,7 @@ pub struct ContractionKnobs {
     pub level_order: LevelOrder,
     /// How many outer loops are fused into the parallel one.
     pub fused_outer: usize,
-    /// Pieces that the parallel loop is dealt out in; none for one piece an iteration of the fused loops.
+    /// Chunks that the parallel loop is distributed in; none for one chunk an iteration of the fused loops.
     #[serde(default)]
     pub parallel_extent: Option<i64>,
     /// Steps of the innermost reduction loops that are unrolled (0: none).
@@ -175,7 +175,7 @@ words! {
 pub struct RowsKnobs {
     /// Most lanes of a vectorised loop; each loop takes as many of them as divide it.
     pub vector_length: i64,
-    /// Pieces that the parallel loop is dealt out in; none for one piece a row.
+    /// Chunks that the parallel loop is distributed in; none for one chunk a row.
     #[serde(default)]
     pub parallel_extent: Option<i64>,
 }
@@ -197,7 +197,7 @@ pub struct SpatialKnobs {
     /// Vectors that one step of the innermost loop computes (1: not unrolled).
     #[serde(default = "one")]
     pub unroll: i64,
-    /// Pieces that the parallel loop is dealt out in; none for one piece a step.
+    /// Chunks that the parallel loop is distributed in; none for one chunk a step.
     #[serde(default)]
     pub parallel_extent: Option<i64>,
 }

@@ -51,6 +51,9 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     pub shard: Option<Shard>,
     /// Time to spend, in nanoseconds; all that it takes if there is none.
     pub time_budget_ns: Option<u64>,
+    /// What is counted of each kernel in calls that are not timed, as `--counters` takes it; empty for nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<String>,
     /// How each point is timed.
     pub timing: TimingPolicy,
     /// What a worker process may use.
@@ -92,6 +95,8 @@ pub fn hash_of_json(mut plan: Value) -> String {
         fields.insert("out".to_owned(), Value::from(""));
         fields.insert("run_id".to_owned(), Value::from(""));
         fields.remove("keep_kernels");
+        // Calls that are counted are not timed.
+        fields.remove("counters");
         fields.insert("max_failed_share".to_owned(), Value::from(0.0));
     }
     stable_hash(&[("plan", &plan.to_string())])

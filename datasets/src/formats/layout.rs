@@ -9,7 +9,7 @@ use crate::schema::COLUMNS;
 pub(super) const ABSENT: usize = usize::MAX;
 
 /// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
-const ADDED: [&str; 12] = [
+const ADDED: [&str; 32] = [
     "other_cpu_share",
     "device_launches",
     "threads_per_block",
@@ -22,6 +22,26 @@ const ADDED: [&str; 12] = [
     "occupancy_limiter",
     "instruction_mix",
     "device_kernels",
+    "counter_units",
+    "counters_missing",
+    "counter_running_share",
+    "cycles",
+    "instructions",
+    "stalled_cycles_frontend",
+    "stalled_cycles_backend",
+    "cache_misses",
+    "l1d_misses",
+    "branch_misses",
+    "task_clock_ns",
+    "page_faults",
+    "context_switches",
+    "cpu_migrations",
+    "simulated_cpu",
+    "simulated_instructions",
+    "simulated_l1d_misses",
+    "simulated_llc_misses",
+    "simulated_branch_misses",
+    "estimated_block_cycles",
 ];
 
 /// For each column of the schema, its position in the file, or [`ABSENT`].

@@ -34,7 +34,7 @@ pub(super) fn read(import: &Import) -> Result<Imported> {
     for_each(path, &mut faults, |_, value| {
         ordinal += 1;
         let record = Record::parse(&value).map_err(Fault::record)?;
-        let Some(device) = device_kind(&record.target) else {
+        let Some(device) = DeviceKind::of_target(&record.target) else {
             let name = record.target.split_whitespace().next().unwrap_or_default();
             imported.leave_out(format!(
                 "the dataset has no device kind for target `{name}`"
@@ -65,15 +65,6 @@ fn run_id(path: &Path) -> String {
         .trim_end_matches(".json")
         .trim_end_matches(".log");
     format!("autotvm-{stem}")
-}
-
-fn device_kind(target: &str) -> Option<DeviceKind> {
-    match target.split_whitespace().next()? {
-        "llvm" | "c" => Some(DeviceKind::Cpu),
-        "cuda" => Some(DeviceKind::Cuda),
-        "ext_dev" => Some(DeviceKind::Pynq),
-        _ => None,
-    }
 }
 
 /// One line, taken apart.

@@ -51,7 +51,7 @@ pub(super) fn read(import: &Import) -> Result<Imported> {
     for_each(&records, &mut faults, |_, value| {
         ordinal += 1;
         let record = Record::parse(&value, &workloads).map_err(Fault::record)?;
-        let Some(device) = device_kind(record.target) else {
+        let Some(device) = DeviceKind::of_target(record.target) else {
             imported.leave_out(format!(
                 "the dataset has no device kind for target `{}`",
                 record.target
@@ -79,14 +79,6 @@ fn workload_hashes(path: &Path) -> Result<Vec<String>> {
         Ok(())
     })?;
     Ok(hashes)
-}
-
-fn device_kind(target_kind: &str) -> Option<DeviceKind> {
-    match target_kind {
-        "llvm" | "c" => Some(DeviceKind::Cpu),
-        "cuda" => Some(DeviceKind::Cuda),
-        _ => None,
-    }
 }
 
 struct Record<'a> {

@@ -174,10 +174,8 @@ struct Conv {
     kernel: [u64; 2],
 }
 
-fn conv(name: &str, data: &Tensor, weight: &Tensor, args: &[Value]) -> Option<Task> {
-    let depthwise = name.contains("depthwise");
-    let channels_last = layout(args).is_some_and(|l| l.ends_with("HWC")) || name.contains("nhwc");
-    let c = match (data.shape.as_slice(), weight.shape.as_slice()) {
+fn extents(data: &Tensor, weight: &Tensor, depthwise: bool, channels_last: bool) -> Option<Conv> {
+    Some(match (data.shape.as_slice(), weight.shape.as_slice()) {
         (&[n, h, w, c], &[kh, kw, i, o]) if channels_last => Conv {
             batch: n,
             in_channels: c,
@@ -214,7 +212,13 @@ fn conv(name: &str, data: &Tensor, weight: &Tensor, args: &[Value]) -> Option<Ta
             kernel: [kh, kw],
         },
         _ => return None,
-    };
+    })
+}
+
+fn conv(name: &str, data: &Tensor, weight: &Tensor, args: &[Value]) -> Option<Task> {
+    let depthwise = name.contains("depthwise");
+    let channels_last = layout(args).is_some_and(|l| l.ends_with("HWC")) || name.contains("nhwc");
+    let c = extents(data, weight, depthwise, channels_last)?;
     let lists = lists(args);
     let pair = |list: Option<&Vec<u64>>, default: u64| match list.map(Vec::as_slice) {
         Some(&[both]) => [both, both],

@@ -278,13 +278,15 @@ columns! {
         jit_ns: Option<u64> ["ns"],
     }
     Counters {
-        /// Counts of one run, as `{"source:name": value}`.
+        /// Every count of one run, as `{"source:name": value}`; units are in `counter_units`, those with a fixed meaning
+        /// have columns of their own as well.
         counters: Option<JsonText>,
-        /// Sources that counted, joined with `;`: `papi`, `perf`, `cachegrind`, `rapl`, …
+        /// Sources that counted, joined with `;`: `perf`, `papi`, `callgrind`, `mca`, `powercap`, …
         counter_sources: Option<String>,
         /// Energy of one run.
         energy_uj: Option<f64> ["uJ"],
-        /// Time of a run with counting, over its time without.
+        /// Time of a run with counting, over its time without: of calls that took turns, none of which is in the times
+        /// above.
         counter_overhead_ratio: Option<f64> ["ratio"],
     }
     Provenance {
@@ -325,5 +327,50 @@ columns! {
         instruction_mix: Option<JsonText>,
         /// Every kernel in the order of the source, each with its name and the columns above.
         device_kernels: Option<JsonText>,
+    }
+    Counts {
+        /// Units of `counters`, as `{"source:name": unit}`.
+        counter_units: Option<JsonText>,
+        /// What was to be counted and was not, as `{"source:name": reason}`.
+        counters_missing: Option<JsonText>,
+        /// Least share of the time that a counter held its register: below 1, counts were scaled up, as there were more
+        /// counters than registers.
+        counter_running_share: Option<f64> ["ratio"],
+        /// Cycles in user mode on all threads, as the processor counted them (`perf` or `papi`).
+        cycles: Option<f64> ["cycles"],
+        /// Instructions in user mode on all threads, as the processor counted them.
+        instructions: Option<f64> ["instructions"],
+        /// Cycles without instructions from the front end, as the processor counted them.
+        stalled_cycles_frontend: Option<f64> ["cycles"],
+        /// Cycles in which the back end waited, as the processor counted them.
+        stalled_cycles_backend: Option<f64> ["cycles"],
+        /// Misses of the last cache, as the processor counted them.
+        cache_misses: Option<f64> ["events"],
+        /// Misses of the first data cache, as the processor counted them.
+        l1d_misses: Option<f64> ["events"],
+        /// Branches that were predicted wrongly, as the processor counted them.
+        branch_misses: Option<f64> ["events"],
+        /// Time of all threads on their processors, waiting for each other in the pool included.
+        task_clock_ns: Option<f64> ["ns"],
+        /// Page faults on all threads.
+        page_faults: Option<f64> ["events"],
+        /// Context switches of all threads.
+        context_switches: Option<f64> ["events"],
+        /// Moves of threads to another core.
+        cpu_migrations: Option<f64> ["events"],
+        /// The processor that the kernel was compiled for where it was simulated: the columns below are of that code, on
+        /// one thread.
+        simulated_cpu: Option<String>,
+        /// Instructions of one run, from the first to the last of the kernel, as a simulator counted them.
+        simulated_instructions: Option<f64> ["instructions"],
+        /// Misses of the first data cache in a simulator, which starts empty.
+        simulated_l1d_misses: Option<f64> ["events"],
+        /// Misses of the last cache in a simulator, which starts empty.
+        simulated_llc_misses: Option<f64> ["events"],
+        /// Branches that a simulated predictor got wrong.
+        simulated_branch_misses: Option<f64> ["events"],
+        /// Cycles of one pass through the kernel's hottest block, a static estimate of LLVM's machine code analyser: all
+        /// data in the first cache.
+        estimated_block_cycles: Option<f64> ["cycles"],
     }
 }

@@ -120,6 +120,7 @@ fn title(group: Group) -> &'static str {
         Group::Counters => "Counters and energy",
         Group::Provenance => "Provenance",
         Group::Resources => "Resources of device kernels, as their compiler says",
+        Group::Counts => "Counts with a fixed meaning, for one run",
     }
 }
 

@@ -59,4 +59,6 @@ pub enum Group {
     Provenance,
     /// What a kernel takes of a device, as its compiler says.
     Resources,
+    /// Counts with a fixed meaning, and what belongs to them.
+    Counts,
 }

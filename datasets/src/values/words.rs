@@ -140,9 +140,35 @@ words! {
     }
 }
 
+impl DeviceKind {
+    /// The kind of device that a target of TVM is for (`llvm -mcpu=znver4`, `cuda`); `None` of targets that rows do not
+    /// know.
+    pub fn of_target(target: &str) -> Option<Self> {
+        match target.split_whitespace().next()? {
+            "llvm" | "c" => Some(Self::Cpu),
+            "cuda" => Some(Self::Cuda),
+            "ext_dev" => Some(Self::Pynq),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn targets_name_their_device() {
+        for (target, kind) in [
+            ("llvm -mcpu=znver4", Some(DeviceKind::Cpu)),
+            ("cuda", Some(DeviceKind::Cuda)),
+            ("ext_dev -device=vta", Some(DeviceKind::Pynq)),
+            ("opencl", None),
+            ("", None),
+        ] {
+            assert_eq!(DeviceKind::of_target(target), kind, "{target}");
+        }
+    }
 
     #[test]
     fn words_read_back_and_strangers_are_named() {

@@ -11,9 +11,9 @@ use tvm_bridge::{DType, Device, Target, Tensor};
 use super::kernels::{Kind, Tile, kernel};
 use super::{CalibrateError, Level};
 use crate::interrupt::Interrupt;
+use crate::measure::TimingPolicy;
 use crate::measure::sampling::{Caches, take, time_calls};
 use crate::measure::timer::WallClock;
-use crate::measure::{Instruments, TimingPolicy};
 use crate::stats::Summary;
 use opdata::contract::Rate;
 
@@ -154,8 +154,7 @@ impl Meter for TvmMeter {
         let mut clock = WallClock;
         let first = time_calls(&mut clock, 1, || bound.call())?;
         check(probe, (counts.rounds * counts.steps) as f32, &tensors[2])?;
-        let instruments = Instruments::clock(&mut clock);
-        let taken = take(policy, first, instruments, Caches::Kept, || {
+        let taken = take(policy, first, &mut clock, &mut Caches::Kept, || {
             if self.interrupt.requested() {
                 return Err(CalibrateError::Interrupted);
             }

@@ -25,7 +25,7 @@ use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 
 pub use compiler::{CompiledKernel, HostCompiler, KernelCompiler, Program, TooLong};
 pub use conditions::{ConditionInfo, Conditions};
-pub use session::{Kernel, Opening, Purpose, Session};
+pub use session::{Kernel, OpenCounters, Opening, Purpose, Session};
 pub use target::{Target, TargetOption, TargetProblem};
 
 /// The devices of this build, in the order in which they are listed.

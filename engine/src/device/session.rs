@@ -9,7 +9,9 @@ use serde_json::Value;
 use tvm_bridge::Target;
 
 use super::{Conditions, KernelCompiler};
-use crate::measure::{CacheControl, Instruments, Timer};
+use crate::measure::counters::request::CounterRequest;
+use crate::measure::counters::{self, Opened};
+use crate::measure::{CacheControl, Timer};
 use crate::schedule::{Choice, Templates};
 
 /// What kernels are made for.
@@ -61,6 +63,9 @@ pub struct Kernel<'a> {
     pub choice: &'a Choice,
 }
 
+/// Opens the sources that a request names.
+pub type OpenCounters = fn(&CounterRequest) -> Opened;
+
 /// A device that is compiled for, or measured on, in this process.
 pub trait Session {
     /// What kernels are compiled for.
@@ -88,12 +93,20 @@ pub trait Session {
     /// # Errors
     /// The work fails.
     fn drift(&mut self) -> tvm_bridge::Result<f64>;
-    /// What a kernel is measured with under conditions that were prepared, and how its caches are.
+    /// The clock for a kernel under conditions that were prepared, and how its caches are.
     fn instruments(
         &mut self,
         kernel: Kernel<'_>,
         at: &Conditions,
-    ) -> (Instruments<'_>, CacheControl<'_>);
+    ) -> (&mut dyn Timer, CacheControl<'_>);
+    /// What opens the counters of a kernel's calls, for the threads that there are then; it opens none where kernels do
+    /// not run on threads of this machine.
+    fn counters(&self) -> OpenCounters {
+        match self.tensors().kind.is_host() {
+            true => counters::open,
+            false => |_| Opened::default(),
+        }
+    }
     /// The clock for a whole model on so many threads.
     fn model_clock(&mut self, threads: u32) -> &mut dyn Timer;
 }

@@ -5,7 +5,7 @@
 //! signs). The tolerance is a multiple of that, relative to the element, plus the same multiple of the largest element,
 //! because sums that cancel keep the error of their terms. Integers must agree exactly.
 
-use half::f16;
+use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 use tvm_bridge::{DType, Tensor};
 
@@ -31,6 +31,8 @@ impl Tolerance {
             DType::Float32 => f64::from(f32::EPSILON),
             // 10 bits of fraction.
             DType::Float16 => 2f64.powi(-10),
+            // 7 bits.
+            DType::BFloat16 => 2f64.powi(-7),
             _ => {
                 return Tolerance {
                     relative: 0.0,
@@ -114,6 +116,7 @@ pub fn compare(
         DType::Float32 => as_numbers!(f32),
         DType::Float64 => as_numbers!(f64),
         DType::Float16 => as_numbers!(f16, f64::from),
+        DType::BFloat16 => as_numbers!(bf16, f64::from),
         DType::Int8 => as_numbers!(i8),
         DType::Int16 => as_numbers!(i16),
         DType::Int32 => as_numbers!(i32),

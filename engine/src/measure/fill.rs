@@ -3,7 +3,7 @@
 //! The same seed, fill and shape give the same bytes on every machine, which is what makes a row's check repeatable.
 //! The generator is PCG-64 (`rand_pcg`), whose output is fixed by its specification.
 
-use half::f16;
+use half::{bf16, f16};
 use opmodels::graph::Fill;
 use rand::distr::{Distribution, Uniform};
 use rand::{Rng, SeedableRng};
@@ -106,6 +106,7 @@ fn write(tensor: &mut Tensor, mut next: impl FnMut() -> f64) {
         DType::Float32 => put!(|v| v as f32),
         DType::Float64 => put!(|v: f64| v),
         DType::Float16 => put!(half),
+        DType::BFloat16 => put!(bf16::from_f64),
         DType::Int8 => put!(|v| v as i8),
         DType::Int16 => put!(|v| v as i16),
         DType::Int32 => put!(|v| v as i32),

@@ -1,8 +1,10 @@
 //! A timer and a counter source that say what a script tells them: measuring without a clock, the same every time.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
-use super::counters::{Counter, CounterError, CounterSource};
+use super::counters::{Counter, CounterError, CounterSource, Reading};
 use super::timer::Timer;
 
 /// A timer whose calls take scripted times, in turn; the last one repeats.
@@ -32,11 +34,13 @@ impl Timer for ScriptedTimer {
     }
 }
 
-/// A source with one counter whose counts are scripted, in turn; the last one repeats.
+/// A source with one counter whose counts are scripted, in turn; the last one repeats. A negative count has overflowed.
 #[derive(Debug, Clone)]
 pub struct ScriptedCounter {
     counters: [Counter; 1],
     counts: Vec<f64>,
+    running_share: f64,
+    resolution: Duration,
     next: usize,
     counting: bool,
 }
@@ -45,22 +49,32 @@ impl ScriptedCounter {
     /// A counter of `name` in the source `scripted`.
     pub fn new(name: &str, counts: impl Into<Vec<f64>>) -> ScriptedCounter {
         ScriptedCounter {
-            counters: [Counter {
-                name: name.to_owned(),
-                unit: "events".to_owned(),
-            }],
+            counters: [Counter::new(name, "events")],
             counts: counts.into(),
+            running_share: 1.0,
+            resolution: Duration::ZERO,
             next: 0,
             counting: false,
         }
     }
 
-    fn refusal(&self, reason: &str) -> CounterError {
-        CounterError {
-            source_name: self.name().to_owned(),
-            reason: reason.to_owned(),
-            next: "write a script with counts".to_owned(),
+    /// Holds its register for this share of the time.
+    #[must_use]
+    pub fn running(self, running_share: f64) -> ScriptedCounter {
+        ScriptedCounter {
+            running_share,
+            ..self
         }
+    }
+
+    /// Sees no change in less than this.
+    #[must_use]
+    pub fn resolution(self, resolution: Duration) -> ScriptedCounter {
+        ScriptedCounter { resolution, ..self }
+    }
+
+    fn refusal(&self, reason: &str) -> CounterError {
+        CounterError::new(self.name(), reason, "write a script with counts")
     }
 }
 
@@ -81,12 +95,67 @@ impl CounterSource for ScriptedCounter {
         Ok(())
     }
 
-    fn stop(&mut self) -> Result<Vec<f64>, CounterError> {
+    fn stop(&mut self) -> Result<Vec<Reading>, CounterError> {
         if !std::mem::take(&mut self.counting) {
             return Err(self.refusal("it was not started"));
         }
-        let count = self.counts[self.next.min(self.counts.len() - 1)];
+        let value = self.counts[self.next.min(self.counts.len() - 1)];
         self.next += 1;
-        Ok(vec![count])
+        Ok(vec![match value < 0.0 {
+            true => Reading::NotCounted("it overflowed".to_owned()),
+            false => Reading::Counted {
+                value,
+                running_share: self.running_share,
+            },
+        }])
+    }
+
+    fn resolution(&self) -> Duration {
+        self.resolution
+    }
+}
+
+/// A source that refuses to start while the other one of its pair counts.
+#[derive(Debug)]
+pub struct Exclusive {
+    counters: [Counter; 1],
+    register: Rc<Cell<bool>>,
+}
+
+impl Exclusive {
+    /// Two sources with one register between them.
+    pub fn pair() -> (Exclusive, Exclusive) {
+        let register = Rc::new(Cell::new(false));
+        let source = |name| Exclusive {
+            counters: [Counter::new(name, "events")],
+            register: Rc::clone(&register),
+        };
+        (source("first"), source("second"))
+    }
+}
+
+impl CounterSource for Exclusive {
+    fn name(&self) -> &str {
+        "exclusive"
+    }
+
+    fn counters(&self) -> &[Counter] {
+        &self.counters
+    }
+
+    fn start(&mut self) -> Result<(), CounterError> {
+        match self.register.replace(true) {
+            true => Err(CounterError::new(
+                self.name(),
+                "the register is taken",
+                "wait",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn stop(&mut self) -> Result<Vec<Reading>, CounterError> {
+        self.register.set(false);
+        Ok(vec![Reading::whole(1.0)])
     }
 }

@@ -1,10 +1,9 @@
 //! Taking the time of a kernel whose output has been checked.
 //!
 //! [`fill`] makes the seeded arguments, [`check`] compares outputs with the unscheduled kernel's, [`sampling`] takes the
-//! samples with a [`Timer`] and, if asked, with [`CounterSource`]s, the caches brought into their state by a
-//! [`CacheControl`]. Which timer, counters and caches there are is the device's to say; [`mock`] has scripted ones.
-//! [`load`] tells what other processes
-//! took of the machine. Statistics on the samples are [`crate::stats`]'s.
+//! samples with a [`Timer`], the caches brought into their state by a [`CacheControl`]; [`counters`] counts in calls of
+//! their own. Which timer, counters and caches there are is the device's to say; [`mock`] has scripted ones. [`load`]
+//! tells what other processes took of the machine. Statistics on the samples are [`crate::stats`]'s.
 
 pub mod caches;
 pub mod check;
@@ -19,5 +18,4 @@ pub mod timer;
 pub use caches::CacheControl;
 pub use counters::CounterSource;
 pub use opdata::contract::TimingPolicy;
-pub use sampling::Instruments;
 pub use timer::Timer;

@@ -10,9 +10,8 @@ use tvm_bridge::Tensor;
 
 use super::TimingPolicy;
 use super::caches::Place;
-use super::counters::{CounterError, CounterSource, counted};
 use super::timer::Timer;
-use crate::stats::{Counts, Nanos, Sample, Samples, StopReason, Timing, collect};
+use crate::stats::{Nanos, Samples, StopReason, Timing, collect};
 
 /// Shortest sample worth taking: a thousand times the clock's resolution.
 const MIN_SAMPLE: Duration = Duration::from_micros(50);
@@ -29,28 +28,10 @@ pub enum Caches<'a> {
     Placed(&'a mut dyn Place, &'a [Tensor]),
 }
 
-/// What samples are taken with.
-pub struct Instruments<'a> {
-    /// The clock.
-    pub timer: &'a mut dyn Timer,
-    /// Sources that count in every sample; usually none.
-    pub counters: &'a mut [Box<dyn CounterSource>],
-}
-
-impl<'a> Instruments<'a> {
-    /// A clock and no counters.
-    pub fn clock(timer: &'a mut dyn Timer) -> Instruments<'a> {
-        Instruments {
-            timer,
-            counters: &mut [],
-        }
-    }
-}
-
 /// The samples of one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
-    /// One call's time, and counts if any were asked for, by sample in the order taken.
+    /// One call's time by sample, in the order taken.
     pub samples: Samples,
     /// Calls in each sample.
     pub number: u32,
@@ -58,6 +39,16 @@ pub struct Taken {
     pub warmup: u32,
     /// Why sampling ended.
     pub stopped: StopReason,
+}
+
+impl Taken {
+    /// Median time of a call; nothing at all without samples.
+    pub fn median(&self) -> Duration {
+        let summary = self.samples.summary();
+        summary.map_or(Duration::ZERO, |s| {
+            Duration::from_nanos(s.median.get().round() as u64)
+        })
+    }
 }
 
 /// A limit beyond which a kernel is not worth its samples.
@@ -114,15 +105,14 @@ pub fn take_if_pruned<E>(
 /// Warms up and takes samples of `run`, whose first run has taken `first`, as the policy says.
 ///
 /// # Errors
-/// The first error of `run`, of a counter, or of placing tensors.
-pub fn take<E: From<CounterError> + From<tvm_bridge::Error>>(
+/// The first error of `run`, or of placing tensors.
+pub fn take<E: From<tvm_bridge::Error>>(
     policy: TimingPolicy,
     first: Duration,
-    instruments: Instruments<'_>,
-    mut caches: Caches<'_>,
+    timer: &mut dyn Timer,
+    caches: &mut Caches<'_>,
     mut run: impl FnMut() -> Result<(), E>,
 ) -> Result<Taken, E> {
-    let Instruments { timer, counters } = instruments;
     let mut warmup = 0;
     let mut warmed = Duration::ZERO;
     let mut shortest = first;
@@ -132,26 +122,16 @@ pub fn take<E: From<CounterError> + From<tvm_bridge::Error>>(
         shortest = shortest.min(elapsed);
         warmup += 1;
     }
-    let number = match (&caches, policy.number) {
+    let number = match (&*caches, policy.number) {
         (Caches::Placed(..), _) => 1,
         (Caches::Kept, Some(number)) => number.max(1),
         (Caches::Kept, None) => calls_per_sample(shortest),
     };
     let (samples, stopped) = collect(policy.stop, || {
-        let placing = place(&mut caches)?;
-        let mut time = || time_calls(timer, number, &mut run);
-        // Without a counter nothing stands between two samples.
-        let (elapsed, counts) = if counters.is_empty() {
-            (time(), Counts::new())
-        } else {
-            counted(counters, number, time)?
-        };
-        let elapsed: Duration = elapsed?;
+        let placing = place(caches)?;
+        let elapsed = time_calls(timer, number, &mut run)?;
         Ok::<_, E>(Timing {
-            sample: Sample {
-                ns: Nanos::per_call(elapsed, number),
-                counts,
-            },
+            ns: Nanos::per_call(elapsed, number),
             spent: placing + elapsed,
         })
     })?;
@@ -164,7 +144,7 @@ pub fn take<E: From<CounterError> + From<tvm_bridge::Error>>(
 }
 
 /// Places the tensors if they are to be; what that took.
-fn place(caches: &mut Caches<'_>) -> tvm_bridge::Result<Duration> {
+pub(super) fn place(caches: &mut Caches<'_>) -> tvm_bridge::Result<Duration> {
     let Caches::Placed(place, tensors) = caches else {
         return Ok(Duration::ZERO);
     };
@@ -183,7 +163,7 @@ fn calls_per_sample(call: Duration) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::mock::{ScriptedCounter, ScriptedTimer};
+    use crate::measure::mock::ScriptedTimer;
     use crate::stats::StopRule;
 
     fn policy(number: Option<u32>) -> TimingPolicy {
@@ -199,15 +179,10 @@ mod tests {
         }
     }
 
-    fn sampled(
-        timer: &mut ScriptedTimer,
-        counters: &mut [Box<dyn CounterSource>],
-        number: Option<u32>,
-    ) -> (anyhow::Result<Taken>, u32) {
+    fn sampled(timer: &mut ScriptedTimer, number: Option<u32>) -> (tvm_bridge::Result<Taken>, u32) {
         let mut calls = 0;
-        let instruments = Instruments { timer, counters };
         let first = Duration::from_nanos(10_000);
-        let taken = take(policy(number), first, instruments, Caches::Kept, || {
+        let taken = take(policy(number), first, timer, &mut Caches::Kept, || {
             calls += 1;
             Ok(())
         });
@@ -245,45 +220,12 @@ mod tests {
     #[test]
     fn a_scripted_clock_decides_every_number() {
         let mut timer = ScriptedTimer::new([9_000, 8_000, 5_000, 6_000, 7_000]);
-        let (taken, calls) = sampled(&mut timer, &mut [], None);
+        let (taken, calls) = sampled(&mut timer, None);
         let taken = taken.unwrap();
         // The fastest of the first and the two warm-up runs fills 50 µs seven times over.
         assert_eq!((taken.warmup, taken.number), (2, 7));
         assert_eq!(calls, 2 + 3 * 7);
         let times: Vec<f64> = taken.samples.times().map(Nanos::get).collect();
         assert_eq!(times, [5_000.0, 6_000.0, 7_000.0]);
-        assert!(taken.samples.counts().is_empty());
-    }
-
-    #[test]
-    fn counts_are_of_one_call_and_carry_their_source() {
-        let mut timer = ScriptedTimer::new([10_000]);
-        let mut counters: Vec<Box<dyn CounterSource>> = vec![
-            Box::new(ScriptedCounter::new("cycles", [400.0, 800.0, 1_200.0])),
-            Box::new(ScriptedCounter::new("misses", [8.0])),
-        ];
-        let (taken, _) = sampled(&mut timer, &mut counters, Some(4));
-        let samples = taken.unwrap().samples;
-        let cycles: Vec<f64> = samples
-            .as_slice()
-            .iter()
-            .map(|s| s.counts["scripted:cycles"])
-            .collect();
-        assert_eq!(cycles, [100.0, 200.0, 300.0]);
-        let medians = samples.counts();
-        assert_eq!(medians["scripted:cycles"], 200.0);
-        assert_eq!(medians["scripted:misses"], 2.0);
-    }
-
-    #[test]
-    fn a_counter_that_refuses_is_an_error_with_its_reason() {
-        let mut timer = ScriptedTimer::new([10_000]);
-        let mut counters: Vec<Box<dyn CounterSource>> =
-            vec![Box::new(ScriptedCounter::new("cycles", []))];
-        let (taken, _) = sampled(&mut timer, &mut counters, None);
-        assert_eq!(
-            taken.unwrap_err().to_string(),
-            "scripted does not count: its script is empty; write a script with counts"
-        );
     }
 }

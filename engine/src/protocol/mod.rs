@@ -2,6 +2,8 @@
 //!
 //! The parent sends [`Request`]s; the worker answers each with one or more [`Reply`]s. Times are in nanoseconds.
 
+mod profile;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,11 +11,17 @@ use opdata::Status;
 use opdata::contract::device_kernel::DeviceKernel;
 use opmodels::Graph;
 use opmodels::graph::Argument;
+pub use profile::{
+    ProfileSpec, Profiled, ProfiledArgument, ProfiledCall, ProfiledCycle, ProfiledStep,
+    StepSchedule, TaskSpan,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Conditions, DeviceRef, Opening, Purpose};
 use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
+use crate::measure::counters::Counted;
+use crate::measure::counters::request::CounterRequest;
 use crate::measure::sampling::Taken;
 use crate::schedule::{Choice, ScheduleSpec, Space};
 
@@ -52,6 +60,8 @@ pub enum Request {
         /// How to time.
         policy: TimingPolicy,
     },
+    /// Profile the whole model. Answered by [`Reply::WholeModelProfiled`] or [`Reply::Refused`].
+    ProfileWholeModel(ProfileSpec),
 }
 
 /// What a worker needs before anything else.
@@ -74,6 +84,9 @@ pub struct Setup {
     /// What kernels are made for.
     #[serde(default)]
     pub purpose: Purpose,
+    /// What is counted of each kernel, in calls that are not timed.
+    #[serde(default)]
+    pub counters: CounterRequest,
     /// Longest time that one kernel may take to compile, in nanoseconds.
     pub compile_timeout_ns: u64,
     /// Where source and machine code of device kernels are kept, if they are.
@@ -134,6 +147,9 @@ pub struct WholeModelSpec {
     pub graph: Graph,
     /// Threads to build on.
     pub jobs: usize,
+    /// Whether the tasks of its parallel loops can be recorded: a profile needs it, at the price of one more call a loop.
+    #[serde(default)]
+    pub watch_tasks: bool,
 }
 
 /// What the worker has to say.
@@ -178,6 +194,8 @@ pub enum Reply {
     WholeModelReady(WholeModelReady),
     /// Samples of the whole model.
     WholeModelMeasured(WholeModelMeasured),
+    /// Times of the whole model's calls.
+    WholeModelProfiled(Box<Profiled>),
 }
 
 /// A kernel that was built.
@@ -218,6 +236,9 @@ pub struct Measured {
     /// Share of the CPU time of all cores that other processes took meanwhile (0 to 1), where the system tells.
     #[serde(default)]
     pub other_cpu_share: Option<f64>,
+    /// What was counted, in calls of its own; none if nothing was to be.
+    #[serde(default)]
+    pub counted: Option<Box<Counted>>,
 }
 
 /// A whole model that was built and checked.

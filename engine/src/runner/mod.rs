@@ -18,6 +18,7 @@ mod transport;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use child::ChildLauncher;
 pub use opdata::contract::WorkerPolicy;
@@ -29,7 +30,8 @@ pub use transport::{Launch, LineChannel, Transport, WorkerError, connect};
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
-    KernelSpec, MeasureSpec, Measured, Setup, WholeModelMeasured, WholeModelReady, WholeModelSpec,
+    KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Setup, WholeModelMeasured,
+    WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::Space;
 
@@ -76,6 +78,16 @@ pub trait Runner {
         threads: usize,
         policy: TimingPolicy,
     ) -> Result<WholeModelMeasured, Failure>;
+
+    /// Profiles the whole model, which was built to be watched; `timeout` is for all of its runs.
+    ///
+    /// # Errors
+    /// It was not built, its calls change from run to run, or the worker was lost.
+    fn profile_whole_model(
+        &mut self,
+        spec: ProfileSpec,
+        timeout: Duration,
+    ) -> Result<Profiled, Failure>;
 
     /// Ends the workers, with all that is in their memory; the next request starts them again.
     fn rest(&mut self);

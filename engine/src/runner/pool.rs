@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use super::transport::Launch;
 use super::{Failure, Made, PointQueue, Runner, RunnerOrder, Supervisor};
 use crate::measure::TimingPolicy;
 use crate::protocol::{
-    KernelSpec, MeasureSpec, Measured, WholeModelMeasured, WholeModelReady, WholeModelSpec,
+    KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, WholeModelMeasured, WholeModelReady,
+    WholeModelSpec,
 };
 use crate::schedule::Space;
 
@@ -97,6 +99,14 @@ impl Runner for WorkerPool {
         policy: TimingPolicy,
     ) -> Result<WholeModelMeasured, Failure> {
         self.first.measure_whole_model(threads, policy)
+    }
+
+    fn profile_whole_model(
+        &mut self,
+        spec: ProfileSpec,
+        timeout: Duration,
+    ) -> Result<Profiled, Failure> {
+        self.first.profile_whole_model(spec, timeout)
     }
 
     fn rest(&mut self) {
@@ -189,7 +199,6 @@ impl Exchange {
 mod tests {
     use std::collections::VecDeque;
     use std::sync::Mutex;
-    use std::time::Duration;
 
     use super::*;
     use crate::runner::RunnerFactory;

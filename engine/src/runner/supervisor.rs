@@ -14,8 +14,8 @@ use super::{Failure, Made, Runner, RunnerOrder, memory};
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
-    KernelSpec, MeasureSpec, Measured, Reply, Request, WholeModelMeasured, WholeModelReady,
-    WholeModelSpec,
+    KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Reply, Request, WholeModelMeasured,
+    WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::Space;
 
@@ -326,6 +326,21 @@ impl Runner for Supervisor {
             Interrupt::urgent,
         )? {
             Reply::WholeModelMeasured(measured) => Ok(measured),
+            other => Err(Failure::unexpected(&other)),
+        }
+    }
+
+    fn profile_whole_model(
+        &mut self,
+        spec: ProfileSpec,
+        timeout: Duration,
+    ) -> Result<Profiled, Failure> {
+        match self.ask(
+            &Request::ProfileWholeModel(spec),
+            timeout,
+            Interrupt::requested,
+        )? {
+            Reply::WholeModelProfiled(profiled) => Ok(*profiled),
             other => Err(Failure::unexpected(&other)),
         }
     }

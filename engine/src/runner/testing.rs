@@ -254,6 +254,10 @@ impl Transport for FakeWorker {
             Request::Drop { ids } => ids.iter().for_each(|id| drop(self.kernels.remove(id))),
             Request::BuildWholeModel(spec) => self.build_whole_model(spec.graph.clone()),
             Request::MeasureWholeModel { threads, .. } => self.measure_whole_model(*threads),
+            Request::ProfileWholeModel(_) => {
+                let reason = "the script has no profile".to_owned();
+                self.say(refused(None, Status::Unsupported, reason));
+            }
         }
         Ok(())
     }
@@ -333,6 +337,7 @@ pub fn measured(id: u64, ns: f64, drift: f64) -> Measured {
         taken: Some(taken(ns)),
         drift,
         other_cpu_share: None,
+        counted: None,
     }
 }
 
@@ -364,6 +369,7 @@ pub fn order() -> RunnerOrder {
             seed: 0,
             max_statements: 1000,
             memory_limit_mib: 1024,
+            counters: Default::default(),
             purpose: Purpose::Measure,
             compile_timeout_ns: 1_000_000_000,
             keep_kernels: None,

@@ -4,6 +4,7 @@
 //! sampled where the plan is. Values are listed axis by axis and on their own; which combinations are possible, and worth
 //! compiling, is the device's to say.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,6 +41,29 @@ impl Space {
             base,
             dimensions,
             shape,
+        }
+    }
+
+    /// The same, with what the device checks combinations against.
+    ///
+    /// # Errors
+    /// The shape has no JSON form.
+    pub fn with_shape(
+        base: Choice,
+        dimensions: Vec<Dimension>,
+        shape: &impl Serialize,
+    ) -> Result<Space, serde_json::Error> {
+        Ok(Space::new(base, dimensions, serde_json::to_value(shape)?))
+    }
+
+    /// What the device checks combinations against, as [`Space::with_shape`] was given it; nothing for a single schedule.
+    ///
+    /// # Errors
+    /// It is of another device, or another version of this program.
+    pub fn shape<T: DeserializeOwned>(&self) -> Result<Option<T>, serde_json::Error> {
+        match &self.shape {
+            Value::Null => Ok(None),
+            shape => T::deserialize(shape).map(Some),
         }
     }
 

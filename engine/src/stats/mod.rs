@@ -16,8 +16,6 @@ pub use interval::{CI_LEVEL, MIN_FOR_INTERVAL, MedianInterval, median_interval_r
 pub use opdata::contract::StopRule;
 pub use sampler::{Decision, Sampler, StopReason, Timing, collect};
 
-use std::collections::BTreeMap;
-
 use opdata::stats;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -94,58 +92,9 @@ pub enum StatsError {
     NoSamples,
 }
 
-/// Counts of one call by name (`source:counter`).
-pub type Counts = BTreeMap<String, f64>;
-
-/// One call, as a sample tells of it: its time and, if counters were asked for, their counts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "SampleForm", into = "SampleForm")]
-pub struct Sample {
-    /// Its time.
-    pub ns: Nanos,
-    /// Its counts; empty if nothing was counted.
-    pub counts: Counts,
-}
-
-/// A sample as it is written: a number without counts, an object with them.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum SampleForm {
-    Time(Nanos),
-    Counted { ns: Nanos, counts: Counts },
-}
-
-impl From<SampleForm> for Sample {
-    fn from(form: SampleForm) -> Self {
-        match form {
-            SampleForm::Time(ns) => Sample::from(ns),
-            SampleForm::Counted { ns, counts } => Sample { ns, counts },
-        }
-    }
-}
-
-impl From<Sample> for SampleForm {
-    fn from(Sample { ns, counts }: Sample) -> Self {
-        if counts.is_empty() {
-            SampleForm::Time(ns)
-        } else {
-            SampleForm::Counted { ns, counts }
-        }
-    }
-}
-
-impl From<Nanos> for Sample {
-    fn from(ns: Nanos) -> Self {
-        Sample {
-            ns,
-            counts: Counts::new(),
-        }
-    }
-}
-
 /// Raw samples of one point, each of one call, in the order they were taken.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Samples(Vec<Sample>);
+pub struct Samples(Vec<Nanos>);
 
 impl Samples {
     /// No samples yet.
@@ -154,7 +103,7 @@ impl Samples {
     }
 
     /// Adds the next sample.
-    pub fn push(&mut self, sample: Sample) {
+    pub fn push(&mut self, sample: Nanos) {
         self.0.push(sample);
     }
 
@@ -168,26 +117,9 @@ impl Samples {
         self.0.is_empty()
     }
 
-    /// The samples in the order they were taken.
-    pub fn as_slice(&self) -> &[Sample] {
-        &self.0
-    }
-
     /// Their times in the order they were taken.
     pub fn times(&self) -> impl Iterator<Item = Nanos> + '_ {
-        self.0.iter().map(|s| s.ns)
-    }
-
-    /// Median of each counter over the samples that have it; empty if nothing was counted.
-    pub fn counts(&self) -> Counts {
-        let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        for (name, count) in self.0.iter().flat_map(|s| &s.counts) {
-            values.entry(name).or_default().push(*count);
-        }
-        let median = |(name, values): (&str, Vec<f64>)| {
-            stats::median(values).map(|median| (name.to_owned(), median))
-        };
-        values.into_iter().filter_map(median).collect()
+        self.0.iter().copied()
     }
 
     /// Their times in ascending order.
@@ -233,8 +165,8 @@ impl Samples {
             return None;
         }
         let (first, second) = self.0.split_at(self.0.len() / 2);
-        let median = |half: &[Sample]| {
-            let mut sorted: Vec<Nanos> = half.iter().map(|s| s.ns).collect();
+        let median = |half: &[Nanos]| {
+            let mut sorted = half.to_vec();
             sorted.sort_by(Nanos::total_cmp);
             median_of_sorted(&sorted).0
         };
@@ -245,7 +177,7 @@ impl Samples {
 
 impl FromIterator<Nanos> for Samples {
     fn from_iter<I: IntoIterator<Item = Nanos>>(iter: I) -> Self {
-        Self(iter.into_iter().map(Sample::from).collect())
+        Self(iter.into_iter().collect())
     }
 }
 
@@ -343,23 +275,11 @@ mod tests {
     }
 
     #[test]
-    fn samples_without_counts_are_numbers_as_ever_and_counts_come_back() {
+    fn samples_are_written_as_numbers() {
         let json = "[1.5,2.0]";
         let plain: Samples = serde_json::from_str(json).unwrap();
         assert_eq!(plain, samples(&[1.5, 2.0]));
         assert_eq!(serde_json::to_string(&plain).unwrap(), json);
-        let mut counted = plain;
-        counted.push(Sample {
-            ns: Nanos::ZERO,
-            counts: Counts::from([("perf:cycles".to_owned(), 12.0)]),
-        });
-        let json = serde_json::to_string(&counted).unwrap();
-        assert_eq!(
-            json,
-            r#"[1.5,2.0,{"ns":0.0,"counts":{"perf:cycles":12.0}}]"#
-        );
-        assert_eq!(serde_json::from_str::<Samples>(&json).unwrap(), counted);
-        assert_eq!(counted.counts()["perf:cycles"], 12.0);
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use opdata::contract::StopRule;
 
 use super::{
-    MIN_FOR_INTERVAL, MedianInterval, Sample, Samples, median_of_sorted, relative_half_width,
+    MIN_FOR_INTERVAL, MedianInterval, Nanos, Samples, median_of_sorted, relative_half_width,
 };
 
 /// Past this many times the budget a point ends even without enough samples for an interval.
@@ -44,8 +44,8 @@ pub enum Decision {
 /// One sample and what it cost to take.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timing {
-    /// What it tells of one call.
-    pub sample: Sample,
+    /// Time of one call.
+    pub ns: Nanos,
     /// Time spent on the whole sample: all its calls, and emptying the caches before it if that was asked for.
     pub spent: Duration,
 }
@@ -75,7 +75,7 @@ impl Sampler {
     /// Adds a sample and says what to do next.
     pub fn push(&mut self, timing: Timing) -> Decision {
         self.spent_ns += timing.spent.as_nanos() as f64;
-        self.samples.push(timing.sample);
+        self.samples.push(timing.ns);
         self.decision = self.decide();
         self.decision
     }
@@ -142,7 +142,6 @@ pub fn collect<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Nanos;
     use crate::stats::testing::Noise;
     use std::convert::Infallible;
 
@@ -155,7 +154,7 @@ mod tests {
 
     fn timing(per_call: Nanos, spent_ns: u64) -> Result<Timing, Infallible> {
         Ok(Timing {
-            sample: per_call.into(),
+            ns: per_call,
             spent: Duration::from_nanos(spent_ns),
         })
     }

@@ -10,10 +10,12 @@ use super::arguments::{Arguments, compare_outputs};
 use super::build::{Builder, Ready};
 use super::serve::{Replies, Shared};
 use crate::device::Kernel;
+use crate::measure::counters::passes::{Calls, count};
+use crate::measure::counters::{Counted, Opened, Program, Simulator, refuse, simulate};
 use crate::measure::fill::poison;
 use crate::measure::load::LoadMeter;
 use crate::measure::sampling::{Caches, Pruned, Taken, take, take_if_pruned, time_calls};
-use crate::measure::{CacheControl, Instruments};
+use crate::measure::{CacheControl, Timer};
 use crate::protocol::{KernelSpec, MeasureSpec, Measured};
 use crate::schedule::Space;
 
@@ -23,6 +25,8 @@ pub(super) struct Bench {
     kernels: HashMap<u64, Ready>,
     /// The arguments of the last operator measured: its points follow each other.
     current: Option<Current>,
+    /// What simulators said of kernels: the same at all conditions.
+    simulated: HashMap<u64, Counted>,
 }
 
 struct Current {
@@ -36,6 +40,7 @@ impl Bench {
             builder: Builder::new(),
             kernels: HashMap::new(),
             current: None,
+            simulated: HashMap::new(),
         }
     }
 
@@ -85,23 +90,55 @@ impl Bench {
             symbol: &spec.symbol,
             choice: &ready.choice,
         };
-        let (instruments, caches) = session.instruments(kernel, &point.at);
+        let request = &shared.setup.counters;
+        let open = (!request.is_none()).then(|| session.counters());
+        let counters = open.map(|open| move || open(request));
+        let (timer, caches) = session.instruments(kernel, &point.at);
         let bound = ready.kernel.bind(&arguments.tensors);
-        let first = time_calls(instruments.timer, 1, || bound.call())?;
+        let first = time_calls(timer, 1, || bound.call())?;
         drop(bound);
         let comparison = compare_outputs(arguments.outputs(), references, spec.reduction_length)?;
-        let taken = if comparison.agrees() {
-            Some(time(point, ready, arguments, (instruments, caches), first)?)
-        } else {
-            None
+        let result = match comparison.agrees() {
+            true => Some(Timed::take(
+                point,
+                ready,
+                arguments,
+                (timer, caches),
+                first,
+                counters,
+            )?),
+            false => None,
         };
+        let other_cpu_share = load.other_cpu_share();
         let drift = before.max(session.drift()?);
+        let (taken, counted) = match result {
+            None => (None, None),
+            Some(Timed {
+                taken,
+                counted: None,
+                ..
+            }) => (Some(taken), None),
+            Some(Timed {
+                taken,
+                counted: Some(mut counted),
+                simulators,
+            }) => {
+                // They take the processor for seconds: after all that is timed.
+                let known = self.simulated.entry(point.id);
+                let one_thread = taken.median() * point.at.threads;
+                let simulated =
+                    known.or_insert_with(|| simulated(shared, ready, &simulators, one_thread));
+                counted.add(simulated);
+                (Some(taken), Some(counted))
+            }
+        };
         Ok(Measured {
             id: point.id,
             comparison,
             taken,
             drift,
-            other_cpu_share: load.other_cpu_share(),
+            other_cpu_share,
+            counted: counted.map(Box::new),
         })
     }
 
@@ -109,45 +146,121 @@ impl Bench {
     pub fn forget(&mut self, ids: &[u64]) {
         for id in ids {
             self.kernels.remove(id);
+            self.simulated.remove(id);
         }
     }
 }
 
-/// Times a kernel whose first run took `first` and was right.
-fn time(
-    point: &MeasureSpec,
+/// What became of a kernel's samples.
+struct Timed {
+    taken: Taken,
+    /// Nothing if nothing was to be counted, or the kernel was not worth it.
+    counted: Option<Counted>,
+    /// What else is to count.
+    simulators: Vec<Box<dyn Simulator>>,
+}
+
+/// What simulators say of a kernel.
+fn simulated(
+    shared: &Shared,
     ready: &Ready,
-    arguments: &mut Arguments,
-    (instruments, caches): (Instruments<'_>, CacheControl<'_>),
-    first: Duration,
-) -> anyhow::Result<Taken> {
-    if let Some(limit_ns) = point.prune_beyond_ns {
-        let limit = Duration::from_nanos(limit_ns);
-        let bound = ready.kernel.bind(&arguments.tensors);
-        let pruned = Pruned { first, limit };
-        if let Some(taken) = take_if_pruned(pruned, instruments.timer, || bound.call())? {
-            return Ok(taken);
-        }
+    simulators: &[Box<dyn Simulator>],
+    one_thread: Duration,
+) -> Counted {
+    let mut counted = Counted::default();
+    if simulators.is_empty() {
+        return counted;
     }
-    let activations = arguments.activations();
-    let sets = match caches {
-        CacheControl::Rotate { .. } => {
-            arguments.rotation(ready.spec.weight_reuse_bytes.unwrap_or(0))?
+    let symbol = &ready.spec.symbol;
+    // The same schedule as was measured; its modules are not kept, as most kernels are never asked for again.
+    let module = shared.module.prim_func(symbol).and_then(|function| {
+        let schedule_spec = &ready.spec.schedule_spec;
+        let scheduled = shared.scheduler.make(symbol, &function, schedule_spec)?;
+        scheduled.schedule.module()
+    });
+    match module {
+        Ok(module) => {
+            let program = Program {
+                name: format!("{symbol}-{}", ready.spec.id),
+                module: &module,
+                target: &shared.target,
+                arguments: &ready.spec.arguments,
+                seed: shared.setup.seed,
+                one_thread,
+                keep: shared.setup.keep_kernels.as_deref(),
+            };
+            simulate(simulators, &program, &mut counted);
         }
-        CacheControl::Repeat | CacheControl::Evict(_) => std::slice::from_ref(&arguments.tensors),
-    };
-    let caches = match caches {
-        CacheControl::Rotate {
-            activations: Some(place),
-        } => Caches::Placed(place, &activations),
-        CacheControl::Rotate { activations: None } | CacheControl::Repeat => Caches::Kept,
-        CacheControl::Evict(place) => Caches::Placed(place, &sets[0]),
-    };
-    let bound: Vec<_> = sets.iter().map(|set| ready.kernel.bind(set)).collect();
-    let mut turn = bound.iter().cycle();
-    take(point.policy, first, instruments, caches, || {
-        Ok(turn.next().map_or(Ok(()), |b| b.call())?)
-    })
+        Err(error) => refuse(simulators, &error.to_string(), &mut counted),
+    }
+    counted
+}
+
+impl Timed {
+    /// Times a kernel whose first run took `first` and was right; then makes the calls that `counters` count.
+    fn take(
+        point: &MeasureSpec,
+        ready: &Ready,
+        arguments: &mut Arguments,
+        (timer, caches): (&mut dyn Timer, CacheControl<'_>),
+        first: Duration,
+        counters: Option<impl FnOnce() -> Opened>,
+    ) -> anyhow::Result<Timed> {
+        if let Some(limit_ns) = point.prune_beyond_ns {
+            let limit = Duration::from_nanos(limit_ns);
+            let bound = ready.kernel.bind(&arguments.tensors);
+            let pruned = Pruned { first, limit };
+            if let Some(taken) = take_if_pruned(pruned, timer, || bound.call())? {
+                return Ok(Timed {
+                    taken,
+                    counted: None,
+                    simulators: Vec::new(),
+                });
+            }
+        }
+        let activations = arguments.activations();
+        let sets = match caches {
+            CacheControl::Rotate { .. } => {
+                arguments.rotation(ready.spec.weight_reuse_bytes.unwrap_or(0))?
+            }
+            CacheControl::Repeat | CacheControl::Evict(_) => {
+                std::slice::from_ref(&arguments.tensors)
+            }
+        };
+        let mut caches = match caches {
+            CacheControl::Rotate {
+                activations: Some(place),
+            } => Caches::Placed(place, &activations),
+            CacheControl::Rotate { activations: None } | CacheControl::Repeat => Caches::Kept,
+            CacheControl::Evict(place) => Caches::Placed(place, &sets[0]),
+        };
+        let bound: Vec<_> = sets.iter().map(|set| ready.kernel.bind(set)).collect();
+        let mut turn = bound.iter().cycle();
+        let mut call = || turn.next().map_or(Ok(()), |b| b.call());
+        let taken = take(point.policy, first, timer, &mut caches, &mut call)?;
+        // Opened now, so that no counter is there while samples are taken, and each thread of the pool is.
+        let Some(open) = counters else {
+            return Ok(Timed {
+                taken,
+                counted: None,
+                simulators: Vec::new(),
+            });
+        };
+        let mut opened = open();
+        let simulators = std::mem::take(&mut opened.simulators);
+        let calls = Calls {
+            timer,
+            number: taken.number,
+            typical: taken.median(),
+            caches: &mut caches,
+        };
+        let counted = Some(count(opened, calls, &mut call)?);
+        Ok(Timed {
+            taken,
+            counted,
+            simulators,
+        })
+    }
 }
 
 /// The template spaces of operators, in their order.

@@ -1,11 +1,12 @@
 //! The child's side of measuring: kernels are built, checked and timed here, in a process of their own.
 //!
 //! [`serve`] reads requests of [`crate::protocol`] and answers them, with [`build`] and [`bench`] for single operators and
-//! [`whole_model`] for whole models. The parent's side is [`crate::runner`].
+//! [`whole_model`] and [`profile`] for whole models. The parent's side is [`crate::runner`].
 
 mod arguments;
 mod bench;
 mod build;
+mod profile;
 mod serve;
 mod whole_model;
 

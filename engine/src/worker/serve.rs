@@ -101,6 +101,14 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
                 };
                 answer(&replies, None, measured);
             }
+            Request::ProfileWholeModel(spec) => {
+                let profiled = match &whole_model {
+                    Some(whole_model) => whole_model.profile(&mut shared, &spec),
+                    None => Err(anyhow::anyhow!("the whole model was not built")),
+                };
+                let reply = profiled.map(|p| Reply::WholeModelProfiled(Box::new(p)));
+                answer(&replies, None, reply);
+            }
         }
     }
     Ok(())

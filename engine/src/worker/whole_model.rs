@@ -1,7 +1,7 @@
 //! Whole models in the worker: the virtual machine with the same kernels that are measured one by one.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::rc::Rc;
@@ -18,10 +18,10 @@ use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Tensor, VirtualMachin
 use super::arguments::compare_outputs;
 use super::serve::Shared;
 use crate::device::Conditions;
+use crate::measure::TimingPolicy;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
 use crate::measure::sampling::{Caches, take, time_calls};
-use crate::measure::{Instruments, TimingPolicy};
 use crate::protocol::{OperatorInModel, WholeModelMeasured, WholeModelReady, WholeModelSpec};
 
 /// Runs with the instrument on, from which the operators' times inside the model are taken.
@@ -29,8 +29,10 @@ const INSTRUMENTED_RUNS: usize = 11;
 
 /// A model that runs.
 pub(super) struct LoadedModel {
-    machine: VirtualMachine,
-    graph: Graph,
+    pub(super) machine: VirtualMachine,
+    pub(super) graph: Graph,
+    /// The model's inputs and weights, by where their values lie.
+    pub(super) addresses: HashMap<usize, usize>,
 }
 
 impl LoadedModel {
@@ -39,7 +41,14 @@ impl LoadedModel {
         shared: &Shared,
         spec: WholeModelSpec,
     ) -> anyhow::Result<(WholeModelReady, LoadedModel)> {
-        let WholeModelSpec { graph, jobs } = spec;
+        let WholeModelSpec {
+            graph,
+            jobs,
+            watch_tasks,
+        } = spec;
+        if watch_tasks {
+            tvm_bridge::tasks::install()?;
+        }
         let start = Instant::now();
         shared.session.release()?;
         let functions = schedule_all(shared, &graph)?;
@@ -49,6 +58,10 @@ impl LoadedModel {
         let machine = start_machine(shared, &module, jobs)?;
         let build_ns = start.elapsed().as_nanos() as u64;
         let inputs = inputs(shared, &graph)?;
+        let places = inputs.iter().enumerate();
+        let addresses = places
+            .filter_map(|(place, tensor)| Some((tensor.host_bytes()?.as_ptr() as usize, place)))
+            .collect();
         machine.set_inputs(&graph.entry, &inputs)?;
         machine.runner(&graph.entry)?.run()?;
         let outputs = machine.outputs(&graph.entry)?;
@@ -59,7 +72,11 @@ impl LoadedModel {
                 checked_against,
                 build_ns,
             },
-            LoadedModel { machine, graph },
+            LoadedModel {
+                machine,
+                graph,
+                addresses,
+            },
         ))
     }
 
@@ -76,8 +93,7 @@ impl LoadedModel {
         let before = session.drift()?;
         let clock = session.model_clock(threads as u32);
         let first = time_calls(clock, 1, || runner.run())?;
-        let instruments = Instruments::clock(clock);
-        let taken = take(policy, first, instruments, Caches::Kept, || {
+        let taken = take(policy, first, clock, &mut Caches::Kept, || {
             anyhow::Ok(runner.run()?)
         })?;
         let drift = before.max(session.drift()?);
@@ -120,22 +136,20 @@ impl LoadedModel {
             .map(|o| o.symbol.clone())
             .collect();
         let in_hook = Rc::clone(&calls);
-        self.machine.set_instrument(move |symbol, moment| {
+        self.machine.set_instrument(move |call| {
             let now = Instant::now();
             let mut calls = in_hook.borrow_mut();
-            match moment {
+            match call.moment() {
                 Moment::Before => calls.begun = Some(now),
-                Moment::After if symbols.contains(symbol) => {
+                Moment::After => {
+                    let symbol = call.symbol();
+                    if !symbols.contains(&symbol) {
+                        return;
+                    }
                     let ns = calls.begun.map_or(0.0, |b| (now - b).as_nanos() as f64);
                     calls.sum_ns += ns;
-                    match calls.calls.get_mut(symbol) {
-                        Some(times) => times.push(ns),
-                        None => {
-                            calls.calls.insert(symbol.to_owned(), vec![ns]);
-                        }
-                    }
+                    calls.calls.entry(symbol).or_default().push(ns);
                 }
-                Moment::After => {}
             }
         })?;
         Ok(calls)

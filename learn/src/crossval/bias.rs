@@ -18,12 +18,12 @@ const KIND_SAMPLES: usize = 40;
 
 /// Logarithms of predictions and measurements, sorted once.
 #[derive(Debug, Clone)]
-pub struct ShiftFinder {
+pub struct GroupBias {
     /// log2(measured ÷ predicted), weight (predicted ÷ measured), fold; by the first.
     entries: Vec<(f64, f64, usize)>,
 }
 
-impl ShiftFinder {
+impl GroupBias {
     /// From predictions, measurements and folds of the same samples.
     pub fn new(predicted: &[f64], measured: &[f64], folds: &[usize]) -> Self {
         let mut entries: Vec<(f64, f64, usize)> = predicted
@@ -41,43 +41,43 @@ impl ShiftFinder {
         self.entries.iter().filter(|e| Some(e.2) != without).count()
     }
 
-    /// The best shift of all samples, or of all but one fold's, log2. 0 without samples.
-    pub fn shift(&self, without: Option<usize>) -> f64 {
+    /// The best bias of all samples, or of all but one fold's, log2. 0 without samples.
+    pub fn estimate(&self, without: Option<usize>) -> f64 {
         let kept = || self.entries.iter().filter(|e| Some(e.2) != without);
         weighted_quantile_of_sorted(kept().map(|e| (e.0, e.1)), 0.5)
             .map_or(0.0, |ratio| ratio.clamp(-LARGEST, LARGEST))
     }
 }
 
-/// What predictions are moved by, log2.
+/// The bias correction added to predictions, log2.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Shifts {
+pub struct BiasCorrection {
     overall: f64,
     kinds: BTreeMap<String, f64>,
 }
 
-impl Shifts {
-    /// The shift of a kind.
-    pub fn of(&self, kind: &str) -> f64 {
+impl BiasCorrection {
+    /// The correction of a kind.
+    pub fn for_kind(&self, kind: &str) -> f64 {
         self.kinds.get(kind).copied().unwrap_or(self.overall)
     }
 
-    /// Predictions of held-out samples, moved.
-    pub fn shifted(&self, dataset: &Dataset, held: &OutOfFold) -> Vec<f64> {
-        let of = held.predicted.iter().zip(&held.index);
-        of.map(|(p, &i)| p + self.of(&dataset.samples[i].kind))
+    /// Predictions of held-out samples, corrected.
+    pub fn corrected(&self, dataset: &Dataset, out_of_fold: &OutOfFold) -> Vec<f64> {
+        let of = out_of_fold.predicted.iter().zip(&out_of_fold.index);
+        of.map(|(p, &i)| p + self.for_kind(&dataset.samples[i].kind))
             .collect()
     }
 }
 
-/// Finds shifts again and again, each time without one fold.
+/// Finds correction again and again, each time without one fold.
 #[derive(Debug, Clone)]
-pub struct ShiftsFinder {
-    overall: ShiftFinder,
-    kinds: BTreeMap<String, ShiftFinder>,
+pub struct BiasEstimator {
+    overall: GroupBias,
+    kinds: BTreeMap<String, GroupBias>,
 }
 
-impl ShiftsFinder {
+impl BiasEstimator {
     /// From predictions, measurements, folds and kinds of the same samples.
     pub fn new(predicted: &[f64], measured: &[f64], folds: &[usize], kinds: &[&str]) -> Self {
         let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -89,24 +89,24 @@ impl ShiftsFinder {
             let own: Vec<usize> = places.iter().map(|&p| folds[p]).collect();
             (
                 kind.to_owned(),
-                ShiftFinder::new(&pick(predicted), &pick(measured), &own),
+                GroupBias::new(&pick(predicted), &pick(measured), &own),
             )
         });
         Self {
-            overall: ShiftFinder::new(predicted, measured, folds),
+            overall: GroupBias::new(predicted, measured, folds),
             kinds: kinds.collect(),
         }
     }
 
-    /// The best shifts of all samples, or of all but one fold's.
-    pub fn shifts(&self, without: Option<usize>) -> Shifts {
-        Shifts {
-            overall: self.overall.shift(without),
+    /// The best corrections of all samples, or of all but one fold's.
+    pub fn estimate(&self, without: Option<usize>) -> BiasCorrection {
+        BiasCorrection {
+            overall: self.overall.estimate(without),
             kinds: self
                 .kinds
                 .iter()
-                .filter(|(_, finder)| finder.samples(without) >= KIND_SAMPLES)
-                .map(|(kind, finder)| (kind.clone(), finder.shift(without)))
+                .filter(|(_, group)| group.samples(without) >= KIND_SAMPLES)
+                .map(|(kind, group)| (kind.clone(), group.estimate(without)))
                 .collect(),
         }
     }
@@ -117,37 +117,41 @@ mod tests {
     use crate::crossval::bias::*;
 
     #[test]
-    fn a_kind_with_enough_samples_has_its_own_shift() {
+    fn a_kind_with_enough_samples_has_its_own_bias() {
         let kinds: Vec<&str> = (0..50)
             .map(|i| if i < 45 { "many" } else { "few" })
             .collect();
         let measured: Vec<f64> = (0..50).map(|i| if i < 45 { 0.1 } else { 0.3 }).collect();
-        let finder = ShiftsFinder::new(&[0.0; 50], &measured, &[0; 50], &kinds);
-        let shifts = finder.shifts(None);
+        let group = BiasEstimator::new(&[0.0; 50], &measured, &[0; 50], &kinds);
+        let correction = group.estimate(None);
         assert_eq!(
-            (shifts.of("many"), shifts.of("few"), shifts.of("none")),
+            (
+                correction.for_kind("many"),
+                correction.for_kind("few"),
+                correction.for_kind("none")
+            ),
             (0.1, 0.1, 0.1)
         );
-        assert_eq!(finder.shifts(Some(0)), Shifts::default());
+        assert_eq!(group.estimate(Some(0)), BiasCorrection::default());
         let few: Vec<f64> = measured.iter().map(|m| 0.4 - m).collect();
-        let finder = ShiftsFinder::new(&[0.0; 50], &few, &[0; 50], &kinds);
-        assert!((finder.shifts(None).of("many") - 0.3).abs() < 1e-12);
+        let group = BiasEstimator::new(&[0.0; 50], &few, &[0; 50], &kinds);
+        assert!((group.estimate(None).for_kind("many") - 0.3).abs() < 1e-12);
     }
 
-    fn error(shift: f64, predicted: &[f64], measured: &[f64]) -> f64 {
+    fn error(bias: f64, predicted: &[f64], measured: &[f64]) -> f64 {
         predicted
             .iter()
             .zip(measured)
-            .map(|(p, m)| ((p + shift - m).exp2() - 1.0).abs())
+            .map(|(p, m)| ((p + bias - m).exp2() - 1.0).abs())
             .sum()
     }
 
     #[test]
-    fn the_shift_is_the_best_there_is() {
+    fn the_bias_is_the_best_there_is() {
         let measured = [1.0, 2.0, 3.0, 2.5, 7.0, 4.0];
         let predicted = [1.2, 2.1, 2.7, 2.9, 6.2, 4.3];
-        let finder = ShiftFinder::new(&predicted, &measured, &[0; 6]);
-        let best = finder.shift(None);
+        let group = GroupBias::new(&predicted, &measured, &[0; 6]);
+        let best = group.estimate(None);
         for step in -50..=50 {
             let other = f64::from(step) / 100.0;
             assert!(
@@ -158,9 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn a_fold_does_not_tell_its_own_shift() {
-        let finder = ShiftFinder::new(&[0.0, 0.0], &[0.2, -0.1], &[0, 1]);
-        assert_eq!((finder.shift(Some(0)), finder.shift(Some(1))), (-0.1, 0.2));
-        assert_eq!(ShiftFinder::new(&[], &[], &[]).shift(None), 0.0);
+    fn a_fold_does_not_tell_its_own_bias() {
+        let group = GroupBias::new(&[0.0, 0.0], &[0.2, -0.1], &[0, 1]);
+        assert_eq!(
+            (group.estimate(Some(0)), group.estimate(Some(1))),
+            (-0.1, 0.2)
+        );
+        assert_eq!(GroupBias::new(&[], &[], &[]).estimate(None), 0.0);
     }
 }

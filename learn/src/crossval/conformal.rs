@@ -15,7 +15,7 @@ const BINNED_SAMPLES: usize = 60;
 
 /// One held-out sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Held {
+pub struct CalibrationSample {
     /// log2(measured ÷ predicted).
     pub error: f64,
     /// Disagreement of the model, log2; NaN if it has no opinion.
@@ -51,21 +51,27 @@ fn mean(values: impl Iterator<Item = (f64, f64)>) -> f64 {
 }
 
 /// The weight of each sample: one for its group, shared.
-fn weights(held: &[Held]) -> Vec<f64> {
-    let groups = held.iter().map(|h| h.group).max().map_or(0, |g| g + 1);
+fn weights(samples: &[CalibrationSample]) -> Vec<f64> {
+    let groups = samples.iter().map(|h| h.group).max().map_or(0, |g| g + 1);
     let mut sizes = vec![0.0f64; groups];
-    for one in held {
+    for one in samples {
         sizes[one.group] += 1.0;
     }
-    held.iter().map(|one| 1.0 / sizes[one.group]).collect()
+    samples.iter().map(|one| 1.0 / sizes[one.group]).collect()
 }
 
 impl Difficulty {
-    fn fit(held: &[Held], weights: &[f64]) -> Self {
-        let known: Vec<usize> = (0..held.len())
-            .filter(|&i| held[i].disagreement.is_finite())
+    fn fit(samples: &[CalibrationSample], weights: &[f64]) -> Self {
+        let known: Vec<usize> = (0..samples.len())
+            .filter(|&i| samples[i].disagreement.is_finite())
             .collect();
-        let overall = mean(held.iter().zip(weights).map(|(h, w)| (h.error.abs(), *w))).max(1e-4);
+        let overall = mean(
+            samples
+                .iter()
+                .zip(weights)
+                .map(|(h, w)| (h.error.abs(), *w)),
+        )
+        .max(1e-4);
         if known.len() < BINNED_SAMPLES {
             return Self {
                 ends: Vec::new(),
@@ -73,15 +79,15 @@ impl Difficulty {
             };
         }
         let mut order = known;
-        order.sort_by(|&a, &b| held[a].disagreement.total_cmp(&held[b].disagreement));
+        order.sort_by(|&a, &b| samples[a].disagreement.total_cmp(&samples[b].disagreement));
         let total: f64 = order.iter().map(|&i| weights[i]).sum();
         let (mut ends, mut sizes) = (Vec::new(), Vec::new());
         let (mut bin, mut sum) = (Vec::new(), 0.0);
         for &index in &order {
-            bin.push((held[index].error.abs(), weights[index]));
+            bin.push((samples[index].error.abs(), weights[index]));
             sum += weights[index];
             if sum >= total / BINS as f64 && ends.len() < BINS - 1 {
-                ends.push(held[index].disagreement);
+                ends.push(samples[index].disagreement);
                 sizes.push(mean(bin.drain(..)).max(1e-4));
                 sum = 0.0;
             }
@@ -110,17 +116,17 @@ impl Difficulty {
 
 impl Conformal {
     /// Calibrates on held-out samples; none if there are no two groups.
-    pub fn fit(held: &[Held]) -> Option<Self> {
-        let weights = weights(held);
-        let mut groups: Vec<usize> = held.iter().map(|h| h.group).collect();
+    pub fn fit(samples: &[CalibrationSample]) -> Option<Self> {
+        let weights = weights(samples);
+        let mut groups: Vec<usize> = samples.iter().map(|h| h.group).collect();
         groups.sort_unstable();
         groups.dedup();
         if groups.len() < 2 {
             return None;
         }
-        let difficulty = Difficulty::fit(held, &weights);
+        let difficulty = Difficulty::fit(samples, &weights);
         let total: f64 = weights.iter().sum();
-        let mut scores: Vec<(f64, f64)> = held
+        let mut scores: Vec<(f64, f64)> = samples
             .iter()
             .zip(&weights)
             .map(|(h, w)| (h.error / difficulty.size(h.disagreement), w / total))
@@ -182,13 +188,13 @@ mod tests {
     use crate::crossval::conformal::*;
 
     /// Errors of 100 groups of 30 samples: uniform in ±(1 + disagreement).
-    fn held() -> Vec<Held> {
+    fn samples() -> Vec<CalibrationSample> {
         let order = crate::data::split::shuffled(3000, 3);
         (0..3000)
             .map(|i| {
                 let disagreement = (i % 3) as f64;
                 let uniform = order[i] as f64 / 1500.0 - 1.0;
-                Held {
+                CalibrationSample {
                     error: uniform * (1.0 + disagreement),
                     disagreement,
                     group: i / 30,
@@ -199,7 +205,7 @@ mod tests {
 
     #[test]
     fn intervals_cover_what_they_promise_and_widen_with_disagreement() {
-        let all = held();
+        let all = samples();
         let conformal = Conformal::fit(&all[..1500]).unwrap();
         for level in [0.5, 0.8, 0.9] {
             let intervals = conformal.at(level);
@@ -224,7 +230,7 @@ mod tests {
     #[test]
     fn a_large_group_counts_as_much_as_a_small_one() {
         // 40 groups: every fourth has 400 samples with errors of a hundredth, the others 4 with errors of up to 1.
-        let mut held = Vec::new();
+        let mut samples = Vec::new();
         for group in 0..40 {
             let (count, size) = if group % 4 == 0 {
                 (400, 0.01)
@@ -232,14 +238,14 @@ mod tests {
                 (4, 1.0)
             };
             for sample in 0..count {
-                held.push(Held {
+                samples.push(CalibrationSample {
                     error: size * f64::from((7 * group + 3 * sample) % 21 - 10) / 10.0,
                     disagreement: f64::NAN,
                     group: group as usize,
                 });
             }
         }
-        let conformal = Conformal::fit(&held).unwrap();
+        let conformal = Conformal::fit(&samples).unwrap();
         let (low, high) = conformal.at(0.9).around(f64::NAN);
         assert!(low < -0.7 && high > 0.7, "{low} {high}");
     }
@@ -252,9 +258,9 @@ mod tests {
 
     #[test]
     fn one_group_calibrates_nothing() {
-        let mut one = held();
-        for held in &mut one {
-            held.group = 0;
+        let mut one = samples();
+        for samples in &mut one {
+            samples.group = 0;
         }
         assert_eq!(Conformal::fit(&one), None);
         assert_eq!(Conformal::fit(&[]), None);

@@ -17,9 +17,9 @@ use crate::models::member::{Member, MemberSpec};
 use crate::models::pool::{self, Pool};
 use crate::models::{Choice, Familiarity, FitOptions, Regressor};
 
-/// Parts that workloads are held out in.
+/// Folds of workloads.
 const WORKLOAD_PARTS: usize = 4;
-/// Parts that samples are held out in.
+/// Folds of samples.
 const SAMPLE_PARTS: usize = 4;
 /// Samples that members are judged on at most.
 const JUDGED: usize = 3000;
@@ -73,9 +73,9 @@ pub fn choose(
         unseen = judge.for_unseen(&workloads)?;
     }
     if kinds.contains(&Familiarity::Known) {
-        let held;
-        (known, held) = judge.for_known()?;
-        chosen.known = Some(held);
+        let predictions;
+        (known, predictions) = judge.for_known()?;
+        chosen.known = Some(predictions);
     }
     chosen.choice = merged(unseen, known);
     Ok(chosen)
@@ -184,7 +184,7 @@ impl Judge<'_> {
         let predictions = self.predictions(&pool, &parts)?;
         let weights = predictions.mixture();
         let (predicted, disagreement) = predictions.mixed(&weights);
-        let held = OutOfFold {
+        let predictions = OutOfFold {
             index: self.judged.to_vec(),
             fold: parts,
             predicted,
@@ -192,15 +192,15 @@ impl Judge<'_> {
             scores: None,
         };
         let members = pool.members;
-        Ok((Mixture { members, weights }, held))
+        Ok((Mixture { members, weights }, predictions))
     }
 
     /// Out-of-fold predictions of all members, one member and part a task.
     fn predictions(&self, pool: &Pool, parts: &[usize]) -> Result<Predictions> {
         let members = &pool.members;
         let count = parts.iter().max().map_or(0, |last| last + 1);
-        let side = |part: usize, held: bool| -> (Vec<usize>, Vec<usize>) {
-            let places = (0..parts.len()).filter(|&p| (parts[p] == part) == held);
+        let side = |part: usize, test: bool| -> (Vec<usize>, Vec<usize>) {
+            let places = (0..parts.len()).filter(|&p| (parts[p] == part) == test);
             places.map(|p| (p, self.judged[p])).unzip()
         };
         let tasks: Vec<(usize, usize)> = (0..members.len())
@@ -238,7 +238,7 @@ impl Judge<'_> {
         })
     }
 
-    /// A workload counts by the root of its samples: between every sample alike and every workload alike.
+    /// A workload counts by the root of its samples: between equal weights for samples and equal weights for workloads.
     fn weights(&self) -> Vec<f64> {
         let mut sizes = vec![0.0f64; self.dataset.workloads.len()];
         let workload = |&i: &usize| self.dataset.samples[i].workload;

@@ -6,7 +6,7 @@
 //! How many are added is found by doing it without one fold after the other and judging on that: where workloads are few
 //! or differ much, what helps some does not help others, and the usual members alone are best.
 
-use super::bias::ShiftFinder;
+use super::bias::GroupBias;
 use crate::models::ensemble::mean_and_deviation;
 
 /// Numbers of members in a mixture that are tried beside the usual ones alone.
@@ -96,9 +96,9 @@ impl Predictions {
     /// Errors of a member without what it has in common: a constant is corrected later anyway.
     fn errors(&self, predicted: &[f64]) -> Vec<f64> {
         let nobody = vec![0; predicted.len()];
-        let shift = ShiftFinder::new(predicted, &self.measured, &nobody).shift(None);
+        let bias = GroupBias::new(predicted, &self.measured, &nobody).estimate(None);
         let pairs = predicted.iter().zip(&self.measured);
-        pairs.map(|(p, m)| p + shift - m).collect()
+        pairs.map(|(p, m)| p + bias - m).collect()
     }
 
     /// Weighted sum of the relative errors of some samples.

@@ -168,6 +168,7 @@ impl<'a> Collected<'a> {
             threads: row.threads,
             measured_ms: row.measured_at_utc.map(opdata::Timestamp::unix_ms),
             row_id: row.row_id.clone(),
+            counts: counts(row),
         });
         false
     }
@@ -317,6 +318,12 @@ fn refuse_constant(dataset: &Dataset) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// The counts of a row that has any.
+fn counts(row: &Row) -> Option<BTreeMap<String, f64>> {
+    let counters = row.counters.as_ref()?;
+    serde_json::from_str(counters.as_str()).ok()
 }
 
 #[cfg(test)]

@@ -163,11 +163,11 @@ impl Split {
             .filter(|&i| samples[i].measured_ms.is_some())
             .collect();
         order.sort_by_key(|&i| samples[i].measured_ms);
-        let held = (order.len() as f64 * LATE_SHARE).round() as usize;
-        if held == 0 || held == order.len() {
+        let test = (order.len() as f64 * LATE_SHARE).round() as usize;
+        if test == 0 || test == order.len() {
             return Err(self.too_few(order.len()));
         }
-        let test = order.split_off(order.len() - held);
+        let test = order.split_off(order.len() - test);
         Ok(vec![Fold {
             model: None,
             train: order,

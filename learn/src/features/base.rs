@@ -50,6 +50,15 @@ struct Pieces {
     whole_rounds: bool,
 }
 
+/// Threads that run a kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Threads {
+    /// How many there are, where that is known.
+    pub asked: Option<f64>,
+    /// How many of them find work; 1 where none are known.
+    pub busy: f64,
+}
+
 /// The estimates of one point, base-2 logarithms of nominal operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Bases {
@@ -63,14 +72,15 @@ pub struct Bases {
 }
 
 impl Bases {
-    /// Those of an operator whose nest keeps so many threads of a device and machine busy. Instructions are counted on CPUs alone: on a
-    /// board with an accelerator they would stand beside kernels that have none.
+    /// Those of an operator on some of a machine's threads. Instructions are counted on CPUs alone: on a board with an
+    /// accelerator they would stand beside kernels that have none.
     pub(super) fn of(
         operator: &Operator,
         nest: &Nest,
         (device, machine): (DeviceKind, &MachineFacts),
-        busy_threads: f64,
+        threads: Threads,
     ) -> Self {
+        let busy_threads = threads.busy;
         let operations = operator.total_flops()
             + FLOPS_PER_BYTE * operator.bytes()
             + TRANSCENDENTAL_FLOPS * operator.transcendental_calls();
@@ -99,11 +109,12 @@ impl Bases {
                     shared,
                 }
             }
-            Nest::Cpu(nest) if busy_threads <= 1.0 => {
-                let rounds = (nest.parallel / machine.units_or(WORKERS)).ceil();
+            Nest::Cpu(nest) => {
+                let workers = threads.asked.unwrap_or_else(|| machine.units_or(WORKERS));
+                let rounds = (nest.parallel / workers).ceil();
                 let serial = (rounds * nest.task_work).max(1.0);
                 let instructions = match device {
-                    DeviceKind::Cpu => nest.task_instructions(operator),
+                    DeviceKind::Cpu => nest.task_instructions(operator, machine.vector),
                     _ => None,
                 };
                 let pieces = Pieces {
@@ -112,7 +123,8 @@ impl Bases {
                     steps: instructions,
                     whole_rounds: true,
                 };
-                let known = machine.units.is_some() || machine.cores.is_some();
+                let known =
+                    threads.asked.is_some() || machine.units.is_some() || machine.cores.is_some();
                 Self {
                     pieces: Some(pieces).filter(|_| !known),
                     work,
@@ -121,7 +133,7 @@ impl Bases {
                     shared,
                 }
             }
-            _ => Self {
+            Nest::None => Self {
                 work,
                 serial: work,
                 steps: work,

@@ -269,7 +269,28 @@ fn tiled(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
         blocks: factor(knobs.vector_blocks),
         broadcast: knobs.tile.iter().map(|(_, n)| *n as f64).product(),
     };
-    Some(tile.nest(o))
+    let nest = tile.nest(o);
+    let inner: f64 = knobs
+        .reduction_tile
+        .iter()
+        .map(|(_, n)| *n as f64)
+        .product();
+    let depth_tile = if knobs.reduction_tile.is_empty() {
+        o.depth
+    } else {
+        inner.max(1.0)
+    };
+    // Without a number of pieces every tile may be one.
+    let parallel = knobs.parallel_extent.map_or(nest.parallel, factor);
+    Some(CpuNest {
+        task_work: nest.task_work * nest.parallel / parallel,
+        tiles: nest.parallel / parallel,
+        parallel,
+        unroll: knobs.unroll.max(0) as f64,
+        depth_tile,
+        depth_outer: o.depth / depth_tile,
+        ..nest
+    })
 }
 
 #[cfg(test)]

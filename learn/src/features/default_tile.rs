@@ -2,7 +2,7 @@
 //!
 //! Nobody has scheduled an operator that is only asked about, but its default schedule follows from its loops and from how
 //! its weights are packed, by the same arithmetic ([`opmodels::tile`]) that the collector schedules by. It is taken from
-//! these columns for rows that were measured, too, so that training and questions see the same. Only of convolutions and
+//! these columns for rows that were measured, too, so that training and queries see the same. Only of convolutions and
 //! products is it known without looking at the program.
 
 use opdata::{LoopKind, Row};

@@ -1,5 +1,5 @@
 //! The loop nest of a GPU kernel under its schedule: grid, threads, staged tiles, loads. All counts are plain (not
-//! logarithms) and at least 1 unless said otherwise. Where it comes from is in `gpu_templates`.
+//! logarithms) and at least 1 unless said otherwise. Where it comes from is in `gpu_templates` (AutoTVM) and `gpu_own`.
 
 /// Threads that execute together.
 const WARP: f64 = 32.0;
@@ -21,6 +21,10 @@ pub enum Template {
     Direct = 5,
     /// Direct depthwise convolution.
     Depthwise = 6,
+    /// This project's product tiled in shared memory and registers.
+    Tiled = 7,
+    /// This project's product on tensor cores.
+    Fragments = 8,
 }
 
 /// How a block loads one staged tile.

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::gpu::{GpuNest, Loading, Template};
+use super::gpu_own;
 use super::knobs::Knobs;
 use super::operator::{Class, Operator};
 use super::scale::ceil_div;
@@ -17,6 +18,9 @@ const BANKS: u32 = 32;
 impl GpuNest {
     /// The nest, if the knobs are those of a template that is known here.
     pub fn of(operator: &Operator, knobs: &Knobs) -> Option<Self> {
+        if knobs.has("template") {
+            return gpu_own::nest(operator, knobs);
+        }
         let arity = |name: &str| knobs.arity(name);
         if arity("tile_f") == 4 {
             return direct(operator, knobs);

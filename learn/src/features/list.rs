@@ -6,7 +6,7 @@
 //! another version are refused.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 6;
+pub const FEATURE_VERSION: u32 = 7;
 
 use super::scope::{Feature, Scope};
 
@@ -379,6 +379,22 @@ features! {
         vector_power_of_two,
         /// CPU: largest power of two in the channel block
         depth_block_alignment,
+        /// GPU: kernels that the operator starts, as compiled
+        compiled_launches,
+        /// GPU: threads of a block, as compiled
+        compiled_threads,
+        /// GPU: blocks of the grid, as compiled
+        compiled_blocks,
+        /// GPU: registers of a thread, as compiled
+        compiled_registers,
+        /// GPU: shared memory of a block, as compiled, bytes
+        compiled_shared_bytes,
+        /// GPU: local memory of a thread, as compiled, bytes
+        compiled_local_bytes,
+        /// GPU: what a thread spills, as compiled, bytes
+        compiled_spill_bytes,
+        /// GPU: share of a multiprocessor's threads that can be resident, as compiled
+        compiled_occupancy,
         /// tiling knobs of an unknown template: product of innermost factors
         knobs_inner,
         /// … of outermost factors

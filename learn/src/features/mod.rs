@@ -27,6 +27,7 @@ mod cpu_templates;
 mod default_tile;
 mod derive_cpu;
 mod derive_gpu;
+mod gpu_own;
 mod gpu_templates;
 mod nest;
 mod sampled;
@@ -35,4 +36,5 @@ mod steps;
 
 pub use list::{FEATURE_VERSION, FEATURES, Values, positions_of};
 pub use point::{Point, point_of, workload_name};
+pub use scale::squared_distance;
 pub use scope::{Feature, Scope};

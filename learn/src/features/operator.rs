@@ -174,27 +174,44 @@ impl Traffic {
     }
 }
 
+/// Extents of the first output; none if the row does not say.
+fn output_extents(row: &Row) -> Vec<f64> {
+    let first = row.output_shapes.as_ref().and_then(|s| s.0.first());
+    first.map_or_else(Vec::new, |d| d.0.iter().map(|&n| n as f64).collect())
+}
+
+/// Height (axis 0) or width (axis 1) of the input; 1 for what is no image.
+fn image_extent(row: &Row, axis: usize) -> f64 {
+    // NCHW and its blocked forms have height and width behind the channels; three-dimensional windows have them last.
+    let three_dimensional = row.kernel.as_ref().is_some_and(|k| k.0.len() == 3);
+    let first = if three_dimensional { 3 } else { 2 };
+    let input = row.input_shapes.as_ref().and_then(|s| s.0.first());
+    input
+        .filter(|d| d.0.len() >= 4)
+        .and_then(|d| d.0.get(first + axis))
+        .map_or(1.0, |&n| n as f64)
+}
+
+/// Extent of the window, counted from its last axis (1); 1 without a window.
+fn window_extent(row: &Row, from_end: usize) -> f64 {
+    row.kernel
+        .as_ref()
+        .and_then(|d| d.0.get(d.0.len().checked_sub(from_end)?))
+        .map_or(1.0, |&n| n as f64)
+}
+
 impl Operator {
     /// What the row's operator computes.
     pub fn of_row(row: &Row) -> Self {
         let class = Class::of_kind(&row.op_kind);
-        let output: Vec<f64> = row
-            .output_shapes
-            .as_ref()
-            .and_then(|s| s.0.first())
-            .map(|d| d.0.iter().map(|&n| n as f64).collect())
-            .unwrap_or_default();
+        let output = output_extents(row);
         let nest = row
             .loop_nest
             .as_ref()
             .map(|n| n.0.as_slice())
             .unwrap_or_default();
-        let product = |kind: LoopKind| -> f64 {
-            nest.iter()
-                .filter(|l| l.kind == kind)
-                .map(|l| l.extent as f64)
-                .product()
-        };
+        let reductions = nest.iter().filter(|l| l.kind == LoopKind::Reduction);
+        let depth: f64 = reductions.map(|l| l.extent as f64).product();
         let windowed = row.kernel.is_some();
         let own = own_result(windowed, &output, nest);
         let trailing = |from_end: usize| -> f64 {
@@ -222,39 +239,20 @@ impl Operator {
             Class::Dense => (total / columns).max(1.0),
             _ => spatial.max(1.0),
         };
-        let input = row.input_shapes.as_ref().and_then(|s| s.0.first());
-        // NCHW and its blocked forms have height and width behind the channels; three-dimensional windows have them last.
-        let first_spatial = if row.kernel.as_ref().is_some_and(|k| k.0.len() == 3) {
-            3
-        } else {
-            2
-        };
-        let in_extent = |axis: usize| -> f64 {
-            input
-                .filter(|d| d.0.len() >= 4)
-                .and_then(|d| d.0.get(first_spatial + axis))
-                .map_or(1.0, |&n| n as f64)
-        };
-        let kernel = |from_end: usize| -> f64 {
-            row.kernel
-                .as_ref()
-                .and_then(|d| d.0.get(d.0.len().checked_sub(from_end)?))
-                .map_or(1.0, |&n| n as f64)
-        };
         let traffic = Traffic::of_row(row, total);
         Self {
             class,
             batch: batch.max(1.0),
             rows,
             columns,
-            depth: product(LoopKind::Reduction).max(1.0),
+            depth: depth.max(1.0),
             out_height: if windowed { trailing(2) } else { 1.0 },
             out_width: if windowed { trailing(1) } else { rows },
-            in_height: in_extent(0),
-            in_width: in_extent(1),
+            in_height: image_extent(row, 0),
+            in_width: image_extent(row, 1),
             in_channels: row.in_channels.map_or(1.0, |n| n as f64).max(1.0),
-            kernel_height: kernel(2),
-            kernel_width: kernel(1),
+            kernel_height: window_extent(row, 2),
+            kernel_width: window_extent(row, 1),
             stride: last(row.stride.as_ref()).unwrap_or(1.0).max(1.0),
             last: output.last().copied().unwrap_or(1.0),
             flops: row.flops.map(|f| f as f64),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use opdata::{CacheState, DeviceKind, Row};
 
-use super::base::Bases;
+use super::base::{Bases, Threads};
 use super::cpu::CpuNest;
 use super::gpu::GpuNest;
 use super::knobs::Knobs;
@@ -73,6 +73,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let threads = row.threads.map(|t| t as f64);
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
+    describe_resources(&mut values, row);
     match &nest {
         Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest, machine),
         Nest::Cpu(nest) => derive_cpu::derive(&mut values, nest),
@@ -84,7 +85,10 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
             }
         }
     }
-    let busy = describe_threads(&mut values, &nest, &operator, threads);
+    let threads = Threads {
+        asked: threads,
+        busy: describe_threads(&mut values, &nest, &operator, threads),
+    };
     machine.describe(&mut values, row.threads);
     values.cache_state = match row.cache_state {
         Some(CacheState::Hot) => 0.0,
@@ -97,7 +101,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         .map_or(f32::NAN, |b| log1((b as f64).min(COLD_BYTES)));
     Point {
         features: values.to_vec(),
-        bases: Bases::of(&operator, &nest, (row.device_kind, machine), busy),
+        bases: Bases::of(&operator, &nest, (row.device_kind, machine), threads),
         flops: operator.total_flops(),
         bytes: operator.bytes(),
         workload: workload_number(row, machine),
@@ -192,6 +196,19 @@ fn fused_operators(name: &str) -> f32 {
 }
 
 /// Threads, and how many of them find work; returns these.
+/// What the row's kernel takes of a GPU by its compiler; nothing of rows that no compiler has seen.
+fn describe_resources(values: &mut Values, row: &Row) {
+    let count = |column: Option<u64>| column.map_or(f32::NAN, |n| log1(n as f64));
+    values.compiled_launches = count(row.device_launches);
+    values.compiled_threads = count(row.threads_per_block);
+    values.compiled_blocks = count(row.blocks);
+    values.compiled_registers = count(row.registers_per_thread);
+    values.compiled_shared_bytes = count(row.shared_bytes_per_block);
+    values.compiled_local_bytes = count(row.local_bytes_per_thread);
+    values.compiled_spill_bytes = count(row.spill_bytes_per_thread);
+    values.compiled_occupancy = row.occupancy.map_or(f32::NAN, |share| share as f32);
+}
+
 fn describe_threads(values: &mut Values, nest: &Nest, o: &Operator, threads: Option<f64>) -> f64 {
     let parallel = match nest {
         Nest::Cpu(nest) => nest.parallel,
@@ -217,6 +234,22 @@ mod tests {
     fn value(point: &Point, name: &str) -> f32 {
         let place = FEATURES.iter().position(|f| f.name == name).unwrap();
         point.features[place]
+    }
+
+    #[test]
+    fn what_a_compiler_says_of_a_kernel_is_among_its_features() {
+        let mut row = dense_row(64, 64, 64, "{}");
+        let plain = point_of(&row, &MachineFacts::default());
+        assert!(value(&plain, "compiled_registers").is_nan());
+        row.registers_per_thread = Some(64);
+        row.occupancy = Some(0.5);
+        let compiled = point_of(&row, &MachineFacts::default());
+        assert_eq!(value(&compiled, "compiled_registers"), 6.0);
+        assert_eq!(value(&compiled, "compiled_occupancy"), 0.5);
+        assert!(
+            value(&compiled, "compiled_spill_bytes").is_nan(),
+            "not known"
+        );
     }
 
     #[test]

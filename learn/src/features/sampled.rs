@@ -1,6 +1,6 @@
 //! The loop nest of a sample of MetaSchedule's space for CPUs, from its decisions.
 //!
-//! Multi-level tiling there is `SSRSRS`: every spatial axis is parted into four levels, every reduction into two, and the
+//! Multi-level tiling there is `SSRSRS`: every spatial axis is split into four levels, every reduction into two, and the
 //! levels are nested as S0 S1 R0 S2 R1 S3. S0 runs in parallel; S3 is computed for one step of R1, its innermost loops as
 //! vectors. See `meta_schedule::ScheduleRule::MultiLevelTiling` and `RewriteParallelVectorizeUnroll` of Apache TVM.
 

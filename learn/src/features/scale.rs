@@ -30,3 +30,16 @@ pub(crate) fn fill(extent: f64, width: f64) -> f32 {
 pub(super) fn ceil_div(a: f64, b: f64) -> f64 {
     (a / b.max(1.0)).ceil()
 }
+
+/// Squared distance for a feature that only one point has.
+const ONE_SIDED: f32 = 2.0;
+
+/// The squared distance of two points' standardised features; NaN is a feature that a point does not have.
+pub fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
+    let gap = |(a, b): (&f32, &f32)| match (a.is_nan(), b.is_nan()) {
+        (false, false) => (a - b).powi(2),
+        (true, true) => 0.0,
+        _ => ONE_SIDED,
+    };
+    a.iter().zip(b).map(gap).sum()
+}

@@ -4,6 +4,7 @@
 //! nothing that marks it: baselines are for comparison. Support vectors and neighbours grow with the square of the
 //! samples, so they learn from a sample of them.
 
+use opdata::stats::moments;
 use smartcore::ensemble::random_forest_regressor::{
     RandomForestRegressor, RandomForestRegressorParameters,
 };
@@ -17,6 +18,7 @@ use smartcore::svm::Kernels;
 use smartcore::svm::svr::{SVR, SVRParameters};
 
 use super::kind::ModelKind;
+
 use super::regressor::Regressor;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
@@ -50,16 +52,10 @@ impl Scaler {
                 .map(|p| f64::from(p.features[column]))
                 .filter(|v| v.is_finite())
                 .collect();
-            if values.is_empty() {
-                continue;
-            }
-            let count = values.len() as f64;
-            let mean = values.iter().sum::<f64>() / count;
-            let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
-            if variance > 1e-12 {
+            if let Some((mean, deviation)) = moments(&values).filter(|m| m.1 > 1e-6) {
                 scaler.columns.push(column);
                 scaler.means.push(mean);
-                scaler.deviations.push(variance.sqrt());
+                scaler.deviations.push(deviation);
             }
         }
         scaler

@@ -6,10 +6,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::choice::Familiarity;
-use super::likeness::{Importance, Likeness};
 use super::member::{Member, MemberSpec};
 use super::options::{FitOptions, Parallel};
 use super::regressor::Regressor;
+use super::similarity::{Importance, Similarity};
 use super::smooth::Smoother;
 use crate::data::Dataset;
 use crate::error::Result;
@@ -172,7 +172,7 @@ fn smoothed(
     let samples = || indices.iter().map(|&i| &dataset.samples[i]);
     let points: Vec<&Point> = samples().map(|s| &s.point).collect();
     let importance = Importance::new(members, &points, ASKED)?;
-    let smoother = Smoother::new(&Likeness::new(&importance, &points), points.len());
+    let smoother = Smoother::new(&Similarity::new(&importance, &points), points.len());
     let weights: Vec<f64> = samples().map(|s| f64::from(s.weight)).collect();
     let bases: BTreeSet<Base> = members.iter().map(|member| member.spec.base).collect();
     let estimate = |base: Base, point: &Point| {

@@ -112,9 +112,8 @@ pub fn default_members() -> Vec<MemberSpec> {
     ]
 }
 
-/// The member that stands in for the whole ensemble where there are very many rows: fewer and shallower trees, taught
-/// by the ensemble's predictions.
-pub fn fast() -> MemberSpec {
+/// The surrogate of the whole ensemble that explains it: few and shallow trees, trained on the ensemble's predictions.
+pub fn surrogate() -> MemberSpec {
     MemberSpec {
         trees: Trees {
             rounds: 100,

@@ -6,7 +6,7 @@
 //! | [`member`] | one of its members: what it sees, corrects and minimises |
 //! | [`choice`] | which members an ensemble has, and how much each counts |
 //! | [`context`] | what running inside a model does to an operator's time |
-//! | [`likeness`] | how much one point's time tells about another's |
+//! | [`similarity`] | how much one point's time tells about another's |
 //! | [`smooth`] | measured times without their noise |
 //! | [`pool`] | the members that a choice is made from |
 //! | [`ranker`] | orders the schedules of a workload (`rank:pairwise`) |
@@ -21,7 +21,6 @@ pub mod choice;
 pub mod context;
 pub mod ensemble;
 pub mod kind;
-pub mod likeness;
 pub mod member;
 pub mod options;
 pub mod pool;
@@ -29,6 +28,7 @@ pub mod ranker;
 pub mod rates;
 pub mod regressor;
 pub mod roofline;
+pub mod similarity;
 pub mod smooth;
 
 mod fit;

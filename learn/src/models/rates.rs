@@ -37,6 +37,9 @@ pub struct Rates {
     units: Option<f64>,
 }
 
+/// A point, its time (log2 ns), and how much it counts.
+pub type Timed<'a> = (&'a Point, f64, f64);
+
 fn parts(point: &Point, units: Option<f64>) -> [f64; PARTS] {
     let bases = &point.bases;
     let [arithmetic, traffic, exponentials] = bases.shared;
@@ -47,20 +50,28 @@ fn parts(point: &Point, units: Option<f64>) -> [f64; PARTS] {
 impl Rates {
     /// Fits the rates to some samples.
     pub fn fit(dataset: &Dataset, indices: &[usize]) -> Self {
-        let step = indices.len().div_ceil(JUDGED).max(1);
-        let some: Vec<usize> = indices.iter().copied().step_by(step).collect();
-        let tried = UNITS.map(|units| Self::with_units(dataset, &some, Some(units)));
+        let samples = indices.iter().map(|&i| &dataset.samples[i]);
+        let timed: Vec<Timed<'_>> = samples
+            .map(|s| (&s.point, s.log2_time, f64::from(s.weight)))
+            .collect();
+        Self::fit_times(&timed)
+    }
+
+    /// Fits the rates to points with their times (log2 ns) and how much each counts.
+    pub fn fit_times(timed: &[Timed<'_>]) -> Self {
+        let step = timed.len().div_ceil(JUDGED).max(1);
+        let some: Vec<Timed<'_>> = timed.iter().copied().step_by(step).collect();
+        let tried = UNITS.map(|units| Self::with_units(&some, Some(units)));
         let best = tried.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
         let units = best.and_then(|(rates, _)| rates.units);
-        Self::with_units(dataset, indices, units).0
+        Self::with_units(timed, units).0
     }
 
     /// The rates for a number of units, and the sum of their errors: by size and not by square.
-    fn with_units(dataset: &Dataset, indices: &[usize], units: Option<f64>) -> (Self, f64) {
-        let samples: Vec<([f64; PARTS], f64, f64)> = indices
+    fn with_units(timed: &[Timed<'_>], units: Option<f64>) -> (Self, f64) {
+        let samples: Vec<([f64; PARTS], f64, f64)> = timed
             .iter()
-            .map(|&i| &dataset.samples[i])
-            .map(|s| (parts(&s.point, units), s.log2_time, f64::from(s.weight)))
+            .map(|&(point, time, weight)| (parts(point, units), time, weight))
             .collect();
         let mut weights: Vec<f64> = samples.iter().map(|(_, _, weight)| *weight).collect();
         let mut fitted = Self {

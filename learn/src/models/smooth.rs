@@ -1,13 +1,15 @@
-//! What measured times are without their noise: a regression on the likeness of points, deaf to disturbed measurements.
+//! What measured times are without their noise: a regression on the similarity of points, deaf to disturbed measurements.
 //!
 //! A quick log has kernels that were measured once while something else ran: half as slow again, or three times. Trees
 //! learn such a time in a leaf of its own; here the points around it outvote it. The times (less an estimate, as for a
-//! member of the ensemble) are a sum of likenesses with centres among the points, with a penalty on its roughness
+//! member of the ensemble) are a sum of similarities with centres among the points, with a penalty on its roughness
 //! (subset of regressors, Smola and Bartlett 2001); each round counts points less the further off they were (Charbonnier
 //! loss by reweighting).
 
-use super::likeness::Likeness;
+use nalgebra::{Cholesky, DMatrix, DVector};
 use opdata::stats::median;
+
+use super::similarity::Similarity;
 
 /// Centres at most.
 const CENTRES: usize = 160;
@@ -20,12 +22,12 @@ const LEAST_WEIGHT: f64 = 0.05;
 /// Rounds of reweighting.
 const ROUNDS: usize = 3;
 
-/// Likenesses of some points with the centres among them: what smoothing needs of the points, whatever is smoothed.
+/// Similarities of some points with the centres among them: what smoothing needs of the points, whatever is smoothed.
 #[derive(Debug)]
 pub struct Smoother {
-    /// Likeness with each centre, a row for each point.
+    /// Similarity with each centre, a row for each point.
     rows: Vec<f64>,
-    /// Likeness of the centres with each other.
+    /// Similarity of the centres with each other.
     between: Vec<f64>,
     /// Number of centres.
     centres: usize,
@@ -33,14 +35,14 @@ pub struct Smoother {
 
 impl Smoother {
     /// For the first `count` points that are placed among each other.
-    pub fn new(likeness: &Likeness, count: usize) -> Self {
+    pub fn new(similarity: &Similarity, count: usize) -> Self {
         // Samples of a workload stand together, so even steps leave none out.
         let step = count.div_ceil(CENTRES).max(1);
         let centres: Vec<usize> = (0..count).step_by(step).collect();
         let with = |point: usize| {
             centres
                 .iter()
-                .map(move |&c| f64::from(likeness.of(point, c)))
+                .map(move |&c| f64::from(similarity.between(point, c)))
         };
         Self {
             rows: (0..count).flat_map(with).collect(),
@@ -72,20 +74,21 @@ impl Smoother {
     /// What each centre adds.
     fn solve(&self, values: &[f64], middle: f64, weights: &[f64]) -> Vec<f64> {
         let width = self.centres;
-        let mut normal: Vec<f64> = self.between.iter().map(|b| NOISE * b).collect();
-        let mut right = vec![0.0; width];
+        // Of the symmetric matrix only the lower triangle is made and read.
+        let mut normal = NOISE * DMatrix::from_row_slice(width, width, &self.between);
+        let mut right = DVector::zeros(width);
         let points = self.rows.chunks_exact(width).zip(values).zip(weights);
         for ((row, value), weight) in points {
             for (place, own) in row.iter().enumerate() {
                 let scaled = weight * own;
                 right[place] += scaled * (value - middle);
-                let normal = &mut normal[place * width..=place * width + place];
-                for (sum, other) in normal.iter_mut().zip(row) {
+                let column = &mut normal.column_mut(place).data.into_slice_mut()[place..];
+                for (sum, other) in column.iter_mut().zip(&row[place..]) {
                     *sum += scaled * other;
                 }
             }
         }
-        solve_symmetric(&mut normal, right)
+        solve_symmetric(normal, right)
     }
 }
 
@@ -93,32 +96,17 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Solves a symmetric, positive definite system given by its lower triangle (row by row), which is overwritten by its
-/// Cholesky factor.
-fn solve_symmetric(matrix: &mut [f64], mut right: Vec<f64>) -> Vec<f64> {
-    let width = right.len();
-    for row in 0..width {
-        let (above, below) = matrix.split_at_mut(row * width);
-        let current = &mut below[..=row];
-        // Two centres at the same place leave nothing on the diagonal; one of them is enough.
-        let least = 1e-9 * current[row].max(1e-9);
-        for column in 0..row {
-            let other = &above[column * width..=column * width + column];
-            current[column] =
-                (current[column] - dot(&current[..column], &other[..column])) / other[column];
-        }
-        let squares = dot(&current[..row], &current[..row]);
-        current[row] = (current[row] - squares).max(least).sqrt();
-        right[row] = (right[row] - dot(&current[..row], &right[..row])) / current[row];
+/// Solves a symmetric, positive definite system given by its lower triangle.
+fn solve_symmetric(mut matrix: DMatrix<f64>, right: DVector<f64>) -> Vec<f64> {
+    // Two centres at the same place make the matrix singular; a little on its diagonal lets them share.
+    let jitter = 1e-9 * matrix.diagonal().amax().max(1e-9);
+    for place in 0..matrix.nrows() {
+        matrix[(place, place)] += jitter;
     }
-    for row in (0..width).rev() {
-        right[row] /= matrix[row * width + row];
-        let value = right[row];
-        for (column, below) in right[..row].iter_mut().enumerate() {
-            *below -= matrix[row * width + column] * value;
-        }
+    match Cholesky::new_with_substitute(matrix, jitter) {
+        Some(factor) => factor.solve(&right).as_slice().to_vec(),
+        None => vec![0.0; right.len()],
     }
-    right
 }
 
 #[cfg(test)]
@@ -130,14 +118,15 @@ mod tests {
     fn smoother(places: &[(f32, f32)]) -> Smoother {
         let points = points(places);
         let all: Vec<&Point> = points.iter().collect();
-        Smoother::new(&Likeness::new(&two_features(), &all), all.len())
+        Smoother::new(&Similarity::new(&two_features(), &all), all.len())
     }
 
     #[test]
     fn a_system_is_solved() {
         // Lower triangle of [[4, 2], [2, 3]]; the upper entry is not looked at.
-        let solved = solve_symmetric(&mut [4.0, f64::NAN, 2.0, 3.0], vec![10.0, 9.0]);
-        assert!((solved[0] - 1.5).abs() < 1e-12 && (solved[1] - 2.0).abs() < 1e-12);
+        let matrix = DMatrix::from_row_slice(2, 2, &[4.0, f64::NAN, 2.0, 3.0]);
+        let solved = solve_symmetric(matrix, DVector::from_vec(vec![10.0, 9.0]));
+        assert!((solved[0] - 1.5).abs() < 1e-6 && (solved[1] - 2.0).abs() < 1e-6);
     }
 
     #[test]

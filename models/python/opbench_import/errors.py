@@ -7,7 +7,9 @@ from __future__ import annotations
 
 KINDS = (
     "bad_request",
+    "missing_extra",
     "missing_file",
+    "unknown_model",
     "corrupt_model",
     "unsupported_operator",
     "bad_shape",

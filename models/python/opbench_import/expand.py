@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnx.inliner
 
+from . import unfaithful
 from .emit import Emitter
 from .errors import unsupported
 from .onnx_graph import OnnxGraph
@@ -238,6 +239,7 @@ RULES = {
     "ReduceMin": truth_reduction,
     "RoiAlign": aligned_region,
     "Dropout": dropout,
+    **unfaithful.RULES,
 }
 
 SUPPORTED = frozenset(RULES)

@@ -80,6 +80,12 @@ def fold_node(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:
         return [params[0].transposed(tuple(attributes(node).get("perm", range(rank)[::-1])))]
     if any(p.value is None for p in params):
         return fold_types(graph, node, params)
+    if node.op_type == "GatherElements":
+        # ONNX's reference implementation fails where the indices have one row.
+        data, indices = (p.value for p in params)
+        axis = attributes(node).get("axis", 0)
+        positive = np.where(indices < 0, indices + data.shape[axis], indices)
+        return [with_value(np.take_along_axis(data, positive, axis))]
     return evaluate(graph, node)
 
 

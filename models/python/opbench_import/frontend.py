@@ -102,6 +102,27 @@ class PRelu(onnx_frontend.OnnxOpConverter):
         return relax.op.add(bb.normalize(relax.op.nn.relu(data)), below)
 
 
+class Pow(onnx_frontend.Pow):
+    """Powers that are a few multiplications or a root (the frontend calls the C library for each element)."""
+
+    @classmethod
+    def _impl_v7(cls, bb, inputs, attr, params):
+        data, exponent = inputs
+        floating = str(data.ty.dtype.dtype).startswith(("float", "bfloat"))
+        single = isinstance(exponent, tvm.ir.GenericConst) and exponent.value.numpy().size == 1
+        if not (floating and single and not isinstance(data, tvm.ir.GenericConst)):
+            return super()._impl_v7(bb, inputs, attr, params)
+        power = float(exponent.value.numpy().reshape(()))
+        square = bb.normalize(relax.op.multiply(data, data))
+        if power == 2.0:
+            return square
+        if power == 3.0:
+            return relax.op.multiply(square, data)
+        if power == 0.5:
+            return relax.op.sqrt(data)
+        return super()._impl_v7(bb, inputs, attr, params)
+
+
 class Elu(onnx_frontend.Elu):
     """Exponential linear unit in the type of its data (the frontend's constants are single precision)."""
 
@@ -131,7 +152,7 @@ class LRN(onnx_frontend.OnnxOpConverter):
         return legalise.response_normalisation(bb, inputs[0], options)
 
 
-OWN = {"Elu": Elu, "Clip": Clip, "Max": Max, "Min": Min, "Gather": Gather, "LRN": LRN, "PRelu": PRelu}
+OWN = {"Elu": Elu, "Clip": Clip, "Max": Max, "Min": Min, "Gather": Gather, "LRN": LRN, "PRelu": PRelu, "Pow": Pow}
 
 
 @contextlib.contextmanager

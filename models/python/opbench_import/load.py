@@ -61,7 +61,11 @@ def read_model(path: str) -> onnx.ModelProto:
 
 def load(path: str) -> OnnxGraph:
     """The file as a graph ready for rewriting."""
-    model = read_model(path)
+    return from_proto(read_model(path), path)
+
+
+def from_proto(model: onnx.ModelProto, path: str) -> OnnxGraph:
+    """A model in memory as a graph ready for rewriting; ``path`` is what messages call it. Takes its weights away."""
     params = take_weights(model)
     if model.functions:
         # Exporters wrap composed operators into functions of the model; what matters is what they consist of.

@@ -26,8 +26,8 @@ PATTERNS = {
 """TVM's operator pattern kinds by number."""
 
 
-def lower(module: tvm.IRModule) -> tvm.IRModule:
-    """Legalises and fuses; blocks stay marked (see ``legalise``) and gain their function's pattern as another mark."""
+def lower(module: tvm.IRModule, fuse: bool = True) -> tvm.IRModule:
+    """Legalises and, if asked to, fuses; blocks stay marked (see ``legalise``) and gain their function's pattern as another mark."""
     before = tvm.transform.Sequential(
         [
             relax.transform.DecomposeOpsForInference(),
@@ -42,8 +42,7 @@ def lower(module: tvm.IRModule) -> tvm.IRModule:
     after = tvm.transform.Sequential(
         [
             relax.transform.DeadCodeElimination(["main"]),
-            relax.transform.FuseOps(),
-            relax.transform.FuseTIR(),
+            *([relax.transform.FuseOps(), relax.transform.FuseTIR()] if fuse else []),
             relax.transform.DeadCodeElimination(["main"]),
         ]
     )

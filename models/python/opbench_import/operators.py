@@ -109,15 +109,20 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
     whole = kinds.rank(anchor.kind) > 1
     flops = total if whole else costs[id(anchor)]
     arguments = describe_arguments(function, uses, weights, parts)
-    reads = sum(nbytes(a) for a in arguments if a["role"] != "output")
     writes = sum(nbytes(a) for a in arguments if a["role"] == "output")
+    tables = [p.facts["shapes"][0] for p in parts if p.kind == "gather" and p.facts.get("shapes")]
+    reads = sum(
+        # Of a table, only what is selected is read.
+        min(nbytes(a), writes) if a["shape"] in tables else nbytes(a)
+        for a in arguments
+        if a["role"] != "output"
+    )
     main_block = (
         max(anchor.blocks, key=block_facts.arithmetic)
         if any(block_facts.arithmetic(b) for b in anchor.blocks)
         else anchor.blocks[-1]
     )
-    described = []
-    seen_anchor = False
+    described, seen_anchor = [], False
     for part in parts:
         for block in part.blocks:
             if block is main_block:

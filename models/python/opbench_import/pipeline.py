@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from dataclasses import replace
 
 import onnx
 import tvm_ffi
@@ -27,6 +28,10 @@ from . import (
     reference,
     simple_ops,
     simplify,
+    torch_graph,
+    torch_models,
+    transformers_models,
+    unfaithful,
     write,
 )
 from .errors import ImportFailure, bad_shape, unsupported
@@ -37,6 +42,8 @@ from .request import Request
 
 def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | None]:
     """The model as a clean static graph, the batch in effect, and reference data if there is some."""
+    if request.source in BUILDERS:
+        return built(request)
     graph = load.load(request.file) if request.simple is None else simple_ops.build(request.simple)
     declared = reference.declared_shapes(graph)
     batch = bind.bind(graph, request)
@@ -45,10 +52,24 @@ def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | Non
     return graph, batch, refs
 
 
+BUILDERS = {"transformers": transformers_models.build, "torch": torch_models.build}
+"""Sources whose models are built by PyTorch, in the shape that was asked for."""
+
+
+def built(request: Request) -> tuple[OnnxGraph, int, reference.Reference]:
+    """The same for a model that is built in the shape of the request; PyTorch's outputs are the reference."""
+    example = BUILDERS[request.source](request)
+    graph, refs = torch_graph.export(example, request.model)
+    bind.bind(graph, replace(request, batch=None, seqlen=None, inputs=[]))
+    clean(graph)
+    return graph, request.batch or 1, refs
+
+
 def clean(graph: OnnxGraph) -> None:
     """All rewrites on the ONNX graph; needs bound inputs, leaves static types and fill hints."""
     fold.fold(graph)
     convert.refuse_unsupported(graph, recurrent.SUPPORTED | expand.SUPPORTED)
+    unfaithful.refuse_small_floats(graph)
     simplify.drop_no_ops(graph)
     recurrent.unroll(graph)
     expand.expand(graph)
@@ -77,7 +98,7 @@ def compile_graph(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, pac
             raise bad_shape(f"the model does not work with the shapes that were given: {failure}") from failure
         raise
     packed = pack.pack(module, names, graph.params)
-    return lower.lower(packed.module), packed
+    return lower.lower(packed.module, request.fusion == "full"), packed
 
 
 def run(request: Request) -> dict:

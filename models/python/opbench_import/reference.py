@@ -1,8 +1,9 @@
-"""Expected outputs that come with a model: ``<stem>_output_<i>.pb`` beside the ONNX file.
+"""Expected outputs that come with a model, as the ``onnx`` wheel and the ONNX model zoo ship them.
 
-Such files belong to the models of the ``onnx`` wheel. Their inputs are not stored: the wheel's test runner feeds
-``arange(n) / n`` in the input's shape, so the same numbers are produced here. They hold for the shapes that the file
-declares; any other batch or shape has no reference.
+The wheel has ``<stem>_output_<i>.pb`` beside the ONNX file. Its inputs are not stored: the wheel's test runner feeds
+``arange(n) / n`` in the input's shape, so the same numbers are produced here. The zoo has a folder ``test_data_set_0``
+beside the file, with ``input_<i>.pb`` and ``output_<i>.pb`` in the order of the graph. Either holds for one shape of the
+inputs; any other batch or shape has no reference.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from .onnx_graph import OnnxGraph, TensorSpec
 
 RTOL = 1e-3
 ATOL = 1e-5
+TEST_DATA = "test_data_set_0"
+"""Folder beside a model of the ONNX model zoo."""
 
 
 @dataclass
@@ -46,24 +49,42 @@ def reference_paths(path: str, outputs: int) -> list[str]:
 
 def find(path: str, graph: OnnxGraph, declared: dict[str, tuple]) -> Reference | None:
     """The reference data of the file at ``path``, when there is some for the shapes in effect."""
+    shipped = test_data(path, graph)
+    if shipped is not None:
+        return shipped
     paths = reference_paths(path, len(graph.outputs))
     same = all(spec.shape == declared[name] and spec.dtype == "float32" for name, spec in graph.inputs.items())
     if not paths or not same:
         return None
-    outputs = []
-    for one in paths:
-        try:
-            files.require_regular(one, files.LARGEST_MESSAGE)
-            tensor = onnx.TensorProto()
-            with open(one, "rb") as file:
-                tensor.ParseFromString(file.read())
-            outputs.append(numpy_helper.to_array(tensor))
-        except (DecodeError, ValueError, TypeError, OSError) as error:
-            raise ImportFailure(
-                "corrupt_model", f"{one}: damaged reference output; remove or replace it ({error})", path=one
-            ) from error
+    outputs = [read_tensor(one) for one in paths]
     inputs = {name: ramp(spec) for name, spec in graph.inputs.items()}
     return Reference(inputs, outputs, os.path.basename(paths[0]))
+
+
+def read_tensor(path: str) -> np.ndarray:
+    """The values of a file that holds one tensor."""
+    try:
+        files.require_regular(path, files.LARGEST_MESSAGE)
+        tensor = onnx.TensorProto()
+        with open(path, "rb") as file:
+            tensor.ParseFromString(file.read())
+        return numpy_helper.to_array(tensor)
+    except (DecodeError, ValueError, TypeError, OSError) as error:
+        raise ImportFailure(
+            "corrupt_model", f"{path}: damaged reference data; remove or replace it ({error})", path=path
+        ) from error
+
+
+def test_data(path: str, graph: OnnxGraph) -> Reference | None:
+    """The first set of test data beside the file, if its inputs have the shapes and types in effect."""
+    folder = os.path.join(os.path.dirname(path), TEST_DATA)
+    inputs = [os.path.join(folder, f"input_{i}.pb") for i in range(len(graph.inputs))]
+    outputs = [os.path.join(folder, f"output_{i}.pb") for i in range(len(graph.outputs))]
+    if not inputs or not all(os.path.exists(p) for p in (*inputs, *outputs)):
+        return None
+    values = {name: read_tensor(p) for name, p in zip(graph.inputs, inputs)}
+    fits = all(values[n].shape == s.shape and values[n].dtype.name == s.dtype for n, s in graph.inputs.items())
+    return Reference(values, [read_tensor(p) for p in outputs], TEST_DATA) if fits else None
 
 
 def ramp(spec: TensorSpec) -> np.ndarray:

@@ -34,6 +34,11 @@ class Request:
     inputs: list[InputOverride] = field(default_factory=list)
     fills: dict[str, dict] = field(default_factory=dict)
     """Fill hints for true inputs that go before the importer's own."""
+    fusion: str = "full"
+    """Whether neighbouring operators become one kernel: ``full`` or ``none``."""
+    architecture: dict | None = None
+    """For models that are built from a configuration: ``name``, ``part``, sizes (``hidden``, ``layers``, ``heads``,
+    ``intermediate``), and ``config``, the settings of a file."""
 
 
 def parse(data: object) -> Request:
@@ -47,6 +52,10 @@ def parse(data: object) -> Request:
         raise ImportFailure("bad_request", f"unknown fields {unknown}, missing fields {missing}")
     overrides = [InputOverride(i["name"], list(i["shape"]), i.get("dtype")) for i in data.get("inputs") or []]
     request = Request(**{**data, "inputs": overrides})
-    if (request.file is None) == (request.simple is None):
-        raise ImportFailure("bad_request", "give either 'file' or 'simple'")
+    if (request.simple is None) == (request.source == "simple"):
+        raise ImportFailure("bad_request", "'simple' belongs to source 'simple'")
+    if request.source in ("local", "onnx") and request.file is None:
+        raise ImportFailure("bad_request", f"source '{request.source}' needs 'file'")
+    if request.source == "transformers" and request.architecture is None:
+        raise ImportFailure("bad_request", "source 'transformers' needs 'architecture'")
     return request

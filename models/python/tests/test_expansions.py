@@ -35,6 +35,12 @@ class Expansions(unittest.TestCase):
             with self.subTest(options=options):
                 self.agree(m.build("y"))
 
+    def test_layer_normalisation_with_its_moments_as_results(self):
+        m = Model()
+        inputs = [m.input("x", 2, 3, 8), m.weight("scale", 8, low=0.5), m.weight("bias", 8)]
+        m.node("LayerNormalization", inputs, ["y", "mean", "deviation"], axis=-1)
+        self.agree(m.build("y", "mean", "deviation"))
+
     def test_one_hot_of_other_types_and_axes(self):
         m = Model()
         indices = m.input("i", 2, 3, dtype=TensorProto.INT32)

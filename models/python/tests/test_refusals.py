@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
 import onnx
 from onnx import helper
 from opbench_import import write
@@ -45,6 +46,19 @@ class Refusals(unittest.TestCase):
         m.node("Det", [m.input("x", 2, 4, 4)], "y")
         failure = self.refuse(m.build("y"))
         self.assertEqual((failure.kind, failure.fields), ("unsupported_operator", {"op": "Det", "node": "det_0"}))
+
+    def test_forms_that_tvm_converts_to_something_else_are_refused(self):
+        for options, word in [
+            ({"mode": "linear", "antialias": 1}, "antialiasing"),
+            ({"mode": "cubic"}, "cubic interpolation"),
+            ({"mode": "linear"}, "not the ratio"),
+        ]:
+            m = Model()
+            scales = m.constant("scales", np.array([1, 1, 0.6, 0.6], dtype=np.float32))
+            m.node("Resize", [m.input("x", 1, 1, 4, 4), "", scales], "y", **options)
+            failure = self.refuse(m.build("y", opset=18))
+            self.assertIn(word, str(failure))
+            self.assertEqual((failure.kind, failure.fields["op"]), ("unsupported_operator", "Resize"))
 
     def test_vendor_operators_and_control_flow_are_refused(self):
         m = Model()

@@ -4,10 +4,14 @@
 //! early what can be refused without Python: unknown names, shapes that do not fit, zero sizes. The importer's side of a
 //! source is `models/python/opbench_import`. A new source is a file here and a line in [`SOURCES`].
 
+mod architecture;
 mod local;
 mod onnx;
+mod remoteonnx;
 pub(crate) mod request;
 pub mod simple;
+mod torch;
+mod transformers;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,12 +24,21 @@ use serde_json::{Map, Value};
 use crate::cache::Cache;
 use crate::error::ImportError;
 use crate::graph::Fill;
+use crate::remote::Watch;
 use crate::sources::request::{ImportRequest, InputOverride};
 
+pub use architecture::Architecture;
 pub use local::registry;
 
 /// All sources, in the order to show them: the values of `--modelsource`.
-pub const SOURCES: [&dyn ModelSource; 3] = [&local::Local, &onnx::Onnx, &simple::Simple];
+pub const SOURCES: [&dyn ModelSource; 6] = [
+    &local::Local,
+    &onnx::Onnx,
+    &remoteonnx::RemoteOnnx,
+    &transformers::Transformers,
+    &torch::Torch,
+    &simple::Simple,
+];
 
 /// Names of [`SOURCES`].
 pub fn names() -> &'static [&'static str] {
@@ -34,8 +47,8 @@ pub fn names() -> &'static [&'static str] {
     &NAMES
 }
 
-/// Sources that the Python tool had or that are to come: refused by a message of their own.
-const LATER: [&str; 5] = ["transformers", "remoteonnx", "torchvision", "timm", "torch"];
+/// Libraries of models whose source is `torch`.
+const LIBRARIES: [&str; 2] = ["torchvision", "timm"];
 
 /// A place that models come from.
 pub trait ModelSource: Sync {
@@ -50,6 +63,16 @@ pub trait ModelSource: Sync {
         model.to_owned()
     }
 
+    /// Whether sizes and a configuration mean something for its models.
+    fn takes_architecture(&self) -> bool {
+        false
+    }
+
+    /// The extra of `scripts/setup --with` that its models need, if they need one.
+    fn extra(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Finds what to import and fills in defaults.
     ///
     /// # Errors
@@ -57,17 +80,18 @@ pub trait ModelSource: Sync {
     fn resolve(
         &self,
         request: &ImportRequest,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<Resolved, ImportError>;
 }
 
 /// What sources may look at.
-#[derive(Debug)]
 pub struct Context<'a> {
     /// The models of source `local`.
     pub registry: &'a registry::Registry,
     /// Where imports are kept, and what sources fetch.
     pub cache: &'a Cache,
+    /// Told how far a download has come.
+    pub watch: &'a mut Watch<'a>,
 }
 
 /// One of [`SOURCES`]; written as its name.
@@ -77,8 +101,8 @@ pub struct Source(&'static dyn ModelSource);
 /// No source of that name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownSource {
-    /// It is to come.
-    Later,
+    /// Its models are those of another source.
+    PartOf(&'static str),
     /// It is none.
     None,
 }
@@ -94,11 +118,11 @@ impl Source {
     /// The source of that name.
     ///
     /// # Errors
-    /// There is none, or not yet.
+    /// There is none.
     pub fn find(name: &str) -> Result<Source, UnknownSource> {
         let found = SOURCES.into_iter().find(|s| s.name() == name);
-        found.map(Source).ok_or(if LATER.contains(&name) {
-            UnknownSource::Later
+        found.map(Source).ok_or(if LIBRARIES.contains(&name) {
+            UnknownSource::PartOf(torch::Torch.name())
         } else {
             UnknownSource::None
         })
@@ -172,6 +196,14 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// A request for a model that the importer finds by its name.
+    fn named(request: &ImportRequest) -> Resolved {
+        Resolved {
+            file: None,
+            ..Resolved::of_file(request, PathBuf::new())
+        }
+    }
+
     /// A request for a file, with its own defaults.
     fn of_file(request: &ImportRequest, file: PathBuf) -> Resolved {
         Resolved {
@@ -192,7 +224,10 @@ impl Resolved {
 /// # Errors
 /// [`ImportError::UnknownModel`], [`ImportError::BadSpec`], [`ImportError::MissingFile`], [`ImportError::BadShape`]
 /// or [`ImportError::UnknownInput`].
-pub fn resolve(request: &ImportRequest, context: &Context<'_>) -> Result<Resolved, ImportError> {
+pub fn resolve(
+    request: &ImportRequest,
+    context: &mut Context<'_>,
+) -> Result<Resolved, ImportError> {
     check_numbers(request)?;
     let mut request = request.clone();
     request.inputs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -201,7 +236,23 @@ pub fn resolve(request: &ImportRequest, context: &Context<'_>) -> Result<Resolve
             message: format!("input '{}' is given twice", pair[0].name),
         });
     }
-    request.source.resolve(&request, context)
+    if !request.architecture.is_default() && !request.source.takes_architecture() {
+        let sources = SOURCES.iter().filter(|s| s.takes_architecture());
+        let names: Vec<&str> = sources.map(|s| s.name()).collect();
+        return Err(ImportError::BadShape {
+            message: format!(
+                "--hidden, --layers, --heads, --intermediate and a configuration belong to --modelsource {}, not to {}",
+                names.join(" or "),
+                request.source
+            ),
+        });
+    }
+    let mut resolved = request.source.resolve(&request, context)?;
+    if !request.fusion.is_full() {
+        let value = serde_json::to_value(request.fusion).unwrap_or_default();
+        resolved.details.insert("fusion".to_owned(), value);
+    }
+    Ok(resolved)
 }
 
 /// Zero sizes, whatever the source.
@@ -242,9 +293,10 @@ mod tests {
         let cache = Cache::new("nowhere");
         super::resolve(
             request,
-            &Context {
+            &mut Context {
                 registry,
                 cache: &cache,
+                watch: &mut |_| {},
             },
         )
     }
@@ -337,14 +389,24 @@ mod tests {
 
     #[test]
     fn a_source_is_known_by_its_name_alone() {
-        assert_eq!(names(), ["local", "onnx", "simple"]);
+        assert_eq!(
+            names(),
+            [
+                "local",
+                "onnx",
+                "remoteonnx",
+                "transformers",
+                "torch",
+                "simple"
+            ]
+        );
         for &name in names() {
             let source = Source::find(name).unwrap();
             let json = serde_json::to_string(&source).unwrap();
             assert_eq!(json, format!("\"{name}\""));
             assert_eq!(serde_json::from_str::<Source>(&json).unwrap(), source);
         }
-        assert_eq!(Source::find("torch"), Err(UnknownSource::Later));
+        assert_eq!(Source::find("timm"), Err(UnknownSource::PartOf("torch")));
         assert_eq!(Source::find("lokal"), Err(UnknownSource::None));
         assert!(serde_json::from_str::<Source>("\"abacus\"").is_err());
     }

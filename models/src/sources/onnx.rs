@@ -28,7 +28,7 @@ impl ModelSource for Onnx {
     fn resolve(
         &self,
         request: &ImportRequest,
-        _context: &Context<'_>,
+        _context: &mut Context<'_>,
     ) -> Result<Resolved, ImportError> {
         let path = Path::new(&request.model);
         files::require_model(path)?;

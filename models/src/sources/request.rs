@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Source;
+use super::{Architecture, Source};
 use crate::error::ImportError;
 
 /// An import to make.
@@ -16,7 +16,7 @@ use crate::error::ImportError;
 pub struct ImportRequest {
     /// Where the model comes from.
     pub source: Source,
-    /// Registry name, path, or operator specification.
+    /// Name, path, or operator specification, as the source wants it.
     pub model: String,
     /// Samples at once; None for the model's default.
     pub batch: Option<u64>,
@@ -25,6 +25,42 @@ pub struct ImportRequest {
     /// Shapes that the user gave.
     #[serde(default)]
     pub inputs: Vec<InputOverride>,
+    /// Sizes that the user gave, for models that are built from a configuration.
+    #[serde(default, skip_serializing_if = "Architecture::is_default")]
+    pub architecture: Architecture,
+    /// Whether neighbouring operators become one kernel.
+    #[serde(default, skip_serializing_if = "Fusion::is_full")]
+    pub fusion: Fusion,
+}
+
+/// Which operators share a kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fusion {
+    /// As TVM's rules say: a convolution with the additions and activations behind it.
+    #[default]
+    Full,
+    /// None: each operator is a kernel of its own.
+    None,
+}
+
+impl Fusion {
+    /// Names on the command line.
+    pub const NAMES: [&str; 2] = ["full", "none"];
+
+    /// The one of that name.
+    pub fn find(name: &str) -> Option<Fusion> {
+        match name {
+            "full" => Some(Fusion::Full),
+            "none" => Some(Fusion::None),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the default.
+    pub fn is_full(&self) -> bool {
+        *self == Fusion::Full
+    }
 }
 
 impl ImportRequest {
@@ -37,6 +73,8 @@ impl ImportRequest {
             batch: None,
             seqlen: None,
             inputs: Vec::new(),
+            architecture: Architecture::default(),
+            fusion: Fusion::Full,
         }
     }
 }

@@ -1,19 +1,19 @@
-//! A client that does nothing but wait: one question after the other, over one connection or a new one each.
+//! A client that does nothing but wait: one query after the other, over one connection or a new one each.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-const QUESTION: &str =
+const QUERY: &str =
     "{\"op\":\"conv2d\",\"input\":[1,64,56,56],\"kernel\":[3,3],\"channels\":64,\"threads\":[1]}";
 
-/// Times of questions over one connection that is kept open, ms.
+/// Times of queries over one connection that is kept open, ms.
 pub fn kept_open(address: SocketAddr, count: usize) -> anyhow::Result<Vec<f64>> {
     let mut stream = open(address)?;
     (0..count).map(|_| timed(|| ask(&mut stream))).collect()
 }
 
-/// Times of questions over a new connection each, connecting included, ms.
+/// Times of queries over a new connection each, connecting included, ms.
 pub fn opened_anew(address: SocketAddr, count: usize) -> anyhow::Result<Vec<f64>> {
     (0..count)
         .map(|_| timed(|| ask(&mut open(address)?)))
@@ -34,8 +34,8 @@ fn open(address: SocketAddr) -> anyhow::Result<BufReader<TcpStream>> {
 
 fn ask(stream: &mut BufReader<TcpStream>) -> anyhow::Result<()> {
     let request = format!(
-        "POST /v1/query HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{QUESTION}",
-        QUESTION.len()
+        "POST /v1/query HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{QUERY}",
+        QUERY.len()
     );
     stream.get_mut().write_all(request.as_bytes())?;
     let mut line = String::new();

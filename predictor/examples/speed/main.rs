@@ -77,7 +77,7 @@ fn percentiles(mut values: Vec<f64>) -> Value {
 
 type Figures = Vec<(&'static str, Value)>;
 
-/// One question at a time, from the row to the answer, ms.
+/// One query at a time, from the row to the answer, ms.
 fn singles(trained: &Trained, row: &Row) -> anyhow::Result<Figures> {
     let machine = trained.machine(None)?;
     let one = std::slice::from_ref(row);
@@ -104,18 +104,11 @@ fn batches(trained: &Trained, learned: &[Row]) -> anyhow::Result<Figures> {
     })?;
     let all: Vec<&Point> = made.iter().collect();
     let ensemble_s = seconds(|| Ok(trained.ensemble.predict(&all)?))?;
-    let fast_s = seconds(|| Ok(trained.fast.predict(&all)?))?;
     let answers_s = seconds(|| Ok(trained.answer_rows(&many, machine, 0.9, Detail::Short)?))?;
-    let fast_answers_s = seconds(|| {
-        let made = points(&many, machine);
-        Ok(trained.fast.predict(&made.iter().collect::<Vec<_>>())?)
-    })?;
     Ok(vec![
         ("features_rows_per_s", rate(features_s)),
         ("ensemble_rows_per_s", rate(ensemble_s)),
-        ("fast_trees_rows_per_s", rate(fast_s)),
         ("batch_rows_per_s", rate(answers_s)),
-        ("batch_fast_rows_per_s", rate(fast_answers_s)),
     ])
 }
 
@@ -196,7 +189,7 @@ fn training(folder: &Path, dataset: &mut Dataset) -> anyhow::Result<Figures> {
     ])
 }
 
-/// The same question over HTTP, ms.
+/// The same query over HTTP, ms.
 fn serving(folder: &Path, trained: &Trained) -> anyhow::Result<Figures> {
     // The server wants a model of its own.
     let path = folder.join("speed.opm");

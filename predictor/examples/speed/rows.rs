@@ -19,6 +19,7 @@ pub fn made_up(count: usize) -> anyhow::Result<Vec<Row>> {
     (0..count).map(|place| one(place, &mut state)).collect()
 }
 
+/// One row. It is long because a row has a hundred columns, and all of them are to be there.
 fn one(place: usize, state: &mut u64) -> anyhow::Result<Row> {
     let mut pick = |among: &[u64]| among[(uniform(state) * among.len() as f64) as usize];
     let (channels, image) = (pick(&[16, 32, 64, 128, 256]), pick(&[7, 14, 28, 56]));

@@ -9,14 +9,18 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use opdata::{DeviceKind, Dims};
 use oplearn::data::{Machines, RowSet, Split};
 use oplearn::models::ModelKind;
+use opmodels::Source as ModelSource;
 
-use super::parse::{Numbers, against, budget, level, model_kinds, numbers};
+use super::parse::{Numbers, against, budget, level, model_kinds, model_source, numbers};
 pub use super::source::{SourceArgs, tell_left_out};
 use crate::correlate::Against;
 
+const AFTER_HELP: &str = "\
+Exit codes: 0 done, 1 failed, 2 usage, 130 interrupted. `oppredict serve` ends with 0 on Ctrl-C.";
+
 /// How long an operator takes on a target, why, and where it turns.
 #[derive(Debug, Parser)]
-#[command(name = "oppredict", version, max_term_width = 100)]
+#[command(name = "oppredict", version, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
@@ -40,7 +44,7 @@ pub enum Command {
     Turning(TurningArgs),
     /// Carries a model over to a new machine by a few measurements there, and tells what that brings.
     Adapt(AdaptArgs),
-    /// Answers questions from a file of JSON lines with JSON lines, as `serve` answers them.
+    /// Answers queries from a file of JSON lines with JSON lines, as `serve` answers them.
     Batch(BatchArgs),
     /// What to measure next: writes a plan for opcollect with the points that should cut the error most in a given time.
     Suggest(SuggestArgs),
@@ -48,6 +52,13 @@ pub enum Command {
     Serve(ServeArgs),
     /// Lists the features that models see.
     Features,
+    /// Prints a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page (roff; try `oppredict man | man -l -`).
+    Man,
 }
 
 /// Rows to learn from.
@@ -90,8 +101,8 @@ pub struct EvalArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// What is held out: leave-one-workload-out, leave-one-model-out, leave-one-machine-out, by-time, 5-fold,
-    /// 5-fold-workloads.
-    #[arg(long, default_value = "leave-one-workload-out")]
+    /// 5-fold-workloads. Workloads held out one by one take a training each.
+    #[arg(long, default_value = "5-fold-workloads")]
     pub split: Split,
     /// The model.
     #[arg(long, default_value = "ensemble", value_parser = model_kinds())]
@@ -114,6 +125,10 @@ pub struct EvalArgs {
     /// File for every out-of-fold prediction (CSV): row, workload, fold, measured and predicted time, interval.
     #[arg(long, value_name = "FILE.csv")]
     pub predictions: Option<PathBuf>,
+    /// With --split leave-one-machine-out: numbers of measurements on the machine held out to adapt a model of the others
+    /// by, e.g. 0,10,20,50,100. Reported beside the model as it is and one of the measurements alone.
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub measurements: Vec<usize>,
     /// Workloads to list.
     #[arg(long, default_value_t = 10)]
     pub workloads: usize,
@@ -191,7 +206,7 @@ pub struct QueryArgs {
     #[arg(long, default_value = "1", value_parser = numbers)]
     pub threads: Numbers,
     /// Batch sizes to compare in place of the input's own.
-    #[arg(long, default_value = "", hide_default_value = true, value_parser = numbers)]
+    #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers)]
     pub batch: Numbers,
 }
 
@@ -202,17 +217,20 @@ pub struct PredictArgs {
     pub using: UsingArgs,
     #[command(flatten)]
     pub source: SourceArgs,
-    /// An ONNX file.
-    #[arg(long, value_name = "FILE.onnx", conflicts_with = "data")]
-    pub model_file: Option<PathBuf>,
-    /// A model of the registry, such as resnet-18.
+    /// Where the model comes from, as for opcollect: local, onnx or simple.
+    #[arg(long = "modelsource", value_name = "SOURCE", default_value = "local", value_parser = model_source, requires = "model_name")]
+    pub model_source: ModelSource,
+    /// A model of that source: a name of `opcollect list models`, the path of an ONNX file, or an operator.
     #[arg(long = "modelname", value_name = "NAME", conflicts_with_all = ["data", "model_file"])]
     pub model_name: Option<String>,
+    /// An ONNX file: short for --modelsource onnx --modelname FILE.
+    #[arg(long, value_name = "FILE.onnx", conflicts_with = "data")]
+    pub model_file: Option<PathBuf>,
     /// Numbers of threads: 1,2,4 or a range such as 1..64.
     #[arg(long, default_value = "1", value_parser = numbers)]
     pub threads: Numbers,
     /// Batch sizes; the model's own if left out.
-    #[arg(long, default_value = "", hide_default_value = true, value_parser = numbers)]
+    #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers)]
     pub batch: Numbers,
     /// Sequence length, for models that have one.
     #[arg(long)]
@@ -220,12 +238,13 @@ pub struct PredictArgs {
     /// Operators to list.
     #[arg(long, default_value_t = 10)]
     pub operators: usize,
-    /// Give reasons and nearest measured rows for each operator (in JSON).
+    /// Give reasons and nearest measured rows for each operator.
     #[arg(long)]
     pub explain: bool,
-    /// Rows of datasets: times only, by a tenth of the trees.
-    #[arg(long, conflicts_with_all = ["model_file", "model_name"])]
-    pub fast: bool,
+    /// Predict the measured rows of a run (or of a folder of runs, or a file of rows) and say how far off that is; may be
+    /// repeated.
+    #[arg(long, value_name = "RUN", action = clap::ArgAction::Append, conflicts_with_all = ["data", "model_file", "model_name"])]
+    pub compare: Vec<PathBuf>,
 }
 
 /// `oppredict correlate`.
@@ -293,8 +312,8 @@ pub struct AdaptArgs {
 /// `oppredict batch`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct BatchArgs {
-    /// Questions, one JSON object a line as for POST /v1/query; `-` reads standard input.
-    pub questions: PathBuf,
+    /// Queries, one JSON object a line as for POST /v1/query; `-` reads standard input.
+    pub queries: PathBuf,
     /// The trained model; the newest .opm in models/ or here if left out.
     #[arg(long, value_name = "FILE.opm", env = "OPPREDICT_MODEL")]
     pub model: Option<PathBuf>,
@@ -315,7 +334,10 @@ pub struct SuggestArgs {
     /// Points to choose from, as `opcollect plan --candidates DIR` lists them; may be repeated.
     #[arg(long, value_name = "DIR", action = clap::ArgAction::Append, required_unless_present_any = ["model_names", "model_files"])]
     pub candidates: Vec<PathBuf>,
-    /// Models of the registry whose operators to choose from, with their default schedules, e.g. resnet-18,mobilenet.
+    /// Where the models of --modelname come from, as for opcollect: local, onnx or simple.
+    #[arg(long = "modelsource", value_name = "SOURCE", default_value = "local", value_parser = model_source, requires = "model_names")]
+    pub model_source: ModelSource,
+    /// Models whose operators to choose from, with their default schedules, e.g. resnet-18,mobilenet.
     #[arg(long = "modelname", value_name = "NAME,…", value_delimiter = ',')]
     pub model_names: Vec<String>,
     /// The same for ONNX files; may be repeated.

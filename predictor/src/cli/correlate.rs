@@ -4,9 +4,10 @@ use oplearn::data::Dataset;
 use oplearn::models::FitOptions;
 
 use super::args::CorrelateArgs;
+use super::plots;
 use super::show::show;
-use super::{plots, render};
 use crate::correlate::{CorrelateOptions, correlate};
+use crate::render;
 
 /// Correlates and prints.
 pub fn run(args: &CorrelateArgs) -> anyhow::Result<()> {
@@ -26,7 +27,7 @@ pub fn run(args: &CorrelateArgs) -> anyhow::Result<()> {
     if let Some(folder) = &args.plots {
         plots::partial(folder, &kinds)?;
     }
-    show(args.json, &kinds, || {
-        render::correlations(&kinds, args.factors)
+    show(args.json, &kinds, |style| {
+        render::correlations::correlations(&kinds, args.factors, style)
     })
 }

@@ -3,24 +3,32 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oplearn::crossval::folds::Ranking;
-use oplearn::data::Dataset;
+use oplearn::data::{Dataset, Split};
 use oplearn::models::FitOptions;
 
 use opreport::output::say;
 
 use super::args::EvalArgs;
+use super::plots;
 use super::show::show;
-use super::{plots, render_eval};
 use crate::eval::{EvalOptions, Report, evaluate};
+use crate::render;
+use crate::transfer::machines::leave_one_machine_out;
 
-/// Folds between two lines of progress.
-const STEP: usize = 20;
+/// Lines of progress at most.
+const LINES: usize = 20;
 
 /// Evaluates and prints.
 pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
+    if let Some(file) = &args.predictions {
+        opdata::check_output(file)?;
+    }
     let rows = args.data.rows()?;
     let dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
+    if !args.measurements.is_empty() {
+        return transfer(args, &dataset);
+    }
     let options = EvalOptions {
         split: args.split,
         model: args.model,
@@ -37,10 +45,14 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
         curve: args.learning_curve.clone(),
     };
     let folds = args.split.folds(&dataset, args.seed)?.len();
+    say(&format!(
+        "{}: first the members are chosen, then each fold is predicted by what the others teach",
+        opreport::units::plural(folds as u64, "fold")
+    ));
     let done = AtomicUsize::new(0);
     let report = evaluate(&dataset, &options, &|| {
         let count = done.fetch_add(1, Ordering::Relaxed) + 1;
-        if count.is_multiple_of(STEP) {
+        if count.is_multiple_of(folds.div_ceil(LINES)) {
             say(&format!("{count} of {folds} folds"));
         }
     })?;
@@ -50,8 +62,30 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
     if let Some(folder) = &args.plots {
         plots::eval(folder, &dataset, &report)?;
     }
-    show(args.json, &report, || {
-        render_eval::report(&report, args.workloads)
+    show(args.json, &report, |style| {
+        render::eval::report(&report, args.workloads, style)
+    })
+}
+
+/// Evaluates what measurements on a new machine bring.
+fn transfer(args: &EvalArgs, dataset: &Dataset) -> anyhow::Result<()> {
+    if args.split != Split::LeaveOneMachineOut {
+        anyhow::bail!(
+            "--measurements is about machines held out: add --split {}",
+            Split::LeaveOneMachineOut
+        );
+    }
+    let fit = FitOptions {
+        seed: args.seed,
+        ..FitOptions::default()
+    };
+    let done = AtomicUsize::new(0);
+    let report = leave_one_machine_out(dataset, &args.measurements, &fit, &|| {
+        let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+        say(&format!("{count} of {} machines", dataset.machines.len()));
+    })?;
+    show(args.json, &report, |style| {
+        render::eval::transfer(&report, style)
     })
 }
 

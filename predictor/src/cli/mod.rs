@@ -4,20 +4,17 @@ mod adapt;
 mod args;
 mod batch;
 mod correlate;
+mod docs;
 mod eval;
 mod model_path;
 mod parse;
 mod plots;
 mod predict;
 mod query;
-mod render;
-mod render_eval;
-mod render_suggest;
 mod serve;
 mod show;
 mod source;
 mod suggest;
-mod surfaces;
 mod train;
 mod turning;
 
@@ -28,6 +25,8 @@ use clap::Parser;
 use opdata::DeviceKind;
 use opreport::Exit;
 use opreport::output::{self, StreamError, complain};
+
+use crate::render;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
@@ -72,7 +71,11 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Adapt(arguments) => adapt::run(&arguments),
         Command::Suggest(arguments) => suggest::run(&arguments),
         Command::Turning(arguments) => turning::run(&arguments),
-        Command::Features => Ok(output::print(render::features_markdown().as_bytes())?),
+        Command::Features => Ok(output::print(
+            render::train::features_markdown().as_bytes(),
+        )?),
+        Command::Completions { shell } => Ok(output::print(&docs::completions(shell))?),
+        Command::Man => Ok(output::print(&docs::man_page()?)?),
     }
 }
 
@@ -94,13 +97,8 @@ fn chain(error: &anyhow::Error) -> String {
 /// Refuses a target that is not the model's.
 fn check_target(target: Option<&str>, device: DeviceKind) -> anyhow::Result<()> {
     let Some(target) = target else { return Ok(()) };
-    let kind = target.split_whitespace().next().unwrap_or_default();
-    let fits = match device {
-        DeviceKind::Cpu => matches!(kind, "llvm" | "c" | "cpu"),
-        DeviceKind::Cuda => kind == "cuda",
-        other => kind == other.as_str(),
-    };
-    if !fits {
+    let named = DeviceKind::of_target(target).or_else(|| target.parse().ok());
+    if named != Some(device) {
         anyhow::bail!(
             "--target {target}: the model predicts for {device}; name another model with --model, or train one for that target"
         );

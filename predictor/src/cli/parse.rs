@@ -1,5 +1,6 @@
 //! Values of the command line: numbers, shares, times, names of models.
 
+use opmodels::Source;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -87,6 +88,12 @@ fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
         let found = values.iter().find(|(_, name, _)| *name == given);
         found.map(|(value, _, _)| *value).ok_or("no such name")
     })
+}
+
+/// A source of models.
+pub fn model_source(text: &str) -> Result<Source, String> {
+    let known = || opmodels::sources::names().join(", ");
+    Source::find(text).map_err(|_| format!("there is no such source; sources are {}", known()))
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ pub fn partial(folder: &Path, kinds: &[KindReport]) -> anyhow::Result<()> {
             };
             let svg = plot(
                 &format!("{}: predicted time by {}", kind.kind, factor.factor),
-                &axis(factor.factor, Scale::Linear),
+                &axis(&factor.factor, Scale::Linear),
                 &axis("time over its mean", Scale::Linear),
                 &[series],
             );

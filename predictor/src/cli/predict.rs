@@ -5,29 +5,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use opdata::Row;
 use opinstall::Home;
-use oplearn::data::{each_batch, points};
+use oplearn::data::{RowSet, Source, each_batch};
 use oplearn::features::machine::MachineFacts;
-use oplearn::models::Regressor;
 use opmodels::{ImportRequest, Importer, Source as ModelSource};
 use opreport::output::{Stream, say};
 use rayon::prelude::*;
 
 use super::args::{PredictArgs, tell_left_out};
+use super::model_path;
 use super::show::show;
-use super::{model_path, render};
 use crate::model::Trained;
 use crate::query::Answer;
 use crate::query::answer::Detail;
+use crate::render;
 
 /// Predicts and prints.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     let trained = model_path::load(args.using.model.as_deref())?;
     super::check_target(args.using.target.as_deref(), trained.facts.device_kind)?;
+    if !args.compare.is_empty() {
+        return compare(args, &trained);
+    }
     match (&args.model_file, &args.model_name) {
-        (None, None) if args.fast => rows_fast(args, &trained),
         (None, None) => rows(args, &trained),
         (Some(file), _) => network(args, &trained, ModelSource::ONNX, &file.to_string_lossy()),
-        (None, Some(name)) => network(args, &trained, ModelSource::LOCAL, name),
+        (None, Some(name)) => network(args, &trained, args.model_source, name),
     }
 }
 
@@ -38,6 +40,10 @@ fn network(
     name: &str,
 ) -> anyhow::Result<()> {
     let machine = trained.machine(args.using.machine.as_deref())?;
+    // Before the import, which takes seconds.
+    for &threads in args.threads.iter() {
+        trained.check_threads(threads, machine)?;
+    }
     let importer = Importer::new(&Home::find()?, None)?;
     let batches: Vec<Option<u64>> = if args.batch.is_empty() {
         vec![None]
@@ -49,9 +55,6 @@ fn network(
     } else {
         Detail::Short
     };
-    for &threads in args.threads.iter() {
-        trained.check_threads(threads, machine)?;
-    }
     let mut answers = Vec::new();
     for batch in batches {
         let request = ImportRequest {
@@ -59,7 +62,7 @@ fn network(
             seqlen: args.seqlen,
             ..ImportRequest::new(source, name)
         };
-        let imported = importer.import(&request)?;
+        let imported = importer.import(&request, &mut |_| {})?;
         for &threads in args.threads.iter() {
             answers.push(trained.network(
                 &imported.graph,
@@ -70,9 +73,19 @@ fn network(
             )?);
         }
     }
-    show(args.using.json, &answers, || {
-        render::networks(&answers, args.operators, args.explain)
-            + &render::origin(&trained.facts, machine, args.using.level)
+    show(args.using.json, &answers, |style| {
+        render::query::networks(&answers, args.operators, args.explain, style)
+            + &render::query::origin(&trained.facts, machine, args.using.level)
+    })
+}
+
+/// Measured rows against what the model predicts of them.
+fn compare(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
+    let sources: Vec<Source> = args.compare.iter().cloned().map(Source::Dataset).collect();
+    let rows = RowSet::read(&sources)?;
+    let comparison = trained.compare(&rows, args.using.level)?;
+    show(args.using.json, &comparison, |style| {
+        render::compare::comparison(&comparison, args.operators, style)
     })
 }
 
@@ -89,32 +102,56 @@ const TOGETHER: usize = 16_384;
 /// Rows that are written by one task.
 const WRITTEN: usize = 512;
 
-/// Every row of datasets as CSV: row, prediction, interval, and the measured time where there is one.
-fn rows(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
-    let machine = known_machine(args, trained);
-    let device = trained.facts.device_kind;
-    let (foreign, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let header =
-        "row_id,op_name,threads,predicted_ns,low_ns,high_ns,knowledge,extrapolates,measured_ns";
-    table(args, header, |rows, text| {
-        // Rows of the model's device are answered; what others take it cannot know.
+const HEADER: &str =
+    "row_id,op_name,threads,predicted_ns,low_ns,high_ns,knowledge,extrapolates,measured_ns";
+
+/// What makes the lines of rows, and how many there were.
+struct Lines<'a> {
+    trained: &'a Trained,
+    machine: MachineFacts,
+    level: f64,
+    /// Rows of other kinds of device than the model's.
+    foreign: AtomicUsize,
+    /// Rows with a prediction.
+    answered: AtomicUsize,
+}
+
+impl Lines<'_> {
+    /// Adds the lines of some rows. Those of the model's device are answered; what others take it cannot know.
+    fn add(&self, rows: &[Row], text: &mut String) -> anyhow::Result<()> {
+        let device = self.trained.facts.device_kind;
         for some in rows.chunk_by(|a, b| (a.device_kind == device) == (b.device_kind == device)) {
             if some[0].device_kind != device {
-                foreign.fetch_add(some.len(), Ordering::Relaxed);
+                self.foreign.fetch_add(some.len(), Ordering::Relaxed);
                 for row in some {
                     foreign_line(text, row)?;
                 }
                 continue;
             }
-            answered.fetch_add(some.len(), Ordering::Relaxed);
-            let answers = trained.answer_rows(some, &machine, args.using.level, Detail::Short)?;
+            self.answered.fetch_add(some.len(), Ordering::Relaxed);
+            let answers =
+                self.trained
+                    .answer_rows(some, &self.machine, self.level, Detail::Short)?;
             for (row, answer) in some.iter().zip(&answers) {
                 line(text, row, answer)?;
             }
         }
         Ok(())
-    })?;
-    let (foreign, answered) = (foreign.into_inner(), answered.into_inner());
+    }
+}
+
+/// Every row of datasets as CSV: row, prediction, interval, and the measured time where there is one.
+fn rows(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
+    let device = trained.facts.device_kind;
+    let lines = Lines {
+        trained,
+        machine: known_machine(args, trained),
+        level: args.using.level,
+        foreign: AtomicUsize::new(0),
+        answered: AtomicUsize::new(0),
+    };
+    table(args, HEADER, |rows, text| lines.add(rows, text))?;
+    let (foreign, answered) = (lines.foreign.into_inner(), lines.answered.into_inner());
     if foreign > 0 && answered == 0 {
         anyhow::bail!(
             "none of the {foreign} rows is of {device}, which the model predicts for; name another model with --model"
@@ -157,40 +194,13 @@ fn line(text: &mut String, row: &Row, answer: &Answer) -> std::fmt::Result {
         answer.time_ns,
         number(answer.low_ns),
         number(answer.high_ns),
-        render::knowledge(answer.knowledge),
+        render::query::knowledge(answer.knowledge),
     )?;
     for (place, outside) in answer.extrapolates.iter().enumerate() {
         let before = if place == 0 { "" } else { " " };
         write!(text, "{before}{}", outside.feature)?;
     }
     writeln!(text, ",{}", number(row.time_median_ns))
-}
-
-/// Every row of datasets as CSV, by the fast stand-in: row and time only.
-fn rows_fast(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
-    if trained.is_adapted() {
-        anyhow::bail!(
-            "the model was adapted to another machine, for which it has no fast stand-in; leave --fast out"
-        );
-    }
-    let machine = known_machine(args, trained);
-    let device = trained.facts.device_kind;
-    table(args, "row_id,predicted_ns", |rows, text| {
-        if let Some(foreign) = rows.iter().find(|row| row.device_kind != device) {
-            anyhow::bail!(
-                "row {} is of {}, and the model predicts for {device}; leave --fast out for a prediction of the others",
-                foreign.row_id,
-                foreign.device_kind
-            );
-        }
-        let points = points(rows, &machine);
-        let times = trained.fast.predict(&points.iter().collect::<Vec<_>>())?;
-        for (row, time) in rows.iter().zip(times) {
-            let time_ns = (time + trained.facts.unseen.shifts.of(&row.op_kind)).exp2();
-            writeln!(text, "{},{time_ns:.1}", row.row_id)?;
-        }
-        Ok(())
-    })
 }
 
 /// Prints a header and what `answer` writes of all rows, in their order and on all cores.
@@ -226,4 +236,126 @@ fn table(
     print(&mut waiting)?;
     tell_left_out(&left_out);
     Ok(out.finish()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use opdata::DeviceKind;
+    use oplearn::data::{Dataset, Machines, RowSet};
+    use oplearn::models::FitOptions;
+    use oplearn::testing::dense_row;
+
+    use super::*;
+    use crate::cli::args::{Args, Command};
+    use crate::model::{TrainOptions, file, train};
+
+    /// Products measured with 1 and 2 threads.
+    fn measured() -> Vec<Row> {
+        let row = |number: u64| {
+            let mut row = dense_row(1, 16 * (1 + number / 2), 256, "{}");
+            row.row_id = format!("run.{number:06}");
+            row.point_id = number.to_string();
+            row.workload_hash = Some((number / 2).to_string());
+            row.threads = Some(1 + number % 2);
+            row.time_median_ns = Some(1000.0 * (1 + number / 2) as f64 / (1 + number % 2) as f64);
+            row
+        };
+        (0..40).map(row).collect()
+    }
+
+    fn trained() -> Trained {
+        let set = RowSet::from(measured());
+        let dataset = Dataset::new(&set, &Machines::Single).unwrap();
+        let options = TrainOptions {
+            fit: FitOptions::default(),
+        };
+        train(&dataset, DeviceKind::Cpu, &options, &|| ()).unwrap()
+    }
+
+    /// `oppredict predict` with this model and these arguments.
+    fn predict(trained: &Trained, arguments: &[&str]) -> anyhow::Result<()> {
+        let folder = tempfile::tempdir().unwrap();
+        let model = folder.path().join("cpu.opm");
+        file::save(trained, &model).unwrap();
+        let model = model.to_str().unwrap();
+        let all = [&["oppredict", "predict", "--model", model], arguments].concat();
+        let Command::Predict(args) = Args::try_parse_from(all)?.command else {
+            panic!("another command");
+        };
+        run(&args)
+    }
+
+    #[test]
+    fn more_threads_than_anybody_knows_of_are_refused_before_the_import() {
+        let trained = trained();
+        for threads in ["64", "1,64", "3"] {
+            let refused = predict(
+                &trained,
+                &["--modelname", "no-such-model", "--threads", threads],
+            )
+            .unwrap_err()
+            .to_string();
+            assert!(
+                refused.contains("the model was trained on 1, 2 threads"),
+                "{refused}"
+            );
+        }
+        let known = predict(
+            &trained,
+            &["--modelname", "no-such-model", "--threads", "2"],
+        );
+        assert!(known.unwrap_err().to_string().contains("no-such-model"));
+    }
+
+    #[test]
+    fn rows_of_another_device_have_no_prediction() {
+        let trained = trained();
+        let mut rows: Vec<Row> = measured().into_iter().take(3).collect();
+        rows[1].device_kind = DeviceKind::Cuda;
+        rows[1].threads = None;
+        let lines = Lines {
+            trained: &trained,
+            machine: MachineFacts::named("unknown"),
+            level: 0.9,
+            foreign: AtomicUsize::new(0),
+            answered: AtomicUsize::new(0),
+        };
+        let mut text = String::new();
+        lines.add(&rows, &mut text).unwrap();
+        let lines_of_text: Vec<Vec<&str>> = text.lines().map(|l| l.split(',').collect()).collect();
+        assert_eq!(lines_of_text.len(), 3);
+        for (line, foreign) in lines_of_text.iter().zip([false, true, false]) {
+            assert_eq!(line.len(), HEADER.split(',').count());
+            assert_eq!(line[6] == "other_device", foreign, "{line:?}");
+            assert_eq!(line[3].is_empty(), foreign, "{line:?}");
+        }
+        assert_eq!(
+            (lines.foreign.into_inner(), lines.answered.into_inner()),
+            (1, 2)
+        );
+    }
+
+    #[test]
+    fn a_file_of_another_device_alone_is_refused() {
+        let mut rows = measured();
+        for row in &mut rows {
+            row.device_kind = DeviceKind::Cuda;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cuda.csv");
+        let lines = rows.iter().flat_map(opdata::formats::csv::line);
+        let text: Vec<u8> = opdata::formats::csv::header()
+            .into_iter()
+            .chain(lines)
+            .collect();
+        std::fs::write(&file, text).unwrap();
+        let refused = predict(&trained(), &[file.to_str().unwrap()]).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("none of the 40 rows is of cpu"),
+            "{refused}"
+        );
+    }
 }

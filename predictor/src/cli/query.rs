@@ -1,10 +1,11 @@
 //! `oppredict query`: one operator, at every combination of the threads and batch sizes asked for.
 
 use super::args::QueryArgs;
+use super::model_path;
 use super::show::show;
-use super::{model_path, render};
 use crate::query::answer::Detail;
 use crate::query::whatif::WhatIf;
+use crate::render::query as render;
 
 /// Asks and prints.
 pub fn run(args: &QueryArgs) -> anyhow::Result<()> {
@@ -27,7 +28,8 @@ pub fn run(args: &QueryArgs) -> anyhow::Result<()> {
     };
     let machine = trained.machine(args.using.machine.as_deref())?;
     let lines = what.ask(&trained, Detail::Full)?;
-    show(args.using.json, &lines, || {
-        render::query(&args.op, &lines) + &render::origin(&trained.facts, machine, args.using.level)
+    show(args.using.json, &lines, |style| {
+        render::query(&args.op, &lines, style)
+            + &render::origin(&trained.facts, machine, args.using.level)
     })
 }

@@ -7,7 +7,7 @@ use super::args::ServeArgs;
 use super::model_path;
 use crate::serve;
 
-/// Serves until told to end; prints the address once it listens.
+/// Serves until a signal ends it; prints the address once it listens.
 pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let trained = model_path::load(args.model.as_deref())?;
     if !args.listen.ip().is_loopback() {

@@ -1,18 +1,18 @@
 //! Results on standard output, as text or JSON.
 
-use opreport::output;
+use opreport::{Style, output};
 use serde::Serialize;
 
 /// Prints an object as JSON, or its text.
 pub fn show(
     json: bool,
     object: &impl Serialize,
-    text: impl FnOnce() -> String,
+    text: impl FnOnce(Style) -> String,
 ) -> anyhow::Result<()> {
     let data = if json {
         serde_json::to_string_pretty(object)? + "\n"
     } else {
-        text()
+        text(Style::for_stdout())
     };
     Ok(output::print(data.as_bytes())?)
 }

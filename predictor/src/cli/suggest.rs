@@ -12,9 +12,9 @@ use opmodels::{ImportRequest, Source as ModelSource};
 use serde_json::json;
 
 use super::args::SuggestArgs;
-use super::render_suggest;
 use super::show::show;
 use crate::model::file;
+use crate::render;
 use crate::suggest::candidates::Candidates;
 use crate::suggest::choose::Limits;
 use crate::suggest::{Request, SuggestError, duration, plan, suggest};
@@ -92,8 +92,8 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
         &about,
     )?;
     let object = json!({"suggestion": suggestion, "plans": written});
-    show(args.json, &object, || {
-        render_suggest::suggestion(&suggestion, &written)
+    show(args.json, &object, |style| {
+        render::suggest::suggestion(&suggestion, &written, style)
     })
 }
 
@@ -105,7 +105,7 @@ fn candidates(args: &SuggestArgs) -> Result<Candidates, SuggestError> {
     let named = args
         .model_names
         .iter()
-        .map(|name| (ModelSource::LOCAL, name.clone()));
+        .map(|name| (args.model_source, name.clone()));
     let files = args
         .model_files
         .iter()
@@ -128,11 +128,11 @@ fn listed(candidates: &Candidates) -> impl Iterator<Item = (&std::path::Path, &s
     })
 }
 
-/// Whose rows to learn from: the candidates' machine's alone, unless told otherwise.
+/// Whose rows to learn from: the candidates' machine's alone by default.
 fn machines(args: &SuggestArgs, candidates: &Candidates) -> Machines {
     match (args.data.machines(), listed(candidates).next()) {
         (Machines::Single, Some((_, machine))) => Machines::Named(machine.to_owned()),
-        (told, _) => told,
+        (given, _) => given,
     }
 }
 

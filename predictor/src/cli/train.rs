@@ -2,18 +2,24 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::Context;
 use opdata::{DeviceKind, Status};
 use oplearn::Error;
 use oplearn::data::{Dataset, RowSet};
 use oplearn::models::FitOptions;
 
 use super::args::TrainArgs;
-use super::render;
 use super::show::show;
 use crate::model::{TrainOptions, file, train};
+use crate::render;
 
 /// Trains a model and writes its file.
 pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
+    if let Some(folder) = args.out.parent().filter(|f| !f.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    opdata::check_output(&args.out)?;
     let mut rows = args.data.rows()?;
     let device_kind = device_kind(&mut rows, args.device)?;
     let dataset = Dataset::new(&rows, &args.data.machines())?;
@@ -25,12 +31,9 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
         },
     };
     let trained = train(&dataset, device_kind, &options, &|| ())?;
-    if let Some(folder) = args.out.parent().filter(|f| !f.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)?;
-    }
     file::save(&trained, &args.out)?;
-    show(args.json, &trained.facts.summary(), || {
-        render::facts(&trained.facts, &args.out)
+    show(args.json, &trained.facts.summary(), |style| {
+        render::train::facts(&trained.facts, &args.out, style)
     })
 }
 

@@ -3,8 +3,9 @@
 use opdata::{Traces, read_rows_with};
 
 use super::args::TurningArgs;
+use super::plots;
 use super::show::show;
-use super::{plots, render, surfaces};
+use crate::render;
 use crate::turning::{Options, Surfaces, analyse, sweep};
 
 /// Analyses sweeps and prints.
@@ -34,7 +35,7 @@ pub fn run(args: &TurningArgs) -> anyhow::Result<()> {
         plots::turning(folder, &sweeps)?;
         plots::surfaces(folder, &surfaces, &analysis.surfaces)?;
     }
-    show(args.json, &analysis, || {
-        render::turning(&analysis) + &surfaces::table(&analysis.surfaces)
+    show(args.json, &analysis, |style| {
+        render::turning::turning(&analysis, style) + &render::surfaces::lines(&analysis.surfaces)
     })
 }

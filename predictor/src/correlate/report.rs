@@ -1,6 +1,7 @@
 //! All factors of every kind of operator: how strongly each goes with time, how surely, and how they go with each other.
+//! Factors are the features, known before a point is measured, and what was counted while it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use oplearn::crossval::metrics::{pearson, ranks, spearman};
 use oplearn::data::Dataset;
@@ -69,8 +70,8 @@ pub struct CorrelateOptions {
 /// One factor.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FactorReport {
-    /// The feature.
-    pub factor: &'static str,
+    /// The feature, or the count as `source:name`.
+    pub factor: String,
     /// Samples that have it.
     pub samples: usize,
     /// Pearson's correlation.
@@ -101,7 +102,7 @@ pub struct KindReport {
     /// Factors, strongest (distance correlation) first.
     pub factors: Vec<FactorReport>,
     /// Names of the first factors.
-    pub matrix_factors: Vec<&'static str>,
+    pub matrix_factors: Vec<String>,
     /// Spearman's correlation of these with each other, row by row; missing where a side is constant.
     pub matrix: Vec<Vec<Option<f64>>>,
 }
@@ -148,22 +149,16 @@ fn kind_report(
             Against::Rate => sample.log2_time - sample.point.bases.get(Base::Work),
         }
     };
-    let mut factors: Vec<(usize, FactorReport)> = (0..FEATURES.len())
+    let columns = Columns::of(dataset, &chosen);
+    let mut factors: Vec<(usize, FactorReport)> = (0..columns.len())
         .into_par_iter()
         .filter_map(|column| {
-            let pairs: Vec<(f64, f64)> = chosen
-                .iter()
-                .map(|&i| {
-                    (
-                        f64::from(dataset.samples[i].point.features[column]),
-                        target(i),
-                    )
-                })
-                .filter(|(x, _)| x.is_finite())
-                .collect();
-            let (x, y): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+            let value = |index: usize| columns.value(dataset, index, column);
+            let pairs = chosen.iter().map(|&i| (value(i), target(i)));
+            let (x, y): (Vec<f64>, Vec<f64>) = pairs.filter(|(x, _)| x.is_finite()).unzip();
             let varies = x.iter().any(|v| *v != x[0]);
-            (x.len() >= LEAST && varies).then(|| (column, factor(column, &x, &y, options.fit.seed)))
+            let name = columns.name(column);
+            (x.len() >= LEAST && varies).then(|| (column, factor(name, &x, &y, options.fit.seed)))
         })
         .collect();
     correct(&mut factors);
@@ -174,7 +169,11 @@ fn kind_report(
             .then(a.0.cmp(&b.0))
     });
     if let Some(model) = model {
-        for (column, factor) in factors.iter_mut().take(options.partial) {
+        // A model sees features alone: what is counted is not known before a point is measured.
+        let features = factors
+            .iter_mut()
+            .filter(|(column, _)| *column < FEATURES.len());
+        for (column, factor) in features.take(options.partial) {
             factor.partial = dependence(model, dataset, indices, *column)?;
         }
     }
@@ -186,17 +185,65 @@ fn kind_report(
     Ok(KindReport {
         kind: kind.to_owned(),
         samples: indices.len(),
-        matrix_factors: first.iter().map(|&c| FEATURES[c].name).collect(),
-        matrix: matrix(dataset, &chosen, &first),
+        matrix_factors: first.iter().map(|&c| columns.name(c).to_owned()).collect(),
+        matrix: matrix(dataset, &chosen, &columns, &first),
         factors: factors.into_iter().map(|(_, factor)| factor).collect(),
     })
 }
 
-/// Rank correlation of each pair of columns over some samples.
-fn matrix(dataset: &Dataset, samples: &[usize], columns: &[usize]) -> Vec<Vec<Option<f64>>> {
+/// What a sample can be looked at by: the features, then the counts that some sample of the kind has.
+struct Columns<'a> {
+    counts: Vec<&'a str>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(dataset: &'a Dataset, samples: &[usize]) -> Columns<'a> {
+        let counts = samples
+            .iter()
+            .filter_map(|&i| dataset.samples[i].counts.as_ref());
+        let names: BTreeSet<&str> = counts
+            .flat_map(|counts| counts.keys().map(String::as_str))
+            .collect();
+        Columns {
+            counts: names.into_iter().collect(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        FEATURES.len() + self.counts.len()
+    }
+
+    fn name(&self, column: usize) -> &'a str {
+        match FEATURES.get(column) {
+            Some(feature) => feature.name,
+            None => self.counts[column - FEATURES.len()],
+        }
+    }
+
+    /// NaN where the sample does not have it.
+    fn value(&self, dataset: &Dataset, sample: usize, column: usize) -> f64 {
+        let sample = &dataset.samples[sample];
+        match sample.point.features.get(column) {
+            Some(value) => f64::from(*value),
+            None => {
+                let counts = sample.counts.as_ref();
+                let count = counts.and_then(|counts| counts.get(self.name(column)));
+                count.copied().unwrap_or(f64::NAN)
+            }
+        }
+    }
+}
+
+/// Rank correlation of each pair of `chosen` columns over some samples.
+fn matrix(
+    dataset: &Dataset,
+    samples: &[usize],
+    columns: &Columns<'_>,
+    chosen: &[usize],
+) -> Vec<Vec<Option<f64>>> {
     let series = |column: usize| -> Vec<f64> {
-        let points = samples.iter().map(|&i| &dataset.samples[i].point);
-        points.map(|p| f64::from(p.features[column])).collect()
+        let values = samples.iter().map(|&i| columns.value(dataset, i, column));
+        values.collect()
     };
     let correlation = |a: usize, b: usize| {
         let (x, y): (Vec<f64>, Vec<f64>) = series(a)
@@ -206,17 +253,17 @@ fn matrix(dataset: &Dataset, samples: &[usize], columns: &[usize]) -> Vec<Vec<Op
             .unzip();
         spearman(&x, &y)
     };
-    columns
+    chosen
         .iter()
-        .map(|&a| columns.iter().map(|&b| correlation(a, b)).collect())
+        .map(|&a| chosen.iter().map(|&b| correlation(a, b)).collect())
         .collect()
 }
 
-fn factor(column: usize, x: &[f64], y: &[f64], seed: u64) -> FactorReport {
+fn factor(name: &str, x: &[f64], y: &[f64], seed: u64) -> FactorReport {
     let orders = orders(x.len(), seed);
     let (bins_x, bins_y) = (bins(x), bins(y));
     FactorReport {
-        factor: FEATURES[column].name,
+        factor: name.to_owned(),
         samples: x.len(),
         pearson: pearson(x, y),
         spearman: spearman(x, y),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use opdata::stats::median;
-use oplearn::crossval::bias::ShiftsFinder;
-use oplearn::crossval::conformal::{Conformal, Held};
+use oplearn::crossval::bias::BiasEstimator;
+use oplearn::crossval::conformal::{CalibrationSample, Conformal};
 use oplearn::crossval::folds::{Members, OutOfFold, Ranking, out_of_fold};
 use oplearn::crossval::metrics::{Metrics, Pairs, RANKED_SAMPLES, top};
 use oplearn::crossval::select::choose_for_folds;
@@ -156,7 +156,7 @@ pub fn evaluate(
         ModelKind::Ensemble => choose_for_folds(dataset, &folds, &options.fit)?,
         _ => Vec::new(),
     };
-    let mut held = out_of_fold(
+    let mut out_of_fold = out_of_fold(
         dataset,
         &folds,
         options.model,
@@ -164,12 +164,12 @@ pub fn evaluate(
         (members(&choices), options.ranking),
         done,
     )?;
-    let measured = held.measured(dataset);
-    let models = whole::of_held_out(dataset, &folds, &held, options.fit.seed)?;
+    let measured = out_of_fold.measured(dataset);
+    let models = whole::of_held_out(dataset, &folds, &out_of_fold, options.fit.seed)?;
     if options.model == ModelKind::Ensemble {
-        shift_each_fold(dataset, &mut held, &measured);
+        correct_bias_by_fold(dataset, &mut out_of_fold, &measured);
     }
-    let groups: Vec<usize> = held
+    let groups: Vec<usize> = out_of_fold
         .index
         .iter()
         .map(|&i| dataset.samples[i].workload)
@@ -179,21 +179,11 @@ pub fn evaluate(
     for &share in &options.curve {
         curve.push(curve_point(dataset, options, share)?);
     }
-    let mut by_kind: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (place, &index) in held.index.iter().enumerate() {
-        by_kind
-            .entry(&dataset.samples[index].kind)
-            .or_default()
-            .push(place);
-    }
-    let metrics_of = |places: &[usize]| {
-        let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect::<Vec<_>>();
-        Metrics::of(&pick(&measured), &pick(&held.predicted))
-    };
-    let by_workload = by_workload(dataset, &groups, &measured, &held.predicted);
+    let by_kind = by_kind(dataset, &out_of_fold, &measured);
+    let by_workload = by_workload(dataset, &groups, &measured, &out_of_fold.predicted);
     let mape_workloads =
         by_workload.iter().map(|w| w.mape).sum::<f64>() / by_workload.len().max(1) as f64;
-    let intervals = intervals(&held, &measured, &groups, options.level);
+    let intervals = intervals(&out_of_fold, &measured, &groups, options.level);
     let coverage = intervals
         .as_ref()
         .and_then(|ends| coverage(ends, &measured, &groups, options.level));
@@ -203,31 +193,47 @@ pub fn evaluate(
         data: dataset.intake.clone(),
         workloads: dataset.workloads.len(),
         folds: folds.len(),
-        overall: Metrics::of(&measured, &held.predicted),
+        overall: Metrics::of(&measured, &out_of_fold.predicted),
         mape_workloads,
-        ordering: ordering(&groups, &measured, &held.predicted),
-        ranker: held
+        ordering: ordering(&groups, &measured, &out_of_fold.predicted),
+        ranker: out_of_fold
             .scores
             .as_ref()
             .map(|s| ordering(&groups, &measured, &negated(s))),
         coverage,
-        by_kind: by_kind
-            .into_iter()
-            .map(|(kind, places)| (kind.to_owned(), metrics_of(&places)))
-            .collect(),
+        by_kind,
         by_workload,
         models,
         curve,
         points: (0..measured.len())
             .map(|place| HeldOut {
-                index: held.index[place],
-                fold: held.fold[place],
+                index: out_of_fold.index[place],
+                fold: out_of_fold.fold[place],
                 measured: measured[place],
-                predicted: held.predicted[place],
+                predicted: out_of_fold.predicted[place],
                 interval: intervals.as_ref().map(|ends| ends[place]),
             })
             .collect(),
     })
+}
+
+/// Metrics of the held-out samples of each kind of operator.
+fn by_kind(
+    dataset: &Dataset,
+    out_of_fold: &OutOfFold,
+    measured: &[f64],
+) -> BTreeMap<String, Metrics> {
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (place, &index) in out_of_fold.index.iter().enumerate() {
+        let kind = &dataset.samples[index].kind;
+        places.entry(kind).or_default().push(place);
+    }
+    let metrics = |(kind, places): (&str, Vec<usize>)| {
+        let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect::<Vec<_>>();
+        let metrics = Metrics::of(&pick(measured), &pick(&out_of_fold.predicted));
+        (kind.to_owned(), metrics)
+    };
+    places.into_iter().map(metrics).collect()
 }
 
 fn members(choices: &[Choice]) -> Members<'_> {
@@ -239,17 +245,23 @@ fn members(choices: &[Choice]) -> Members<'_> {
 }
 
 /// Moves each fold by the constants that were best for all others.
-fn shift_each_fold(dataset: &Dataset, held: &mut OutOfFold, measured: &[f64]) {
-    let kinds: Vec<&str> = held
+fn correct_bias_by_fold(dataset: &Dataset, out_of_fold: &mut OutOfFold, measured: &[f64]) {
+    let kinds: Vec<&str> = out_of_fold
         .index
         .iter()
         .map(|&i| dataset.samples[i].kind.as_str())
         .collect();
-    let finder = ShiftsFinder::new(&held.predicted, measured, &held.fold, &kinds);
-    let folds = held.fold.iter().max().map_or(0, |f| f + 1);
-    let shifts: Vec<_> = (0..folds).map(|fold| finder.shifts(Some(fold))).collect();
-    for (predicted, (fold, kind)) in held.predicted.iter_mut().zip(held.fold.iter().zip(kinds)) {
-        *predicted += shifts[*fold].of(kind);
+    let estimator = BiasEstimator::new(&out_of_fold.predicted, measured, &out_of_fold.fold, &kinds);
+    let folds = out_of_fold.fold.iter().max().map_or(0, |f| f + 1);
+    let biases: Vec<_> = (0..folds)
+        .map(|fold| estimator.estimate(Some(fold)))
+        .collect();
+    for (predicted, (fold, kind)) in out_of_fold
+        .predicted
+        .iter_mut()
+        .zip(out_of_fold.fold.iter().zip(kinds))
+    {
+        *predicted += biases[*fold].for_kind(kind);
     }
 }
 
@@ -292,29 +304,29 @@ fn ordering(groups: &[usize], measured: &[f64], predicted: &[f64]) -> Ordering {
 /// The interval of every held-out sample (log2 ns), calibrated on all folds but its own; `None` if there are too few
 /// groups.
 fn intervals(
-    held: &OutOfFold,
+    out_of_fold: &OutOfFold,
     measured: &[f64],
     groups: &[usize],
     level: f64,
 ) -> Option<Vec<(f64, f64)>> {
-    let all: Vec<Held> = (0..measured.len())
-        .map(|i| Held {
-            error: measured[i] - held.predicted[i],
-            disagreement: held.disagreement[i],
+    let all: Vec<CalibrationSample> = (0..measured.len())
+        .map(|i| CalibrationSample {
+            error: measured[i] - out_of_fold.predicted[i],
+            disagreement: out_of_fold.disagreement[i],
             group: groups[i],
         })
         .collect();
     let mut ends = vec![(f64::NAN, f64::NAN); all.len()];
-    for (fold, places) in places_by_group(&held.fold) {
-        let others: Vec<Held> = (0..all.len())
-            .filter(|&i| held.fold[i] != fold)
+    for (fold, places) in places_by_group(&out_of_fold.fold) {
+        let others: Vec<CalibrationSample> = (0..all.len())
+            .filter(|&i| out_of_fold.fold[i] != fold)
             .map(|i| all[i])
             .collect();
         let conformal = Conformal::fit(&others)?;
         let intervals = conformal.at(level);
         for place in places {
             let (low, high) = intervals.around(all[place].disagreement);
-            let predicted = held.predicted[place];
+            let predicted = out_of_fold.predicted[place];
             ends[place] = (predicted + low, predicted + high);
         }
     }
@@ -393,7 +405,7 @@ fn curve_point(dataset: &Dataset, options: &EvalOptions, share: f64) -> Result<C
         ModelKind::Ensemble => choose_for_folds(dataset, &folds, &options.fit)?,
         _ => Vec::new(),
     };
-    let held = out_of_fold(
+    let out_of_fold = out_of_fold(
         dataset,
         &folds,
         options.model,
@@ -401,15 +413,15 @@ fn curve_point(dataset: &Dataset, options: &EvalOptions, share: f64) -> Result<C
         (members(&choices), Ranking::Without),
         &|| (),
     )?;
-    let measured = held.measured(dataset);
-    let groups: Vec<usize> = held
+    let measured = out_of_fold.measured(dataset);
+    let groups: Vec<usize> = out_of_fold
         .index
         .iter()
         .map(|&i| dataset.samples[i].workload)
         .collect();
     Ok(CurvePoint {
         share,
-        mape: Metrics::of(&measured, &held.predicted).mape,
-        pairwise: ordering(&groups, &measured, &held.predicted).pairwise,
+        mape: Metrics::of(&measured, &out_of_fold.predicted).mape,
+        pairwise: ordering(&groups, &measured, &out_of_fold.predicted).pairwise,
     })
 }

@@ -187,21 +187,21 @@ fn deviation(ratios: impl Iterator<Item = f64>) -> Option<f64> {
 pub fn in_model(
     dataset: &Dataset,
     folds: &[Fold],
-    held: &OutOfFold,
+    out_of_fold: &OutOfFold,
     seed: u64,
 ) -> Result<Vec<f64>> {
     let contexts: Vec<Context> = folds
         .par_iter()
         .map(|fold| Context::fit(dataset, &fold.train, seed))
         .collect::<oplearn::Result<_>>()?;
-    let mut times = held.predicted.clone();
+    let mut times = out_of_fold.predicted.clone();
     for (number, context) in contexts.iter().enumerate() {
         let places: Vec<usize> = (0..times.len())
-            .filter(|&place| held.fold[place] == number)
+            .filter(|&place| out_of_fold.fold[place] == number)
             .collect();
         let points: Vec<&Point> = places
             .iter()
-            .map(|&place| &dataset.samples[held.index[place]].point)
+            .map(|&place| &dataset.samples[out_of_fold.index[place]].point)
             .collect();
         for (place, ratio) in places.into_iter().zip(context.ratios(&points)?) {
             times[place] += ratio;
@@ -217,16 +217,16 @@ pub fn in_model(
 pub fn of_held_out(
     dataset: &Dataset,
     folds: &[Fold],
-    held: &OutOfFold,
+    out_of_fold: &OutOfFold,
     seed: u64,
 ) -> Result<Vec<WholeModel>> {
     if folds.iter().all(|fold| fold.model.is_none()) {
         return Ok(Vec::new());
     }
-    let times = in_model(dataset, folds, held, seed)?;
+    let times = in_model(dataset, folds, out_of_fold, seed)?;
     let mut predictions: HashMap<(usize, usize), f64> = HashMap::new();
-    for (place, &index) in held.index.iter().enumerate() {
-        predictions.insert((held.fold[place], index), times[place]);
+    for (place, &index) in out_of_fold.index.iter().enumerate() {
+        predictions.insert((out_of_fold.fold[place], index), times[place]);
     }
     let fold_of: HashMap<&str, usize> = folds
         .iter()
@@ -296,6 +296,7 @@ mod tests {
             threads: Some(1),
             measured_ms: None,
             row_id: String::new(),
+            counts: None,
         };
         let run = |(number, &calls): (usize, &u64)| ModelRun {
             run_id: format!("r{number}"),

@@ -37,7 +37,7 @@ fn intensity(point: &Point) -> f64 {
 
 /// The offset c for which the mean of |2^c ÷ 2^e − 1| over errors e is smallest: relative errors are what an answer is
 /// judged by, and those of too large answers have no bound. It is the weighted median with the weights 2^−e.
-pub(crate) fn centre(errors: &[f64]) -> f64 {
+fn centre(errors: &[f64]) -> f64 {
     weighted_median(errors.iter().map(|e| (*e, (-e).exp2()))).unwrap_or(0.0)
 }
 
@@ -79,6 +79,15 @@ impl Correction {
                     (kind.to_owned(), weight * centre(&rest))
                 })
                 .collect(),
+        }
+    }
+
+    /// One factor for everything.
+    pub fn one_factor(errors: &[f64]) -> Self {
+        Self {
+            measurements: errors.len(),
+            offset: centre(errors),
+            ..Self::default()
         }
     }
 

@@ -1,11 +1,12 @@
 //! The `.opm` file: one trained model.
 //!
 //! `OPBENCHM`, format (u32), length of the header (u64), the header (JSON: feature list, members, facts, measured
-//! operators, lengths of what follows), the trees (UBJSON of XGBoost: the members, the fast stand-in, what runs inside
+//! operators, lengths of what follows), the trees (UBJSON of XGBoost: the members, the surrogate, what runs inside
 //! models if it was learned, and what an adapted model learned of its new machine), the values of the nearest rows (f32),
 //! and the SHA-256 of all before it. Numbers are little-endian. A file of another format or feature list is refused: a
 //! model answers only what it was trained on.
 
+use std::io::Read;
 use std::path::Path;
 
 use oplearn::features::{FEATURE_VERSION, FEATURES};
@@ -17,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::model::Own;
+use crate::model::Correction;
+use crate::model::adaptation::{Adaptation, Fresh, Shares};
 use crate::model::known::Known;
 use crate::model::neighbours::Neighbours;
 use crate::model::trained::{Facts, Trained};
@@ -25,7 +27,7 @@ use crate::model::trained::{Facts, Trained};
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"OPBENCHM";
 /// The format of this build.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 const CHECKSUM_BYTES: usize = 32;
 const PREFIX_BYTES: usize = MAGIC.len() + 4 + 8;
 const RETRAIN: &str = "train it again with `oppredict train`";
@@ -36,9 +38,10 @@ struct Header {
     features: Vec<String>,
     tool_version: String,
     ensemble: EnsembleEntry,
-    fast: MemberEntry,
+    #[serde(rename = "fast")]
+    surrogate: MemberEntry,
     context: Option<MemberEntry>,
-    own: Option<OwnEntry>,
+    adaptation: Option<AdaptationEntry>,
     facts: Facts,
     known: Known,
     neighbours: Neighbours,
@@ -46,9 +49,13 @@ struct Header {
 }
 
 #[derive(Serialize, Deserialize)]
-struct OwnEntry {
-    weight: f64,
-    ensemble: EnsembleEntry,
+struct AdaptationEntry {
+    factor: Correction,
+    correction: Correction,
+    shares: Shares,
+    rest: Vec<MemberEntry>,
+    rates: Option<[Rates; 2]>,
+    alone: Option<EnsembleEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -85,14 +92,11 @@ pub fn save(model: &Trained, path: &Path) -> Result<()> {
         features: FEATURES.iter().map(|f| f.name.to_owned()).collect(),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         ensemble: ensemble_entry(&model.ensemble, &mut entry)?,
-        fast: entry(&model.fast)?,
+        surrogate: entry(&model.surrogate)?,
         context: model.context.member().map(&mut entry).transpose()?,
-        own: match &model.own {
+        adaptation: match &model.adaptation {
             None => None,
-            Some(own) => Some(OwnEntry {
-                weight: own.weight,
-                ensemble: ensemble_entry(&own.ensemble, &mut entry)?,
-            }),
+            Some(adaptation) => Some(adaptation_entry(adaptation, &mut entry)?),
         },
         known: model.known.clone(),
         facts: model.facts.clone(),
@@ -115,12 +119,19 @@ pub fn save(model: &Trained, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The bytes of a regular file: a device may have no end.
+fn whole(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    opdata::open_regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Reads a model.
 ///
 /// # Errors
 /// The file is not there, not a model, damaged, or of another format or feature list.
 pub fn load(path: &Path) -> Result<Trained> {
-    let bytes = std::fs::read(path).map_err(|error| Error::ModelFile {
+    let bytes = whole(path).map_err(|error| Error::ModelFile {
         path: path.to_owned(),
         detail: format!("it cannot be read: {error}"),
         next: "check the path, or train a model with `oppredict train`",
@@ -157,14 +168,11 @@ pub fn load(path: &Path) -> Result<Trained> {
         )?)
     };
     let ensemble = ensemble_of(path, header.ensemble, &mut member)?;
-    let fast = member(header.fast)?;
+    let surrogate = member(header.surrogate)?;
     let context = Context::of_member(header.context.map(&mut member).transpose()?);
-    let own = match header.own {
+    let adaptation = match header.adaptation {
         None => None,
-        Some(own) => Some(Own {
-            weight: own.weight,
-            ensemble: ensemble_of(path, own.ensemble, &mut member)?,
-        }),
+        Some(entry) => Some(adaptation_of(path, entry, &mut member)?),
     };
     let mut neighbours = header.neighbours;
     let values = take(header.neighbour_values.saturating_mul(4))?;
@@ -177,9 +185,9 @@ pub fn load(path: &Path) -> Result<Trained> {
     }
     Ok(Trained {
         ensemble,
-        fast,
+        surrogate,
         context,
-        own,
+        adaptation,
         neighbours,
         known: header.known,
         facts: header.facts,
@@ -194,6 +202,48 @@ fn ensemble_entry(
         members: ensemble.members.iter().map(entry).collect::<Result<_>>()?,
         weights: ensemble.weights.clone(),
         workloads: ensemble.workloads.clone(),
+    })
+}
+
+fn adaptation_entry(
+    adaptation: &Adaptation,
+    entry: &mut impl FnMut(&Member) -> Result<MemberEntry>,
+) -> Result<AdaptationEntry> {
+    let fresh = adaptation.fresh.as_ref();
+    let rest = fresh.map_or(&[][..], |fresh| &fresh.rest);
+    Ok(AdaptationEntry {
+        factor: adaptation.factor.clone(),
+        correction: adaptation.correction.clone(),
+        shares: adaptation.shares,
+        rest: rest.iter().map(&mut *entry).collect::<Result<_>>()?,
+        rates: fresh.map(|fresh| fresh.rates),
+        alone: match fresh {
+            None => None,
+            Some(fresh) => Some(ensemble_entry(&fresh.alone, entry)?),
+        },
+    })
+}
+
+fn adaptation_of(
+    path: &Path,
+    entry: AdaptationEntry,
+    member: &mut impl FnMut(MemberEntry) -> Result<Member>,
+) -> Result<Adaptation> {
+    let rest = entry.rest.into_iter().map(&mut *member);
+    let rest: Vec<Member> = rest.collect::<Result<_>>()?;
+    let fresh = match entry.rates.zip(entry.alone) {
+        None => None,
+        Some((rates, alone)) => Some(Fresh {
+            rest,
+            rates,
+            alone: ensemble_of(path, alone, member)?,
+        }),
+    };
+    Ok(Adaptation {
+        factor: entry.factor,
+        correction: entry.correction,
+        fresh,
+        shares: entry.shares,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Operators that were measured as the default schedule runs them: a question about one of them has its answer.
+//! Operators that were measured as the default schedule runs them: a query about one of them has its answer.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub struct KnownTimes {
 }
 
 impl Known {
-    /// The samples of a dataset that are answers to questions.
+    /// The samples of a dataset that are answers to queries.
     pub fn new(dataset: &Dataset) -> Self {
         let mut points: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
         for sample in &dataset.samples {

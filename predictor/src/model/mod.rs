@@ -7,15 +7,15 @@
 //! | [`known`] | operators that were measured as a query asks for them |
 //! | [`neighbours`] | the nearest measured rows |
 //! | [`correction`] | what a new machine does to times: a factor, how it turns with intensity, what is left by kind |
-//! | [`own`] | a model of the new machine alone, and how much it counts |
+//! | [`adaptation`] | what carries a model over to a new machine: several predictions and how much each counts |
 
+pub mod adaptation;
 pub mod correction;
 pub mod file;
 pub mod known;
 pub mod neighbours;
-pub mod own;
 pub mod trained;
 
+pub use adaptation::Adaptation;
 pub use correction::Correction;
-pub use own::Own;
 pub use trained::{TrainOptions, Trained, train};

@@ -1,13 +1,12 @@
-//! The measured rows that are most like a question: what a prediction can be compared with.
+//! The measured rows that are most like a query: what a prediction can be compared with.
 
+use opdata::stats::moments;
 use oplearn::data::Dataset;
-use oplearn::features::{FEATURES, Point, Scope};
+use oplearn::features::{FEATURES, Point, Scope, squared_distance};
 use serde::{Deserialize, Serialize};
 
 /// Samples kept at most; of more, every n-th.
 const MOST: usize = 3000;
-/// Distance added for a feature that only one side has.
-const ONE_SIDED: f32 = 2.0;
 
 /// Measured samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,7 +32,7 @@ pub struct Measured {
     pub time_ns: f64,
 }
 
-/// A measured row near a question.
+/// A measured row near a query.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Neighbour {
     /// What was measured.
@@ -59,12 +58,9 @@ impl Neighbours {
                 .map(|s| s.point.features[column])
                 .filter(|v| v.is_finite())
                 .collect();
-            let count = values.len() as f32;
-            let mean = values.iter().sum::<f32>() / count.max(1.0);
-            let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / count.max(1.0);
-            if variance > 1e-9 {
+            if let Some((_, deviation)) = moments(&values).filter(|m| m.1 > 3e-5) {
                 columns.push(column);
-                scales.push(variance.sqrt());
+                scales.push(deviation as f32);
             }
         }
         let mut neighbours = Self {
@@ -128,14 +124,5 @@ impl Neighbours {
 }
 
 fn distance(a: &[f32], b: &[f32]) -> f32 {
-    let sum: f32 = a
-        .iter()
-        .zip(b)
-        .map(|(a, b)| match (a.is_nan(), b.is_nan()) {
-            (false, false) => (a - b).powi(2),
-            (true, true) => 0.0,
-            _ => ONE_SIDED,
-        })
-        .sum();
-    (sum / a.len().max(1) as f32).sqrt()
+    (squared_distance(a, b) / a.len().max(1) as f32).sqrt()
 }

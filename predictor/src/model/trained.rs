@@ -14,15 +14,15 @@ use oplearn::features::machine::MachineFacts;
 use oplearn::features::{FEATURES, Point};
 use oplearn::models::context::Context;
 use oplearn::models::ensemble::Ensemble;
-use oplearn::models::member::{Member, fast};
+use oplearn::models::member::{Member, surrogate};
 use oplearn::models::{Familiarity, FitOptions, ModelKind, Regressor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::eval::whole::{WholeFactor, in_model};
+use crate::model::Adaptation;
 use crate::model::known::Known;
 use crate::model::neighbours::Neighbours;
-use crate::model::{Correction, Own};
 
 /// Parts that workloads are held out in for calibration.
 const CALIBRATION_FOLDS: usize = 10;
@@ -91,9 +91,7 @@ pub struct Facts {
     pub known: Calibration,
     /// Whole models over the sum of their operators.
     pub whole: WholeFactor,
-    /// What carries predictions over to another machine, if the model was adapted to one.
-    pub correction: Option<Correction>,
-    /// Cache state of most training rows, for questions that do not say.
+    /// Cache state of most training rows, for queries that do not say.
     pub usual_cache: Option<opdata::CacheState>,
 }
 
@@ -142,15 +140,15 @@ impl Facts {
 pub struct Trained {
     /// The trees.
     pub ensemble: Ensemble,
-    /// A few trees that stand in for all of them where there are very many rows.
-    pub fast: Member,
+    /// A surrogate: a few trees trained on the ensemble's predictions, which give the reasons of answers.
+    pub surrogate: Member,
     /// What running inside a model does to a time.
     pub context: Context,
-    /// What an adapted model knows of its new machine alone.
-    pub own: Option<Own>,
+    /// What carries predictions over to another machine, if the model was adapted to one.
+    pub adaptation: Option<Adaptation>,
     /// The nearest measured rows.
     pub neighbours: Neighbours,
-    /// Operators that were measured as questions ask for them.
+    /// Operators that were measured as queries ask for them.
     pub known: Known,
     /// Everything else.
     pub facts: Facts,
@@ -162,7 +160,7 @@ pub(crate) struct Expected {
     /// The centre of its distribution, which sums are made of.
     pub centre: f64,
     /// What moves the centre to where relative errors of single points are smallest.
-    pub shift: f64,
+    pub bias: f64,
     /// How much the members disagree.
     pub doubt: f64,
     /// Whether the workload was trained on.
@@ -199,7 +197,7 @@ pub fn train(
         choice: chosen.choice,
         ..options.fit.clone()
     };
-    let held = out_of_fold(
+    let out_of_fold = out_of_fold(
         dataset,
         &folds,
         ModelKind::Ensemble,
@@ -208,26 +206,27 @@ pub fn train(
         done,
     )?;
     let ensemble = Ensemble::fit(dataset, &dataset.all(), &fit)?;
-    let predicted: BTreeMap<usize, f64> = held
+    let predicted: BTreeMap<usize, f64> = out_of_fold
         .index
         .iter()
         .copied()
-        .zip(in_model(dataset, &folds, &held, options.fit.seed)?)
+        .zip(in_model(dataset, &folds, &out_of_fold, options.fit.seed)?)
         .collect();
     let whole = WholeFactor::fit(dataset, None, |_, index| predicted.get(&index).copied());
     let known = chosen
         .known
         .as_ref()
-        .map(|held| Calibration::of(dataset, held));
-    let facts = facts(dataset, device_kind, &held, known, whole);
+        .map(|out_of_fold| Calibration::fit(dataset, out_of_fold));
+    let facts = facts(dataset, device_kind, &out_of_fold, known, whole);
     let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
     let taught = ensemble.predict(&points)?;
-    let fast = Member::taught(&fast(), dataset, &dataset.all(), &taught, options.fit.seed)?;
+    let seed = options.fit.seed;
+    let surrogate = Member::taught(&surrogate(), dataset, &dataset.all(), &taught, seed)?;
     Ok(Trained {
-        fast,
+        surrogate,
         context: Context::fit(dataset, &dataset.all(), options.fit.seed)?,
         known: Known::new(dataset),
-        own: None,
+        adaptation: None,
         neighbours: Neighbours::new(dataset),
         ensemble,
         facts,
@@ -237,16 +236,16 @@ pub fn train(
 fn facts(
     dataset: &Dataset,
     device_kind: DeviceKind,
-    held: &OutOfFold,
+    out_of_fold: &OutOfFold,
     known: Option<Calibration>,
     whole: WholeFactor,
 ) -> Facts {
-    let measured = held.measured(dataset);
-    let unseen = Calibration::of(dataset, held);
-    let predicted = unseen.shifts.shifted(dataset, held);
+    let measured = out_of_fold.measured(dataset);
+    let unseen = Calibration::fit(dataset, out_of_fold);
+    let predicted = unseen.bias.corrected(dataset, out_of_fold);
     let overall = Metrics::of(&measured, &predicted);
     let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (place, &index) in held.index.iter().enumerate() {
+    for (place, &index) in out_of_fold.index.iter().enumerate() {
         places
             .entry(&dataset.samples[index].kind)
             .or_default()
@@ -258,7 +257,7 @@ fn facts(
             let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect::<Vec<_>>();
             let samples: Vec<&Sample> = places
                 .iter()
-                .map(|&p| &dataset.samples[held.index[p]])
+                .map(|&p| &dataset.samples[out_of_fold.index[p]])
                 .collect();
             let mut workloads: Vec<usize> = samples.iter().map(|s| s.workload).collect();
             workloads.sort_unstable();
@@ -287,7 +286,6 @@ fn facts(
         unseen,
         whole,
         usual_cache: dataset.usual_cache,
-        correction: None,
     }
 }
 
@@ -315,35 +313,32 @@ impl Trained {
     pub(crate) fn expected(&self, points: &[&Point], kinds: &[&str]) -> Result<Vec<Expected>> {
         let spread = self.ensemble.spread(points)?;
         let of = points.iter().zip(kinds).zip(spread);
-        let carried = of.map(|((point, kind), (mean, doubt))| {
+        let expected = of.map(|((point, kind), (mean, doubt))| {
             let familiarity = self.ensemble.familiarity(point);
             Expected {
-                centre: mean
-                    + self
-                        .facts
-                        .correction
-                        .as_ref()
-                        .map_or(0.0, |c| c.of(point, kind)),
-                shift: self.facts.calibration(familiarity).shifts.of(kind),
+                centre: mean,
+                bias: self.facts.calibration(familiarity).bias.for_kind(kind),
                 doubt,
                 familiarity,
             }
         });
-        let Some(own) = &self.own else {
-            return Ok(carried.collect());
+        let Some(adaptation) = &self.adaptation else {
+            return Ok(expected.collect());
         };
-        let alone = own.ensemble.predict(points)?;
-        let mixed = carried.zip(alone).map(|(carried, alone)| Expected {
-            centre: own.mixed(carried.centre, alone),
-            shift: own.mixed(carried.shift, 0.0),
-            ..carried
-        });
-        Ok(mixed.collect())
-    }
-
-    /// Whether the model was carried over to another machine than it was trained on.
-    pub fn is_adapted(&self) -> bool {
-        self.facts.correction.is_some()
+        let expected: Vec<Expected> = expected.collect();
+        let old: Vec<f64> = expected.iter().map(|e| e.centre + e.bias).collect();
+        let carried = adaptation.carried(points, kinds, &old)?;
+        // A model of the new measurements alone is not moved by what was found on the old machine.
+        let kept = 1.0 - adaptation.own_share();
+        let moved = expected
+            .into_iter()
+            .zip(carried)
+            .map(|(old, time)| Expected {
+                centre: time - kept * old.bias,
+                bias: kept * old.bias,
+                ..old
+            });
+        Ok(moved.collect())
     }
 
     /// Refuses a number of threads that neither the machine has cores for nor the training data have rows of: estimates

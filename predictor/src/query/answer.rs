@@ -173,7 +173,7 @@ impl Trained {
         (level, interval): (f64, Option<(f64, f64)>),
         detail: Detail,
     ) -> Result<Answer> {
-        let time = expected.centre + expected.shift;
+        let time = expected.centre + expected.bias;
         let end = |side: f64| (time + side).exp2();
         let knowledge = if self.facts.kinds.contains_key(kind) {
             Knowledge::Known
@@ -227,7 +227,7 @@ impl Trained {
 
     /// SHAP values of the stand-in, whose trees are few enough to be taken apart within a millisecond.
     fn drivers(&self, point: &Point) -> Result<Vec<Driver>> {
-        let contributions = self.fast.contributions(point)?;
+        let contributions = self.surrogate.contributions(point)?;
         let mut order: Vec<usize> = (0..FEATURES.len()).collect();
         order.sort_by(|&a, &b| contributions[b].abs().total_cmp(&contributions[a].abs()));
         Ok(order

@@ -1,6 +1,6 @@
-//! Many questions at once, as JSON: what `oppredict batch` and `POST /v1/batch` answer.
+//! Many queries at once, as JSON: what `oppredict batch` and `POST /v1/batch` answer.
 //!
-//! A question is a [`WhatIf`]; its reply `{"lines": […]}` or, where it has none, `{"error": "…"}`. One that makes no sense
+//! A query is a [`WhatIf`]; its reply `{"lines": […]}` or, where it has none, `{"error": "…"}`. One that makes no sense
 //! does not keep the others from their answers.
 
 use rayon::prelude::*;
@@ -10,10 +10,12 @@ use super::answer::Detail;
 use super::whatif::{Line, WhatIf};
 use crate::model::trained::Trained;
 
-/// Combinations of threads and batch sizes in one question at most.
-pub const MOST_LINES: usize = 256;
+/// Bytes of one query at most.
+pub const MAX_QUERY_BYTES: usize = 64 << 10;
+/// Combinations of threads and batch sizes in one query at most.
+pub const MAX_LINES: usize = 256;
 
-/// The answer to one question.
+/// The answer to one query.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Reply {
@@ -24,20 +26,20 @@ pub enum Reply {
     },
     /// There is none.
     Refused {
-        /// What is wrong with the question.
+        /// What is wrong with the query.
         error: String,
     },
 }
 
-/// The reply to one question, which is [`Reply::Refused`] already if it could not be read.
-pub fn reply(trained: &Trained, question: Result<WhatIf, String>, detail: Detail) -> Reply {
-    let answered = question.and_then(|question| {
-        if question.lines() > MOST_LINES {
+/// The reply to one query, which is [`Reply::Refused`] already if it could not be read.
+pub fn reply(trained: &Trained, query: Result<WhatIf, String>, detail: Detail) -> Reply {
+    let answered = query.and_then(|query| {
+        if query.lines() > MAX_LINES {
             return Err(format!(
-                "more than {MOST_LINES} combinations of threads and batch sizes"
+                "more than {MAX_LINES} combinations of threads and batch sizes"
             ));
         }
-        question.ask(trained, detail).map_err(|e| e.to_string())
+        query.ask(trained, detail).map_err(|e| e.to_string())
     });
     match answered {
         Ok(lines) => Reply::Answer { lines },
@@ -45,14 +47,14 @@ pub fn reply(trained: &Trained, question: Result<WhatIf, String>, detail: Detail
     }
 }
 
-/// The replies to many questions, in their order, worked out on all cores.
+/// The replies to many queries, in their order, worked out on all cores.
 pub fn replies(
     trained: &Trained,
-    questions: Vec<Result<WhatIf, String>>,
+    queries: Vec<Result<WhatIf, String>>,
     detail: Detail,
 ) -> Vec<Reply> {
-    questions
+    queries
         .into_par_iter()
-        .map(|question| reply(trained, question, detail))
+        .map(|query| reply(trained, query, detail))
         .collect()
 }

@@ -83,11 +83,11 @@ pub fn row(operator: &Operator, graph: &Graph, threads: u64, device_kind: Device
         threads: Some(threads),
         schedule_space: Some("default".to_owned()),
         cache_state: Some(CacheState::Model),
-        reason: Some("a question".to_owned()),
+        reason: Some("a query".to_owned()),
         ..Row::new(Essentials {
-            run_id: "question",
+            run_id: "query",
             ordinal: 1,
-            point_id: "question",
+            point_id: "query",
             op_name: &operator.name,
             op_kind: operator.kind.name(),
             device_kind,
@@ -196,7 +196,7 @@ impl Trained {
         let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
         let all: Vec<&Point> = points.iter().collect();
         let ratios = self.context.ratios(&all)?;
-        // The shifts are for relative errors of single points; sums want the centre.
+        // The bias corrections are for relative errors of single points; sums want the centre.
         let centres = self.expected(&all, &kinds)?;
         let answers = self.answer(&points, &kinds, level, detail)?;
         let known = |row| self.known.get(&QueryKey::of_row(row)?, &machine.id);

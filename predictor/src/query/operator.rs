@@ -131,11 +131,11 @@ impl OperatorQuery {
             threads: self.threads,
             cache_state: self.cache,
             schedule_space: Some("default".to_owned()),
-            reason: Some("a question".to_owned()),
+            reason: Some("a query".to_owned()),
             ..Row::new(Essentials {
-                run_id: "question",
+                run_id: "query",
                 ordinal: 1,
-                point_id: "question",
+                point_id: "query",
                 op_name: &self.op,
                 op_kind: &self.op,
                 device_kind: self.device_kind,
@@ -210,7 +210,12 @@ impl OperatorQuery {
         let [kh, kw] = self.window()?;
         let [oh, ow] = self.slide([h, w])?;
         let depthwise = self.op == "depthwise_conv2d";
-        let groups = if depthwise { c } else { self.groups.max(1) };
+        if self.groups == 0 {
+            return Err(Error::Query(
+                "--groups is 1 or more: how many parts the channels are convolved in".to_owned(),
+            ));
+        }
+        let groups = if depthwise { c } else { self.groups };
         let Some(out) = self.channels.or(depthwise.then_some(c)).filter(|o| *o > 0) else {
             return bad("--channels says how many output channels the convolution has".to_owned());
         };
@@ -306,7 +311,7 @@ impl OperatorQuery {
 mod tests {
     use super::*;
 
-    fn question(op: &str, input: &[u64]) -> OperatorQuery {
+    fn query(op: &str, input: &[u64]) -> OperatorQuery {
         OperatorQuery {
             op: op.to_owned(),
             input: input.to_vec(),
@@ -322,26 +327,26 @@ mod tests {
     }
 
     #[test]
-    fn questions_become_valid_rows() {
+    fn queries_become_valid_rows() {
         for op in OPS {
             let input: &[u64] = match op {
                 "batch_matmul" => &[2, 8, 16],
                 "dense" | "matmul" | "softmax" | "elementwise" => &[4, 32],
                 _ => &[1, 64, 14, 14],
             };
-            let row = question(op, input).row().unwrap();
+            let row = query(op, input).row().unwrap();
             assert_eq!(row.validate(), Ok(()), "{op}");
         }
-        let conv = question("conv2d", &[1, 64, 56, 56]).row().unwrap();
+        let conv = query("conv2d", &[1, 64, 56, 56]).row().unwrap();
         assert_eq!(conv.flops, Some(2 * 56 * 56 * 64 * 64 * 9));
         assert_eq!(conv.output_shapes.unwrap().to_string(), "1x64x56x56");
         assert_eq!(conv.weight_layout.as_deref(), Some("OIHW16o"));
     }
 
     #[test]
-    fn questions_that_make_no_sense_are_refused() {
+    fn queries_that_make_no_sense_are_refused() {
         let message = |change: fn(&mut OperatorQuery)| {
-            let mut asked = question("conv2d", &[1, 64, 56, 56]);
+            let mut asked = query("conv2d", &[1, 64, 56, 56]);
             change(&mut asked);
             asked.row().unwrap_err().to_string()
         };
@@ -354,6 +359,7 @@ mod tests {
                 message(|q| q.stride = vec![0, 0]),
                 message(|q| (q.kernel, q.padding) = (vec![99], Some(vec![0]))),
                 message(|q| q.groups = 3),
+                message(|q| q.groups = 0),
                 message(|q| q.input = vec![1, 1 << 21, 1 << 21, 1]),
             ]
             .join("\n"),
@@ -365,6 +371,7 @@ mod tests {
         --stride needs steps above 0, e.g. 2x2
         the window is larger than the padded image
         3 groups do not divide 64 and 64 channels
+        --groups is 1 or more: how many parts the channels are convolved in
         a tensor of that size does not fit any machine
         "
         );

@@ -93,24 +93,24 @@ impl WhatIf {
         for &threads in &self.threads {
             trained.check_threads(threads, machine)?;
         }
-        let questions = self.questions(trained);
-        let rows = questions
+        let queries = self.queries(trained);
+        let rows = queries
             .iter()
             .map(OperatorQuery::row)
             .collect::<Result<Vec<_>>>()?;
         let answers = trained.answer_rows(&rows, machine, self.level, detail)?;
-        Ok(questions
+        Ok(queries
             .iter()
             .zip(answers)
-            .map(|(question, answer)| Line {
-                batch: question.input.first().copied().unwrap_or(1),
-                threads: question.threads,
+            .map(|(query, answer)| Line {
+                batch: query.input.first().copied().unwrap_or(1),
+                threads: query.threads,
                 answer,
             })
             .collect())
     }
 
-    fn questions(&self, trained: &Trained) -> Vec<OperatorQuery> {
+    fn queries(&self, trained: &Trained) -> Vec<OperatorQuery> {
         let device_kind = trained.facts.device_kind;
         let threads: Vec<Option<u64>> = match device_kind {
             DeviceKind::Cpu if self.threads.is_empty() => vec![Some(1)],
@@ -123,14 +123,14 @@ impl WhatIf {
         } else {
             self.batch.clone()
         };
-        let mut questions = Vec::new();
+        let mut queries = Vec::new();
         for &batch in &batches {
             for &threads in &threads {
                 let mut input = self.input.clone();
                 if let Some(first) = input.first_mut() {
                     *first = batch;
                 }
-                questions.push(OperatorQuery {
+                queries.push(OperatorQuery {
                     op: self.op.clone(),
                     input,
                     kernel: self.kernel.clone(),
@@ -144,6 +144,6 @@ impl WhatIf {
                 });
             }
         }
-        questions
+        queries
     }
 }

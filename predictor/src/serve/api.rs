@@ -16,8 +16,8 @@ use crate::query::answer::Detail;
 use crate::query::batch::{Reply, replies, reply};
 use crate::query::whatif::WhatIf;
 
-/// Questions of one batch at most.
-const MOST_QUESTIONS: usize = 10_000;
+/// Queries of one batch at most.
+const MAX_QUERIES: usize = 10_000;
 
 /// An answer that says what is wrong with a request.
 struct Refused(StatusCode, String);
@@ -91,8 +91,8 @@ pub async fn query(
     request: Result<Json<WhatIf>, JsonRejection>,
 ) -> Response {
     let answered = async {
-        let Json(question) = request?;
-        beside(move || reply(&model, Ok(question), Detail::Full)).await
+        let Json(query) = request?;
+        beside(move || reply(&model, Ok(query), Detail::Full)).await
     };
     match answered.await {
         Ok(Reply::Refused { error }) => {
@@ -108,14 +108,14 @@ pub async fn batch(
     request: Result<Json<Vec<Value>>, JsonRejection>,
 ) -> Response {
     let answered = async {
-        let Json(questions) = request?;
-        if questions.len() > MOST_QUESTIONS {
-            let message = format!("more than {MOST_QUESTIONS} questions; ask in several batches");
+        let Json(queries) = request?;
+        if queries.len() > MAX_QUERIES {
+            let message = format!("more than {MAX_QUERIES} queries; ask in several batches");
             return Err(Refused(StatusCode::UNPROCESSABLE_ENTITY, message));
         }
         let read = |value| serde_json::from_value::<WhatIf>(value).map_err(|e| e.to_string());
-        let questions = questions.into_iter().map(read).collect();
-        beside(move || replies(&model, questions, Detail::Short)).await
+        let queries = queries.into_iter().map(read).collect();
+        beside(move || replies(&model, queries, Detail::Short)).await
     };
     match answered.await {
         Ok(answers) => Json(Replies { answers }).into_response(),
@@ -128,18 +128,18 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The description names what a question really has, and nothing else.
+    /// The description names what a query really has, and nothing else.
     #[test]
-    fn the_description_is_of_these_questions_and_answers() {
+    fn the_description_is_of_these_queries_and_answers() {
         let text = include_str!("openapi.json");
         let described: Value = serde_json::from_str(text).unwrap();
         let names = |value: &Value| -> BTreeSet<String> {
             value.as_object().unwrap().keys().cloned().collect()
         };
         let schema = &described["components"]["schemas"]["Query"];
-        let question: WhatIf = serde_json::from_value(schema["example"].clone()).unwrap();
-        let told = serde_json::to_value(question).unwrap();
-        assert_eq!(names(&schema["properties"]), names(&told));
+        let query: WhatIf = serde_json::from_value(schema["example"].clone()).unwrap();
+        let fields = serde_json::to_value(query).unwrap();
+        assert_eq!(names(&schema["properties"]), names(&fields));
         let kinds: Vec<&str> = schema["properties"]["op"]["enum"]
             .as_array()
             .unwrap()

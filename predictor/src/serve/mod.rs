@@ -6,10 +6,10 @@
 //! | `GET /openapi.json` | the description |
 //! | `GET /v1/model` | what the model knows |
 //! | `POST /v1/query` | one operator at several numbers of threads and batch sizes |
-//! | `POST /v1/batch` | many such questions at once |
+//! | `POST /v1/batch` | many such queries at once |
 //!
-//! Loopback unless told otherwise. Requests have a greatest size and time, connections a greatest number; the server
-//! ends when it is told to, after the requests under way.
+//! Loopback by default. Request size, request time and the number of connections are limited; on Ctrl-C or SIGTERM the
+//! server finishes the requests under way and ends.
 
 mod api;
 
@@ -29,25 +29,24 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::model::Trained;
+use crate::query::batch::MAX_QUERY_BYTES;
 
-/// Largest question, bytes.
-const LARGEST_QUESTION_BYTES: usize = 64 << 10;
-/// Largest batch of questions, bytes.
-const LARGEST_BATCH_BYTES: usize = 4 << 20;
+/// Largest batch of queries, bytes.
+const MAX_BATCH_BYTES: usize = 4 << 20;
 /// Longest time from a request's head to its answer.
 const LONGEST_REQUEST: Duration = Duration::from_secs(10);
 /// Longest wait for a request's head, and for the next one on a connection that is kept open.
 const LONGEST_HEAD: Duration = Duration::from_secs(15);
 /// Connections at once; others wait in the system's queue.
-const MOST_CONNECTIONS: usize = 256;
-/// How long requests under way may take when the server is told to end.
+const MAX_CONNECTIONS: usize = 256;
+/// How long requests under way may take once the server is to end.
 const GRACE: Duration = Duration::from_secs(5);
 /// Wait after a connection could not be taken, such as for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The routes over a model.
 pub fn router(model: Arc<Trained>) -> Router {
-    let batch = post(api::batch).layer(DefaultBodyLimit::max(LARGEST_BATCH_BYTES));
+    let batch = post(api::batch).layer(DefaultBodyLimit::max(MAX_BATCH_BYTES));
     Router::new()
         .route("/", get(api::page))
         .route("/openapi.json", get(api::description))
@@ -56,14 +55,14 @@ pub fn router(model: Arc<Trained>) -> Router {
         .route("/v1/batch", batch)
         .fallback(api::nowhere)
         .method_not_allowed_fallback(api::other_method)
-        .layer(DefaultBodyLimit::max(LARGEST_QUESTION_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_QUERY_BYTES))
         .layer(middleware::from_fn(|request, next| {
             api::in_time(LONGEST_REQUEST, request, next)
         }))
         .with_state(model)
 }
 
-/// Serves until Ctrl-C or SIGTERM. `ready` is told the address, which has the port that the system chose for port 0.
+/// Serves until Ctrl-C or SIGTERM. `ready` gets the address, with the port that the system chose for port 0.
 ///
 /// # Errors
 /// The address cannot be listened on, or the system fails.
@@ -83,10 +82,10 @@ pub fn serve(
     })
 }
 
-/// Takes connections until told to end.
+/// Takes connections until a signal ends it.
 async fn accept(listener: TcpListener, app: Router) {
     let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(LONGEST_HEAD);

@@ -31,12 +31,12 @@ pub struct Job {
     /// How it times, if that is known.
     pub timing: Option<Timing>,
     /// What its points are weighted by.
-    pub interest: Interest,
+    pub objective: Objective,
 }
 
-/// What a reader of predictions cares about.
+/// What the objective is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interest {
+pub enum Objective {
     /// Every point alike.
     Points,
     /// The time of whole models: each operator by its calls and its time.
@@ -94,7 +94,7 @@ impl Candidates {
                 settings: settings(&plan),
                 vary: plan.sweep.as_ref().map(vary).unwrap_or_default(),
                 timing: Some(timing),
-                interest: Interest::Points,
+                objective: Objective::Points,
             },
             rows,
         );
@@ -112,7 +112,7 @@ impl Candidates {
         device_kind: DeviceKind,
     ) -> Result<(), SuggestError> {
         let importer = Importer::new(&Home::find()?, None)?;
-        let graph = importer.import(request)?.graph;
+        let graph = importer.import(request, &mut |_| {})?.graph;
         let mut rows = Vec::new();
         for &threads in threads {
             for operator in &graph.operators {
@@ -126,7 +126,7 @@ impl Candidates {
                 settings: model_settings(request),
                 vary: BTreeMap::new(),
                 timing: None,
-                interest: Interest::Models,
+                objective: Objective::Models,
             },
             rows,
         );
@@ -165,6 +165,12 @@ fn model_settings(request: &ImportRequest) -> BTreeMap<String, Value> {
     if !request.inputs.is_empty() {
         let inputs = request.inputs.iter().map(|i| Value::from(i.to_string()));
         set("input", Value::Array(inputs.collect()));
+    }
+    for (size, value) in request.architecture.sizes() {
+        set(size, integer(value));
+    }
+    if let Some(config) = &request.architecture.config {
+        set("model-config", config.to_string_lossy().into_owned().into());
     }
     settings
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 use oplearn::data::split::shuffled;
 use oplearn::features::Point;
 use oplearn::models::ensemble::Ensemble;
-use oplearn::models::likeness::{Importance, Likeness};
+use oplearn::models::similarity::{Importance, Similarity};
 use rayon::prelude::*;
 
 use super::cost::Cost;
@@ -36,8 +36,8 @@ pub struct Pool<'a> {
     pub costs: Vec<Cost>,
     /// Number of the kernel: points of one kernel share its build.
     pub kernels: Vec<usize>,
-    /// How much each point is cared about.
-    pub interest: Vec<f64>,
+    /// Weight of each point in the objective.
+    pub weights: Vec<f64>,
 }
 
 /// How much may be measured.
@@ -102,11 +102,11 @@ fn by_importance(
             .copied()
             .chain(block.iter().map(|&i| pool.points[i]))
             .collect();
-        let likeness = Likeness::new(importance, &points);
+        let similarity = Similarity::new(importance, &points);
         let unknown: Vec<usize> = (measured.len()..points.len()).collect();
-        let known = nearest(&likeness, measured.len(), &unknown);
-        let interest: Vec<f64> = block.iter().map(|&i| pool.interest[i]).collect();
-        let before = Uncertainty::new(&likeness, &known, &unknown, &interest);
+        let known = nearest(&similarity, measured.len(), &unknown);
+        let weights: Vec<f64> = block.iter().map(|&i| pool.weights[i]).collect();
+        let before = Uncertainty::new(&similarity, &known, &unknown, &weights);
         let (chosen, cost_ns, after) = greedy(before.clone(), pool, block, own);
         sums.add(
             &before,
@@ -254,14 +254,14 @@ fn blocks(kernels: &[usize], seed: u64) -> Vec<Vec<usize>> {
 
 /// The measured points (the first so many places) that a block is looked at against: all, or of very many those nearest
 /// to its points and an even selection of the others.
-fn nearest(likeness: &Likeness, measured: usize, block: &[usize]) -> Vec<usize> {
+fn nearest(similarity: &Similarity, measured: usize, block: &[usize]) -> Vec<usize> {
     if measured <= KNOWN {
         return (0..measured).collect();
     }
     let mut wanted: Vec<usize> = block
         .par_iter()
         .map(|&point| {
-            let gap = |i: usize| likeness.distance(i, point);
+            let gap = |i: usize| similarity.distance(i, point);
             (0..measured)
                 .min_by(|&a, &b| gap(a).total_cmp(&gap(b)))
                 .unwrap_or(0)
@@ -301,7 +301,7 @@ mod tests {
                 count
             ],
             kernels: (0..count).collect(),
-            interest: vec![1.0; count],
+            weights: vec![1.0; count],
         }
     }
 

@@ -19,7 +19,7 @@ pub mod uncertainty;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use candidates::{Candidates, Interest, Job};
+use candidates::{Candidates, Job, Objective};
 use choose::{Limits, Pool, choose};
 use cost::CostModel;
 use opdata::{Row, Status};
@@ -147,7 +147,7 @@ pub fn suggest(request: &Request<'_>) -> Result<Suggestion, SuggestError> {
     })
 }
 
-/// The candidates that are open, with what each costs and how much it is cared about.
+/// The candidates that are open, with what each costs and its weight in the objective.
 fn pool<'p>(
     request: &Request<'_>,
     open: &[usize],
@@ -177,7 +177,7 @@ fn pool<'p>(
                 *kernels.entry(kernel(&candidate(place).row)).or_insert(next)
             })
             .collect(),
-        interest: interest(candidates, open, &times_ns),
+        weights: weights(candidates, open, &times_ns),
         points,
     })
 }
@@ -273,17 +273,17 @@ fn open(
     open
 }
 
-/// How much each candidate is cared about: all alike, and those of a whole model by the share of its time; the points
+/// The weight of each candidate in the objective: 1, or by the share of its model's time; the points
 /// of every run of the collector weigh one on average.
-fn interest(candidates: &Candidates, open: &[usize], times_ns: &[f64]) -> Vec<f64> {
+fn weights(candidates: &Candidates, open: &[usize], times_ns: &[f64]) -> Vec<f64> {
     let plain: Vec<f64> = open
         .iter()
         .zip(times_ns)
         .map(|(&place, time_ns)| {
             let candidate = &candidates.points[place];
-            match candidates.jobs[candidate.job].interest {
-                Interest::Points => 1.0,
-                Interest::Models => candidate.row.op_count.unwrap_or(1) as f64 * time_ns,
+            match candidates.jobs[candidate.job].objective {
+                Objective::Points => 1.0,
+                Objective::Models => candidate.row.op_count.unwrap_or(1) as f64 * time_ns,
             }
         })
         .collect();

@@ -122,7 +122,7 @@ fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suggest::candidates::{Candidate, Interest};
+    use crate::suggest::candidates::{Candidate, Objective};
     use oplearn::testing::dense_row;
 
     fn row(space: &str, threads: u64) -> Row {
@@ -146,7 +146,7 @@ mod tests {
             settings: [("modelname".to_owned(), model.into())].into(),
             vary: BTreeMap::new(),
             timing: None,
-            interest: Interest::Points,
+            objective: Objective::Points,
         }
     }
 

@@ -19,7 +19,7 @@ use super::cost::{Cost, CostModel};
 use crate::error::Result;
 
 /// Share of the samples that errors are taken on.
-const HELD_SHARE: f64 = 0.25;
+const TEST_SHARE: f64 = 0.25;
 
 /// How points are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -75,9 +75,9 @@ pub fn simulate(
         .into_iter()
         .take(setup.samples)
         .collect();
-    let held = (order.len() as f64 * HELD_SHARE) as usize;
-    dataset.require(setup.first + setup.round + held, "the simulation")?;
-    let (test, rest) = order.split_at(held);
+    let test = (order.len() as f64 * TEST_SHARE) as usize;
+    dataset.require(setup.first + setup.round + test, "the simulation")?;
+    let (test, rest) = order.split_at(test);
     let cost = |i: usize, log2_ns: f64| costs.of(&dataset.samples[i].kind, log2_ns.exp2(), None);
     let paid_ns = |i: usize| whole(cost(i, dataset.samples[i].log2_time));
     let average_ns = rest.iter().map(|&i| paid_ns(i)).sum::<f64>() / rest.len().max(1) as f64;
@@ -109,7 +109,7 @@ pub fn simulate(
                         .map(|(&i, t)| cost(i, *t))
                         .collect(),
                     kernels: (0..open.len()).collect(),
-                    interest: vec![1.0; open.len()],
+                    weights: vec![1.0; open.len()],
                     points,
                 };
                 let known: Vec<&Point> = measured

@@ -1,62 +1,74 @@
-//! Which points to measure: the most central one, then always the one furthest from all chosen (k-centre).
+//! Which points to measure: those that leave the others nearest to a measured one, on average (k-medians, chosen greedily).
 //!
-//! Distances are over features that vary, in standard deviations; what only one side has counts as two.
+//! Distances are over features that vary, in standard deviations; what only one side has counts as two. Points at the
+//! edge of what there is are chosen only where others lie near them: a model of the measurements is to be good on the many.
 
-use oplearn::features::{FEATURES, Point};
+use opdata::stats::moments;
+use oplearn::data::split::shuffled;
+use oplearn::features::{FEATURES, Point, squared_distance};
 
-/// Squared distance for a feature that only one side has.
-const ONE_SIDED: f32 = 2.0;
+/// Points that are looked at, chosen from and counted, at most: every one with every other.
+const LOOKED_AT: usize = 1000;
+/// Seed of which these are.
+const SEED: u64 = 1;
 
-/// Positions of `count` points that are spread out over all of them.
-pub fn spread_out(points: &[&Point], count: usize) -> Vec<usize> {
-    let scaled = scaled(points);
-    let count = count.min(points.len());
-    if count == 0 {
-        return Vec::new();
-    }
-    let width = scaled.first().map_or(0, Vec::len);
-    let centre: Vec<f32> = (0..width)
-        .map(|c| {
-            let known: Vec<f32> = scaled
-                .iter()
-                .map(|p| p[c])
-                .filter(|v| v.is_finite())
-                .collect();
-            known.iter().sum::<f32>() / known.len().max(1) as f32
-        })
-        .collect();
-    let nearest = |to: &[f32]| -> usize {
-        (0..scaled.len())
-            .min_by(|&a, &b| distance(&scaled[a], to).total_cmp(&distance(&scaled[b], to)))
-            .unwrap_or(0)
-    };
-    let mut chosen = vec![nearest(&centre)];
-    let mut gaps: Vec<f32> = scaled
+/// Positions of `count` points that stand for all of them.
+pub fn typical(points: &[&Point], count: usize) -> Vec<usize> {
+    let mut pool = shuffled(points.len(), SEED);
+    pool.truncate(LOOKED_AT.max(count));
+    pool.sort_unstable();
+    let some: Vec<&Point> = pool.iter().map(|&i| points[i]).collect();
+    let scaled = scaled(&some);
+    // Distances by the point looked from.
+    let rows: Vec<Vec<f32>> = scaled
         .iter()
-        .map(|p| distance(p, &scaled[chosen[0]]))
+        .map(|a| scaled.iter().map(|b| distance(a, b)).collect())
         .collect();
-    while chosen.len() < count {
-        let next = (0..scaled.len())
+    let mut gaps = vec![f32::INFINITY; pool.len()];
+    let mut chosen: Vec<usize> = Vec::new();
+    while chosen.len() < count.min(pool.len()) {
+        let left = |candidate: usize| -> f32 {
+            let near = gaps.iter().zip(&rows[candidate]);
+            near.map(|(gap, distance)| gap.min(*distance)).sum()
+        };
+        let next = (0..pool.len())
             .filter(|i| !chosen.contains(i))
-            .max_by(|&a, &b| gaps[a].total_cmp(&gaps[b]).then(b.cmp(&a)));
-        let Some(next) = next else { break };
+            .map(|i| (i, left(i)))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((next, _)) = next else { break };
         chosen.push(next);
-        for (gap, point) in gaps.iter_mut().zip(&scaled) {
-            *gap = gap.min(distance(point, &scaled[next]));
+        for (gap, distance) in gaps.iter_mut().zip(&rows[next]) {
+            *gap = gap.min(*distance);
         }
     }
-    chosen
+    chosen.into_iter().map(|place| pool[place]).collect()
 }
 
+/// For how many of some points each of the chosen ones stands: those that are nearer to it than to any other. It stands
+/// for itself at least.
+pub fn standing_for(points: &[&Point], chosen: &[usize]) -> Vec<f64> {
+    let mut counts = vec![1.0; chosen.len()];
+    let step = points.len().div_ceil(LOOKED_AT).max(1);
+    let asked: Vec<usize> = (0..points.len())
+        .step_by(step)
+        .filter(|i| !chosen.contains(i))
+        .collect();
+    let all: Vec<&Point> = chosen.iter().chain(&asked).map(|&i| points[i]).collect();
+    let scaled = scaled(&all);
+    let (own, others) = scaled.split_at(chosen.len());
+    for other in others {
+        let nearest = (0..own.len())
+            .min_by(|&a, &b| distance(&own[a], other).total_cmp(&distance(&own[b], other)));
+        if let Some(nearest) = nearest {
+            counts[nearest] += step as f64;
+        }
+    }
+    counts
+}
+
+/// Root of the squared differences.
 fn distance(a: &[f32], b: &[f32]) -> f32 {
-    a.iter()
-        .zip(b)
-        .map(|(a, b)| match (a.is_nan(), b.is_nan()) {
-            (false, false) => (a - b).powi(2),
-            (true, true) => 0.0,
-            _ => ONE_SIDED,
-        })
-        .sum()
+    squared_distance(a, b).sqrt()
 }
 
 fn scaled(points: &[&Point]) -> Vec<Vec<f32>> {
@@ -67,11 +79,8 @@ fn scaled(points: &[&Point]) -> Vec<Vec<f32>> {
             .map(|p| p.features[column])
             .filter(|v| v.is_finite())
             .collect();
-        let count = known.len().max(1) as f32;
-        let mean = known.iter().sum::<f32>() / count;
-        let deviation = (known.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / count).sqrt();
-        if deviation > 1e-6 {
-            columns.push((column, mean, deviation));
+        if let Some((mean, deviation)) = moments(&known).filter(|m| m.1 > 1e-6) {
+            columns.push((column, mean as f32, deviation as f32));
         }
     }
     points
@@ -88,22 +97,30 @@ fn scaled(points: &[&Point]) -> Vec<Vec<f32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oplearn::features::machine::MachineFacts;
-    use oplearn::features::point_of;
-    use oplearn::testing::dense_row;
+    use oplearn::testing::points;
+
+    fn line(places: &[f32]) -> Vec<Point> {
+        let pairs: Vec<(f32, f32)> = places.iter().map(|&x| (x, 0.0)).collect();
+        points(&pairs)
+    }
 
     #[test]
-    fn the_ends_are_chosen_before_what_lies_between() {
-        let knobs = r#"{"tile_y":[-1,1],"tile_x":[-1,8],"tile_k":[-1,64]}"#;
-        let points: Vec<Point> = [64, 65, 66, 67, 68, 4096]
-            .map(|columns| point_of(&dense_row(1, columns, 512, knobs), &MachineFacts::default()))
-            .into();
-        let all: Vec<&Point> = points.iter().collect();
-        let chosen = spread_out(&all, 2);
-        assert!(chosen.contains(&5), "{chosen:?}");
-        let mut everything = spread_out(&all, 99);
+    fn the_many_are_chosen_before_what_lies_alone() {
+        let places = line(&[0.0, 1.0, 2.0, 3.0, 4.0, 10.0, 11.0, 12.0]);
+        let all: Vec<&Point> = places.iter().collect();
+        let chosen = typical(&all, 2);
+        assert_eq!(chosen.iter().filter(|&&i| i < 5).count(), 1, "{chosen:?}");
+        let mut everything = typical(&all, 99);
         everything.sort_unstable();
-        assert_eq!(everything, [0, 1, 2, 3, 4, 5]);
-        assert!(spread_out(&[], 3).is_empty());
+        assert_eq!(everything, [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert!(typical(&[], 3).is_empty());
+    }
+
+    #[test]
+    fn a_point_stands_for_those_near_it() {
+        let places = line(&[0.0, 1.0, 2.0, 3.0, 20.0]);
+        let all: Vec<&Point> = places.iter().collect();
+        assert_eq!(standing_for(&all, &[1, 4]), [4.0, 1.0]);
+        assert_eq!(standing_for(&all, &[]), [0.0; 0]);
     }
 }

@@ -2,11 +2,16 @@
 //!
 //! | module | for |
 //! | --- | --- |
-//! | [`choose`] | which points to measure there: those that leave none far from what is known |
+//! | [`choose`] | which points to measure there: those that stand for most others |
+//! | [`fit`] | adapts a model by them |
+//! | [`stack`] | how much each of several predictions counts |
 //! | [`gain`] | what that brings over no measurement and over starting afresh |
+//! | [`machines`] | … for every machine of a dataset, held out in turn |
 
 pub mod choose;
+pub mod fit;
 pub mod gain;
+pub mod machines;
+pub mod stack;
 
-pub use choose::spread_out;
-pub use gain::{Adapted, Gain, gain};
+pub use gain::Gain;

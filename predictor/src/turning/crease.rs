@@ -9,7 +9,7 @@ use opdata::stats::quantile_of_sorted;
 use oplearn::data::split::shuffled;
 use serde::Serialize;
 
-use super::saturation::solve;
+use super::linear::{least_squares, orthonormal};
 
 /// Resampled fits.
 const RESAMPLES: u64 = 199;
@@ -29,6 +29,8 @@ const ENOUGH: f64 = 0.7;
 const SIGNIFICANT: f64 = 0.05;
 /// A smaller change of the slope is none: 0.05 says that doubling pays 3.5 % less.
 const BEND: f64 = 0.05;
+/// Least share of a term, by length, that the terms before it must not explain.
+const INDEPENDENT: f64 = 1e-6;
 /// Draws are taken from so many copies of the residuals: nearly with repetition.
 const COPIES: usize = 8;
 
@@ -120,14 +122,14 @@ impl Smooth {
             terms: Vec::new(),
             basis: Vec::new(),
         };
+        let mut series = Vec::new();
         for term in TERMS {
-            let values = smooth.values(term);
-            // Twice, against what rounding leaves.
-            let rest = smooth.without(&smooth.without(&values));
-            let length = dot(&rest, &rest).sqrt();
-            if length > 1e-6 * dot(&values, &values).sqrt() {
-                smooth.basis.push(rest.iter().map(|x| x / length).collect());
+            series.push(smooth.values(term));
+            if let Some(basis) = orthonormal(&series, INDEPENDENT) {
+                smooth.basis = basis;
                 smooth.terms.push(term);
+            } else {
+                series.pop();
             }
         }
         Some(smooth)
@@ -223,15 +225,7 @@ impl Smooth {
     fn slopes(&self, ends: Ends, y: &[f64]) -> Option<[f64; 2]> {
         let mut columns: Vec<Vec<f64>> = self.terms.iter().map(|t| self.values(*t)).collect();
         columns.push(self.hinge(ends));
-        let equations = columns
-            .iter()
-            .map(|a| {
-                let mut row: Vec<f64> = columns.iter().map(|b| dot(a, b)).collect();
-                row.push(dot(a, y));
-                row
-            })
-            .collect();
-        let solution = solve(equations)?;
+        let solution = least_squares(&columns, y)?;
         let middle = f64::midpoint(self.range_v.0, self.range_v.1);
         let terms = self.terms.iter().zip(&solution);
         let before = terms.map(|(term, c)| c * (term(1.0, middle) - term(0.0, middle)));

@@ -13,6 +13,7 @@
 pub mod analysis;
 pub mod choose;
 pub mod crease;
+mod linear;
 pub mod saturation;
 pub mod segment;
 pub mod surface;

@@ -1,6 +1,8 @@
 //! t(x) = a/x + b·x + c with non-negative coefficients: work that is shared, cost that grows with each worker, and what
 //! neither changes. Relative errors are what is made small, so that the many slow points do not decide alone.
 
+use super::linear::least_squares;
+
 /// The coefficients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct Saturation {
@@ -12,16 +14,13 @@ pub struct Saturation {
     pub fixed: f64,
 }
 
-/// The smallest step of Gaussian elimination that still means something.
-const TINY: f64 = 1e-12;
-
 impl Saturation {
     /// Fits points with times above 0; the best of all subsets of terms without a negative coefficient.
     pub fn fit(points: &[(f64, f64)]) -> Self {
         let mut best = (f64::INFINITY, Self::default());
         for subset in 1u8..8 {
             let terms: Vec<usize> = (0..3).filter(|term| subset & (1 << term) != 0).collect();
-            let Some(solution) = least_squares(points, &terms) else {
+            let Some(solution) = relative_fit(points, &terms) else {
                 continue;
             };
             if solution.iter().any(|c| *c < 0.0) {
@@ -62,44 +61,15 @@ fn term(which: usize, x: f64) -> f64 {
 }
 
 /// Relative least squares over some terms; none if the points do not determine them.
-fn least_squares(points: &[(f64, f64)], terms: &[usize]) -> Option<Vec<f64>> {
-    let size = terms.len();
-    let mut matrix = vec![vec![0.0; size + 1]; size];
-    for &(x, time) in points {
-        for (i, &row) in terms.iter().enumerate() {
-            let left = term(row, x) / time;
-            for (j, &column) in terms.iter().enumerate() {
-                matrix[i][j] += left * term(column, x) / time;
-            }
-            matrix[i][size] += left;
-        }
-    }
-    solve(matrix)
-}
-
-/// Gaussian elimination with pivoting of `size` rows of `size + 1` values.
-pub(super) fn solve(mut matrix: Vec<Vec<f64>>) -> Option<Vec<f64>> {
-    let size = matrix.len();
-    for column in 0..size {
-        let pivot = (column..size)
-            .max_by(|&a, &b| matrix[a][column].abs().total_cmp(&matrix[b][column].abs()))?;
-        let scale: f64 = matrix[pivot].iter().map(|v| v.abs()).fold(0.0, f64::max);
-        if matrix[pivot][column].abs() <= TINY * scale {
-            return None;
-        }
-        matrix.swap(column, pivot);
-        let head = matrix[column].clone();
-        for (row, values) in matrix.iter_mut().enumerate() {
-            if row == column {
-                continue;
-            }
-            let factor = values[column] / head[column];
-            for (value, above) in values.iter_mut().zip(&head) {
-                *value -= factor * above;
-            }
-        }
-    }
-    Some((0..size).map(|i| matrix[i][size] / matrix[i][i]).collect())
+fn relative_fit(points: &[(f64, f64)], terms: &[usize]) -> Option<Vec<f64>> {
+    let relative = |&which: &usize| -> Vec<f64> {
+        points
+            .iter()
+            .map(|(x, time)| term(which, *x) / time)
+            .collect()
+    };
+    let terms: Vec<Vec<f64>> = terms.iter().map(relative).collect();
+    least_squares(&terms, &vec![1.0; points.len()])
 }
 
 #[cfg(test)]

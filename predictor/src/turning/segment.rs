@@ -4,7 +4,7 @@
 
 use opdata::stats::quantile_of_sorted;
 
-use super::saturation::solve;
+use super::linear::least_squares;
 
 /// Resampled fits.
 const RESAMPLES: usize = 200;
@@ -41,17 +41,8 @@ struct Fit {
 /// Fits y = c + s·x + d·max(0, x − at) for one meeting point.
 fn fit_at(x: &[f64], y: &[f64], at: f64) -> Option<Fit> {
     let terms = |v: f64| [1.0, v, (v - at).max(0.0)];
-    let mut matrix = vec![vec![0.0; 4]; 3];
-    for (&v, &w) in x.iter().zip(y) {
-        let t = terms(v);
-        for i in 0..3 {
-            for j in 0..3 {
-                matrix[i][j] += t[i] * t[j];
-            }
-            matrix[i][3] += t[i] * w;
-        }
-    }
-    let c = solve(matrix)?;
+    let values = |term: usize| x.iter().map(|v| terms(*v)[term]).collect();
+    let c = least_squares(&[values(0), values(1), values(2)], y)?;
     let fitted: Vec<f64> = x
         .iter()
         .map(|v| terms(*v).iter().zip(&c).map(|(t, c)| t * c).sum())

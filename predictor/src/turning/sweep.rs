@@ -90,7 +90,8 @@ pub fn read(path: &Path, surfaces: &mut Surfaces) -> Result<Vec<Sweep>> {
 
 /// The bytes of a file, unpacked if it is gzipped.
 fn plain_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
-    let bytes = std::fs::read(path)?;
+    let mut bytes = Vec::new();
+    opdata::open_regular(path)?.read_to_end(&mut bytes)?;
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes);
     }

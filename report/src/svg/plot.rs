@@ -17,6 +17,8 @@ pub enum Mark {
     Dots,
     /// A line through the points, in their order.
     Line,
+    /// A large dot for each point, to mark it.
+    Marks,
 }
 
 /// Points of one colour.
@@ -187,13 +189,20 @@ fn draw(canvas: &mut Canvas, series: &Series, number: usize, placed: &[(f64, f64
             }
             canvas.line(format_args!("</g>"));
         }
+        Mark::Marks => {
+            for (x, y) in placed {
+                canvas.line(format_args!(
+                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" fill=\"{colour}\" stroke=\"white\"/>"
+                ));
+            }
+        }
         Mark::Line => canvas.line(format_args!(
             "<path d=\"M{}\" fill=\"none\" stroke=\"{colour}\"/>",
             path(placed)
         )),
     }
     canvas.line(format_args!(
-        "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>",
+        "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
         px(0.0) + 8.0,
         py(1.0) + 16.0 * (number as f64 + 1.0),
         escape(&series.name)

@@ -46,18 +46,40 @@ pub struct Writer {
 #[derive(Default, Clone, Copy)]
 struct TextHasher(u64);
 
+impl TextHasher {
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
 impl std::hash::Hasher for TextHasher {
     fn finish(&self) -> u64 {
-        self.0
+        // Tables take the low bits, of which the multiplication leaves the worst.
+        self.0.rotate_left(26)
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0u8; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word))
-                .wrapping_mul(0x517c_c1b7_2722_0a95);
+        let mut chunks = bytes.chunks_exact(8);
+        for chunk in &mut chunks {
+            self.add(
+                chunk
+                    .iter()
+                    .rev()
+                    .fold(0, |word, &b| word << 8 | u64::from(b)),
+            );
         }
+        let rest = chunks.remainder();
+        if !rest.is_empty() {
+            self.add(
+                rest.iter()
+                    .rev()
+                    .fold(0, |word, &b| word << 8 | u64::from(b)),
+            );
+        }
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.add(u64::from(byte));
     }
 }
 

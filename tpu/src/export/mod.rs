@@ -1,5 +1,6 @@
 //! What is written of a profile, a kind a file.
 
+pub mod comparison;
 pub mod csv;
 pub mod host_trace;
 pub mod json;

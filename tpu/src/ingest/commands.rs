@@ -54,6 +54,8 @@ pub(super) struct Giving<'a> {
     pub mhz: f64,
     /// Whether the ring had lapped.
     pub lapped: bool,
+    /// Whether the records are taken for the last commands if they can be.
+    pub latest: bool,
     /// The stream's counts so far.
     pub counts: &'a StreamCounts,
     /// When another engine of the core did what.
@@ -137,6 +139,7 @@ impl Commands {
             } else {
                 Anchor::Start
             },
+            latest: giving.latest,
             fit: Fit::Partial,
             records: if counts.expected
                 == Some(counts.records - counts.duplicates - counts.implausible)

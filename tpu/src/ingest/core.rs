@@ -8,7 +8,7 @@ use opreport::units::plural;
 use crate::chip::{ChipSpec, Preamble};
 use crate::error::Result;
 use crate::ingest::clock::{Clocks, join_turns, sync_place};
-use crate::ingest::commands::{Commands, Giving};
+use crate::ingest::commands::{Commands, Given, Giving};
 use crate::ingest::findings::{
     check_count, drop_impossible, drop_unwritten, fits_bus, note_binding, note_fates, note_gaps,
     note_order, note_record,
@@ -20,6 +20,7 @@ use crate::input::pmu::{RawRecord, record_bytes};
 use crate::matching::bind::Bound;
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::{Record, settle};
+use crate::matching::sections::Mended;
 use crate::matching::sync::{drop_late, preamble_len, trim_strays};
 use crate::matching::timeline::Timeline;
 use crate::profile::EventList;
@@ -293,33 +294,54 @@ fn take_frames(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) 
 }
 
 /// Gives records their commands. Where some of the TIU's or GDMA's are not certain, what the other did at the time is
-/// asked, until that helps no further.
+/// asked, until that helps no further; rings that both lapped have kept the end if what they kept goes together.
 fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) {
     const ROUNDS: usize = 3;
     let Common { global, clocks, .. } = *common;
     let mut records = std::mem::take(&mut parts.records);
-    let mut one = |stage: &Stage, other: Option<&Timeline>| {
+    let mut mended: [Vec<Mended>; 3] = Default::default();
+    let mut one = |stage: &Stage, other: Option<&Timeline>, latest: bool| {
         let giving = Giving {
             file: &parts.file,
             global,
             mhz: clocks.plain_mhz(stage.stream.engine),
             lapped: stage.lapped,
+            latest,
             counts: &stage.counts,
             other,
         };
-        let records = &mut records[stage.stream.engine.slot()];
-        stage.commands.give(&giving, records)
+        let slot = stage.stream.engine.slot();
+        let records = &mut records[slot];
+        // Ids that were mended before are doubted again.
+        for before in mended[slot].drain(..) {
+            records[before.place].id = before.id;
+        }
+        let given = stage.commands.give(&giving, records);
+        if let Some(binding) = given.bindings.first() {
+            mended[slot].clone_from(&binding.mended);
+        }
+        given
     };
-    let mut given = [&stages[0], &stages[1], &stages[2]].map(|stage| one(stage, None));
+    let mut given = [&stages[0], &stages[1], &stages[2]].map(|stage| one(stage, None, false));
     for _ in 0..ROUNDS {
         let doubt = given[0].guessed() + given[1].guessed();
         if doubt == 0 {
             break;
         }
-        given[1] = one(&stages[1], given[0].timeline());
-        given[0] = one(&stages[0], given[1].timeline());
+        given[1] = one(&stages[1], given[0].timeline(), false);
+        given[0] = one(&stages[0], given[1].timeline(), false);
         if given[0].guessed() + given[1].guessed() >= doubt {
             break;
+        }
+    }
+    if given[0].guessed() + given[1].guessed() > 0 && stages[0].lapped && stages[1].lapped {
+        let ends = [&stages[0], &stages[1]].map(|stage| one(stage, None, true));
+        let [tiu, gdma] = ends.each_ref().map(Given::timeline);
+        if ends[0].guessed() + ends[1].guessed() == 0
+            && tiu.zip(gdma).is_some_and(|(a, b)| a.ends_with(b))
+        {
+            let [tiu, gdma] = ends;
+            (given[0], given[1]) = (tiu, gdma);
         }
     }
     parts.records = records;

@@ -16,7 +16,7 @@ use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::repair::adopt;
 use crate::matching::sections::{
-    Anchor, CommandSection, Fit, correspond_shifted, of_commands, of_records,
+    Anchor, CommandSection, Fit, Mended, correspond_shifted, of_commands, of_records,
 };
 use crate::matching::shift::split;
 use crate::matching::timeline::{Stretch, Timeline};
@@ -57,8 +57,8 @@ pub struct Binding {
     pub commands: u64,
     /// Commands in paired sections whose records are missing between others: (first such id, how many).
     pub gaps: Vec<(u32, u64)>,
-    /// Places of records whose id was mended.
-    pub mended: Vec<usize>,
+    /// Records whose id was mended.
+    pub mended: Vec<Mended>,
     /// Records whose counters contradict their command.
     pub contradictions: u64,
     /// When sections whose records are certain ran.
@@ -83,6 +83,8 @@ pub struct Stream<'a> {
     pub other: Option<&'a Timeline>,
     /// Which ends belong together.
     pub anchor: Anchor,
+    /// Whether the records are taken for the last commands if they can be, as a lapped ring leaves them.
+    pub latest: bool,
     /// Which sections may be paired.
     pub fit: Fit,
     /// Whether records may be missing.
@@ -226,9 +228,10 @@ pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Bi
     if binding.after > 0 {
         binding.after = records.len() - 1 - places[places.len() - 1 - binding.after];
     }
-    for place in &mut binding.mended {
-        records[places[*place]] = kept[*place];
-        *place = places[*place];
+    for mended in &mut binding.mended {
+        let place = places[mended.place];
+        records[place] = kept[mended.place];
+        mended.place = place;
     }
     binding.bound = bound;
     binding
@@ -241,8 +244,8 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         groups,
         mut certain,
     } = groups(stream, records, &record_sections, commands);
-    for &place in &mended {
-        certain[place] = false;
+    for mended in &mended {
+        certain[mended.place] = false;
     }
     let mut adopted = Vec::new();
     let commands = if commands.iter().any(|c| c.origin == Origin::Restored) {

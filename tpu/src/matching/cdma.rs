@@ -163,6 +163,7 @@ pub fn bind_port(
             mhz: chip.spec().dma_mhz,
             other: None,
             anchor: Anchor::Start,
+            latest: false,
             fit,
             records: Completeness::Open,
         };

@@ -78,6 +78,10 @@ pub(super) fn groups(
             found.certain[group.records.clone()].fill(false);
         }
     }
+    // Records that stand against time are not in the order of their commands.
+    if records.windows(2).any(|w| w[1].end < w[0].start) {
+        found.certain.fill(false);
+    }
     Groups {
         sections,
         groups: found.groups,
@@ -213,7 +217,7 @@ impl Search<'_> {
             allowed: &|_, _| true,
         };
         let mut bounds = by_ids.bounds()?;
-        if self.stream.anchor == Anchor::End
+        if self.stream.latest
             && let Some(last) = by_ids.suffix()
         {
             return Some((last, vec![true; records.len()]));

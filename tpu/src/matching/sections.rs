@@ -66,9 +66,18 @@ pub enum Anchor {
     End,
 }
 
+/// A record whose id was mended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mended {
+    /// Its place in the list.
+    pub place: usize,
+    /// The id in the file.
+    pub id: u32,
+}
+
 /// Sections of records. An id that stands alone against two neighbours that fit together is mended (see the second
-/// result: places of mended records) rather than taken for a reset.
-pub fn of_records(records: &mut [Record]) -> (Vec<RecordSection>, Vec<usize>) {
+/// result) rather than taken for a reset.
+pub fn of_records(records: &mut [Record]) -> (Vec<RecordSection>, Vec<Mended>) {
     let mut sections: Vec<RecordSection> = Vec::new();
     let mut mended = Vec::new();
     let mut start = 0;
@@ -80,7 +89,7 @@ pub fn of_records(records: &mut [Record]) -> (Vec<RecordSection>, Vec<usize>) {
             && !(here == 0 && after == Some(2) && before == 0)
         {
             records[i].id = before + 1;
-            mended.push(i);
+            mended.push(Mended { place: i, id: here });
             continue;
         }
         if here <= before {
@@ -326,9 +335,12 @@ mod tests {
     #[test]
     fn one_wrong_id_is_mended() {
         let (list, mended) = of_records(&mut records(&[&[0, 1, 900, 3, 4]]));
-        assert_eq!((list.len(), mended), (1, vec![2]));
+        assert_eq!(
+            (list.len(), mended),
+            (1, vec![Mended { place: 2, id: 900 }])
+        );
         let (list, mended) = of_records(&mut records(&[&[0, 1, 2, 0, 4]]));
-        assert_eq!((list.len(), mended), (1, vec![3]));
+        assert_eq!((list.len(), mended), (1, vec![Mended { place: 3, id: 0 }]));
     }
 
     #[test]

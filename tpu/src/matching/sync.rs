@@ -67,7 +67,7 @@ pub fn trim_strays(chip: Chip, records: &mut Vec<Record>, commands: Option<u64>)
         Some(count) => u64::from(last.id) >= count || before.is_some_and(|b| last.id <= b),
         None => before.is_some_and(|b| last.id <= b),
     };
-    if stray && records.len() > 1 {
+    if stray {
         taken.extend(records.pop());
     }
     taken

@@ -65,6 +65,33 @@ impl Timeline {
             .map_or(f64::INFINITY, |&(_, start)| start + SLACK_NS);
         (from, to)
     }
+
+    /// Whether two engines' stretches go together to their ends: each ran when the other's say it may have, and the last
+    /// ones are of the same part of the program and ran at the same time.
+    pub fn ends_with(&self, other: &Timeline) -> bool {
+        let allowed = |one: &Timeline, by: &Timeline| {
+            one.stretches().all(|s| {
+                let (from, to) = by.window(s.first, s.last);
+                s.start_ns >= from && s.end_ns <= to
+            })
+        };
+        let (Some(a), Some(b)) = (self.stretches().last(), other.stretches().last()) else {
+            return false;
+        };
+        let same_part = a.first <= b.last && b.first <= a.last;
+        let same_time = a.start_ns <= b.end_ns && b.start_ns <= a.end_ns;
+        same_part && same_time && allowed(self, other) && allowed(other, self)
+    }
+
+    fn stretches(&self) -> impl DoubleEndedIterator<Item = Stretch> + '_ {
+        let pairs = self.starts.iter().zip(&self.ends);
+        pairs.map(|(&(first, start_ns), &(last, end_ns))| Stretch {
+            first,
+            last,
+            start_ns,
+            end_ns,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Puts SQL to two Perfetto traces and compares the answers, in Perfetto's own trace processor.
 
-Usage: sql.py NODE ENGINE_BUNDLE A B. Needs the package `perfetto` (its messages only), which bigTpuProfile brings; the
+Usage: sql.py NODE ENGINE_BUNDLE A B, or sql.py NODE ENGINE_BUNDLE TRACE to put the questions of standard input, one a line,
+to one trace of any program and print each answer as a line of JSON. Needs the package `perfetto` (its messages only), which bigTpuProfile brings; the
 rest install.py installs. The questions are those of bigTpuProfile's README, to the letter but for their comments, and
 some for everything that there is but lanes of layers, which are ours alone. Numbers that a trace processor gives out while it reads (ids of slices, tracks and
 argument sets) are not compared. Prints the number of rows of each answer; exits 1 where answers differ.
 """
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -77,8 +79,9 @@ def requests(protos, trace, questions):
         yield request(QUERY, query_args=protos.QueryArgs(sql_query=sql))
 
 
-def ask(protos, node, engine, trace):
-    asked = b"".join(requests(protos, Path(trace).read_bytes(), QUESTIONS.values()))
+def ask(protos, node, engine, trace, questions):
+    """The rows of every answer: the columns that are compared, in no particular order of rows."""
+    asked = b"".join(requests(protos, Path(trace).read_bytes(), questions))
     script = Path(__file__).with_name("engine.js")
     answered = subprocess.run([node, script, engine], input=asked, capture_output=True)
     if answered.returncode:
@@ -101,9 +104,9 @@ def ask(protos, node, engine, trace):
             width = max(len(columns), 1)
             rows = [values[at : at + width] for at in range(0, len(values), width)]
             kept = [i for i, name in enumerate(columns) if name not in GIVEN_OUT]
-            answers.append(sorted(repr([row[i] for i in kept]) for row in rows))
+            answers.append([[row[i] for i in kept] for row in rows])
             columns, values = None, []
-    return dict(zip(QUESTIONS, answers, strict=True))
+    return answers
 
 
 def cells(batch):
@@ -118,9 +121,14 @@ def cells(batch):
     return [next(kinds[kind]) for kind in batch.cells]
 
 
-def main(node, engine, first, second):
+def main(node, engine, *traces):
     protos = ProtoFactory(PlatformDelegate())
-    a, b = (ask(protos, node, engine, trace) for trace in (first, second))
+    if len(traces) == 1:
+        for answer in ask(protos, node, engine, traces[0], sys.stdin.read().splitlines()):
+            print(json.dumps(answer))
+        return 0
+    asked = [ask(protos, node, engine, trace, QUESTIONS.values()) for trace in traces]
+    a, b = (dict(zip(QUESTIONS, (sorted(map(repr, rows)) for rows in answers), strict=True)) for answers in asked)
     failed = False
     for question in QUESTIONS:
         print(f"{len(b[question])} {question}")

@@ -1,3 +1,5 @@
+//! Flags of `opcollect tpu` as plain requests.
+
 use clap::Parser;
 
 use super::*;

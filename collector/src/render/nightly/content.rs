@@ -7,44 +7,10 @@ use crate::compare::{Change, Comparison, Subject, Verdict};
 use crate::nightly::digest::{DISTURBED, OperatorTime};
 use crate::nightly::report::{JobReport, NightlyReport, NightlyState};
 use crate::render::compare::{estimate, failure, interval, noise, operator, probability, word};
+use crate::render::page::Section;
 
 /// Failed points that are named one by one.
 const FAILED_SHOWN: usize = 20;
-
-/// A part of the summary.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Section {
-    pub title: String,
-    /// Sentences above the table.
-    pub text: Vec<String>,
-    /// Headings of the table; those that begin with `#` are of numbers.
-    pub head: Vec<&'static str>,
-    pub rows: Vec<Vec<String>>,
-}
-
-impl Section {
-    fn new(title: &str) -> Section {
-        Section {
-            title: title.to_owned(),
-            ..Section::default()
-        }
-    }
-
-    fn says(mut self, text: impl Into<String>) -> Section {
-        self.text.push(text.into());
-        self
-    }
-
-    fn table(mut self, head: &[&'static str], rows: Vec<Vec<String>>) -> Section {
-        self.head = head.to_vec();
-        self.rows = rows;
-        self
-    }
-
-    fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.rows.is_empty()
-    }
-}
 
 /// The whole summary: title, the sentence that matters, sections.
 pub(super) fn content(report: &NightlyReport) -> (String, Vec<String>, Vec<Section>) {

@@ -76,6 +76,7 @@ fn report() -> NightlyReport {
     }
 }
 
+// As long as the page that it shows.
 #[test]
 fn the_summary_in_markdown() {
     insta::assert_snapshot!(nightly_markdown(&report()), @r"

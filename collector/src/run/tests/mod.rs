@@ -55,6 +55,7 @@ impl Importer for Fixture {
         &self,
         request: &opmodels::ImportRequest,
         _python: Option<&Path>,
+        _watch: &mut opmodels::Watch<'_>,
     ) -> Result<opmodels::Imported, ImportError> {
         Ok(opmodels::Imported {
             graph: crate::render::testing::graph(),
@@ -98,6 +99,7 @@ impl Bench {
             sweep: None,
             shard: None,
             time_budget_ns: None,
+            counters: Vec::new(),
             timing: timing(),
             worker: policy(),
             seed: 0,

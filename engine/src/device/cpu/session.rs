@@ -17,7 +17,7 @@ use crate::device::{Conditions, HostCompiler, Kernel, KernelCompiler, Session};
 use crate::env::{Cores, Root};
 use crate::measure::caches::Place;
 use crate::measure::timer::WallClock;
-use crate::measure::{CacheControl, Instruments, Timer};
+use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
 
 /// A worker that measures on the CPU.
@@ -92,7 +92,7 @@ impl Session for CpuSession {
         &mut self,
         _kernel: Kernel<'_>,
         at: &Conditions,
-    ) -> (Instruments<'_>, CacheControl<'_>) {
+    ) -> (&mut dyn Timer, CacheControl<'_>) {
         let caches = match at.cache {
             // One thread leaves everything in its own core's cache, in the model as in a repeated call.
             CacheState::Model => CacheControl::Rotate {
@@ -103,7 +103,7 @@ impl Session for CpuSession {
                 CacheControl::Evict(self.flusher.get_or_insert_with(Flusher::new))
             }
         };
-        (Instruments::clock(&mut self.timer), caches)
+        (&mut self.timer, caches)
     }
 
     fn model_clock(&mut self, _threads: u32) -> &mut dyn Timer {

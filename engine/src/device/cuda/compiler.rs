@@ -4,7 +4,6 @@
 //! comes from the assembler's report and the cubin; occupancy is computed from it.
 
 use std::cell::RefCell;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +14,7 @@ use tvm_bridge::compile::Lowered;
 use tvm_bridge::{KernelLaunch, StageTimes};
 
 use super::arch::{self, Arch};
+use super::disassembler::Disassembler;
 use super::nvrtc::{Cubin, Nvrtc};
 use super::occupancy::{self, Demand};
 use super::{cubin, target};
@@ -32,6 +32,7 @@ pub(super) enum Loading {
 /// The compiler for one architecture.
 pub(super) struct CudaCompiler {
     nvrtc: Arc<Nvrtc>,
+    disassembler: Disassembler,
     arch: Arch,
     /// The architecture by name, as the target has it.
     arch_name: String,
@@ -72,6 +73,7 @@ impl CudaCompiler {
             })?;
         }
         Ok(CudaCompiler {
+            disassembler: Disassembler::new(nvrtc.toolkit().disassembler()),
             nvrtc,
             arch: arch::named(&arch_name)
                 .with_context(|| format!("there is no architecture {arch_name}"))?,
@@ -84,8 +86,8 @@ impl CudaCompiler {
     /// Describes the kernels of a source that was compiled.
     fn describe(&self, launches: &[KernelLaunch], made: &Cubin) -> Vec<DeviceKernel> {
         let reports = cubin::reports(&made.log);
-        let sizes = cubin::code_sizes(&made.bytes);
-        let mut instructions = self.disassembled(&made.bytes);
+        let code = cubin::code(&made.bytes);
+        let mut instructions = self.disassembler.instructions(&made.bytes);
         let describe = |launch: &KernelLaunch| {
             let report = reports.get(&launch.name).copied().unwrap_or_default();
             let dynamic = launch.dynamic_shared_bytes.unsigned_abs();
@@ -93,7 +95,7 @@ impl CudaCompiler {
                 name: launch.name.clone(),
                 threads_per_block: launch.threads_per_block().unsigned_abs(),
                 blocks: launch.block_count().unsigned_abs(),
-                code_bytes: sizes.get(&launch.name).copied(),
+                code_bytes: code.get(&launch.name).map(|code| code.len() as u64),
                 registers_per_thread: report.registers,
                 shared_bytes_per_block: report.shared_bytes.map(|bytes| bytes + dynamic),
                 local_bytes_per_thread: report.stack_bytes,
@@ -117,24 +119,6 @@ impl CudaCompiler {
             kernel
         };
         launches.iter().map(describe).collect()
-    }
-
-    /// Instructions by kernel; nothing where there is no disassembler, or no room for a temporary file.
-    fn disassembled(
-        &self,
-        cubin_bytes: &[u8],
-    ) -> std::collections::BTreeMap<String, std::collections::BTreeMap<String, u64>> {
-        let Some(disassembler) = self.nvrtc.toolkit().disassembler() else {
-            return Default::default();
-        };
-        let written = tempfile::NamedTempFile::new().and_then(|mut file| {
-            file.write_all(cubin_bytes)?;
-            Ok(file)
-        });
-        written.map_or_else(
-            |_| Default::default(),
-            |file| cubin::instructions(&disassembler, file.path()),
-        )
     }
 
     fn keep(

@@ -1,8 +1,6 @@
 //! What the assembler, the cubin and the disassembler say of a source's kernels.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
 
 use object::{Object, ObjectSection};
 
@@ -60,57 +58,20 @@ fn number_before(line: &str, words: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// Size of the machine code of each kernel of a cubin, in bytes.
-pub(super) fn code_sizes(cubin: &[u8]) -> BTreeMap<String, u64> {
+/// Machine code of each kernel of a cubin.
+pub(super) fn code(cubin: &[u8]) -> BTreeMap<String, &[u8]> {
     let Ok(file) = object::File::parse(cubin) else {
         return BTreeMap::new();
     };
     let sections = file.sections().filter_map(|section| {
-        let name = section.name().ok()?.strip_prefix(CODE_OF)?;
-        Some((name.to_owned(), section.size()))
+        let name = section.name().ok()?.strip_prefix(CODE_OF)?.to_owned();
+        Some((name, section.data().ok()?))
     });
     sections.collect()
 }
 
 /// What the name of a kernel's section begins with.
-const CODE_OF: &str = ".text.";
-
-/// Machine instructions of each kernel of a cubin by opcode, as `nvdisasm` lists them; nothing where it fails.
-pub(super) fn instructions(
-    disassembler: &Path,
-    cubin: &Path,
-) -> BTreeMap<String, BTreeMap<String, u64>> {
-    let output = Command::new(disassembler).arg("-c").arg(cubin).output();
-    match output {
-        Ok(output) if output.status.success() => opcodes(&String::from_utf8_lossy(&output.stdout)),
-        _ => BTreeMap::new(),
-    }
-}
-
-/// Counts the opcodes of a listing: lines `/*0010*/ @P0 FFMA.FTZ R1, … ;` behind a label `.text.NAME:`.
-fn opcodes(listing: &str) -> BTreeMap<String, BTreeMap<String, u64>> {
-    let mut all: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
-    let mut kernel = String::new();
-    for line in listing.lines() {
-        let line = line.trim();
-        if let Some(name) = line.strip_prefix(CODE_OF).and_then(|l| l.strip_suffix(':')) {
-            kernel = name.to_owned();
-        }
-        let Some((_, instruction)) = line.strip_prefix("/*").and_then(|l| l.split_once("*/"))
-        else {
-            continue;
-        };
-        let mut words = instruction.split_whitespace();
-        let word = words.find(|word| !word.starts_with('@') && *word != "{");
-        let opcode = word.and_then(|word| word.trim_end_matches(';').split('.').next());
-        // Behind the last instruction the code is filled up with `NOP`.
-        if let Some(opcode) = opcode.filter(|opcode| !opcode.is_empty() && *opcode != "NOP") {
-            let counts = all.entry(kernel.clone()).or_default();
-            *counts.entry(opcode.to_owned()).or_default() += 1;
-        }
-    }
-    all
-}
+pub(super) const CODE_OF: &str = ".text.";
 
 #[cfg(test)]
 mod tests {
@@ -153,27 +114,8 @@ ptxas info    : Used 32 registers, used 1 barriers, 1200 bytes smem, 368 bytes c
     }
 
     #[test]
-    fn opcodes_are_counted_without_their_variants_and_without_filling() {
-        let listing = "\
-k2:
-.text.k2:
-        /*0000*/                   MOV R1, c[0x0][0x28] ;
-        /*0060*/              @!P0 STG.E [R2.64], R5 ;
-        /*0070*/                   EXIT ;
-.L_x_0:
-        /*0090*/                   NOP;
-.text.k:
-        /*0000*/                   FFMA.FTZ R1, R2, R3, R1 ;
-        /*0010*/                   FFMA R1, R2, R3, R1 ;
-";
-        let counts = opcodes(listing);
-        let text = serde_json::to_string(&counts).unwrap();
-        assert_eq!(text, r#"{"k":{"FFMA":2},"k2":{"EXIT":1,"MOV":1,"STG":1}}"#);
-    }
-
-    #[test]
     fn what_is_no_cubin_has_no_code() {
-        assert!(code_sizes(b"no ELF").is_empty());
+        assert!(code(b"no ELF").is_empty());
         assert!(reports("no report").is_empty());
     }
 }

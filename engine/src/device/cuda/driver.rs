@@ -2,7 +2,7 @@
 //!
 //! It is asked once a process, and only where a target or `doctor` is about GPUs.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -15,6 +15,8 @@ pub(super) struct Gpu {
     pub name: String,
     /// Compute capability times ten.
     pub capability: u32,
+    /// Its place on the PCI bus, by which NVML knows it.
+    pub bus_id: CString,
 }
 
 impl Gpu {
@@ -83,6 +85,7 @@ struct Api {
     device: unsafe extern "C" fn(*mut c_int, c_int) -> Status,
     name: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> Status,
     attribute: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> Status,
+    place: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> Status,
 }
 
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR`.
@@ -99,6 +102,7 @@ impl Api {
                 device: library.function(c"cuDeviceGet").ok()?,
                 name: library.function(c"cuDeviceGetName").ok()?,
                 attribute: library.function(c"cuDeviceGetAttribute").ok()?,
+                place: library.function(c"cuDeviceGetPCIBusId").ok()?,
             })
         }
     }
@@ -120,13 +124,12 @@ impl Api {
             let gpu = |place| {
                 let mut device = 0;
                 done((self.device)(&mut device, place))?;
+                // One byte less: a text ends with a zero in any case.
+                const MOST: c_int = NAME_BYTES as c_int - 1;
                 let mut name = [0 as c_char; NAME_BYTES];
-                // One byte less: the name ends with a zero in any case.
-                done((self.name)(
-                    name.as_mut_ptr(),
-                    NAME_BYTES as c_int - 1,
-                    device,
-                ))?;
+                done((self.name)(name.as_mut_ptr(), MOST, device))?;
+                let mut bus_id = [0 as c_char; NAME_BYTES];
+                done((self.place)(bus_id.as_mut_ptr(), MOST, device))?;
                 let mut parts = [0; 2];
                 for (part, attribute) in parts.iter_mut().zip(CAPABILITY) {
                     done((self.attribute)(part, attribute, device))?;
@@ -134,6 +137,7 @@ impl Api {
                 Ok(Gpu {
                     name: CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned(),
                     capability: (parts[0] * 10 + parts[1]).unsigned_abs(),
+                    bus_id: CStr::from_ptr(bus_id.as_ptr()).to_owned(),
                 })
             };
             (0..count).map(gpu).collect()
@@ -162,6 +166,7 @@ mod tests {
         let gpu = Gpu {
             name: "NVIDIA H200".to_owned(),
             capability: 90,
+            bus_id: c"0000:01:00.0".to_owned(),
         };
         assert_eq!(gpu.arch(), "sm_90");
     }

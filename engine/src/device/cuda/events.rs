@@ -2,7 +2,7 @@
 //!
 //! TVM's own timer for CUDA does the same with the same events, but its methods can only be called from C++.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::time::{Duration, Instant};
 
 use tvm_bridge::Tensor;
@@ -31,6 +31,7 @@ pub(super) struct Runtime {
     elapsed: unsafe extern "C" fn(*mut f32, Event, Event) -> Status,
     allocate: unsafe extern "C" fn(*mut *mut c_void, usize) -> Status,
     fill: unsafe extern "C" fn(*mut c_void, c_int, usize, Stream) -> Status,
+    place: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> Status,
 }
 
 impl Runtime {
@@ -48,8 +49,25 @@ impl Runtime {
                 elapsed: library.function(c"cudaEventElapsedTime")?,
                 allocate: library.function(c"cudaMalloc")?,
                 fill: library.function(c"cudaMemsetAsync")?,
+                place: library.function(c"cudaDeviceGetPCIBusId")?,
             })
         }
+    }
+
+    /// Place of the first GPU on the PCI bus.
+    ///
+    /// # Errors
+    /// CUDA's.
+    pub fn bus_id(self) -> Result<CString, CudaError> {
+        /// More than a place has: `domain:bus:device.function`.
+        const BYTES: usize = 64;
+        let mut text = [0 as c_char; BYTES];
+        // SAFETY: the text has so many bytes, of which the last stays zero.
+        done("cudaDeviceGetPCIBusId", unsafe {
+            (self.place)(text.as_mut_ptr(), BYTES as c_int - 1, 0)
+        })?;
+        // SAFETY: as above.
+        Ok(unsafe { CStr::from_ptr(text.as_ptr()) }.to_owned())
     }
 
     fn event(self) -> Result<Event, CudaError> {

@@ -2,11 +2,9 @@
 //!
 //! Nobody has to have a GPU, so its absence is no problem; a GPU that cannot be used, or not as well as it could, is one.
 
-use std::path::Path;
-
 use super::arch;
 use super::driver::{self, Driver, NoGpu};
-use super::dynamic::Library;
+use super::nvml::{Nvml, State, Telemetry as _};
 use super::nvrtc::{self, HOW_TO_GET_IT, Toolkit, ToolkitMissing};
 use crate::device::Finding;
 
@@ -16,13 +14,21 @@ const COMPILER: &str = "CUDA compiler";
 /// The findings on this machine.
 pub(super) fn of_machine() -> Vec<Finding> {
     let driver = driver::driver();
-    let nvml = Library::open(Path::new("libnvidia-ml.so.1")).is_ok();
+    let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
+    let states = gpus
+        .iter()
+        .map(|gpu| Nvml::of(&gpu.bus_id).map(|mut nvml| nvml.state()))
+        .collect::<Option<Vec<State>>>();
     let toolkit = Toolkit::find().map(|toolkit| (nvrtc::version(&toolkit), toolkit));
     let has_gpu = driver.is_ok();
-    vec![of_driver(driver, nvml), of_compiler(toolkit, has_gpu)]
+    vec![
+        of_driver(driver, states.as_deref()),
+        of_compiler(toolkit, has_gpu),
+    ]
 }
 
-fn of_driver(driver: &Result<Driver, NoGpu>, nvml: bool) -> Finding {
+/// `states` are those of the driver's GPUs; none without NVML.
+fn of_driver(driver: &Result<Driver, NoGpu>, states: Option<&[State]>) -> Finding {
     let driver = match driver {
         Ok(driver) => driver,
         Err(old @ NoGpu::OldDriver(_)) => {
@@ -37,13 +43,19 @@ fn of_driver(driver: &Result<Driver, NoGpu>, nvml: bool) -> Finding {
     let gpus: Vec<String> = driver
         .gpus
         .iter()
-        .map(|gpu| format!("{} ({})", gpu.name, gpu.arch()))
+        .enumerate()
+        .map(|(place, gpu)| {
+            let state = states.and_then(|states| states.get(place));
+            let words = state.map(State::words).filter(|words| !words.is_empty());
+            let words = words.map_or_else(String::new, |words| format!(", {words}"));
+            format!("{} ({}{words})", gpu.name, gpu.arch())
+        })
         .collect();
     let (major, minor) = driver.cuda;
     let finding = format!("{}; the driver runs CUDA {major}.{minor}", gpus.join(", "));
-    match nvml {
-        true => Finding::fine(GPU, finding),
-        false => Finding::problem(
+    match states {
+        Some(_) => Finding::fine(GPU, finding),
+        None => Finding::problem(
             GPU,
             format!("{finding}; there is no NVML (libnvidia-ml.so.1)"),
             "install the driver's libnvidia-ml, for clocks, temperature and energy".to_owned(),
@@ -91,14 +103,21 @@ mod tests {
             gpus: vec![Gpu {
                 name: "NVIDIA H200".to_owned(),
                 capability: 90,
+                bus_id: c"0000:01:00.0".to_owned(),
             }],
         };
+        let slowed = State {
+            clock_mhz: Some(990),
+            temperature_c: Some(88),
+            held_back: Some(0x40),
+        };
         let findings = [
-            of_driver(&Ok(gpu()), true),
-            of_driver(&Ok(gpu()), false),
-            of_driver(&Err(NoGpu::NoDriver), false),
-            of_driver(&Err(NoGpu::NoDevice(100)), false),
-            of_driver(&Err(NoGpu::OldDriver((12, 4))), true),
+            of_driver(&Ok(gpu()), Some(&[slowed])),
+            of_driver(&Ok(gpu()), Some(&[State::default()])),
+            of_driver(&Ok(gpu()), None),
+            of_driver(&Err(NoGpu::NoDriver), None),
+            of_driver(&Err(NoGpu::NoDevice(100)), None),
+            of_driver(&Err(NoGpu::OldDriver((12, 4))), Some(&[])),
             of_compiler(Err(ToolkitMissing), true),
             of_compiler(Err(ToolkitMissing), false),
         ];
@@ -114,6 +133,7 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
+        GPU: NVIDIA H200 (sm_90, 990 MHz, 88 °C, slowed by hardware thermal slowdown); the driver runs CUDA 13.0 | -
         GPU: NVIDIA H200 (sm_90); the driver runs CUDA 13.0 | -
         GPU: NVIDIA H200 (sm_90); the driver runs CUDA 13.0; there is no NVML (libnvidia-ml.so.1) | install the driver's libnvidia-ml, for clocks, temperature and energy
         GPU: there is no NVIDIA driver (libcuda.so.1): --target cuda compiles, and measures nothing | -

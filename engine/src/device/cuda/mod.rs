@@ -5,10 +5,11 @@
 //! | [`arch`], [`target`] | the architectures, and targets for them |
 //! | [`templates`] | schedule templates: blocks, threads, shared memory |
 //! | [`nvrtc`] | NVIDIA's compiler, in processes of its own |
-//! | [`cubin`], [`occupancy`] | what kernels take of a multiprocessor |
+//! | [`cubin`], [`disassembler`], [`occupancy`] | what kernels take of a multiprocessor |
 //! | [`compiler`] | from a lowered program to source, machine code and what it takes of the device |
 //! | [`driver`], [`dynamic`] | NVIDIA's driver and libraries, opened at run time |
-//! | [`events`] | the GPU's clock and its cache |
+//! | [`events`] | timing on the GPU, and its cache |
+//! | [`nvml`] | its clock, and what holds it back |
 //! | [`session`], [`columns`] | the device in the worker; its columns of rows |
 //!
 //! Compiling needs no GPU; measuring does.
@@ -17,12 +18,14 @@ mod arch;
 mod columns;
 mod compiler;
 mod cubin;
+mod disassembler;
 mod driver;
 mod dynamic;
 #[cfg(test)]
 mod emulation;
 mod events;
 mod findings;
+mod nvml;
 mod nvrtc;
 mod occupancy;
 mod session;

@@ -12,12 +12,13 @@ use tvm_bridge::{Result, Target};
 use super::compiler::{CudaCompiler, Loading};
 use super::dynamic::Library;
 use super::events::{EventTimer, Flusher, Runtime, Sentinel};
+use super::nvml::{Nvml, Throttling};
 use super::nvrtc::{HOW_TO_GET_IT, Nvrtc, Toolkit};
 use super::target;
 use super::templates::{CudaTemplates, Limits};
 use crate::device::{Conditions, Kernel, KernelCompiler, Opening, Purpose, Session};
 use crate::measure::timer::WallClock;
-use crate::measure::{CacheControl, Instruments, Timer};
+use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
 
 /// The device that is measured on.
@@ -37,6 +38,8 @@ struct Gpu {
     timer: EventTimer,
     flusher: Flusher,
     sentinel: Sentinel,
+    /// Where NVML tells of the GPU.
+    throttling: Option<Throttling<Nvml>>,
 }
 
 impl CudaSession {
@@ -72,6 +75,7 @@ impl Gpu {
         Ok(Gpu {
             flusher: Flusher::new(runtime)?,
             sentinel: Sentinel::new(runtime, &mut timer)?,
+            throttling: Nvml::of(&runtime.bus_id()?).map(Throttling::new),
             timer,
         })
     }
@@ -105,24 +109,29 @@ impl Session for CudaSession {
     }
 
     fn drift(&mut self) -> Result<f64> {
-        let gpu = self.gpu.as_mut();
-        Ok(gpu.map_or(1.0, |gpu| gpu.sentinel.drift(&mut gpu.timer)))
+        let Some(gpu) = &mut self.gpu else {
+            return Ok(1.0);
+        };
+        let fill = gpu.sentinel.drift(&mut gpu.timer);
+        // Filling memory does not slow down with the multiprocessors' clock, and kernels do.
+        let throttled = gpu.throttling.as_mut().map_or(1.0, Throttling::drift);
+        Ok(fill.max(throttled))
     }
 
     fn instruments(
         &mut self,
         _kernel: Kernel<'_>,
         at: &Conditions,
-    ) -> (Instruments<'_>, CacheControl<'_>) {
+    ) -> (&mut dyn Timer, CacheControl<'_>) {
         let Some(gpu) = &mut self.gpu else {
-            return (Instruments::clock(&mut self.clock), CacheControl::Repeat);
+            return (&mut self.clock, CacheControl::Repeat);
         };
         let caches = match at.cache {
             CacheState::Model => CacheControl::Rotate { activations: None },
             CacheState::Hot => CacheControl::Repeat,
             CacheState::Flushed => CacheControl::Evict(&mut gpu.flusher),
         };
-        (Instruments::clock(&mut gpu.timer), caches)
+        (&mut gpu.timer, caches)
     }
 
     fn model_clock(&mut self, _threads: u32) -> &mut dyn Timer {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tvm_bridge::{Result, Target};
 
 use super::grid::{Grid, GridTemplate, Style};
-use crate::device::{Conditions, HostCompiler, Kernel, KernelCompiler, Session};
+use crate::device::{Conditions, HostCompiler, Kernel, KernelCompiler, OpenCounters, Session};
+use crate::measure::counters::Opened;
 use crate::measure::mock::{ScriptedCounter, ScriptedTimer};
-use crate::measure::{CacheControl, CounterSource, Instruments, Timer};
+use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
 
 /// The condition that says how fast the clock runs.
@@ -23,7 +24,6 @@ const TICKS: f64 = 4_096.0;
 pub(super) struct ScriptedSession {
     target: Target,
     timer: ScriptedTimer,
-    counters: Vec<Box<dyn CounterSource>>,
 }
 
 impl ScriptedSession {
@@ -31,7 +31,6 @@ impl ScriptedSession {
         Ok(ScriptedSession {
             target: Target::new(&serde_json::json!({ "kind": "llvm", "num-cores": 1 }))?,
             timer: ScriptedTimer::new([BASE_NS]),
-            counters: vec![Box::new(ScriptedCounter::new("ticks", [TICKS]))],
         })
     }
 }
@@ -79,13 +78,19 @@ impl Session for ScriptedSession {
         &mut self,
         kernel: Kernel<'_>,
         at: &Conditions,
-    ) -> (Instruments<'_>, CacheControl<'_>) {
+    ) -> (&mut dyn Timer, CacheControl<'_>) {
         self.timer = ScriptedTimer::new([time_ns(kernel, at)]);
-        let instruments = Instruments {
-            timer: &mut self.timer,
-            counters: &mut self.counters,
-        };
-        (instruments, CacheControl::Repeat)
+        (&mut self.timer, CacheControl::Repeat)
+    }
+
+    fn counters(&self) -> OpenCounters {
+        |request| match request.is_none() {
+            true => Opened::default(),
+            false => Opened {
+                meters: vec![Box::new(ScriptedCounter::new("ticks", [TICKS]))],
+                ..Opened::default()
+            },
+        }
     }
 
     fn model_clock(&mut self, threads: u32) -> &mut dyn Timer {

@@ -23,7 +23,7 @@ impl ModelSource for Local {
     fn resolve(
         &self,
         request: &ImportRequest,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<Resolved, ImportError> {
         let model = context.registry.find(&request.model)?;
         let bad = |message: String| ImportError::BadShape { message };

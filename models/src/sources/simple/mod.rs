@@ -39,7 +39,7 @@ impl ModelSource for Simple {
     fn resolve(
         &self,
         request: &ImportRequest,
-        _context: &Context<'_>,
+        _context: &mut Context<'_>,
     ) -> Result<Resolved, ImportError> {
         let mut spec: SimpleSpec = request.model.parse()?;
         if let Some(batch) = request.batch {

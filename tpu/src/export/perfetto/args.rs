@@ -3,7 +3,7 @@
 use crate::chip::Chip;
 use crate::report::Engine;
 use crate::view::{Detail, DmaDetail, Memory, View};
-use opreport::trace::{Message, TEXT, TrackState};
+use opreport::trace::{Arguments, Message, TrackState};
 
 /// Names of arguments: known beforehand, so that no text is looked up for them.
 #[rustfmt::skip]
@@ -54,32 +54,26 @@ pub(super) struct Args<'a> {
 }
 
 impl Args<'_> {
+    fn plain(&mut self) -> Arguments<'_> {
+        Arguments {
+            track: self.track,
+            out: self.out,
+        }
+    }
+
     /// A value of this kind.
     pub fn int(&mut self, key: Key, value: i64) {
-        let key = self.track.key(key as usize);
-        self.out.message(4, |arg| {
-            arg.uint(1, key);
-            arg.uint(4, value as u64);
-        });
+        self.plain().int(key as usize, value);
     }
 
     /// A value of this kind.
     pub fn float(&mut self, key: Key, value: f64) {
-        let key = self.track.key(key as usize);
-        self.out.message(4, |arg| {
-            arg.uint(1, key);
-            arg.double(5, value);
-        });
+        self.plain().float(key as usize, value);
     }
 
     /// A value of this kind.
     pub fn text(&mut self, key: Key, value: &str) {
-        let key = self.track.key(key as usize);
-        let value = self.track.intern(TEXT, value);
-        self.out.message(4, |arg| {
-            arg.uint(1, key);
-            arg.uint(17, value);
-        });
+        self.plain().text(key as usize, value);
     }
 
     /// One side of a transfer: its address, and what else its command has.

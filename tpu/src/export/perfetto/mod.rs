@@ -47,6 +47,8 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
     // A few cores at a time: their packets are kept in memory until they are written, in order. Those of a long core
     // are written as they come.
     let width = rayon::current_num_threads().max(1);
+    // Kept from one core to the next: fresh memory costs more than what is written to it.
+    let mut parts: Vec<Vec<u8>> = vec![Vec::new(); width];
     let is_long =
         |core: &CoreProfile| core.events.iter().map(|list| list.len()).sum::<usize>() > LONG;
     for cores in profile.cores.chunks(width) {
@@ -56,17 +58,16 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
             }
             continue;
         }
-        let parts: Vec<Vec<u8>> = cores
+        cores
             .par_iter()
-            .map(|core| {
-                let mut packets = Vec::new();
+            .zip(&mut parts)
+            .for_each(|(core, packets)| {
+                packets.clear();
                 // Nothing fails in memory.
-                let _ = core_packets(profile, core, &shared, &mut packets);
-                packets
-            })
-            .collect();
-        for part in parts {
-            out.write_all(&part).map_err(failed())?;
+                let _ = core_packets(profile, core, &shared, packets);
+            });
+        for part in &parts[..cores.len()] {
+            out.write_all(part).map_err(failed())?;
         }
     }
     if profile.ports.iter().any(|port| !port.events.is_empty()) {
@@ -79,8 +80,8 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
 /// Cores with more events than this are written one after the other.
 const LONG: usize = 1 << 20;
 
-/// Bytes of packets that are written at once.
-const BUFFER: usize = 4 << 20;
+/// Bytes of packets that are written at once: few enough to stay in the cache.
+const BUFFER: usize = 256 << 10;
 
 /// Ids of tracks start at these, far enough apart for spill-over tracks.
 const CORE_IDS: u64 = 1 << 8;

@@ -1,3 +1,5 @@
+//! Commands read from words, whole and damaged.
+
 use super::*;
 
 fn read(chip: Chip, words: &[u32]) -> Nodes {

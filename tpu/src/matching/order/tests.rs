@@ -1,3 +1,5 @@
+//! Lists of records and commands put into one order.
+
 use super::*;
 
 fn raw(list: &[(u32, u32, u32)]) -> Vec<RawRecord> {

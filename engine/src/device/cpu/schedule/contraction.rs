@@ -330,7 +330,7 @@ impl Nest<'_> {
         self.s.reorder(&all.collect::<Vec<_>>())
     }
 
-    /// Before the initialisation is parted from the update, so that it inherits both.
+    /// Before the initialisation is split from the update, so that it inherits both.
     fn unroll_and_vectorize(&self, levels: &Levels) -> Result<()> {
         let s = self.s;
         // A vector of one lane is no vector to TVM.

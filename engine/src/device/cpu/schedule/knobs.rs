@@ -144,7 +144,7 @@ fn loop_order(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> 
 }
 
 /// Number of leading loops to fuse so that there are enough parallel pieces. Loops that the tile does not divide evenly
-/// stay outside, because they have to be parted.
+/// stay outside, because they have to be partitioned.
 fn fused_outer(info: &BlockInfo, order: &[usize], knobs: &ContractionKnobs) -> usize {
     let mut count = 1;
     for (place, &iter) in order.iter().enumerate() {

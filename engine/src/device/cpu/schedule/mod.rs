@@ -26,7 +26,6 @@ mod tests;
 
 use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tvm_bridge::{PrimFunc, Result, Schedule};
 
 use crate::schedule::{Choice, Dimension, FactorValue, Space, Templates, default_schedule, unfit};
@@ -125,8 +124,7 @@ impl Templates for CpuTemplates {
             return Ok(Space::fixed(base));
         };
         let (shape, dimensions) = space::dimensions(function, self.unit, &knobs)?;
-        let shape = serde_json::to_value(&shape).map_err(|e| unfit(&e.to_string()))?;
-        Ok(Space::new(base, dimensions, shape))
+        Space::with_shape(base, dimensions, &shape).map_err(|e| unfit(&e.to_string()))
     }
 }
 
@@ -141,9 +139,7 @@ pub(super) fn combine(
     let Ok(base) = Knobs::of(&space.base) else {
         return Ok(space.base.clone());
     };
-    let shape = match &space.shape {
-        Value::Null => Shape::Fixed,
-        shape => serde_json::from_value(shape.clone()).map_err(|e| e.to_string())?,
-    };
+    let shape = space.shape().map_err(|e| e.to_string())?;
+    let shape = shape.unwrap_or(Shape::Fixed);
     combine::combine(&base, &shape, settings).map(|knobs| knobs.choice())
 }

@@ -45,7 +45,7 @@ pub(super) fn prepare(s: &Schedule) -> Result<Parts> {
     Ok(parts)
 }
 
-/// Whether a spatial block is a padding that can be parted into filling and copying.
+/// Whether a spatial block is a padding that can be partitioned into filling and copying.
 fn is_padding(s: &Schedule, block: &Block) -> Result<bool> {
     match s.loops(block)?.first() {
         Some(outermost) => s.can_decompose_padding(block, outermost),

@@ -10,7 +10,7 @@ use tvm_bridge::{Block, Result, Schedule};
 
 use super::limits::{Limits, STATIC_SHARED_BYTES};
 use super::parts::{inline_consumers, inline_producers};
-use super::product::{CopyLayout, Extents, Product};
+use super::product::{CopyLayout, Extents, Product, bind_blocks, loops_of};
 use super::{TileKnobs, fallback};
 use crate::schedule::unfit;
 
@@ -158,9 +158,7 @@ fn apply(s: &Schedule, product: &Product, knobs: &TileKnobs) -> Result<()> {
     }
     finish(s, &copy_out, product, knobs)?;
     s.decompose_reduction(block, &tile.outer_depth)?;
-    if knobs.unroll > 0 {
-        unroll_hint(s, &tile.thread, knobs.unroll)?;
-    }
+    unroll_hint(s, &tile.thread, knobs.unroll)?;
     if knobs.stages == 2 {
         pipeline(s, &tile.outer_depth, &copies)?;
     }
@@ -177,10 +175,7 @@ struct Tile {
 impl Tile {
     /// Splits the product's four loops into blocks, virtual threads, threads and what a thread does.
     fn split(s: &Schedule, block: &Block, knobs: &TileKnobs) -> Result<Tile> {
-        let loops = s.loops(block)?;
-        let [batch, m, n, k] = &loops[..] else {
-            return Err(unfit("a product that has not four loops"));
-        };
+        let [batch, m, n, k] = &loops_of(s, block)?;
         let side = |l: &Loop, block: i64, thread: i64| {
             let inner = inner_of(thread);
             let threads = block / thread;
@@ -202,9 +197,7 @@ impl Tile {
             &rows[3],
             &columns[3],
         ])?;
-        s.bind(batch, "blockIdx.z")?;
-        s.bind(&rows[0], "blockIdx.y")?;
-        s.bind(&columns[0], "blockIdx.x")?;
+        bind_blocks(s, batch, &rows[0], &columns[0])?;
         s.bind(&rows[1], "vthread.y")?;
         s.bind(&columns[1], "vthread.x")?;
         let thread = s.fuse(&[&rows[2], &columns[2]])?;
@@ -296,8 +289,11 @@ fn finish(s: &Schedule, copy_out: &Block, product: &Product, knobs: &TileKnobs) 
     Ok(())
 }
 
-/// Tells the CUDA compiler to unroll the loops inside `l` of up to `steps` steps in all.
+/// Tells the CUDA compiler to unroll the loops inside `l` of up to `steps` steps in all; with 0 it decides alone.
 pub(super) fn unroll_hint(s: &Schedule, l: &Loop, steps: i64) -> Result<()> {
+    if steps == 0 {
+        return Ok(());
+    }
     s.annotate_loop(l, "pragma_auto_unroll_max_step", steps)?;
     // The source keeps its loops: expanding them here would cost the same twice.
     s.annotate_loop(l, "pragma_unroll_explicit", 0)

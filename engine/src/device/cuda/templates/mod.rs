@@ -27,7 +27,6 @@ mod tensor_core;
 mod tests;
 mod window;
 
-use serde_json::Value;
 use tvm_bridge::{PrimFunc, Result, Schedule};
 
 use crate::schedule::{Choice, Dimension, FactorValue, Space, Templates, default_schedule, unfit};
@@ -102,8 +101,7 @@ impl Templates for CudaTemplates {
             return Ok(Space::fixed(base));
         };
         let (shape, dimensions) = space::dimensions(function, &knobs)?;
-        let shape = serde_json::to_value(shape).map_err(|e| unfit(&e.to_string()))?;
-        Ok(Space::new(base, dimensions, shape))
+        Space::with_shape(base, dimensions, &shape).map_err(|e| unfit(&e.to_string()))
     }
 }
 
@@ -118,9 +116,8 @@ pub(super) fn combine(
     let Ok(base) = Knobs::of(&space.base) else {
         return Ok(space.base.clone());
     };
-    let shape = match &space.shape {
-        Value::Null => return Ok(space.base.clone()),
-        shape => serde_json::from_value(shape.clone()).map_err(|e| e.to_string())?,
+    let Some(shape) = space.shape().map_err(|e| e.to_string())? else {
+        return Ok(space.base.clone());
     };
     space::combine(&base, shape, settings).map(|knobs| knobs.choice())
 }

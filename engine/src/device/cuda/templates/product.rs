@@ -9,6 +9,7 @@
 use tvm_bridge::inspect::{Access, BlockInfo, IterKind};
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::layout::Access as Side;
+use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, DType, Result, Schedule};
 
 use super::parts::Parts;
@@ -27,6 +28,19 @@ pub(super) struct Product {
     pub operands: [usize; 2],
     /// Whether something computes an operand before it is read (a padding).
     computed: [bool; 2],
+}
+
+/// The loops of a product in its form: batch, rows, columns, depth.
+pub(super) fn loops_of(s: &Schedule, block: &Block) -> Result<[Loop; 4]> {
+    let loops = s.loops(block)?;
+    <[Loop; 4]>::try_from(loops).map_err(|_| unfit("a product that has not four loops"))
+}
+
+/// Gives each tile of a product, counted by these loops, a block of threads.
+pub(super) fn bind_blocks(s: &Schedule, batch: &Loop, rows: &Loop, columns: &Loop) -> Result<()> {
+    s.bind(batch, "blockIdx.z")?;
+    s.bind(rows, "blockIdx.y")?;
+    s.bind(columns, "blockIdx.x")
 }
 
 /// Extents of a product.

@@ -180,9 +180,7 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &ReductionKnobs) -> Result<
             }
         }
     }
-    if knobs.unroll > 0 {
-        unroll_hint(s, &outer[1], knobs.unroll)?;
-    }
+    unroll_hint(s, &outer[1], knobs.unroll)?;
     tail(s, part, &outer[0], for_results)
 }
 

@@ -81,9 +81,7 @@ fn apply(s: &Schedule, parts: &Parts, knobs: &RowsKnobs) -> Result<()> {
         s.compute_at_with_unit_loops(&producer.block, &row)?;
         share(s, producer, knobs.block_size)?;
     }
-    if knobs.unroll > 0 {
-        unroll_hint(s, &row, knobs.unroll)?;
-    }
+    unroll_hint(s, &row, knobs.unroll)?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use opmodels::tile::divisors;
 use serde::{Deserialize, Serialize};
-use tvm_bridge::{PrimFunc, Result, Schedule};
+use tvm_bridge::{DType, PrimFunc, Result, Schedule};
 
 use super::factors::*;
 use super::parts::Parts;
@@ -23,8 +23,8 @@ const UNROLLS: [i64; 4] = [0, 16, 64, 256];
 /// What a combination is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Shape {
-    /// Size of an operand's elements, in bytes.
-    Product { element: i64 },
+    /// Size of an operand's elements and of a result, in bytes.
+    Product { element: i64, result: i64 },
     /// Number of results in a row.
     Rows { row: i64 },
     /// Only the numbers of threads.
@@ -110,8 +110,11 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
 
 fn product_shape(s: &Schedule) -> Result<Shape> {
     let product = Product::find(s)?;
-    let element = product.operand_type().map_or(4, |t| t.bytes() as i64);
-    Ok(Shape::Product { element })
+    let bytes = |dtype: Option<DType>| dtype.map_or(4, |t| t.bytes() as i64);
+    Ok(Shape::Product {
+        element: bytes(product.operand_type()),
+        result: bytes(product.output_type()),
+    })
 }
 
 fn numbers(name: &'static str, values: impl IntoIterator<Item = i64>, base: i64) -> Dimension {
@@ -136,8 +139,8 @@ pub(super) fn combine(
         *place(&mut knobs, dimension).ok_or_else(wrong)? = *number;
     }
     match (&knobs, shape) {
-        (Knobs::Contraction(k), Shape::Product { element }) => contraction::check(k, element)?,
-        (Knobs::TensorCore(k), _) => tensor_core::check(k)?,
+        (Knobs::Contraction(k), Shape::Product { element, .. }) => contraction::check(k, element)?,
+        (Knobs::TensorCore(k), Shape::Product { result, .. }) => tensor_core::check(k, result)?,
         (Knobs::Reduction(k), Shape::Rows { row }) => reduction::check(k, row)?,
         (Knobs::Rows(k), _) => limits::check_threads(k.block_size)?,
         (Knobs::Window(k), Shape::Rows { row }) => window::check(k, row)?,

@@ -1,4 +1,4 @@
-//! Products of half precision on tensor cores.
+//! Products of half precision on tensor cores, their sums of half or single precision.
 //!
 //! A block of threads computes a tile of the output in fragments of 16 × 16. The operands' tiles are copied into shared
 //! memory as in [`super::contraction`]; warps load fragments from there and multiply them by `wmma` instructions. The sums
@@ -8,9 +8,9 @@ use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, DType, Result, Schedule};
 
 use super::contraction::{ceil, even_vector, pipeline, unroll_hint};
-use super::limits::{DYNAMIC_SHARED_BYTES, Limits, WARP};
+use super::limits::{DYNAMIC_SHARED_BYTES, Limits, STATIC_SHARED_BYTES, WARP};
 use super::parts::{inline_consumers, inline_producers};
-use super::product::{CopyLayout, Extents, Product};
+use super::product::{CopyLayout, Extents, Product, bind_blocks, loops_of};
 use super::{FragmentKnobs, fallback, limits};
 use crate::schedule::unfit;
 
@@ -18,6 +18,8 @@ use crate::schedule::unfit;
 pub(super) const FRAGMENT: i64 = 16;
 /// Elements between rows of a tile in shared memory beyond a multiple of the fragment, against bank conflicts.
 const SKEW: i64 = 8;
+/// Bytes of the widest store.
+const WIDEST_BYTES: i64 = 16;
 /// Products with fewer rows or columns would leave most of a fragment empty.
 const SMALLEST: i64 = 8;
 /// Fragments of results of a warp whose registers fit beside the operands'.
@@ -33,7 +35,8 @@ pub(super) fn suggested(s: &Schedule, limits: &Limits) -> Result<FragmentKnobs> 
     if extents.m < SMALLEST || extents.n < SMALLEST || extents.k < FRAGMENT {
         return Err(unfit("too few rows, columns or terms for fragments"));
     }
-    let knobs = default_knobs(extents, limits);
+    let sums = Sums::of(&product).ok_or_else(|| unfit(NOT_HALVES))?;
+    let knobs = default_knobs(extents, limits, sums);
     apply(s, &product, &knobs)?;
     Ok(knobs)
 }
@@ -45,11 +48,37 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &FragmentKnobs) -> Result<Fragment
     Ok(*knobs)
 }
 
-/// Whether a product is of half precision throughout. One whose results are of single precision is not: TVM's passes put
-/// the results on their way out into the operands' memory and then refuse the change of type.
-pub(super) fn suits(product: &Product) -> bool {
-    let half = Some(DType::Float16);
-    product.operand_type() == half && product.output_type() == half
+/// What the sums of a product of halves are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sums {
+    Half,
+    Single,
+}
+
+impl Sums {
+    /// Those of a product; none where tensor cores do not multiply it.
+    fn of(product: &Product) -> Option<Sums> {
+        let results = product.output_type();
+        match product.operand_type() {
+            Some(DType::Float16) if results == Some(DType::Float16) => Some(Sums::Half),
+            Some(DType::Float16) if results == Some(DType::Float32) => Some(Sums::Single),
+            _ => None,
+        }
+    }
+
+    /// For results of so many bytes each.
+    fn of_bytes(bytes: i64) -> Sums {
+        if bytes == 2 { Sums::Half } else { Sums::Single }
+    }
+
+    /// Where results lie on their way out. Single precision has memory of its own: TVM's passes would put it into the
+    /// operands', and then refuse the change of type.
+    fn scope(self) -> &'static str {
+        match self {
+            Sums::Half => "shared.dyn",
+            Sums::Single => "shared",
+        }
+    }
 }
 
 /// Tiles worth trying first, from large to small: block rows and columns, warp rows and columns.
@@ -62,14 +91,21 @@ const TILES: [(i64, i64, i64, i64); 6] = [
     (32, 32, 16, 16),
 ];
 
-fn default_knobs(extents: Extents, limits: &Limits) -> FragmentKnobs {
+const NOT_HALVES: &str = "operands that are not of half precision";
+
+fn default_knobs(extents: Extents, limits: &Limits, sums: Sums) -> FragmentKnobs {
     /// What loading an element costs, in products: more than on plain cores, which multiply more slowly.
     const LOAD: i64 = 48;
     let cost = |&(m, n, _, _): &(i64, i64, i64, i64)| {
         let blocks = extents.batch * ceil(extents.m, m) * ceil(extents.n, n);
         ceil(blocks, limits.multiprocessors) * (m * n + LOAD * (m + n))
     };
-    let (block_m, block_n, warp_m, warp_n) = TILES.into_iter().min_by_key(cost).unwrap_or(TILES[3]);
+    let fits =
+        |&(m, n, _, _): &(i64, i64, i64, i64)| result_bytes(m, n, sums) <= STATIC_SHARED_BYTES;
+    let tiles = TILES
+        .into_iter()
+        .filter(|tile| sums == Sums::Half || fits(tile));
+    let (block_m, block_n, warp_m, warp_n) = tiles.min_by_key(cost).unwrap_or(TILES[3]);
     FragmentKnobs {
         block_m,
         block_n,
@@ -82,22 +118,34 @@ fn default_knobs(extents: Extents, limits: &Limits) -> FragmentKnobs {
     }
 }
 
-/// Bytes of shared memory: the operands' tiles, and the results' on their way out.
-fn shared_bytes(knobs: &FragmentKnobs) -> i64 {
+/// Distance of rows of so many elements in shared memory.
+fn spaced(extent: i64) -> i64 {
+    extent + FRAGMENT + SKEW
+}
+
+/// Bytes of the results on their way out.
+fn result_bytes(block_m: i64, block_n: i64, sums: Sums) -> i64 {
+    let element = match sums {
+        Sums::Half => 2,
+        Sums::Single => 4,
+    };
+    element * block_m * spaced(block_n)
+}
+
+/// Bytes of the operands' tiles.
+fn operand_bytes(knobs: &FragmentKnobs) -> i64 {
     const HALF: i64 = 2;
-    let spaced = |extent: i64| extent + FRAGMENT + SKEW;
     let tile_a = knobs.block_m * spaced(knobs.block_k);
     // Whichever way it lies.
     let tile_b = (knobs.block_n * spaced(knobs.block_k)).max(knobs.block_k * spaced(knobs.block_n));
-    let results = knobs.block_m * spaced(knobs.block_n);
-    HALF * (knobs.stages * (tile_a + tile_b)).max(results)
+    HALF * knobs.stages * (tile_a + tile_b)
 }
 
-/// Why a tile is impossible.
+/// Why a tile is impossible, for results of so many bytes each.
 ///
 /// # Errors
 /// That is what it says.
-pub(super) fn check(knobs: &FragmentKnobs) -> std::result::Result<(), String> {
+pub(super) fn check(knobs: &FragmentKnobs, result: i64) -> std::result::Result<(), String> {
     let FragmentKnobs {
         block_m,
         block_n,
@@ -121,13 +169,20 @@ pub(super) fn check(knobs: &FragmentKnobs) -> std::result::Result<(), String> {
         ));
     }
     limits::check_threads(knobs.warps() * WARP)?;
-    let bytes = shared_bytes(knobs);
-    if bytes > DYNAMIC_SHARED_BYTES {
-        return Err(format!(
-            "{bytes} bytes of shared memory, more than {DYNAMIC_SHARED_BYTES}"
-        ));
+    let sums = Sums::of_bytes(result);
+    let results = result_bytes(block_m, block_n, sums);
+    let exceeded = |bytes: i64, most: i64| {
+        let refused = || format!("{bytes} bytes of shared memory, more than {most}");
+        (bytes > most).then(refused).map_or(Ok(()), Err)
+    };
+    match sums {
+        // Half precision takes the operands' memory when they are done with.
+        Sums::Half => exceeded(operand_bytes(knobs).max(results), DYNAMIC_SHARED_BYTES),
+        Sums::Single => {
+            exceeded(results, STATIC_SHARED_BYTES)?;
+            exceeded(operand_bytes(knobs) + results, DYNAMIC_SHARED_BYTES)
+        }
     }
-    Ok(())
 }
 
 /// Names of the intrinsics.
@@ -140,7 +195,19 @@ struct Names {
 
 impl Names {
     /// For the second operand transposed or not, and factors in the order of the operands or not.
-    fn of(transposed: bool, swapped: bool) -> Names {
+    fn of(sums: Sums, transposed: bool, swapped: bool) -> Names {
+        let (fill, product, store) = match sums {
+            Sums::Half => (
+                "wmma_fill_16x16x16_f16",
+                "wmma_sync_16x16x16_f16f16f16",
+                "wmma_store_16x16x16_f16_shared_dyn",
+            ),
+            Sums::Single => (
+                "wmma_fill_16x16x16_f32",
+                "wmma_sync_16x16x16_f16f16f32",
+                "wmma_store_16x16x16_f32_shared",
+            ),
+        };
         let transposed = if transposed { "_trans" } else { "" };
         let swapped = if swapped { "_swapped" } else { "" };
         Names {
@@ -148,32 +215,31 @@ impl Names {
                 "wmma_load_16x16x16_f16_a_shared_dyn".to_owned(),
                 format!("wmma_load_16x16x16_f16_b{transposed}_shared_dyn"),
             ],
-            fill: "wmma_fill_16x16x16_f16",
-            multiply: format!("wmma_sync_16x16x16_f16f16f16{transposed}{swapped}"),
-            store: "wmma_store_16x16x16_f16_shared_dyn",
+            fill,
+            multiply: format!("{product}{transposed}{swapped}"),
+            store,
         }
     }
 }
 
 fn apply(s: &Schedule, product: &Product, knobs: &FragmentKnobs) -> Result<()> {
-    if !suits(product) {
-        return Err(unfit("operands that are not of half precision"));
-    }
+    let precision = Sums::of(product).ok_or_else(|| unfit(NOT_HALVES))?;
     tvm_bridge::tensorize::register_cuda()?;
-    check(knobs).map_err(|reason| unfit(&reason))?;
+    let result = product.output_type().map_or(2, |t| t.bytes() as i64);
+    check(knobs, result).map_err(|reason| unfit(&reason))?;
     let loads = [0, 1].map(|side| product.vector(side, knobs.vector));
     let transposed = loads[1].0 == CopyLayout::DepthInside;
     let layouts = [CopyLayout::DepthInside, loads[1].0];
     product.normalise(s, layouts)?;
-    let names = Names::of(transposed, product.is_swapped());
+    let names = Names::of(precision, transposed, product.is_swapped());
     let tile = [1, knobs.block_m, knobs.block_n, knobs.block_k];
     s.pad_einsum(&product.block, &tile)?;
     let tile = Tile::split(s, &product.block, knobs)?;
-    let copy_out = s.cache_write(&tile.fragment, 0, "shared.dyn")?;
+    let copy_out = s.cache_write(&tile.fragment, 0, precision.scope())?;
     s.reverse_compute_at_with_unit_loops(&copy_out, &tile.block)?;
     let sums = s.cache_write(&tile.fragment, 0, "wmma.accumulator")?;
     s.reverse_compute_at_with_unit_loops(&sums, &tile.warp)?;
-    let output = product.output_vector(knobs.vector);
+    let output = product.output_vector(knobs.vector.min(WIDEST_BYTES / result));
     let whole = product.extents().n % knobs.block_n == 0;
     cooperate(s, &copy_out, if whole { output } else { 1 }, knobs)?;
     let mut copies = Vec::new();
@@ -208,9 +274,7 @@ fn apply(s: &Schedule, product: &Product, knobs: &FragmentKnobs) -> Result<()> {
     in_fragments(s, &sums, names.store)?;
     whole_block(s, &init, names.fill)?;
     whole_block(s, &tile.fragment, &names.multiply)?;
-    if knobs.unroll > 0 {
-        unroll_hint(s, &tile.warp, knobs.unroll)?;
-    }
+    unroll_hint(s, &tile.warp, knobs.unroll)?;
     if knobs.stages == 2 {
         pipeline(s, &tile.outer_depth, &copies)?;
     }
@@ -228,10 +292,7 @@ struct Tile {
 
 impl Tile {
     fn split(s: &Schedule, block: &Block, knobs: &FragmentKnobs) -> Result<Tile> {
-        let loops = s.loops(block)?;
-        let [batch, m, n, k] = &loops[..] else {
-            return Err(unfit("a product that has not four loops"));
-        };
+        let [batch, m, n, k] = &loops_of(s, block)?;
         let side = |l: &Loop, block: i64, warp: i64| {
             let (warps, fragments) = (block / warp, warp / FRAGMENT);
             s.split(l, &[None, Some(warps), Some(fragments), Some(FRAGMENT)])
@@ -254,9 +315,7 @@ impl Tile {
             &depth[2],
         ])?;
         let fragment = s.blockize(&rows[3])?;
-        s.bind(batch, "blockIdx.z")?;
-        s.bind(&rows[0], "blockIdx.y")?;
-        s.bind(&columns[0], "blockIdx.x")?;
+        bind_blocks(s, batch, &rows[0], &columns[0])?;
         let warp = s.fuse(&[&rows[1], &columns[1]])?;
         s.bind(&warp, "threadIdx.y")?;
         Ok(Tile {

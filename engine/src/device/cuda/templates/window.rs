@@ -92,9 +92,7 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()>
             (0..several).try_for_each(|i| s.set_scope(&part.block, i, "local"))?;
         }
     }
-    if knobs.unroll > 0 {
-        unroll_hint(s, &split[1], knobs.unroll)?;
-    }
+    unroll_hint(s, &split[1], knobs.unroll)?;
     if let Some(first) = summed.first() {
         s.decompose_reduction(&part.block, first)?;
     }

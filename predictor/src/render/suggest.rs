@@ -2,29 +2,36 @@
 
 use std::fmt::Write;
 
+use opreport::Style;
+use opreport::table::{Cell, Column, Table};
+
 use crate::suggest::plan::Written;
 use crate::suggest::{Suggestion, duration};
 
 /// What was chosen, what it should bring, and how to measure it.
-pub fn suggestion(suggestion: &Suggestion, written: &[Written]) -> String {
+pub fn suggestion(suggestion: &Suggestion, written: &[Written], style: Style) -> String {
     let mut text = format!(
-        "{} of {} candidates chosen, about {} of {}\n\n{:<20} {:>8} {:>10} {:>8}\n",
+        "{} of {} candidates chosen, about {} of {}\n\n",
         suggestion.chosen,
         suggestion.candidates,
         duration(suggestion.cost_ns),
         duration(suggestion.budget_ns),
-        "kind",
-        "measured",
-        "candidates",
-        "chosen"
     );
+    let mut table = Table::new(&[
+        Column::left("kind"),
+        Column::right("measured"),
+        Column::right("candidates"),
+        Column::right("chosen"),
+    ]);
     for (kind, share) in &suggestion.kinds {
-        let _ = writeln!(
-            text,
-            "{kind:<20} {:>8} {:>10} {:>8}",
-            share.measured, share.candidates, share.chosen
-        );
+        table.row([
+            Cell::from(kind.as_str()),
+            share.measured.to_string().into(),
+            share.candidates.to_string().into(),
+            share.chosen.to_string().into(),
+        ]);
     }
+    text += &table.render(style);
     let _ = writeln!(
         text,
         "\nexpected error on the candidates: {:.2} of today's (as much time at random: {:.2})",
@@ -72,11 +79,11 @@ mod tests {
             model: "resnet-18".to_owned(),
             points: 40,
         };
-        insta::assert_snapshot!(suggestion(&chosen, &[written]), @"
+        insta::assert_snapshot!(suggestion(&chosen, &[written], Style::PLAIN), @"
         40 of 192 candidates chosen, about 59s of 1m
 
-        kind                 measured candidates   chosen
-        conv2d                     12        192       40
+        kind    measured  candidates  chosen
+        conv2d        12         192      40
 
         expected error on the candidates: 0.71 of today's (as much time at random: 0.79)
         left out: 12 measured already

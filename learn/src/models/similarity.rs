@@ -4,7 +4,7 @@
 //! The mean absolute SHAP value of a feature says how much it moves them. Leaves that points share in the trees tell the
 //! same, but few measured points make few leaves, and distances without these weights take chaff for wheat.
 
-use opdata::stats::median;
+use opdata::stats::{median, moments};
 use rayon::prelude::*;
 
 use super::member::Member;
@@ -22,11 +22,11 @@ const PRESENCE: f32 = 0.7;
 
 /// Points, ready to be compared.
 #[derive(Debug)]
-pub struct Likeness {
+pub struct Similarity {
     /// Coordinates, `width` a point.
     places: Vec<f32>,
     width: usize,
-    /// Distance over which the likeness falls to 1/e.
+    /// Distance over which the similarity falls to 1/e.
     reach: f32,
 }
 
@@ -60,7 +60,7 @@ impl Importance {
     }
 }
 
-impl Likeness {
+impl Similarity {
     /// Places points among each other.
     pub fn new(importance: &Importance, points: &[&Point]) -> Self {
         let mut columns: Vec<Vec<f32>> = Vec::new();
@@ -75,13 +75,13 @@ impl Likeness {
         for point in 0..points.len() {
             places.extend(columns.iter().map(|column| column[point]));
         }
-        let mut likeness = Self {
+        let mut similarity = Self {
             places,
             width,
             reach: 1.0,
         };
-        likeness.reach = likeness.usual_distance(points.len());
-        likeness
+        similarity.reach = similarity.usual_distance(points.len());
+        similarity
     }
 
     fn place(&self, point: usize) -> &[f32] {
@@ -108,8 +108,8 @@ impl Likeness {
         (sums.iter().sum::<f32>() + rest).sqrt()
     }
 
-    /// The likeness of the points at two positions.
-    pub fn of(&self, a: usize, b: usize) -> f32 {
+    /// The similarity of the points at two positions.
+    pub fn between(&self, a: usize, b: usize) -> f32 {
         (-self.distance(a, b) / self.reach).exp()
     }
 
@@ -126,18 +126,17 @@ impl Likeness {
     }
 }
 
+fn rounded_moments(values: &[f32]) -> (f32, f32) {
+    let (mean, deviation) = moments(values).unwrap_or_default();
+    (mean as f32, deviation as f32)
+}
+
 /// The values of one feature as coordinates: in standard deviations times its weight, the mean where it is missing; and
 /// whether it is there, if it sometimes is not.
 fn coordinates(values: &[f32], weight: f32) -> Vec<Vec<f32>> {
     let known: Vec<f32> = values.iter().copied().filter(|v| v.is_finite()).collect();
-    let moments = |values: &[f32]| {
-        let count = values.len().max(1) as f32;
-        let mean = values.iter().sum::<f32>() / count;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / count;
-        (mean, variance.sqrt())
-    };
     let mut coordinates = Vec::new();
-    let (mean, deviation) = moments(&known);
+    let (mean, deviation) = rounded_moments(&known);
     if deviation > 1e-6 {
         let scaled = |v: &f32| {
             if v.is_finite() {
@@ -153,7 +152,7 @@ fn coordinates(values: &[f32], weight: f32) -> Vec<Vec<f32>> {
             .iter()
             .map(|v| f32::from(u8::from(v.is_finite())))
             .collect();
-        let (mean, deviation) = moments(&present);
+        let (mean, deviation) = rounded_moments(&present);
         let scaled = |p: &f32| (p - mean) / deviation.max(0.05) * PRESENCE * weight;
         coordinates.push(present.iter().map(scaled).collect());
     }
@@ -169,10 +168,13 @@ mod tests {
     fn points_are_like_each_other_where_it_matters() {
         let points = points(&[(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (f32::NAN, 0.0)]);
         let all: Vec<&Point> = points.iter().collect();
-        let likeness = Likeness::new(&two_features(), &all);
-        assert_eq!(likeness.of(0, 0), 1.0);
-        assert_eq!(likeness.of(0, 2), likeness.of(2, 0));
-        assert!(likeness.of(0, 1) > likeness.of(0, 2));
-        assert!(likeness.of(0, 3) < 0.9, "a missing feature is a difference");
+        let similarity = Similarity::new(&two_features(), &all);
+        assert_eq!(similarity.between(0, 0), 1.0);
+        assert_eq!(similarity.between(0, 2), similarity.between(2, 0));
+        assert!(similarity.between(0, 1) > similarity.between(0, 2));
+        assert!(
+            similarity.between(0, 3) < 0.9,
+            "a missing feature is a difference"
+        );
     }
 }

@@ -4,6 +4,10 @@
 //! that were compiled before; [`VirtualMachine`] runs it. The pass list is that of `tvm.relax` in the wheel (0.27),
 //! without the operator legalisation that import has already done.
 
+mod instrument;
+
+pub use instrument::{Call, Moment, TensorFacts};
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tvm_ffi::{Any, AnyView, Function};
@@ -32,15 +36,6 @@ const PASSES: [&str; 9] = [
 /// A model being run.
 pub struct VirtualMachine {
     module: Obj,
-}
-
-/// What the hook is told about a call of the virtual machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// The call is about to be made.
-    Before,
-    /// The call has returned.
-    After,
 }
 
 /// The parts of a model between its Relax program and a running machine.
@@ -170,32 +165,15 @@ impl VirtualMachine {
             .collect()
     }
 
-    /// Calls `hook` before and after every operator of each later run.
+    /// Calls `hook` before and after every call of each later run: operators and the machine's own functions.
     ///
     /// The hook runs on the thread of the machine and must be quick: it is part of what is measured.
     ///
     /// # Errors
     /// TVM's.
-    pub fn set_instrument(&self, hook: impl Fn(&str, Moment) + 'static) -> Result<()> {
-        // Arguments: function, symbol, before_run, result, and the call's own arguments.
+    pub fn set_instrument(&self, hook: impl Fn(&Call<'_>) + 'static) -> Result<()> {
         let function = Function::from_packed(move |args: &[AnyView<'_>]| {
-            let called = catch_unwind(AssertUnwindSafe(|| {
-                // The symbol comes as a raw C++ string, which has to be copied to become a TVM one.
-                let symbol: Option<tvm_ffi::String> =
-                    args.get(1).and_then(|a| Any::from(*a).try_as());
-                let before: Option<bool> = args.get(2).and_then(|a| a.try_as());
-                if let (Some(symbol), Some(before)) = (symbol, before) {
-                    hook(
-                        symbol.as_str(),
-                        if before {
-                            Moment::Before
-                        } else {
-                            Moment::After
-                        },
-                    );
-                }
-            }));
-            match called {
+            match catch_unwind(AssertUnwindSafe(|| hook(&Call::new(args)))) {
                 Ok(()) => Ok(Any::new()),
                 Err(_) => Err(tvm_ffi::Error::new(
                     tvm_ffi::RUNTIME_ERROR,

@@ -1,4 +1,4 @@
-//! The table of turning lines.
+//! Turning points over two factors.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ fn turn(at: &TurnAt) -> String {
 }
 
 /// The surfaces with a turning line, clearest first, and how many have none; nothing without surfaces.
-pub fn table(reports: &[SurfaceReport]) -> String {
+pub fn lines(reports: &[SurfaceReport]) -> String {
     if reports.is_empty() {
         return String::new();
     }
@@ -106,12 +106,12 @@ mod tests {
             residual_ratio: 0.03,
             p_value: 0.005,
         };
-        insta::assert_snapshot!(table(&[report(Some(crease)), report(None)]), @r"
+        insta::assert_snapshot!(lines(&[report(Some(crease)), report(None)]), @r"
 
         where a factor stops paying, by a second one: 1 of 2 surfaces have a turning line
         threads by flops: 2.0 (1.6 … 2.5) at 1.0e6; 6.3 (5.0 … 7.9) at 1.0e7; 20 (16 … 25) at 1.0e8
             turn ~ flops^0.50 (0.40 … 0.62): more of it moves the turn up; slope -0.98 → 0.02, p = 0.005, 42 cells; m conv2d 3x3 by 1x1
         ");
-        assert_eq!(table(&[]), "");
+        assert_eq!(lines(&[]), "");
     }
 }

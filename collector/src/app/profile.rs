@@ -1,0 +1,60 @@
+//! `opcollect profile`: the table on standard output, files beside it.
+
+use anyhow::{Context as _, bail};
+use opreport::{Exit, View};
+
+use super::{AppError, show, until_interrupted};
+use crate::profile::summary::summary;
+use crate::profile::{ProfileRequest, ProfiledModel, file_of_cycle, profile, trace};
+use crate::render::{profile_csv, profile_json, profile_text};
+
+/// Profiles a model.
+pub(super) fn run(request: &ProfileRequest, view: View) -> Result<Exit, AppError> {
+    check_folders(request)?;
+    let (model, _) = until_interrupted(view, |session| profile(request, session))?;
+    write_files(&model, request)?;
+    show(
+        view,
+        |style| profile_text(&model, &request.show, style),
+        || profile_json(&model, &request.show),
+    )
+}
+
+/// A file that cannot be written is told before the model is built, not afterwards.
+fn check_folders(request: &ProfileRequest) -> anyhow::Result<()> {
+    for (flag, path) in [("--csv", &request.csv), ("--trace", &request.trace)] {
+        let folder = path.as_ref().and_then(|path| path.parent());
+        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(missing) = folder.filter(|folder| !folder.is_dir()) {
+            bail!(
+                "{flag}: there is no folder {}; make it, or name another file",
+                missing.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A table and a trace for each cycle, where they were asked for.
+fn write_files(model: &ProfiledModel, request: &ProfileRequest) -> anyhow::Result<()> {
+    let cycles = &model.profiled.cycles;
+    for (place, cycle) in cycles.iter().enumerate() {
+        if let Some(path) = &request.csv {
+            let table = summary(model, cycle, request.show.group_by, request.show.sort_by);
+            let path = file_of_cycle(path, place, cycles.len())?;
+            opdata::write_atomically(&path, profile_csv(&table).as_bytes()).context("--csv")?;
+        }
+        if let Some(path) = &request.trace {
+            let is_json = path
+                .extension()
+                .is_some_and(|e| e.eq_ignore_ascii_case("json"));
+            let bytes = match is_json {
+                true => trace::chrome(model, cycle).to_string().into_bytes(),
+                false => trace::perfetto(model, cycle),
+            };
+            let path = file_of_cycle(path, place, cycles.len())?;
+            opdata::write_atomically(&path, &bytes).context("--trace")?;
+        }
+    }
+    Ok(())
+}

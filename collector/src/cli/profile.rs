@@ -1,0 +1,186 @@
+//! Flags of `opcollect profile`.
+//!
+//! Syntax only. Flags that are settings of the main job have its names and reach the plan through `config`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use opengine::protocol::StepSchedule;
+
+use super::args::{ModelArgs, Suggest};
+use crate::plan::Planned;
+use crate::profile::summary::{GroupBy, SortBy};
+use crate::profile::{ProfileRequest, Shown};
+
+/// `opcollect profile`.
+#[derive(Debug, Args)]
+pub struct ProfileArgs {
+    /// The model.
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
+    #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]))]
+    pub target: Option<String>,
+    /// Number of threads, `max` being all cores this process may use [default: max]
+    #[arg(long, value_name = "N", action = clap::ArgAction::Append, allow_negative_numbers = true)]
+    pub threads: Vec<String>,
+    /// Seed of the input data
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<String>,
+    /// Most memory of the worker process
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub memory_limit: Option<String>,
+    /// Longest single run of the model
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub timeout: Option<String>,
+    /// Python with TVM that imports models [default: the project's .venv]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    pub python: Option<String>,
+    /// Which runs.
+    #[command(flatten)]
+    pub steps: StepArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub shown: ShownArgs,
+}
+
+/// Most runs of one kind.
+const MOST_RUNS: i64 = 1_000_000;
+
+fn runs_from(least: i64) -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(least..=MOST_RUNS)
+}
+
+/// Which runs are recorded.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Runs")]
+pub struct StepArgs {
+    /// Runs before the first cycle
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = runs_from(0))]
+    pub skip_first: u32,
+    /// Runs at the beginning of a cycle that are not watched
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = runs_from(0))]
+    pub wait: u32,
+    /// Runs behind those that are watched and dropped
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = runs_from(0))]
+    pub warmup: u32,
+    /// Runs behind those that are recorded
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = runs_from(1))]
+    pub active: u32,
+    /// Cycles, each with a table, a trace and a file of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = runs_from(1))]
+    pub repeat: u32,
+}
+
+/// What is shown.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Table")]
+pub struct ShownArgs {
+    /// What calls are put together by
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Grouping::Operator)]
+    pub group_by: Grouping,
+    /// What lines are sorted by
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Sorting::SelfTime)]
+    pub sort: Sorting,
+    /// Show the first N lines only
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Show bytes allocated, freed and alive, and the peak
+    #[arg(long)]
+    pub memory: bool,
+    /// Write the table to this file too, all of its lines
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub csv: Option<PathBuf>,
+    /// Write a trace: Chrome's JSON if FILE ends in .json, else Perfetto's
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub trace: Option<PathBuf>,
+}
+
+/// What calls can be put together by.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Grouping {
+    /// Nothing: call by call
+    Call,
+    /// The function
+    Operator,
+    /// What the operator computes
+    Kind,
+    /// The operator and the shape of its input
+    Shape,
+    /// The layer of the source model
+    Layer,
+}
+
+/// What lines can be sorted by.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Sorting {
+    /// Own time
+    #[value(name = "self")]
+    SelfTime,
+    /// Time with the calls inside
+    Total,
+    /// Name
+    Name,
+    /// Calls
+    Count,
+    /// Own time of one call
+    Mean,
+    /// Bytes allocated
+    Allocated,
+    /// Bytes freed
+    Freed,
+    /// Bytes alive
+    Live,
+    /// Floating-point operations
+    Flops,
+    /// Order of the program
+    Program,
+}
+
+impl ProfileArgs {
+    /// The request that the arguments make, with the plan that the settings make.
+    pub fn request(self, planned: Box<Planned>) -> ProfileRequest {
+        let StepArgs {
+            skip_first,
+            wait,
+            warmup,
+            active,
+            repeat,
+        } = self.steps;
+        ProfileRequest {
+            planned,
+            schedule: StepSchedule {
+                skip_first,
+                wait,
+                warmup,
+                active,
+                repeat,
+            },
+            show: Shown {
+                group_by: match self.shown.group_by {
+                    Grouping::Call => GroupBy::Call,
+                    Grouping::Operator => GroupBy::Operator,
+                    Grouping::Kind => GroupBy::Kind,
+                    Grouping::Shape => GroupBy::Shape,
+                    Grouping::Layer => GroupBy::Layer,
+                },
+                sort_by: match self.shown.sort {
+                    Sorting::SelfTime => SortBy::Own,
+                    Sorting::Total => SortBy::Total,
+                    Sorting::Name => SortBy::Name,
+                    Sorting::Count => SortBy::Count,
+                    Sorting::Mean => SortBy::Mean,
+                    Sorting::Allocated => SortBy::Allocated,
+                    Sorting::Freed => SortBy::Freed,
+                    Sorting::Live => SortBy::Live,
+                    Sorting::Flops => SortBy::Flops,
+                    Sorting::Program => SortBy::Program,
+                },
+                top: self.shown.top,
+                memory: self.shown.memory,
+            },
+            csv: self.shown.csv,
+            trace: self.shown.trace,
+        }
+    }
+}

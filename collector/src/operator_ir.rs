@@ -1,0 +1,64 @@
+//! The intermediate representation of a model's operators, for people: `opcollect list ops … --ir`.
+
+use anyhow::{Context, bail};
+use opmodels::Imported;
+use opreport::nearest::nearest;
+use tvm_bridge::IrModule;
+
+/// Name of the Relax function that calls the operators.
+const MAIN: &str = "main";
+
+/// What one operator is made of.
+#[derive(Debug)]
+pub struct OperatorIr {
+    /// Its symbol in the module.
+    pub symbol: String,
+    /// The lines of the Relax function that call it.
+    pub relax: String,
+    /// Its tensor function, as TVMScript.
+    pub tir: String,
+}
+
+/// Reads the operators of an import: all of them, or those of one name (several shapes may share it).
+///
+/// # Errors
+/// The import is of another TVM, or no operator has that name.
+pub fn read(imported: &Imported, name: Option<&str>) -> anyhow::Result<Vec<OperatorIr>> {
+    let path = imported.folder.join("module.json");
+    let json = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let module = IrModule::from_json(&json)?;
+    let main = module.function_script(MAIN)?;
+    let operators = &imported.graph.operators;
+    let wanted = |operator: &&opmodels::graph::Operator| {
+        name.is_none_or(|name| operator.name == name || operator.symbol == name)
+    };
+    let mut found = Vec::new();
+    for operator in operators.iter().filter(wanted) {
+        let call = format!("call_tir({}, ", operator.symbol);
+        let lines: Vec<&str> = main
+            .lines()
+            .filter(|line| line.contains(&call))
+            .map(str::trim)
+            .collect();
+        found.push(OperatorIr {
+            symbol: operator.symbol.clone(),
+            relax: lines.join("\n"),
+            tir: module.function_script(&operator.symbol)?,
+        });
+    }
+    if found.is_empty() {
+        let name = name.unwrap_or_default();
+        let close = nearest(
+            name,
+            operators.iter().map(|operator| operator.symbol.as_str()),
+        );
+        let hint = match &close[..] {
+            [] => String::new(),
+            names => format!(" (did you mean {}?)", names.join(" or ")),
+        };
+        bail!(
+            "--ir {name}: the model has no such operator{hint}; `list ops` without --ir shows them"
+        );
+    }
+    Ok(found)
+}

@@ -1,0 +1,186 @@
+//! `opcollect profile`: one model on the virtual machine, call by call.
+//!
+//! The model is imported, built with the schedules of the main job and checked; a worker then runs it as the schedule of
+//! steps says ([`opengine::protocol::StepSchedule`]). [`summary`] makes the lines of the table out of what was recorded,
+//! [`layers`] finds the source layer of a call, [`trace`] writes Perfetto and Chrome traces. How it looks is
+//! `render/profile.rs`.
+
+mod layers;
+pub mod summary;
+pub mod trace;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use opdata::contract::Calibration;
+use opengine::protocol::{ProfileSpec, Profiled, StepSchedule, WholeModelSpec};
+use opengine::runner::Failure;
+use opmodels::graph::Graph;
+
+use crate::plan::Planned;
+use crate::run::{Session, runner, scratch};
+use summary::{GroupBy, SortBy};
+
+/// Time for the runs that show what watching costs.
+const OVERHEAD_BUDGET: Duration = Duration::from_secs(2);
+
+/// What to profile, and what to show of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProfileRequest {
+    /// The model, the target and the threads.
+    pub planned: Box<Planned>,
+    /// Which runs are recorded.
+    pub schedule: StepSchedule,
+    /// What is shown.
+    pub show: Shown,
+    /// File of the table as CSV.
+    pub csv: Option<PathBuf>,
+    /// File of the trace; Chrome's JSON if it ends in `.json`, else Perfetto's.
+    pub trace: Option<PathBuf>,
+}
+
+/// Which lines are shown, in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// What calls are put together by.
+    pub group_by: GroupBy,
+    /// The order of lines.
+    pub sort_by: SortBy,
+    /// Lines of operators and of the machine's own steps that are shown, together; all if none.
+    pub top: Option<usize>,
+    /// Whether there are columns of memory.
+    pub memory: bool,
+}
+
+/// A model that was profiled.
+#[derive(Debug, Clone)]
+pub struct ProfiledModel {
+    /// The model's graph.
+    pub graph: Graph,
+    /// What it was compiled for.
+    pub target: serde_json::Value,
+    /// The processor.
+    pub cpu: Option<String>,
+    /// Threads.
+    pub threads: u32,
+    /// Which runs were recorded.
+    pub schedule: StepSchedule,
+    /// What the output was checked against.
+    pub checked_against: String,
+    /// What the machine can do at best, where that was calibrated.
+    pub calibration: Option<Calibration>,
+    /// What was recorded.
+    pub profiled: Profiled,
+}
+
+/// Profiles a model.
+///
+/// # Errors
+/// The target has no virtual machine here, the model cannot be imported or built, computes something else, or the worker
+/// is lost.
+pub fn profile(
+    request: &ProfileRequest,
+    session: &mut Session<'_>,
+) -> anyhow::Result<ProfiledModel> {
+    let plan = &request.planned.plan;
+    let threads = plan.threads.iter().copied().max().unwrap_or(1);
+    let model = &plan.model.model;
+    session.progress.working(&format!("importing {model}"));
+    let imported =
+        session
+            .importer
+            .import(&plan.model, request.planned.python.as_deref(), &mut |_| {})?;
+    let environment = session.environment();
+    let target = plan.target.dictionary(&environment);
+    let jobs = environment.state.cores_usable as usize;
+    let scratch = scratch()?;
+    let mut runner = runner(plan, &imported, &target, jobs, session, scratch.path())?;
+    session
+        .progress
+        .working("building the model and checking its output");
+    let failed = |failure: Failure| anyhow::anyhow!("{model}: {}", failure.reason);
+    let ready = runner
+        .build_whole_model(WholeModelSpec {
+            graph: imported.graph.clone(),
+            jobs,
+            watch_tasks: true,
+        })
+        .map_err(failed)?;
+    if let Some(complaint) = ready.comparison.complaint() {
+        bail!(
+            "{model} computes something else: output against {}: {complaint}",
+            ready.checked_against
+        );
+    }
+    session.progress.working("profiling");
+    let schedule = request.schedule;
+    let spec = ProfileSpec {
+        threads: threads as usize,
+        schedule,
+        overhead_budget_ns: OVERHEAD_BUDGET.as_nanos() as u64,
+    };
+    let profiled = runner
+        .profile_whole_model(spec, timeout(&schedule, plan.worker.measure_timeout_ns))
+        .map_err(failed)?;
+    runner.rest();
+    let calibration = session.calibrations.load(&environment.env_hash);
+    let calibration = calibration.unwrap_or_else(|error| {
+        session.progress.note(&error.to_string());
+        None
+    });
+    Ok(ProfiledModel {
+        graph: imported.graph,
+        target,
+        cpu: environment.machine.cpu.name.clone(),
+        threads,
+        schedule,
+        checked_against: ready.checked_against,
+        calibration,
+        profiled,
+    })
+}
+
+/// `per_run_ns` for each run of the schedule, and for as many more to see what watching costs.
+fn timeout(schedule: &StepSchedule, per_run_ns: u64) -> Duration {
+    let cycle = u64::from(schedule.wait) + u64::from(schedule.warmup) + u64::from(schedule.active);
+    let runs = u64::from(schedule.skip_first) + cycle * u64::from(schedule.repeat);
+    Duration::from_nanos(per_run_ns.saturating_mul(runs.saturating_add(1)))
+}
+
+/// The file of a cycle: `path` itself if there is one cycle, else with the cycle's number before the extension.
+///
+/// # Errors
+/// The path has no file name.
+pub fn file_of_cycle(
+    path: &std::path::Path,
+    cycle: usize,
+    cycles: usize,
+) -> anyhow::Result<PathBuf> {
+    if cycles == 1 {
+        return Ok(path.to_owned());
+    }
+    let stem = path.file_stem().context("the path names no file")?;
+    let mut name = stem.to_os_string();
+    name.push(format!(".{}", cycle + 1));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    Ok(path.with_file_name(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn each_cycle_has_a_file_of_its_own() {
+        let name = |cycle, cycles| file_of_cycle(Path::new("d/t.json"), cycle, cycles).unwrap();
+        assert_eq!(name(0, 1), Path::new("d/t.json"));
+        assert_eq!(name(1, 2), Path::new("d/t.2.json"));
+        assert!(file_of_cycle(Path::new("/"), 0, 2).is_err());
+    }
+}

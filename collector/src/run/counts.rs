@@ -1,0 +1,190 @@
+//! What was counted of a point, in its row: every count by its full name, and those with a fixed meaning in columns of
+//! their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use opdata::{JsonText, Row, finite};
+use opengine::measure::counters::Counted;
+
+/// A column of the row.
+type Cell = fn(&mut Row) -> &mut Option<f64>;
+
+/// Columns with a fixed meaning, and the counts that have it. Of several the first that was counted is taken.
+const COLUMNS: &[(Cell, &[&str])] = &[
+    (
+        |row| &mut row.cycles,
+        &["perf:cycles", "papi:PAPI_TOT_CYC", "papi:perf::CYCLES"],
+    ),
+    (
+        |row| &mut row.instructions,
+        &[
+            "perf:instructions",
+            "papi:PAPI_TOT_INS",
+            "papi:perf::INSTRUCTIONS",
+        ],
+    ),
+    (
+        |row| &mut row.stalled_cycles_frontend,
+        &[
+            "perf:stalled-cycles-frontend",
+            "papi:perf::STALLED-CYCLES-FRONTEND",
+        ],
+    ),
+    (
+        |row| &mut row.stalled_cycles_backend,
+        &[
+            "perf:stalled-cycles-backend",
+            "papi:perf::STALLED-CYCLES-BACKEND",
+        ],
+    ),
+    (
+        |row| &mut row.cache_misses,
+        &[
+            "perf:cache-misses",
+            "papi:PAPI_L3_TCM",
+            "papi:perf::CACHE-MISSES",
+        ],
+    ),
+    (
+        |row| &mut row.l1d_misses,
+        &["perf:L1-dcache-load-misses", "papi:PAPI_L1_DCM"],
+    ),
+    (
+        |row| &mut row.branch_misses,
+        &[
+            "perf:branch-misses",
+            "papi:PAPI_BR_MSP",
+            "papi:perf::BRANCH-MISSES",
+        ],
+    ),
+    (
+        |row| &mut row.task_clock_ns,
+        &["perf:task-clock", "papi:perf::TASK-CLOCK"],
+    ),
+    (
+        |row| &mut row.page_faults,
+        &["perf:page-faults", "papi:perf::PAGE-FAULTS"],
+    ),
+    (
+        |row| &mut row.context_switches,
+        &["perf:context-switches", "papi:perf::CONTEXT-SWITCHES"],
+    ),
+    (
+        |row| &mut row.cpu_migrations,
+        &["perf:cpu-migrations", "papi:perf::CPU-MIGRATIONS"],
+    ),
+    (
+        |row| &mut row.simulated_instructions,
+        &["callgrind:instructions"],
+    ),
+    (
+        |row| &mut row.simulated_l1d_misses,
+        &["callgrind:l1d-misses"],
+    ),
+    (
+        |row| &mut row.simulated_llc_misses,
+        &["callgrind:llc-misses"],
+    ),
+    (
+        |row| &mut row.simulated_branch_misses,
+        &["callgrind:branch-misses"],
+    ),
+    (|row| &mut row.estimated_block_cycles, &["mca:block-cycles"]),
+    (|row| &mut row.energy_uj, &["powercap:package"]),
+];
+
+/// Fills the columns of a row that tell of counts.
+pub(super) fn describe(row: &mut Row, counted: &Counted) {
+    let mut values: BTreeMap<String, f64> = BTreeMap::new();
+    let mut units: BTreeMap<String, &str> = BTreeMap::new();
+    let mut missing: BTreeMap<String, &str> = BTreeMap::new();
+    let mut sources: BTreeSet<&str> = BTreeSet::new();
+    for count in &counted.counts {
+        match &count.value {
+            Ok(value) => {
+                units.insert(count.full_name(), &count.counter.unit);
+                values.insert(count.full_name(), *value);
+                sources.insert(&count.source);
+            }
+            Err(reason) => {
+                missing.insert(count.full_name(), reason);
+            }
+        }
+    }
+    if !values.is_empty() {
+        row.counters = json(&values);
+        row.counter_units = json(&units);
+        let sources: Vec<&str> = sources.into_iter().collect();
+        row.counter_sources = Some(sources.join(";"));
+    }
+    if !missing.is_empty() {
+        row.counters_missing = json(&missing);
+    }
+    for (cell, names) in COLUMNS {
+        let value = names.iter().find_map(|name| values.get(*name));
+        *cell(row) = value.copied().and_then(finite);
+    }
+    row.counter_overhead_ratio = counted.overhead_ratio.and_then(finite);
+    row.counter_running_share = counted.running_share.and_then(finite);
+    row.simulated_cpu = counted.simulated_cpu.clone();
+}
+
+fn json(value: &impl serde::Serialize) -> Option<JsonText> {
+    Some(JsonText::from(&serde_json::to_value(value).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use opdata::{DeviceKind, Essentials, Status};
+    use opengine::measure::counters::{Count, Counter};
+
+    use super::*;
+
+    fn count(source: &str, name: &str, unit: &str, value: Result<f64, &str>) -> Count {
+        Count {
+            source: source.to_owned(),
+            counter: Counter::new(name, unit),
+            value: value.map_err(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn counts_have_columns_and_what_was_not_counted_has_reasons_and_no_zeros() {
+        let mut row = Row::new(Essentials {
+            run_id: "r",
+            ordinal: 0,
+            point_id: "p",
+            op_name: "o",
+            op_kind: "dense",
+            device_kind: DeviceKind::Cpu,
+            status: Status::Measured,
+        });
+        let counted = Counted {
+            counts: vec![
+                count("papi", "PAPI_TOT_INS", "instructions", Ok(10.0)),
+                count("perf", "instructions", "instructions", Ok(11.0)),
+                count("perf", "task-clock", "ns", Ok(5.5)),
+                count("perf", "cycles", "cycles", Err("no such counter")),
+            ],
+            overhead_ratio: Some(1.01),
+            running_share: Some(1.0),
+            simulated_cpu: None,
+        };
+        describe(&mut row, &counted);
+        assert_eq!(
+            row.counters.as_ref().unwrap().as_str(),
+            r#"{"papi:PAPI_TOT_INS":10.0,"perf:instructions":11.0,"perf:task-clock":5.5}"#
+        );
+        assert_eq!(
+            row.counter_units.as_ref().unwrap().as_str(),
+            r#"{"papi:PAPI_TOT_INS":"instructions","perf:instructions":"instructions","perf:task-clock":"ns"}"#
+        );
+        assert_eq!(
+            row.counters_missing.as_ref().unwrap().as_str(),
+            r#"{"perf:cycles":"no such counter"}"#
+        );
+        assert_eq!(row.counter_sources.as_deref(), Some("papi;perf"));
+        assert_eq!(row.instructions, Some(11.0));
+        assert_eq!((row.task_clock_ns, row.cycles), (Some(5.5), None));
+    }
+}

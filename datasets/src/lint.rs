@@ -1,0 +1,225 @@
+//! What physics forbids in a measured row: times under their own minimum, rates above the calibrated roof, more cycles than
+//! the time had.
+//!
+//! A finding means that a measurement, a calibration or what is known of the operator is wrong; the row's time is not to be
+//! trusted as it stands.
+
+use std::collections::BTreeMap;
+
+use crate::contract::{Calibration, Level};
+use crate::roofline::{Roof, Work};
+use crate::schema::Row;
+use crate::values::CacheState;
+
+/// Rates up to this much above the calibrated ones are noise of either.
+const MARGIN: f64 = 1.05;
+/// Cores run this much faster than the clock that was calibrated, at most.
+const BOOST: f64 = 1.25;
+/// Counters of cycles, in the sources that have them.
+const CYCLES: [&str; 3] = ["perf:cycles", "papi:PAPI_TOT_CYC", "papi:perf::CYCLES"];
+
+/// What is impossible about a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Finding {
+    /// The median is shorter than the shortest sample, or longer than the 95 % quantile.
+    MedianOutside {
+        /// The median, nanoseconds.
+        median_ns: f64,
+        /// The bound that it violates, nanoseconds.
+        bound_ns: f64,
+    },
+    /// More than the machine can do.
+    AboveRoof {
+        /// Which roof.
+        roof: Roof,
+        /// Share of it.
+        share: f64,
+    },
+    /// More cycles than all threads' clocks make in the time.
+    TooManyCycles {
+        /// Cycles counted.
+        cycles: f64,
+        /// Most that there can be.
+        most: f64,
+    },
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Finding::MedianOutside {
+                median_ns,
+                bound_ns,
+            } => write!(
+                f,
+                "the median, {median_ns:.0} ns, lies outside its own samples ({bound_ns:.0} ns)"
+            ),
+            Finding::AboveRoof { roof, share } => write!(
+                f,
+                "{:.0} % of the calibrated {} roof: time, work or calibration is wrong",
+                share * 100.0,
+                roof.name()
+            ),
+            Finding::TooManyCycles { cycles, most } => write!(
+                f,
+                "{cycles:.3e} cycles, but {most:.3e} fit into the time at the calibrated clock"
+            ),
+        }
+    }
+}
+
+/// What is impossible about a row; what cannot be judged, because a column or the calibration is missing, is no finding.
+pub fn findings(row: &Row, calibration: Option<&Calibration>) -> Vec<Finding> {
+    let mut all = Vec::new();
+    let Some(median_ns) = row.time_median_ns else {
+        return all;
+    };
+    let outside = |bound: Option<f64>, wrong: fn(f64, f64) -> bool| {
+        let bound_ns = bound.filter(|bound| wrong(median_ns, *bound))?;
+        Some(Finding::MedianOutside {
+            median_ns,
+            bound_ns,
+        })
+    };
+    all.extend(outside(row.time_min_ns, |median, min| median < min));
+    all.extend(outside(row.time_p95_ns, |median, p95| median > p95));
+    let Some(calibration) = calibration else {
+        return all;
+    };
+    all.extend(above_roof(row, calibration));
+    all.extend(too_many_cycles(row, median_ns, calibration));
+    all
+}
+
+/// The work of a row, as far as the roofline needs it.
+pub fn work_of(row: &Row) -> Option<Work> {
+    let is_float = row
+        .dtypes
+        .as_ref()
+        .is_some_and(|types| types.split(';').all(|t| t == "float32"));
+    let flops = row.flops.unwrap_or(0) + row.flops_epilogue.unwrap_or(0);
+    Some(Work {
+        flops: if is_float { flops as f64 } else { 0.0 },
+        bytes: (row.bytes_read? + row.bytes_written?) as f64,
+        time_ns: row.time_median_ns?,
+        threads: u32::try_from(row.threads?).ok()?,
+        cache: row.cache_state,
+    })
+}
+
+/// The roofs that no measurement can be above: arithmetic, and reading from the nearest level, or from memory where the
+/// caches were flushed.
+fn above_roof(row: &Row, calibration: &Calibration) -> Option<Finding> {
+    // The epilogue may be cheaper than it counts; the anchor's multiply-adds are certain. Strided operands may be read in
+    // part, outputs are written in whole.
+    let sure = Work {
+        flops: row.flops.unwrap_or(0) as f64,
+        bytes: row.bytes_written.unwrap_or(0) as f64,
+        ..work_of(row)?
+    };
+    let flops = match work_of(row)?.flops > 0.0 {
+        true => sure.flops,
+        false => 0.0,
+    };
+    let standing = calibration.standing(&Work { flops, ..sure })?;
+    let mut levels = standing
+        .shares
+        .iter()
+        .filter_map(|(roof, share)| match roof {
+            Roof::Read(Level::L1) => Some((*roof, *share)),
+            _ => None,
+        });
+    let compute = standing.share(Roof::Compute).map(|s| (Roof::Compute, s));
+    // A convolution may be computed with fewer multiplications than it counts, but no template here does that.
+    [compute, levels.next()]
+        .into_iter()
+        .flatten()
+        .find(|(_, share)| *share > MARGIN)
+        .map(|(roof, share)| Finding::AboveRoof { roof, share })
+}
+
+fn too_many_cycles(row: &Row, median_ns: f64, calibration: &Calibration) -> Option<Finding> {
+    let counters: BTreeMap<String, serde_json::Value> = row.counters.as_ref()?.decode().ok()?;
+    let cycles = CYCLES
+        .iter()
+        .find_map(|name| counters.get(*name)?.as_f64())?;
+    let slowest_ns = row.time_p95_ns.unwrap_or(median_ns).max(median_ns);
+    let threads = row.threads? as f64;
+    let most = slowest_ns * calibration.clock_ghz? * BOOST * threads;
+    // Caches that are flushed between calls are no part of the time, and may be of the count.
+    let comparable = row.cache_state != Some(CacheState::Flushed);
+    (comparable && cycles > most).then_some(Finding::TooManyCycles { cycles, most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roofline::testing::calibration;
+    use crate::values::JsonText;
+    use crate::{DeviceKind, Essentials, Status};
+
+    /// 50 % of the peak, well inside its samples.
+    fn row() -> Row {
+        Row {
+            threads: Some(1),
+            dtypes: Some("float32;float32".to_owned()),
+            flops: Some(50_000),
+            bytes_read: Some(1_000),
+            bytes_written: Some(1_000),
+            time_median_ns: Some(1_000.0),
+            time_min_ns: Some(990.0),
+            time_p95_ns: Some(1_100.0),
+            ..Row::new(Essentials {
+                run_id: "r",
+                ordinal: 0,
+                point_id: "p",
+                op_name: "conv2d",
+                op_kind: "conv2d",
+                device_kind: DeviceKind::Cpu,
+                status: Status::Measured,
+            })
+        }
+    }
+
+    fn found(change: impl FnOnce(&mut Row)) -> Vec<String> {
+        let mut row = row();
+        change(&mut row);
+        let found = findings(&row, Some(&calibration()));
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_possible_row_has_no_finding_and_what_is_unknown_is_none() {
+        assert_eq!(found(|_| {}), [""; 0]);
+        assert_eq!(found(|r| r.threads = Some(2)), [""; 0]);
+        assert_eq!(found(|r| r.time_median_ns = None), [""; 0]);
+        // No peak was calibrated for other types.
+        assert_eq!(
+            found(|r| {
+                r.dtypes = Some("int8;int8".to_owned());
+                r.flops = Some(5_000_000);
+            }),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn what_physics_forbids_is_found() {
+        let below = found(|r| r.time_min_ns = Some(1_001.0));
+        assert!(below[0].contains("outside its own samples"), "{below:?}");
+        let above = found(|r| r.flops = Some(106_000));
+        assert!(
+            above[0].contains("106 % of the calibrated compute roof"),
+            "{above:?}"
+        );
+        let traffic = found(|r| r.bytes_written = Some(500_000));
+        assert!(traffic[0].contains("L1 roof"), "{traffic:?}");
+        let cycles = |n: f64| {
+            let json = serde_json::json!({ "perf:cycles": n });
+            found(|r| r.counters = Some(JsonText::from(&json)))
+        };
+        // 1.1 us at 2 GHz and a boost of a quarter.
+        assert_eq!(cycles(2_700.0), [""; 0]);
+        assert!(cycles(2_800.0)[0].contains("cycles"));
+    }
+}

@@ -1,0 +1,216 @@
+//! The roofline of a measured time: which share of the machine's calibrated rates it reaches, and what bounds it.
+//!
+//! A kernel of F floating-point operations that moves B bytes takes at least max(F / peak, B / bandwidth) (Williams,
+//! Waterman and Patterson, "Roofline", CACM 52, 2009). Peak and bandwidths are those that calibration measured with the
+//! same number of threads; without such there is no roofline. B is the compulsory traffic (every tensor once), so the
+//! share of a level is a lower bound of what really came from it. The level that counts is the nearest one whose cache
+//! holds B, main memory for a flushed one.
+
+use crate::contract::{Calibration, Level, ThreadRates};
+use crate::values::CacheState;
+
+/// Below this share of every roof none of them bounds a kernel: it waits for something else.
+pub const BOUND_FROM: f64 = 0.25;
+/// A calibrated working set fills half of its cache.
+const CACHE_PER_SET: f64 = 2.0;
+
+/// What a call does, and how.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    /// Floating-point operations of `float32`; 0 for other types, for which no peak was calibrated.
+    pub flops: f64,
+    /// Compulsory traffic, bytes.
+    pub bytes: f64,
+    /// Time of the call, nanoseconds.
+    pub time_ns: f64,
+    /// Threads.
+    pub threads: u32,
+    /// Where its data were before, if that was arranged.
+    pub cache: Option<CacheState>,
+}
+
+/// A roof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Roof {
+    /// Arithmetic.
+    Compute,
+    /// Reading from a level of the memory hierarchy.
+    Read(Level),
+}
+
+impl Roof {
+    /// Name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Roof::Compute => "compute",
+            Roof::Read(level) => level.name(),
+        }
+    }
+}
+
+/// Where a call stands under the roofs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// Share of each roof that is reached (1 is the roof): compute first, then the levels from the nearest.
+    pub shares: Vec<(Roof, f64)>,
+    /// The nearest level that holds the call's data.
+    pub level: Level,
+}
+
+impl Standing {
+    /// The share of a roof.
+    pub fn share(&self, roof: Roof) -> Option<f64> {
+        let found = self.shares.iter().find(|(of, _)| *of == roof);
+        found.map(|(_, share)| *share)
+    }
+
+    /// The roof that the call is nearest to, arithmetic or the level of its data, and the share of it.
+    pub fn nearest(&self) -> Option<(Roof, f64)> {
+        [Roof::Compute, Roof::Read(self.level)]
+            .into_iter()
+            .filter_map(|roof| Some((roof, self.share(roof)?)))
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// What bounds the call, in words: `compute 61 %`, `L2 40 %`, or that none of them does.
+    pub fn words(&self) -> Option<String> {
+        let (roof, share) = self.nearest()?;
+        let percent = share * 100.0;
+        Some(match share < BOUND_FROM {
+            true => format!("none ({} {percent:.0} %)", roof.name()),
+            false => format!("{} {percent:.0} %", roof.name()),
+        })
+    }
+}
+
+impl Calibration {
+    /// The rates of this number of threads.
+    pub fn rates_of(&self, threads: u32) -> Option<&ThreadRates> {
+        self.rates.iter().find(|rates| rates.threads == threads)
+    }
+
+    /// Where a call stands under the roofs of its number of threads; nothing if those were not calibrated, or it took no
+    /// time.
+    pub fn standing(&self, work: &Work) -> Option<Standing> {
+        let rates = self.rates_of(work.threads)?;
+        if work.time_ns.is_nan() || work.time_ns <= 0.0 {
+            return None;
+        }
+        // 10⁹ a second is one a nanosecond.
+        let reached = |amount: f64, rate: f64| amount / work.time_ns / rate;
+        let compute = (work.flops > 0.0).then(|| {
+            let share = reached(work.flops, rates.peak_gflops_per_s.best);
+            (Roof::Compute, share)
+        });
+        let levels = rates.read_gbytes_per_s.iter().map(|(level, read)| {
+            let share = reached(work.bytes, read.rate.best);
+            (Roof::Read(*level), share)
+        });
+        let holds = |set_bytes: u64| {
+            let all = set_bytes as f64 * CACHE_PER_SET * f64::from(work.threads.max(1));
+            work.bytes <= all
+        };
+        let level = match work.cache {
+            Some(CacheState::Flushed) => Level::Memory,
+            _ => rates
+                .read_gbytes_per_s
+                .iter()
+                .find(|(_, read)| holds(read.set_bytes))
+                .map_or(Level::Memory, |(level, _)| *level),
+        };
+        Some(Standing {
+            shares: compute.into_iter().chain(levels).collect(),
+            level,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! A made-up machine: 100 GFLOP/s, 400, 100 and 10 GB/s, 2 GHz.
+
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::contract::{CALIBRATION_FORMAT, Rate, ReadRate};
+    use crate::values::Timestamp;
+
+    fn rate(best: f64) -> Rate {
+        Rate {
+            best,
+            median: best,
+            spread: 0.01,
+            samples: 10,
+        }
+    }
+
+    pub fn calibration() -> Calibration {
+        let read = |best, set_bytes| ReadRate {
+            rate: rate(best),
+            set_bytes,
+        };
+        Calibration {
+            format: CALIBRATION_FORMAT,
+            env_hash: "e".to_owned(),
+            measured_at_utc: Timestamp::from_unix_ms(0),
+            versions: BTreeMap::new(),
+            target: serde_json::Value::Null,
+            cores_usable: 1,
+            load_1min: None,
+            clock_ghz: Some(2.0),
+            rates: vec![ThreadRates {
+                threads: 1,
+                peak_gflops_per_s: rate(100.0),
+                read_gbytes_per_s: BTreeMap::from([
+                    (Level::L1, read(400.0, 16_000)),
+                    (Level::L2, read(100.0, 500_000)),
+                    (Level::Memory, read(10.0, 100_000_000)),
+                ]),
+            }],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::calibration;
+    use super::*;
+
+    fn work(flops: f64, bytes: f64) -> Work {
+        Work {
+            flops,
+            bytes,
+            time_ns: 1_000.0,
+            threads: 1,
+            cache: Some(CacheState::Hot),
+        }
+    }
+
+    #[test]
+    fn shares_are_of_the_calibrated_rates_of_as_many_threads() {
+        let calibration = calibration();
+        let standing = calibration.standing(&work(50_000.0, 20_000.0)).unwrap();
+        assert_eq!(standing.share(Roof::Compute), Some(0.5));
+        assert_eq!(standing.share(Roof::Read(Level::L2)), Some(0.2));
+        assert_eq!(standing.level, Level::L1);
+        assert_eq!(standing.words().unwrap(), "compute 50 %");
+        let two = Work {
+            threads: 2,
+            ..work(1.0, 1.0)
+        };
+        assert_eq!(calibration.standing(&two), None);
+    }
+
+    #[test]
+    fn the_level_is_the_nearest_that_holds_the_data_and_memory_for_a_flushed_cache() {
+        let calibration = calibration();
+        let standing = calibration.standing(&work(0.0, 60_000.0)).unwrap();
+        assert_eq!(standing.nearest(), Some((Roof::Read(Level::L2), 0.6)));
+        let flushed = Work {
+            cache: Some(CacheState::Flushed),
+            ..work(0.0, 1_000.0)
+        };
+        let standing = calibration.standing(&flushed).unwrap();
+        assert_eq!(standing.words().unwrap(), "none (memory 10 %)");
+    }
+}

@@ -1,0 +1,206 @@
+//! How a GPU is at the moment, as NVIDIA's management library tells it: its clock, its temperature, and what holds the
+//! clock back. It comes with the driver, needs no rights, and is asked between measurements, never during one.
+//!
+//! Not run on a GPU yet (`docs/cuda.md`): tests have a stand-in for the library.
+
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::path::Path;
+
+use super::dynamic::Library;
+
+type Status = c_int;
+type Handle = *mut c_void;
+
+/// What a GPU says of itself now; what it does not tell is missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// Clock of the multiprocessors.
+    pub clock_mhz: Option<u32>,
+    /// Temperature of the chip.
+    pub temperature_c: Option<u32>,
+    /// Bits of [`REASONS`], and others that are of no concern.
+    pub held_back: Option<u64>,
+}
+
+/// What holds a clock back that would be higher under the same work: `nvmlClocksEventReasons` of NVML's documentation. An
+/// idle GPU, one whose clocks were set by its user, and one at its power limit, where it works all the time, are not
+/// disturbed.
+const REASONS: [(u64, &str); 4] = [
+    (0x08, "hardware slowdown"),
+    (0x20, "software thermal slowdown"),
+    (0x40, "hardware thermal slowdown"),
+    (0x80, "power brake"),
+];
+
+impl State {
+    /// What holds the clock back, in words.
+    pub fn reasons(&self) -> Vec<&'static str> {
+        let bits = self.held_back.unwrap_or(0);
+        let active = REASONS.iter().filter(|(bit, _)| bits & bit != 0);
+        active.map(|(_, words)| *words).collect()
+    }
+
+    /// The state in words, for people.
+    pub fn words(&self) -> String {
+        let mut parts = Vec::new();
+        parts.extend(self.clock_mhz.map(|mhz| format!("{mhz} MHz")));
+        parts.extend(self.temperature_c.map(|c| format!("{c} °C")));
+        let reasons = self.reasons();
+        if !reasons.is_empty() {
+            parts.push(format!("slowed by {}", reasons.join(" and ")));
+        }
+        parts.join(", ")
+    }
+}
+
+/// Who tells a GPU's state.
+pub(super) trait Telemetry {
+    /// The state now.
+    fn state(&mut self) -> State;
+}
+
+/// The library, for one GPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Nvml {
+    clock: unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> Status,
+    temperature: unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> Status,
+    reasons: unsafe extern "C" fn(Handle, *mut c_ulonglong) -> Status,
+    gpu: Handle,
+}
+
+/// `NVML_CLOCK_SM`.
+const CLOCK_OF_MULTIPROCESSORS: c_uint = 1;
+/// `NVML_TEMPERATURE_GPU`.
+const TEMPERATURE_OF_GPU: c_uint = 0;
+
+impl Nvml {
+    /// For the GPU at a place of the PCI bus as CUDA's runtime names it; none where there is no library, or it does not know
+    /// the GPU. By its place, because the library numbers all GPUs and CUDA those that the process may see.
+    pub fn of(bus_id: &std::ffi::CStr) -> Option<Nvml> {
+        type Init = unsafe extern "C" fn() -> Status;
+        type ByPlace = unsafe extern "C" fn(*const c_char, *mut Handle) -> Status;
+        let library = Library::open(Path::new("libnvidia-ml.so.1")).ok()?;
+        let mut gpu = std::ptr::null_mut();
+        // SAFETY: the types are those of NVML's documentation; `gpu` is valid for writing and `bus_id` is a C string.
+        unsafe {
+            let init: Init = library.function(c"nvmlInit_v2").ok()?;
+            let by_place: ByPlace = library.function(c"nvmlDeviceGetHandleByPciBusId_v2").ok()?;
+            if init() != 0 || by_place(bus_id.as_ptr(), &mut gpu) != 0 {
+                return None;
+            }
+            Some(Nvml {
+                clock: library.function(c"nvmlDeviceGetClockInfo").ok()?,
+                temperature: library.function(c"nvmlDeviceGetTemperature").ok()?,
+                // The name of all versions; newer ones have another beside it.
+                reasons: library
+                    .function(c"nvmlDeviceGetCurrentClocksThrottleReasons")
+                    .ok()?,
+                gpu,
+            })
+        }
+    }
+}
+
+impl Telemetry for Nvml {
+    fn state(&mut self) -> State {
+        let (mut clock, mut temperature, mut reasons) = (0, 0, 0);
+        // SAFETY: the handle is the library's, and what is written to is valid.
+        let [clock_status, temperature_status, reasons_status] = unsafe {
+            [
+                (self.clock)(self.gpu, CLOCK_OF_MULTIPROCESSORS, &mut clock),
+                (self.temperature)(self.gpu, TEMPERATURE_OF_GPU, &mut temperature),
+                (self.reasons)(self.gpu, &mut reasons),
+            ]
+        };
+        State {
+            clock_mhz: (clock_status == 0).then_some(clock),
+            temperature_c: (temperature_status == 0).then_some(temperature),
+            held_back: (reasons_status == 0).then_some(reasons),
+        }
+    }
+}
+
+/// Watches a GPU's clock: how far it is below the highest that was seen, while something holds it back.
+pub(super) struct Throttling<T> {
+    telemetry: T,
+    highest_mhz: u32,
+}
+
+impl<T: Telemetry> Throttling<T> {
+    /// Nothing seen yet.
+    pub fn new(telemetry: T) -> Throttling<T> {
+        Throttling {
+            telemetry,
+            highest_mhz: 0,
+        }
+    }
+
+    /// The highest clock seen over that of now, at least 1; 1 while nothing holds the clock back, because a GPU without
+    /// work lowers it by itself.
+    pub fn drift(&mut self) -> f64 {
+        let state = self.telemetry.state();
+        let Some(now) = state.clock_mhz.filter(|mhz| *mhz > 0) else {
+            return 1.0;
+        };
+        self.highest_mhz = self.highest_mhz.max(now);
+        match state.reasons().is_empty() {
+            true => 1.0,
+            false => f64::from(self.highest_mhz) / f64::from(now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tells one state after the other.
+    struct Scripted(Vec<State>);
+
+    impl Telemetry for Scripted {
+        fn state(&mut self) -> State {
+            self.0.remove(0)
+        }
+    }
+
+    fn state(clock_mhz: u32, held_back: u64) -> State {
+        State {
+            clock_mhz: Some(clock_mhz),
+            temperature_c: Some(71),
+            held_back: Some(held_back),
+        }
+    }
+
+    #[test]
+    fn a_clock_that_heat_holds_back_is_drift_and_an_idle_one_is_not() {
+        const IDLE: u64 = 0x01;
+        const POWER_LIMIT: u64 = 0x04;
+        const HEAT: u64 = 0x20;
+        let states = vec![
+            state(1980, 0),
+            state(345, IDLE),
+            state(1900, POWER_LIMIT),
+            state(990, HEAT),
+            State::default(),
+            state(1980, 0),
+        ];
+        let mut watched = Throttling::new(Scripted(states));
+        let drifts: Vec<f64> = (0..6).map(|_| watched.drift()).collect();
+        assert_eq!(drifts, [1.0, 1.0, 1.0, 2.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn states_in_words() {
+        assert_eq!(
+            state(990, 0x60).words(),
+            "990 MHz, 71 °C, slowed by software thermal slowdown and hardware thermal slowdown"
+        );
+        assert_eq!(state(1980, 0x05).words(), "1980 MHz, 71 °C");
+        assert_eq!(State::default().words(), "");
+    }
+
+    #[test]
+    fn without_a_gpu_at_this_place_there_is_no_telemetry() {
+        assert!(Nvml::of(c"ffff:ff:1f.7").is_none());
+    }
+}

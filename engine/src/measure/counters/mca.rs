@@ -1,0 +1,300 @@
+//! `mca`: LLVM's machine code analyser on the kernel's hottest block, a static estimate: every load hits the first cache,
+//! every branch is predicted, and the block is repeated a hundred times.
+//!
+//! The hottest block is taken to be the one with most vector arithmetic between two labels of the kernel's assembly,
+//! loops before straight code. `llvm-mca` must know the processor that the kernel was compiled for; it is not asked about
+//! another one.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tvm_bridge::compile::{Asserts, Lowered};
+
+use super::request::Selection;
+use super::tools::find_program;
+use super::{
+    Count, Counter, CounterError, CounterFact, Opened, Program, Simulated, Simulator, SourceKind,
+    Survey,
+};
+
+/// The kind.
+pub(super) struct Mca;
+
+const NAME: &str = "mca";
+/// Repetitions of the block.
+const ITERATIONS: f64 = 100.0;
+/// Newest version that is looked for by number, and the oldest with output that can be read.
+const VERSIONS: std::ops::RangeInclusive<u32> = 13..=25;
+/// Counters with their units: of one pass through the block.
+const EVENTS: [(&str, &str); 4] = [
+    ("block-cycles", "cycles"),
+    ("block-throughput-cycles", "cycles"),
+    ("block-instructions", "instructions"),
+    ("busiest-port-cycles", "cycles"),
+];
+
+fn counters() -> impl Iterator<Item = Counter> {
+    EVENTS.iter().map(|(name, unit)| Counter::new(*name, *unit))
+}
+
+fn problem(reason: impl Into<String>, next: &str) -> CounterError {
+    CounterError::new(NAME, reason, next)
+}
+
+const INSTALL: &str = "Debian, Ubuntu: apt-get install llvm-19, or a later one";
+
+/// The newest analyser.
+fn analyser() -> Result<PathBuf, CounterError> {
+    let numbered = VERSIONS.rev().map(|version| format!("llvm-mca-{version}"));
+    let names: Vec<String> = numbered.chain(["llvm-mca".to_owned()]).collect();
+    find_program(&names).ok_or_else(|| problem("llvm-mca is not installed", INSTALL))
+}
+
+impl SourceKind for Mca {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "static estimate of the hottest block by llvm-mca"
+    }
+
+    fn is_automatic(&self) -> bool {
+        false
+    }
+
+    fn survey(&self) -> Survey {
+        let tool = analyser();
+        let missing = tool.as_ref().err().cloned();
+        let state = tool.map(|path| path.display().to_string());
+        let fact = |counter| CounterFact {
+            counter,
+            usual: true,
+            problem: missing.clone(),
+        };
+        Survey {
+            state,
+            counters: counters().map(fact).collect(),
+        }
+    }
+
+    fn check(&self, event: &str) -> Result<(), CounterError> {
+        super::known(NAME, event, counters())?;
+        analyser().map(|_| ())
+    }
+
+    fn open(&self, events: &Selection) -> Opened {
+        Opened {
+            simulators: vec![Box::new(Analyser {
+                events: super::selected(events, counters()),
+            })],
+            ..Opened::default()
+        }
+    }
+}
+
+/// Analyses kernels.
+struct Analyser {
+    events: Vec<Counter>,
+}
+
+impl Simulator for Analyser {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn counters(&self) -> &[Counter] {
+        &self.events
+    }
+
+    fn count(&self, program: &Program<'_>) -> Result<Simulated, CounterError> {
+        let tool = analyser()?;
+        let Some(cpu) = program.target.json()["mcpu"].as_str() else {
+            return Err(problem(
+                "the target names no processor",
+                "give one with -mcpu",
+            ));
+        };
+        let assembly = Lowered::new(program.module, program.target, Asserts::Dropped)
+            .and_then(Lowered::generate)
+            .and_then(|generated| generated.assembly())
+            .map_err(|error| problem(error.to_string(), "report this operator"))?;
+        let block = hottest_block(&assembly)
+            .ok_or_else(|| problem("the kernel has no block with arithmetic", "leave mca out"))?;
+        let report = analyse(&tool, cpu, &block)?;
+        let count = |counter: &Counter| Count {
+            source: NAME.to_owned(),
+            counter: counter.clone(),
+            value: value(&report, &counter.name)
+                .ok_or_else(|| "llvm-mca's report does not have it".to_owned()),
+        };
+        Ok(Simulated {
+            counts: self.events.iter().map(count).collect(),
+            cpu: None,
+        })
+    }
+}
+
+/// A value of a report, for one pass through the block.
+fn value(report: &Value, name: &str) -> Option<f64> {
+    let region = &report["CodeRegions"][0];
+    let summary = &region["SummaryView"];
+    let per_pass = |value: f64| value / ITERATIONS;
+    match name {
+        "block-cycles" => summary["TotalCycles"].as_f64().map(per_pass),
+        "block-throughput-cycles" => summary["BlockRThroughput"].as_f64(),
+        "block-instructions" => summary["Instructions"].as_f64().map(per_pass),
+        "busiest-port-cycles" => {
+            let usage = region["ResourcePressureView"]["ResourcePressureInfo"].as_array()?;
+            let instructions = region["Instructions"].as_array()?.len() as u64;
+            // The place behind the last instruction stands for the whole block.
+            let whole = usage
+                .iter()
+                .filter(|u| u["InstructionIndex"] == instructions);
+            whole
+                .filter_map(|u| u["ResourceUsage"].as_f64())
+                .reduce(f64::max)
+        }
+        _ => None,
+    }
+}
+
+/// llvm-mca's report about a block of assembly.
+fn analyse(tool: &Path, cpu: &str, block: &str) -> Result<Value, CounterError> {
+    let failed = |reason: String| problem(format!("llvm-mca fails: {reason}"), INSTALL);
+    let io = |error: std::io::Error| failed(error.to_string());
+    let mut child = Command::new(tool)
+        .args(["-json", "-iterations=100", "-resource-pressure"])
+        .arg(format!(
+            "-mtriple={}-unknown-linux-gnu",
+            std::env::consts::ARCH
+        ))
+        .arg(format!("-mcpu={cpu}"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(io)?;
+    if let Some(mut input) = child.stdin.take() {
+        // One that refuses the processor ends without reading.
+        let _ = input.write_all(block.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(io)?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    if ["not a recognized", "unable to find", "is not a valid"]
+        .iter()
+        .any(|w| words.contains(w))
+    {
+        return Err(problem(
+            format!("{} does not know the processor {cpu}", tool.display()),
+            INSTALL,
+        ));
+    }
+    if !output.status.success() {
+        let line = words
+            .lines()
+            .find(|l| l.contains("error"))
+            .unwrap_or("no reason given");
+        return Err(failed(line.to_owned()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
+}
+
+/// The lines of the block that does most of the arithmetic.
+fn hottest_block(assembly: &str) -> Option<String> {
+    let mut best: Option<((bool, usize), Vec<&str>)> = None;
+    let mut label = "";
+    let mut block: Vec<&str> = Vec::new();
+    for line in assembly.lines().chain(["end:"]) {
+        let code = line.split('#').next().unwrap_or_default().trim();
+        if let Some(name) = code.strip_suffix(':') {
+            let score = score(label, &block);
+            if score.1 > 0 && best.as_ref().is_none_or(|(most, _)| score > *most) {
+                best = Some((score, std::mem::take(&mut block)));
+            }
+            (label, block) = (name, Vec::new());
+        } else if !code.is_empty() && !code.starts_with('.') {
+            block.push(code);
+        }
+    }
+    best.map(|(_, lines)| lines.join("\n") + "\n")
+}
+
+/// Whether a block is a loop of its own, and how much arithmetic it has: multiply-adds count for two operations.
+fn score(label: &str, block: &[&str]) -> (bool, usize) {
+    let jumps_back = |line: &&&str| {
+        let mut words = line.split_whitespace();
+        let is_jump = words
+            .next()
+            .is_some_and(|word| word.starts_with(['j', 'b', 'c', 't']));
+        is_jump && words.next_back() == Some(label)
+    };
+    let work = |line: &&str| {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        let has = |names: &[&str]| names.iter().any(|name| word.starts_with(name));
+        match () {
+            () if has(&["vfm", "vfnm", "fmla", "fmadd", "vpdp"]) => 2,
+            () if has(&[
+                "vmul", "vadd", "vsub", "vmax", "vmin", "vdiv", "mul", "add", "fmul", "fadd",
+                "fmax",
+            ]) =>
+            {
+                1
+            }
+            () => 0,
+        }
+    };
+    let arithmetic = block.iter().map(work).sum();
+    (
+        block.iter().rev().take(2).any(|line| jumps_back(&line)),
+        arithmetic,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: &str = "\t.text\nmain:\n\tpushq %rbp\n.LBB0_1:\n\tvmovups (%rax), %ymm0\n\
+        \tvfmadd231ps (%rcx), %ymm0, %ymm1 # ymm1 = x\n\tvfmadd231ps 32(%rcx), %ymm0, %ymm2\n\
+        \taddq $64, %rcx\n\tcmpq %rcx, %rdx\n\tjne .LBB0_1\n.LBB0_2:\n\tvaddps %ymm1, %ymm2, %ymm1\n\
+        \tvaddps %ymm1, %ymm2, %ymm1\n\tvaddps %ymm1, %ymm2, %ymm1\n\tvaddps %ymm1, %ymm2, %ymm1\n\
+        \tvaddps %ymm1, %ymm2, %ymm1\n\tvaddps %ymm1, %ymm2, %ymm1\n\tretq\n";
+
+    #[test]
+    fn the_loop_with_most_arithmetic_is_found_without_comments_and_directives() {
+        let block = hottest_block(KERNEL).unwrap();
+        assert!(
+            block.starts_with("vmovups") && block.ends_with("jne .LBB0_1\n"),
+            "{block}"
+        );
+        assert!(!block.contains('#'));
+        assert_eq!(hottest_block("main:\n\tretq\n"), None);
+    }
+
+    #[test]
+    fn the_installed_analyser_estimates_the_block_and_knows_no_nonsense() {
+        let Ok(tool) = analyser() else {
+            eprintln!("skipped: llvm-mca is not installed");
+            return;
+        };
+        let block = hottest_block(KERNEL).unwrap();
+        if cfg!(target_arch = "x86_64") {
+            let report = analyse(&tool, "haswell", &block).unwrap();
+            assert_eq!(value(&report, "block-instructions"), Some(6.0));
+            let cycles = value(&report, "block-cycles").unwrap();
+            let throughput = value(&report, "block-throughput-cycles").unwrap();
+            assert!(
+                cycles >= throughput && throughput > 0.0,
+                "{cycles} {throughput}"
+            );
+            // Two chains of multiply-adds with a latency of five cycles.
+            assert!((5.0..8.0).contains(&cycles), "{cycles}");
+            assert!(value(&report, "busiest-port-cycles").unwrap() >= 1.0);
+            let error = analyse(&tool, "znver99", &block).unwrap_err();
+            assert!(error.reason.contains("does not know"), "{error}");
+        }
+    }
+}

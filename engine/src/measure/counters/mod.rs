@@ -1,0 +1,347 @@
+//! Counters of a kernel's calls: hardware and software events, energy, simulated and estimated numbers.
+//!
+//! A [`SourceKind`] is one file or folder here and one line of [`SOURCES`]. Some kinds read a meter around calls
+//! ([`CounterSource`]); others take the scheduled program ([`Simulator`]). [`request`] reads what `--counters` asks for,
+//! [`passes`] makes the calls that are counted: never those that are timed, and each source in calls of its own, so that
+//! no two of them compete for a register. What was asked for and not counted has a reason, never a zero.
+
+mod callgrind;
+mod mca;
+mod papi;
+pub mod passes;
+mod perf;
+mod powercap;
+pub mod request;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+use std::path::Path;
+use std::time::Duration;
+
+use opmodels::graph::Argument;
+use opreport::nearest::closest;
+use serde::{Deserialize, Serialize};
+use tvm_bridge::{IrModule, Target};
+
+pub use callgrind::{CHILD as SIMULATED_CHILD, serve_kernel};
+
+use request::{CounterRequest, Selection};
+
+/// The kinds of sources, in the order in which they are listed.
+pub const SOURCES: &[&dyn SourceKind] = &[
+    &perf::Perf,
+    &papi::PapiEvents,
+    &powercap::Powercap,
+    &callgrind::Callgrind,
+    &mca::Mca,
+];
+
+/// A counter of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counter {
+    /// Its name in the source, e.g. `cycles`.
+    pub name: String,
+    /// Unit of its counts, e.g. `events`, `ns`, `uJ`.
+    pub unit: String,
+}
+
+impl Counter {
+    /// A counter with a name and a unit.
+    pub fn new(name: impl Into<String>, unit: impl Into<String>) -> Counter {
+        Counter {
+            name: name.into(),
+            unit: unit.into(),
+        }
+    }
+}
+
+impl Counted {
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Counted) {
+        self.counts.extend(other.counts.iter().cloned());
+        if other.simulated_cpu.is_some() {
+            self.simulated_cpu.clone_from(&other.simulated_cpu);
+        }
+    }
+}
+
+/// Why a source, or one counter of it, does not count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{subject}: {reason}; {next}")]
+pub struct CounterError {
+    /// The source, or the counter as `source:name`.
+    pub subject: String,
+    /// Why, in one line.
+    pub reason: String,
+    /// What to do about it.
+    pub next: String,
+}
+
+impl CounterError {
+    /// An error about `subject`.
+    pub fn new(
+        subject: impl Into<String>,
+        reason: impl Into<String>,
+        next: impl Into<String>,
+    ) -> CounterError {
+        CounterError {
+            subject: subject.into(),
+            reason: reason.into(),
+            next: next.into(),
+        }
+    }
+}
+
+/// What a counter says of the time between start and stop.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reading {
+    /// It counted.
+    Counted {
+        /// The count, scaled up where the counter shared its register with others.
+        value: f64,
+        /// Share of the time that it held a register, above 0 and at most 1.
+        running_share: f64,
+    },
+    /// It did not; why, in one line.
+    NotCounted(String),
+}
+
+impl Reading {
+    /// A count of all the time.
+    pub fn whole(value: f64) -> Reading {
+        Reading::Counted {
+            value,
+            running_share: 1.0,
+        }
+    }
+}
+
+/// A meter that is read around calls: a performance monitoring unit, the kernel's own counts, an energy meter.
+pub trait CounterSource {
+    /// Its name, e.g. `perf`.
+    fn name(&self) -> &str;
+    /// The counters that it reads, in the order of what [`CounterSource::stop`] returns.
+    fn counters(&self) -> &[Counter];
+    /// Begins to count.
+    ///
+    /// # Errors
+    /// The source refuses.
+    fn start(&mut self) -> Result<(), CounterError>;
+    /// Ends counting; counts since [`CounterSource::start`], one for each counter.
+    ///
+    /// # Errors
+    /// The counts cannot be read.
+    fn stop(&mut self) -> Result<Vec<Reading>, CounterError>;
+    /// Shortest time in which it sees a change; batches of calls are made longer than that.
+    fn resolution(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// What became of one counter at one point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Count {
+    /// The source that it is of.
+    pub source: String,
+    /// The counter.
+    pub counter: Counter,
+    /// Its count for one call, or why it did not count.
+    pub value: Result<f64, String>,
+}
+
+impl Count {
+    /// Its name in rows: `source:name`.
+    pub fn full_name(&self) -> String {
+        format!("{}:{}", self.source, self.counter.name)
+    }
+}
+
+/// What was counted at one point.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Every counter that was asked for.
+    pub counts: Vec<Count>,
+    /// Median time of a call with counting over that without, in calls that took turns; none where nothing was read
+    /// around calls.
+    #[serde(default)]
+    pub overhead_ratio: Option<f64>,
+    /// Least share of the time that a counter held its register: below 1 where there were fewer registers than
+    /// counters, and counts were scaled up.
+    #[serde(default)]
+    pub running_share: Option<f64>,
+    /// The processor that the kernel was compiled for where a simulator ran it.
+    #[serde(default)]
+    pub simulated_cpu: Option<String>,
+}
+
+/// A kernel as a simulator or an analyser takes it.
+pub struct Program<'a> {
+    /// A name for it in names of files.
+    pub name: String,
+    /// Its scheduled module.
+    pub module: &'a IrModule,
+    /// What it was compiled for.
+    pub target: &'a Target,
+    /// Its arguments, outputs last.
+    pub arguments: &'a [Argument],
+    /// Seed of their data.
+    pub seed: u64,
+    /// What a call takes on one thread, at most.
+    pub one_thread: Duration,
+    /// Where files are kept, if they are.
+    pub keep: Option<&'a Path>,
+}
+
+/// What a simulator says of a program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulated {
+    /// Its counts.
+    pub counts: Vec<Count>,
+    /// The processor that the program was compiled for, if it was compiled anew.
+    pub cpu: Option<String>,
+}
+
+/// What counts by running or reading a program somewhere else.
+pub trait Simulator {
+    /// Its name, e.g. `callgrind`.
+    fn name(&self) -> &str;
+    /// What it counts.
+    fn counters(&self) -> &[Counter];
+    /// Counts a program.
+    ///
+    /// # Errors
+    /// It cannot, and why.
+    fn count(&self, program: &Program<'_>) -> Result<Simulated, CounterError>;
+}
+
+/// Sources that were opened for a point.
+#[derive(Default)]
+pub struct Opened {
+    /// Meters.
+    pub meters: Vec<Box<dyn CounterSource>>,
+    /// Simulators and analysers.
+    pub simulators: Vec<Box<dyn Simulator>>,
+    /// What was asked for and cannot be counted here.
+    pub refused: Vec<Count>,
+}
+
+/// Whether a counter can be counted on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CounterFact {
+    /// The counter.
+    #[serde(flatten)]
+    pub counter: Counter,
+    /// Whether `auto` counts it, or the source's name alone.
+    pub usual: bool,
+    /// Why not, and what to do; none where it counts.
+    pub problem: Option<CounterError>,
+}
+
+/// What a source offers on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Survey {
+    /// What it is here, in a few words, or why it is not there.
+    pub state: Result<String, CounterError>,
+    /// Its counters; of a source with thousands of them those that TVM's users knew.
+    pub counters: Vec<CounterFact>,
+}
+
+/// A kind of source, from the side of who plans.
+pub trait SourceKind: Sync {
+    /// Its name, as in `--counters NAME:EVENT`.
+    fn name(&self) -> &'static str;
+    /// What it is, in a few words.
+    fn title(&self) -> &'static str;
+    /// Whether `--counters auto` asks it.
+    fn is_automatic(&self) -> bool;
+    /// What it offers here; adding *and* counting is tried, nothing is believed.
+    fn survey(&self) -> Survey;
+    /// Whether an event counts here.
+    ///
+    /// # Errors
+    /// There is no such event, or it does not count, and what to do.
+    fn check(&self, event: &str) -> Result<(), CounterError>;
+    /// Opens counters for the threads that the process has now: `events`, or those that count here of its usual ones.
+    fn open(&self, events: &Selection) -> Opened;
+}
+
+/// The kind of this name.
+pub fn source(name: &str) -> Option<&'static dyn SourceKind> {
+    SOURCES.iter().copied().find(|kind| kind.name() == name)
+}
+
+/// Opens all sources that a request names.
+pub fn open(request: &CounterRequest) -> Opened {
+    let mut all = Opened::default();
+    for (kind, events) in request.sources() {
+        let opened = kind.open(&events);
+        all.meters.extend(opened.meters);
+        all.simulators.extend(opened.simulators);
+        // `auto` asks for what counts here, and for nothing else.
+        if *request != CounterRequest::Auto {
+            all.refused.extend(opened.refused);
+        }
+    }
+    all
+}
+
+/// Counts a program with each of the simulators; one that cannot leaves its reason.
+pub fn simulate(simulators: &[Box<dyn Simulator>], program: &Program<'_>, counted: &mut Counted) {
+    for simulator in simulators {
+        match simulator.count(program) {
+            Ok(simulated) => {
+                counted.counts.extend(simulated.counts);
+                counted.simulated_cpu = simulated.cpu.or(counted.simulated_cpu.take());
+            }
+            Err(error) => refuse(std::slice::from_ref(simulator), &error.reason, counted),
+        }
+    }
+}
+
+/// Leaves a reason for all that simulators would have counted.
+pub fn refuse(simulators: &[Box<dyn Simulator>], reason: &str, counted: &mut Counted) {
+    for simulator in simulators {
+        let refused = |counter: &Counter| Count {
+            source: simulator.name().to_owned(),
+            counter: counter.clone(),
+            value: Err(reason.to_owned()),
+        };
+        counted
+            .counts
+            .extend(simulator.counters().iter().map(refused));
+    }
+}
+
+/// Those of a source's counters that are selected.
+fn selected(selection: &Selection, all: impl Iterator<Item = Counter>) -> Vec<Counter> {
+    match selection {
+        Selection::Usual => all.collect(),
+        Selection::Listed(names) => all.filter(|c| names.contains(&c.name)).collect(),
+    }
+}
+
+/// Checks the name of a counter of a source that has only these.
+fn known(source: &str, name: &str, all: impl Iterator<Item = Counter>) -> Result<(), CounterError> {
+    let names: Vec<String> = all.map(|counter| counter.name).collect();
+    if names.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let near = closest(name, names.iter().map(String::as_str));
+    let near = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+    Err(CounterError::new(
+        format!("{source}:{name}"),
+        format!("{source} has no counter `{name}`{near}"),
+        format!("it has {}", names.join(", ")),
+    ))
+}
+
+/// The refusal of a counter, as rows keep it.
+fn refused(source: &str, counter: Counter, error: &CounterError) -> Count {
+    Count {
+        source: source.to_owned(),
+        counter,
+        value: Err(error.reason.clone()),
+    }
+}

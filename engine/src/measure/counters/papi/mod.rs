@@ -1,0 +1,378 @@
+//! `papi`: preset and native events of PAPI by name, through libpapi where it is installed.
+//!
+//! An event counts here if adding it *and* counting with it succeeds: PAPI lists presets that it then cannot add, and
+//! adds some that stay 0. Events that cannot be counted together are put into sets of their own, each of which counts in
+//! a pass of its own, so nothing is multiplexed. Each thread of the process has its own set, attached to it.
+
+mod library;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::c_int;
+
+use library::{Api, CONFLICT, Code, Set, papi};
+
+use super::perf::some_of_everything;
+use super::request::Selection;
+use super::{
+    Counter, CounterError, CounterFact, CounterSource, Opened, Reading, SourceKind, Survey,
+    refused, tasks,
+};
+
+/// The kind.
+pub(super) struct PapiEvents;
+
+const NAME: &str = "papi";
+
+/// What TVM's collector counted on a CPU when nothing was named, and the presets for the same.
+const USUAL: [&str; 8] = [
+    "perf::CYCLES",
+    "perf::INSTRUCTIONS",
+    "perf::STALLED-CYCLES-FRONTEND",
+    "perf::STALLED-CYCLES-BACKEND",
+    "perf::CACHE-MISSES",
+    "perf::TASK-CLOCK",
+    "perf::PAGE-FAULTS",
+    "perf::CONTEXT-SWITCHES",
+];
+/// Others that people ask for, as a list shows them.
+const SHOWN: [&str; 8] = [
+    "PAPI_TOT_CYC",
+    "PAPI_TOT_INS",
+    "PAPI_L1_DCM",
+    "PAPI_L2_TCM",
+    "PAPI_L3_TCM",
+    "PAPI_BR_MSP",
+    "PAPI_FP_OPS",
+    "PAPI_VEC_SP",
+];
+/// The component whose events must not stay 0 while the processor works, but for those of the kernel.
+const PROCESSOR: &str = "perf_event";
+const KERNEL_EVENTS: [&str; 8] = [
+    "CLOCK",
+    "FAULTS",
+    "SWITCHES",
+    "MIGRATIONS",
+    "_SW_",
+    "DUMMY",
+    "BPF",
+    "CGROUP",
+];
+
+/// Unit of an event's counts, from its name: PAPI's own table of units is empty for most.
+fn unit(event: &str) -> &'static str {
+    let has = |part: &str| event.contains(part);
+    match () {
+        () if has("CLOCK") => "ns",
+        () if has("_CYC") || has("CYCLES") => "cycles",
+        () if has("_INS") || has("INSTRUCTIONS") => "instructions",
+        () if has("ENERGY_UJ") => "uJ",
+        () if has("BYTES") => "bytes",
+        () => "events",
+    }
+}
+
+fn counter(event: &str) -> Counter {
+    Counter::new(event, unit(event))
+}
+
+/// An event that counts here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Event {
+    name: String,
+    code: c_int,
+    component: c_int,
+}
+
+/// PAPI's words about an event, with what to do.
+fn refusal(api: &dyn Api, event: &str, code: Code) -> CounterError {
+    const UNKNOWN: [c_int; 2] = [-1, -7];
+    const REFUSED: c_int = -15;
+    let words = api.words(code);
+    let next = match code.0 {
+        code if UNKNOWN.contains(&code) => {
+            "`papi_avail -a` and `papi_native_avail` list the events of this machine; without a PMU use --counters callgrind"
+        }
+        REFUSED => "sudo sysctl kernel.perf_event_paranoid=1",
+        CONFLICT => "name it without the others",
+        _ => "see papi_component_avail for what this PAPI counts here",
+    };
+    CounterError::new(
+        format!("{NAME}:{event}"),
+        format!("PAPI refuses it: {words}"),
+        next,
+    )
+}
+
+/// Whether an event counts, tried on work that has some of everything.
+fn check(api: &dyn Api, name: &str) -> Result<Event, CounterError> {
+    let no = |code| refusal(api, name, code);
+    let code = api.event(name).map_err(no)?;
+    let (component, component_name) = api.component(code).map_err(no)?;
+    let set = api.set(component).map_err(no)?;
+    // SAFETY: a plain system call without arguments.
+    let this = unsafe { libc::gettid() };
+    let attached = api.attach(set, this);
+    if let Err(code) = attached.or_else(|code| {
+        if code.is_incapable() {
+            Ok(())
+        } else {
+            Err(code)
+        }
+    }) {
+        api.free(set);
+        // PAPI 7.0 tries a hardware event before it attaches, whatever it is to count then.
+        return Err(CounterError::new(
+            format!("{NAME}:{name}"),
+            format!("PAPI attaches to no thread here: {}", api.words(code)),
+            "without a PMU name the event of perf, as in --counters perf:page-faults",
+        ));
+    }
+    let mut value = [0i64];
+    let tried = api.add(set, code).and_then(|()| {
+        api.start(set)?;
+        let _ = std::hint::black_box(some_of_everything());
+        api.stop(set, &mut value)
+    });
+    api.free(set);
+    tried.map_err(no)?;
+    let of_kernel = KERNEL_EVENTS.iter().any(|part| name.contains(part));
+    if component_name == PROCESSOR && !of_kernel && value[0] <= 0 {
+        return Err(CounterError::new(
+            format!("{NAME}:{name}"),
+            "it can be added, but stays 0 whatever is run",
+            "leave it out: this processor, or the virtual machine, does not count it",
+        ));
+    }
+    Ok(Event {
+        name: name.to_owned(),
+        code,
+        component,
+    })
+}
+
+/// Splits events into sets that can be counted together: of one component, and without a conflict.
+fn sets(api: &dyn Api, events: &[Event]) -> Vec<Vec<Event>> {
+    let mut sets: Vec<Vec<Event>> = Vec::new();
+    for event in events {
+        let fits = |others: &&mut Vec<Event>| {
+            others[0].component == event.component && together(api, others, event)
+        };
+        match sets.iter_mut().find(fits) {
+            Some(others) => others.push(event.clone()),
+            None => sets.push(vec![event.clone()]),
+        }
+    }
+    sets
+}
+
+/// Whether an event can be added to others, and all of them then start.
+fn together(api: &dyn Api, others: &[Event], event: &Event) -> bool {
+    let Ok(set) = api.set(event.component) else {
+        return false;
+    };
+    let mut all = others.iter().chain([event]);
+    let mut values = vec![0i64; others.len() + 1];
+    let tried = all
+        .try_for_each(|event| api.add(set, event.code))
+        .and_then(|()| api.start(set))
+        .and_then(|()| api.stop(set, &mut values));
+    api.free(set);
+    tried.is_ok()
+}
+
+/// Opens events with `api` for all threads of the process.
+fn open(api: &'static dyn Api, names: &[String]) -> Opened {
+    let mut opened = Opened::default();
+    let mut events: Vec<Event> = Vec::new();
+    for name in names {
+        match check(api, name) {
+            Ok(event) => events.push(event),
+            Err(error) => opened.refused.push(refused(NAME, counter(name), &error)),
+        }
+    }
+    for set in sets(api, &events) {
+        match PapiSource::open(api, &set) {
+            Ok(source) => opened.meters.push(Box::new(source)),
+            Err(error) => {
+                let all = set.iter().map(|e| refused(NAME, counter(&e.name), &error));
+                opened.refused.extend(all);
+            }
+        }
+    }
+    opened
+}
+
+impl SourceKind for PapiEvents {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "preset and native events of PAPI"
+    }
+
+    fn is_automatic(&self) -> bool {
+        false
+    }
+
+    fn survey(&self) -> Survey {
+        let api: &dyn Api = match papi() {
+            Ok(papi) => papi,
+            Err(error) => {
+                return Survey {
+                    state: Err(error),
+                    counters: Vec::new(),
+                };
+            }
+        };
+        let all = USUAL.iter().map(|name| (name, true));
+        let all = all.chain(SHOWN.iter().map(|name| (name, false)));
+        let facts = all.map(|(name, usual)| CounterFact {
+            counter: counter(name),
+            usual,
+            problem: check(api, name).err(),
+        });
+        let counters: Vec<CounterFact> = facts.collect();
+        let here = counters.iter().filter(|c| c.problem.is_none()).count();
+        let (major, minor) = api.version();
+        Survey {
+            state: Ok(format!(
+                "PAPI {major}.{minor}; {here} of the {} below count here, others by name",
+                counters.len()
+            )),
+            counters,
+        }
+    }
+
+    fn check(&self, event: &str) -> Result<(), CounterError> {
+        check(papi()?, event).map(|_| ())
+    }
+
+    fn open(&self, events: &Selection) -> Opened {
+        let api: &'static dyn Api = match papi() {
+            Ok(papi) => papi,
+            Err(error) => {
+                let names = match events {
+                    Selection::Usual => USUAL.map(str::to_owned).to_vec(),
+                    Selection::Listed(names) => names.clone(),
+                };
+                let all = names.iter().map(|n| refused(NAME, counter(n), &error));
+                return Opened {
+                    refused: all.collect(),
+                    ..Opened::default()
+                };
+            }
+        };
+        match events {
+            Selection::Usual => open(api, &USUAL.map(str::to_owned)),
+            Selection::Listed(names) => open(api, names),
+        }
+    }
+}
+
+/// A set of events for every thread.
+struct PapiSource {
+    api: &'static dyn Api,
+    counters: Vec<Counter>,
+    /// A set for each thread, that of the calling one last; a single one for components that know no threads.
+    sets: Vec<Set>,
+}
+
+impl PapiSource {
+    fn open(api: &'static dyn Api, events: &[Event]) -> Result<PapiSource, CounterError> {
+        let mut source = PapiSource {
+            api,
+            counters: events.iter().map(|event| counter(&event.name)).collect(),
+            sets: Vec::new(),
+        };
+        let [first, ..] = events else {
+            return Ok(source);
+        };
+        let no = |code| refusal(api, &first.name, code);
+        // SAFETY: a plain system call without arguments.
+        let this = unsafe { libc::gettid() };
+        let mut ids = tasks::all().map_err(|error| {
+            CounterError::new(NAME, format!("no list of threads: {error}"), "mount /proc")
+        })?;
+        ids.sort_by_key(|id| *id == this);
+        for id in ids {
+            let set = api.set(first.component).map_err(no)?;
+            source.sets.push(set);
+            let attached = api.attach(set, id);
+            attached.or_else(|code| {
+                if code.is_incapable() {
+                    Ok(())
+                } else {
+                    Err(no(code))
+                }
+            })?;
+            for event in events {
+                let added = api.add(set, event.code);
+                added.map_err(|code| refusal(api, &event.name, code))?;
+            }
+            if attached.is_err() {
+                // What it counts is of no thread, such as the machine's energy.
+                break;
+            }
+        }
+        Ok(source)
+    }
+
+    fn failed(&self, code: Code) -> CounterError {
+        CounterError::new(
+            NAME,
+            format!("PAPI fails while counting: {}", self.api.words(code)),
+            "see papi_component_avail for what this PAPI counts here",
+        )
+    }
+}
+
+impl CounterSource for PapiSource {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn counters(&self) -> &[Counter] {
+        &self.counters
+    }
+
+    fn start(&mut self) -> Result<(), CounterError> {
+        for (place, set) in self.sets.iter().enumerate() {
+            if let Err(code) = self.api.start(*set) {
+                let mut values = vec![0i64; self.counters.len()];
+                for begun in &self.sets[..place] {
+                    let _ = self.api.stop(*begun, &mut values);
+                }
+                return Err(self.failed(code));
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<Vec<Reading>, CounterError> {
+        let mut sums: Vec<Option<f64>> = vec![Some(0.0); self.counters.len()];
+        let mut values = vec![0i64; self.counters.len()];
+        let mut failure = None;
+        for set in self.sets.iter().rev() {
+            if let Err(code) = self.api.stop(*set, &mut values) {
+                failure = Some(code);
+            }
+            for (sum, value) in sums.iter_mut().zip(&values) {
+                *sum = sum.filter(|_| *value >= 0).map(|sum| sum + *value as f64);
+            }
+        }
+        if let Some(code) = failure {
+            return Err(self.failed(code));
+        }
+        let overflowed = || Reading::NotCounted("it overflowed: its count is negative".to_owned());
+        let reading = |sum: Option<f64>| sum.map_or_else(overflowed, Reading::whole);
+        Ok(sums.into_iter().map(reading).collect())
+    }
+}
+
+impl Drop for PapiSource {
+    fn drop(&mut self) {
+        self.sets.iter().for_each(|set| self.api.free(*set));
+    }
+}

@@ -1,0 +1,43 @@
+"""PyTorch where it is installed: the extra of ``scripts/setup --with torch``, or a package of the interpreter.
+
+The extra lies in a folder of its own beside the virtual environment's packages, with empty libraries in the place of
+those of NVIDIA that the CPU half of PyTorch never calls. Only a loader that binds functions lazily accepts them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+import warnings
+from types import ModuleType
+
+from .errors import ImportFailure
+
+FOLDER = "torch"
+"""Of the extra, in the folder of the virtual environment."""
+
+
+def load(name: str = "torch") -> ModuleType:
+    """PyTorch, or a library of models for it; raises ``ImportFailure`` (missing_extra) where it is not installed."""
+    extra = os.path.join(sys.prefix, FOLDER)
+    if os.path.isdir(extra) and extra not in sys.path:
+        # Behind the pinned packages, so that none of them is replaced.
+        sys.path.append(extra)
+    # Nothing that is asked for here may reach for a network.
+    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    flags = sys.getdlopenflags()
+    sys.setdlopenflags(os.RTLD_LAZY)
+    try:
+        return importlib.import_module(name)
+    except (ImportError, OSError) as error:
+        raise ImportFailure(
+            "missing_extra",
+            f"this source of models needs the Python package '{name}', which cannot be loaded ({error}); "
+            "run scripts/setup --with torch (580 MB to download, 1.5 GB on disk)",
+        ) from error
+    finally:
+        sys.setdlopenflags(flags)

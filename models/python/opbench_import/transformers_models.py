@@ -1,0 +1,112 @@
+"""Models that the library ``transformers`` builds from a configuration, with seeded weights instead of downloaded ones.
+
+A name is an architecture (``bert``, ``gpt2``, ``llama``), which a configuration or the folder of a checkpoint may say
+instead. Parts are ``prefill`` (all tokens of a prompt) and ``decode`` (one more token, with a key-value cache) of a
+language model, ``encoder`` and ``decoder`` of a model that has both.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+
+from . import torch_graph, torch_library
+from .errors import ImportFailure, bad_shape
+from .onnx_graph import first_line
+from .request import Request
+from .torch_graph import SEED, Example
+from .transformers_parts import Parts
+
+SMALLER = "choose a smaller one with --layers, --hidden or --config FILE.json"
+
+SIZES = {
+    "hidden": ("hidden_size", "d_model"),
+    "layers": ("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "num_decoder_layers"),
+    "heads": ("num_attention_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads"),
+    "intermediate": ("intermediate_size", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim"),
+}
+"""The settings of a configuration that each size of the command line is, by the names that configurations use."""
+
+
+def build(request: Request) -> Example:
+    """The part of the model that was asked for, with its inputs."""
+    torch = torch_library.load()
+    library = torch_library.load("transformers")
+    torch_library.load("transformers.models.auto")
+    torch.manual_seed(SEED)
+    wanted = request.architecture or {}
+    folder = os.path.dirname(request.file) if request.file else None
+    config = configuration(library, wanted, request.file)
+    # Written out step by step, attention is what an exporter can see through; it computes the same.
+    config._attn_implementation = "eager"  # noqa: SLF001 - the library's own way to choose it by configuration
+    config._experts_implementation = "batched_mm"  # noqa: SLF001
+    try:
+        parts = Parts(torch, library, config, wanted["name"], wanted.get("part"))
+        with torch.device("meta"):
+            torch_graph.require_memory(torch, parts.model(), request.model, SMALLER)
+        weights = folder is not None and any(name.endswith(".safetensors") for name in os.listdir(folder))
+        model = parts.model(folder if weights else None).eval()
+        return parts.example(model, request.batch or 1, request.seqlen)
+    except ImportFailure:
+        raise
+    # A configuration of nonsense fails anywhere in the library, in its own words.
+    except Exception as error:  # noqa: BLE001
+        raise ImportFailure(
+            "corrupt_model", f"{request.model}: transformers cannot build it ({first_line(error)})"
+        ) from error
+
+
+def configuration(library, wanted: dict, file: str | None):
+    """The configuration: of the architecture's own, a checkpoint's and the user's, with the sizes asked for in place."""
+    given = {**(read_configuration(file) if file else {}), **(wanted.get("config") or {})}
+    architecture = given.pop("model_type", None) or wanted["name"]
+    known = library.models.auto.configuration_auto.CONFIG_MAPPING
+    if architecture not in known:
+        names = list(known.keys())
+        near = difflib.get_close_matches(architecture, names, n=3)
+        hint = f" (did you mean {' or '.join(repr(n) for n in near)}?)" if near else ""
+        raise ImportFailure(
+            "unknown_model",
+            f"the installed transformers {library.__version__} knows no architecture '{architecture}'{hint}; "
+            f"it has {len(names)}, bert, gpt2, llama, t5 and vit among them",
+            name=architecture,
+        )
+    settings = {**given, **settings_of(known[architecture], architecture, wanted)}
+    try:
+        return known[architecture](**settings)
+    # Configurations check their values in as many ways as there are authors.
+    except Exception as error:  # noqa: BLE001
+        reason = " ".join(str(error).split())
+        raise bad_shape(f"{architecture}: not a possible configuration ({reason})") from error
+
+
+def read_configuration(path: str) -> dict:
+    """The JSON object of a checkpoint's configuration."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return dict(json.load(file))
+    except OSError as error:
+        raise ImportFailure("missing_file", f"{path}: {error.strerror or error}", path=path) from error
+    except ValueError as error:
+        raise ImportFailure("corrupt_model", f"{path}: not a JSON object ({first_line(error)})", path=path) from error
+
+
+def settings_of(kind: type, architecture: str, sizes: dict) -> dict:
+    """The sizes of the command line under the names of this architecture's configuration."""
+    plain = kind()
+    alias = kind.attribute_map
+    settings: dict[str, int] = {}
+    for size, names in SIZES.items():
+        if sizes.get(size) is None:
+            continue
+        own = {alias.get(n, n) for n in names if isinstance(getattr(plain, alias.get(n, n), None), int)}
+        if not own:
+            raise bad_shape(f"{architecture} has no single number for --{size}; give a configuration with --config FILE.json")
+        settings.update(dict.fromkeys(own, int(sizes[size])))
+    heads = sizes.get("heads")
+    groups = getattr(plain, "num_key_value_heads", None)
+    # Fewer heads than groups of them cannot be; a group a head is plain attention.
+    if heads is not None and groups is not None and heads % groups:
+        settings["num_key_value_heads"] = int(heads)
+    return settings

@@ -1,0 +1,109 @@
+"""Forms of operators that TVM's frontend converts to something else than ONNX defines, found by the ``onnx`` wheel's
+tests: refused by name, or replaced by nodes that it converts rightly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .emit import Emitter
+from .errors import unsupported
+from .onnx_graph import OnnxGraph
+
+SMALL_FLOATS = ("float8", "float4")
+"""Element types whose conversions TVM rounds and saturates in another way."""
+
+
+def refused(e: Emitter, reason: str) -> Exception:
+    """The failure of a form."""
+    op = e.node.op_type
+    return unsupported(op, e.label, f"operator {op} (node '{e.label}') cannot be imported: {reason}")
+
+
+def resize(e: Emitter) -> None:
+    """Resize: antialiasing is left out by the frontend, and so are scales that are not the ratio of the sizes."""
+    if e.options.get("antialias") or e.options.get("exclude_outside"):
+        raise refused(e, "TVM has no antialiasing and no weights that leave out what is outside")
+    mode = e.options.get("mode", "nearest")
+    before, after = e.graph.shape(e.input(0)), e.graph.shape(e.node.output[0])
+    if mode == "nearest" or before is None or after is None:
+        return
+    if mode == "cubic" and any(a < b for b, a in zip(before, after)):
+        raise refused(e, "TVM's cubic interpolation is another one where the result is smaller")
+    if e.options.get("coordinate_transformation_mode") == "align_corners":
+        if any(a == 1 and b > 1 for b, a in zip(before, after)):
+            raise refused(e, "with aligned corners, TVM divides by nothing where the result has one element")
+        return
+    scales = e.graph.value(e.input(2)) if e.input(2) else None
+    if scales is None or not scales.size:
+        return
+    if not np.allclose([b * s for b, s in zip(before, scales)], after, rtol=1e-6):
+        raise refused(e, "its scales are not the ratio of its sizes, which is all that TVM knows; export it with sizes")
+
+
+def batch_normalisation(e: Emitter) -> None:
+    """BatchNormalization: in training it computes statistics, which the frontend takes as given."""
+    if e.options.get("training_mode"):
+        raise refused(e, "in training mode it computes its statistics; export the model for inference")
+
+
+def shift(e: Emitter) -> None:
+    """BitShift: machines disagree on shifts by less than nothing or by all bits."""
+    amounts = e.graph.value(e.input(1))
+    bits = np.dtype(e.graph.dtype(e.input(0)) or "uint8").itemsize * 8
+    if amounts is None or amounts.min(initial=0) < 0 or amounts.max(initial=0) >= bits:
+        raise refused(e, f"it is imported only where all shifts are constants from 0 to {bits - 1}")
+
+
+def layer_normalisation(e: Emitter):
+    """LayerNormalization with its mean and deviation as results, which the frontend leaves without a value."""
+    if not any(e.node.output[1:]):
+        return None
+    shape = e.graph.shape(e.input(0))
+    if shape is None:
+        raise refused(e, "the shape of its data is not known")
+    first = e.options.get("axis", -1) % len(shape)
+    axes = list(range(first, len(shape)))
+    data = e.input(0)
+    dtype = e.graph.dtype(data) or "float32"
+    mean = average(e, data, axes)
+    centred = e.emit("Sub", [data, mean])
+    square = e.emit("Mul", [centred, centred])
+    variance = average(e, square, axes)
+    shifted = e.emit("Add", [variance, e.constant(e.options.get("epsilon", 1e-5), dtype)])
+    inverse = e.emit("Reciprocal", [e.emit("Sqrt", [shifted])])
+    scaled = e.emit("Mul", [e.emit("Mul", [centred, inverse]), e.input(1)])
+    for position, value in ((1, mean), (2, inverse)):
+        if position < len(e.node.output) and e.node.output[position]:
+            e.finish(value, position)
+    return e.finish(e.emit("Add", [scaled, e.input(2)]) if e.input(2) else scaled)
+
+
+def average(e: Emitter, value: str, axes: list[int]) -> str:
+    """The mean over some axes, which stay with extent one; an input of the operator since set 18."""
+    if e.graph.opset >= 18:
+        return e.emit("ReduceMean", [value, e.ints(axes)], keepdims=1)
+    return e.emit("ReduceMean", [value], axes=axes, keepdims=1)
+
+
+RULES = {
+    "Resize": resize,
+    "BatchNormalization": batch_normalisation,
+    "BitShift": shift,
+    "LayerNormalization": layer_normalisation,
+}
+
+
+def refuse_small_floats(graph: OnnxGraph) -> None:
+    """Refuses models that compute with floating-point numbers of a byte or less."""
+    for node in graph.nodes:
+        for name in (*node.input, *node.output):
+            dtype = graph.dtype(name) or ""
+            if dtype.startswith(SMALL_FLOATS):
+                label = node.name or node.output[0]
+                raise unsupported(
+                    node.op_type,
+                    label,
+                    f"operator {node.op_type} (node '{label}') works on {dtype}, which TVM converts in another way than "
+                    "ONNX defines; export the model with float16 or bfloat16",
+                )

@@ -1,0 +1,129 @@
+"""Models that PyTorch builds: what they become, and that TVM computes what PyTorch does.
+
+Needs the extra of ``scripts/setup --with torch``; without it these tests are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import unittest
+
+import numpy as np
+from opbench_import import pipeline, torch_library
+from opbench_import.errors import ImportFailure
+from opbench_import.request import InputOverride, Request
+
+from . import support
+
+try:
+    torch = torch_library.load()
+    torch_library.load("transformers")
+except ImportFailure:
+    torch = None
+
+SMALL = {"hidden": 32, "layers": 2, "heads": 2}
+
+
+def import_built(source: str, model: str, **options) -> support.Imported:
+    """A finished import of a model that PyTorch builds."""
+    out = support.scratch()
+    pipeline.run(Request(source, model, out, **options))
+    return support.Imported(out)
+
+
+def transformer(name: str, part: str | None = None, sizes: dict | None = None, **options) -> support.Imported:
+    """The same of a small model of transformers."""
+    architecture = {"name": name, "part": part, **(SMALL if sizes is None else sizes)}
+    return import_built("transformers", name, architecture=architecture, **options)
+
+
+@unittest.skipIf(torch is None, "scripts/setup --with torch has not run")
+class Built(unittest.TestCase):
+    """Outputs in TVM's virtual machine are PyTorch's."""
+
+    def check(self, imported: support.Imported) -> list[str]:
+        """Compares all outputs with the reference; the kinds of the operators."""
+        places = imported.graph["reference"]
+        types = {e["name"]: (e["shape"], e["dtype"]) for e in imported.graph["inputs"]}
+        feeds = {i["name"]: imported.tensor("refs.bin", i, *types[i["name"]]) for i in places["inputs"]}
+        expected = [imported.tensor("refs.bin", o, o["shape"], o["dtype"]) for o in places["outputs"]]
+        results = imported.run(feeds)
+        self.assertEqual(len(results), len(expected))
+        for result, wanted in zip(results, expected):
+            self.assertGreater(np.ptp(wanted), 0.0, "a constant output would pass whatever is computed")
+            np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+        return [o["kind"] for o in imported.graph["operators"]]
+
+    def test_encoders_and_language_models(self):
+        for name, part in [
+            ("bert", None),
+            ("t5", "encoder"),
+            ("t5", "decoder"),
+            ("llama", "prefill"),
+            ("llama", "decode"),
+            ("gpt2", "decode"),
+        ]:
+            with self.subTest(model=name, part=part):
+                kinds = self.check(transformer(name, part, seqlen=16))
+                self.assertIn("batch_matmul", kinds)
+                self.assertNotIn("other", kinds)
+
+    def test_a_decode_step_reads_a_cache_and_returns_a_longer_one(self):
+        graph = transformer("gpt2", "decode", seqlen=16).graph
+        shapes = {e["name"]: e["shape"] for e in graph["inputs"] if e["role"] == "input"}
+        self.assertEqual((shapes["input_ids"], shapes["past_key_0"]), ([1, 1], [1, 2, 16, 16]))
+        self.assertEqual([o["shape"] for o in graph["outputs"]][1:], [[1, 2, 17, 16]] * 4)
+
+    def test_images(self):
+        self.check(transformer("vit", seqlen=None))
+        kinds = self.check(
+            import_built("torch", "mobilenet_v3_small", inputs=[InputOverride("input", [1, 3, 64, 64])], batch=None)
+        )
+        self.assertIn("depthwise_conv2d", kinds)
+
+    def test_files(self):
+        module = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Tanh()).eval()
+        example = (torch.randn(2, 8),)
+        with tempfile.TemporaryDirectory() as folder:
+            program, script = (os.path.join(folder, name) for name in ("net.pt2", "net.pt"))
+            torch.export.save(torch.export.export(module, example), program)
+            torch.jit.trace(module, example).save(script)
+            self.assertIn("dense", self.check(import_built("torch", "net", file=program)))
+            given = [InputOverride("x", [2, 8])]
+            self.assertIn("dense", self.check(import_built("torch", "net", file=script, inputs=given)))
+            with self.assertRaisesRegex(ImportFailure, "does not say what it reads"):
+                import_built("torch", "net", file=script)
+            with open(program, "wb") as file:
+                file.write(b"PK no program")
+            with self.assertRaisesRegex(ImportFailure, "not a model of PyTorch, or damaged"):
+                import_built("torch", "net", file=program)
+
+
+@unittest.skipIf(torch is None, "scripts/setup --with torch has not run")
+class Refused(unittest.TestCase):
+    """Nonsense is refused in words that say what to change."""
+
+    def refuse(self, pattern: str, kind: str, build) -> None:
+        with self.assertRaisesRegex(ImportFailure, pattern) as caught:
+            build()
+        self.assertEqual(caught.exception.kind, kind)
+
+    def test_names(self):
+        self.refuse("did you mean 'bert'", "unknown_model", lambda: transformer("bertt"))
+        self.refuse("did you mean 'resnet18'", "unknown_model", lambda: import_built("torch", "resnt18"))
+        self.refuse("no library of models", "unknown_model", lambda: import_built("torch", "keras/resnet18"))
+        self.refuse("has no part 'decode'", "bad_shape", lambda: transformer("bert", "decode"))
+
+    def test_sizes(self):
+        self.refuse("not a multiple", "corrupt_model", lambda: transformer("bert", sizes={"hidden": 30, "heads": 4}))
+        self.refuse("beyond what bert allows", "bad_shape", lambda: transformer("bert", seqlen=4096))
+        self.refuse(
+            "million parameters", "bad_shape", lambda: transformer("llama", sizes={"layers": 4000, "hidden": 8192})
+        )
+        self.refuse("expected int", "bad_shape", lambda: transformer("bert", sizes={"config": {"hidden_size": "many"}}))
+        self.refuse("no single number for --heads", "bad_shape", lambda: transformer("resnet", sizes={"heads": 2}))
+
+
+if __name__ == "__main__":
+    unittest.main()

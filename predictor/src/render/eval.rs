@@ -1,0 +1,209 @@
+//! The report of an evaluation as text.
+
+use std::fmt::Write;
+
+use oplearn::crossval::metrics::Metrics;
+
+use opreport::Style;
+use opreport::table::{Cell, Column, Table};
+
+use super::{number, optional, too_few};
+use crate::eval::Report;
+use crate::eval::report::Ordering;
+use crate::transfer::machines::Transfer;
+
+fn metrics_cells(name: &str, m: &Metrics) -> [Cell; 9] {
+    [
+        name.into(),
+        m.samples.to_string().into(),
+        number(m.mape, 1),
+        number(m.median_ape, 1),
+        number(m.within_5, 1),
+        number(m.within_10, 1),
+        number(m.within_20, 1),
+        optional(m.r2_log2, 3).into(),
+        optional(m.spearman, 3).into(),
+    ]
+}
+
+/// Errors of all samples and by kind of operator.
+fn errors(report: &Report, style: Style) -> String {
+    let mut table = Table::new(&[
+        Column::left("kind").shrinks_to(10),
+        Column::right("samples"),
+        Column::right("MAPE %"),
+        Column::right("median %"),
+        Column::right("±5 %").hides(1),
+        Column::right("±10 %"),
+        Column::right("±20 %").hides(0),
+        Column::right("R2 log2").hides(2),
+        Column::right("Spearman").hides(3),
+    ]);
+    table.row(metrics_cells("all", &report.overall));
+    for (kind, metrics) in &report.by_kind {
+        table.row(metrics_cells(kind, metrics));
+    }
+    table.render(style)
+}
+
+fn ordering_line(name: &str, o: &Ordering) -> String {
+    format!(
+        "{name}: pairwise {} % (all pairs {} %), top-1 {}, top-5 {} over {} workloads\n",
+        optional(o.pairwise, 1),
+        optional(o.pairwise_micro, 1),
+        optional(o.top1, 3),
+        optional(o.top5, 3),
+        o.ranked_workloads
+    )
+}
+
+/// The report of an evaluation; `workloads` lines by workload.
+pub fn report(report: &Report, workloads: usize, style: Style) -> String {
+    let mut text = format!(
+        "{} {:?}: {} samples of {} rows, {} workloads, {} folds\n",
+        report.split,
+        report.model,
+        report.overall.samples,
+        report.data.rows,
+        report.workloads,
+        report.folds
+    );
+    let noise = report.data.repeat_noise;
+    if report.data.duplicates > 0 {
+        let _ = writeln!(
+            text,
+            "{} rows repeat a point (median spread {} %)",
+            report.data.duplicates,
+            optional(noise.map(|n| 100.0 * n), 1)
+        );
+    }
+    for (reason, count) in &report.data.left_out {
+        let _ = writeln!(text, "{count} records left out: {reason}");
+    }
+    text.push('\n');
+    text += &errors(report, style);
+    let _ = writeln!(
+        text,
+        "\nMAPE as the mean over workloads: {:.1} %",
+        report.mape_workloads
+    );
+    text.push_str(&ordering_line("predicted times", &report.ordering));
+    if let Some(ranker) = &report.ranker {
+        text.push_str(&ordering_line("ranker", ranker));
+    }
+    if let Some(c) = &report.coverage {
+        let _ = writeln!(
+            text,
+            "intervals of {:.0} % hold {:.1} % of the samples ({:.1} % as the mean over workloads); median upper/lower end {:.2}",
+            c.nominal, c.samples, c.workloads, c.median_ratio
+        );
+        if report.workloads < c.workloads_needed {
+            let _ = writeln!(
+                text,
+                "{}",
+                too_few(report.workloads, c.nominal, c.workloads_needed)
+            );
+        }
+    }
+    for point in &report.curve {
+        let _ = writeln!(
+            text,
+            "learned from {:.0} %: MAPE {:.1} %, pairwise {} %",
+            100.0 * point.share,
+            point.mape,
+            optional(point.pairwise, 1)
+        );
+    }
+    text.push_str(&models(report, style));
+    text.push_str(&by_workload(report, workloads, style));
+    text
+}
+
+/// Whole models from their operators; nothing where none was held out.
+fn models(report: &Report, style: Style) -> String {
+    if report.models.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        Column::left("model"),
+        Column::right("threads"),
+        Column::right("measured ms"),
+        Column::right("predicted ms"),
+        Column::right("error %"),
+    ]);
+    for m in &report.models {
+        table.row([
+            Cell::from(m.model.as_str()),
+            m.threads.to_string().into(),
+            number(m.measured_ms, 3),
+            number(m.predicted_ms, 3),
+            number(m.error, 1),
+        ]);
+    }
+    format!("\n{}", table.render(style))
+}
+
+/// The workloads with most samples.
+fn by_workload(report: &Report, workloads: usize, style: Style) -> String {
+    if workloads == 0 {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        Column::right("samples"),
+        Column::right("MAPE %"),
+        Column::right("bias log2"),
+        Column::right("pairwise %"),
+        Column::left("workload").shrinks_to(16),
+    ]);
+    for w in report.by_workload.iter().take(workloads) {
+        table.row([
+            w.samples.to_string().into(),
+            number(w.mape, 1),
+            number(w.bias_log2, 2),
+            optional(w.pairwise, 1).into(),
+            w.workload.as_str().into(),
+        ]);
+    }
+    format!("\n{}", table.render(style))
+}
+
+/// What measurements on machines held out bring.
+pub fn transfer(transfer: &Transfer, style: Style) -> String {
+    let mut table = Table::new(&[
+        Column::right("measurements"),
+        Column::right("old %"),
+        Column::right("alone %"),
+        Column::right("adapted %"),
+        Column::right("random %"),
+        Column::left("shares: old, factor, kinds, trees, rates, alone").hides(0),
+        Column::left("machine held out").shrinks_to(12),
+    ]);
+    for machine in &transfer.machines {
+        for g in &machine.gains {
+            let shares = g.shares.map(|share| format!("{:.0}", 100.0 * share));
+            table.row([
+                g.measurements.to_string().into(),
+                number(g.zero_shot_mape, 1),
+                optional(g.afresh_mape, 1).into(),
+                number(g.adapted_mape, 1),
+                number(g.random_mape, 1),
+                shares.join(" ").into(),
+                machine.machine.as_str().into(),
+            ]);
+        }
+    }
+    let mut text = table.render(style);
+    for mean in &transfer.means {
+        let _ = writeln!(
+            text,
+            "{} measurements, mean of {} machines: old {:.1} %, alone {} %, adapted {:.1} %; adapted at most {:.2} times the better of the two",
+            mean.measurements,
+            mean.machines,
+            mean.old_mape,
+            optional(mean.alone_mape, 1),
+            mean.adapted_mape,
+            mean.worst_ratio
+        );
+    }
+    text
+}

@@ -1,0 +1,60 @@
+//! Results as text: one file for each thing that is shown. Tables are those of `opreport`.
+//!
+//! | module | shows |
+//! | --- | --- |
+//! | [`compare`] | a model against measured rows |
+//! | [`correlations`] | factors of each kind of operator |
+//! | [`eval`] | errors on held-out samples |
+//! | [`query`] | answers about operators and whole models, with their reasons |
+//! | [`suggest`] | what to measure next |
+//! | [`surfaces`] | turning points over two factors |
+//! | [`train`] | a trained model, its features, and what adapting it brought |
+//! | [`turning`] | turning points over one factor |
+
+pub mod compare;
+pub mod correlations;
+pub mod eval;
+pub mod query;
+pub mod suggest;
+pub mod surfaces;
+pub mod train;
+pub mod turning;
+
+use opreport::table::Cell;
+use opreport::units::time_rounded;
+
+/// A number with so many digits after the point, or `-`.
+fn optional(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"))
+}
+
+/// An interval of times (ns), or that there is none.
+fn interval(low: Option<f64>, high: Option<f64>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => format!("{} … {}", time_rounded(low), time_rounded(high)),
+        _ => "not calibrated".to_owned(),
+    }
+}
+
+/// A cell of a number with so many digits after the point.
+fn number(value: f64, digits: usize) -> Cell {
+    format!("{value:.digits$}").into()
+}
+
+/// That intervals of a level (percent) need more workloads than there are.
+fn too_few(workloads: usize, level: f64, needed: usize) -> String {
+    format!(
+        "{workloads} workloads are too few for intervals of {level:.0} %, which need {needed}: they may hold less"
+    )
+}
+
+/// A share of rows, in words.
+pub fn disturbed(share: f64) -> String {
+    format!(
+        "{:.1} % of the rows were measured while something else ran (grade D, or a sentinel kernel a tenth slower)",
+        100.0 * share
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! Answers about operators and whole models.
+
+use std::fmt::Write;
+
+use oplearn::crossval::conformal::Conformal;
+use oplearn::features::FEATURES;
+use oplearn::features::machine::MachineFacts;
+use opreport::Style;
+use opreport::table::{Cell, Column, Table};
+use opreport::units::{plural, time_rounded};
+
+use super::{disturbed, interval, too_few};
+use crate::model::trained::Facts;
+use crate::query::Answer;
+use crate::query::answer::Knowledge;
+use crate::query::network::NetworkAnswer;
+use crate::query::whatif::Line;
+
+/// How well the kind of an operator is known, as one word.
+pub fn knowledge(knowledge: Knowledge) -> &'static str {
+    match knowledge {
+        Knowledge::Measured => "measured",
+        Knowledge::Known => "known",
+        Knowledge::UnknownKind => "unknown_kind",
+    }
+}
+
+/// Doubts about an answer, as a few words.
+fn doubts(answer: &Answer) -> String {
+    let mut words = Vec::new();
+    if answer.knowledge == Knowledge::UnknownKind {
+        words.push("kind never trained on".to_owned());
+    }
+    if !answer.extrapolates.is_empty() {
+        let names: Vec<&str> = answer
+            .extrapolates
+            .iter()
+            .map(|o| o.feature)
+            .take(3)
+            .collect();
+        words.push(format!("extrapolates: {}", names.join(", ")));
+    }
+    words.join("; ")
+}
+
+/// The what-if table of a query, with reasons for its first line.
+pub fn query(op: &str, lines: &[Line], style: Style) -> String {
+    let mut table = Table::new(&[
+        Column::right("batch"),
+        Column::right("threads"),
+        Column::right("time"),
+        Column::left("interval"),
+        Column::left("doubts").shrinks_to(8).only_if_filled(),
+    ]);
+    for line in lines {
+        let threads = line.threads.map(|t| t.to_string());
+        table.row([
+            line.batch.to_string().into(),
+            threads.unwrap_or_else(|| "-".to_owned()).into(),
+            time_rounded(line.answer.time_ns).into(),
+            interval(line.answer.low_ns, line.answer.high_ns).into(),
+            doubts(&line.answer).into(),
+        ]);
+    }
+    let mut text = table.render(style);
+    if let Some(first) = lines.first() {
+        let _ = writeln!(text, "\nwhat moves the first one of {op}:");
+        reasons(&mut text, &first.answer);
+    }
+    text
+}
+
+/// Whole models, with the longest operators of the first.
+pub fn networks(
+    answers: &[NetworkAnswer],
+    operators: usize,
+    explain: bool,
+    style: Style,
+) -> String {
+    let mut text = String::new();
+    if let Some(first) = answers.first() {
+        text += &operator_table(first, operators, style);
+        text.push('\n');
+        let explained = if explain { operators } else { 0 };
+        for o in first.operators.iter().take(explained) {
+            let _ = writeln!(text, "what moves {} {}:", o.name, o.shapes);
+            reasons(&mut text, &o.answer);
+            text.push('\n');
+        }
+    }
+    for answer in answers {
+        let _ = writeln!(
+            text,
+            "{}, batch {}, {}: {} ({:.0} % interval {}); of the operators' time {:.1} % is of known kinds and {:.1} % \
+             was itself measured; whole over operators {:.3} from {} models",
+            answer.model,
+            answer.batch,
+            plural(answer.threads, "thread"),
+            time_rounded(answer.time_ns),
+            100.0 * answer.level,
+            interval(answer.low_ns, answer.high_ns),
+            100.0 * answer.coverage,
+            100.0 * answer.measured,
+            answer.factor,
+            answer.factor_models,
+        );
+    }
+    text
+}
+
+/// The longest operators of a model.
+fn operator_table(answer: &NetworkAnswer, operators: usize, style: Style) -> String {
+    let mut table = Table::new(&[
+        Column::left("operator").shrinks_to(12),
+        Column::left("shapes").shrinks_to(12).hides(1),
+        Column::right("calls"),
+        Column::right("time"),
+        Column::right("share"),
+        Column::left("interval of one call"),
+        Column::left("doubts")
+            .shrinks_to(8)
+            .hides(0)
+            .only_if_filled(),
+    ]);
+    for o in answer.operators.iter().take(operators) {
+        table.row([
+            Cell::from(o.name.as_str()),
+            o.shapes.as_str().into(),
+            o.count.to_string().into(),
+            time_rounded(o.answer.time_ns).into(),
+            opreport::units::percent(o.share).into(),
+            interval(o.answer.low_ns, o.answer.high_ns).into(),
+            doubts(&o.answer).into(),
+        ]);
+    }
+    let mut text = table.render(style);
+    if answer.operators.len() > operators {
+        let _ = writeln!(text, "… and {} more", answer.operators.len() - operators);
+    }
+    text
+}
+
+/// A factor of the time in words.
+fn times_as_long(factor: f64) -> String {
+    if factor >= 1.0 {
+        format!("{factor:.2} × as long:")
+    } else {
+        format!("{:.2} × as fast:", 1.0 / factor)
+    }
+}
+
+/// What moved a prediction, and the nearest measured rows.
+fn reasons(text: &mut String, answer: &Answer) {
+    for driver in &answer.drivers {
+        let value = driver
+            .value
+            .map_or_else(|| "missing".to_owned(), |v| format!("{v:.2}"));
+        let meaning = FEATURES.iter().find(|f| f.name == driver.feature);
+        let _ = writeln!(
+            text,
+            "  {:<18} {}, {} = {value}",
+            times_as_long(driver.factor),
+            meaning.map_or("", |f| f.doc),
+            driver.feature
+        );
+    }
+    let _ = writeln!(text, "nearest measured:");
+    for near in &answer.nearest {
+        let threads = near
+            .measured
+            .threads
+            .map_or_else(String::new, |t| format!(", {t} threads"));
+        let _ = writeln!(
+            text,
+            "  {} {}{threads} (distance {:.2}, row {})",
+            time_rounded(near.measured.time_ns),
+            near.measured.label,
+            near.distance,
+            near.measured.row_id
+        );
+    }
+}
+
+/// Whose machine an answer is for, and how far its measurements are to be trusted.
+pub fn origin(facts: &Facts, machine: &MachineFacts, level: f64) -> String {
+    let mut text = format!("for {}\n", machine.label());
+    let needed = Conformal::groups_needed(level);
+    let calibrated = facts.unseen.conformal.as_ref().map(Conformal::groups);
+    if let Some(groups) = calibrated.filter(|groups| *groups < needed) {
+        let _ = writeln!(text, "{}", too_few(groups, 100.0 * level, needed));
+    }
+    if let Some(share) = facts.disturbed.filter(|share| *share > 0.0) {
+        let _ = writeln!(text, "{}", disturbed(share));
+    }
+    text
+}

@@ -1,0 +1,92 @@
+//! A trained model: what it learned from, its features, and what adapting it to another machine brought.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use oplearn::features::{FEATURE_VERSION, FEATURES, Scope};
+use opreport::Style;
+use opreport::table::{Cell, Column, Table};
+use opreport::units::plural;
+
+use super::{disturbed, number, optional};
+
+use crate::model::trained::Facts;
+use crate::transfer::Gain;
+
+/// What training found, for the end of `train`.
+pub fn facts(facts: &Facts, out: &Path, style: Style) -> String {
+    let mut text = format!(
+        "{}: {} samples of {} rows, {} workloads, {}\n\
+         on workloads held out: MAPE {:.1} %, median {:.1} %\n\n",
+        facts.device_kind,
+        facts.samples,
+        facts.rows,
+        facts.workloads,
+        plural(facts.machines.len() as u64, "machine"),
+        facts.mape,
+        facts.median_ape,
+    );
+    let mut table = Table::new(&[
+        Column::left("kind"),
+        Column::right("samples"),
+        Column::right("workloads"),
+        Column::right("median %"),
+    ]);
+    for (kind, known) in &facts.kinds {
+        table.row([
+            Cell::from(kind.as_str()),
+            known.samples.to_string().into(),
+            known.workloads.to_string().into(),
+            number(known.median_ape, 1),
+        ]);
+    }
+    text += &table.render(style);
+    text.push('\n');
+    if let Some(share) = facts.disturbed.filter(|share| *share > 0.0) {
+        let _ = writeln!(text, "{}", disturbed(share));
+    }
+    let _ = writeln!(text, "model in {}", out.display());
+    text
+}
+
+/// The list of features as Markdown.
+pub fn features_markdown() -> String {
+    let mut text = format!("Version {FEATURE_VERSION}, {} features.\n", FEATURES.len());
+    for (scope, title) in [
+        (Scope::Kind, "What is computed, apart from its size"),
+        (Scope::Size, "Sizes of the problem"),
+        (Scope::Total, "Totals of the scheduled loops"),
+        (Scope::Tile, "Tiles, blocks and steps"),
+        (Scope::Machine, "Where it runs"),
+    ] {
+        let _ = write!(
+            text,
+            "\n### {title}\n\n| feature | meaning |\n| --- | --- |\n"
+        );
+        for feature in FEATURES.iter().filter(|f| f.scope == scope) {
+            let _ = writeln!(text, "| `{}` | {} |", feature.name, feature.doc);
+        }
+    }
+    text
+}
+
+/// What a few measurements on a new machine bring.
+pub fn gain(gain: &Gain) -> String {
+    let [old, factor, corrected, trees, rates, alone] = gain.shares.map(|share| 100.0 * share);
+    format!(
+        "{} measurements chosen, mean error on the other {}:\n\
+         {:>8.1} %  the model as it is\n\
+         {:>8.1} %  with one factor\n\
+         {:>8} %  a model of these measurements alone\n\
+         {:>8.1} %  adapted: {old:.0} % as it is, {factor:.0} % with one factor, {corrected:.0} % corrected by level, intensity and \
+         kind, {trees:.0} % by trees, too, {rates:.0} % by rates, {alone:.0} % from the measurements alone\n\
+         {:>8.1} %  adapted by as many at random\n",
+        gain.measurements,
+        gain.held_out,
+        gain.zero_shot_mape,
+        gain.one_factor_mape,
+        optional(gain.afresh_mape, 1),
+        gain.adapted_mape,
+        gain.random_mape,
+    )
+}

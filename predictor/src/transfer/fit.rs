@@ -1,0 +1,254 @@
+//! Adapts a model by a few measurements on the new machine.
+//!
+//! How much each way to predict counts ([`Adaptation`]) is found by cross-validation on the measurements. They are not an
+//! even draw of what will be asked: each counts as many times as there are points that it stands for.
+
+use oplearn::data::Dataset;
+use oplearn::data::split::shuffled;
+use oplearn::features::Point;
+use oplearn::features::base::Base;
+use oplearn::models::ensemble::Ensemble;
+use oplearn::models::member::{Member, MemberSpec, Objective, Trees, VIEWS, member};
+use oplearn::models::rates::Rates;
+use oplearn::models::{FitOptions, Parallel};
+use rayon::prelude::*;
+
+use super::choose::standing_for;
+use super::stack;
+use crate::error::Result;
+use crate::model::Correction;
+use crate::model::adaptation::{Adaptation, Fresh, SIMPLE, WAYS};
+
+/// Fewer measurements make no trees and no rates.
+const LEAST: usize = 8;
+/// Parts that measurements are held out in.
+const FOLDS: usize = 10;
+/// Seed of the parts and the trees.
+const SEED: u64 = 1;
+
+/// Trees for what a correction leaves: few and shallow, for a few tens of measurements.
+const REST_TREES: Trees = Trees {
+    rounds: 60,
+    depth: 3,
+    eta: 0.1,
+    subsample: 0.8,
+    colsample: 0.5,
+    min_child_weight: 2.0,
+    lambda: 3.0,
+    max_bin: 64,
+};
+
+/// Which ways to predict are fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ways {
+    /// Those that need no more than a few measurements.
+    Simple,
+    /// All.
+    All,
+}
+
+/// A new machine's measured points, and what the old model predicts for them. Points go by their place among these.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine<'a> {
+    /// Where the points are.
+    pub dataset: &'a Dataset,
+    /// Positions of the points in the dataset.
+    pub samples: &'a [usize],
+    /// The old model's predictions of them, log2 ns.
+    pub old: &'a [f64],
+}
+
+/// Points, their kinds, and the old model's predictions.
+struct Asked<'a> {
+    points: Vec<&'a Point>,
+    kinds: Vec<&'a str>,
+    old: Vec<f64>,
+}
+
+impl<'a> Machine<'a> {
+    /// All its points.
+    pub fn points(&self) -> Vec<&'a Point> {
+        let of = |&i: &usize| &self.dataset.samples[i].point;
+        self.samples.iter().map(of).collect()
+    }
+
+    /// Measured times of all its points, log2 ns.
+    pub fn measured(&self) -> Vec<f64> {
+        let of = |&i: &usize| self.dataset.samples[i].log2_time;
+        self.samples.iter().map(of).collect()
+    }
+
+    fn asked(&self, places: &[usize]) -> Asked<'a> {
+        let samples = || {
+            places
+                .iter()
+                .map(|&p| &self.dataset.samples[self.samples[p]])
+        };
+        Asked {
+            points: samples().map(|s| &s.point).collect(),
+            kinds: samples().map(|s| s.kind.as_str()).collect(),
+            old: places.iter().map(|&p| self.old[p]).collect(),
+        }
+    }
+
+    /// The adaptation by some of its points; without any, the old model counts alone.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub fn adapt(&self, chosen: &[usize]) -> Result<Adaptation> {
+        let ways = if chosen.len() < LEAST {
+            Ways::Simple
+        } else {
+            Ways::All
+        };
+        let mut adaptation = self.fitted(chosen, (ways, Parallel::Members))?;
+        let folds = FOLDS.min(chosen.len());
+        let order = shuffled(chosen.len(), SEED);
+        let held: Vec<(Vec<usize>, Vec<[f64; WAYS]>)> = (0..folds)
+            .into_par_iter()
+            .map(|fold| {
+                let (test, train): (Vec<usize>, Vec<usize>) =
+                    (0..chosen.len()).partition(|&number| order[number] % folds == fold);
+                let places = |numbers: &[usize]| numbers.iter().map(|&n| chosen[n]).collect();
+                let (own, others): (Vec<usize>, Vec<usize>) = (places(&test), places(&train));
+                let fitted = self.fitted(&others, (ways, Parallel::Not))?;
+                let asked = self.asked(&own);
+                Ok((test, fitted.ways(&asked.points, &asked.kinds, &asked.old)?))
+            })
+            .collect::<Result<_>>()?;
+        let (numbers, ways_of): (Vec<Vec<usize>>, Vec<Vec<[f64; WAYS]>>) = held.into_iter().unzip();
+        let (numbers, ways_of) = (numbers.concat(), ways_of.concat());
+        let stands = standing_for(&self.points(), chosen);
+        let counts: Vec<f64> = numbers.iter().map(|&n| stands[n]).collect();
+        let all = self.measured();
+        let measured: Vec<f64> = numbers.iter().map(|&n| all[chosen[n]]).collect();
+        adaptation.shares = match ways {
+            Ways::All => stack::weights(&ways_of, &measured, &counts),
+            Ways::Simple => {
+                let known: Vec<[f64; SIMPLE]> =
+                    ways_of.iter().map(|w| [w[0], w[1], w[2]]).collect();
+                let [old, factor, corrected] = stack::weights(&known, &measured, &counts);
+                [old, factor, corrected, 0.0, 0.0, 0.0]
+            }
+        };
+        Ok(adaptation)
+    }
+
+    /// Everything but the shares.
+    fn fitted(&self, chosen: &[usize], (ways, parallel): (Ways, Parallel)) -> Result<Adaptation> {
+        let asked = self.asked(chosen);
+        let indices: Vec<usize> = chosen.iter().map(|&p| self.samples[p]).collect();
+        let measured = || indices.iter().map(|&i| self.dataset.samples[i].log2_time);
+        let errors: Vec<f64> = measured().zip(&asked.old).map(|(m, old)| m - old).collect();
+        let correction = Correction::fit(&asked.points, &asked.kinds, &errors);
+        let rest: Vec<f64> = (0..errors.len())
+            .map(|i| errors[i] - correction.of(asked.points[i], asked.kinds[i]))
+            .collect();
+        let fresh = if ways == Ways::Simple {
+            None
+        } else {
+            let rates = |times: &mut dyn Iterator<Item = f64>| {
+                let timed = asked.points.iter().zip(times).map(|(p, t)| (*p, t, 1.0));
+                Rates::fit_times(&timed.collect::<Vec<_>>())
+            };
+            let options = FitOptions {
+                parallel,
+                ..FitOptions::default()
+            };
+            let trained = |(seed, view): (u64, &&[_])| {
+                let spec = MemberSpec {
+                    trees: REST_TREES,
+                    ..member(Base::None, view, Objective::Squared, seed)
+                };
+                Member::taught(&spec, self.dataset, &indices, &rest, SEED)
+            };
+            Some(Fresh {
+                rest: (0..).zip(&VIEWS).map(trained).collect::<Result<_, _>>()?,
+                rates: [
+                    rates(&mut asked.old.iter().copied()),
+                    rates(&mut measured()),
+                ],
+                alone: Ensemble::fit(self.dataset, &indices, &options)?,
+            })
+        };
+        Ok(Adaptation {
+            factor: Correction::one_factor(&errors),
+            correction,
+            fresh,
+            shares: [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oplearn::crossval::metrics::Metrics;
+    use oplearn::data::{Machines, RowSet};
+    use oplearn::testing::dense_row;
+
+    /// Dense layers that take 1 ns for 50 flop.
+    fn dataset() -> Dataset {
+        let knobs = r#"{"tile_y":[-1,1],"tile_x":[-1,8],"tile_k":[-1,64]}"#;
+        let rows = (0..60).map(|number| {
+            let (columns, depth) = (64 << (number % 6), 32 << (number / 6 % 10));
+            let mut row = dense_row(1, columns, depth, knobs);
+            row.point_id = number.to_string();
+            row.workload_hash = Some(number.to_string());
+            row.time_median_ns = row.flops.map(|flops| flops as f64 / 50.0);
+            row
+        });
+        let set = RowSet::from(rows.collect::<Vec<_>>());
+        Dataset::new(&set, &Machines::Single).unwrap()
+    }
+
+    /// The adaptation of an old model whose predictions are off by so much, and the error that is left, percent.
+    fn adapted(chosen: usize, off: impl Fn(usize) -> f64) -> (Adaptation, f64) {
+        let dataset = dataset();
+        let old: Vec<f64> = (0..60)
+            .map(|i| dataset.samples[i].log2_time + off(i))
+            .collect();
+        let all = dataset.all();
+        let machine = Machine {
+            dataset: &dataset,
+            samples: &all,
+            old: &old,
+        };
+        let chosen: Vec<usize> = shuffled(60, 3).into_iter().take(chosen).collect();
+        let adaptation = machine.adapt(&chosen).unwrap();
+        let kinds = vec!["dense"; 60];
+        let times = adaptation.carried(&machine.points(), &kinds, &old).unwrap();
+        (adaptation, Metrics::of(&machine.measured(), &times).mape)
+    }
+
+    #[test]
+    fn a_model_that_is_right_stays_and_one_without_measurements_is_not_touched() {
+        let (_, error) = adapted(20, |_| 0.0);
+        assert!(error < 3.0, "{error}");
+        let (untouched, error) = adapted(0, |_| 1.0);
+        assert_eq!(untouched.shares, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert!((error - 100.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_factor_takes_few_measurements() {
+        let (few, error) = adapted(4, |_| 1.0);
+        assert!(few.fresh.is_none() && few.own_share() == 0.0);
+        assert!(error < 10.0, "{error}");
+    }
+
+    #[test]
+    fn a_model_of_the_measurements_counts_where_the_old_one_tells_nothing() {
+        // Off by a power of two up or down, without any pattern that a correction could see.
+        let order = shuffled(60, 9);
+        let (wrong, error) = adapted(40, |i| {
+            if order[i].is_multiple_of(2) {
+                2.0
+            } else {
+                -2.0
+            }
+        });
+        assert!(wrong.own_share() >= 0.5, "{:?}", wrong.shares);
+        assert!(error < 30.0, "{error}");
+    }
+}

@@ -1,0 +1,119 @@
+//! How much each of some predictions counts: the mixture that errs least on held-out measurements, found again on many
+//! random draws of them and averaged (bagging), so that a few measurements do not decide for one alone.
+
+use opdata::random::SplitMix64;
+
+use crate::model::adaptation::mixed;
+
+/// Parts that the weights are multiples of.
+const STEPS: usize = 10;
+/// Random draws of the measurements.
+const DRAWS: usize = 60;
+/// Seed of the draws.
+const SEED: u64 = 7;
+
+/// Weights (not negative, sum one) of predictions of the same measurements, all log2; `counts` is how much each
+/// measurement counts. The first prediction alone where there is no measurement.
+pub fn weights<const N: usize>(
+    predictions: &[[f64; N]],
+    measured: &[f64],
+    counts: &[f64],
+) -> [f64; N] {
+    let mut first = [0.0; N];
+    first[0] = 1.0;
+    if measured.is_empty() {
+        return first;
+    }
+    let mixtures = mixtures::<N>();
+    let errors: Vec<Vec<f64>> = mixtures
+        .iter()
+        .map(|shares| {
+            let of = predictions.iter().zip(measured).zip(counts);
+            of.map(|((own, time), count)| count * ((mixed(shares, own) - time).exp2() - 1.0).abs())
+                .collect()
+        })
+        .collect();
+    let mut random = SplitMix64::new(SEED);
+    let mut sum = [0.0; N];
+    for _ in 0..DRAWS {
+        let mut times = vec![0.0; measured.len()];
+        for _ in 0..measured.len() {
+            times[(random.next_u64() % measured.len() as u64) as usize] += 1.0;
+        }
+        let cost = |own: &Vec<f64>| -> f64 { own.iter().zip(&times).map(|(e, t)| e * t).sum() };
+        let costs: Vec<f64> = errors.iter().map(cost).collect();
+        let best = (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b]));
+        let shares = best.map_or(first, |best| mixtures[best]);
+        for (sum, share) in sum.iter_mut().zip(shares) {
+            *sum += share / DRAWS as f64;
+        }
+    }
+    sum
+}
+
+/// All weights that are multiples of a step and sum to one.
+fn mixtures<const N: usize>() -> Vec<[f64; N]> {
+    let mut found = Vec::new();
+    let mut parts = [0; N];
+    fill(&mut parts, 0, STEPS, &mut found);
+    found
+}
+
+fn fill<const N: usize>(
+    parts: &mut [usize; N],
+    place: usize,
+    left: usize,
+    found: &mut Vec<[f64; N]>,
+) {
+    if place + 1 == N {
+        parts[place] = left;
+        found.push(parts.map(|part| part as f64 / STEPS as f64));
+        return;
+    }
+    for part in 0..=left {
+        parts[place] = part;
+        fill(parts, place + 1, left - part, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_parts_of_one() {
+        let all = mixtures::<3>();
+        assert_eq!(all.len(), 66);
+        assert!(
+            all.iter()
+                .all(|w| (w.iter().sum::<f64>() - 1.0).abs() < 1e-9)
+        );
+    }
+
+    #[test]
+    fn what_is_right_counts_and_what_makes_up_for_each_other_is_mixed() {
+        let measured: Vec<f64> = (0..40).map(|i| f64::from(i % 7)).collect();
+        let counts = vec![1.0; 40];
+        let off = |sign: f64| {
+            let of = measured.iter().enumerate();
+            of.map(move |(i, m)| [m + sign * 0.4, m - sign * 0.4, m + f64::from(i as u32 % 3)])
+                .collect::<Vec<_>>()
+        };
+        let found = weights(&off(1.0), &measured, &counts);
+        assert!(
+            found[0] > 0.3 && found[1] > 0.3 && found[2] < 0.1,
+            "{found:?}"
+        );
+        let right: Vec<[f64; 2]> = measured.iter().map(|m| [m + 1.0, *m]).collect();
+        assert!(weights(&right, &measured, &counts)[1] > 0.9);
+        assert_eq!(weights::<2>(&[], &[], &[]), [1.0, 0.0]);
+    }
+
+    #[test]
+    fn a_measurement_that_stands_for_many_decides() {
+        let predictions = [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]];
+        let measured = [1.0, 2.0, 2.0];
+        let found = weights(&predictions, &measured, &[100.0, 1.0, 1.0]);
+        assert!(found[0] > 0.6, "{found:?}");
+    }
+}

@@ -1,0 +1,104 @@
+//! `opcollect report` of the sample dataset: its files, and its page in a browser, wide and narrow.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e::{Bench, skip};
+use serde_json::Value;
+
+fn sample() -> String {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.join("../datasets/sample").display().to_string()
+}
+
+#[test]
+fn a_report_is_two_files_and_one_object() {
+    let bench = Bench::new();
+    let outcome = bench.run(&["report", &sample(), "--out", "o", "--json"]);
+    let object: Value = serde_json::from_str(outcome.done()).expect("JSON");
+    assert_eq!(object["run_id"], "sample");
+    assert!(
+        object["operators"]
+            .as_array()
+            .is_some_and(|o| o.len() > 100)
+    );
+    for (name, part) in [
+        ("report.html", "<h2>Roofline</h2>"),
+        ("report.md", "## Roofline"),
+    ] {
+        let text = std::fs::read_to_string(bench.path().join("o").join(name)).expect("a file");
+        assert!(text.contains(part), "{name}");
+    }
+    let both = bench.run(&["report", &sample(), &sample(), "--out", "both"]);
+    assert!(both.done().contains("both/report.html"), "{}", both.stdout);
+    let page = std::fs::read_to_string(bench.path().join("both/report.md")).expect("a file");
+    assert!(page.contains("0 regressions"), "{page}");
+}
+
+#[test]
+fn what_is_no_run_is_refused_by_name() {
+    let bench = Bench::new();
+    for args in [["report", "no-such-run"], ["report", "."]] {
+        let outcome = bench.run(&args);
+        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(args[1]), "{}", outcome.stderr);
+        assert!(!bench.path().join("report.html").exists());
+    }
+}
+
+fn browser() -> Option<&'static str> {
+    ["chromium", "chromium-browser", "google-chrome"]
+        .into_iter()
+        .find(|name| {
+            let version = Command::new(name).arg("--version").output();
+            version.is_ok_and(|o| o.status.success())
+        })
+}
+
+/// The page's DOM in a window of this width, after a script has written what it measured into the body's attributes.
+fn shown(browser: &str, page: &Path, width: u32) -> String {
+    let output = Command::new(browser)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--virtual-time-budget=5000",
+        ])
+        .arg(format!("--window-size={width},900"))
+        .arg("--dump-dom")
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .expect("the browser starts");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_page_fits_a_wide_and_a_narrow_window() {
+    let Some(browser) = browser() else {
+        return skip("the report in a browser", "no Chromium here");
+    };
+    let bench = Bench::new();
+    bench.run(&["report", &sample(), "--out", "o"]).done();
+    let page = bench.path().join("o/report.html");
+    let html = std::fs::read_to_string(&page).expect("a page");
+    let script = "<script>const d=document,b=d.body;\
+        b.dataset.fits=d.documentElement.scrollWidth<=innerWidth?'yes':'no';\
+        b.dataset.blank=[...d.querySelectorAll('figure svg')].filter(s=>s.getBoundingClientRect().height<50).length;\
+        b.dataset.pictures=d.querySelectorAll('figure svg').length</script></body>";
+    let measured: PathBuf = bench.file("measured.html", html.replace("</body>", script));
+    for width in [1280, 400] {
+        let dom = shown(browser, &measured, width);
+        assert!(
+            dom.contains("data-fits=\"yes\""),
+            "{width} pixels: the page is wider than its window"
+        );
+        assert!(
+            dom.contains("data-blank=\"0\""),
+            "{width} pixels: a picture has no height"
+        );
+        assert!(
+            !dom.contains("data-pictures=\"0\""),
+            "{width} pixels: no picture"
+        );
+    }
+}
