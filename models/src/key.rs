@@ -46,7 +46,11 @@ pub(crate) fn cache_key(resolved: &Resolved, tooling: &Tooling) -> Result<String
     pinned(&mut hash, "requirements", &tooling.requirements)?;
     if let Some(extra) = resolved.source.extra() {
         let name = format!("requirements-{extra}.txt");
-        pinned(&mut hash, &name, &tooling.requirements.with_file_name(&name))?;
+        pinned(
+            &mut hash,
+            &name,
+            &tooling.requirements.with_file_name(&name),
+        )?;
     }
     if let Some(file) = &resolved.file {
         for path in model_files(file)? {
