@@ -29,6 +29,7 @@ from . import (
     reference,
     simple_ops,
     simplify,
+    stablehlo_files,
     tflite_files,
     torch_graph,
     torch_models,
@@ -92,8 +93,8 @@ def clean(graph: OnnxGraph) -> None:
     fill.assign(graph)
 
 
-TRANSLATED = {"tflite": tflite_files.read}
-"""Sources whose files TVM translates without ONNX in between."""
+TRANSLATED = {"tflite": tflite_files.read, "stablehlo": stablehlo_files.read}
+"""Sources whose files become Relax without ONNX in between."""
 
 
 def translated(request: Request) -> Translated:
