@@ -107,6 +107,12 @@ def away_from_zero(walk, operation):
     return relax.op.multiply(walk.emit(relax.op.sign(data)), walk.emit(relax.op.floor(half)))
 
 
+def complement_of_error(walk, operation):
+    """erfc: one less the error function."""
+    data = walk.tensor(operation.operands[0])
+    return relax.op.subtract(relax.const(1.0, dtype_of(data)), walk.emit(relax.op.erf(data)))
+
+
 def constant(_walk, operation):
     """A constant; one value everywhere stays one."""
     shape, dtype = result(operation)
@@ -412,6 +418,7 @@ RULES = {
     "stablehlo.minimum": binary(relax.op.minimum),
     "stablehlo.multiply": binary(relax.op.multiply),
     "stablehlo.negate": unary(relax.op.negative),
+    "stablehlo.not": unary(relax.op.logical_not),
     "stablehlo.or": binary(relax.op.logical_or),
     "stablehlo.pad": pad,
     "stablehlo.power": binary(relax.op.power),
@@ -431,6 +438,7 @@ RULES = {
     "stablehlo.transpose": transposed,
     "chlo.cosh": unary(relax.op.cosh),
     "chlo.erf": unary(relax.op.erf),
+    "chlo.erfc": complement_of_error,
     "chlo.sinh": unary(relax.op.sinh),
     "chlo.square": unary(relax.op.square),
 }

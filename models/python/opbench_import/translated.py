@@ -34,7 +34,9 @@ class Translated:
     batch: int
     reference: Reference | None
     nodes: list[tuple[str, str]]
-    """The operators of the source in order, each with the name of its node."""
+    """The operators that were translated, each with the name of its node."""
+    source: list[str]
+    """The operators of the file."""
 
 
 def of_frontend(
@@ -61,6 +63,7 @@ def of_frontend(
         first[0] if first else 1,
         None,
         nodes,
+        [op for op, _ in nodes],
     )
 
 
