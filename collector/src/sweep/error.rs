@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use opreport::nearest::did_you_mean;
 use thiserror::Error;
 
 use crate::config::line_of;
@@ -44,8 +45,7 @@ pub enum SweepError {
 
 /// ` (did you mean …?)`, or nothing.
 pub(super) fn near(name: &Option<String>) -> String {
-    name.as_ref()
-        .map_or_else(String::new, |n| format!(" (did you mean {n}?)"))
+    did_you_mean(name.as_slice())
 }
 
 /// A file's text, for errors with lines.
