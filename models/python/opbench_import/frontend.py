@@ -152,7 +152,15 @@ class LRN(onnx_frontend.OnnxOpConverter):
         return legalise.response_normalisation(bb, inputs[0], options)
 
 
-OWN = {"Elu": Elu, "Clip": Clip, "Max": Max, "Min": Min, "Gather": Gather, "LRN": LRN, "PRelu": PRelu, "Pow": Pow}
+class BitCast(onnx_frontend.OnnxOpConverter):
+    """The same bits as another element type."""
+
+    @classmethod
+    def _impl_v26(cls, bb, inputs, attr, params):
+        return legalise.reinterpretation(bb, inputs[0], onnx_frontend.get_type(attr["to"]))
+
+
+OWN = {"Elu": Elu, "Clip": Clip, "Max": Max, "Min": Min, "Gather": Gather, "LRN": LRN, "PRelu": PRelu, "Pow": Pow, "BitCast": BitCast}
 
 
 @contextlib.contextmanager

@@ -14,7 +14,9 @@ from tvm import relax
 
 from . import (
     GRAPH_FORMAT,
+    arithmetic,
     bind,
+    composites,
     convert,
     expand,
     fill,
@@ -49,7 +51,7 @@ def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | Non
     batch = bind.bind(graph, request)
     refs = reference.find(request.file, graph, declared) if request.file else None
     clean(graph)
-    return graph, batch, refs
+    return graph, batch, read_only(refs, graph)
 
 
 BUILDERS = {"transformers": transformers_models.build, "torch": torch_models.build}
@@ -62,19 +64,29 @@ def built(request: Request) -> tuple[OnnxGraph, int, reference.Reference]:
     graph, refs = torch_graph.export(example, request.model)
     bind.bind(graph, replace(request, batch=None, seqlen=None, inputs=[]))
     clean(graph)
-    return graph, request.batch or 1, refs
+    return graph, request.batch or 1, read_only(refs, graph)
+
+
+def read_only(refs: reference.Reference | None, graph: OnnxGraph) -> reference.Reference | None:
+    """Reference data without inputs that nothing reads."""
+    if refs is None:
+        return None
+    return replace(refs, inputs={name: value for name, value in refs.inputs.items() if name in graph.inputs})
 
 
 def clean(graph: OnnxGraph) -> None:
     """All rewrites on the ONNX graph; needs bound inputs, leaves static types and fill hints."""
     fold.fold(graph)
     convert.refuse_unsupported(graph, recurrent.SUPPORTED | expand.SUPPORTED)
-    unfaithful.refuse_small_floats(graph)
+    unfaithful.refuse_types(graph)
     simplify.drop_no_ops(graph)
     recurrent.unroll(graph)
     expand.expand(graph)
     simplify.drop_no_ops(graph)
     normalise.explicit_pads(graph)
+    normalise.transposed_pads(graph)
+    normalise.listed_axes(graph)
+    normalise.drop_empty(graph)
     normalise.channel_slopes(graph)
     normalise.full_expansions(graph)
     normalise.split_sums(graph)
@@ -84,8 +96,10 @@ def clean(graph: OnnxGraph) -> None:
     normalise.split_bias(graph)
     normalise.scalars(graph)
     fold.fold(graph)
+    arithmetic.seek_larger(graph)
     simplify.drop_no_ops(graph)
     graph.drop_unused()
+    graph.drop_unread_inputs()
     fill.assign(graph)
 
 
@@ -98,7 +112,12 @@ def compile_graph(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, pac
             raise bad_shape(f"the model does not work with the shapes that were given: {failure}") from failure
         raise
     packed = pack.pack(module, names, graph.params)
-    return lower.lower(packed.module, request.fusion == "full"), packed
+    module = lower.legalised(packed.module)
+    for name in lower.without_kernel(module):
+        raise library_function(graph, name)
+    if request.composites is not None:
+        module = composites.apply(module, request.composites)
+    return lower.fused(module) if request.fusion == "full" else module, packed
 
 
 def run(request: Request) -> dict:
@@ -135,6 +154,18 @@ def opaque(graph: OnnxGraph) -> ImportFailure:
         label,
         f"operator {node.op_type} (node '{label}') is one opaque loop nest in TVM's library, which can be neither "
         "described nor scheduled; cut the model around it",
+    )
+
+
+def library_function(graph: OnnxGraph, name: str) -> ImportFailure:
+    """The refusal of an operator of Relax that has no kernel."""
+    node = next((n for n in graph.nodes if n.op_type.lower() == name.replace("_", "")), graph.nodes[0])
+    label = node.name or node.output[0]
+    return unsupported(
+        node.op_type,
+        label,
+        f"operator {node.op_type} (node '{label}') is a library function of TVM ('{name}'), which can be neither described "
+        "nor scheduled; cut the model around it",
     )
 
 
