@@ -17,6 +17,9 @@ from .onnx_graph import OnnxGraph
 from .simplify import trains
 from .params import with_value
 
+WHOLE_SUMS = "opbench.whole_sums"
+"""Name of a Cast of sums that are whole numbers: no check for infinities is needed."""
+
 SEED = 20_231_108
 """Of generators that name none."""
 
@@ -92,28 +95,39 @@ def quantized_unary(op: str, **options: object):
     return lambda e: quantized(e, e.emit(op, [dequantized(e, 0)], **options), 3)
 
 
-def integer_product(e: Emitter) -> list[onnx.NodeProto]:
-    """MatMulInteger(a, b, zero of a, zero of b) in 32-bit integers."""
-    operands = []
-    for place in range(2):
-        value, zero = e.cast(e.input(place), "int32"), e.input(place + 2)
-        operands.append(e.emit("Sub", [value, e.cast(scalar(e, zero), "int32")]) if zero else value)
-    return e.finish(e.emit("MatMul", operands))
+def integer_product(op: str, channels: int):
+    """MatMulInteger and ConvInteger(a, b, zero of a, zero of b): sums in 32-bit integers.
+
+    With scales of one they are products of dequantised bytes, which ``integers`` knows; a product of two computed
+    operands stays one of 32-bit integers.
+    """
+
+    def rule(e: Emitter) -> list[onnx.NodeProto]:
+        if e.graph.value(e.input(1)) is not None:
+            operands = [stepless(e, 0), stepless(e, 1, channels)]
+            sums = e.cast(e.emit(op, operands, **e.options), "int32")
+            e.nodes[-1].name = WHOLE_SUMS
+            return e.finish(sums)
+        if op != "MatMul":
+            raise e.refusal("its weight is computed by the model")
+        operands = []
+        for place in range(2):
+            value, zero = e.cast(e.input(place), "int32"), e.input(place + 2)
+            operands.append(e.emit("Sub", [value, e.cast(scalar(e, zero), "int32")]) if zero else value)
+        return e.finish(e.emit(op, operands))
+
+    return rule
 
 
-def integer_convolution(e: Emitter) -> list[onnx.NodeProto]:
-    """ConvInteger(x, w, zero of x, zero of w) in 32-bit integers."""
-    rank = len(e.graph.shape(e.input(1)) or ())
-    operands = []
-    for place in range(2):
-        value, zero = e.cast(e.input(place), "int32"), e.input(place + 2)
-        if zero:
-            offset = e.cast(scalar(e, zero), "int32")
-            if place == 1 and e.graph.shape(zero) not in ((), (1,)):
-                offset = e.emit("Reshape", [offset, e.ints([-1] + [1] * (rank - 1))])
-            value = e.emit("Sub", [value, offset])
-        operands.append(value)
-    return e.finish(e.emit("Conv", operands, **e.options))
+def stepless(e: Emitter, place: int, axis: int = 0) -> str:
+    """The bytes of an input around their zero point as floating-point numbers."""
+    value, zero = e.input(place), e.input(place + 2)
+    if not zero:
+        return e.emit("DequantizeLinear", [value, e.constant(1.0, "float32")])
+    count = int(np.prod(e.graph.shape(zero) or ()))
+    step = np.ones(count) if count > 1 else 1.0
+    axis_of = {"axis": axis % len(e.graph.shape(value))} if count > 1 else {}
+    return e.emit("DequantizeLinear", [value, e.constant(step, "float32"), scalar(e, zero)], **axis_of)
 
 
 def one_hot(e: Emitter) -> list[onnx.NodeProto]:
@@ -204,8 +218,8 @@ RULES = {
         e, e.emit("LeakyRelu", [dequantized(e, 0)], alpha=e.options.get("alpha", 0.01)), 3
     ),
     "QLinearGlobalAveragePool": quantized_unary("GlobalAveragePool"),
-    "MatMulInteger": integer_product,
-    "ConvInteger": integer_convolution,
+    "MatMulInteger": integer_product("MatMul", -1),
+    "ConvInteger": integer_product("Conv", 0),
     "OneHot": one_hot,
     "RandomNormal": generated,
     "RandomNormalLike": generated,
