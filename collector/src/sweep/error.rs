@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use opdata::line_of;
 use thiserror::Error;
-
-use crate::config::line_of;
 
 /// Why a sweep cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
