@@ -11,7 +11,6 @@ mod table;
 mod toml_value;
 
 pub use file::ConfigFile;
-pub(crate) use file::line_of;
 pub use layers::{Layers, Origin, Settings, SweepLayer, Value};
 pub use table::{Arity, SETTINGS, Setting, env_name};
 pub(crate) use toml_value::Given;

@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use opdata::line_of;
 use opreport::nearest::{closest, did_you_mean};
 use serde::Deserialize;
 use thiserror::Error;
 use toml::Value;
 
 use super::plan::{Job, NightlyPlan, safe};
-use crate::config::{Given, SETTINGS, line_of};
+use crate::config::{Given, SETTINGS};
 use crate::plan::parse;
 
 /// Settings of the main job that a nightly run sets itself.

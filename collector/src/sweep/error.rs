@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use opdata::line_of;
 use opreport::nearest::did_you_mean;
 use thiserror::Error;
-
-use crate::config::line_of;
 
 /// Why a sweep cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
