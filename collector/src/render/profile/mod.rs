@@ -49,7 +49,7 @@ fn us(ns: f64) -> String {
 fn grouped(whole: &str) -> String {
     let mut grouped = String::new();
     for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place) % 3 == 0 && digit.is_ascii_digit() {
+        if place > 0 && (whole.len() - place).is_multiple_of(3) && digit.is_ascii_digit() {
             grouped.push(',');
         }
         grouped.push(digit);
