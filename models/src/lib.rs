@@ -16,6 +16,7 @@
 //! ```
 
 mod cache;
+mod composites;
 mod describe;
 mod error;
 mod files;
@@ -30,6 +31,7 @@ pub mod sources;
 pub mod tile;
 
 pub use cache::Cache;
+pub use composites::{Composite, Composites};
 pub use describe::describe;
 pub use error::ImportError;
 pub use graph::Graph;

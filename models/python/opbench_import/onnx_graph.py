@@ -139,6 +139,11 @@ class OnnxGraph:
         self.nodes = kept[::-1]
         self.params = {k: v for k, v in self.params.items() if k in needed}
 
+    def drop_unread_inputs(self) -> None:
+        """Removes inputs that nothing reads: their types or shapes alone were of use."""
+        read = {name for node in self.nodes for name in (*node.input, *captured(node))} | set(self.outputs)
+        self.inputs = {name: spec for name, spec in self.inputs.items() if name in read}
+
     def inline_names(self) -> set[str]:
         """Given tensors that stay inside the graph as constants."""
         must = set()

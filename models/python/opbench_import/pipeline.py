@@ -14,7 +14,9 @@ from tvm import relax
 
 from . import (
     GRAPH_FORMAT,
+    arithmetic,
     bind,
+    composites,
     convert,
     expand,
     fill,
@@ -54,7 +56,7 @@ def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | Non
     batch = bind.bind(graph, request)
     refs = reference.find(request.file, graph, declared) if request.file else None
     clean(graph)
-    return graph, batch, refs
+    return graph, batch, read_only(refs, graph)
 
 
 BUILDERS = {"transformers": transformers_models.build, "torch": torch_models.build}
@@ -67,19 +69,29 @@ def built(request: Request) -> tuple[OnnxGraph, int, reference.Reference]:
     graph, refs = torch_graph.export(example, request.model)
     bind.bind(graph, replace(request, batch=None, seqlen=None, inputs=[]))
     clean(graph)
-    return graph, request.batch or 1, refs
+    return graph, request.batch or 1, read_only(refs, graph)
+
+
+def read_only(refs: reference.Reference | None, graph: OnnxGraph) -> reference.Reference | None:
+    """Reference data without inputs that nothing reads."""
+    if refs is None:
+        return None
+    return replace(refs, inputs={name: value for name, value in refs.inputs.items() if name in graph.inputs})
 
 
 def clean(graph: OnnxGraph) -> None:
     """All rewrites on the ONNX graph; needs bound inputs, leaves static types and fill hints."""
     fold.fold(graph)
     convert.refuse_unsupported(graph, recurrent.SUPPORTED | expand.SUPPORTED)
-    unfaithful.refuse_small_floats(graph)
+    unfaithful.refuse_types(graph)
     simplify.drop_no_ops(graph)
     recurrent.unroll(graph)
     expand.expand(graph)
     simplify.drop_no_ops(graph)
     normalise.explicit_pads(graph)
+    normalise.transposed_pads(graph)
+    normalise.listed_axes(graph)
+    normalise.drop_empty(graph)
     normalise.channel_slopes(graph)
     normalise.full_expansions(graph)
     normalise.split_sums(graph)
@@ -89,8 +101,10 @@ def clean(graph: OnnxGraph) -> None:
     normalise.split_bias(graph)
     normalise.scalars(graph)
     fold.fold(graph)
+    arithmetic.seek_larger(graph)
     simplify.drop_no_ops(graph)
     graph.drop_unused()
+    graph.drop_unread_inputs()
     fill.assign(graph)
 
 
@@ -126,8 +140,7 @@ def run(request: Request) -> dict:
     steps = {"source": model.source, "relax": relax_steps(model.module)}
     model = integers.recognise(model)
     packed = pack.pack(model.module, model.names, model.params)
-    # The fused module; its blocks are still marked.
-    module = lower.lower(packed.module, request.fusion == "full")
+    module = kernels(request, packed.module, model.nodes)
     weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
     try:
         records, names = operators.records(module, weights)
@@ -157,6 +170,16 @@ def relax_steps(module: tvm.IRModule) -> list[str]:
     return found
 
 
+def kernels(request: Request, module: tvm.IRModule, nodes: list[tuple[str, str]]) -> tvm.IRModule:
+    """The module with one tensor function a kernel, as the request groups operators; blocks are still marked."""
+    module = lower.legalised(module)
+    for name in lower.without_kernel(module):
+        raise library_function(nodes, name)
+    if request.composites is not None:
+        module = composites.apply(module, request.composites)
+    return lower.fused(module) if request.fusion == "full" else module
+
+
 OPAQUE = ("ScatterElements", "ScatterND", "Scatter", "NonZero", "Unique", "RoiAlign", "Resize")
 """Operators that TVM's library has as one loop nest without blocks, the likeliest first."""
 
@@ -168,6 +191,17 @@ def opaque(nodes: list[tuple[str, str]]) -> ImportFailure:
         op,
         label,
         f"operator {op} (node '{label}') is one opaque loop nest in TVM's library, which can be neither described nor "
+        "scheduled; cut the model around it",
+    )
+
+
+def library_function(nodes: list[tuple[str, str]], name: str) -> ImportFailure:
+    """The refusal of an operator of Relax that has no kernel."""
+    op, label = next((n for n in nodes if n[0].lower() == name.replace("_", "")), nodes[0])
+    return unsupported(
+        op,
+        label,
+        f"operator {op} (node '{label}') is a library function of TVM ('{name}'), which can be neither described nor "
         "scheduled; cut the model around it",
     )
 

@@ -36,6 +36,9 @@ class Request:
     """Fill hints for true inputs that go before the importer's own."""
     fusion: str = "full"
     """Whether neighbouring operators become one kernel: ``full`` or ``none``."""
+    composites: dict | None = None
+    """Sequences of operators that count as one: ``file``, for messages, and ``table``, entries of ``name``, ``operators``
+    and ``line``."""
     architecture: dict | None = None
     """For models that are built from a configuration: ``name``, ``part``, sizes (``hidden``, ``layers``, ``heads``,
     ``intermediate``), and ``config``, the settings of a file."""

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::cache::Cache;
 use crate::error::ImportError;
@@ -260,6 +260,12 @@ pub fn resolve(
     if !request.fusion.is_full() {
         let value = serde_json::to_value(request.fusion).unwrap_or_default();
         resolved.details.insert("fusion".to_owned(), value);
+    }
+    if !request.composites.is_empty() {
+        // The file's name without its folder: a moved one is the same.
+        let file = request.composites.file.file_name().unwrap_or_default();
+        let value = json!({"file": file.to_string_lossy(), "table": request.composites.table});
+        resolved.details.insert("composites".to_owned(), value);
     }
     Ok(resolved)
 }
