@@ -19,11 +19,12 @@ use crate::measure::caches::Place;
 use crate::measure::timer::WallClock;
 use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
+use tvm_bridge::tensorize::DotProduct;
 
 /// A worker that measures on the CPU.
 pub(super) struct CpuSession {
     target: Target,
-    unit: VectorUnit,
+    templates: CpuTemplates,
     pool: Rc<Pool>,
     handover: Handover,
     sentinel: Sentinel,
@@ -39,7 +40,10 @@ impl CpuSession {
         let pool = Rc::new(Pool::start(max_threads)?);
         Ok(CpuSession {
             handover: Handover::new(Rc::clone(&pool)),
-            unit: VectorUnit::of_width(target.vector_width_bits()?, is_x86),
+            templates: CpuTemplates {
+                unit: VectorUnit::of_width(target.vector_width_bits()?, is_x86),
+                dot: DotProduct::of(&target)?,
+            },
             target,
             pool,
             sentinel: Sentinel::new(max_threads, own_cores(&Cores::read(&Root::system()))),
@@ -68,7 +72,7 @@ impl Session for CpuSession {
     }
 
     fn templates(&self) -> Box<dyn Templates> {
-        Box::new(CpuTemplates { unit: self.unit })
+        Box::new(self.templates)
     }
 
     fn tensors(&self) -> tvm_bridge::Device {
