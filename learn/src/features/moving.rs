@@ -63,7 +63,7 @@ fn rate_of(bytes: f64, threads: u64, machine: &MachineFacts, rates: &Rates) -> O
         pairs.filter_map(|(capacity, rate)| capacity.zip(*rate))
     };
     let holds = known().find(|(capacity, _)| bytes <= *capacity);
-    holds.or_else(|| known().last()).map(|(_, rate)| rate)
+    holds.or_else(|| known().next_back()).map(|(_, rate)| rate)
 }
 
 #[cfg(test)]

@@ -161,12 +161,12 @@ impl<'a> Instruction<'a> {
     pub fn effect(&self) -> Effect {
         let mnemonic = self.mnemonic();
         let operands = operands(self.text);
-        let is_memory = |operand: &&str| operand.contains('(');
+        let is_memory = |operand: &str| operand.contains('(');
         let touches = ["lea", "nop", "prefetch"]
             .iter()
             .all(|name| !mnemonic.starts_with(name));
         let memory = operands.iter().find(|o| touches && is_memory(o));
-        let writes_last = operands.last().is_some_and(|o| is_memory(&o));
+        let writes_last = operands.last().is_some_and(|o| is_memory(o));
         let (reads, writes) = match memory {
             None => (false, false),
             Some(_) if !writes_last => (true, false),
