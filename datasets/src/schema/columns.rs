@@ -373,4 +373,20 @@ columns! {
         /// data in the first cache.
         estimated_block_cycles: Option<f64> ["cycles"],
     }
+    Roofline {
+        /// Share of the peak of arithmetic that was calibrated; missing for types other than `float32`.
+        compute_roof_share: Option<f64> ["ratio"],
+        /// Compulsory traffic in the time, over the calibrated rate of reading from the first data cache. Like the shares
+        /// below a lower bound: what is read twice counts once.
+        l1_roof_share: Option<f64> ["ratio"],
+        /// The same over that of the second-level cache.
+        l2_roof_share: Option<f64> ["ratio"],
+        /// The same over that of the third-level cache.
+        l3_roof_share: Option<f64> ["ratio"],
+        /// The same over that of main memory; above 1 where caches hold the data.
+        memory_roof_share: Option<f64> ["ratio"],
+        /// The nearest roof, of arithmetic or of the nearest level that holds the operator's data: `compute`, `L1`, `L2`,
+        /// `L3` or `memory`; `none` below a quarter of it.
+        bound_by: Option<String>,
+    }
 }

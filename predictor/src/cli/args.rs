@@ -346,6 +346,9 @@ pub struct SuggestArgs {
     /// Numbers of threads to choose from for the operators of models: 1,2,4 or a range such as 1..64.
     #[arg(long, default_value = "1", value_parser = numbers)]
     pub threads: Numbers,
+    /// Batch sizes of the models to choose from; their own if left out.
+    #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers)]
+    pub batch: Numbers,
     /// Sequence length, for models that have one.
     #[arg(long)]
     pub seqlen: Option<u64>,

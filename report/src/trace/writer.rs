@@ -1,6 +1,7 @@
 //! Packets of tracks: descriptions, slices, counters, with texts interned per track.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::Message;
 
@@ -39,7 +40,7 @@ pub struct Writer {
     pub out: Message,
     body: Message,
     next_id: u64,
-    keys: &'static [&'static str],
+    keys: Arc<[String]>,
 }
 
 /// A cheap hash: texts are few and come from the dump's own tables.
@@ -97,7 +98,7 @@ pub struct TrackState {
     latest: Vec<(String, u64)>,
     /// Keys already sent on this track.
     keys: Vec<bool>,
-    names: &'static [&'static str],
+    names: Arc<[String]>,
     fresh: Message,
     begun: bool,
 }
@@ -113,7 +114,7 @@ const KEY_FIELD: u32 = 3;
 impl TrackState {
     /// The number of an argument's name, by its place among the writer's names; it is sent when it is used first.
     pub fn key(&mut self, key: usize) -> u64 {
-        let (id, name) = (key as u64 + 1, self.names[key]);
+        let (id, name) = (key as u64 + 1, &self.names[key]);
         if !std::mem::replace(&mut self.keys[key], true) {
             self.fresh.message(KEY_FIELD, |entry| {
                 entry.uint(1, id);
@@ -168,9 +169,9 @@ pub struct Slice<A> {
 impl Writer {
     /// Tracks get numbers from `first_id` on; `bytes` is a guess of what will be written, `keys` are the names that
     /// arguments of slices can have.
-    pub fn new(first_id: u64, bytes: usize, keys: &'static [&'static str]) -> Writer {
+    pub fn new<S: AsRef<str>>(first_id: u64, bytes: usize, keys: &[S]) -> Writer {
         Writer {
-            keys,
+            keys: keys.iter().map(|key| key.as_ref().to_owned()).collect(),
             out: Message(Vec::with_capacity(bytes)),
             body: Message::default(),
             next_id: first_id,
@@ -211,7 +212,7 @@ impl Writer {
             interned: Default::default(),
             latest: vec![(String::new(), 0); TEXT + self.keys.len()],
             keys: vec![false; self.keys.len()],
-            names: self.keys,
+            names: Arc::clone(&self.keys),
             fresh: Message::default(),
             begun: false,
         }

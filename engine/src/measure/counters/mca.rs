@@ -15,8 +15,7 @@ use tvm_bridge::compile::{Asserts, Lowered};
 use super::request::Selection;
 use super::tools::find_program;
 use super::{
-    Count, Counter, CounterError, CounterFact, Opened, Program, Simulated, Simulator, SourceKind,
-    Survey,
+    Count, Counter, CounterError, Opened, Program, Simulated, Simulator, SourceKind, Survey,
 };
 
 /// The kind.
@@ -66,18 +65,8 @@ impl SourceKind for Mca {
     }
 
     fn survey(&self) -> Survey {
-        let tool = analyser();
-        let missing = tool.as_ref().err().cloned();
-        let state = tool.map(|path| path.display().to_string());
-        let fact = |counter| CounterFact {
-            counter,
-            usual: true,
-            problem: missing.clone(),
-        };
-        Survey {
-            state,
-            counters: counters().map(fact).collect(),
-        }
+        let state = analyser().map(|path| path.display().to_string());
+        Survey::of_tool(state, counters())
     }
 
     fn check(&self, event: &str) -> Result<(), CounterError> {

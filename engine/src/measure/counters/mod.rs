@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use opmodels::graph::Argument;
-use opreport::nearest::closest;
+use opreport::nearest::{closest, did_you_mean};
 use serde::{Deserialize, Serialize};
 use tvm_bridge::{IrModule, Target};
 
@@ -54,6 +54,11 @@ impl Counter {
             name: name.into(),
             unit: unit.into(),
         }
+    }
+
+    /// Its name in rows: `source:name`.
+    pub fn full_name(&self, source: &str) -> String {
+        format!("{source}:{}", self.name)
     }
 }
 
@@ -154,7 +159,7 @@ pub struct Count {
 impl Count {
     /// Its name in rows: `source:name`.
     pub fn full_name(&self) -> String {
-        format!("{}:{}", self.source, self.counter.name)
+        self.counter.full_name(&self.source)
     }
 }
 
@@ -248,6 +253,24 @@ pub struct Survey {
     pub counters: Vec<CounterFact>,
 }
 
+impl Survey {
+    /// Of a source that is one tool: all of its counters are usual, and count if the tool is here.
+    fn of_tool(
+        state: Result<String, CounterError>,
+        counters: impl Iterator<Item = Counter>,
+    ) -> Survey {
+        let facts = counters.map(|counter| CounterFact {
+            counter,
+            usual: true,
+            problem: state.as_ref().err().cloned(),
+        });
+        Survey {
+            counters: facts.collect(),
+            state,
+        }
+    }
+}
+
 /// A kind of source, from the side of who plans.
 pub trait SourceKind: Sync {
     /// Its name, as in `--counters NAME:EVENT`.
@@ -329,7 +352,7 @@ fn known(source: &str, name: &str, all: impl Iterator<Item = Counter>) -> Result
         return Ok(());
     }
     let near = closest(name, names.iter().map(String::as_str));
-    let near = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+    let near = did_you_mean(near.as_slice());
     Err(CounterError::new(
         format!("{source}:{name}"),
         format!("{source} has no counter `{name}`{near}"),
