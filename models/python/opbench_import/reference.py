@@ -22,6 +22,8 @@ from .onnx_graph import OnnxGraph, TensorSpec
 
 RTOL = 1e-3
 ATOL = 1e-5
+COARSE = {"float16": 5e-2, "bfloat16": 1e-1, "int8": 1e-2, "uint8": 1e-2}
+"""Relative tolerances for outputs of few bits; kernels sum in the type itself, other runtimes in single precision."""
 TEST_DATA = "test_data_set_0"
 """Folder beside a model of the ONNX model zoo."""
 
