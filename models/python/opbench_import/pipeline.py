@@ -16,6 +16,7 @@ from . import (
     GRAPH_FORMAT,
     bind,
     convert,
+    deployed,
     expand,
     fill,
     fold,
@@ -103,6 +104,8 @@ def compile_graph(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, pac
 
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
+    if request.form == deployed.TORCHSCRIPT:
+        return deployed.run(request, BUILDERS[request.source](request))
     graph, batch, refs = prepare(request)
     print(f"importing {request.model}: {len(graph.nodes)} nodes after simplification", file=sys.stderr)
     module, packed = compile_graph(graph, request)

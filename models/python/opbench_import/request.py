@@ -36,6 +36,8 @@ class Request:
     """Fill hints for true inputs that go before the importer's own."""
     fusion: str = "full"
     """Whether neighbouring operators become one kernel: ``full`` or ``none``."""
+    form: str = "graph"
+    """What is made of it: ``graph``, its operators for TVM, or ``torchscript``, a file for libtorch."""
     architecture: dict | None = None
     """For models that are built from a configuration: ``name``, ``part``, sizes (``hidden``, ``layers``, ``heads``,
     ``intermediate``), and ``config``, the settings of a file."""

@@ -39,12 +39,7 @@ def export(example: Example, model: str) -> tuple[OnnxGraph, reference.Reference
     names = list(example.inputs)
     arguments = tuple(example.inputs.values())
     talk = io.StringIO()
-    try:
-        with torch.no_grad():
-            results = outputs(torch, example.module(*arguments))
-    # Here and below anything can be raised: the code is the model's own.
-    except Exception as error:  # noqa: BLE001
-        raise bad_shape(f"{model} does not run in PyTorch in this configuration ({first_line(error)})") from error
+    computed = results(torch, example, model)
     try:
         with torch.no_grad(), contextlib.redirect_stdout(talk), contextlib.redirect_stderr(talk):
             program = torch.onnx.export(
@@ -69,9 +64,19 @@ def export(example: Example, model: str) -> tuple[OnnxGraph, reference.Reference
     values = dict(zip(names, (array(t) for t in arguments)))
     # An input that the module does not read has no place in the graph.
     values = {name: value for name, value in values.items() if name in graph.inputs}
-    if len(results) != len(graph.outputs):
+    if len(computed) != len(graph.outputs):
         raise ImportFailure("corrupt_model", f"{model}: PyTorch's export lost outputs of the model")
-    return graph, reference.Reference(values, [array(t) for t in results], "PyTorch")
+    return graph, reference.Reference(values, [array(t) for t in computed], "PyTorch")
+
+
+def results(torch, example: Example, model: str) -> list:
+    """What PyTorch computes for the example's inputs."""
+    try:
+        with torch.no_grad():
+            return outputs(torch, example.module(*example.inputs.values()))
+    # Here and above anything can be raised: the code is the model's own.
+    except Exception as error:  # noqa: BLE001
+        raise bad_shape(f"{model} does not run in PyTorch in this configuration ({first_line(error)})") from error
 
 
 def cause(error: Exception) -> Exception:
