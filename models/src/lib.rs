@@ -16,6 +16,7 @@
 //! ```
 
 mod cache;
+pub mod deployed;
 mod describe;
 mod error;
 mod files;
@@ -29,6 +30,7 @@ pub mod sources;
 pub mod tile;
 
 pub use cache::Cache;
+pub use deployed::{Deployed, Form};
 pub use describe::describe;
 pub use error::ImportError;
 pub use graph::Graph;

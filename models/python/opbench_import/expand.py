@@ -21,6 +21,9 @@ from .params import with_value
 FUNCTIONS = ("Celu", "GroupNormalization", "Attention", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
 """Replaced by ONNX's own definition: the frontend lacks them or knows only some of their forms."""
 
+WHOLE_SUMS = "opbench.whole_sums"
+"""Name of a Cast of sums that are whole numbers: no check for infinities is needed."""
+
 SEED = 20_231_108
 """Of generators that name none."""
 
@@ -124,13 +127,39 @@ def quantized_unary(op: str, **options: object):
     return lambda e: quantized(e, e.emit(op, [dequantized(e, 0)], **options), 3)
 
 
-def integer_product(e: Emitter) -> list[onnx.NodeProto]:
-    """MatMulInteger(a, b, zero of a, zero of b) in 32-bit integers."""
-    operands = []
-    for place in range(2):
-        value, zero = e.cast(e.input(place), "int32"), e.input(place + 2)
-        operands.append(e.emit("Sub", [value, e.cast(scalar(e, zero), "int32")]) if zero else value)
-    return e.finish(e.emit("MatMul", operands))
+def integer_product(op: str, channels: int):
+    """MatMulInteger and ConvInteger(a, b, zero of a, zero of b): sums in 32-bit integers.
+
+    With scales of one they are products of dequantised bytes, which ``integers`` knows; a product of two computed
+    operands stays one of 32-bit integers.
+    """
+
+    def rule(e: Emitter) -> list[onnx.NodeProto]:
+        if e.graph.value(e.input(1)) is not None:
+            operands = [stepless(e, 0), stepless(e, 1, channels)]
+            sums = e.cast(e.emit(op, operands, **e.options), "int32")
+            e.nodes[-1].name = WHOLE_SUMS
+            return e.finish(sums)
+        if op != "MatMul":
+            raise refuse(e, "its weight is computed by the model")
+        operands = []
+        for place in range(2):
+            value, zero = e.cast(e.input(place), "int32"), e.input(place + 2)
+            operands.append(e.emit("Sub", [value, e.cast(scalar(e, zero), "int32")]) if zero else value)
+        return e.finish(e.emit(op, operands))
+
+    return rule
+
+
+def stepless(e: Emitter, place: int, axis: int = 0) -> str:
+    """The bytes of an input around their zero point as floating-point numbers."""
+    value, zero = e.input(place), e.input(place + 2)
+    if not zero:
+        return e.emit("DequantizeLinear", [value, e.constant(1.0, "float32")])
+    count = int(np.prod(e.graph.shape(zero) or ()))
+    step = np.ones(count) if count > 1 else 1.0
+    axis_of = {"axis": axis % len(e.graph.shape(value))} if count > 1 else {}
+    return e.emit("DequantizeLinear", [value, e.constant(step, "float32"), scalar(e, zero)], **axis_of)
 
 
 def one_hot(e: Emitter) -> list[onnx.NodeProto]:
@@ -228,7 +257,8 @@ RULES = {
         e, e.emit("LeakyRelu", [dequantized(e, 0)], alpha=e.options.get("alpha", 0.01)), 3
     ),
     "QLinearGlobalAveragePool": quantized_unary("GlobalAveragePool"),
-    "MatMulInteger": integer_product,
+    "MatMulInteger": integer_product("MatMul", -1),
+    "ConvInteger": integer_product("Conv", 0),
     "OneHot": one_hot,
     "RandomNormal": generated,
     "RandomNormalLike": generated,

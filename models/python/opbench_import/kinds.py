@@ -4,6 +4,11 @@ from __future__ import annotations
 
 KINDS = {
     "dense": "dense",
+    "qconv2d": "qconv2d",
+    "qdense": "qdense",
+    "relax.quantize": "quantize",
+    "relax.dequantize": "dequantize",
+    "relax.requantize": "requantize",
     "global_avg_pool": "global_avg_pool",
     "lrn": "lrn",
     "relax.nn.conv1d_transpose": "conv_transpose",
@@ -94,10 +99,13 @@ RANKS = (
         "dense",
         "matmul",
         "batch_matmul",
+        "qconv2d",
+        "qdense",
     ),
     ("softmax", "layer_norm", "batch_norm", "lrn", "max_pool", "avg_pool", "global_avg_pool", "reduce"),
     ("resize", "gather", "concat", "transpose", "pad", "other"),
     ("elementwise",),
+    ("requantize", "quantize", "dequantize"),
     ("slice", "broadcast", "cast", "reshape"),
 )
 

@@ -1,4 +1,4 @@
-"""The stages of one import, in order: load, bind, simplify, convert, pack, lower, describe, write."""
+"""The stages of one import, in order: load, bind, simplify, convert, recognise integers, pack, lower, describe, write."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from . import (
     expand,
     fill,
     fold,
+    integers,
     load,
     lower,
     normalise,
@@ -29,6 +30,7 @@ from . import (
     reference,
     simple_ops,
     simplify,
+    tflite_files,
     torch_graph,
     torch_models,
     transformers_models,
@@ -39,6 +41,7 @@ from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import OnnxGraph
 from .params import Param
 from .request import Request
+from .translated import Translated
 
 
 def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | None]:
@@ -90,37 +93,52 @@ def clean(graph: OnnxGraph) -> None:
     fill.assign(graph)
 
 
-def compile_graph(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, pack.Packed]:
-    """The fused module (blocks still marked) and what became of the weights."""
+TRANSLATED = {"tflite": tflite_files.read}
+"""Sources whose files TVM translates without ONNX in between."""
+
+
+def translated(request: Request) -> Translated:
+    """The model of the request as a Relax function over inputs and weights."""
+    if request.source in TRANSLATED:
+        return TRANSLATED[request.source](request)
+    graph, batch, refs = prepare(request)
+    print(f"importing {request.model}: {len(graph.nodes)} nodes after simplification", file=sys.stderr)
+    module, names = converted(graph, request)
+    nodes = [(n.op_type, n.name or n.output[0]) for n in graph.nodes]
+    hints = {name: request.fills.get(name) or fill.input_hint(graph, name) for name in graph.inputs}
+    return Translated(module, names, graph.params, hints, graph.outputs, batch, refs, nodes)
+
+
+def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[str]]:
+    """The Relax module of an ONNX graph, and the names of its parameters."""
     try:
-        module, names = convert.convert(graph)
+        return convert.convert(graph)
     except ImportFailure as failure:
         if failure.kind == "unsupported_operator" and (request.inputs or request.batch not in (None, 1)):
             raise bad_shape(f"the model does not work with the shapes that were given: {failure}") from failure
         raise
-    packed = pack.pack(module, names, graph.params)
-    return lower.lower(packed.module, request.fusion == "full"), packed
 
 
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
     if request.form == deployed.TORCHSCRIPT:
         return deployed.run(request, BUILDERS[request.source](request))
-    graph, batch, refs = prepare(request)
-    print(f"importing {request.model}: {len(graph.nodes)} nodes after simplification", file=sys.stderr)
-    module, packed = compile_graph(graph, request)
+    model = integers.recognise(translated(request))
+    packed = pack.pack(model.module, model.names, model.params)
+    # The fused module; its blocks are still marked.
+    module = lower.lower(packed.module, request.fusion == "full")
     weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
     try:
         records, names = operators.records(module, weights)
     except operators.NoBlocks as error:
-        raise opaque(graph) from error
+        raise opaque(model.nodes) from error
     if not records:
         raise ImportFailure(
             "corrupt_model", f"{request.model} computes nothing: its graph has no operators left after simplification"
         )
     module = lower.rename(module, names)
     try:
-        return write_import(request, graph, batch, refs, module, packed, records)
+        return write_import(request, model, module, packed, records)
     except OSError as error:
         raise write.disk_failure(error, request.out) from error
 
@@ -129,20 +147,19 @@ OPAQUE = ("ScatterElements", "ScatterND", "Scatter", "NonZero", "Unique", "RoiAl
 """Operators that TVM's library has as one loop nest without blocks, the likeliest first."""
 
 
-def opaque(graph: OnnxGraph) -> ImportFailure:
+def opaque(nodes: list[tuple[str, str]]) -> ImportFailure:
     """The refusal of an operator whose kernel has no blocks."""
-    node = min(graph.nodes, key=lambda n: OPAQUE.index(n.op_type) if n.op_type in OPAQUE else len(OPAQUE))
-    label = node.name or node.output[0]
+    op, label = min(nodes, key=lambda n: OPAQUE.index(n[0]) if n[0] in OPAQUE else len(OPAQUE))
     return unsupported(
-        node.op_type,
+        op,
         label,
-        f"operator {node.op_type} (node '{label}') is one opaque loop nest in TVM's library, which can be neither "
-        "described nor scheduled; cut the model around it",
+        f"operator {op} (node '{label}') is one opaque loop nest in TVM's library, which can be neither described nor "
+        "scheduled; cut the model around it",
     )
 
 
 def write_import(
-    request: Request, graph: OnnxGraph, batch: int, refs, module: tvm.IRModule, packed: pack.Packed, records: list[dict]
+    request: Request, model: Translated, module: tvm.IRModule, packed: pack.Packed, records: list[dict]
 ) -> dict:
     """Writes all files; graph.json last."""
     write.write_text(f"{request.out}/module.json", tvm.ir.save_json(module))
@@ -157,11 +174,11 @@ def write_import(
             "onnx": onnx.__version__,
             "python": platform.python_version(),
         },
-        "batch": batch,
+        "batch": model.batch,
         "entry": "main",
-        "inputs": describe_inputs(request, graph, main, packed),
-        "outputs": describe_outputs(graph, main),
-        "reference": write_reference(request, refs),
+        "inputs": describe_inputs(request, model.hints, main, packed),
+        "outputs": describe_outputs(model.outputs, main),
+        "reference": write_reference(request, model.reference),
         "operators": records,
     }
     write.write_json(f"{request.out}/graph.json", facts)
@@ -173,7 +190,7 @@ def tensor_facts(ty: relax.TensorType) -> dict:
     return {"shape": [int(d) for d in ty.shape.values], "dtype": str(ty.dtype.dtype)}
 
 
-def describe_inputs(request: Request, graph: OnnxGraph, main: relax.Function, packed: pack.Packed) -> list[dict]:
+def describe_inputs(request: Request, hints: dict, main: relax.Function, packed: pack.Packed) -> list[dict]:
     """The parameters of ``main`` in order; values go to params.bin."""
     file = write.TensorFile(f"{request.out}/params.bin")
     described = []
@@ -184,7 +201,7 @@ def describe_inputs(request: Request, graph: OnnxGraph, main: relax.Function, pa
                 {
                     **entry,
                     "role": "input",
-                    "fill": request.fills.get(name) or fill.input_hint(graph, name),
+                    "fill": hints[name],
                     "layout": None,
                     "data": None,
                 }
@@ -206,7 +223,7 @@ def describe_inputs(request: Request, graph: OnnxGraph, main: relax.Function, pa
 
 def layout(param: Param, packing: pack.Packing | None) -> dict | None:
     """How the parameter derives from the model's own tensor; None when it is that tensor."""
-    if packing is None and param.transpose is None:
+    if packing is None and param.transpose is None and param.original_shape == param.shape:
         return None
     return {
         "original_shape": list(param.original_shape),
@@ -223,11 +240,11 @@ def store(file: write.TensorFile, param: Param, packing: pack.Packing | None) ->
     return file.append(packing.pack(param.value) if packing else param.value)
 
 
-def describe_outputs(graph: OnnxGraph, main: relax.Function) -> list[dict]:
+def describe_outputs(names: list[str], main: relax.Function) -> list[dict]:
     """The outputs in order."""
     ty = main.ret_ty
     types = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
-    return [{"name": name, **tensor_facts(t)} for name, t in zip(graph.outputs, types)]
+    return [{"name": name, **tensor_facts(t)} for name, t in zip(names, types)]
 
 
 def write_reference(request: Request, refs: reference.Reference | None) -> dict | None:

@@ -10,12 +10,13 @@ mod onnx;
 mod remoteonnx;
 pub(crate) mod request;
 pub mod simple;
+mod tflite;
 mod torch;
 mod transformers;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -31,12 +32,13 @@ pub use architecture::Architecture;
 pub use local::registry;
 
 /// All sources, in the order to show them: the values of `--modelsource`.
-pub const SOURCES: [&dyn ModelSource; 6] = [
+pub const SOURCES: [&dyn ModelSource; 7] = [
     &local::Local,
     &onnx::Onnx,
     &remoteonnx::RemoteOnnx,
     &transformers::Transformers,
     &torch::Torch,
+    &tflite::Tflite,
     &simple::Simple,
 ];
 
@@ -219,6 +221,12 @@ impl Resolved {
     }
 }
 
+/// The stem of a file's name.
+fn stem(path: &str) -> String {
+    let stem = Path::new(path).file_stem();
+    stem.map_or_else(|| path.to_owned(), |s| s.to_string_lossy().into_owned())
+}
+
 /// Finds what to import.
 ///
 /// # Errors
@@ -397,6 +405,7 @@ mod tests {
                 "remoteonnx",
                 "transformers",
                 "torch",
+                "tflite",
                 "simple"
             ]
         );
