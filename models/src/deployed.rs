@@ -133,6 +133,10 @@ mod tests {
         assert_eq!(read.inputs[0].place.offset, 64);
         assert_eq!(read.path(), folder.path().join("model.pt"));
         std::fs::write(&path, text.replace("\"format\":1", "\"format\":9")).unwrap();
-        assert!(Deployed::read(folder.path()).unwrap_err().contains("format 9"));
+        assert!(
+            Deployed::read(folder.path())
+                .unwrap_err()
+                .contains("format 9")
+        );
     }
 }

@@ -127,13 +127,7 @@ impl Importer {
         if let Ok(found) = find() {
             return Ok(found);
         }
-        let made = run_importer(
-            &self.tooling,
-            &self.cache,
-            &resolved,
-            &key,
-            Deployed::read,
-        )?;
+        let made = run_importer(&self.tooling, &self.cache, &resolved, &key, Deployed::read)?;
         Ok(Deployed {
             folder: self.cache.entry(&key),
             ..made

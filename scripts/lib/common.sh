@@ -40,6 +40,13 @@ cuda=$venv/cuda
 torch_requirements=$root/scripts/requirements-torch.txt
 torch=$venv/torch
 
+# What runs models in libtorch is built with the extra, and by nothing else.
+torch_program=$torch/bin/optorch
+
+torch_program_is_ready() {
+    [ -x "$torch_program" ] && [ -z "$(cd "$root" && find Cargo.lock libtorch -newer "$torch_program" -print -quit)" ]
+}
+
 torch_stamp() { sha256sum <"$torch_requirements"; }
 
 torch_is_ready() { [ "$(cat "$torch/.opbench" 2>/dev/null)" = "$(torch_stamp)" ]; }

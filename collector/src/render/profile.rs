@@ -32,7 +32,7 @@ const TOTAL_COLUMN: Column = Column::right("Total (us)");
 /// Where the model runs.
 const DEVICE: &str = "cpu0";
 
-fn us(ns: f64) -> String {
+pub(super) fn us(ns: f64) -> String {
     let digits = format!("{:.2}", ns / 1e3);
     let (whole, rest) = digits.split_once('.').unwrap_or((&digits, ""));
     let mut grouped = String::new();
@@ -59,15 +59,7 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
     let cycles = &model.profiled.cycles;
     for (place, cycle) in cycles.iter().enumerate() {
         let table = summary(model, cycle, shown.group_by, shown.sort_by);
-        let number = match cycles.len() {
-            1 => String::new(),
-            many => format!("cycle {} of {many}: ", place + 1),
-        };
-        text.push_str(&format!(
-            "\n{number}mean of {}, from the {} of the job\n",
-            units::plural(table.runs as u64, "run"),
-            ordinal(table.first_step + 1)
-        ));
+        text.push_str(&heading(place, cycles.len(), table.runs, table.first_step));
         text.push_str(&table_text(&table, shown, style));
         if shown.memory {
             text.push_str(&format!(
@@ -81,7 +73,7 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
             units::percent(table.explained())
         ));
     }
-    text.push_str(&overhead_text(model));
+    text.push_str(&overhead_text(&model.profiled.pairs));
     text.push_str(&format!(
         "the model's output was checked against {}\n",
         model.checked_against
@@ -92,6 +84,19 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
         );
     }
     text
+}
+
+/// What the table below it is of: the cycle, if there are several, and its runs.
+pub(super) fn heading(place: usize, cycles: usize, runs: usize, first_step: u64) -> String {
+    let number = match cycles {
+        1 => String::new(),
+        many => format!("cycle {} of {many}: ", place + 1),
+    };
+    format!(
+        "\n{number}mean of {}, from the {} of the job\n",
+        units::plural(runs as u64, "run"),
+        ordinal(first_step + 1)
+    )
 }
 
 fn ordinal(number: u64) -> String {
@@ -105,8 +110,8 @@ fn ordinal(number: u64) -> String {
     format!("{number}{suffix}")
 }
 
-fn overhead_text(model: &ProfiledModel) -> String {
-    let pairs = &model.profiled.pairs;
+/// What watching costs, from pairs of runs without and with it.
+pub(super) fn overhead_text(pairs: &[(f64, f64)]) -> String {
     let (Some((overhead, interval)), Some(alone)) = (overhead(pairs), end_to_end(pairs)) else {
         return String::new();
     };
@@ -316,12 +321,12 @@ pub fn profile_csv(summary: &Summary) -> String {
     text
 }
 
-fn plain_us(ns: f64) -> String {
+pub(super) fn plain_us(ns: f64) -> String {
     format!("{:.3}", ns / 1e3)
 }
 
 /// A field in quotes where CSV needs them.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
