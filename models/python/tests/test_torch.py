@@ -164,7 +164,9 @@ class Deployed(unittest.TestCase):
 
         class Branch(torch.nn.Module):
             def forward(self, x):
-                raise ValueError("not with this") if torch._C._get_tracing_state() else x
+                if torch._C._get_tracing_state():
+                    raise ValueError("not with this")
+                return x
 
         with self.assertRaisesRegex(ImportFailure, "computes something else"):
             self.deploy(Random(), torch.zeros(4))
