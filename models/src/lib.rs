@@ -16,6 +16,7 @@
 //! ```
 
 mod cache;
+mod composites;
 pub mod deployed;
 mod describe;
 mod error;
@@ -24,12 +25,14 @@ pub mod graph;
 mod hex;
 mod import;
 mod key;
+pub mod patterns;
 mod python;
 mod remote;
 pub mod sources;
 pub mod tile;
 
 pub use cache::Cache;
+pub use composites::{Composite, Composites};
 pub use deployed::{Deployed, Form};
 pub use describe::describe;
 pub use error::ImportError;

@@ -5,7 +5,7 @@ use opreport::{Style, units};
 use optorch::lines::{GroupBy, Line, Summary, summary};
 use serde_json::{Value, json};
 
-use super::profile::{heading, overhead_text, plain_us, quoted, us};
+use super::profile::{cycle_heading, overhead_text, plain_us, quoted, us};
 use crate::profile::libtorch::{TorchProfile, TorchShown};
 use crate::profile::summary::{end_to_end, overhead};
 
@@ -37,7 +37,12 @@ pub fn torch_text(profile: &TorchProfile, shown: &TorchShown, style: Style) -> S
     let cycles = &profile.cycles;
     for (place, cycle) in cycles.iter().enumerate() {
         let table = summary(cycle, shown.group_by, shown.sort_by);
-        text.push_str(&heading(place, cycles.len(), table.runs, table.first_step));
+        text.push_str(&cycle_heading(
+            place,
+            cycles.len(),
+            table.runs,
+            table.first_step,
+        ));
         text.push_str(&table_text(&table, shown, style));
         text.push_str(&format!(
             "\noperators explain {} of the run's time\n",

@@ -1,4 +1,4 @@
-"""Control flow whose conditions are known at import: the branch that If takes, the steps that Loop makes.
+"""Control flow that is known at import: the branch that If takes, the steps that Loop and Scan make.
 
 Exporters leave such nodes where a condition follows from shapes. What depends on data stays and is refused by name.
 """
@@ -13,17 +13,19 @@ from .onnx_graph import OnnxGraph, attributes
 from .params import with_value
 
 LONGEST = 256
-"""Most steps that a Loop is unrolled into."""
+"""Most steps that a Loop or a Scan is unrolled into."""
 
 OPERATORS = ("If", "Loop", "Scan")
 
 
 def resolve(graph: OnnxGraph, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-    """The nodes that an If or Loop amounts to; None while its condition is not known."""
+    """The nodes that control flow amounts to; None while what it depends on is not known."""
     if node.op_type == "If":
         return taken_branch(graph, node)
     if node.op_type == "Loop":
         return unrolled(graph, node)
+    if node.op_type == "Scan":
+        return scan(graph, node)
     return None
 
 
@@ -59,15 +61,56 @@ def unrolled(graph: OnnxGraph, node: onnx.NodeProto) -> list[onnx.NodeProto] | N
         nodes += inner
         values = results[1 : 1 + carried]
         for rows, result in zip(scanned, results[1 + carried :]):
-            axes = graph.add_param(graph.fresh("axes"), with_value(np.array([0], dtype=np.int64)))
-            row = graph.fresh(result)
-            nodes.append(helper.make_node("Unsqueeze", [result, axes], [row], name=node.name))
-            rows.append(row)
-    for rows in scanned:
-        whole = graph.fresh(node.name or "scanned")
-        nodes.append(helper.make_node("Concat", rows, [whole], name=node.name, axis=0))
-        values.append(whole)
+            rows.append(result)
+    values += [stacked(graph, node, nodes, rows, 0) for rows in scanned]
     return nodes + bound(node.output, values)
+
+
+def scan(graph: OnnxGraph, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    """The steps of a Scan, one for each element along an axis of its inputs; sets before 9 batch them."""
+    options = attributes(node)
+    states = len(node.input) - options["num_scan_inputs"]
+    sequences = list(node.input[states:])
+    shapes = [graph.shape(s) for s in sequences]
+    if graph.opset < 9 or any(s is None for s in shapes):
+        return None
+    axes = [a % len(s) for a, s in zip(options.get("scan_input_axes", [0] * len(sequences)), shapes)]
+    steps = shapes[0][axes[0]]
+    if not 0 < steps <= LONGEST:
+        return None
+    backwards = options.get("scan_input_directions", [0] * len(sequences))
+    body = options["body"]
+    values, nodes = list(node.input[:states]), []
+    scanned: list[list[str]] = [[] for _ in body.output[states:]]
+    for step in range(steps):
+        elements = []
+        for sequence, axis, reverse in zip(sequences, axes, backwards):
+            at = np.array(steps - 1 - step if reverse else step, dtype=np.int64)
+            index = graph.add_param(graph.fresh("step"), with_value(at))
+            elements.append(graph.fresh(sequence))
+            nodes.append(helper.make_node("Gather", [sequence, index], [elements[-1]], name=node.name, axis=axis))
+        given = dict(zip((i.name for i in body.input), (*values, *elements)))
+        inner, results = inlined(graph, body, given)
+        nodes += inner
+        values = results[:states]
+        for rows, result in zip(scanned, results[states:]):
+            rows.append(result)
+    directions = options.get("scan_output_directions", [0] * len(scanned))
+    places = options.get("scan_output_axes", [0] * len(scanned))
+    for rows, reverse, axis in zip(scanned, directions, places):
+        values.append(stacked(graph, node, nodes, rows[::-1] if reverse else rows, axis))
+    return nodes + bound(node.output, values)
+
+
+def stacked(graph: OnnxGraph, node: onnx.NodeProto, nodes: list[onnx.NodeProto], rows: list[str], axis: int) -> str:
+    """The results of all steps side by side along a new axis; adds the nodes for that."""
+    axes = graph.add_param(graph.fresh("axes"), with_value(np.array([axis], dtype=np.int64)))
+    parts = [graph.fresh(row) for row in rows]
+    for row, part in zip(rows, parts):
+        nodes.append(helper.make_node("Unsqueeze", [row, axes], [part], name=node.name))
+    whole = graph.fresh(node.name or "scanned")
+    nodes.append(helper.make_node("Concat", parts, [whole], name=node.name, axis=axis))
+    return whole
 
 
 def never_ends(body: onnx.GraphProto) -> bool:

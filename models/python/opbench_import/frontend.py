@@ -162,7 +162,16 @@ class LRN(onnx_frontend.OnnxOpConverter):
         return legalise.response_normalisation(bb, inputs[0], options)
 
 
+class BitCast(onnx_frontend.OnnxOpConverter):
+    """The same bits as another element type."""
+
+    @classmethod
+    def _impl_v26(cls, bb, inputs, attr, params):
+        return legalise.reinterpretation(bb, inputs[0], onnx_frontend.get_type(attr["to"]))
+
+
 OWN = {
+    "BitCast": BitCast,
     "Elu": Elu,
     "Cast": Cast,
     "Clip": Clip,

@@ -87,6 +87,9 @@ OTHER = (
     "multinomial",
 )
 
+OWN_KERNELS = ("global_avg_pool", "lrn")
+"""Kernels of this package that several operators of Relax, or none, stand for: named by their kind."""
+
 # Smaller is stronger: the anchor of a fused function is its strongest operator.
 RANKS = (
     (
@@ -145,7 +148,7 @@ def rank(kind: str) -> int:
 def short_name(facts: dict) -> str:
     """The operator's part in a fused function's readable name."""
     kind = kind_of(facts)
-    if rank(kind) == 0 or kind in ("global_avg_pool", "lrn"):
+    if rank(kind) == 0 or kind in OWN_KERNELS:
         return kind
     name = facts["op"].rsplit(".", 1)[-1]
     return {

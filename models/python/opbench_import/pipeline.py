@@ -14,7 +14,9 @@ from tvm import relax
 
 from . import (
     GRAPH_FORMAT,
+    arithmetic,
     bind,
+    composites,
     convert,
     deployed,
     expand,
@@ -30,6 +32,7 @@ from . import (
     reference,
     simple_ops,
     simplify,
+    stablehlo_files,
     tflite_files,
     torch_graph,
     torch_models,
@@ -40,6 +43,7 @@ from . import (
 from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import OnnxGraph
 from .params import Param
+from .rebuild import op_name
 from .request import Request
 from .translated import Translated
 
@@ -53,7 +57,7 @@ def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | Non
     batch = bind.bind(graph, request)
     refs = reference.find(request.file, graph, declared) if request.file else None
     clean(graph)
-    return graph, batch, refs
+    return graph, batch, read_only(refs, graph)
 
 
 BUILDERS = {"transformers": transformers_models.build, "torch": torch_models.build}
@@ -66,19 +70,29 @@ def built(request: Request) -> tuple[OnnxGraph, int, reference.Reference]:
     graph, refs = torch_graph.export(example, request.model)
     bind.bind(graph, replace(request, batch=None, seqlen=None, inputs=[]))
     clean(graph)
-    return graph, request.batch or 1, refs
+    return graph, request.batch or 1, read_only(refs, graph)
+
+
+def read_only(refs: reference.Reference | None, graph: OnnxGraph) -> reference.Reference | None:
+    """Reference data without inputs that nothing reads."""
+    if refs is None:
+        return None
+    return replace(refs, inputs={name: value for name, value in refs.inputs.items() if name in graph.inputs})
 
 
 def clean(graph: OnnxGraph) -> None:
     """All rewrites on the ONNX graph; needs bound inputs, leaves static types and fill hints."""
     fold.fold(graph)
     convert.refuse_unsupported(graph, recurrent.SUPPORTED | expand.SUPPORTED)
-    unfaithful.refuse_small_floats(graph)
+    unfaithful.refuse_types(graph)
     simplify.drop_no_ops(graph)
     recurrent.unroll(graph)
     expand.expand(graph)
     simplify.drop_no_ops(graph)
     normalise.explicit_pads(graph)
+    normalise.transposed_pads(graph)
+    normalise.listed_axes(graph)
+    normalise.drop_empty(graph)
     normalise.channel_slopes(graph)
     normalise.full_expansions(graph)
     normalise.split_sums(graph)
@@ -88,13 +102,15 @@ def clean(graph: OnnxGraph) -> None:
     normalise.split_bias(graph)
     normalise.scalars(graph)
     fold.fold(graph)
+    arithmetic.seek_larger(graph)
     simplify.drop_no_ops(graph)
     graph.drop_unused()
+    graph.drop_unread_inputs()
     fill.assign(graph)
 
 
-TRANSLATED = {"tflite": tflite_files.read}
-"""Sources whose files TVM translates without ONNX in between."""
+TRANSLATED = {"tflite": tflite_files.read, "stablehlo": stablehlo_files.read}
+"""Sources whose files become Relax without ONNX in between."""
 
 
 def translated(request: Request) -> Translated:
@@ -106,7 +122,7 @@ def translated(request: Request) -> Translated:
     module, names = converted(graph, request)
     nodes = [(n.op_type, n.name or n.output[0]) for n in graph.nodes]
     hints = {name: request.fills.get(name) or fill.input_hint(graph, name) for name in graph.inputs}
-    return Translated(module, names, graph.params, hints, graph.outputs, batch, refs, nodes)
+    return Translated(module, names, graph.params, hints, graph.outputs, batch, refs, nodes, graph.declared_nodes)
 
 
 def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[str]]:
@@ -123,10 +139,11 @@ def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
     if request.form == deployed.TORCHSCRIPT:
         return deployed.run(request, BUILDERS[request.source](request))
-    model = integers.recognise(translated(request))
+    model = translated(request)
+    steps = {"source": model.source, "relax": relax_steps(model.module)}
+    model = integers.recognise(model)
     packed = pack.pack(model.module, model.names, model.params)
-    # The fused module; its blocks are still marked.
-    module = lower.lower(packed.module, request.fusion == "full")
+    module = kernels(request, packed.module, model.nodes)
     weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
     try:
         records, names = operators.records(module, weights)
@@ -138,9 +155,32 @@ def run(request: Request) -> dict:
         )
     module = lower.rename(module, names)
     try:
+        write.write_json(f"{request.out}/steps.json", steps)
         return write_import(request, model, module, packed, records)
     except OSError as error:
         raise write.disk_failure(error, request.out) from error
+
+
+def relax_steps(module: tvm.IRModule) -> list[str]:
+    """The Relax operators of a module in order; tensor functions that our own translations made by their names."""
+    found = []
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            name = op_name(binding.value)
+            if name == "relax.call_tir":
+                name = binding.value.args[0].name_hint
+            found += [name] if name else []
+    return found
+
+
+def kernels(request: Request, module: tvm.IRModule, nodes: list[tuple[str, str]]) -> tvm.IRModule:
+    """The module with one tensor function a kernel, as the request groups operators; blocks are still marked."""
+    module = lower.legalised(module)
+    for name in lower.without_kernel(module):
+        raise library_function(nodes, name)
+    if request.composites is not None:
+        module = composites.apply(module, request.composites)
+    return lower.fused(module) if request.fusion == "full" else module
 
 
 OPAQUE = ("ScatterElements", "ScatterND", "Scatter", "NonZero", "Unique", "RoiAlign", "Resize")
@@ -154,6 +194,17 @@ def opaque(nodes: list[tuple[str, str]]) -> ImportFailure:
         op,
         label,
         f"operator {op} (node '{label}') is one opaque loop nest in TVM's library, which can be neither described nor "
+        "scheduled; cut the model around it",
+    )
+
+
+def library_function(nodes: list[tuple[str, str]], name: str) -> ImportFailure:
+    """The refusal of an operator of Relax that has no kernel."""
+    op, label = next((n for n in nodes if n[0].lower() == name.replace("_", "")), nodes[0])
+    return unsupported(
+        op,
+        label,
+        f"operator {op} (node '{label}') is a library function of TVM ('{name}'), which can be neither described nor "
         "scheduled; cut the model around it",
     )
 

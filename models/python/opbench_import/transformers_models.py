@@ -24,7 +24,16 @@ SIZES = {
     "hidden": ("hidden_size", "d_model"),
     "layers": ("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "num_decoder_layers"),
     "heads": ("num_attention_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads"),
-    "intermediate": ("intermediate_size", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim"),
+    "intermediate": (
+        "intermediate_size",
+        "d_ff",
+        "d_inner",
+        "ffn_dim",
+        "ffn_hidden_size",
+        "n_inner",
+        "encoder_ffn_dim",
+        "decoder_ffn_dim",
+    ),
 }
 """The settings of a configuration that each size of the command line is, by the names that configurations use."""
 
@@ -100,13 +109,20 @@ def settings_of(kind: type, architecture: str, sizes: dict) -> dict:
     for size, names in SIZES.items():
         if sizes.get(size) is None:
             continue
-        own = {alias.get(n, n) for n in names if isinstance(getattr(plain, alias.get(n, n), None), int)}
+        # None is a size that follows from another one.
+        own = {alias.get(n, n) for n in names if isinstance(getattr(plain, alias.get(n, n), ""), int | None)}
         if not own:
             raise bad_shape(f"{architecture} has no single number for --{size}; give a configuration with --config FILE.json")
         settings.update(dict.fromkeys(own, int(sizes[size])))
+    if "hidden_size" in settings and getattr(plain, "embedding_size", None) == plain.hidden_size:
+        settings["embedding_size"] = settings["hidden_size"]
     heads = sizes.get("heads")
-    groups = getattr(plain, "num_key_value_heads", None)
+    groups = getattr(plain, "num_key_value_heads", 1)
+    if groups is None:
+        # Some libraries' own models cannot do without it.
+        settings["num_key_value_heads"] = int(heads or plain.num_attention_heads)
+        return settings
     # Fewer heads than groups of them cannot be; a group a head is plain attention.
-    if heads is not None and groups is not None and heads % groups:
+    if heads is not None and heads % groups:
         settings["num_key_value_heads"] = int(heads)
     return settings

@@ -10,7 +10,7 @@ mod onnx;
 mod remoteonnx;
 pub(crate) mod request;
 pub mod simple;
-mod tflite;
+mod single_file;
 mod torch;
 mod transformers;
 
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::cache::Cache;
 use crate::error::ImportError;
@@ -32,13 +32,14 @@ pub use architecture::Architecture;
 pub use local::registry;
 
 /// All sources, in the order to show them: the values of `--modelsource`.
-pub const SOURCES: [&dyn ModelSource; 7] = [
+pub const SOURCES: [&dyn ModelSource; 8] = [
     &local::Local,
     &onnx::Onnx,
     &remoteonnx::RemoteOnnx,
     &transformers::Transformers,
     &torch::Torch,
-    &tflite::Tflite,
+    &single_file::TFLITE,
+    &single_file::STABLEHLO,
     &simple::Simple,
 ];
 
@@ -260,6 +261,12 @@ pub fn resolve(
         let value = serde_json::to_value(request.fusion).unwrap_or_default();
         resolved.details.insert("fusion".to_owned(), value);
     }
+    if !request.composites.is_empty() {
+        // The file's name without its folder: a moved one is the same.
+        let file = request.composites.file.file_name().unwrap_or_default();
+        let value = json!({"file": file.to_string_lossy(), "table": request.composites.table});
+        resolved.details.insert("composites".to_owned(), value);
+    }
     Ok(resolved)
 }
 
@@ -406,6 +413,7 @@ mod tests {
                 "transformers",
                 "torch",
                 "tflite",
+                "stablehlo",
                 "simple"
             ]
         );
