@@ -24,6 +24,7 @@ pub mod graph;
 mod hex;
 mod import;
 mod key;
+pub mod patterns;
 mod python;
 mod remote;
 pub mod sources;

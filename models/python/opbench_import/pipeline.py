@@ -32,6 +32,7 @@ from . import (
     reference,
     simple_ops,
     simplify,
+    stablehlo_files,
     tflite_files,
     torch_graph,
     torch_models,
@@ -42,6 +43,7 @@ from . import (
 from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import OnnxGraph
 from .params import Param
+from .rebuild import op_name
 from .request import Request
 from .translated import Translated
 
@@ -107,8 +109,8 @@ def clean(graph: OnnxGraph) -> None:
     fill.assign(graph)
 
 
-TRANSLATED = {"tflite": tflite_files.read}
-"""Sources whose files TVM translates without ONNX in between."""
+TRANSLATED = {"tflite": tflite_files.read, "stablehlo": stablehlo_files.read}
+"""Sources whose files become Relax without ONNX in between."""
 
 
 def translated(request: Request) -> Translated:
@@ -120,7 +122,7 @@ def translated(request: Request) -> Translated:
     module, names = converted(graph, request)
     nodes = [(n.op_type, n.name or n.output[0]) for n in graph.nodes]
     hints = {name: request.fills.get(name) or fill.input_hint(graph, name) for name in graph.inputs}
-    return Translated(module, names, graph.params, hints, graph.outputs, batch, refs, nodes)
+    return Translated(module, names, graph.params, hints, graph.outputs, batch, refs, nodes, graph.declared_nodes)
 
 
 def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[str]]:
@@ -135,7 +137,9 @@ def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[st
 
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
-    model = integers.recognise(translated(request))
+    model = translated(request)
+    steps = {"source": model.source, "relax": relax_steps(model.module)}
+    model = integers.recognise(model)
     packed = pack.pack(model.module, model.names, model.params)
     module = kernels(request, packed.module, model.nodes)
     weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
@@ -149,9 +153,22 @@ def run(request: Request) -> dict:
         )
     module = lower.rename(module, names)
     try:
+        write.write_json(f"{request.out}/steps.json", steps)
         return write_import(request, model, module, packed, records)
     except OSError as error:
         raise write.disk_failure(error, request.out) from error
+
+
+def relax_steps(module: tvm.IRModule) -> list[str]:
+    """The Relax operators of a module in order; tensor functions that our own translations made by their names."""
+    found = []
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            name = op_name(binding.value)
+            if name == "relax.call_tir":
+                name = binding.value.args[0].name_hint
+            found += [name] if name else []
+    return found
 
 
 def kernels(request: Request, module: tvm.IRModule, nodes: list[tuple[str, str]]) -> tvm.IRModule:

@@ -300,6 +300,13 @@ class OldModels(Numbers):
         imported = self.check(m.build("y", opset=9))
         self.assertEqual(imported.graph["operators"][0]["kind"], "lrn")
 
+    def test_tanh_is_no_call_of_the_c_library(self):
+        m = Model()
+        m.node("Tanh", [m.input("x", 4, 65)], "y")
+        imported = self.check(m.build("y"))
+        self.assertEqual(imported.graph["operators"][0]["kind"], "elementwise")
+        self.assertNotIn("tirx.tanh", imported.module.script())
+
     def test_functions_of_the_model_are_inlined(self):
         m = Model()
         m.node("Swish", [m.input("x", 2, 4)], "y", domain="local")
