@@ -27,6 +27,7 @@ use crate::run::{self, Importer as _, ResumeRequest, Resumed, Session};
 use crate::sweep::SweepFile;
 
 mod doctor;
+mod libtorch;
 mod profile;
 mod runs;
 mod tpu;
@@ -76,6 +77,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Merge(request) => runs::merge_shards(&request, view),
         Action::Nightly(request) => runs::nightly(&request, view),
         Action::Profile(request) => profile::run(&request, view),
+        Action::ProfileTorch(request) => libtorch::run(&request, view),
         Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),
@@ -235,6 +237,10 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
             let imported = Home::find()?.import(&model, python.as_deref(), &mut |_| {})?;
             let operators = crate::operator_ir::read(&imported, name.as_deref())?;
             show_list(&Listing::Ir(&operators), view)
+        }
+        ListRequest::Patterns => {
+            let forms = crate::patterns::expand(&Home::find()?, None)?;
+            show_list(&Listing::Patterns(&forms), view)
         }
     }
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use opengine::device::cpu;
 use opengine::schedule::{Choice, default_schedule};
 use opmodels::Imported;
-use opreport::nearest::nearest;
+use opreport::nearest::{did_you_mean, nearest};
 use tvm_bridge::target::host_cpu;
 use tvm_bridge::{IrModule, Target};
 
@@ -64,12 +64,9 @@ pub fn read(imported: &Imported, name: Option<&str>) -> anyhow::Result<Vec<Opera
             name,
             operators.iter().map(|operator| operator.symbol.as_str()),
         );
-        let hint = match &close[..] {
-            [] => String::new(),
-            names => format!(" (did you mean {}?)", names.join(" or ")),
-        };
         bail!(
-            "--ir {name}: the model has no such operator{hint}; `list ops` without --ir shows them"
+            "--ir {name}: the model has no such operator{}; `list ops` without --ir shows them",
+            did_you_mean(&close)
         );
     }
     Ok(found)

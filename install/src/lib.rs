@@ -52,6 +52,11 @@ impl Home {
         self.root.join(ENVIRONMENT).join("bin/python")
     }
 
+    /// The program that runs models in libtorch, of the extra `torch`.
+    pub fn torch_program(&self) -> PathBuf {
+        self.root.join(ENVIRONMENT).join("torch/bin/optorch")
+    }
+
     /// Folder of the importer's Python package.
     pub fn importer(&self) -> PathBuf {
         self.root.join("models/python")
@@ -65,6 +70,11 @@ impl Home {
     /// Folder of the sweeps that come with the program.
     pub fn sweeps(&self) -> PathBuf {
         self.root.join("configs/sweeps")
+    }
+
+    /// The list of composite operators in the forms that sources have for them.
+    pub fn patterns(&self) -> PathBuf {
+        self.root.join("models/patterns/patterns.toml")
     }
 
     /// Where imports are kept.

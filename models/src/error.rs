@@ -176,14 +176,8 @@ impl ImportError {
 
 /// ` (did you mean 'a' or 'b'?)`, or nothing without candidates.
 pub(crate) fn did_you_mean<T: AsRef<str>>(candidates: &[T]) -> String {
-    if candidates.is_empty() {
-        return String::new();
-    }
-    let quoted: Vec<String> = candidates
-        .iter()
-        .map(|c| format!("'{}'", c.as_ref()))
-        .collect();
-    format!(" (did you mean {}?)", quoted.join(" or "))
+    let quoted = candidates.iter().map(|c| format!("'{}'", c.as_ref()));
+    opreport::nearest::did_you_mean(&quoted.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! callback is turned into a TVM error and never unwinds through C++.
 
 mod call;
+pub mod clock;
 pub mod compile;
 pub mod cuda;
 pub mod device;

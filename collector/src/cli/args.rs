@@ -319,6 +319,8 @@ pub enum ListWhat {
     Counters,
     /// Operators of the source `simple`, or of the model that is named
     Ops(Box<OpsArgs>),
+    /// Composite operators (quantised convolutions, GELU, …): what each source's form of them becomes, step by step
+    Patterns,
 }
 
 /// `list ops`.

@@ -18,12 +18,19 @@ pub struct ProfileArgs {
     /// The model.
     #[command(flatten)]
     pub model: ModelArgs,
+    /// What runs the model: TVM's virtual machine, or libtorch (scripts/setup --with torch)
+    #[arg(long, value_name = "FRAMEWORK", value_enum, default_value_t = Framework::Tvm)]
+    pub framework: Framework,
     /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
     #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]))]
     pub target: Option<String>,
     /// Number of threads, `max` being all cores this process may use [default: max]
     #[arg(long, value_name = "N", action = clap::ArgAction::Append, allow_negative_numbers = true)]
     pub threads: Vec<String>,
+    /// What to count of each call, in runs that are not timed: auto (what counts here at next to no cost), none, or
+    /// sources and events of `list counters`, as in papi:PAPI_TOT_INS
+    #[arg(long, value_name = "LIST", action = clap::ArgAction::Append, value_parser = Suggest(&["auto", "none", "perf"]))]
+    pub counters: Vec<String>,
     /// Seed of the input data
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<String>,
@@ -42,6 +49,15 @@ pub struct ProfileArgs {
     /// What is shown.
     #[command(flatten)]
     pub shown: ShownArgs,
+}
+
+/// What can run a model that is profiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Framework {
+    /// TVM's virtual machine
+    Tvm,
+    /// libtorch, for models of the sources torch and transformers
+    Torch,
 }
 
 /// Most runs of one kind.
@@ -88,6 +104,9 @@ pub struct ShownArgs {
     /// Show bytes allocated, freed and alive, and the peak
     #[arg(long)]
     pub memory: bool,
+    /// Show the modules that operators are called in, apart from each other (--framework torch)
+    #[arg(long)]
+    pub stack: bool,
     /// Write the table to this file too, all of its lines
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
@@ -137,25 +156,32 @@ pub enum Sorting {
     Program,
 }
 
-impl ProfileArgs {
-    /// The request that the arguments make, with the plan that the settings make.
-    pub fn request(self, planned: Box<Planned>) -> ProfileRequest {
+impl StepArgs {
+    /// The same as plain data.
+    pub fn schedule(&self) -> StepSchedule {
         let StepArgs {
             skip_first,
             wait,
             warmup,
             active,
             repeat,
-        } = self.steps;
+        } = *self;
+        StepSchedule {
+            skip_first,
+            wait,
+            warmup,
+            active,
+            repeat,
+        }
+    }
+}
+
+impl ProfileArgs {
+    /// The request that the arguments make, with the plan that the settings make.
+    pub fn request(self, planned: Box<Planned>) -> ProfileRequest {
         ProfileRequest {
             planned,
-            schedule: StepSchedule {
-                skip_first,
-                wait,
-                warmup,
-                active,
-                repeat,
-            },
+            schedule: self.steps.schedule(),
             show: Shown {
                 group_by: match self.shown.group_by {
                     Grouping::Call => GroupBy::Call,

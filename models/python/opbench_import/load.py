@@ -67,6 +67,7 @@ def load(path: str) -> OnnxGraph:
 def from_proto(model: onnx.ModelProto, path: str) -> OnnxGraph:
     """A model in memory as a graph ready for rewriting; ``path`` is what messages call it. Takes its weights away."""
     params = take_weights(model)
+    operators = [n.op_type for n in model.graph.node]
     if model.functions:
         # Exporters wrap composed operators into functions of the model; what matters is what they consist of.
         model = onnx.inliner.inline_local_functions(model)
@@ -77,6 +78,7 @@ def from_proto(model: onnx.ModelProto, path: str) -> OnnxGraph:
     check(model, path)
     graph = build_graph(model, params)
     graph.declared_opset = declared
+    graph.declared_nodes = operators
     return graph
 
 

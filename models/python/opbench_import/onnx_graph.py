@@ -72,6 +72,8 @@ class OnnxGraph:
     types: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     declared_opset: int = 0
     """Operator set of the file, before it was brought up to date."""
+    declared_nodes: list[str] = field(default_factory=list)
+    """Operators of the file, before anything was rewritten."""
     runtime: set[str] = field(default_factory=set)
     """Given tensors that folding must treat as run-time values (initial states of recurrent layers)."""
     counter: int = 0

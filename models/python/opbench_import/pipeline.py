@@ -18,6 +18,7 @@ from . import (
     bind,
     composites,
     convert,
+    deployed,
     expand,
     fill,
     fold,
@@ -25,12 +26,14 @@ from . import (
     load,
     lower,
     normalise,
+    onnx_graph,
     operators,
     pack,
     recurrent,
     reference,
     simple_ops,
     simplify,
+    stablehlo_files,
     tflite_files,
     torch_graph,
     torch_models,
@@ -41,6 +44,7 @@ from . import (
 from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import OnnxGraph
 from .params import Param
+from .rebuild import op_name
 from .request import Request
 from .translated import Translated
 
@@ -106,8 +110,8 @@ def clean(graph: OnnxGraph) -> None:
     fill.assign(graph)
 
 
-TRANSLATED = {"tflite": tflite_files.read}
-"""Sources whose files TVM translates without ONNX in between."""
+TRANSLATED = {"tflite": tflite_files.read, "stablehlo": stablehlo_files.read}
+"""Sources whose files become Relax without ONNX in between."""
 
 
 def translated(request: Request) -> Translated:
@@ -119,7 +123,7 @@ def translated(request: Request) -> Translated:
     module, names = converted(graph, request)
     nodes = [(n.op_type, n.name or n.output[0]) for n in graph.nodes]
     hints = {name: request.fills.get(name) or fill.input_hint(graph, name) for name in graph.inputs}
-    return Translated(module, names, graph.params, hints, graph.outputs, batch, refs, nodes)
+    return Translated(module, names, graph.params, hints, graph.outputs, batch, refs, nodes, graph.declared_nodes)
 
 
 def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[str]]:
@@ -134,7 +138,11 @@ def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[st
 
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
-    model = integers.recognise(translated(request))
+    if request.form == deployed.TORCHSCRIPT:
+        return deployed.run(request, BUILDERS[request.source](request))
+    model = translated(request)
+    steps = {"source": model.source, "relax": relax_steps(model.module)}
+    model = integers.recognise(model)
     packed = pack.pack(model.module, model.names, model.params)
     module = kernels(request, packed.module, model.nodes)
     weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
@@ -148,14 +156,33 @@ def run(request: Request) -> dict:
         )
     module = lower.rename(module, names)
     try:
+        write.write_json(f"{request.out}/steps.json", steps)
         return write_import(request, model, module, packed, records)
     except OSError as error:
         raise write.disk_failure(error, request.out) from error
 
 
+def relax_steps(module: tvm.IRModule) -> list[str]:
+    """The Relax operators of a module in order; tensor functions that our own translations made by their names."""
+    found = []
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            name = op_name(binding.value)
+            if name == "relax.call_tir":
+                name = binding.value.args[0].name_hint
+            found += [name] if name else []
+    return found
+
+
 def kernels(request: Request, module: tvm.IRModule, nodes: list[tuple[str, str]]) -> tvm.IRModule:
     """The module with one tensor function a kernel, as the request groups operators; blocks are still marked."""
-    module = lower.legalised(module)
+    try:
+        module = lower.legalised(module)
+    except tvm.error.InternalError as error:
+        # TVM's rules check types and shapes as they go, without a word on the operator.
+        raise unsupported(
+            nodes[0][0], nodes[0][1], f"TVM has no kernel for one of the model's operators: {onnx_graph.first_line(error)}"
+        ) from error
     for name in lower.without_kernel(module):
         raise library_function(nodes, name)
     if request.composites is not None:
@@ -209,7 +236,7 @@ def write_import(
         "entry": "main",
         "inputs": describe_inputs(request, model.hints, main, packed),
         "outputs": describe_outputs(model.outputs, main),
-        "reference": write_reference(request, model.reference),
+        "reference": write_reference(request, model),
         "operators": records,
     }
     write.write_json(f"{request.out}/graph.json", facts)
@@ -278,8 +305,9 @@ def describe_outputs(names: list[str], main: relax.Function) -> list[dict]:
     return [{"name": name, **tensor_facts(t)} for name, t in zip(names, types)]
 
 
-def write_reference(request: Request, refs: reference.Reference | None) -> dict | None:
+def write_reference(request: Request, model: Translated) -> dict | None:
     """Reference inputs and outputs to refs.bin."""
+    refs = model.reference
     if refs is None:
         return None
     file = write.TensorFile(f"{request.out}/refs.bin")
@@ -289,4 +317,5 @@ def write_reference(request: Request, refs: reference.Reference | None) -> dict 
         for i, v in enumerate(refs.outputs)
     ]
     file.close()
-    return {"inputs": inputs, "outputs": outputs, "rtol": reference.RTOL, "atol": reference.ATOL, "origin": refs.origin}
+    rtol = reference.relative_tolerance({p.dtype for p in model.params.values()} | {v.dtype.name for v in refs.outputs})
+    return {"inputs": inputs, "outputs": outputs, "rtol": rtol, "atol": reference.ATOL, "origin": refs.origin}

@@ -39,6 +39,8 @@ class Request:
     composites: dict | None = None
     """Sequences of operators that count as one: ``file``, for messages, and ``table``, entries of ``name``, ``operators``
     and ``line``."""
+    form: str = "graph"
+    """What is made of it: ``graph``, its operators for TVM, or ``torchscript``, a file for libtorch."""
     architecture: dict | None = None
     """For models that are built from a configuration: ``name``, ``part``, sizes (``hidden``, ``layers``, ``heads``,
     ``intermediate``), and ``config``, the settings of a file."""
@@ -57,7 +59,7 @@ def parse(data: object) -> Request:
     request = Request(**{**data, "inputs": overrides})
     if (request.simple is None) == (request.source == "simple"):
         raise ImportFailure("bad_request", "'simple' belongs to source 'simple'")
-    if request.source in ("local", "onnx", "tflite") and request.file is None:
+    if request.source in ("local", "onnx", "tflite", "stablehlo") and request.file is None:
         raise ImportFailure("bad_request", f"source '{request.source}' needs 'file'")
     if request.source == "transformers" and request.architecture is None:
         raise ImportFailure("bad_request", "source 'transformers' needs 'architecture'")

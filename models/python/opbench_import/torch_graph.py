@@ -36,18 +36,12 @@ class Example:
 def export(example: Example, model: str) -> tuple[OnnxGraph, reference.Reference]:
     """The graph of a module, and what PyTorch computes for the example's inputs."""
     torch = torch_library.load()
-    try:
-        with torch.no_grad():
-            results = outputs(torch, example.module(*example.inputs.values()))
-    # Here and below anything can be raised: the code is the model's own.
-    except Exception as error:  # noqa: BLE001
-        raise bad_shape(f"{model} does not run in PyTorch in this configuration ({first_line(error)})") from error
+    computed = results(torch, example, model)
     graph = load.from_proto(to_onnx(example, model), model)
-    # An input that the module does not read has no place in the graph.
-    values = {name: array(value) for name, value in example.inputs.items() if name in graph.inputs}
-    if len(results) != len(graph.outputs):
+    values = {name: array(value) for name, value in example.inputs.items()}
+    if len(computed) != len(graph.outputs):
         raise ImportFailure("corrupt_model", f"{model}: PyTorch's export lost outputs of the model")
-    return graph, reference.Reference(values, [array(t) for t in results], "PyTorch")
+    return graph, reference.Reference(values, [array(t) for t in computed], "PyTorch")
 
 
 def to_onnx(example: Example, model: str) -> onnx.ModelProto:
@@ -75,6 +69,16 @@ def to_onnx(example: Example, model: str) -> onnx.ModelProto:
             f"{model}: PyTorch cannot export it with fixed shapes ({first_line(cause(error))}); "
             "export it yourself and use --modelsource onnx",
         ) from error
+
+
+def results(torch, example: Example, model: str) -> list:
+    """What PyTorch computes for the example's inputs."""
+    try:
+        with torch.no_grad():
+            return outputs(torch, example.module(*example.inputs.values()))
+    # Here and above anything can be raised: the code is the model's own.
+    except Exception as error:  # noqa: BLE001
+        raise bad_shape(f"{model} does not run in PyTorch in this configuration ({first_line(error)})") from error
 
 
 def cause(error: Exception) -> Exception:

@@ -34,7 +34,9 @@ class Translated:
     batch: int
     reference: Reference | None
     nodes: list[tuple[str, str]]
-    """The operators of the source in order, each with the name of its node."""
+    """The operators that were translated, each with the name of its node."""
+    source: list[str]
+    """The operators of the file."""
 
 
 def of_frontend(
@@ -61,6 +63,7 @@ def of_frontend(
         first[0] if first else 1,
         None,
         nodes,
+        [op for op, _ in nodes],
     )
 
 
@@ -74,6 +77,10 @@ def hint(param: Param) -> dict:
     return integers(int(param.value.max()) + 1, int(param.value.min()))
 
 
+FOLLOWED = tuple(f"relax.{n}" for n in "reshape astype expand_dims squeeze clip where add minimum maximum".split())
+"""What is done to row numbers before they are used: other shapes and types, and keeping them within the table."""
+
+
 @visitor
 class Tables(PyExprVisitor):
     """The rows of the tables that a variable selects from."""
@@ -83,7 +90,7 @@ class Tables(PyExprVisitor):
         self.aliases, self.rows = {var}, []
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
-        """Follows changes of shape and type."""
+        """Follows row numbers to where they are used."""
         value = binding.value
         if not isinstance(value, tvm.ir.Call) or not isinstance(value.op, tvm.ir.Op):
             return
@@ -91,7 +98,7 @@ class Tables(PyExprVisitor):
         if value.op.name == "relax.take" and value.args[1] in self.aliases:
             axis = value.attrs.axis
             self.rows.append(shape_of(value.args[0])[0 if axis is None else int(axis)])
-        elif read and value.op.name in ("relax.reshape", "relax.astype", "relax.expand_dims", "relax.squeeze"):
+        elif read and value.op.name in FOLLOWED:
             self.aliases.add(binding.var)
 
 

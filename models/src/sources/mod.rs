@@ -10,7 +10,7 @@ mod onnx;
 mod remoteonnx;
 pub(crate) mod request;
 pub mod simple;
-mod tflite;
+mod single_file;
 mod torch;
 mod transformers;
 
@@ -32,13 +32,14 @@ pub use architecture::Architecture;
 pub use local::registry;
 
 /// All sources, in the order to show them: the values of `--modelsource`.
-pub const SOURCES: [&dyn ModelSource; 7] = [
+pub const SOURCES: [&dyn ModelSource; 8] = [
     &local::Local,
     &onnx::Onnx,
     &remoteonnx::RemoteOnnx,
     &transformers::Transformers,
     &torch::Torch,
-    &tflite::Tflite,
+    &single_file::TFLITE,
+    &single_file::STABLEHLO,
     &simple::Simple,
 ];
 
@@ -412,6 +413,7 @@ mod tests {
                 "transformers",
                 "torch",
                 "tflite",
+                "stablehlo",
                 "simple"
             ]
         );
