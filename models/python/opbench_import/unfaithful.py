@@ -54,9 +54,13 @@ def shift(e: Emitter) -> None:
 
 
 def layer_normalisation(e: Emitter):
-    """LayerNormalization with its mean and deviation as results, which the frontend leaves without a value."""
+    """LayerNormalization with its mean and deviation as results, which the frontend leaves without a value; of bfloat16, in
+    single precision as ONNX says."""
     if not any(e.node.output[1:]):
-        return None
+        if e.graph.dtype(e.input(0)) != "bfloat16":
+            return None
+        wide = [e.cast(name, "float32") for name in e.node.input if name]
+        return e.finish(e.cast(e.emit("LayerNormalization", wide, **e.options), "bfloat16"))
     shape = e.graph.shape(e.input(0))
     if shape is None:
         raise e.refusal("the shape of its data is not known")
