@@ -54,9 +54,13 @@ def shift(e: Emitter) -> None:
 
 
 def layer_normalisation(e: Emitter):
-    """LayerNormalization with its mean and deviation as results, which the frontend leaves without a value."""
+    """LayerNormalization with its mean and deviation as results, which the frontend leaves without a value; of bfloat16, in
+    single precision as ONNX says."""
     if not any(e.node.output[1:]):
-        return in_single_precision(e) if e.graph.dtype(e.input(0)) == "bfloat16" else None
+        if e.graph.dtype(e.input(0)) != "bfloat16":
+            return None
+        wide = [e.cast(name, "float32") for name in e.node.input if name]
+        return e.finish(e.cast(e.emit("LayerNormalization", wide, **e.options), "bfloat16"))
     shape = e.graph.shape(e.input(0))
     if shape is None:
         raise e.refusal("the shape of its data is not known")
@@ -75,12 +79,6 @@ def layer_normalisation(e: Emitter):
         if position < len(e.node.output) and e.node.output[position]:
             e.finish(value, position)
     return e.finish(e.emit("Add", [scaled, e.input(2)]) if e.input(2) else scaled)
-
-
-def in_single_precision(e: Emitter):
-    """A normalisation of bfloat16, for which TVM's library has none, between conversions."""
-    inputs = [e.cast(name, "float32") for name in e.node.input]
-    return e.finish(e.cast(e.emit(e.node.op_type, inputs, **e.options), "bfloat16"))
 
 
 def average(e: Emitter, value: str, axes: list[int]) -> str:

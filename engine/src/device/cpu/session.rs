@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use opdata::CacheState;
-use opmodels::tile::VectorUnit;
 use serde_json::Value;
 use tvm_bridge::threads::Pool;
 use tvm_bridge::{Result, Target};
@@ -19,7 +18,6 @@ use crate::measure::caches::Place;
 use crate::measure::timer::WallClock;
 use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
-use tvm_bridge::tensorize::DotProduct;
 
 /// A worker that measures on the CPU.
 pub(super) struct CpuSession {
@@ -36,14 +34,10 @@ pub(super) struct CpuSession {
 impl CpuSession {
     pub fn open(dictionary: &Value, max_threads: usize) -> Result<CpuSession> {
         let target = Target::new(dictionary)?;
-        let is_x86 = cfg!(target_arch = "x86_64");
         let pool = Rc::new(Pool::start(max_threads)?);
         Ok(CpuSession {
             handover: Handover::new(Rc::clone(&pool)),
-            templates: CpuTemplates {
-                unit: VectorUnit::of_width(target.vector_width_bits()?, is_x86),
-                dot: DotProduct::of(&target)?,
-            },
+            templates: CpuTemplates::of(&target)?,
             target,
             pool,
             sentinel: Sentinel::new(max_threads, own_cores(&Cores::read(&Root::system()))),

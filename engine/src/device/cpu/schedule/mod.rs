@@ -29,7 +29,7 @@ mod tests;
 use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
 use tvm_bridge::tensorize::DotProduct;
-use tvm_bridge::{PrimFunc, Result, Schedule};
+use tvm_bridge::{PrimFunc, Result, Schedule, Target};
 
 use crate::schedule::{Choice, Dimension, FactorValue, Space, Templates, default_schedule, unfit};
 use combine::Shape;
@@ -107,6 +107,16 @@ const SUGGESTIONS: [Suggestion; 6] = [
 pub(super) struct CpuTemplates {
     pub unit: VectorUnit,
     pub dot: DotProduct,
+}
+
+impl CpuTemplates {
+    /// The templates for a target's registers and instructions.
+    pub fn of(target: &Target) -> Result<CpuTemplates> {
+        let is_x86 = cfg!(target_arch = "x86_64");
+        let unit = VectorUnit::of_width(target.vector_width_bits()?, is_x86);
+        let dot = DotProduct::of(target)?;
+        Ok(CpuTemplates { unit, dot })
+    }
 }
 
 impl Templates for CpuTemplates {

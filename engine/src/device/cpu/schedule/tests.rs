@@ -165,11 +165,7 @@ fn with_subject<T>(name: &'static str, target: &Target, work: impl FnOnce(&Subje
 }
 
 fn templates(target: &Target) -> CpuTemplates {
-    let bits = target.vector_width_bits().unwrap();
-    CpuTemplates {
-        unit: VectorUnit::of_width(bits, cfg!(target_arch = "x86_64")),
-        dot: DotProduct::of(target).unwrap(),
-    }
+    CpuTemplates::of(target).unwrap()
 }
 
 proptest! {
