@@ -129,7 +129,11 @@ pub fn summary(cycle: &Cycle, group_by: GroupBy, sort_by: SortBy) -> Summary {
             GroupBy::OperatorInModule => format!("{name} {}", layer(event).unwrap_or_default()),
             GroupBy::Layer | GroupBy::Operator | GroupBy::Kind => name.clone(),
         };
-        let line = line(name, event, node, runs as f64);
+        let mut line = line(name, event, node, runs as f64);
+        if group_by == GroupBy::Kind {
+            // Calls inside have no line of their own here.
+            (line.own_ns, line.own_bytes) = (line.total_ns, line.total_bytes);
+        }
         match places.get(&id) {
             Some(&place) => add(&mut groups[place], line),
             None => {
@@ -220,9 +224,11 @@ fn add(group: &mut Line, line: Line) {
     group.total_bytes += line.total_bytes;
 }
 
-/// `[1, 64, 56, 56], [64], []`: what is no tensor is empty.
+/// `[1, 64, 56, 56], [64], []`: what is no tensor is empty, and left out before the first tensor, where numbers of other
+/// calls may lie on TorchScript's stack.
 fn shapes(event: &Event) -> String {
-    let all: Vec<String> = event.shapes.iter().map(|s| format!("{s:?}")).collect();
+    let tensors = event.shapes.iter().skip_while(|shape| shape.is_empty());
+    let all: Vec<String> = tensors.map(|s| format!("{s:?}")).collect();
     all.join(", ")
 }
 
@@ -316,6 +322,10 @@ mod tests {
         let table = summary(&cycle(), GroupBy::Kind, SortBy::Total);
         let lines: Vec<_> = table.lines.iter().map(|l| (&*l.name, l.total_ns)).collect();
         assert_eq!(lines, [("dense", 100.0), ("elementwise", 20.0)]);
+        assert_eq!(
+            table.lines.iter().map(|l| l.own_ns).sum::<f64>(),
+            table.sum_ns
+        );
     }
 
     #[test]
