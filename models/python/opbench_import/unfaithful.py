@@ -103,9 +103,7 @@ def refuse_types(graph: OnnxGraph) -> None:
             reason = refused_type(graph.dtype(name) or "")
             if reason:
                 label = node.name or node.output[0]
-                raise unsupported(
-                    node.op_type, label, f"operator {node.op_type} (node '{label}') works on {reason}"
-                )
+                raise unsupported(node.op_type, label, f"operator {node.op_type} (node '{label}') works on {reason}")
 
 
 def refused_type(dtype: str) -> str | None:
