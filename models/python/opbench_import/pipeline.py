@@ -18,6 +18,7 @@ from . import (
     bind,
     composites,
     convert,
+    deployed,
     expand,
     fill,
     fold,
@@ -137,6 +138,8 @@ def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[st
 
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
+    if request.form == deployed.TORCHSCRIPT:
+        return deployed.run(request, BUILDERS[request.source](request))
     model = translated(request)
     steps = {"source": model.source, "relax": relax_steps(model.module)}
     model = integers.recognise(model)
