@@ -184,20 +184,3 @@ pub(super) fn count(variable: &str, default: u64) -> u64 {
     let set = std::env::var(variable).ok();
     set.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
-
-/// Whether emulation is possible; if not, says so where tests tell what they left out.
-pub(super) fn can_emulate() -> bool {
-    let Some(obstacle) = emulation::obstacle() else {
-        return true;
-    };
-    let line = format!("emulated CUDA kernels: not run, {obstacle}\n");
-    if let Some(path) = std::env::var_os("OPBENCH_SKIPPED") {
-        use std::io::Write as _;
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path);
-        file.unwrap().write_all(line.as_bytes()).unwrap();
-    }
-    false
-}

@@ -10,8 +10,9 @@ use proptest::prelude::*;
 use tvm_bridge::compile::{Asserts, Lowered};
 use tvm_bridge::{DesignSpace, Schedule, Tensor};
 
-use self::cases::{Case, HALVES, OPERATORS, can_emulate, chosen, count, gpu, templates};
+use self::cases::{Case, HALVES, OPERATORS, chosen, count, gpu, templates};
 use super::*;
+use crate::device::cuda::emulation::is_possible as can_emulate;
 use crate::schedule::testing::nest;
 use crate::schedule::{Space, default_schedule, with_choice};
 
