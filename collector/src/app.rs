@@ -236,6 +236,10 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
             let operators = crate::operator_ir::read(&imported, name.as_deref())?;
             show_list(&Listing::Ir(&operators), view)
         }
+        ListRequest::Patterns => {
+            let forms = crate::patterns::expand(&Home::find()?, None)?;
+            show_list(&Listing::Patterns(&forms), view)
+        }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod merge;
 pub mod nightly;
 pub mod operator_ir;
+pub mod patterns;
 pub mod plan;
 pub mod preview;
 pub mod profile;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use opmodels::Imported;
-use opreport::nearest::nearest;
+use opreport::nearest::{did_you_mean, nearest};
 use tvm_bridge::IrModule;
 
 /// Name of the Relax function that calls the operators.
@@ -52,12 +52,9 @@ pub fn read(imported: &Imported, name: Option<&str>) -> anyhow::Result<Vec<Opera
             name,
             operators.iter().map(|operator| operator.symbol.as_str()),
         );
-        let hint = match &close[..] {
-            [] => String::new(),
-            names => format!(" (did you mean {}?)", names.join(" or ")),
-        };
         bail!(
-            "--ir {name}: the model has no such operator{hint}; `list ops` without --ir shows them"
+            "--ir {name}: the model has no such operator{}; `list ops` without --ir shows them",
+            did_you_mean(&close)
         );
     }
     Ok(found)

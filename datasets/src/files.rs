@@ -130,6 +130,12 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     })
 }
 
+/// The line, from 1, of a byte offset of a text.
+pub fn line_of(text: &str, offset: usize) -> usize {
+    let before = text.bytes().take(offset);
+    before.filter(|byte| *byte == b'\n').count() + 1
+}
+
 /// Text as a file's or folder's name: characters other than ASCII letters, digits, `.`, `_` and `-` become `-`, at most
 /// `longest` are kept, and none of `.` and `-` stands at either end. `unnamed` if nothing remains.
 pub fn safe_file_name(text: &str, longest: usize) -> String {

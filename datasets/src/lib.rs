@@ -50,7 +50,7 @@ mod files;
 
 pub use error::{Error, FormatError, InvalidRow, Result};
 pub use files::{
-    check_output, open_regular, read_bytes, read_text, safe_file_name, write_atomically,
+    check_output, line_of, open_regular, read_bytes, read_text, safe_file_name, write_atomically,
 };
 pub use formats::{RowReader, Traces, read_batches, read_rows, read_rows_with};
 pub use identity::{PointKey, point_id, stable_hash};

@@ -91,22 +91,6 @@ pub fn findings(row: &Row, calibration: Option<&Calibration>) -> Vec<Finding> {
     all
 }
 
-/// The work of a row, as far as the roofline needs it.
-pub fn work_of(row: &Row) -> Option<Work> {
-    let is_float = row
-        .dtypes
-        .as_ref()
-        .is_some_and(|types| types.split(';').all(|t| t == "float32"));
-    let flops = row.flops.unwrap_or(0) + row.flops_epilogue.unwrap_or(0);
-    Some(Work {
-        flops: if is_float { flops as f64 } else { 0.0 },
-        bytes: (row.bytes_read? + row.bytes_written?) as f64,
-        time_ns: row.time_median_ns?,
-        threads: u32::try_from(row.threads?).ok()?,
-        cache: row.cache_state,
-    })
-}
-
 /// The roofs that no measurement can be above: arithmetic, and reading from the nearest level, or from memory where the
 /// caches were flushed.
 fn above_roof(row: &Row, calibration: &Calibration) -> Option<Finding> {
@@ -115,9 +99,9 @@ fn above_roof(row: &Row, calibration: &Calibration) -> Option<Finding> {
     let sure = Work {
         flops: row.flops.unwrap_or(0) as f64,
         bytes: row.bytes_written.unwrap_or(0) as f64,
-        ..work_of(row)?
+        ..Work::of(row)?
     };
-    let flops = match work_of(row)?.flops > 0.0 {
+    let flops = match Work::of(row)?.flops > 0.0 {
         true => sure.flops,
         false => 0.0,
     };

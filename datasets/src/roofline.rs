@@ -7,6 +7,7 @@
 //! holds B, main memory for a flushed one.
 
 use crate::contract::{Calibration, Level, ThreadRates};
+use crate::schema::Row;
 use crate::values::CacheState;
 
 /// Below this share of every roof none of them bounds a kernel: it waits for something else.
@@ -27,6 +28,41 @@ pub struct Work {
     pub threads: u32,
     /// Where its data were before, if that was arranged.
     pub cache: Option<CacheState>,
+}
+
+impl Work {
+    /// The work of a row; nothing if it was not timed, or its traffic is not known.
+    pub fn of(row: &Row) -> Option<Work> {
+        let is_float = row
+            .dtypes
+            .as_ref()
+            .is_some_and(|types| types.split(';').all(|t| t == "float32"));
+        let flops = row.flops.unwrap_or(0) + row.flops_epilogue.unwrap_or(0);
+        Some(Work {
+            flops: if is_float { flops as f64 } else { 0.0 },
+            bytes: (row.bytes_read? + row.bytes_written?) as f64,
+            time_ns: row.time_median_ns?,
+            threads: u32::try_from(row.threads?).ok()?,
+            cache: row.cache_state,
+        })
+    }
+}
+
+impl Row {
+    /// Sets the shares of the roofs that were calibrated on the machine whose processor the row was measured on.
+    pub fn fill_roofline(&mut self, calibration: &Calibration) {
+        let standing = Work::of(self).and_then(|work| calibration.standing(&work));
+        let Some(standing) = standing else {
+            return;
+        };
+        let read = |level| standing.share(Roof::Read(level));
+        self.compute_roof_share = standing.share(Roof::Compute);
+        self.l1_roof_share = read(Level::L1);
+        self.l2_roof_share = read(Level::L2);
+        self.l3_roof_share = read(Level::L3);
+        self.memory_roof_share = read(Level::Memory);
+        self.bound_by = standing.bound_by().map(str::to_owned);
+    }
 }
 
 /// A roof.
@@ -72,13 +108,22 @@ impl Standing {
             .max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
+    /// The name of the roof that bounds the call; `none` if it is far from all of them.
+    pub fn bound_by(&self) -> Option<&'static str> {
+        let (roof, share) = self.nearest()?;
+        Some(match share < BOUND_FROM {
+            true => "none",
+            false => roof.name(),
+        })
+    }
+
     /// What bounds the call, in words: `compute 61 %`, `L2 40 %`, or that none of them does.
     pub fn words(&self) -> Option<String> {
         let (roof, share) = self.nearest()?;
         let percent = share * 100.0;
-        Some(match share < BOUND_FROM {
-            true => format!("none ({} {percent:.0} %)", roof.name()),
-            false => format!("{} {percent:.0} %", roof.name()),
+        Some(match self.bound_by()? {
+            "none" => format!("none ({} {percent:.0} %)", roof.name()),
+            roof => format!("{roof} {percent:.0} %"),
         })
     }
 }
@@ -175,6 +220,46 @@ pub(crate) mod testing {
 mod tests {
     use super::testing::calibration;
     use super::*;
+    use crate::{DeviceKind, Essentials, Status};
+
+    #[test]
+    fn a_row_has_the_shares_of_its_time_and_none_where_nothing_was_calibrated() {
+        let mut row = Row {
+            threads: Some(1),
+            dtypes: Some("float32;float32".to_owned()),
+            flops: Some(50_000),
+            bytes_read: Some(15_000),
+            bytes_written: Some(5_000),
+            time_median_ns: Some(1_000.0),
+            ..Row::new(Essentials {
+                run_id: "r",
+                ordinal: 0,
+                point_id: "p",
+                op_name: "conv2d",
+                op_kind: "conv2d",
+                device_kind: DeviceKind::Cpu,
+                status: Status::Measured,
+            })
+        };
+        row.fill_roofline(&calibration());
+        let shares = |row: &Row| {
+            let levels = [row.l1_roof_share, row.l2_roof_share, row.l3_roof_share];
+            (row.compute_roof_share, levels, row.memory_roof_share)
+        };
+        let expected = (Some(0.5), [Some(0.05), Some(0.2), None], Some(2.0));
+        assert_eq!(shares(&row), expected);
+        assert_eq!(row.bound_by.as_deref(), Some("compute"));
+        let mut other = Row {
+            threads: Some(2),
+            time_median_ns: Some(1_000.0),
+            bytes_read: Some(1),
+            bytes_written: Some(1),
+            ..row.clone()
+        };
+        (other.compute_roof_share, other.bound_by) = (None, None);
+        other.fill_roofline(&calibration());
+        assert_eq!((other.compute_roof_share, other.bound_by), (None, None));
+    }
 
     fn work(flops: f64, bytes: f64) -> Work {
         Work {

@@ -67,6 +67,11 @@ impl Home {
         self.root.join("configs/sweeps")
     }
 
+    /// The list of composite operators in the forms that sources have for them.
+    pub fn patterns(&self) -> PathBuf {
+        self.root.join("models/patterns/patterns.toml")
+    }
+
     /// Where imports are kept.
     pub fn imports(&self) -> PathBuf {
         self.root.join(".cache/imports")

@@ -147,7 +147,7 @@ impl Drop for Staging {
 }
 
 /// Removes a folder if it is there.
-fn remove(folder: &Path) -> Result<(), ImportError> {
+pub(crate) fn remove(folder: &Path) -> Result<(), ImportError> {
     match std::fs::remove_dir_all(folder) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(ImportError::io(folder, e)),
         _ => Ok(()),

@@ -71,6 +71,12 @@ pub enum ImportError {
         /// What and where.
         message: String,
     },
+    /// A table of composite operators that cannot be used.
+    #[error("{message}")]
+    BadComposites {
+        /// The file and the line, what is wrong there, and what would be right.
+        message: String,
+    },
     /// An override of an input that the model does not have.
     #[error("the model has no input '{name}' (inputs: {})", inputs.join(", "))]
     UnknownInput {
@@ -146,6 +152,7 @@ impl ImportError {
                 | Self::NotInLibrary { .. }
                 | Self::BadSpec { .. }
                 | Self::BadShape { .. }
+                | Self::BadComposites { .. }
                 | Self::UnknownInput { .. }
         )
     }
@@ -169,14 +176,8 @@ impl ImportError {
 
 /// ` (did you mean 'a' or 'b'?)`, or nothing without candidates.
 pub(crate) fn did_you_mean<T: AsRef<str>>(candidates: &[T]) -> String {
-    if candidates.is_empty() {
-        return String::new();
-    }
-    let quoted: Vec<String> = candidates
-        .iter()
-        .map(|c| format!("'{}'", c.as_ref()))
-        .collect();
-    format!(" (did you mean {}?)", quoted.join(" or "))
+    let quoted = candidates.iter().map(|c| format!("'{}'", c.as_ref()));
+    opreport::nearest::did_you_mean(&quoted.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

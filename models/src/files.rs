@@ -2,7 +2,10 @@
 //!
 //! A device or a pipe could be read for ever, and a file beyond every bound would fill the memory first.
 
+use std::io::Read;
 use std::path::Path;
+
+use sha2::{Digest, Sha256};
 
 use crate::error::ImportError;
 
@@ -45,6 +48,22 @@ pub(crate) fn read_text(path: &Path) -> Result<String, ImportError> {
         });
     }
     std::fs::read_to_string(path).map_err(|e| ImportError::io(path, e))
+}
+
+/// Adds a file's content to a hash without holding it in memory; the number of bytes.
+pub(crate) fn hash(hash: &mut Sha256, path: &Path) -> Result<u64, ImportError> {
+    let failed = |e| ImportError::io(path, e);
+    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut bytes = 0;
+    loop {
+        let read = file.read(&mut buffer).map_err(failed)?;
+        if read == 0 {
+            return Ok(bytes);
+        }
+        hash.update(&buffer[..read]);
+        bytes += read as u64;
+    }
 }
 
 /// The size of a regular file.

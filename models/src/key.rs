@@ -3,13 +3,13 @@
 //! Importer sources, pinned requirements, the model file with what belongs to it (external weights, expected outputs)
 //! and the resolved request. Paths are not part of it: a moved checkout keeps its cache.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use opdata::safe_file_name;
 use sha2::{Digest, Sha256};
 
 use crate::error::ImportError;
+use crate::files;
 use crate::graph;
 use crate::hex::hex;
 use crate::python::Tooling;
@@ -43,18 +43,14 @@ pub(crate) fn cache_key(resolved: &Resolved, tooling: &Tooling) -> Result<String
             &std::fs::read(&source).map_err(|e| ImportError::io(&source, e))?,
         );
     }
-    if tooling.requirements.exists() {
-        let text = std::fs::read(&tooling.requirements)
-            .map_err(|e| ImportError::io(&tooling.requirements, e))?;
-        part(&mut hash, "requirements", &text);
-    }
+    pinned(&mut hash, "requirements", &tooling.requirements)?;
     if let Some(extra) = resolved.source.extra() {
         let name = format!("requirements-{extra}.txt");
-        let path = tooling.requirements.with_file_name(&name);
-        if path.exists() {
-            let text = std::fs::read(&path).map_err(|e| ImportError::io(&path, e))?;
-            part(&mut hash, &name, &text);
-        }
+        pinned(
+            &mut hash,
+            &name,
+            &tooling.requirements.with_file_name(&name),
+        )?;
     }
     if let Some(file) = &resolved.file {
         for path in model_files(file)? {
@@ -85,27 +81,21 @@ fn part(hash: &mut Sha256, name: &str, bytes: &[u8]) {
     hash.update(bytes);
 }
 
-/// Adds a file without holding it in memory.
-fn stream(hash: &mut Sha256, path: &Path) -> Result<(), ImportError> {
-    let failed = |e| ImportError::io(path, e);
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    let name = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    hash.update(format!(
-        "{name}\0{}\0",
-        file.metadata().map_err(failed)?.len()
-    ));
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let read = file.read(&mut buffer).map_err(failed)?;
-        if read == 0 {
-            return Ok(());
-        }
-        hash.update(&buffer[..read]);
+/// Adds a file of pinned requirements, if it is there.
+fn pinned(hash: &mut Sha256, name: &str, path: &Path) -> Result<(), ImportError> {
+    if path.exists() {
+        let text = std::fs::read(path).map_err(|e| ImportError::io(path, e))?;
+        part(hash, name, &text);
     }
+    Ok(())
+}
+
+/// Adds a file without holding it in memory, its name and length first.
+fn stream(hash: &mut Sha256, path: &Path) -> Result<(), ImportError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let facts = std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?;
+    hash.update(format!("{name}\0{}\0", facts.len()));
+    files::hash(hash, path).map(|_| ())
 }
 
 /// The importer's Python files in a fixed order; tests beside it do not count.

@@ -16,6 +16,7 @@
 //! ```
 
 mod cache;
+mod composites;
 mod describe;
 mod error;
 mod files;
@@ -23,12 +24,14 @@ pub mod graph;
 mod hex;
 mod import;
 mod key;
+pub mod patterns;
 mod python;
 mod remote;
 pub mod sources;
 pub mod tile;
 
 pub use cache::Cache;
+pub use composites::{Composite, Composites};
 pub use describe::describe;
 pub use error::ImportError;
 pub use graph::Graph;

@@ -232,6 +232,7 @@ impl Failure {
             "unknown_model" => ImportError::NotInLibrary { message },
             "missing_file" => ImportError::MissingFile { path, message },
             "unsupported_operator" => ImportError::UnsupportedOperator { op, node, message },
+            "bad_composites" => ImportError::BadComposites { message },
             "bad_shape" => ImportError::BadShape { message },
             "unknown_input" => ImportError::UnknownInput { name, inputs },
             "no_space" => ImportError::NoSpace { path },

@@ -34,6 +34,15 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     nearest(name, candidates).first().copied()
 }
 
+/// ` (did you mean a or b?)`, or nothing without names.
+pub fn did_you_mean<S: AsRef<str>>(names: &[S]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    format!(" (did you mean {}?)", names.join(" or "))
+}
+
 /// Lower case without separators, so that `ResNet_18` equals `resnet-18`.
 pub fn simplify(name: &str) -> String {
     name.chars()
@@ -54,6 +63,8 @@ mod tests {
         assert_eq!(nearest("bert", names)[0], "bert-tiny");
         assert_eq!(closest("bert", names), Some("bert-tiny"));
         assert!(nearest("xyz", names).is_empty());
+        assert_eq!(did_you_mean(&["a", "b"]), " (did you mean a or b?)");
+        assert_eq!(did_you_mean::<&str>(&[]), "");
         assert!(nearest(&"resnet-18".repeat(100_000), names).is_empty());
     }
 }

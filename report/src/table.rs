@@ -1,6 +1,8 @@
 //! Aligned tables that know the width of the terminal: columns that may shrink lose their middle
 //! (`1x64x5…x3x16`), and if that is not enough the least needed columns are left out.
 
+use std::borrow::Cow;
+
 use super::Style;
 
 /// Where a cell's text stands in its column.
@@ -13,9 +15,9 @@ pub enum Align {
 }
 
 /// A column.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Column {
-    title: &'static str,
+    title: Cow<'static, str>,
     align: Align,
     shrink_to: Option<usize>,
     hide_rank: Option<u8>,
@@ -26,7 +28,7 @@ impl Column {
     /// A column of names.
     pub const fn left(title: &'static str) -> Self {
         Self {
-            title,
+            title: Cow::Borrowed(title),
             align: Align::Left,
             shrink_to: None,
             hide_rank: None,
@@ -37,11 +39,19 @@ impl Column {
     /// A column of numbers.
     pub const fn right(title: &'static str) -> Self {
         Self {
-            title,
+            title: Cow::Borrowed(title),
             align: Align::Right,
             shrink_to: None,
             hide_rank: None,
             only_if_filled: false,
+        }
+    }
+
+    /// With this title, which is known only when the table is made.
+    pub fn titled(self, title: String) -> Self {
+        Self {
+            title: Cow::Owned(title),
+            ..self
         }
     }
 
@@ -122,7 +132,7 @@ impl Table {
         let heading: Vec<Cell> = self
             .columns
             .iter()
-            .map(|column| Cell::painted(column.title, Style::bold))
+            .map(|column| Cell::painted(column.title.as_ref(), Style::bold))
             .collect();
         std::iter::once(&heading)
             .chain(&self.rows)
@@ -141,7 +151,7 @@ impl Table {
                 if column.only_if_filled && filled.unwrap_or(0) == 0 {
                     return None;
                 }
-                filled.max(Some(length(column.title)))
+                filled.max(Some(length(&column.title)))
             })
             .collect();
         let Some(available) = available else {

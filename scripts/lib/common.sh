@@ -32,21 +32,15 @@ requirement_files() {
 xgboost_requirements=$root/scripts/requirements-xgboost.txt
 xgboost=$venv/xgboost
 
-# The extra of `scripts/setup --with cuda`; apart from the Python packages too.
-cuda_requirements=$root/scripts/requirements-cuda.txt
-cuda=$venv/cuda
+# The extras of `scripts/setup --with NAME`: each lies in .venv/NAME, apart from the Python packages, as its file of
+# requirements says.
+extra_folder() { echo "$venv/$1"; }
 
-# The extra of `scripts/setup --with torch`.
-torch_requirements=$root/scripts/requirements-torch.txt
-torch=$venv/torch
+extra_requirements() { echo "$root/scripts/requirements-$1.txt"; }
 
-torch_stamp() { sha256sum <"$torch_requirements"; }
+extra_stamp() { sha256sum <"$(extra_requirements "$1")"; }
 
-torch_is_ready() { [ "$(cat "$torch/.opbench" 2>/dev/null)" = "$(torch_stamp)" ]; }
-
-cuda_stamp() { sha256sum <"$cuda_requirements"; }
-
-cuda_is_ready() { [ "$(cat "$cuda/.opbench" 2>/dev/null)" = "$(cuda_stamp)" ]; }
+extra_is_ready() { [ "$(cat "$(extra_folder "$1")/.opbench" 2>/dev/null)" = "$(extra_stamp "$1")" ]; }
 
 # What the stamp of a finished environment says: the files' hash, and the folder, because scripts in a virtual
 # environment hold its path and a moved one is broken.

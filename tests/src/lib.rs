@@ -11,6 +11,6 @@ pub mod predict;
 mod sandbox;
 
 pub use bench::{Bench, Started};
-pub use onnx::{Node, Tensor, model};
+pub use onnx::{Node, Tensor, model, relu};
 pub use outcome::Outcome;
 pub use sandbox::{Disk, skip};

@@ -49,6 +49,20 @@ pub fn model(inputs: &[Tensor<'_>], nodes: &[Node<'_>], output: Tensor<'_>) -> V
     file
 }
 
+/// The bytes of a model of one rectifier over a tensor `x` of this shape.
+#[must_use]
+pub fn relu(shape: &[u64]) -> Vec<u8> {
+    let tensor = |name| Tensor { name, shape };
+    let node = Node {
+        op: "Relu",
+        name: "act",
+        inputs: &["x"],
+        output: "y",
+        ..Node::default()
+    };
+    model(&[tensor("x")], &[node], tensor("y"))
+}
+
 fn node_proto(node: &Node<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     for input in node.inputs {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use e2e::{Bench, Disk, Node, Outcome, Tensor, model, skip};
+use e2e::{Bench, Disk, Node, Outcome, Tensor, model, relu, skip};
 use opdata::read_rows;
 
 /// Exit codes of the manual.
@@ -196,20 +196,7 @@ fn results_are_never_written_over() {
 #[test]
 fn a_python_that_is_not_there() {
     let bench = Bench::new();
-    bench.file(
-        "relu.onnx",
-        model(
-            &[X],
-            &[Node {
-                op: "Relu",
-                name: "act",
-                inputs: &["x"],
-                output: "y",
-                ..Node::default()
-            }],
-            Y,
-        ),
-    );
+    bench.file("relu.onnx", relu(&[2, 8]));
     // A model of this test alone, which no cache has.
     let bench_shape = format!("x:{}x8", std::process::id());
     bench

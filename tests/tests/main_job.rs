@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use e2e::{Bench, Node, Tensor, model};
+use e2e::{Bench, Node, Tensor, model, relu};
 use opdata::{CacheState, Row, RunManifest, RunState, Status, read_rows};
 use serde_json::Value;
 
@@ -181,22 +181,7 @@ fn one_operator_hot_and_flushed() {
 #[test]
 fn an_onnx_file_by_a_relative_path() {
     let bench = Bench::new();
-    let x = Tensor {
-        name: "x",
-        shape: &[4, 32],
-    };
-    let y = Tensor {
-        name: "y",
-        shape: &[4, 32],
-    };
-    let relu = Node {
-        op: "Relu",
-        name: "act",
-        inputs: &["x"],
-        output: "y",
-        ..Node::default()
-    };
-    bench.file("relu.onnx", model(&[x], &[relu], y));
+    bench.file("relu.onnx", relu(&[4, 32]));
     bench
         .measure(&[
             "--modelsource",

@@ -40,6 +40,8 @@ fn parts_explain_the_whole_and_every_cycle_has_files() {
         "--trace",
         "t.json",
         "--memory",
+        "--counters",
+        "perf:task-clock,perf:page-faults",
         "--json",
     ];
     let object = profile(&bench, &schedule);
@@ -54,6 +56,12 @@ fn parts_explain_the_whole_and_every_cycle_has_files() {
         let own: f64 = lines.iter().filter_map(|l| l["self_ns"].as_f64()).sum();
         let sum = cycle["sum_ns"].as_f64().expect("a sum");
         assert!((own / sum - 1.0).abs() < 1e-9);
+        // The clock of the tasks goes on in the machine's steps too, but the operators have most of it.
+        let clock = |line: &Value| line["counts"]["perf:task-clock"].as_f64();
+        let counted: f64 = lines.iter().filter_map(clock).sum();
+        assert_eq!(cycle["counts"]["perf:task-clock"].as_f64(), Some(counted));
+        let operators = lines.iter().filter(|line| line["class"] == "operator");
+        assert!(operators.filter_map(clock).sum::<f64>() > counted / 2.0);
         let of = |class: &str| lines.iter().filter(|l| l["class"] == class).count();
         assert!(of("operator") > 0 && of("vm") > 0);
         let busy = lines.iter().any(|l| l["busy_share"].as_f64() > Some(0.0));
@@ -62,6 +70,9 @@ fn parts_explain_the_whole_and_every_cycle_has_files() {
         let csv = std::fs::read_to_string(csv).expect("a table");
         // A heading, the lines, their sum and the whole.
         assert_eq!(csv.lines().count(), lines.len() + 3, "{csv}");
+        let heads = csv.lines().next().expect("a heading");
+        let counts = ",Hash,perf:task-clock (ns),perf:page-faults (events),Total (us)";
+        assert!(heads.contains(counts), "{heads}");
         let trace = bench.path().join(format!("t.{place}.json"));
         let trace = std::fs::read_to_string(trace).expect("a trace");
         let trace: Value = serde_json::from_str(&trace).expect("JSON");
@@ -164,6 +175,8 @@ fn both_traces_answer_the_same_in_the_trace_processor() {
         "SELECT COUNT(*) FROM slice WHERE name = 'vm.builtin.alloc_tensor' AND dur < 0",
         "SELECT COUNT(DISTINCT t.name) FROM counter c JOIN track t ON c.track_id = t.id",
         "SELECT MAX(c.value) > 0 FROM counter c JOIN track t ON c.track_id = t.id WHERE t.name LIKE 'tensors%'",
+        "SELECT SUM(c.value) > 0 FROM counter c JOIN track t ON c.track_id = t.id WHERE t.name LIKE 'perf:task-clock, ns a call%'",
+        "SELECT COUNT(*) > 0 FROM slice s JOIN args a USING (arg_set_id) WHERE a.key LIKE '%perf:task-clock' AND a.real_value > 0",
         "SELECT COUNT(*) FROM stats WHERE value > 0 AND severity IN ('error', 'data_loss')",
     ];
     let threads = [
@@ -172,13 +185,22 @@ fn both_traces_answer_the_same_in_the_trace_processor() {
         "SELECT COUNT(DISTINCT name) FROM thread WHERE name LIKE 'pool thread %'",
     ];
     for (name, threads) in ["t.pftrace", "t.json"].into_iter().zip(threads) {
-        profile(&bench, &["--active", "4", "--trace", name, "--json"]);
+        let more = [
+            "--active",
+            "4",
+            "--trace",
+            name,
+            "--counters",
+            "perf:task-clock",
+            "--json",
+        ];
+        profile(&bench, &more);
         let all: Vec<&str> = questions.iter().copied().chain([threads]).collect();
         let answers = ask(&tools, &bench.path().join(name), &all);
         let numbers: Vec<Option<i64>> = answers.iter().map(|a| a[0][0].as_i64()).collect();
         assert_eq!(
             numbers,
-            [4, 1, 0, 2, 1, 0, 2].map(Some),
+            [4, 1, 0, 3, 1, 1, 1, 0, 2].map(Some),
             "{name}: {answers:?}"
         );
     }
@@ -209,6 +231,16 @@ fn what_a_profile_cannot_do_is_a_usage_error() {
             "no-such-model",
         ),
         (&["profile"], "modelname"),
+        (
+            &[
+                "profile",
+                "--modelname",
+                "mlp",
+                "--counters",
+                "perf:page-fault",
+            ],
+            "did you mean page-faults?",
+        ),
     ] {
         let outcome = bench.run(args);
         assert_eq!(outcome.code, Some(2), "{args:?}: {}", outcome.stderr);

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 
-use e2e::{Bench, Node, Tensor, model, skip};
+use e2e::{Bench, relu, skip};
 use opdata::{Status, read_rows};
 
 /// Status of a wrong request.
@@ -109,18 +109,7 @@ fn serve_once(content: Vec<u8>) -> String {
 #[test]
 fn a_model_of_a_server_is_fetched_and_measured() {
     let bench = Bench::new();
-    let tensor = |name| Tensor {
-        name,
-        shape: &[4, 32],
-    };
-    let relu = Node {
-        op: "Relu",
-        name: "act",
-        inputs: &["x"],
-        output: "y",
-        ..Node::default()
-    };
-    let url = serve_once(model(&[tensor("x")], &[relu], tensor("y")));
+    let url = serve_once(relu(&[4, 32]));
     let arguments = [
         "--modelsource",
         "remoteonnx",
@@ -168,32 +157,71 @@ fn an_operator_is_shown_as_relax_and_tensor_ir() {
 #[test]
 fn unfused_operators_are_kernels_of_their_own() {
     let bench = Bench::new();
-    let count = |fusion| {
-        let outcome = bench.run(&[
-            "list",
-            "ops",
-            "--modelname",
-            "mlp",
-            "--fusion",
-            fusion,
-            "--json",
-        ]);
-        let listed: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
-        let names: Vec<String> = listed["ops"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|op| op["name"].to_string())
-            .collect();
-        names
-    };
-    assert!(
-        count("full")
-            .iter()
-            .any(|name| name.contains("dense_add_relu"))
-    );
-    assert!(count("none").iter().all(|name| !name.contains("_add")));
+    let names = |fusion| operator_names(&bench, "mlp", &["--fusion", fusion]);
+    assert!(names("full").contains(&"dense_add_relu".to_owned()));
+    assert!(names("none").iter().all(|name| !name.contains("_add")));
     bench
         .run(&["--modelname", "mlp", "--fusion", "some"])
         .failed(USAGE, &["--fusion some", "full or none"]);
+}
+
+/// Names of the operators of a model, listed with further arguments.
+fn operator_names(bench: &Bench, model: &str, further: &[&str]) -> Vec<String> {
+    let listing = ["list", "ops", "--json", "--modelname", model];
+    let outcome = bench.run(&[&listing[..], further].concat());
+    let listed: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let name = |operator: &serde_json::Value| operator["name"].as_str().unwrap().to_owned();
+    listed["ops"].as_array().unwrap().iter().map(name).collect()
+}
+
+#[test]
+fn composites_are_listed_measured_and_checked_as_one_operator() {
+    let bench = Bench::new();
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../configs/composites/transformer.toml"
+    );
+    let further = ["--seqlen", "16", "--composites", example];
+    let names = operator_names(&bench, "bert-tiny", &further);
+    for name in ["attention", "gelu"] {
+        assert!(names.contains(&name.to_owned()), "{names:?}");
+    }
+    let table = "[[composite]]\nname = \"layer\"\noperators = [\"dense\", \"add\", \"relu\"]\n";
+    bench.file("own.toml", table);
+    let job = ["--modelname", "mlp", "--threads=1", "--fusion=none"];
+    let outcome = bench.measure(&[&job[..], &["--composites=own.toml", "--out=run"]].concat());
+    let text = outcome.done();
+    assert!(text.contains("not fused, composites of own.toml"), "{text}");
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    let layers: Vec<_> = rows.iter().filter(|row| row.op_name == "layer").collect();
+    assert_eq!(layers.len(), 2);
+    for row in layers {
+        assert_eq!(
+            (row.op_kind.as_str(), row.status),
+            ("dense", Status::Measured)
+        );
+    }
+    assert!(rows.iter().all(|row| row.op_name != "relu"));
+    // The plan holds the table itself, so the run can be repeated without the file.
+    std::fs::remove_file(bench.path().join("own.toml")).unwrap();
+    bench
+        .run(&["replay", &rows[0].row_id, "--run", "run"])
+        .done();
+}
+
+#[test]
+fn wrong_composites_are_refused_with_line_and_reason() {
+    let bench = Bench::new();
+    let refused = |operators: &str, words: &[&str]| {
+        let table = format!("[[composite]]\nname = \"layer\"\noperators = [{operators}]\n");
+        bench.file("own.toml", table);
+        let job = ["--modelname", "mlp", "--composites", "own.toml"];
+        bench.run(&job).failed(USAGE, words);
+    };
+    refused("", &["own.toml:3", "empty"]);
+    refused("\"dense\", \"layer\"", &["own.toml:2", "contains itself"]);
+    refused("\"dense\", \"rellu\"", &["own.toml:2", "rellu", "relu"]);
+    refused("\"conv2d\", \"relu\"", &["occurs in the model", "dense"]);
+    let job = ["--modelname", "mlp", "--composites", "no.toml"];
+    bench.run(&job).failed(USAGE, &["--composites no.toml"]);
 }

@@ -109,6 +109,15 @@ impl Schedule {
         )
     }
 
+    /// Makes one loop of the outermost loops of nests that follow each other; their bodies run in turn inside it.
+    ///
+    /// # Errors
+    /// The loops have unlike extents, or are not the outermost of nests in one scope.
+    pub fn merge(&self, loops: &[&Loop]) -> Result<Loop> {
+        let loops = array(loops.iter().map(|l| &l.0))?;
+        Ok(Loop(self.call("ScheduleMerge", &[&loops])?))
+    }
+
     /// Puts a loop of one iteration directly around a block; returns it.
     ///
     /// # Errors

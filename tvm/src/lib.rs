@@ -11,6 +11,7 @@
 mod async_copy;
 mod bfloat16;
 mod call;
+pub mod clock;
 pub mod compile;
 pub mod cuda;
 pub mod device;

@@ -1,8 +1,9 @@
 //! From a scheduled TensorIR module to what code generators take: the host's part, and the device's where it has one.
 //!
 //! The passes are those of TVM's own pipeline for scheduled TensorIR (`tvm/s_tir/pipeline.py` of the wheel, 0.27), in
-//! its order, with `tirx.use_async_copy` but without `LowerAsyncDMA`, which is for other devices. Which of them run follows from the target's device: passes that can only change GPU code are left out for
-//! a CPU, and a test checks that this gives the same program.
+//! its order but for one: loops are partitioned before types are narrowed. Of those of `tirx.use_async_copy` the one for
+//! CUDA is among them, without the option. Which of them run follows from the target's device: passes that can only change
+//! GPU code are left out for a CPU, and a test checks that this gives the same program.
 
 use crate::bfloat16::Guard;
 use crate::call::{Obj, boolean, call, field, int, text, value};
@@ -110,8 +111,9 @@ const PASSES: &[(&str, Argument, Changes)] = &[
     ("s_tir.transform.LowerOpaqueBlock", Argument::None, Any),
     ("tirx.transform.FlattenBuffer", Argument::None, Any),
     ("tirx.transform.BF16ComputeLegalize", Argument::None, Any),
-    ("tirx.transform.NarrowDataType", Int(32), Any),
+    // Before types are narrowed, which renames loops with 64-bit extents and leaves their hints with the old names.
     ("s_tir.transform.LoopPartition", Argument::None, Any),
+    ("tirx.transform.NarrowDataType", Int(32), Any),
     ("tirx.transform.VectorizeLoop", Bool(true), Any),
     ("s_tir.transform.InjectVirtualThread", Argument::None, Gpu),
     ("s_tir.transform.InjectDoubleBuffer", Argument::None, Gpu),
@@ -294,5 +296,26 @@ mod tests {
             };
             assert_eq!(lowered(Pipeline::Cpu), lowered(Pipeline::Gpu), "{name}");
         }
+    }
+
+    #[test]
+    fn a_parted_loop_of_64_bit_extents_has_vectors_without_a_condition() {
+        let path = format!(
+            "{}/tests/fixtures/vector_add.json",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let plain = PrimFunc::from_json(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let schedule = Schedule::new(&plain, 1).unwrap();
+        let block = schedule.block("T_add").unwrap();
+        // 64 elements: two vectors of 24, and 16 elements one by one.
+        let split = schedule
+            .split(&schedule.loops(&block).unwrap()[0], &[None, Some(24)])
+            .unwrap();
+        schedule.part_loop(&split[0]).unwrap();
+        schedule.vectorize(&split[1]).unwrap();
+        let target = Target::llvm("x86-64-v3", 2).unwrap();
+        let parts = lower(&schedule.module().unwrap(), &target, Asserts::Dropped).unwrap();
+        let script = crate::ir::script(&parts.host.handle).unwrap();
+        assert!(script.contains(", 1, 24)]"), "no vector of 24: {script}");
     }
 }

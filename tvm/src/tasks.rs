@@ -6,12 +6,12 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
-use std::time::Instant;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tvm_ffi::tvm_ffi_sys::TVMFFIEnvModRegisterContextSymbol;
 
+use crate::clock::ticks;
 use crate::error::{Error, Result};
 use crate::libs::Libraries;
 
@@ -37,15 +37,29 @@ pub(crate) type Launch = unsafe extern "C" fn(TaskFunction, *const c_void, i32) 
 pub struct Task {
     /// Its number, which is that of the pool's thread that ran it; 0 is the caller's.
     pub thread: u32,
-    /// When it began.
-    pub begin: Instant,
+    /// When it began, in ticks of [`crate::clock`].
+    pub begin: u64,
     /// When it ended.
-    pub end: Instant,
+    pub end: u64,
+}
+
+/// Most tasks of a loop that are recorded; TVM starts one a thread.
+const MOST_TASKS: usize = 1024;
+
+/// Where a task leaves its times: a cache line of its own, so that threads do not wait for each other.
+#[derive(Default)]
+#[repr(align(64))]
+struct Slot {
+    begin: AtomicU64,
+    /// 0 as long as the task has not ended.
+    end: AtomicU64,
 }
 
 static RECORDING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
+    /// Times of the loop that this thread has started, made once: nothing is allocated while a loop runs.
+    static SLOTS: Box<[Slot]> = (0..MOST_TASKS).map(|_| Slot::default()).collect();
     /// Tasks of the loops that this thread has started.
     static TASKS: RefCell<Vec<Task>> = const { RefCell::new(Vec::new()) };
 }
@@ -96,49 +110,87 @@ pub fn record(on: bool) {
     RECORDING.store(on, Ordering::Relaxed);
 }
 
-/// The tasks recorded of this thread's loops since the last call.
-pub fn take() -> Vec<Task> {
-    TASKS.with(|tasks| std::mem::take(&mut *tasks.borrow_mut()))
+/// Moves the tasks recorded of this thread's loops since the last call to the end of `all`.
+pub fn take(all: &mut Vec<Task>) {
+    TASKS.with(|tasks| all.append(&mut tasks.borrow_mut()));
 }
 
 /// A loop that is being recorded.
-struct Recorded {
+struct Recorded<'a> {
     task: TaskFunction,
     data: *const c_void,
-    times: Mutex<Vec<Task>>,
+    slots: &'a [Slot],
+    /// How many tasks there are, where the pool decides it.
+    tasks: AtomicUsize,
 }
 
 unsafe extern "C" fn launch(task: TaskFunction, data: *const c_void, tasks: i32) -> i32 {
     let Some(original) = ORIGINAL.get() else {
         return -1;
     };
+    // SAFETY: the caller's arguments, as they are.
+    let plain = || unsafe { original(task, data, tasks) };
     if !RECORDING.load(Ordering::Relaxed) {
-        // SAFETY: the caller's arguments, as they are.
-        return unsafe { original(task, data, tasks) };
+        return plain();
     }
+    // A thread that is ending has none.
+    SLOTS
+        // SAFETY: the caller's arguments, as they are.
+        .try_with(|slots| unsafe { record_launch(*original, task, data, tasks, slots) })
+        .unwrap_or_else(|_| plain())
+}
+
+/// Launches a loop through [`timed`] and keeps the times of its tasks.
+///
+/// # Safety
+/// `task` may be called with `data` as TVM calls it, until the launch returns.
+unsafe fn record_launch(
+    original: Launch,
+    task: TaskFunction,
+    data: *const c_void,
+    tasks: i32,
+    slots: &[Slot],
+) -> i32 {
     let recorded = Recorded {
         task,
         data,
-        times: Mutex::new(Vec::with_capacity(tasks.max(8) as usize)),
+        slots,
+        tasks: AtomicUsize::new(0),
     };
     // SAFETY: what is shared outlives the launch, which returns when all tasks have ended.
     let code = unsafe { original(timed, std::ptr::from_ref(&recorded).cast(), tasks) };
-    if let Ok(times) = recorded.times.into_inner() {
-        let _ = TASKS.try_with(|tasks| tasks.borrow_mut().extend(times));
-    }
+    let _ = TASKS.try_with(|tasks| {
+        let mut tasks = tasks.borrow_mut();
+        let used = recorded.tasks.load(Ordering::Relaxed).min(slots.len());
+        for (thread, slot) in (0..).zip(&slots[..used]) {
+            let (begin, end) = (&slot.begin, slot.end.swap(0, Ordering::Relaxed));
+            if end != 0 {
+                let begin = begin.load(Ordering::Relaxed);
+                tasks.push(Task { thread, begin, end });
+            }
+        }
+    });
     code
 }
 
 unsafe extern "C" fn timed(number: i32, group: *const Group, recorded: *const c_void) -> i32 {
-    // SAFETY: TVM passes back the pointer given in `launch`.
+    // SAFETY: TVM passes back the pointer given in `record_launch`.
     let recorded = unsafe { &*recorded.cast::<Recorded>() };
-    let begin = Instant::now();
+    let begin = ticks();
     // SAFETY: the kernel's own task with its own data, as TVM would call it.
     let code = unsafe { (recorded.task)(number, group, recorded.data) };
-    let end = Instant::now();
-    if let Ok(mut times) = recorded.times.lock() {
-        let thread = number.max(0) as u32;
-        times.push(Task { thread, begin, end });
+    let end = ticks();
+    if number == 0 {
+        // SAFETY: TVM gives every task its loop's group.
+        let tasks = unsafe { (*group).num_task };
+        recorded
+            .tasks
+            .store(tasks.max(0) as usize, Ordering::Relaxed);
+    }
+    // The launch returns after all tasks have, and TVM's pool orders what they wrote before that.
+    if let Some(slot) = recorded.slots.get(number.max(0) as usize) {
+        slot.begin.store(begin, Ordering::Relaxed);
+        slot.end.store(end, Ordering::Relaxed);
     }
     code
 }

@@ -42,7 +42,8 @@ fn write_files(model: &ProfiledModel, request: &ProfileRequest) -> anyhow::Resul
         if let Some(path) = &request.csv {
             let table = summary(model, cycle, request.show.group_by, request.show.sort_by);
             let path = file_of_cycle(path, place, cycles.len())?;
-            opdata::write_atomically(&path, profile_csv(&table).as_bytes()).context("--csv")?;
+            opdata::write_atomically(&path, profile_csv(&table, model).as_bytes())
+                .context("--csv")?;
         }
         if let Some(path) = &request.trace {
             let is_json = path

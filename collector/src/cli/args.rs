@@ -105,6 +105,9 @@ pub struct ModelArgs {
     /// Whether neighbouring operators become one kernel: full, or none to measure each alone [default: full]
     #[arg(long, value_name = "WHICH", value_parser = Suggest(&["full", "none"]))]
     pub fusion: Option<String>,
+    /// Table of sequences of operators that count as one operator each
+    #[arg(long, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
+    pub composites: Option<String>,
 }
 
 /// The main job: take a model apart, measure its operators.
@@ -316,6 +319,8 @@ pub enum ListWhat {
     Counters,
     /// Operators of the source `simple`, or of the model that is named
     Ops(Box<OpsArgs>),
+    /// Composite operators (quantised convolutions, GELU, …): what each source's form of them becomes, step by step
+    Patterns,
 }
 
 /// `list ops`.

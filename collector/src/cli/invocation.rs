@@ -107,6 +107,8 @@ pub enum ListRequest {
     Operators(Box<ImportRequest>, Option<PathBuf>),
     /// What the operators of a model consist of: of all of them, or those of one name.
     OperatorIr(Box<ImportRequest>, Option<PathBuf>, Option<String>),
+    /// What composite operators become.
+    Patterns,
 }
 
 /// Reads a command line.
@@ -149,6 +151,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             ListWhat::Targets => ListRequest::Targets,
             ListWhat::Sweeps => ListRequest::Sweeps,
             ListWhat::Counters => ListRequest::Counters,
+            ListWhat::Patterns => ListRequest::Patterns,
             ListWhat::Ops(model) => operators(&model, &settings(innermost(&matches))?)?,
         }),
         Some(Command::Doctor(args)) => {

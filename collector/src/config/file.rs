@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
+use opdata::line_of;
 use opreport::nearest::closest;
 
 use super::ConfigError;
@@ -94,15 +95,6 @@ impl ConfigFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
-}
-
-/// The line, from 1, of a byte offset.
-pub(crate) fn line_of(text: &str, offset: usize) -> usize {
-    text.bytes()
-        .take(offset)
-        .filter(|byte| *byte == b'\n')
-        .count()
-        + 1
 }
 
 #[cfg(test)]

@@ -11,13 +11,13 @@ mod table;
 mod toml_value;
 
 pub use file::ConfigFile;
-pub(crate) use file::line_of;
 pub use layers::{Layers, Origin, Settings, SweepLayer, Value};
 pub use table::{Arity, SETTINGS, Setting, env_name};
 pub(crate) use toml_value::Given;
 
 use std::path::PathBuf;
 
+use opreport::nearest::did_you_mean;
 use thiserror::Error;
 
 /// What can be wrong with a configuration file or the environment, before any value is read.
@@ -42,7 +42,7 @@ pub enum ConfigError {
         message: String,
     },
     /// A key that is no setting.
-    #[error("{}:{line}: unknown key `{key}`{}; `opcollect --print-config` lists all keys", path.display(), did_you_mean(nearest))]
+    #[error("{}:{line}: unknown key `{key}`{}; `opcollect --print-config` lists all keys", path.display(), hint(nearest))]
     UnknownKey {
         /// The file.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum ConfigError {
     /// An `OPCOLLECT_…` variable that is no setting.
     #[error(
         "unknown environment variable {name}{}; unset it, or see `opcollect --print-config` for all names",
-        did_you_mean(nearest)
+        hint(nearest)
     )]
     UnknownVariable {
         /// The variable.
@@ -86,8 +86,8 @@ pub enum ConfigError {
     },
 }
 
-fn did_you_mean(nearest: &Option<impl std::fmt::Display>) -> String {
-    nearest
-        .as_ref()
-        .map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
+/// The hint of an error that knows a name close to the wrong one.
+fn hint(nearest: &Option<impl std::fmt::Display>) -> String {
+    let quoted: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
+    did_you_mean(&quoted)
 }

@@ -60,6 +60,7 @@ pub const SETTINGS: &[Setting] = &[
     one("intermediate", None),
     one("model-config", None),
     one("fusion", Some("full")),
+    one("composites", None),
     one("target", Some("llvm")),
     list("arch", None),
     switch("compile-only"),

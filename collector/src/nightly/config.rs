@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use opreport::nearest::closest;
+use opdata::line_of;
+use opreport::nearest::{closest, did_you_mean};
 use serde::Deserialize;
 use thiserror::Error;
 use toml::Value;
 
 use super::plan::{Job, NightlyPlan, safe};
-use crate::config::{Given, SETTINGS, line_of};
+use crate::config::{Given, SETTINGS};
 use crate::plan::parse;
 
 /// Settings of the main job that a nightly run sets itself.
@@ -229,8 +230,9 @@ fn jobs_of(model: &ModelEntry, name: &str, file: &File) -> Result<Vec<Job>, Stri
 /// A setting of the main job as the text of its flag.
 fn setting(key: &str, value: &Value) -> Result<String, String> {
     let Some(known) = SETTINGS.iter().find(|setting| setting.key == key) else {
-        let hint = closest(key, SETTINGS.iter().map(|s| s.key))
-            .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+        let near = closest(key, SETTINGS.iter().map(|s| s.key));
+        let near: Vec<String> = near.iter().map(|near| format!("`{near}`")).collect();
+        let hint = did_you_mean(&near);
         return Err(format!(
             "settings has an unknown key `{key}`{hint}; `opcollect --print-config` lists all keys"
         ));

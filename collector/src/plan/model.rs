@@ -1,7 +1,9 @@
 //! The part of a plan that says which model to take apart, and in which shape.
 
+use std::path::Path;
+
 use opmodels::sources::{self, Architecture, UnknownSource};
-use opmodels::{Fusion, ImportError, ImportRequest, InputOverride, Source};
+use opmodels::{Composites, Fusion, ImportError, ImportRequest, InputOverride, Source};
 
 use super::reader::{bad, hint, optional, required, single, unique};
 use super::{PlanError, Planned, parse};
@@ -42,6 +44,13 @@ impl Planned {
                 |text| Fusion::find(text).ok_or_else(|| "no such way of fusing".to_owned()),
                 "give full or none",
             )?,
+            composites: optional(
+                settings,
+                "composites",
+                |text| Composites::read(Path::new(text)).map_err(|error| error.to_string()),
+                "see docs/models.md for its form",
+            )?
+            .unwrap_or_default(),
         })
     }
 }

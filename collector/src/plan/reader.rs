@@ -1,7 +1,7 @@
 //! Reads one setting at a time and, when that fails, says which setting, from which layer, why, and
 //! what to do.
 
-use opreport::nearest::closest;
+use opreport::nearest::{closest, did_you_mean};
 
 use super::{PlanError, parse};
 use crate::config::{Settings, Value};
@@ -147,5 +147,5 @@ pub(super) fn not_available(value: &Value, text: &str, problem: &str, next: &str
 }
 
 pub(super) fn hint<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    closest(name, names).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
+    did_you_mean(closest(name, names).as_slice())
 }

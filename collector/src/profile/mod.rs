@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use opdata::contract::Calibration;
-use opengine::protocol::{ProfileSpec, Profiled, StepSchedule, WholeModelSpec};
+use opengine::measure::counters::request::CounterRequest;
+use opengine::protocol::{CallCounts, ProfileSpec, Profiled, StepSchedule, WholeModelSpec};
 use opengine::runner::Failure;
 use opmodels::graph::Graph;
 
@@ -74,6 +75,14 @@ pub struct ProfiledModel {
     pub profiled: Profiled,
 }
 
+impl ProfiledModel {
+    /// The counters that counted, each with the calls' counts.
+    pub fn counted(&self) -> impl Iterator<Item = (&CallCounts, &[f64])> {
+        let all = self.profiled.counts.iter();
+        all.filter_map(|counts| Some((counts, counts.of_calls.as_deref().ok()?)))
+    }
+}
+
 /// Profiles a model.
 ///
 /// # Errors
@@ -127,6 +136,7 @@ pub fn profile(
         threads: threads as usize,
         schedule,
         overhead_budget_ns: OVERHEAD_BUDGET.as_nanos() as u64,
+        counters: CounterRequest::parse(&plan.counters)?,
     };
     let profiled = runner
         .profile_whole_model(spec, timeout(&schedule, plan.worker.measure_timeout_ns))

@@ -1,7 +1,7 @@
 //! Traces of a profile: Perfetto's protocol buffers, and the JSON that Chrome and most viewers read.
 //!
 //! Both have the same tracks: runs, operators, steps of the virtual machine, tasks of each thread of the pool, and
-//! counters of memory and of arithmetic. Times begin with the first run that was recorded.
+//! counters of memory, of arithmetic and of what was counted (in other runs, the mean of a call). Times begin with the first run that was recorded.
 
 use opengine::protocol::ProfiledCycle;
 use opreport::trace::{Arguments, Order, TrackState, Writer};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::ProfiledModel;
 use super::summary::{Class, GroupBy, Line, SortBy, summary, threads_seen};
 
-/// Names of slices' arguments.
+/// Names of slices' arguments; those of counters follow.
 const KEYS: &[&str] = &[
     "shapes",
     "hash",
@@ -49,13 +49,15 @@ struct Track<'a> {
 
 /// A counter with its values in the order of time.
 struct Counter {
-    name: &'static str,
+    name: String,
     values: Vec<(u64, f64)>,
 }
 
 /// What a trace shows.
 struct Content<'a> {
     title: String,
+    /// Names of arguments.
+    keys: Vec<String>,
     tracks: Vec<Track<'a>>,
     counters: Vec<Counter>,
 }
@@ -64,7 +66,7 @@ struct Content<'a> {
 pub fn perfetto(model: &ProfiledModel, cycle: &ProfiledCycle) -> Vec<u8> {
     let lines = lines(model, cycle);
     let content = content(model, cycle, &lines);
-    let mut writer = Writer::new(1, 1 << 16, KEYS);
+    let mut writer = Writer::new(1, 1 << 16, &content.keys);
     let root = writer.track(&content.title, None, Order::Explicit, false);
     let places = 0..;
     for (track, place) in content.tracks.iter().zip(places) {
@@ -72,7 +74,7 @@ pub fn perfetto(model: &ProfiledModel, cycle: &ProfiledCycle) -> Vec<u8> {
         nested(&mut writer, &mut state, &track.slices);
     }
     for counter in &content.counters {
-        let state = writer.track(counter.name, Some(root.id), Order::Free, true);
+        let state = writer.track(&counter.name, Some(root.id), Order::Free, true);
         for (time, value) in &counter.values {
             writer.count(&state, *time as i64, *value);
         }
@@ -86,7 +88,7 @@ fn nested(writer: &mut Writer, track: &mut TrackState, slices: &[Slice<'_>]) {
     for slice in slices {
         while open.last().is_some_and(|end| *end <= slice.begin_ns) {
             let end = open.pop().unwrap_or_default();
-            writer.end(track, end as i64, None);
+            writer.end(track, end as i64);
         }
         writer.begin(
             track,
@@ -107,7 +109,7 @@ fn nested(writer: &mut Writer, track: &mut TrackState, slices: &[Slice<'_>]) {
         open.push(slice.end_ns);
     }
     while let Some(end) = open.pop() {
-        writer.end(track, end as i64, None);
+        writer.end(track, end as i64);
     }
 }
 
@@ -129,7 +131,7 @@ pub fn chrome(model: &ProfiledModel, cycle: &ProfiledCycle) -> Value {
             json!({
                 "ph": "X", "pid": PROCESS, "tid": thread, "name": slice.name, "cat": track.name,
                 "ts": us(slice.begin_ns), "dur": us(slice.end_ns.saturating_sub(slice.begin_ns)),
-                "args": arguments_json(&slice.arguments),
+                "args": arguments_json(&content.keys, &slice.arguments),
             })
         }));
     }
@@ -144,14 +146,14 @@ pub fn chrome(model: &ProfiledModel, cycle: &ProfiledCycle) -> Value {
     json!({ "displayTimeUnit": "ns", "traceEvents": events })
 }
 
-fn arguments_json(arguments: &[(usize, Argument)]) -> Value {
+fn arguments_json(keys: &[String], arguments: &[(usize, Argument)]) -> Value {
     let entries = arguments.iter().map(|(key, value)| {
         let value = match value {
             Argument::Text(text) => json!(text),
             Argument::Int(number) => json!(number),
             Argument::Float(number) => json!(number),
         };
-        (KEYS[*key].to_owned(), value)
+        (keys[*key].clone(), value)
     });
     Value::Object(entries.collect())
 }
@@ -199,6 +201,7 @@ fn content<'a>(model: &ProfiledModel, cycle: &ProfiledCycle, lines: &'a [Line]) 
     for thread in threads_seen(cycle) {
         tracks.push(pool_thread(thread, cycle, lines, zero));
     }
+    let counted = model.counted().map(|(counts, _)| counts.full_name());
     Content {
         title: format!(
             "{} on {} thread{}",
@@ -206,8 +209,16 @@ fn content<'a>(model: &ProfiledModel, cycle: &ProfiledCycle, lines: &'a [Line]) 
             model.threads,
             if model.threads == 1 { "" } else { "s" }
         ),
+        keys: KEYS
+            .iter()
+            .map(|key| (*key).to_owned())
+            .chain(counted)
+            .collect(),
         tracks,
-        counters: counters(cycle, lines, zero),
+        counters: counters(cycle, lines, zero)
+            .into_iter()
+            .chain(counts(model, cycle, lines, zero))
+            .collect(),
     }
 }
 
@@ -256,14 +267,41 @@ fn counters(cycle: &ProfiledCycle, lines: &[Line], zero: u64) -> Vec<Counter> {
     }
     vec![
         Counter {
-            name: "tensors, bytes",
+            name: "tensors, bytes".to_owned(),
             values: memory,
         },
         Counter {
-            name: "arithmetic, GFLOP/s",
+            name: "arithmetic, GFLOP/s".to_owned(),
             values: arithmetic,
         },
     ]
+}
+
+/// What was counted of each call, while it runs.
+fn counts(
+    model: &ProfiledModel,
+    cycle: &ProfiledCycle,
+    lines: &[Line],
+    zero: u64,
+) -> impl Iterator<Item = Counter> {
+    model
+        .counted()
+        .enumerate()
+        .map(move |(place, (counts, _))| {
+            let mut values = Vec::new();
+            for step in &cycle.steps {
+                for (line, (begin, end)) in lines.iter().zip(&step.calls) {
+                    if let Some(count) = line.counts.get(place) {
+                        values.push((begin.saturating_sub(zero), *count));
+                        values.push((end.saturating_sub(zero), 0.0));
+                    }
+                }
+            }
+            Counter {
+                name: format!("{}, {} a call", counts.full_name(), counts.counter.unit),
+                values,
+            }
+        })
 }
 
 /// Flop a nanosecond, which is Gflop a second.
@@ -293,6 +331,8 @@ fn arguments(line: &Line, ns: u64) -> Vec<(usize, Argument)> {
         let place = texts.len() + 5;
         all.extend(rate(line, ns).map(|rate| (place, Argument::Float(rate))));
     }
+    let counts = (KEYS.len()..).zip(&line.counts);
+    all.extend(counts.map(|(key, count)| (key, Argument::Float(*count))));
     all
 }
 
@@ -321,6 +361,10 @@ mod tests {
         assert_eq!(slice["dur"], 0.8);
         let counters = events.iter().filter(|e| e["ph"] == "C");
         assert!(counters.clone().any(|e| e["args"]["value"] == 400.0));
+        let faults = counters.filter(|e| e["name"] == "perf:page-faults, events a call");
+        let faults: Vec<f64> = faults.filter_map(|e| e["args"]["value"].as_f64()).collect();
+        assert_eq!(faults, [1.5, 0.0, 12_345.0, 0.0].repeat(2));
+        assert_eq!(slice["args"]["perf:page-faults"], 12_345.0);
         assert!(!perfetto(&model, &model.profiled.cycles[0]).is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use opengine::device::{self, Availability};
 use opengine::measure::counters::{SourceKind, Survey};
-use opmodels::graph::{Graph, Operator};
+use opmodels::graph::{ArgumentRole, Graph, Operator};
 use opmodels::simple::{ParamDefault, SimpleOperator};
 use opmodels::{InputOverride, Model, ModelInput};
 use opreport::table::{Column, Table};
@@ -10,7 +10,9 @@ use opreport::{Style, units};
 use serde_json::{Value, json};
 
 use super::counters::{counters_text, survey_json};
+use super::patterns::{pattern_json, patterns_text};
 use crate::operator_ir::OperatorIr;
+use crate::patterns::Expanded;
 use crate::report::read_shapes;
 use crate::sweep::SweepFile;
 
@@ -27,6 +29,8 @@ pub enum Listing<'a> {
     Operators(&'a Graph),
     /// What operators consist of.
     Ir(&'a [OperatorIr]),
+    /// What composite operators become.
+    Patterns(&'a [Expanded]),
     /// The sweeps that come with the program.
     Sweeps(&'a [SweepFile]),
     /// Sources of counters, and what they offer here.
@@ -43,6 +47,7 @@ impl Listing<'_> {
             Self::Sweeps(sweeps) => sweeps_table(sweeps).render(style),
             Self::Counters(surveys) => counters_text(surveys, style),
             Self::Ir(operators) => operators.iter().map(|ir| ir_text(ir, style)).collect(),
+            Self::Patterns(forms) => patterns_text(forms, style),
             Self::Operators(graph) => operators_table(graph).render(style) + &totals(graph, style),
         }
     }
@@ -71,6 +76,9 @@ impl Listing<'_> {
                     .map(|ir| json!({"symbol": ir.symbol, "relax": ir.relax, "tir": ir.tir}))
                     .collect::<Vec<_>>(),
             }),
+            Self::Patterns(forms) => {
+                json!({ "patterns": forms.iter().map(pattern_json).collect::<Vec<_>>() })
+            }
             Self::Operators(graph) => json!({
                 "model": graph.model,
                 "batch": graph.batch,
@@ -259,6 +267,7 @@ fn operators_table(graph: &Graph) -> Table {
     let mut table = Table::new(&[
         Column::left("operator").shrinks_to(20),
         Column::left("kind").hides(1),
+        Column::left("types").hides(3),
         Column::left("shapes").shrinks_to(14).hides(2),
         Column::right("count"),
         Column::right("FLOPs"),
@@ -281,6 +290,7 @@ fn operators_table(graph: &Graph) -> Table {
         table.row([
             operator.name.clone().into(),
             operator.kind.name().into(),
+            types(operator).into(),
             read_shapes(operator).into(),
             operator.count.to_string().into(),
             units::count(flops as f64).into(),
@@ -289,6 +299,27 @@ fn operators_table(graph: &Graph) -> Table {
         ]);
     }
     table
+}
+
+/// Element types of what is computed from and of what is made: one word where they are the same.
+fn types(operator: &Operator) -> String {
+    let of = |wanted: fn(ArgumentRole) -> bool| {
+        let mut found: Vec<&str> = Vec::new();
+        for argument in operator.args.iter().filter(|a| wanted(a.role)) {
+            if !found.contains(&argument.dtype.as_str()) {
+                found.push(&argument.dtype);
+            }
+        }
+        found.join(",")
+    };
+    let (read, written) = (
+        of(|role| role == ArgumentRole::Input),
+        of(|role| role == ArgumentRole::Output),
+    );
+    if read == written || read.is_empty() {
+        return written;
+    }
+    format!("{read}>{written}")
 }
 
 /// Operations of one call, fused rest included.
@@ -369,9 +400,9 @@ mod tests {
         let graph = testing::graph();
         let listing = Listing::Operators(&graph);
         insta::assert_snapshot!(listing.text(Style::PLAIN), @r#"
-        operator     kind      shapes                  count    FLOPs   traffic  FLOPs/byte
-        conv2d_relu  conv2d    1x64x56x56;4x64x3x3x16      4  231.2 M  1.67 MiB      131.89
-        max_pool2d   max_pool  1x64x112x112                1  1.607 M  1.67 MiB        0.92
+        operator     kind      types    shapes                  count    FLOPs   traffic  FLOPs/byte
+        conv2d_relu  conv2d    float32  1x64x56x56;4x64x3x3x16      4  231.2 M  1.67 MiB      131.89
+        max_pool2d   max_pool  float32  1x64x112x112                1  1.607 M  1.67 MiB        0.92
         resnet-18: 2 operators in 5 calls, 926.5 MFLOPs, 0 of weights
         "#);
         assert_eq!(listing.json()["ops"][0]["kind"], "max_pool");

@@ -13,6 +13,7 @@ mod lists;
 mod merge;
 mod nightly;
 mod page;
+mod patterns;
 mod plan;
 mod profile;
 mod replay;

@@ -2,6 +2,10 @@
 //! network, and in Markdown.
 
 use opreport::html::escape;
+use opreport::svg::RatioLine;
+
+use super::compare::{estimate, word};
+use crate::compare::{Change, Verdict};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8884;--bad:#c0392b;--good:#1e8449;--dim:#888}\
@@ -145,6 +149,22 @@ pub(super) fn section_markdown(section: &Section) -> String {
         ));
     }
     out
+}
+
+/// A change as a line of a picture of ratios.
+pub(super) fn ratio_line(change: &Change, label: String) -> RatioLine {
+    RatioLine {
+        label,
+        verdict: word(change.verdict),
+        colour: match change.verdict {
+            Verdict::Regression => "var(--bad)",
+            Verdict::Improvement => "var(--good)",
+            _ => "var(--dim)",
+        },
+        ratio: change.ratio.value,
+        interval: (change.ratio.low, change.ratio.high),
+        value: estimate(&change.ratio),
+    }
 }
 
 /// Text that Markdown takes as it is: reasons of failures hold anything.

@@ -1,6 +1,7 @@
 //! `--dry-run`: the plan in words and as JSON, with how many points it comes to once the model is
 //! known.
 
+use opmodels::ImportRequest;
 use opreport::table::{Column, Table};
 use opreport::{Style, units};
 use serde_json::{Value, json};
@@ -81,23 +82,27 @@ fn settings(plan: &Plan) -> Vec<(&'static str, String)> {
 
 fn model(plan: &Plan) -> String {
     let model = &plan.model;
-    let mut text = format!("{} ({})", model.model, model.source);
-    if let Some(batch) = model.batch {
-        text.push_str(&format!(", batch {batch}"));
-    }
-    if let Some(seqlen) = model.seqlen {
-        text.push_str(&format!(", sequence {seqlen}"));
-    }
-    for input in &model.inputs {
-        text.push_str(&format!(", {input}"));
-    }
+    let mut parts = vec![format!("{} ({})", model.model, model.source)];
+    parts.extend(model.batch.map(|batch| format!("batch {batch}")));
+    parts.extend(model_settings(model));
+    parts.join(", ")
+}
+
+/// What a user set of a model, in words; its batch size is not among it.
+pub(super) fn model_settings(model: &ImportRequest) -> Vec<String> {
+    let mut parts = Vec::new();
+    parts.extend(model.seqlen.map(|seqlen| format!("sequence {seqlen}")));
+    parts.extend(model.inputs.iter().map(ToString::to_string));
     if !model.architecture.is_default() {
-        text.push_str(&format!(", {}", model.architecture));
+        parts.push(model.architecture.to_string());
     }
     if !model.fusion.is_full() {
-        text.push_str(", not fused");
+        parts.push("not fused".to_owned());
     }
-    text
+    if !model.composites.is_empty() {
+        parts.push(format!("composites of {}", model.composites.file.display()));
+    }
+    parts
 }
 
 fn timing(plan: &Plan) -> String {

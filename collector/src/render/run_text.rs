@@ -7,6 +7,7 @@ use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
 
 use super::compiled::compiled_text;
+use super::plan::model_settings;
 use super::swept::swept_text;
 use crate::report::{
     ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
@@ -56,16 +57,7 @@ pub fn run_text(report: &RunReport, style: Style) -> String {
 fn heading(report: &RunReport, style: Style) -> String {
     let model = &report.model;
     let mut parts = vec![format!("batch {}", report.batch)];
-    if let Some(seqlen) = model.seqlen {
-        parts.push(format!("sequence {seqlen}"));
-    }
-    parts.extend(model.inputs.iter().map(ToString::to_string));
-    if !model.architecture.is_default() {
-        parts.push(model.architecture.to_string());
-    }
-    if !model.fusion.is_full() {
-        parts.push("not fused".to_owned());
-    }
+    parts.extend(model_settings(model));
     let source = if model.source == Source::LOCAL {
         String::new()
     } else {

@@ -128,6 +128,13 @@ fn imported(
             .import(request, planned.python.as_deref(), &mut |transfer| {
                 progress.working(&format!("fetching {model}: {transfer}"))
             })?;
+    let absent = request.composites.absent(&imported.graph.operators);
+    if !absent.is_empty() {
+        session.progress.note(&format!(
+            "{model} has no place for the composites {}",
+            absent.join(", ")
+        ));
+    }
     if let Provenance::Fresh(took) = imported.provenance {
         let wall = units::wall(took.as_nanos() as u64);
         session.progress.note(&format!(

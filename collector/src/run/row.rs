@@ -186,6 +186,9 @@ impl<'a> RunFacts<'a> {
         }
         row.fill_derived();
         let calibration = self.environment.calibration.as_ref();
+        if let Some(calibration) = calibration.filter(|_| device.has_host_threads()) {
+            row.fill_roofline(calibration);
+        }
         if row.quality.is_some() && !lint::findings(&row, calibration).is_empty() {
             row.quality = Some(Quality::D);
         }

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use opdata::contract::Environment;
 use opdata::contract::whole_model::{WholeModelRecord, whole_model_files};
 use opdata::lint::{self, Finding};
-use opdata::roofline::Standing;
+use opdata::roofline::{Standing, Work};
 use opdata::{Quality, RUN_JSON, Row, RunManifest, Status, Traces, read_rows_with};
 use opengine::stats::Samples;
 use serde::Deserialize;
@@ -212,7 +212,7 @@ fn operators(rows: &[Row], environment: &Environment) -> Vec<OperatorTime> {
         .iter()
         .filter(|row| row.schedule_space.as_deref() == Some("default"))
         .filter_map(|row| {
-            let work = lint::work_of(row);
+            let work = Work::of(row);
             let standing = environment.calibration.as_ref().zip(work);
             Some(OperatorTime {
                 model: row.model_name.clone().unwrap_or_default(),
@@ -233,7 +233,7 @@ fn operators(rows: &[Row], environment: &Environment) -> Vec<OperatorTime> {
 
 /// A row's arithmetic intensity and rate.
 fn point(row: &Row) -> Option<(f64, f64)> {
-    let work = lint::work_of(row).filter(|work| work.flops > 0.0 && work.bytes > 0.0)?;
+    let work = Work::of(row).filter(|work| work.flops > 0.0 && work.bytes > 0.0)?;
     Some((work.flops / work.bytes, work.flops / work.time_ns))
 }
 

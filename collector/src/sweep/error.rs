@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use opdata::line_of;
+use opreport::nearest::did_you_mean;
 use thiserror::Error;
-
-use crate::config::line_of;
 
 /// Why a sweep cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -44,8 +44,7 @@ pub enum SweepError {
 
 /// ` (did you mean …?)`, or nothing.
 pub(super) fn near(name: &Option<String>) -> String {
-    name.as_ref()
-        .map_or_else(String::new, |n| format!(" (did you mean {n}?)"))
+    did_you_mean(name.as_slice())
 }
 
 /// A file's text, for errors with lines.

@@ -372,5 +372,33 @@ columns! {
         /// Cycles of one pass through the kernel's hottest block, a static estimate of LLVM's machine code analyser: all
         /// data in the first cache.
         estimated_block_cycles: Option<f64> ["cycles"],
+        /// Arithmetic of one pass through the innermost loop of the emitted code, around its hottest block; 0 for a copy.
+        loop_flops: Option<f64> ["flop"],
+        /// Instructions of such a pass that work on several lanes.
+        loop_vector_instructions: Option<f64> ["instructions"],
+        /// All others of such a pass.
+        loop_scalar_instructions: Option<f64> ["instructions"],
+        /// Instructions of such a pass that read memory other than the stack.
+        loop_loads: Option<f64> ["instructions"],
+        /// Instructions of such a pass that write memory other than the stack.
+        loop_stores: Option<f64> ["instructions"],
+        /// Instructions of such a pass that read or write the stack: what registers could not hold.
+        loop_spills: Option<f64> ["instructions"],
+    }
+    Roofline {
+        /// Share of the peak of arithmetic that was calibrated; missing for types other than `float32`.
+        compute_roof_share: Option<f64> ["ratio"],
+        /// Compulsory traffic in the time, over the calibrated rate of reading from the first data cache. Like the shares
+        /// below a lower bound: what is read twice counts once.
+        l1_roof_share: Option<f64> ["ratio"],
+        /// The same over that of the second-level cache.
+        l2_roof_share: Option<f64> ["ratio"],
+        /// The same over that of the third-level cache.
+        l3_roof_share: Option<f64> ["ratio"],
+        /// The same over that of main memory; above 1 where caches hold the data.
+        memory_roof_share: Option<f64> ["ratio"],
+        /// The nearest roof, of arithmetic or of the nearest level that holds the operator's data: `compute`, `L1`, `L2`,
+        /// `L3` or `memory`; `none` below a quarter of it.
+        bound_by: Option<String>,
     }
 }

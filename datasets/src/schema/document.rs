@@ -121,6 +121,7 @@ fn title(group: Group) -> &'static str {
         Group::Provenance => "Provenance",
         Group::Resources => "Resources of device kernels, as their compiler says",
         Group::Counts => "Counts with a fixed meaning, for one run",
+        Group::Roofline => "Shares of the calibrated roofs, for as many threads",
     }
 }
 

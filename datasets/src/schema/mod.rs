@@ -61,4 +61,6 @@ pub enum Group {
     Resources,
     /// Counts with a fixed meaning, and what belongs to them.
     Counts,
+    /// How near a measured time comes to the machine's calibrated rates.
+    Roofline,
 }

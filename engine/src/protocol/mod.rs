@@ -12,7 +12,7 @@ use opdata::contract::device_kernel::DeviceKernel;
 use opmodels::Graph;
 use opmodels::graph::Argument;
 pub use profile::{
-    ProfileSpec, Profiled, ProfiledArgument, ProfiledCall, ProfiledCycle, ProfiledStep,
+    CallCounts, ProfileSpec, Profiled, ProfiledArgument, ProfiledCall, ProfiledCycle, ProfiledStep,
     StepSchedule, TaskSpan,
 };
 use serde::{Deserialize, Serialize};

@@ -5,6 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::measure::counters::Counter;
+use crate::measure::counters::request::CounterRequest;
+
 /// Which runs of a long job are recorded: `skip_first` runs, then `repeat` cycles of `wait` runs without the instrument,
 /// `warmup` runs with it that are dropped, and `active` runs that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +25,7 @@ pub struct StepSchedule {
 }
 
 /// What to profile.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSpec {
     /// Threads to run on.
     pub threads: usize,
@@ -30,6 +33,8 @@ pub struct ProfileSpec {
     pub schedule: StepSchedule,
     /// Time for the runs that show what watching costs, in nanoseconds.
     pub overhead_budget_ns: u64,
+    /// What to count of each call, in runs of their own.
+    pub counters: CounterRequest,
 }
 
 /// What was recorded.
@@ -41,6 +46,8 @@ pub struct Profiled {
     pub cycles: Vec<ProfiledCycle>,
     /// Runs without the instrument and with it, taking turns, in nanoseconds.
     pub pairs: Vec<(f64, f64)>,
+    /// What was counted.
+    pub counts: Vec<CallCounts>,
     /// Bytes of all storages that the machine allocates in a run.
     pub storage_bytes: u64,
     /// The sentinel's time around the profile over its best: 1 on a quiet machine.
@@ -73,6 +80,24 @@ pub struct ProfiledArgument {
     pub dtype: String,
     /// The model's input or weight that it is, by its place among them.
     pub input: Option<usize>,
+}
+
+/// What one counter said of the calls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallCounts {
+    /// The source that the counter is of.
+    pub source: String,
+    /// The counter.
+    pub counter: Counter,
+    /// Each call's own count in one run, without the calls inside it, in the order of the calls; or why there is none.
+    pub of_calls: Result<Vec<f64>, String>,
+}
+
+impl CallCounts {
+    /// Its name, as in rows: `source:name`.
+    pub fn full_name(&self) -> String {
+        self.counter.full_name(&self.source)
+    }
 }
 
 /// The recorded runs of one cycle.

@@ -10,7 +10,7 @@ use super::arguments::{Arguments, compare_outputs};
 use super::build::{Builder, Ready};
 use super::serve::{Replies, Shared};
 use crate::device::Kernel;
-use crate::measure::counters::passes::{Calls, count};
+use crate::measure::counters::passes::{Calls, budget, count};
 use crate::measure::counters::{Counted, Opened, Program, Simulator, refuse, simulate};
 use crate::measure::fill::poison;
 use crate::measure::load::LoadMeter;
@@ -252,6 +252,7 @@ impl Timed {
             timer,
             number: taken.number,
             typical: taken.median(),
+            budget: budget(Duration::from_nanos(point.policy.stop.budget_ns)),
             caches: &mut caches,
         };
         let counted = Some(count(opened, calls, &mut call)?);

@@ -36,7 +36,7 @@ def refuse_unsupported(graph: OnnxGraph, rewritten: frozenset[str] = frozenset()
 
     ``rewritten`` names operators that a later rewrite will replace.
     """
-    supported = set(onnx_frontend._get_convert_map()) | rewritten  # noqa: SLF001 - the table has no public name
+    supported = set(onnx_frontend._get_convert_map()) | set(frontend.OWN) | rewritten  # noqa: SLF001 - the table has no public name
     for node in graph.nodes:
         label = node.name or node.output[0]
         if node.op_type in control.OPERATORS:

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .errors import ImportFailure, unsupported
 from .onnx_graph import OnnxGraph, attributes
 from .params import with_value
 
@@ -38,9 +39,20 @@ class Emitter:
         """An integer constant."""
         return self.constant(values, "int64")
 
+    def run_time_value(self, value: object, dtype: str) -> str:
+        """A given tensor that folding leaves alone, as the model computes it at each run."""
+        name = self.constant(value, dtype)
+        self.graph.runtime.add(name)
+        return name
+
     def cast(self, value: str, dtype: str) -> str:
         """``value`` in another element type."""
         return self.emit("Cast", [value], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def refusal(self, reason: str) -> ImportFailure:
+        """The failure of a form of this operator that cannot be imported."""
+        op = self.node.op_type
+        return unsupported(op, self.label, f"operator {op} (node '{self.label}') cannot be imported: {reason}")
 
     def finish(self, value: str, position: int = 0) -> list[onnx.NodeProto]:
         """All nodes, ``value`` under the name of the node's output at ``position``."""

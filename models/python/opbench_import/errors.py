@@ -13,6 +13,7 @@ KINDS = (
     "corrupt_model",
     "unsupported_operator",
     "bad_shape",
+    "bad_composites",
     "unknown_input",
     "no_space",
     "no_permission",

@@ -2,49 +2,26 @@
 
 Quantised operators become their floating-point operator between DequantizeLinear and QuantizeLinear, as ONNX defines
 them; random generators become given tensors, seeded, so that every import has the same numbers; OneHot becomes a comparison
-with all classes. Operators whose definition ONNX itself carries (``FUNCTIONS``) are replaced by that at loading.
+with all classes. Operators that ONNX itself defines by others are taken apart at loading (``definitions``).
 """
 
 from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnx.inliner
 
-from . import unfaithful
+from . import arithmetic, moves, unfaithful
+from .attention import attention
 from .emit import Emitter
-from .errors import unsupported
 from .onnx_graph import OnnxGraph
 from .simplify import trains
 from .params import with_value
 
-FUNCTIONS = ("Celu", "GroupNormalization", "Attention", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
-"""Replaced by ONNX's own definition: the frontend lacks them or knows only some of their forms."""
+WHOLE_SUMS = "opbench.whole_sums"
+"""Name of a Cast of sums that are whole numbers: no check for infinities is needed."""
 
 SEED = 20_231_108
 """Of generators that name none."""
-
-
-def inline_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the operators of ``FUNCTIONS`` replaced by their definitions."""
-    if not any(n.op_type in FUNCTIONS and n.domain in ("", "ai.onnx") for n in model.graph.node):
-        return model
-    # The inliner looks types up among the declared values alone.
-    declared = {i.name for i in (*model.graph.input, *model.graph.value_info)}
-    model.graph.value_info.extend(
-        onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims))
-        for t in model.graph.initializer
-        if t.name not in declared
-    )
-    model = onnx.shape_inference.infer_shapes(model)
-    for names in (FUNCTIONS, [name for name in FUNCTIONS if name != "Attention"]):
-        wanted = [("", name) for name in names]
-        try:
-            return onnx.inliner.inline_selected_functions(model, wanted, exclude=False, inline_schema_functions=True)
-        except RuntimeError:
-            # The inliner cannot take every form with omitted inputs apart; the frontend knows some of them.
-            continue
-    return model
 
 
 def expand(graph: OnnxGraph) -> None:
@@ -61,18 +38,12 @@ def expand(graph: OnnxGraph) -> None:
     graph.infer()
 
 
-def refuse(e: Emitter, reason: str) -> Exception:
-    """The failure of a form that no rule covers."""
-    op = e.node.op_type
-    return unsupported(op, e.label, f"operator {op} (node '{e.label}') cannot be imported: {reason}")
-
-
 def dequantized(e: Emitter, first: int, axis: int | None = None) -> str:
     """The number that the inputs ``first``, scale and zero point stand for."""
     value, scale, zero = (e.input(first + i) for i in range(3))
     shape = e.graph.shape(scale)
     if shape is None:
-        raise refuse(e, "its scales have no static shape")
+        raise e.refusal("its scales have no static shape")
     axis_of = {} if axis is None or int(np.prod(shape)) == 1 else {"axis": axis}
     return e.emit("DequantizeLinear", [i for i in (value, scalar(e, scale), scalar(e, zero)) if i], **axis_of)
 
@@ -124,20 +95,46 @@ def quantized_unary(op: str, **options: object):
     return lambda e: quantized(e, e.emit(op, [dequantized(e, 0)], **options), 3)
 
 
-def integer_product(e: Emitter) -> list[onnx.NodeProto]:
-    """MatMulInteger(a, b, zero of a, zero of b) in 32-bit integers."""
-    operands = []
-    for place in range(2):
-        value, zero = e.cast(e.input(place), "int32"), e.input(place + 2)
-        operands.append(e.emit("Sub", [value, e.cast(scalar(e, zero), "int32")]) if zero else value)
-    return e.finish(e.emit("MatMul", operands))
+def integer_product(op: str, channels: int):
+    """MatMulInteger and ConvInteger(a, b, zero of a, zero of b): sums in 32-bit integers.
+
+    With scales of one they are products of dequantised bytes, which ``integers`` knows; a product of two computed
+    operands stays one of 32-bit integers.
+    """
+
+    def rule(e: Emitter) -> list[onnx.NodeProto]:
+        if e.graph.value(e.input(1)) is not None:
+            operands = [stepless(e, 0), stepless(e, 1, channels)]
+            sums = e.cast(e.emit(op, operands, **e.options), "int32")
+            e.nodes[-1].name = WHOLE_SUMS
+            return e.finish(sums)
+        if op != "MatMul":
+            raise e.refusal("its weight is computed by the model")
+        operands = []
+        for place in range(2):
+            value, zero = e.cast(e.input(place), "int32"), e.input(place + 2)
+            operands.append(e.emit("Sub", [value, e.cast(scalar(e, zero), "int32")]) if zero else value)
+        return e.finish(e.emit(op, operands))
+
+    return rule
+
+
+def stepless(e: Emitter, place: int, axis: int = 0) -> str:
+    """The bytes of an input around their zero point as floating-point numbers."""
+    value, zero = e.input(place), e.input(place + 2)
+    if not zero:
+        return e.emit("DequantizeLinear", [value, e.constant(1.0, "float32")])
+    count = int(np.prod(e.graph.shape(zero) or ()))
+    step = np.ones(count) if count > 1 else 1.0
+    axis_of = {"axis": axis % len(e.graph.shape(value))} if count > 1 else {}
+    return e.emit("DequantizeLinear", [value, e.constant(step, "float32"), scalar(e, zero)], **axis_of)
 
 
 def one_hot(e: Emitter) -> list[onnx.NodeProto]:
     """OneHot(indices, depth, values): a comparison with all classes, negative indices counted from the end."""
     shape, depth = e.graph.shape(e.input(0)), e.graph.value(e.input(1))
     if shape is None or depth is None:
-        raise refuse(e, "the number of its classes is computed by the model")
+        raise e.refusal("the number of its classes is computed by the model")
     classes = int(np.asarray(depth).reshape(-1)[0])
     axis = e.options.get("axis", -1) % (len(shape) + 1)
     indices = e.emit("Unsqueeze", [e.cast(e.input(0), "int64"), e.ints([axis])])
@@ -156,7 +153,7 @@ def generated(e: Emitter) -> list[onnx.NodeProto]:
     like = e.node.op_type.endswith("Like")
     shape = e.graph.shape(e.input(0)) if like else tuple(e.options["shape"])
     if shape is None:
-        raise refuse(e, "the shape of its result is not known")
+        raise e.refusal("the shape of its result is not known")
     number = e.options.get("dtype")
     default = e.graph.dtype(e.input(0)) if like else "float32"
     dtype = default if number is None else onnx.helper.tensor_dtype_to_np_dtype(number).name
@@ -165,15 +162,28 @@ def generated(e: Emitter) -> list[onnx.NodeProto]:
         value = generator.normal(e.options.get("mean", 0.0), e.options.get("scale", 1.0), shape)
     else:
         value = generator.uniform(e.options.get("low", 0.0), e.options.get("high", 1.0), shape)
-    return e.finish(as_run_time_value(e, value, dtype))
+    return e.finish(e.run_time_value(value, dtype))
+
+
+def sampled(e: Emitter) -> list[onnx.NodeProto]:
+    """Multinomial: the class where its logarithmic probability and seeded noise of Gumbel's distribution are largest
+    together."""
+    shape, dtype = e.graph.shape(e.input(0)), e.graph.dtype(e.input(0))
+    if shape is None or dtype is None:
+        raise e.refusal("the shape of its result is not known")
+    batch, classes = shape
+    noise = np.random.default_rng(seed_of(e)).gumbel(size=(batch, e.options.get("sample_size", 1), classes))
+    likely = e.emit("Add", [e.emit("Unsqueeze", [e.input(0), e.ints([1])]), e.run_time_value(noise, dtype)])
+    wanted = onnx.helper.tensor_dtype_to_np_dtype(e.options.get("dtype", onnx.TensorProto.INT32)).name
+    return e.finish(e.cast(e.emit("ArgMax", [likely], axis=-1, keepdims=0), wanted))
 
 
 def drawn(e: Emitter) -> list[onnx.NodeProto]:
     """Bernoulli: one where a seeded uniform number is below the probability."""
     shape, dtype = e.graph.shape(e.input(0)), e.graph.dtype(e.input(0))
     if shape is None or dtype is None:
-        raise refuse(e, "the shape of its result is not known")
-    uniform = as_run_time_value(e, np.random.default_rng(seed_of(e)).random(shape), dtype)
+        raise e.refusal("the shape of its result is not known")
+    uniform = e.run_time_value(np.random.default_rng(seed_of(e)).random(shape), dtype)
     number = e.options.get("dtype")
     wanted = dtype if number is None else onnx.helper.tensor_dtype_to_np_dtype(number).name
     return e.finish(e.cast(e.emit("Less", [uniform, e.input(0)]), wanted))
@@ -190,32 +200,25 @@ def truth_reduction(e: Emitter) -> list[onnx.NodeProto] | None:
 def aligned_region(e: Emitter) -> None:
     """RoiAlign: the frontend's maximum is not ONNX's, which takes it over the weighted corners of each sample."""
     if e.options.get("mode", "avg") == "max":
-        raise refuse(e, "TVM's maximum over samples is another one than ONNX's; use mode avg")
+        raise e.refusal("TVM's maximum over samples is another one than ONNX's; use mode avg")
 
 
 def dropout(e: Emitter) -> list[onnx.NodeProto] | None:
     """Dropout at inference: its input and a mask that is true everywhere; in training its result is random."""
     ratio = e.graph.value(e.input(1)) if e.input(1) else None
     if trains(e.graph, e.node) and (ratio is None or float(np.asarray(ratio).reshape(-1)[0]) != 0.0):
-        raise refuse(e, "in training mode its result is random; export the model for inference")
+        raise e.refusal("in training mode its result is random; export the model for inference")
     shape = e.graph.shape(e.input(0))
     if len(e.node.output) > 1 and e.node.output[1]:
         if shape is None:
-            raise refuse(e, "the shape of its mask is not known")
-        e.finish(as_run_time_value(e, np.ones(shape, dtype=bool), "bool"), 1)
+            raise e.refusal("the shape of its mask is not known")
+        e.finish(e.run_time_value(np.ones(shape, dtype=bool), "bool"), 1)
     return e.finish(e.input(0))
 
 
 def seed_of(e: Emitter) -> int:
     """Another one for each node, the same in every import."""
     return int(abs(e.options["seed"])) if "seed" in e.options else SEED + e.graph.counter
-
-
-def as_run_time_value(e: Emitter, value: np.ndarray, dtype: str) -> str:
-    """A given tensor that folding leaves alone, as the model computes it at each run."""
-    name = e.constant(value, dtype)
-    e.graph.runtime.add(name)
-    return name
 
 
 RULES = {
@@ -228,17 +231,22 @@ RULES = {
         e, e.emit("LeakyRelu", [dequantized(e, 0)], alpha=e.options.get("alpha", 0.01)), 3
     ),
     "QLinearGlobalAveragePool": quantized_unary("GlobalAveragePool"),
-    "MatMulInteger": integer_product,
+    "MatMulInteger": integer_product("MatMul", -1),
+    "ConvInteger": integer_product("Conv", 0),
     "OneHot": one_hot,
     "RandomNormal": generated,
     "RandomNormalLike": generated,
     "RandomUniform": generated,
     "RandomUniformLike": generated,
     "Bernoulli": drawn,
+    "Multinomial": sampled,
     "ReduceMax": truth_reduction,
     "ReduceMin": truth_reduction,
+    "Attention": attention,
     "RoiAlign": aligned_region,
     "Dropout": dropout,
+    **arithmetic.RULES,
+    **moves.RULES,
     **unfaithful.RULES,
 }
 

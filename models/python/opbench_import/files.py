@@ -17,7 +17,7 @@ LARGEST_MESSAGE = (2 << 30) - 1
 """What a protobuf message can hold: an ONNX file, a tensor of expected results."""
 
 
-def require_regular(path: str, largest: int | None = None) -> int:
+def require_regular(path: str, largest: int | None = None, kind: str = "an ONNX file") -> int:
     """The size of a regular file; raises ``ImportFailure`` for anything else, ``OSError`` if there is nothing."""
     found = os.stat(path)
     if stat.S_ISDIR(found.st_mode):
@@ -27,7 +27,7 @@ def require_regular(path: str, largest: int | None = None) -> int:
     if largest is not None and found.st_size > largest:
         raise ImportFailure(
             "corrupt_model",
-            f"{path}: {found.st_size} bytes are more than an ONNX file can have; export the model with external data",
+            f"{path}: {found.st_size} bytes are more than {kind} can have; export the model with its weights beside it",
             path=path,
         )
     return found.st_size

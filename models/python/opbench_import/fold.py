@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from . import control
 from .load import constant_value
 from .onnx_graph import OnnxGraph, attributes
-from .params import Param, compact, with_value, without_value
+from .params import Param, compact, dequantized, with_value, without_value
 
 RANDOM = {
     "RandomNormal",
@@ -40,8 +40,12 @@ def fold(graph: OnnxGraph) -> None:
 def fold_once(graph: OnnxGraph) -> bool:
     """One pass over the nodes; true when a node disappeared or control flow was resolved."""
     kept, changed = [], False
+    integers = operands_of_integer_products(graph)
     for node in graph.nodes:
-        resolved = control.resolve(graph, node)
+        if integers.intersection(node.output):
+            kept.append(node)
+            continue
+        resolved = control.resolve(graph, node, lambda n: fold_node(graph, n))
         if resolved is not None:
             kept, changed = kept + resolved, True
             continue
@@ -58,6 +62,31 @@ def fold_once(graph: OnnxGraph) -> bool:
     if changed:
         graph.drop_unused()
     return changed
+
+
+PRODUCTS = ("Conv", "MatMul", "Gemm")
+MOVES = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""What changes the order of numbers alone."""
+
+
+def operands_of_integer_products(graph: OnnxGraph) -> set[str]:
+    """Dequantised weights that meet dequantised data: such products run in integers, so the weight stays one of bytes."""
+    dequantised = {n.output[0]: n for n in graph.nodes if n.op_type == "DequantizeLinear"}
+    if not dequantised:
+        return set()
+    computed = {name for name, node in dequantised.items() if node.input[0] not in graph.params}
+    for node in graph.nodes:
+        if node.op_type in MOVES and node.input[0] in computed:
+            computed.update(node.output)
+    readers = graph.consumers()
+    return {
+        name
+        for name, node in dequantised.items()
+        if graph.dtype(node.input[0]) in ("int8", "uint8")
+        and len(graph.shape(node.input[0]) or ()) > 1
+        and name not in computed
+        and all(r.op_type in PRODUCTS and r.input[0] in computed and r.input[1] == name for r in readers.get(name, []))
+    }
 
 
 def fold_node(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:
@@ -80,6 +109,8 @@ def fold_node(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:
         return [params[0].transposed(tuple(attributes(node).get("perm", range(rank)[::-1])))]
     if any(p.value is None for p in params):
         return fold_types(graph, node, params)
+    if node.op_type == "DequantizeLinear" and not attributes(node).get("block_size", 0):
+        return fold_dequantised(graph, node, params)
     if node.op_type == "GatherElements":
         # ONNX's reference implementation fails where the indices have one row.
         data, indices = (p.value for p in params)
@@ -98,6 +129,15 @@ def fold_shape(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:
         return [with_value(np.array(np.prod(shape, dtype=np.int64)))]
     options = attributes(node)
     return [with_value(np.array(shape[options.get("start", 0) : options.get("end", len(shape))], dtype=np.int64))]
+
+
+def fold_dequantised(graph: OnnxGraph, node: onnx.NodeProto, params: list[Param]) -> list[Param] | None:
+    """What given bytes stand for; ONNX's reference implementation knows few of the types."""
+    value, scale = (p.value for p in params[:2])
+    zero = params[2].value if len(params) > 2 else np.zeros((), value.dtype)
+    if max(scale.ndim, zero.ndim) > 1 or (graph.dtype(node.output[0]) or "float32") != "float32":
+        return evaluate(graph, node)
+    return [with_value(dequantized(value, scale, zero, attributes(node).get("axis", 1)))]
 
 
 def fold_constant_of_shape(graph: OnnxGraph, node: onnx.NodeProto) -> list[Param] | None:

@@ -16,7 +16,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 import tvm
 from tvm import relax
 
-from . import legalise
+from . import expand, legalise
 
 
 def known(value: relax.Expr | None) -> bool:
@@ -51,6 +51,16 @@ def bounded(data: relax.Expr, low: float, high: float) -> relax.Expr:
     if low == float("-inf") and high == float("inf"):
         return data
     return relax.op.clip(data, low, high)
+
+
+class Cast(onnx_frontend.Cast):
+    """Conversions; of whole numbers without looking for infinities first."""
+
+    @classmethod
+    def _impl_v13(cls, bb, inputs, attr, params):
+        if attr["tvm_custom"]["name"] == expand.WHOLE_SUMS:
+            return relax.op.astype(inputs[0], "int32")
+        return super()._impl_v13(bb, inputs, attr, params)
 
 
 class Max(onnx_frontend.Max):
@@ -152,7 +162,26 @@ class LRN(onnx_frontend.OnnxOpConverter):
         return legalise.response_normalisation(bb, inputs[0], options)
 
 
-OWN = {"Elu": Elu, "Clip": Clip, "Max": Max, "Min": Min, "Gather": Gather, "LRN": LRN, "PRelu": PRelu, "Pow": Pow}
+class BitCast(onnx_frontend.OnnxOpConverter):
+    """The same bits as another element type."""
+
+    @classmethod
+    def _impl_v26(cls, bb, inputs, attr, params):
+        return legalise.reinterpretation(bb, inputs[0], onnx_frontend.get_type(attr["to"]))
+
+
+OWN = {
+    "BitCast": BitCast,
+    "Elu": Elu,
+    "Cast": Cast,
+    "Clip": Clip,
+    "Max": Max,
+    "Min": Min,
+    "Gather": Gather,
+    "LRN": LRN,
+    "PRelu": PRelu,
+    "Pow": Pow,
+}
 
 
 @contextlib.contextmanager

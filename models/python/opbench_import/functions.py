@@ -36,6 +36,7 @@ def gelu(data: te.Tensor) -> te.Tensor:
 UNARY: dict[str, Callable[[te.Tensor], te.Tensor]] = {
     "relax.exp": topi.fast_exp,
     "relax.erf": topi.fast_erf,
+    "relax.tanh": topi.fast_tanh,
     "relax.sigmoid": sigmoid,
     "relax.nn.silu": silu,
     "relax.nn.gelu": gelu,

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 KINDS = {
     "dense": "dense",
+    "qconv2d": "qconv2d",
+    "qdense": "qdense",
+    "relax.quantize": "quantize",
+    "relax.dequantize": "dequantize",
+    "relax.requantize": "requantize",
     "global_avg_pool": "global_avg_pool",
     "lrn": "lrn",
     "relax.nn.conv1d_transpose": "conv_transpose",
@@ -82,6 +87,9 @@ OTHER = (
     "multinomial",
 )
 
+OWN_KERNELS = ("global_avg_pool", "lrn")
+"""Kernels of this package that several operators of Relax, or none, stand for: named by their kind."""
+
 # Smaller is stronger: the anchor of a fused function is its strongest operator.
 RANKS = (
     (
@@ -94,10 +102,13 @@ RANKS = (
         "dense",
         "matmul",
         "batch_matmul",
+        "qconv2d",
+        "qdense",
     ),
     ("softmax", "layer_norm", "batch_norm", "lrn", "max_pool", "avg_pool", "global_avg_pool", "reduce"),
     ("resize", "gather", "concat", "transpose", "pad", "other"),
     ("elementwise",),
+    ("requantize", "quantize", "dequantize"),
     ("slice", "broadcast", "cast", "reshape"),
 )
 
@@ -137,7 +148,7 @@ def rank(kind: str) -> int:
 def short_name(facts: dict) -> str:
     """The operator's part in a fused function's readable name."""
     kind = kind_of(facts)
-    if rank(kind) == 0 or kind in ("global_avg_pool", "lrn"):
+    if rank(kind) == 0 or kind in OWN_KERNELS:
         return kind
     name = facts["op"].rsplit(".", 1)[-1]
     return {

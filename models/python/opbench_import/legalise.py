@@ -13,7 +13,7 @@ import json
 from tvm.ir import Op
 
 import tvm
-from tvm import relax
+from tvm import relax, te, tirx, topi
 
 from . import functions, kernels, tensor_ir
 
@@ -199,6 +199,18 @@ def gather(builder: relax.BlockBuilder, data: relax.Expr, position: relax.Expr, 
     made = builder.call_te(expression, data, position, primfunc_name_hint="gather")
     shapes = [[int(d) for d in e.ty.shape.values] for e in (data, position)]
     return mark(builder, made, {"op": "relax.take", "attrs": {"axis": axis}, "shapes": shapes}, INJECTIVE)
+
+
+def reinterpretation(builder: relax.BlockBuilder, data: relax.Expr, dtype: str) -> relax.Expr:
+    """The bits of ``data`` as another element type of the same size."""
+
+    def expression(data):
+        if data.dtype == "bool" or dtype == "bool":
+            return topi.cast(data, dtype)
+        return te.compute(data.shape, lambda *axes: tirx.reinterpret(dtype, data(*axes)), name="reinterpret")
+
+    made = builder.call_te(expression, data, primfunc_name_hint="reinterpret")
+    return mark(builder, made, {"op": "reinterpret", "attrs": {}, "shapes": []}, INJECTIVE)
 
 
 def function_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:

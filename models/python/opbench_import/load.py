@@ -17,7 +17,7 @@ import onnx.inliner
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper, version_converter
 
-from . import expand, files
+from . import definitions, files
 from .errors import ImportFailure, unsupported
 from .onnx_graph import SMALL_BYTES, OnnxGraph, TensorSpec, dtype_name, first_line
 from .params import Param, with_value
@@ -67,16 +67,18 @@ def load(path: str) -> OnnxGraph:
 def from_proto(model: onnx.ModelProto, path: str) -> OnnxGraph:
     """A model in memory as a graph ready for rewriting; ``path`` is what messages call it. Takes its weights away."""
     params = take_weights(model)
+    operators = [n.op_type for n in model.graph.node]
     if model.functions:
         # Exporters wrap composed operators into functions of the model; what matters is what they consist of.
         model = onnx.inliner.inline_local_functions(model)
-    model = expand.inline_definitions(model)
+    model = definitions.inline(model)
     reject_foreign_nodes(model)
     declared = default_opset(model)
     model = modernise(model)
     check(model, path)
     graph = build_graph(model, params)
     graph.declared_opset = declared
+    graph.declared_nodes = operators
     return graph
 
 

@@ -26,8 +26,8 @@ PATTERNS = {
 """TVM's operator pattern kinds by number."""
 
 
-def lower(module: tvm.IRModule, fuse: bool = True) -> tvm.IRModule:
-    """Legalises and, if asked to, fuses; blocks stay marked (see ``legalise``) and gain their function's pattern as another mark."""
+def legalised(module: tvm.IRModule) -> tvm.IRModule:
+    """One tensor function an operator; blocks are marked (see ``legalise``), with their function's pattern as another mark."""
     before = tvm.transform.Sequential(
         [
             relax.transform.DecomposeOpsForInference(),
@@ -38,15 +38,28 @@ def lower(module: tvm.IRModule, fuse: bool = True) -> tvm.IRModule:
     module = before(module)
     module = relax.transform.LegalizeOps(legalise.rules(module))(module)
     module = relax.transform.AnnotateTIROpPattern()(module)
-    module = record_patterns(module)
-    after = tvm.transform.Sequential(
-        [
-            relax.transform.DeadCodeElimination(["main"]),
-            *([relax.transform.FuseOps(), relax.transform.FuseTIR()] if fuse else []),
-            relax.transform.DeadCodeElimination(["main"]),
-        ]
-    )
-    return after(module)
+    return relax.transform.DeadCodeElimination(["main"])(record_patterns(module))
+
+
+def without_kernel(module: tvm.IRModule) -> list[str]:
+    """Names of Relax's operators that legalisation has left: TVM runs library functions for them."""
+    found = []
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            call = binding.value
+            if isinstance(call, tvm.ir.Call) and isinstance(call.op, tvm.ir.Op) and call.op.name not in CALLS:
+                found.append(call.op.name.removeprefix("relax."))
+    return found
+
+
+CALLS = ("relax.call_tir", "relax.reshape")
+"""What ``main`` consists of when all operators have kernels."""
+
+
+def fused(module: tvm.IRModule) -> tvm.IRModule:
+    """Neighbouring operators as one tensor function, as TVM's rules for their patterns say."""
+    passes = [relax.transform.FuseOps(), relax.transform.FuseTIR(), relax.transform.DeadCodeElimination(["main"])]
+    return tvm.transform.Sequential(passes)(module)
 
 
 def record_patterns(module: tvm.IRModule) -> tvm.IRModule:
@@ -59,6 +72,8 @@ def record_patterns(module: tvm.IRModule) -> tvm.IRModule:
 
 
 PATTERN_MARK = legalise.MARK + ".pattern"
+COMPOSITE_MARK = legalise.MARK + ".composite"
+"""Names the composite that a block belongs to (see ``composites``)."""
 
 
 def marks(block) -> dict | None:
@@ -68,6 +83,12 @@ def marks(block) -> dict | None:
     facts = json.loads(str(block.annotations[legalise.MARK]))
     facts["pattern"] = str(block.annotations.get(PATTERN_MARK, "opaque"))
     return facts
+
+
+def composite(function: tvm.tirx.PrimFunc) -> str | None:
+    """The name of the composite that a tensor function is; None for others."""
+    names = (b.annotations[COMPOSITE_MARK] for b in tensor_ir.blocks(function) if COMPOSITE_MARK in b.annotations)
+    return next(map(str, names), None)
 
 
 @mutator
@@ -92,7 +113,9 @@ def rename(module: tvm.IRModule, names: dict) -> tvm.IRModule:
     main = module["main"]
     functions = {}
     for old, new in table.items():
-        function = tensor_ir.strip(tensor_ir.strip(module[old], legalise.MARK), PATTERN_MARK)
+        function = module[old]
+        for mark in (legalise.MARK, PATTERN_MARK, COMPOSITE_MARK):
+            function = tensor_ir.strip(function, mark)
         functions[new] = (
             function.without_attr("op_pattern") if function.attrs and "op_pattern" in function.attrs else function
         )

@@ -44,6 +44,34 @@ def explicit_pads(graph: OnnxGraph) -> None:
         set_attribute(node, "pads", before + after)
 
 
+def transposed_pads(graph: OnnxGraph) -> None:
+    """Replaces ``output_shape`` and ``auto_pad`` of a transposed convolution by pads, as ONNX defines: what the whole
+    result, ``stride * (in - 1) + output_padding + window``, has too much."""
+    for node in graph.nodes:
+        options = attributes(node)
+        mode, wanted = options.get("auto_pad", "NOTSET"), options.get("output_shape")
+        if node.op_type != "ConvTranspose" or (mode == "NOTSET" and not wanted):
+            continue
+        shape, weight = graph.shape(node.input[0]), graph.shape(node.input[1])
+        if shape is None or weight is None:
+            continue
+        spatial = len(shape) - 2
+        strides, dilations = (options.get(k, [1] * spatial) for k in ("strides", "dilations"))
+        further = options.get("output_padding", [0] * spatial)
+        windows = [(k - 1) * d + 1 for k, d in zip(options.get("kernel_shape", weight[2:]), dilations)]
+        whole = [s * (n - 1) + f + w for s, n, f, w in zip(strides, shape[2:], further, windows)]
+        if not wanted:
+            wanted = whole if mode == "VALID" else [n * s for n, s in zip(shape[2:], strides)]
+        totals = [max(w - o, 0) for w, o in zip(whole, wanted[-spatial:])]
+        small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
+        # A result larger than the whole one is padded behind it.
+        further = [f + max(o - w, 0) for f, w, o in zip(further, whole, wanted[-spatial:])]
+        set_attribute(node, "auto_pad", None)
+        set_attribute(node, "output_shape", None)
+        set_attribute(node, "output_padding", further)
+        set_attribute(node, "pads", small + large if mode == "SAME_UPPER" else large + small)
+
+
 def split_gemm(graph: OnnxGraph) -> None:
     """Gemm(A, B, C) as MatMul and Add; alpha and beta go into given tensors."""
     nodes: list[onnx.NodeProto] = []
@@ -168,6 +196,37 @@ def channel_slopes(graph: OnnxGraph) -> None:
             node.input[1] = graph.add_param(
                 graph.fresh(node.input[1]), slope.derive(target, lambda v, t=target: v.reshape(t))
             )
+
+
+def listed_axes(graph: OnnxGraph) -> None:
+    """Axes that are given as one number become a list of it."""
+    for node in graph.nodes:
+        axes = graph.value(node.input[1]) if node.op_type in ("Squeeze", "Unsqueeze") and len(node.input) > 1 else None
+        if axes is not None and axes.ndim == 0:
+            node.input[1] = graph.add_param(graph.fresh("axes"), with_value(axes.reshape(1)))
+
+
+def drop_empty(graph: OnnxGraph) -> None:
+    """Pieces of no elements leave the splits that make them and the concatenations that read them."""
+    empty = {name for node in graph.nodes for name in node.output if 0 in (graph.shape(name) or ())}
+    readers = graph.consumers()
+    for name in empty:
+        if all(reader.op_type == "Concat" for reader in readers.get(name, [])):
+            for reader in readers.get(name, []):
+                kept = [i for i in reader.input if i != name]
+                del reader.input[:]
+                reader.input.extend(kept)
+    readers = graph.consumers()
+    for node in graph.nodes:
+        sizes = graph.value(node.input[1]) if node.op_type == "Split" and len(node.input) > 1 else None
+        if sizes is None or all(s or o in readers for s, o in zip(sizes, node.output)):
+            continue
+        kept = [(s, o) for s, o in zip(sizes, node.output) if s or o in readers]
+        del node.output[:]
+        node.output.extend(o for _, o in kept)
+        node.input[1] = graph.add_param(graph.fresh("sizes"), with_value(np.array([s for s, _ in kept], dtype=np.int64)))
+        set_attribute(node, "num_outputs", None)
+    graph.drop_unused()
 
 
 def full_expansions(graph: OnnxGraph) -> None:

@@ -72,6 +72,8 @@ class OnnxGraph:
     types: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     declared_opset: int = 0
     """Operator set of the file, before it was brought up to date."""
+    declared_nodes: list[str] = field(default_factory=list)
+    """Operators of the file, before anything was rewritten."""
     runtime: set[str] = field(default_factory=set)
     """Given tensors that folding must treat as run-time values (initial states of recurrent layers)."""
     counter: int = 0
@@ -136,6 +138,11 @@ class OnnxGraph:
                 needed.update(captured(node))
         self.nodes = kept[::-1]
         self.params = {k: v for k, v in self.params.items() if k in needed}
+
+    def drop_unread_inputs(self) -> None:
+        """Removes inputs that nothing reads: their types or shapes alone were of use."""
+        read = {name for node in self.nodes for name in (*node.input, *captured(node))} | set(self.outputs)
+        self.inputs = {name: spec for name, spec in self.inputs.items() if name in read}
 
     def inline_names(self) -> set[str]:
         """Given tensors that stay inside the graph as constants."""

@@ -106,11 +106,12 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
     anchor = min(parts, key=lambda s: (kinds.rank(s.kind), -sum(block_facts.arithmetic(b) for b in s.blocks)))
     costs = {id(s): sum(block_facts.arithmetic(b) for b in s.blocks) for s in parts}
     total = sum(costs.values())
-    whole = kinds.rank(anchor.kind) > 1
+    composite = lower.composite(function)
+    whole = kinds.rank(anchor.kind) > 1 or composite is not None
     flops = total if whole else costs[id(anchor)]
     arguments = describe_arguments(function, uses, weights, parts)
     writes = sum(nbytes(a) for a in arguments if a["role"] == "output")
-    tables = [p.facts["shapes"][0] for p in parts if p.kind == "gather" and p.facts.get("shapes")]
+    tables = [shape for shape, _ in gather_tables(parts)]
     reads = sum(
         # Of a table, only what is selected is read.
         min(nbytes(a), writes) if a["shape"] in tables else nbytes(a)
@@ -132,7 +133,7 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
                 role = "epilogue" if seen_anchor else "producer"
             described.append(block_facts.describe(block, role))
     return {
-        "name": readable_name(parts),
+        "name": composite or readable_name(parts),
         "kind": anchor.kind,
         "pattern": max((s.facts["pattern"] for s in parts), key=STRENGTH.index),
         "count": len(uses),
@@ -169,6 +170,12 @@ def readable_name(parts: list[Step]) -> str:
     return "_".join(kept)
 
 
+def gather_tables(parts: list[Step]) -> list[tuple[list[int], int]]:
+    """Shape of each table that is gathered from, and the axis along which rows are selected."""
+    gathers = [p.facts for p in parts if p.kind == "gather" and p.facts.get("shapes")]
+    return [(facts["shapes"][0], facts["attrs"].get("axis") or 0) for facts in gathers]
+
+
 def nbytes(argument: dict) -> int:
     """Size of one argument in bytes."""
     return int(np.prod(argument["shape"], dtype=np.int64)) * dtype_bytes(argument["dtype"])
@@ -187,9 +194,7 @@ def describe_arguments(function: tvm.tirx.PrimFunc, uses: list[Use], weights: di
     params = list(function.params)
     outputs = uses[0].outputs
     positive = any(p.facts["op"].rsplit(".", 1)[-1] in POSITIVE_OPS for p in parts)
-    tables = [p.facts["shapes"][0] for p in parts if p.kind == "gather" and p.facts.get("shapes")]
-    axes = [(p.facts["attrs"].get("axis") or 0) for p in parts if p.kind == "gather"]
-    vocabulary = min((t[a] for t, a in zip(tables, axes)), default=2)
+    vocabulary = min((shape[axis] for shape, axis in gather_tables(parts)), default=2)
     described, counts = [], {"input": 0, "weight": 0, "output": 0}
     for i, param in enumerate(params):
         shape, dtype = block_facts.shape_of(param), block_facts.dtype_of(param)

@@ -110,3 +110,11 @@ def with_value(value: np.ndarray) -> Param:
 def without_value(shape: tuple[int, ...], dtype: str, fill: dict | None = None) -> Param:
     """A parameter of which only shape, type and a fill hint are known."""
     return Param(tuple(shape), dtype, None, fill)
+
+
+def dequantized(value: np.ndarray, scale: np.ndarray, zero: np.ndarray, axis: int) -> np.ndarray:
+    """The numbers that quantised ones stand for, ``scale * (value - zero)``; scale and zero are one, or some along ``axis``."""
+    along = [-1 if d == axis % max(1, value.ndim) else 1 for d in range(value.ndim)]
+    scale, zero = (v.reshape(along) if v.size > 1 else v.reshape(()) for v in (scale, zero))
+    wide = value.astype(np.int64) if value.dtype.kind in "iu" else value
+    return (wide - zero).astype(np.float32) * scale.astype(np.float32)

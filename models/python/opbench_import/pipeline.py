@@ -1,4 +1,4 @@
-"""The stages of one import, in order: load, bind, simplify, convert, pack, lower, describe, write."""
+"""The stages of one import, in order: load, bind, simplify, convert, recognise integers, pack, lower, describe, write."""
 
 from __future__ import annotations
 
@@ -14,20 +14,26 @@ from tvm import relax
 
 from . import (
     GRAPH_FORMAT,
+    arithmetic,
     bind,
+    composites,
     convert,
     expand,
     fill,
     fold,
+    integers,
     load,
     lower,
     normalise,
+    onnx_graph,
     operators,
     pack,
     recurrent,
     reference,
     simple_ops,
     simplify,
+    stablehlo_files,
+    tflite_files,
     torch_graph,
     torch_models,
     transformers_models,
@@ -37,7 +43,9 @@ from . import (
 from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import OnnxGraph
 from .params import Param
+from .rebuild import op_name
 from .request import Request
+from .translated import Translated
 
 
 def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | None]:
@@ -49,7 +57,7 @@ def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | Non
     batch = bind.bind(graph, request)
     refs = reference.find(request.file, graph, declared) if request.file else None
     clean(graph)
-    return graph, batch, refs
+    return graph, batch, read_only(refs, graph)
 
 
 BUILDERS = {"transformers": transformers_models.build, "torch": torch_models.build}
@@ -62,19 +70,29 @@ def built(request: Request) -> tuple[OnnxGraph, int, reference.Reference]:
     graph, refs = torch_graph.export(example, request.model)
     bind.bind(graph, replace(request, batch=None, seqlen=None, inputs=[]))
     clean(graph)
-    return graph, request.batch or 1, refs
+    return graph, request.batch or 1, read_only(refs, graph)
+
+
+def read_only(refs: reference.Reference | None, graph: OnnxGraph) -> reference.Reference | None:
+    """Reference data without inputs that nothing reads."""
+    if refs is None:
+        return None
+    return replace(refs, inputs={name: value for name, value in refs.inputs.items() if name in graph.inputs})
 
 
 def clean(graph: OnnxGraph) -> None:
     """All rewrites on the ONNX graph; needs bound inputs, leaves static types and fill hints."""
     fold.fold(graph)
     convert.refuse_unsupported(graph, recurrent.SUPPORTED | expand.SUPPORTED)
-    unfaithful.refuse_small_floats(graph)
+    unfaithful.refuse_types(graph)
     simplify.drop_no_ops(graph)
     recurrent.unroll(graph)
     expand.expand(graph)
     simplify.drop_no_ops(graph)
     normalise.explicit_pads(graph)
+    normalise.transposed_pads(graph)
+    normalise.listed_axes(graph)
+    normalise.drop_empty(graph)
     normalise.channel_slopes(graph)
     normalise.full_expansions(graph)
     normalise.split_sums(graph)
@@ -84,62 +102,119 @@ def clean(graph: OnnxGraph) -> None:
     normalise.split_bias(graph)
     normalise.scalars(graph)
     fold.fold(graph)
+    arithmetic.seek_larger(graph)
     simplify.drop_no_ops(graph)
     graph.drop_unused()
+    graph.drop_unread_inputs()
     fill.assign(graph)
 
 
-def compile_graph(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, pack.Packed]:
-    """The fused module (blocks still marked) and what became of the weights."""
+TRANSLATED = {"tflite": tflite_files.read, "stablehlo": stablehlo_files.read}
+"""Sources whose files become Relax without ONNX in between."""
+
+
+def translated(request: Request) -> Translated:
+    """The model of the request as a Relax function over inputs and weights."""
+    if request.source in TRANSLATED:
+        return TRANSLATED[request.source](request)
+    graph, batch, refs = prepare(request)
+    print(f"importing {request.model}: {len(graph.nodes)} nodes after simplification", file=sys.stderr)
+    module, names = converted(graph, request)
+    nodes = [(n.op_type, n.name or n.output[0]) for n in graph.nodes]
+    hints = {name: request.fills.get(name) or fill.input_hint(graph, name) for name in graph.inputs}
+    return Translated(module, names, graph.params, hints, graph.outputs, batch, refs, nodes, graph.declared_nodes)
+
+
+def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[str]]:
+    """The Relax module of an ONNX graph, and the names of its parameters."""
     try:
-        module, names = convert.convert(graph)
+        return convert.convert(graph)
     except ImportFailure as failure:
         if failure.kind == "unsupported_operator" and (request.inputs or request.batch not in (None, 1)):
             raise bad_shape(f"the model does not work with the shapes that were given: {failure}") from failure
         raise
-    packed = pack.pack(module, names, graph.params)
-    return lower.lower(packed.module, request.fusion == "full"), packed
 
 
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
-    graph, batch, refs = prepare(request)
-    print(f"importing {request.model}: {len(graph.nodes)} nodes after simplification", file=sys.stderr)
-    module, packed = compile_graph(graph, request)
+    model = translated(request)
+    steps = {"source": model.source, "relax": relax_steps(model.module)}
+    model = integers.recognise(model)
+    packed = pack.pack(model.module, model.names, model.params)
+    module = kernels(request, packed.module, model.nodes)
     weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
     try:
         records, names = operators.records(module, weights)
     except operators.NoBlocks as error:
-        raise opaque(graph) from error
+        raise opaque(model.nodes) from error
     if not records:
         raise ImportFailure(
             "corrupt_model", f"{request.model} computes nothing: its graph has no operators left after simplification"
         )
     module = lower.rename(module, names)
     try:
-        return write_import(request, graph, batch, refs, module, packed, records)
+        write.write_json(f"{request.out}/steps.json", steps)
+        return write_import(request, model, module, packed, records)
     except OSError as error:
         raise write.disk_failure(error, request.out) from error
+
+
+def relax_steps(module: tvm.IRModule) -> list[str]:
+    """The Relax operators of a module in order; tensor functions that our own translations made by their names."""
+    found = []
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            name = op_name(binding.value)
+            if name == "relax.call_tir":
+                name = binding.value.args[0].name_hint
+            found += [name] if name else []
+    return found
+
+
+def kernels(request: Request, module: tvm.IRModule, nodes: list[tuple[str, str]]) -> tvm.IRModule:
+    """The module with one tensor function a kernel, as the request groups operators; blocks are still marked."""
+    try:
+        module = lower.legalised(module)
+    except tvm.error.InternalError as error:
+        # TVM's rules check types and shapes as they go, without a word on the operator.
+        raise unsupported(
+            nodes[0][0], nodes[0][1], f"TVM has no kernel for one of the model's operators: {onnx_graph.first_line(error)}"
+        ) from error
+    for name in lower.without_kernel(module):
+        raise library_function(nodes, name)
+    if request.composites is not None:
+        module = composites.apply(module, request.composites)
+    return lower.fused(module) if request.fusion == "full" else module
 
 
 OPAQUE = ("ScatterElements", "ScatterND", "Scatter", "NonZero", "Unique", "RoiAlign", "Resize")
 """Operators that TVM's library has as one loop nest without blocks, the likeliest first."""
 
 
-def opaque(graph: OnnxGraph) -> ImportFailure:
+def opaque(nodes: list[tuple[str, str]]) -> ImportFailure:
     """The refusal of an operator whose kernel has no blocks."""
-    node = min(graph.nodes, key=lambda n: OPAQUE.index(n.op_type) if n.op_type in OPAQUE else len(OPAQUE))
-    label = node.name or node.output[0]
+    op, label = min(nodes, key=lambda n: OPAQUE.index(n[0]) if n[0] in OPAQUE else len(OPAQUE))
     return unsupported(
-        node.op_type,
+        op,
         label,
-        f"operator {node.op_type} (node '{label}') is one opaque loop nest in TVM's library, which can be neither "
-        "described nor scheduled; cut the model around it",
+        f"operator {op} (node '{label}') is one opaque loop nest in TVM's library, which can be neither described nor "
+        "scheduled; cut the model around it",
+    )
+
+
+def library_function(nodes: list[tuple[str, str]], name: str) -> ImportFailure:
+    """The refusal of an operator of Relax that has no kernel."""
+    op, label = next((n for n in nodes if n[0].lower() == name.replace("_", "")), nodes[0])
+    return unsupported(
+        op,
+        label,
+        f"operator {op} (node '{label}') is a library function of TVM ('{name}'), which can be neither described nor "
+        "scheduled; cut the model around it",
     )
 
 
 def write_import(
-    request: Request, graph: OnnxGraph, batch: int, refs, module: tvm.IRModule, packed: pack.Packed, records: list[dict]
+    request: Request, model: Translated, module: tvm.IRModule, packed: pack.Packed, records: list[dict]
 ) -> dict:
     """Writes all files; graph.json last."""
     write.write_text(f"{request.out}/module.json", tvm.ir.save_json(module))
@@ -154,11 +229,11 @@ def write_import(
             "onnx": onnx.__version__,
             "python": platform.python_version(),
         },
-        "batch": batch,
+        "batch": model.batch,
         "entry": "main",
-        "inputs": describe_inputs(request, graph, main, packed),
-        "outputs": describe_outputs(graph, main),
-        "reference": write_reference(request, refs),
+        "inputs": describe_inputs(request, model.hints, main, packed),
+        "outputs": describe_outputs(model.outputs, main),
+        "reference": write_reference(request, model),
         "operators": records,
     }
     write.write_json(f"{request.out}/graph.json", facts)
@@ -170,7 +245,7 @@ def tensor_facts(ty: relax.TensorType) -> dict:
     return {"shape": [int(d) for d in ty.shape.values], "dtype": str(ty.dtype.dtype)}
 
 
-def describe_inputs(request: Request, graph: OnnxGraph, main: relax.Function, packed: pack.Packed) -> list[dict]:
+def describe_inputs(request: Request, hints: dict, main: relax.Function, packed: pack.Packed) -> list[dict]:
     """The parameters of ``main`` in order; values go to params.bin."""
     file = write.TensorFile(f"{request.out}/params.bin")
     described = []
@@ -181,7 +256,7 @@ def describe_inputs(request: Request, graph: OnnxGraph, main: relax.Function, pa
                 {
                     **entry,
                     "role": "input",
-                    "fill": request.fills.get(name) or fill.input_hint(graph, name),
+                    "fill": hints[name],
                     "layout": None,
                     "data": None,
                 }
@@ -203,7 +278,7 @@ def describe_inputs(request: Request, graph: OnnxGraph, main: relax.Function, pa
 
 def layout(param: Param, packing: pack.Packing | None) -> dict | None:
     """How the parameter derives from the model's own tensor; None when it is that tensor."""
-    if packing is None and param.transpose is None:
+    if packing is None and param.transpose is None and param.original_shape == param.shape:
         return None
     return {
         "original_shape": list(param.original_shape),
@@ -220,15 +295,16 @@ def store(file: write.TensorFile, param: Param, packing: pack.Packing | None) ->
     return file.append(packing.pack(param.value) if packing else param.value)
 
 
-def describe_outputs(graph: OnnxGraph, main: relax.Function) -> list[dict]:
+def describe_outputs(names: list[str], main: relax.Function) -> list[dict]:
     """The outputs in order."""
     ty = main.ret_ty
     types = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
-    return [{"name": name, **tensor_facts(t)} for name, t in zip(graph.outputs, types)]
+    return [{"name": name, **tensor_facts(t)} for name, t in zip(names, types)]
 
 
-def write_reference(request: Request, refs: reference.Reference | None) -> dict | None:
+def write_reference(request: Request, model: Translated) -> dict | None:
     """Reference inputs and outputs to refs.bin."""
+    refs = model.reference
     if refs is None:
         return None
     file = write.TensorFile(f"{request.out}/refs.bin")
@@ -238,4 +314,5 @@ def write_reference(request: Request, refs: reference.Reference | None) -> dict 
         for i, v in enumerate(refs.outputs)
     ]
     file.close()
-    return {"inputs": inputs, "outputs": outputs, "rtol": reference.RTOL, "atol": reference.ATOL, "origin": refs.origin}
+    rtol = reference.relative_tolerance({p.dtype for p in model.params.values()} | {v.dtype.name for v in refs.outputs})
+    return {"inputs": inputs, "outputs": outputs, "rtol": rtol, "atol": reference.ATOL, "origin": refs.origin}

@@ -36,6 +36,9 @@ class Request:
     """Fill hints for true inputs that go before the importer's own."""
     fusion: str = "full"
     """Whether neighbouring operators become one kernel: ``full`` or ``none``."""
+    composites: dict | None = None
+    """Sequences of operators that count as one: ``file``, for messages, and ``table``, entries of ``name``, ``operators``
+    and ``line``."""
     architecture: dict | None = None
     """For models that are built from a configuration: ``name``, ``part``, sizes (``hidden``, ``layers``, ``heads``,
     ``intermediate``), and ``config``, the settings of a file."""
@@ -54,7 +57,7 @@ def parse(data: object) -> Request:
     request = Request(**{**data, "inputs": overrides})
     if (request.simple is None) == (request.source == "simple"):
         raise ImportFailure("bad_request", "'simple' belongs to source 'simple'")
-    if request.source in ("local", "onnx") and request.file is None:
+    if request.source in ("local", "onnx", "tflite", "stablehlo") and request.file is None:
         raise ImportFailure("bad_request", f"source '{request.source}' needs 'file'")
     if request.source == "transformers" and request.architecture is None:
         raise ImportFailure("bad_request", "source 'transformers' needs 'architecture'")

@@ -238,10 +238,10 @@ def rebuild(
             head.input[1] = graph.add_param(
                 graph.fresh(node.input[1]), scale_weight(node, graph.params[node.input[1]], affine.scale)
             )
-        if node.op_type == "MatMul":
-            return [head] if affine.shift is None else with_shift(graph, head, axis, rank, affine, output)
+        if node.op_type == "MatMul" and affine.shift is not None:
+            return with_shift(graph, head, axis, rank, affine, output)
         del head.input[2:]
-        if affine.shift is not None:
+        if node.op_type != "MatMul" and affine.shift is not None:
             head.input.append(graph.add_param(graph.fresh(f"{node.input[1]}.bias"), affine.shift))
         head.output[0] = output
         return [head]

@@ -67,8 +67,6 @@ def export(example: Example, model: str) -> tuple[OnnxGraph, reference.Reference
         ) from error
     graph = load.from_proto(proto, model)
     values = dict(zip(names, (array(t) for t in arguments)))
-    # An input that the module does not read has no place in the graph.
-    values = {name: value for name, value in values.items() if name in graph.inputs}
     if len(results) != len(graph.outputs):
         raise ImportFailure("corrupt_model", f"{model}: PyTorch's export lost outputs of the model")
     return graph, reference.Reference(values, [array(t) for t in results], "PyTorch")

@@ -6,25 +6,17 @@ those of NVIDIA that the CPU half of PyTorch never calls. Only a loader that bin
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import sys
 import warnings
 from types import ModuleType
 
-from .errors import ImportFailure
-
-FOLDER = "torch"
-"""Of the extra, in the folder of the virtual environment."""
+from . import extras
 
 
 def load(name: str = "torch") -> ModuleType:
     """PyTorch, or a library of models for it; raises ``ImportFailure`` (missing_extra) where it is not installed."""
-    extra = os.path.join(sys.prefix, FOLDER)
-    if os.path.isdir(extra) and extra not in sys.path:
-        # Behind the pinned packages, so that none of them is replaced.
-        sys.path.append(extra)
     # Nothing that is asked for here may reach for a network.
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
     warnings.simplefilter("ignore")
@@ -32,12 +24,6 @@ def load(name: str = "torch") -> ModuleType:
     flags = sys.getdlopenflags()
     sys.setdlopenflags(os.RTLD_LAZY)
     try:
-        return importlib.import_module(name)
-    except (ImportError, OSError) as error:
-        raise ImportFailure(
-            "missing_extra",
-            f"this source of models needs the Python package '{name}', which cannot be loaded ({error}); "
-            "run scripts/setup --with torch (580 MB to download, 1.5 GB on disk)",
-        ) from error
+        return extras.load("torch", name, "580 MB to download, 1.5 GB on disk")
     finally:
         sys.setdlopenflags(flags)

@@ -24,7 +24,16 @@ SIZES = {
     "hidden": ("hidden_size", "d_model"),
     "layers": ("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers", "num_decoder_layers"),
     "heads": ("num_attention_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads"),
-    "intermediate": ("intermediate_size", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim"),
+    "intermediate": (
+        "intermediate_size",
+        "d_ff",
+        "d_inner",
+        "ffn_dim",
+        "ffn_hidden_size",
+        "n_inner",
+        "encoder_ffn_dim",
+        "decoder_ffn_dim",
+    ),
 }
 """The settings of a configuration that each size of the command line is, by the names that configurations use."""
 
@@ -53,8 +62,17 @@ def build(request: Request) -> Example:
     # A configuration of nonsense fails anywhere in the library, in its own words.
     except Exception as error:  # noqa: BLE001
         raise ImportFailure(
-            "corrupt_model", f"{request.model}: transformers cannot build it ({first_line(error)})"
+            "corrupt_model", f"{request.model}: transformers cannot build it ({reason_of(error)})"
         ) from error
+
+
+def reason_of(error: Exception) -> str:
+    """What the library's error means."""
+    if isinstance(error, KeyError):
+        return f"a setting has the value {error}, which it does not know"
+    if "ignore_mismatched_sizes" in str(error):
+        return "the checkpoint's weights have other sizes; leave out the sizes that were given"
+    return first_line(error)
 
 
 def configuration(library, wanted: dict, file: str | None):
@@ -62,6 +80,13 @@ def configuration(library, wanted: dict, file: str | None):
     given = {**(read_configuration(file) if file else {}), **(wanted.get("config") or {})}
     architecture = given.pop("model_type", None) or wanted["name"]
     known = library.models.auto.configuration_auto.CONFIG_MAPPING
+    if not isinstance(architecture, str):
+        raise bad_shape(f"{wanted['name']}: not a possible configuration (model_type is {architecture!r}, not a name)")
+    if given.get("quantization_config"):
+        raise bad_shape(
+            f"{wanted['name']}: its configuration asks for quantised weights (quantization_config), which cannot be built from a "
+            "configuration; leave that out, or export the model and use --modelsource onnx"
+        )
     if architecture not in known:
         names = list(known.keys())
         near = difflib.get_close_matches(architecture, names, n=3)
@@ -100,13 +125,20 @@ def settings_of(kind: type, architecture: str, sizes: dict) -> dict:
     for size, names in SIZES.items():
         if sizes.get(size) is None:
             continue
-        own = {alias.get(n, n) for n in names if isinstance(getattr(plain, alias.get(n, n), None), int)}
+        # None is a size that follows from another one.
+        own = {alias.get(n, n) for n in names if isinstance(getattr(plain, alias.get(n, n), ""), int | None)}
         if not own:
             raise bad_shape(f"{architecture} has no single number for --{size}; give a configuration with --config FILE.json")
         settings.update(dict.fromkeys(own, int(sizes[size])))
+    if "hidden_size" in settings and getattr(plain, "embedding_size", None) == plain.hidden_size:
+        settings["embedding_size"] = settings["hidden_size"]
     heads = sizes.get("heads")
-    groups = getattr(plain, "num_key_value_heads", None)
+    groups = getattr(plain, "num_key_value_heads", 1)
+    if groups is None:
+        # Some libraries' own models cannot do without it.
+        settings["num_key_value_heads"] = int(heads or plain.num_attention_heads)
+        return settings
     # Fewer heads than groups of them cannot be; a group a head is plain attention.
-    if heads is not None and groups is not None and heads % groups:
+    if heads is not None and heads % groups:
         settings["num_key_value_heads"] = int(heads)
     return settings

@@ -12,39 +12,37 @@ from .onnx_graph import OnnxGraph
 
 SMALL_FLOATS = ("float8", "float4")
 """Element types whose conversions TVM rounds and saturates in another way."""
-
-
-def refused(e: Emitter, reason: str) -> Exception:
-    """The failure of a form."""
-    op = e.node.op_type
-    return unsupported(op, e.label, f"operator {op} (node '{e.label}') cannot be imported: {reason}")
+SMALL_INTEGERS = ("int4", "uint4", "int2", "uint2")
+"""Element types of which several share a byte."""
+TEXT = ("object", "str")
+"""NumPy's names for text."""
 
 
 def resize(e: Emitter) -> None:
     """Resize: antialiasing is left out by the frontend, and so are scales that are not the ratio of the sizes."""
     if e.options.get("antialias") or e.options.get("exclude_outside"):
-        raise refused(e, "TVM has no antialiasing and no weights that leave out what is outside")
+        raise e.refusal("TVM has no antialiasing and no weights that leave out what is outside")
     mode = e.options.get("mode", "nearest")
     before, after = e.graph.shape(e.input(0)), e.graph.shape(e.node.output[0])
     if mode == "nearest" or before is None or after is None:
         return
     if mode == "cubic" and any(a < b for b, a in zip(before, after)):
-        raise refused(e, "TVM's cubic interpolation is another one where the result is smaller")
+        raise e.refusal("TVM's cubic interpolation is another one where the result is smaller")
     if e.options.get("coordinate_transformation_mode") == "align_corners":
         if any(a == 1 and b > 1 for b, a in zip(before, after)):
-            raise refused(e, "with aligned corners, TVM divides by nothing where the result has one element")
+            raise e.refusal("with aligned corners, TVM divides by nothing where the result has one element")
         return
     scales = e.graph.value(e.input(2)) if e.input(2) else None
     if scales is None or not scales.size:
         return
     if not np.allclose([b * s for b, s in zip(before, scales)], after, rtol=1e-6):
-        raise refused(e, "its scales are not the ratio of its sizes, which is all that TVM knows; export it with sizes")
+        raise e.refusal("its scales are not the ratio of its sizes, which is all that TVM knows; export it with sizes")
 
 
 def batch_normalisation(e: Emitter) -> None:
     """BatchNormalization: in training it computes statistics, which the frontend takes as given."""
     if e.options.get("training_mode"):
-        raise refused(e, "in training mode it computes its statistics; export the model for inference")
+        raise e.refusal("in training mode it computes its statistics; export the model for inference")
 
 
 def shift(e: Emitter) -> None:
@@ -52,16 +50,20 @@ def shift(e: Emitter) -> None:
     amounts = e.graph.value(e.input(1))
     bits = np.dtype(e.graph.dtype(e.input(0)) or "uint8").itemsize * 8
     if amounts is None or amounts.min(initial=0) < 0 or amounts.max(initial=0) >= bits:
-        raise refused(e, f"it is imported only where all shifts are constants from 0 to {bits - 1}")
+        raise e.refusal(f"it is imported only where all shifts are constants from 0 to {bits - 1}")
 
 
 def layer_normalisation(e: Emitter):
-    """LayerNormalization with its mean and deviation as results, which the frontend leaves without a value."""
+    """LayerNormalization with its mean and deviation as results, which the frontend leaves without a value; of bfloat16, in
+    single precision as ONNX says."""
     if not any(e.node.output[1:]):
-        return None
+        if e.graph.dtype(e.input(0)) != "bfloat16":
+            return None
+        wide = [e.cast(name, "float32") for name in e.node.input if name]
+        return e.finish(e.cast(e.emit("LayerNormalization", wide, **e.options), "bfloat16"))
     shape = e.graph.shape(e.input(0))
     if shape is None:
-        raise refused(e, "the shape of its data is not known")
+        raise e.refusal("the shape of its data is not known")
     first = e.options.get("axis", -1) % len(shape)
     axes = list(range(first, len(shape)))
     data = e.input(0)
@@ -94,16 +96,24 @@ RULES = {
 }
 
 
-def refuse_small_floats(graph: OnnxGraph) -> None:
-    """Refuses models that compute with floating-point numbers of a byte or less."""
+def refuse_types(graph: OnnxGraph) -> None:
+    """Refuses models that compute with numbers of less than a byte, with floating-point ones of a byte, or with text."""
     for node in graph.nodes:
         for name in (*node.input, *node.output):
-            dtype = graph.dtype(name) or ""
-            if dtype.startswith(SMALL_FLOATS):
+            reason = refused_type(graph.dtype(name) or "")
+            if reason:
                 label = node.name or node.output[0]
                 raise unsupported(
-                    node.op_type,
-                    label,
-                    f"operator {node.op_type} (node '{label}') works on {dtype}, which TVM converts in another way than "
-                    "ONNX defines; export the model with float16 or bfloat16",
+                    node.op_type, label, f"operator {node.op_type} (node '{label}') works on {reason}"
                 )
+
+
+def refused_type(dtype: str) -> str | None:
+    """Why an element type cannot be; None where it can."""
+    if dtype.startswith(SMALL_FLOATS):
+        return f"{dtype}, which TVM converts in another way than ONNX defines; export the model with float16 or bfloat16"
+    if dtype in SMALL_INTEGERS:
+        return f"{dtype}, of which TVM's tensors hold one in a byte and ONNX's several; export the model with int8"
+    if dtype in TEXT:
+        return "text, which no kernel can; cut the model around it"
+    return None

@@ -52,9 +52,9 @@ class Imported:
             raise AssertionError(f"parameter {entry['name']} has no value")
         return np.full(entry["shape"], entry["fill"]["value"], dtype=entry["dtype"])
 
-    def run(self, feeds: dict) -> list[np.ndarray]:
+    def run(self, feeds: dict, target: str | dict = "llvm") -> list[np.ndarray]:
         """Outputs of the unscheduled model."""
-        executable = relax.build(self.module, target="llvm")
+        executable = relax.build(self.module, target=tvm.target.Target(target))
         machine = relax.VirtualMachine(executable, tvm.cpu())
         arguments = [tvm.runtime.tensor(np.asarray(self.argument(e, feeds), order="C")) for e in self.graph["inputs"]]
         result = machine["main"](*arguments)

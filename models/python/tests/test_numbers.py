@@ -173,7 +173,14 @@ class Recurrent(Numbers):
     STEPS, BATCH, FEATURES, HIDDEN = 3, 2, 5, 4
 
     def recurrent(
-        self, op: str, gates: int, direction: str = "forward", bias: bool = True, states: bool = False, **options
+        self,
+        op: str,
+        gates: int,
+        direction: str = "forward",
+        bias: bool = True,
+        states: bool = False,
+        lengths: list[int] | None = None,
+        **options,
     ):
         """A model of one recurrent node with all its outputs."""
         m = Model()
@@ -185,7 +192,7 @@ class Recurrent(Numbers):
             m.weight("r", both, gates * self.HIDDEN, self.HIDDEN),
         ]
         inputs.append(m.weight("b", both, 2 * gates * self.HIDDEN) if bias else "")
-        inputs.append("")
+        inputs.append("" if lengths is None else m.constant("lengths", np.array(lengths, dtype=np.int32)))
         if states:
             inputs.append(m.input("h0", both, self.BATCH, self.HIDDEN))
             if op == "LSTM":
@@ -220,6 +227,11 @@ class Recurrent(Numbers):
     def test_other_activations(self):
         self.check(self.recurrent("RNN", 1, activations=["Relu"]))
         self.check(self.recurrent("GRU", 3, "bidirectional", activations=["Sigmoid", "Softsign", "Sigmoid", "Tanh"]))
+
+    def test_sequences_of_their_own_lengths(self):
+        for op, gates, direction in (("LSTM", 4, "bidirectional"), ("GRU", 3, "reverse"), ("RNN", 1, "forward")):
+            with self.subTest(op=op):
+                self.check(self.recurrent(op, gates, direction, states=True, lengths=[2, 3]))
 
     def test_a_single_step(self):
         m = Model()
@@ -287,6 +299,13 @@ class OldModels(Numbers):
         m.node("Sum", ["l", "x", "x"], "y")
         imported = self.check(m.build("y", opset=9))
         self.assertEqual(imported.graph["operators"][0]["kind"], "lrn")
+
+    def test_tanh_is_no_call_of_the_c_library(self):
+        m = Model()
+        m.node("Tanh", [m.input("x", 4, 65)], "y")
+        imported = self.check(m.build("y"))
+        self.assertEqual(imported.graph["operators"][0]["kind"], "elementwise")
+        self.assertNotIn("tirx.tanh", imported.module.script())
 
     def test_functions_of_the_model_are_inlined(self):
         m = Model()

@@ -58,6 +58,11 @@ pub enum OperatorKind {
     Dense,
     Matmul,
     BatchMatmul,
+    Qconv2d,
+    Qdense,
+    Quantize,
+    Dequantize,
+    Requantize,
     MaxPool,
     AvgPool,
     GlobalAvgPool,
@@ -94,6 +99,8 @@ impl OperatorKind {
                 | Self::Dense
                 | Self::Matmul
                 | Self::BatchMatmul
+                | Self::Qconv2d
+                | Self::Qdense
         )
     }
 
@@ -110,6 +117,11 @@ impl OperatorKind {
             Self::Dense => "dense",
             Self::Matmul => "matmul",
             Self::BatchMatmul => "batch_matmul",
+            Self::Qconv2d => "qconv2d",
+            Self::Qdense => "qdense",
+            Self::Quantize => "quantize",
+            Self::Dequantize => "dequantize",
+            Self::Requantize => "requantize",
             Self::MaxPool => "max_pool",
             Self::AvgPool => "avg_pool",
             Self::GlobalAvgPool => "global_avg_pool",

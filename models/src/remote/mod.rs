@@ -8,15 +8,15 @@ pub(crate) mod hub;
 mod unpack;
 
 use std::fmt;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use opdata::safe_file_name;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::cache::Cache;
+use crate::cache::{self, Cache};
 use crate::error::ImportError;
+use crate::files;
 use crate::hex::hex;
 
 /// Name of the file that makes a download complete.
@@ -96,7 +96,7 @@ pub(crate) fn file(
             fetch::fetch(&wanted.url, &path, watch)?;
         }
         let record = check(wanted, &path)?;
-        remove(&folder.join(UNPACKED))?;
+        cache::remove(&folder.join(UNPACKED))?;
         let text = serde_json::to_vec(&record).unwrap_or_default();
         let place = folder.join(RECORD);
         std::fs::write(&place, text).map_err(|e| ImportError::io(&place, e))?;
@@ -149,24 +149,13 @@ fn is_complete(folder: &Path, path: &Path, wanted: &Wanted) -> bool {
 
 /// Hashes a fetched file; one with another hash than wanted is removed.
 fn check(wanted: &Wanted, path: &Path) -> Result<Record, ImportError> {
-    let failed = |e| ImportError::io(path, e);
-    let mut file = std::fs::File::open(path).map_err(failed)?;
     let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    let mut bytes = 0;
-    loop {
-        let read = file.read(&mut buffer).map_err(failed)?;
-        if read == 0 {
-            break;
-        }
-        hash.update(&buffer[..read]);
-        bytes += read as u64;
-    }
+    let bytes = files::hash(&mut hash, path)?;
     let sha256 = hex(&hash.finalize());
     if let Some(expected) = &wanted.sha256
         && *expected != sha256
     {
-        std::fs::remove_file(path).map_err(failed)?;
+        std::fs::remove_file(path).map_err(|e| ImportError::io(path, e))?;
         return Err(ImportError::CorruptModel {
             message: format!(
                 "{}: its SHA-256 is {sha256}, not {expected}; the file was removed: fetch it again, or from elsewhere",
@@ -180,15 +169,6 @@ fn check(wanted: &Wanted, path: &Path) -> Result<Record, ImportError> {
         sha256,
         bytes,
     })
-}
-
-fn remove(folder: &Path) -> Result<(), ImportError> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(ImportError::io(folder, error))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

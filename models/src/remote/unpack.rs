@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use flate2::read::GzDecoder;
 use tar::{Archive, EntryType};
 
+use crate::cache;
 use crate::error::ImportError;
 
 /// Most bytes that an archive may unpack to.
@@ -16,10 +17,10 @@ const MOST_ENTRIES: usize = 10_000;
 /// Unpacks regular files and folders below `folder`, which appears when all of them are there.
 pub(super) fn unpack(archive: &Path, folder: &Path) -> Result<(), ImportError> {
     let staging = folder.with_extension("part");
-    super::remove(&staging)?;
+    cache::remove(&staging)?;
     let result = unpack_to(archive, &staging);
     if result.is_err() {
-        super::remove(&staging)?;
+        cache::remove(&staging)?;
         return result;
     }
     std::fs::rename(&staging, folder).map_err(|e| ImportError::io(folder, e))
@@ -27,7 +28,10 @@ pub(super) fn unpack(archive: &Path, folder: &Path) -> Result<(), ImportError> {
 
 fn unpack_to(archive: &Path, folder: &Path) -> Result<(), ImportError> {
     let bad = |reason: &str| ImportError::CorruptModel {
-        message: format!("{}: {reason}; nothing was unpacked", archive.display()),
+        message: format!(
+            "{}: {reason}; nothing was unpacked; remove it to fetch it again",
+            archive.display()
+        ),
     };
     let damaged =
         |error: std::io::Error| bad(&format!("not a tar.gz archive, or damaged ({error})"));

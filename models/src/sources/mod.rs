@@ -10,16 +10,17 @@ mod onnx;
 mod remoteonnx;
 pub(crate) mod request;
 pub mod simple;
+mod single_file;
 mod torch;
 mod transformers;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::cache::Cache;
 use crate::error::ImportError;
@@ -31,12 +32,14 @@ pub use architecture::Architecture;
 pub use local::registry;
 
 /// All sources, in the order to show them: the values of `--modelsource`.
-pub const SOURCES: [&dyn ModelSource; 6] = [
+pub const SOURCES: [&dyn ModelSource; 8] = [
     &local::Local,
     &onnx::Onnx,
     &remoteonnx::RemoteOnnx,
     &transformers::Transformers,
     &torch::Torch,
+    &single_file::TFLITE,
+    &single_file::STABLEHLO,
     &simple::Simple,
 ];
 
@@ -219,6 +222,12 @@ impl Resolved {
     }
 }
 
+/// The stem of a file's name.
+fn stem(path: &str) -> String {
+    let stem = Path::new(path).file_stem();
+    stem.map_or_else(|| path.to_owned(), |s| s.to_string_lossy().into_owned())
+}
+
 /// Finds what to import.
 ///
 /// # Errors
@@ -251,6 +260,12 @@ pub fn resolve(
     if !request.fusion.is_full() {
         let value = serde_json::to_value(request.fusion).unwrap_or_default();
         resolved.details.insert("fusion".to_owned(), value);
+    }
+    if !request.composites.is_empty() {
+        // The file's name without its folder: a moved one is the same.
+        let file = request.composites.file.file_name().unwrap_or_default();
+        let value = json!({"file": file.to_string_lossy(), "table": request.composites.table});
+        resolved.details.insert("composites".to_owned(), value);
     }
     Ok(resolved)
 }
@@ -397,6 +412,8 @@ mod tests {
                 "remoteonnx",
                 "transformers",
                 "torch",
+                "tflite",
+                "stablehlo",
                 "simple"
             ]
         );

@@ -19,10 +19,8 @@ impl ModelSource for Onnx {
         "give the path of an ONNX file"
     }
 
-    /// The file's stem.
     fn short_name(&self, model: &str) -> String {
-        let stem = Path::new(model).file_stem();
-        stem.map_or_else(|| model.to_owned(), |s| s.to_string_lossy().into_owned())
+        super::stem(model)
     }
 
     fn resolve(

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::{Architecture, Source};
+use crate::composites::Composites;
 use crate::error::ImportError;
 
 /// An import to make.
@@ -31,6 +32,9 @@ pub struct ImportRequest {
     /// Whether neighbouring operators become one kernel.
     #[serde(default, skip_serializing_if = "Fusion::is_full")]
     pub fusion: Fusion,
+    /// Sequences of operators that count as one.
+    #[serde(default, skip_serializing_if = "Composites::is_empty")]
+    pub composites: Composites,
 }
 
 /// Which operators share a kernel.
@@ -75,6 +79,7 @@ impl ImportRequest {
             inputs: Vec::new(),
             architecture: Architecture::default(),
             fusion: Fusion::Full,
+            composites: Composites::default(),
         }
     }
 }

@@ -110,12 +110,19 @@ fn candidates(args: &SuggestArgs) -> Result<Candidates, SuggestError> {
         .model_files
         .iter()
         .map(|file| (ModelSource::ONNX, file.to_string_lossy().into_owned()));
+    let batches: Vec<Option<u64>> = match args.batch.is_empty() {
+        true => vec![None],
+        false => args.batch.iter().copied().map(Some).collect(),
+    };
     for (source, name) in named.chain(files) {
-        let request = ImportRequest {
-            seqlen: args.seqlen,
-            ..ImportRequest::new(source, name)
-        };
-        candidates.add_model(&request, &args.threads, DeviceKind::Cpu)?;
+        for &batch in &batches {
+            let request = ImportRequest {
+                batch,
+                seqlen: args.seqlen,
+                ..ImportRequest::new(source, name.clone())
+            };
+            candidates.add_model(&request, &args.threads, DeviceKind::Cpu)?;
+        }
     }
     Ok(candidates)
 }

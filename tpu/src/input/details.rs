@@ -187,6 +187,17 @@ impl Plan {
         self.nodes.get(node).copied().flatten()
     }
 
+    /// Whether nodes have no details.
+    pub fn lacks_details(&self) -> bool {
+        let lacks = |planned: &Planned| planned.detail == NONE;
+        self.nodes.iter().flatten().any(lacks)
+    }
+
+    /// Whether it has commands whose nodes are lost.
+    pub fn restores(&self) -> bool {
+        !self.restored.is_empty()
+    }
+
     /// The commands that stand before the n-th node although their own nodes are lost.
     pub fn restored_before(&self, node: usize) -> impl Iterator<Item = &Planned> {
         let start = self.restored.partition_point(|(at, _)| *at < node);

@@ -4,13 +4,15 @@
 //! where commands are missing is there a choice; then the counters of DMA records (which memory they wrote) decide as
 //! far as they can, and what they leave open is marked as guessed.
 
+use std::ops::Range;
+
 use crate::chip::Chip;
 use crate::chip::memory::{Memory, memories};
 use crate::chip::names::DMA_SYS;
 use crate::chip::regs::{CommandUnit, Table};
 use crate::input::core::{CoreFile, unit_key};
 use crate::input::nodes::{Command, CommandKind, Mode, NONE, Origin, Tags, node_info, node_task};
-use crate::input::pmu::{DmaCounters, record_bytes};
+use crate::input::pmu::{DmaCounters, moves_nothing, record_bytes};
 use crate::matching::certain::{Group, Groups, groups};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
@@ -63,6 +65,31 @@ pub struct Binding {
     pub contradictions: u64,
     /// When sections whose records are certain ran.
     pub timeline: Timeline,
+    /// Sections of records, and of commands as far as known.
+    pub sections: (usize, usize),
+    /// Records of each section if they are in step with the commands' although some are lost, and whether they fit
+    /// exactly.
+    pub in_step: Vec<(Range<usize>, bool)>,
+    /// Whether commands must be missing.
+    pub misfit: bool,
+    /// Resets of ids that are missing among the commands.
+    pub resets_lost: u64,
+}
+
+impl Binding {
+    /// Makes what is certain a guess.
+    pub fn doubt(&mut self) {
+        doubt(&mut self.bound);
+    }
+}
+
+/// Makes what is certain a guess.
+pub fn doubt(bound: &mut [Bound]) {
+    for bound in bound {
+        if bound.certainty == Certainty::Matched {
+            bound.certainty = Certainty::Guessed;
+        }
+    }
 }
 
 /// What the commands of a stream are and where they come from.
@@ -89,6 +116,19 @@ pub struct Stream<'a> {
     pub fit: Fit,
     /// Whether records may be missing.
     pub records: Completeness,
+    /// Whether commands may be.
+    pub trust: Trust,
+}
+
+/// Whether commands are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Not that anybody knows: what does not fit are records.
+    Whole,
+    /// Some are, but no whole section of TIU or GDMA.
+    InStep,
+    /// At least so many whole sections are, and perhaps others.
+    Lost(usize),
 }
 
 /// What `global.profile` says of the number of records.
@@ -101,11 +141,35 @@ pub enum Completeness {
 }
 
 impl Stream<'_> {
-    fn unit(&self) -> CommandUnit {
+    /// Which unit reads its commands.
+    pub fn unit(&self) -> CommandUnit {
         match self.engine {
             Engine::Tiu => CommandUnit::Tiu,
             Engine::Gdma | Engine::Sdma => CommandUnit::Dma,
             Engine::Cdma => CommandUnit::Cdma,
+        }
+    }
+
+    /// Whether a record can be that of the last of these commands: what ends a chain moves nothing and takes no time.
+    pub fn may_end(&self, commands: &[Command], record: &Record) -> bool {
+        const LONGEST: u64 = 64;
+        let Some(CommandKind::Descriptor(number)) = commands.last().map(|c| c.kind) else {
+            return true;
+        };
+        let found = self.core.pool.get(number as usize);
+        let layout = found.map(|decoded| Table::of(self.chip).layout(decoded.op));
+        if !layout.is_some_and(|layout| layout.is_system()) {
+            return true;
+        }
+        let size = record_bytes(self.chip, self.engine);
+        match self.engine {
+            Engine::Tiu => record.cycles() <= LONGEST,
+            _ if self.chip == Chip::Bm1688 => true,
+            _ => moves_nothing(
+                self.chip,
+                self.engine,
+                self.record_file.slice(record.offset, size),
+            ),
         }
     }
 
@@ -135,7 +199,7 @@ impl Stream<'_> {
         };
         let certainty = match (link, command.origin) {
             (Link::None, _) => Certainty::Unmatched,
-            (_, Origin::Uncounted) => Certainty::Guessed,
+            (_, Origin::Uncounted | Origin::Unnamed) => Certainty::Guessed,
             _ => Certainty::Matched,
         };
         Bound {
@@ -243,6 +307,9 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         sections,
         groups,
         mut certain,
+        in_step,
+        misfit,
+        resets_lost,
     } = groups(stream, records, &record_sections, commands);
     for mended in &mended {
         certain[mended.place] = false;
@@ -265,6 +332,10 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         mended,
         contradictions: 0,
         timeline: Timeline::default(),
+        sections: (record_sections.len(), sections.len()),
+        in_step,
+        misfit,
+        resets_lost,
     };
     if let (Some(first), Some(last)) = (groups.first(), groups.last()) {
         binding.before = first.records.start;
@@ -360,6 +431,8 @@ impl Parts<'_> {
             }
             return;
         }
+        let doubted = stream.trust != Trust::Whole;
+        let sure = |place: usize| !doubted && sure(place);
         self.bind_shifted(group, zero, &clash, &sure, binding);
     }
 

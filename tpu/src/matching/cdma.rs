@@ -7,7 +7,7 @@ use crate::chip::Chip;
 use crate::input::core::CoreFile;
 use crate::input::pmu::RawRecord;
 use crate::input::source::SourceFile;
-use crate::matching::bind::{Bound, Completeness, Stream, bind};
+use crate::matching::bind::{Bound, Completeness, Stream, Trust, bind};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
@@ -166,8 +166,13 @@ pub fn bind_port(
             latest: false,
             fit,
             records: Completeness::Open,
+            trust: Trust::Whole,
         };
-        let binding = bind(&stream, &mut records.to_vec(), list);
+        let mut binding = bind(&stream, &mut records.to_vec(), list);
+        if core.nodes_doubtful || binding.misfit {
+            // Nodes of ports stand in the same block.
+            binding.doubt();
+        }
         result.commands += binding.commands;
         for (place, bound) in binding.bound.into_iter().enumerate() {
             if bound.link == Link::None {

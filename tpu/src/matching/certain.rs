@@ -6,15 +6,16 @@
 
 use std::ops::Range;
 
-use crate::input::nodes::{Command, CommandKind};
-use crate::matching::bind::Stream;
+use crate::input::nodes::{Command, CommandKind, NONE, Origin};
+use crate::matching::bind::{Stream, Trust};
 use crate::matching::embed::{Bounds, Embedding};
 use crate::matching::order::Record;
 use crate::matching::repair::repartition;
 use crate::matching::sections::{
     Anchor, CommandSection, Fit, Pair, RecordSection, align, correspond, correspond_shifted,
-    of_commands,
+    fits_exactly, of_commands,
 };
+use crate::matching::strict;
 
 /// Records of one command section.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +36,16 @@ pub(super) struct Groups {
     pub groups: Vec<Group>,
     /// For each record whether its section is certain.
     pub certain: Vec<bool>,
+    /// Records of each section that is in step though commands are lost, and whether they fit exactly.
+    pub in_step: Vec<(Range<usize>, bool)>,
+    /// Whether commands must be missing.
+    pub misfit: bool,
+    /// Resets that are missing among the commands.
+    pub resets_lost: u64,
 }
+
+/// More restored commands than this may stand in another section than they were sent in: programs repeat themselves.
+const FEW_RESTORED: usize = 8;
 
 /// Records and commands of a stream.
 struct Search<'a> {
@@ -49,6 +59,16 @@ struct Search<'a> {
 struct Found {
     groups: Vec<Group>,
     certain: Vec<bool>,
+    in_step: Vec<(Range<usize>, bool)>,
+    misfit: bool,
+}
+
+/// What another engine's times say of an engine's sections.
+enum ByTimes {
+    /// Closer bounds.
+    Closer(Bounds),
+    /// What is certain by order alone cannot be: commands are missing.
+    Contradiction,
 }
 
 /// Finds the groups.
@@ -59,13 +79,16 @@ pub(super) fn groups(
     commands: &[Command],
 ) -> Groups {
     let mut sections = of_commands(commands);
+    let mut resets_lost = 0;
     if let (Some(r), Some(c)) = (parts.first(), sections.first_mut())
         && stream.anchor == Anchor::Start
         && r.low < c.first
     {
         // The reset between preamble and program is lost.
         c.first = 0;
+        resets_lost += 1;
     }
+    let recorded = sections.len();
     let search = Search {
         stream,
         records,
@@ -73,6 +96,7 @@ pub(super) fn groups(
         commands,
     };
     let (sections, mut found) = search.run(sections);
+    resets_lost += sections.len().saturating_sub(recorded) as u64;
     for group in &found.groups {
         if !sections[group.commands].sure {
             found.certain[group.records.clone()].fill(false);
@@ -86,6 +110,9 @@ pub(super) fn groups(
         sections,
         groups: found.groups,
         certain: found.certain,
+        in_step: found.in_step,
+        misfit: found.misfit,
+        resets_lost,
     }
 }
 
@@ -95,6 +122,12 @@ impl Search<'_> {
         if self.parts.is_empty() || sections.is_empty() {
             let nothing = self.paired(&[]);
             return (sections, nothing);
+        }
+        match self.stream.trust {
+            _ if self.stream.fit == Fit::Equal => {}
+            Trust::Whole => {}
+            Trust::InStep => return self.doubted(sections, None),
+            Trust::Lost(lost) => return self.doubted(sections, Some(lost)),
         }
         if correspond(self.parts, &sections, base) {
             let found = self.one_to_one(|_| None);
@@ -113,21 +146,141 @@ impl Search<'_> {
         if let Some(found) = self.ordered(0..self.parts.len(), &sections, |_| true) {
             return (sections, found);
         }
+        let recorded = sections.len();
+        let (sections, pairs) = self.with_borders(sections);
+        let has_partner = |part: usize| pairs.binary_search_by_key(&part, |p| p.records).is_ok();
+        let mended = sections.len() != recorded;
+        let mut found = self
+            .ordered(0..self.parts.len(), &sections, |_| true)
+            .or_else(|| self.ordered(0..self.parts.len(), &sections, has_partner))
+            .unwrap_or_else(|| {
+                let mut found = self.between_misfits(&sections, &pairs);
+                found.misfit = true;
+                found
+            });
+        found.misfit |= mended || !self.only_frames_left(&pairs);
+        (sections, found)
+    }
+
+    /// Sections of commands with borders put right, and their alignment with those of the records.
+    fn with_borders(&self, sections: Vec<CommandSection>) -> (Vec<CommandSection>, Vec<Pair>) {
         let pairs = self.align(&sections);
-        let borders = repartition(self.parts, self.commands, &sections, &pairs, base);
-        let (sections, pairs) = match borders {
+        let base = self.stream.base;
+        match repartition(self.parts, self.commands, &sections, &pairs, base) {
             Some(borders) => {
                 let pairs = self.align(&borders);
                 (borders, pairs)
             }
             None => (sections, pairs),
+        }
+    }
+
+    /// Whether all sections of records without commands are such as frame a program: before all others or after them,
+    /// and, unless it is a compiled model, pairs.
+    fn only_frames_left(&self, pairs: &[Pair]) -> bool {
+        const PAIR: usize = 2;
+        let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {
+            return false;
         };
-        let has_partner = |part: usize| pairs.binary_search_by_key(&part, |p| p.records).is_ok();
-        let found = self
-            .ordered(0..self.parts.len(), &sections, |_| true)
-            .or_else(|| self.ordered(0..self.parts.len(), &sections, has_partner))
-            .unwrap_or_else(|| self.between_misfits(&sections, &pairs));
+        let frames = |part: &RecordSection| self.of_descriptors() || part.range.len() <= PAIR;
+        last.records - first.records + 1 == pairs.len()
+            && self.parts[..first.records].iter().all(frames)
+            && self.parts[last.records + 1..].iter().all(frames)
+    }
+
+    fn of_descriptors(&self) -> bool {
+        let of_model = |c: &Command| {
+            matches!(
+                c.kind,
+                CommandKind::Descriptor(_) | CommandKind::Unreadable { .. }
+            )
+        };
+        self.commands.first().is_some_and(of_model)
+    }
+
+    /// Commands are lost: what fits exactly is certain where sections are in step (`lost` is `None`), or where no other
+    /// alignment comes near.
+    fn doubted(
+        &self,
+        sections: Vec<CommandSection>,
+        lost: Option<usize>,
+    ) -> (Vec<CommandSection>, Found) {
+        let recorded = sections.clone();
+        let (sections, pairs) = self.with_borders(sections);
+        let base = self.stream.base;
+        let in_step = lost.is_none() && self.parts.len() == sections.len();
+        let lost = lost
+            .unwrap_or(0)
+            .max(self.parts.len().abs_diff(sections.len()));
+        let (pairs, certain) = if in_step {
+            let fits = |(r, c): (&RecordSection, &CommandSection)| fits_exactly(r, c, base);
+            let certain = self.parts.iter().zip(&sections).map(fits).collect();
+            let pair = |number| Pair {
+                records: number,
+                commands: number,
+            };
+            ((0..sections.len()).map(pair).collect(), certain)
+        } else {
+            match strict::align(self.parts, &sections, base, lost) {
+                Some(found) => (found.pairs, found.certain),
+                None => {
+                    let none = vec![false; pairs.len()];
+                    (pairs, none)
+                }
+            }
+        };
+        let placed = sections == recorded || self.restored(0..self.commands.len()) <= FEW_RESTORED;
+        let mut found = self.paired(&pairs);
+        for (pair, fits) in pairs.iter().zip(certain) {
+            let section = &sections[pair.commands];
+            let range = self.parts[pair.records].range.clone();
+            let alone = self.restored(section.range.clone()) == section.range.len();
+            let known =
+                fits && placed && !alone && !self.goes_on_without_name(&sections, pair.commands);
+            if known {
+                let places = range.clone().zip(section.range.clone());
+                for (record, command) in places {
+                    found.certain[record] = self.kernel_is_known(section, command);
+                }
+            }
+            if in_step {
+                found.in_step.push((range, known));
+            }
+        }
         (sections, found)
+    }
+
+    /// How many of these commands are restored.
+    fn restored(&self, commands: Range<usize>) -> usize {
+        let list = self.commands[commands].iter();
+        list.filter(|c| c.origin == Origin::Restored).count()
+    }
+
+    /// Whether a command of a section was recorded, or restored between others of one kernel.
+    fn kernel_is_known(&self, section: &CommandSection, at: usize) -> bool {
+        if self.commands[at].origin != Origin::Restored {
+            return true;
+        }
+        let recorded = |c: &&Command| c.origin != Origin::Restored;
+        let before = self.commands[section.range.start..at]
+            .iter()
+            .rfind(recorded);
+        let after = self.commands[at..section.range.end].iter().find(recorded);
+        match (before, after) {
+            (Some(before), Some(after)) => before.tags.scope == after.tags.scope,
+            // Before the first kernel others may have been sent.
+            (None, _) => section.range.start > 0,
+            _ => true,
+        }
+    }
+
+    /// Whether a section has the kernel of the one before it: the name between them may be lost.
+    fn goes_on_without_name(&self, sections: &[CommandSection], at: usize) -> bool {
+        let recorded = |c: &&Command| c.origin != Origin::Restored;
+        let list = |at: usize| self.commands[sections[at].range.clone()].iter();
+        let first = list(at).find(recorded).map(|c| c.tags.scope);
+        let before = at.checked_sub(1).and_then(|b| list(b).rfind(recorded));
+        first.is_some_and(|scope| scope != NONE) && first == before.map(|c| c.tags.scope)
     }
 
     fn align(&self, sections: &[CommandSection]) -> Vec<Pair> {
@@ -147,6 +300,8 @@ impl Search<'_> {
         Found {
             groups: self.parts.iter().enumerate().map(group).collect(),
             certain: vec![true; self.records.len()],
+            in_step: Vec::new(),
+            misfit: false,
         }
     }
 
@@ -160,6 +315,8 @@ impl Search<'_> {
         Found {
             groups: pairs.iter().map(group).collect(),
             certain: vec![false; self.records.len()],
+            in_step: Vec::new(),
+            misfit: false,
         }
     }
 
@@ -184,8 +341,9 @@ impl Search<'_> {
         if records.is_empty() || sections.is_empty() {
             return None;
         }
-        let (chosen, certain) = self.choose(records, sections)?;
+        let (chosen, certain, misfit) = self.choose(records, sections)?;
         let mut found = self.paired(&[]);
+        found.misfit = misfit;
         for (n, &place) in places.iter().enumerate() {
             found.certain[place] = certain[n];
             let section = chosen[n] as usize;
@@ -204,12 +362,12 @@ impl Search<'_> {
         Some(found)
     }
 
-    /// The section of each record, and whether it is certain.
+    /// The section of each record, whether it is certain, and whether another engine contradicts what is.
     fn choose(
         &self,
         records: &[Record],
         sections: &[CommandSection],
-    ) -> Option<(Vec<u32>, Vec<bool>)> {
+    ) -> Option<(Vec<u32>, Vec<bool>, bool)> {
         let by_ids = Embedding {
             records,
             sections,
@@ -220,25 +378,29 @@ impl Search<'_> {
         if self.stream.latest
             && let Some(last) = by_ids.suffix()
         {
-            return Some((last, vec![true; records.len()]));
+            return Some((last, vec![true; records.len()], false));
         }
-        if let Some(closer) = self.by_times(records, sections, &bounds) {
-            bounds = closer;
+        let mut misfit = false;
+        match self.by_times(records, sections, &bounds) {
+            Some(ByTimes::Closer(closer)) => bounds = closer,
+            Some(ByTimes::Contradiction) => misfit = true,
+            None => {}
         }
         let Bounds { earliest, latest } = bounds;
         let certain = earliest.iter().zip(&latest).map(|(a, b)| a == b).collect();
         // What is left of a stream without its head is more likely its end.
         let headless = records[0].id > self.stream.base || self.stream.anchor == Anchor::End;
-        Some((if headless { latest } else { earliest }, certain))
+        let chosen = if headless { latest } else { earliest };
+        Some((chosen, certain, misfit))
     }
 
-    /// Bounds by what another engine did at the time; `None` if it does not go with what is certain without it.
+    /// Bounds by what another engine did at the time; `None` if it says nothing.
     fn by_times(
         &self,
         records: &[Record],
         sections: &[CommandSection],
         bounds: &Bounds,
-    ) -> Option<Bounds> {
+    ) -> Option<ByTimes> {
         let other = self.stream.other.filter(|other| !other.is_empty())?;
         let windows: Vec<(f64, f64)> = sections
             .iter()
@@ -253,7 +415,7 @@ impl Search<'_> {
         let sure = bounds.earliest.iter().zip(&bounds.latest).enumerate();
         for (place, (&earliest, &latest)) in sure {
             if earliest == latest && !allowed(place, earliest as usize) {
-                return None;
+                return Some(ByTimes::Contradiction);
             }
         }
         let by_both = Embedding {
@@ -262,20 +424,14 @@ impl Search<'_> {
             base: self.stream.base,
             allowed: &allowed,
         };
-        by_both.bounds()
+        by_both.bounds().map(ByTimes::Closer)
     }
 
     /// A compiled model is framed by pairs of records that are of no command: what may be such a pair is not certain,
     /// neither by itself nor before a gap in the ids that follow it.
     fn doubt_frames(&self, sections: &[CommandSection], found: &mut Found) {
         const PAIR: usize = 2;
-        let framed = |c: &Command| {
-            matches!(
-                c.kind,
-                CommandKind::Descriptor(_) | CommandKind::Unreadable { .. }
-            )
-        };
-        if !self.commands.first().is_some_and(framed) {
+        if !self.of_descriptors() {
             return;
         }
         for group in &found.groups {

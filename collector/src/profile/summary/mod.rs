@@ -100,6 +100,8 @@ pub struct Line {
     pub busy_share: Option<f64>,
     /// Where it stands under the roofs, where those were calibrated.
     pub standing: Option<Standing>,
+    /// Own counts in a run, in the order of [`ProfiledModel::counted`].
+    pub counts: Vec<f64>,
     /// Place of the first call.
     first: usize,
     /// Traffic and arithmetic in a type that was calibrated.
@@ -128,6 +130,13 @@ impl Summary {
     /// Share of a run's time that the calls explain (0 to 1).
     pub fn explained(&self) -> f64 {
         self.sum_ns / self.total_ns
+    }
+
+    /// Sums of all lines' counts, in a run.
+    pub fn counts(&self) -> Vec<f64> {
+        let counters = self.lines.first().map_or(0, |line| line.counts.len());
+        let sum = |place| self.lines.iter().filter_map(|l| l.counts.get(place)).sum();
+        (0..counters).map(sum).collect()
     }
 
     /// A line's share of a run's time (0 to 1).
@@ -203,7 +212,13 @@ fn lines_of_calls(model: &ProfiledModel, cycle: &ProfiledCycle) -> Vec<Line> {
         .enumerate()
         .map(|(first, (call, layer))| {
             let operator = operators.get(call.symbol.as_str());
-            line_of(first, call, layer, operator)
+            let counts = model
+                .counted()
+                .filter_map(|(_, of_calls)| of_calls.get(first));
+            Line {
+                counts: counts.copied().collect(),
+                ..line_of(first, call, layer, operator)
+            }
         })
         .collect();
     for step in &cycle.steps {
@@ -267,6 +282,7 @@ fn line_of(
         bytes: operator.map(|(o, _)| o.bytes_read + o.bytes_written),
         busy_share: None,
         standing: None,
+        counts: Vec::new(),
         first,
         float_flops: match operator {
             Some((o, _)) if is_float(o) => flops.unwrap_or(0),
@@ -340,6 +356,9 @@ fn add(group: &mut Line, line: Line) {
     group.bytes = group.bytes.zip(line.bytes).map(|(a, b)| a + b);
     group.float_flops += line.float_flops;
     group.busy_ns += line.busy_ns;
+    for (sum, count) in group.counts.iter_mut().zip(line.counts) {
+        *sum += count;
+    }
 }
 
 /// What follows from a line's sums.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use opengine::measure::counters::Counter;
 use opengine::protocol::{
-    Profiled, ProfiledArgument, ProfiledCall, ProfiledCycle, ProfiledStep, StepSchedule, TaskSpan,
+    CallCounts, Profiled, ProfiledArgument, ProfiledCall, ProfiledCycle, ProfiledStep,
+    StepSchedule, TaskSpan,
 };
 use opmodels::graph::{Fill, Graph, Input, InputRole};
 
@@ -106,6 +108,18 @@ pub(crate) fn model() -> ProfiledModel {
             pairs: (0..10)
                 .map(|i| (990.0 + f64::from(i % 3), 1_000.0))
                 .collect(),
+            counts: vec![
+                CallCounts {
+                    source: "perf".to_owned(),
+                    counter: Counter::new("page-faults", "events"),
+                    of_calls: Ok(vec![1.5, 12_345.0]),
+                },
+                CallCounts {
+                    source: "perf".to_owned(),
+                    counter: Counter::new("cycles", "cycles"),
+                    of_calls: Err("there is no PMU".to_owned()),
+                },
+            ],
             storage_bytes: 512,
             drift: 1.01,
         },

@@ -2,8 +2,9 @@
 
 use opreport::svg::{RatioLine, forest};
 
-use crate::compare::{Change, Comparison, Verdict};
-use crate::render::compare::{estimate, operator, word};
+use crate::compare::{Change, Comparison};
+use crate::render::compare::operator;
+use crate::render::page::ratio_line;
 
 /// Operators in the picture: the worst come first, so these are the ones that matter.
 const SHOWN: usize = 40;
@@ -22,16 +23,6 @@ fn line(change: &Change) -> RatioLine {
     let threads = change
         .threads
         .map_or_else(String::new, |t| format!(" ×{t}"));
-    RatioLine {
-        label: format!("{}{threads}, {}", operator(change), change.model),
-        verdict: word(change.verdict),
-        colour: match change.verdict {
-            Verdict::Regression => "var(--bad)",
-            Verdict::Improvement => "var(--good)",
-            _ => "var(--dim)",
-        },
-        ratio: change.ratio.value,
-        interval: (change.ratio.low, change.ratio.high),
-        value: estimate(&change.ratio),
-    }
+    let label = format!("{}{threads}, {}", operator(change), change.model);
+    ratio_line(change, label)
 }

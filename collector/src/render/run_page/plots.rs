@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use opdata::contract::Calibration;
 use opreport::svg::{Axis, Mark, RatioLine, Scale, Series, Steps, forest, heat, plot};
 
-use crate::compare::{Change, Comparison, Verdict};
-use crate::render::compare::{estimate, operator, word};
+use crate::compare::{Change, Comparison};
+use crate::render::compare::operator;
+use crate::render::page::ratio_line;
 use crate::run_report::curves::{Curve, Heat};
 
 /// Changes in the picture.
@@ -43,18 +44,7 @@ pub(super) fn changes(comparison: &Comparison) -> String {
 }
 
 fn ratio(change: &Change) -> RatioLine {
-    RatioLine {
-        label: short(&operator(change)),
-        verdict: word(change.verdict),
-        colour: match change.verdict {
-            Verdict::Regression => "var(--bad)",
-            Verdict::Improvement => "var(--good)",
-            _ => "var(--dim)",
-        },
-        ratio: change.ratio.value,
-        interval: (change.ratio.low, change.ratio.high),
-        value: estimate(&change.ratio),
-    }
+    ratio_line(change, short(&operator(change)))
 }
 
 /// A picture for each factor: its curves, and where each turns.

@@ -4,7 +4,7 @@
 //! be measured, under a name that they do not have. So names are asked for before anything is compiled.
 
 use opdata::contract::Environment;
-use opreport::nearest::nearest;
+use opreport::nearest::{did_you_mean, nearest};
 use serde_json::{Value, json};
 use tvm_bridge::llvm;
 
@@ -67,10 +67,7 @@ fn unknown(what: &str, option: &str, name: &str, known: &[String]) -> TargetProb
         };
     }
     let near = nearest(name, known.iter().map(String::as_str));
-    let near = match near.is_empty() {
-        true => String::new(),
-        false => format!(" (did you mean {}?)", near.join(" or ")),
-    };
+    let near = did_you_mean(&near);
     TargetProblem {
         problem: format!("LLVM knows no {what} `{name}` for {arch}{near}"),
         next: format!("-{option}={LIST} lists those that it knows"),

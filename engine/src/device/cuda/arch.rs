@@ -3,7 +3,7 @@
 //! Numbers: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". The list is that of the
 //! compiler that `scripts/setup --with cuda` installs (NVRTC 13.0).
 
-use opreport::nearest::nearest;
+use opreport::nearest::{did_you_mean, nearest};
 
 use crate::device::TargetProblem;
 
@@ -81,10 +81,7 @@ pub(super) fn check(name: &str) -> Result<(), TargetProblem> {
     }
     let names = names();
     let near = nearest(name, names.iter().map(String::as_str));
-    let near = match near.is_empty() {
-        true => String::new(),
-        false => format!(" (did you mean {}?)", near.join(" or ")),
-    };
+    let near = did_you_mean(&near);
     Err(TargetProblem {
         problem: format!("there is no architecture `{name}` here{near}"),
         next: format!("they are {}", names.join(", ")),

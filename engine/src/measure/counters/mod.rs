@@ -5,7 +5,9 @@
 //! [`passes`] makes the calls that are counted: never those that are timed, and each source in calls of its own, so that
 //! no two of them compete for a register. What was asked for and not counted has a reason, never a zero.
 
+mod assembly;
 mod callgrind;
+mod code;
 mod mca;
 mod papi;
 pub mod passes;
@@ -21,7 +23,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use opmodels::graph::Argument;
-use opreport::nearest::closest;
+use opreport::nearest::{closest, did_you_mean};
 use serde::{Deserialize, Serialize};
 use tvm_bridge::{IrModule, Target};
 
@@ -35,6 +37,7 @@ pub const SOURCES: &[&dyn SourceKind] = &[
     &papi::PapiEvents,
     &powercap::Powercap,
     &callgrind::Callgrind,
+    &code::Code,
     &mca::Mca,
 ];
 
@@ -54,6 +57,11 @@ impl Counter {
             name: name.into(),
             unit: unit.into(),
         }
+    }
+
+    /// Its name in rows: `source:name`.
+    pub fn full_name(&self, source: &str) -> String {
+        format!("{source}:{}", self.name)
     }
 }
 
@@ -154,7 +162,7 @@ pub struct Count {
 impl Count {
     /// Its name in rows: `source:name`.
     pub fn full_name(&self) -> String {
-        format!("{}:{}", self.source, self.counter.name)
+        self.counter.full_name(&self.source)
     }
 }
 
@@ -248,6 +256,24 @@ pub struct Survey {
     pub counters: Vec<CounterFact>,
 }
 
+impl Survey {
+    /// Of a source that is one tool: all of its counters are usual, and count if the tool is here.
+    fn of_tool(
+        state: Result<String, CounterError>,
+        counters: impl Iterator<Item = Counter>,
+    ) -> Survey {
+        let facts = counters.map(|counter| CounterFact {
+            counter,
+            usual: true,
+            problem: state.as_ref().err().cloned(),
+        });
+        Survey {
+            counters: facts.collect(),
+            state,
+        }
+    }
+}
+
 /// A kind of source, from the side of who plans.
 pub trait SourceKind: Sync {
     /// Its name, as in `--counters NAME:EVENT`.
@@ -329,7 +355,7 @@ fn known(source: &str, name: &str, all: impl Iterator<Item = Counter>) -> Result
         return Ok(());
     }
     let near = closest(name, names.iter().map(String::as_str));
-    let near = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+    let near = did_you_mean(near.as_slice());
     Err(CounterError::new(
         format!("{source}:{name}"),
         format!("{source} has no counter `{name}`{near}"),

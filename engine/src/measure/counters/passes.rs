@@ -3,6 +3,7 @@
 //! Counting never touches calls that are timed: a source is opened after the samples of a point were taken, and closed
 //! before the next. Each source counts in a pass of its own, so that two that need the same registers do not compete, and
 //! in each pass batches with and without counting take turns: the ratio of their median times is what counting costs.
+//! Where not even two such batches fit into the budget, one is counted and set against the timed samples instead.
 //! A count is the mean over the calls, as events that are rare have a median of 0.
 
 use std::time::Duration;
@@ -13,8 +14,10 @@ use super::{Count, Counted, CounterError, CounterSource, Opened, Reading};
 use crate::measure::Timer;
 use crate::measure::sampling::{Caches, place, time_calls};
 
-/// Time for the counted batches of one source.
-const PASS_BUDGET: Duration = Duration::from_millis(20);
+/// Most time for the batches of one source.
+const MOST_BUDGET: Duration = Duration::from_millis(20);
+/// Share of a point's time for samples that the batches of one source may take as well: counting must not slow a sweep down.
+const BUDGET_SHARE: f64 = 0.1;
 /// Most batches of one source.
 const MOST_ROUNDS: u128 = 10;
 /// Most calls in a batch that is made longer for a slow meter.
@@ -26,10 +29,17 @@ pub struct Calls<'a, 'b> {
     pub timer: &'a mut dyn Timer,
     /// Calls in a batch.
     pub number: u32,
-    /// What a call takes.
+    /// What a call takes without counting, by the samples.
     pub typical: Duration,
+    /// Time for the batches of one source, see [`budget`].
+    pub budget: Duration,
     /// State of the caches.
     pub caches: &'a mut Caches<'b>,
+}
+
+/// Time for the batches of one source where samples may take `sampling`.
+pub fn budget(sampling: Duration) -> Duration {
+    sampling.mul_f64(BUDGET_SHARE).min(MOST_BUDGET)
 }
 
 /// What one source gave.
@@ -84,6 +94,8 @@ pub fn count<E: From<tvm_bridge::Error>>(
 struct Batch {
     number: u32,
     rounds: u32,
+    /// Whether each counted batch has one beside it that is not counted.
+    paired: bool,
 }
 
 /// The batch for a meter that sees no change in less than `resolution`.
@@ -97,10 +109,11 @@ fn batch(resolution: Duration, calls: &Calls<'_, '_>) -> Result<Batch, String> {
         }
         Caches::Placed(..) => 1,
     };
-    let rounds = PASS_BUDGET.as_nanos() / (typical * number);
+    let rounds = calls.budget.as_nanos() / (2 * typical * number);
     Ok(Batch {
         number: number as u32,
         rounds: rounds.clamp(1, MOST_ROUNDS) as u32,
+        paired: rounds > 0,
     })
 }
 
@@ -114,9 +127,15 @@ fn pass<E: From<tvm_bridge::Error>>(
     let mut tallies = vec![Tally::default(); source.counters().len()];
     let (mut with, mut without) = (Vec::new(), Vec::new());
     let per_call = |elapsed: Duration| elapsed.as_nanos() as f64 / f64::from(number);
+    if !batch.paired {
+        without.push(calls.typical.as_nanos() as f64);
+    }
     for round in 0..batch.rounds {
         // Which one is first alternates, as the second finds the caches that the first one left.
         for counting in [round % 2 == 0, round % 2 != 0] {
+            if !counting && !batch.paired {
+                continue;
+            }
             place(calls.caches)?;
             if !counting {
                 without.push(per_call(time_calls(calls.timer, number, &mut *run)?));
@@ -228,13 +247,24 @@ mod tests {
     use super::*;
     use crate::measure::mock::{Exclusive, ScriptedCounter, ScriptedTimer};
 
+    /// What `meters` count in 40 ms each, and the calls made for it.
     fn counted(meters: Vec<Box<dyn CounterSource>>, times: &[u64], number: u32) -> (Counted, u32) {
+        counted_within(Duration::from_millis(40), meters, times, number)
+    }
+
+    fn counted_within(
+        budget: Duration,
+        meters: Vec<Box<dyn CounterSource>>,
+        times: &[u64],
+        number: u32,
+    ) -> (Counted, u32) {
         let mut timer = ScriptedTimer::new(times);
         let mut made = 0;
         let calls = Calls {
             timer: &mut timer,
             number,
             typical: Duration::from_millis(2),
+            budget,
             caches: &mut Caches::Kept,
         };
         let opened = Opened {
@@ -255,7 +285,7 @@ mod tests {
 
     #[test]
     fn counts_are_means_of_one_call_and_the_cost_is_on_over_off() {
-        // 20 ms hold five batches of two calls of 2 ms: on and off, off and on, ...
+        // 40 ms hold five pairs of batches of two calls of 2 ms: on and off, off and on, ...
         let meter = ScriptedCounter::new("cycles", [400.0, 800.0, 400.0, 400.0, 500.0]);
         let times = [
             2_200_000, 2_000_000, 2_000_000, 2_200_000, 2_200_000, 2_000_000,
@@ -268,6 +298,17 @@ mod tests {
         );
         assert!((counted.overhead_ratio.unwrap() - 1.05).abs() < 0.06);
         assert_eq!(counted.running_share, Some(1.0));
+    }
+
+    #[test]
+    fn a_small_budget_counts_one_batch_and_sets_it_against_the_samples() {
+        assert_eq!(budget(Duration::from_millis(30)), Duration::from_millis(3));
+        let meter = ScriptedCounter::new("cycles", [400.0]);
+        let budget = Duration::from_millis(3);
+        let (counted, calls) = counted_within(budget, vec![Box::new(meter)], &[2_200_000], 1);
+        assert_eq!(calls, 1, "a pair of calls takes 4 ms");
+        assert_eq!(values(&counted)[0].1, Ok(400.0));
+        assert!((counted.overhead_ratio.unwrap() - 1.1).abs() < 1e-9);
     }
 
     #[test]

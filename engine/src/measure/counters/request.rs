@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use opreport::nearest::closest;
+use opreport::nearest::{closest, did_you_mean};
 use serde::{Deserialize, Serialize};
 
 use super::{CounterError, SOURCES, SourceKind, source};
@@ -147,8 +147,7 @@ impl FromStr for CounterItem {
         };
         let names = || SOURCES.iter().map(|kind| kind.name());
         let kind = source(name).ok_or_else(|| {
-            let near = closest(name, names())
-                .map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+            let near = did_you_mean(closest(name, names()).as_slice());
             let known: Vec<&str> = names().collect();
             CounterError::new(
                 format!("`{text}`"),

@@ -41,7 +41,7 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
         let mut track = head.track("NOT WHOLE", None, Order::Free, false);
         let (from, to) = profile.span_ns().unwrap_or_default();
         head.begin(&mut track, from + offset_ns, &headline, None, |_, _| {});
-        head.end(&mut track, to + offset_ns, None);
+        head.end(&mut track, to + offset_ns);
     }
     out.write_all(&head.out.0).map_err(failed())?;
     // A few cores at a time: their packets are kept in memory until they are written, in order. Those of a long core
@@ -267,7 +267,7 @@ fn write_layers(
             return;
         };
         writer.begin(track, slice.start_ns, name, Some(kind), |_, _| {});
-        writer.end(track, slice.end_ns, Some(kind));
+        writer.end(track, slice.end_ns);
     });
 }
 
@@ -283,7 +283,7 @@ fn write_command(
         annotate(view, &mut Args { track, out });
         flows.add(view.stream.engine, view.index, out);
     });
-    writer.end(track, slice.end_ns, kind);
+    writer.end(track, slice.end_ns);
 }
 
 fn cdma_packets(profile: &Profile, shared: &Shared) -> Vec<u8> {
@@ -351,7 +351,7 @@ fn write_host(trace: &HostTrace, writer: &mut Writer) {
             .collect();
         writer.lanes(track, slices, |writer, track, slice| {
             writer.begin(track, slice.start_ns, slice.args, None, |_, _| {});
-            writer.end(track, slice.end_ns, None);
+            writer.end(track, slice.end_ns);
         });
     }
 }

@@ -107,9 +107,10 @@ fn in_order(mut details: Vec<Detail>) -> (Vec<Detail>, Order) {
 fn by_id(details: &[Detail], nodes: usize) -> Option<Vec<Option<usize>>> {
     let (first, last) = (details.first()?.id, details.last()?.id);
     // They begin at 0, or the first are lost.
-    let base = if last as usize + 1 == nodes { 0 } else { first };
+    let all = last as usize + 1 == nodes;
+    let base = if all { 0 } else { first };
     let span = (last - base) as usize + 1;
-    if span > details.len() + details.len() / 4 + 64 {
+    if !all && span > details.len() + details.len() / 4 + 64 {
         return None;
     }
     let mut slots = vec![None; span];

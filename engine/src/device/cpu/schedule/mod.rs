@@ -77,6 +77,7 @@ type Suggestion = fn(&Schedule, VectorUnit) -> Result<Knobs>;
 /// From the most to the least specific.
 const SUGGESTIONS: [Suggestion; 6] = [
     |s, unit| partial::suggested(s, unit).map(Knobs::Partial),
+    |s, unit| rows::suggested(s, unit).map(Knobs::Rows),
     // The epilogue computed at the register tile, paddings at the parallel loop.
     |s, unit| {
         contraction::suggested(s, unit, Epilogue::Tile, Padding::Near).map(Knobs::Contraction)
@@ -85,7 +86,6 @@ const SUGGESTIONS: [Suggestion; 6] = [
     |s, unit| {
         contraction::suggested(s, unit, Epilogue::Tile, Padding::Root).map(Knobs::Contraction)
     },
-    |s, unit| rows::suggested(s, unit).map(Knobs::Rows),
     // The epilogue in a nest of its own too, for those that index the result in another way.
     |s, unit| {
         contraction::suggested(s, unit, Epilogue::Root, Padding::Root).map(Knobs::Contraction)

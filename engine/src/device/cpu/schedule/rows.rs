@@ -1,12 +1,16 @@
-//! Operators with several reductions over the same rows: softmax, layer norm, group norm.
+//! Operators that reduce rows and go over them again: softmax, layer norm, group norm, RMS norm, means of rows.
 //!
-//! Each row is finished before the next begins, so that it stays in the first-level cache; rows run in parallel.
+//! Each row is finished before the next begins, so that it stays in the first-level cache; rows run in parallel. A
+//! reduction along memory is factored: its lanes sum (or compare) side by side in a vector register, and are brought
+//! together at the row's end. Rows whose length the vectors do not divide have their last elements done one by one.
 
 use opdata::contract::knobs::RowsKnobs;
-use opmodels::tile::{VectorUnit, even_vector_length};
+use opmodels::tile::{VectorUnit, even_vector_length, vector_length};
 use tvm_bridge::inspect::IterKind;
+use tvm_bridge::schedule::Loop;
 use tvm_bridge::{BlockInfo, Result, Schedule};
 
+use super::prepare::Part;
 use crate::schedule::unfit;
 
 /// The template with the knobs that suit every such operator.
@@ -20,74 +24,203 @@ pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<RowsKnobs> {
 
 /// The template with knobs of one's own.
 pub(super) fn with_knobs(s: &Schedule, unit: VectorUnit, knobs: RowsKnobs) -> Result<RowsKnobs> {
-    let blocks = s.blocks()?;
-    let infos = blocks
-        .iter()
-        .map(|b| s.info(b))
-        .collect::<Result<Vec<_>>>()?;
-    let reductions: Vec<_> = infos.iter().filter(|i| i.is_reduction()).collect();
-    let Some((output, producers)) = blocks.split_last() else {
-        return Err(unfit("no block"));
+    let operator = Rows::of(s)?;
+    let lanes = knobs.vector_length.min(unit.lanes());
+    let row = if operator.share_rows() {
+        operator.merge(s, lanes)?
+    } else {
+        operator.nest(s, lanes)?
     };
-    if reductions.len() < 2 || infos[infos.len() - 1].is_reduction() {
-        return Err(unfit("not several reductions with a tail"));
-    }
-    let loops = s.loops(output)?;
-    let rows = rows_of(&reductions);
-    if rows == 0 || rows >= loops.len() {
-        return Err(unfit("no rows around the reductions"));
-    }
-    let row = s.fuse(&loops[..rows].iter().collect::<Vec<_>>())?;
-    let row = match knobs.parallel_extent {
-        Some(extent) => {
-            let split = s.split(&row, &[Some(extent), None])?;
-            s.parallel(&split[0])?;
-            split[1].clone()
-        }
-        None => {
-            s.parallel(&row)?;
-            row
-        }
-    };
-    let around = s.loops(output)?.len() - loops[rows..].len();
-    for producer in producers.iter().rev() {
-        s.compute_at(producer, &row)?;
-    }
-    for (block, info) in blocks.iter().zip(&infos) {
-        if info.is_reduction() {
-            continue;
-        }
-        if let Some(innermost) = s
-            .loops(block)?
-            .get(around..)
-            .and_then(|inside| inside.last())
-        {
-            let length =
-                even_vector_length(s.extent(innermost)?, knobs.vector_length.min(unit.lanes()));
-            s.vectorize(&s.split(innermost, &[None, Some(length)])?[1])?;
-        }
+    match knobs.parallel_extent {
+        Some(extent) => s.parallel(&s.split(&row, &[Some(extent), None])?[0])?,
+        None => s.parallel(&row)?,
     }
     Ok(knobs)
 }
 
-/// Number of leading loops that are rows: what all reductions keep apart.
-fn rows_of(reductions: &[&BlockInfo]) -> usize {
-    reductions
-        .iter()
-        .map(|r| r.of_kind(IterKind::Spatial).count())
-        .min()
-        .unwrap_or(0)
-}
-
 /// Number of rows that run in parallel.
 pub(super) fn count(s: &Schedule) -> Result<i64> {
-    let blocks = s.blocks()?;
-    let infos = blocks
+    let operator = Rows::of(s)?;
+    let output = &operator.output().info;
+    Ok(output.iters[..operator.rows]
         .iter()
-        .map(|b| s.info(b))
-        .collect::<Result<Vec<_>>>()?;
-    let reductions: Vec<_> = infos.iter().filter(|i| i.is_reduction()).collect();
-    let last = infos.last().ok_or_else(|| unfit("no block"))?;
-    let rows = &last.iters[..rows_of(&reductions).min(last.iters.len())];
-    Ok(rows.iter().map(|i| i.extent).product())
+        .map(|i| i.extent)
+        .product())
+}
+
+/// The blocks of an operator that works row by row, in program order.
+struct Rows {
+    parts: Vec<Part>,
+    /// Number of leading iterators that are rows: what all reductions keep apart.
+    rows: usize,
+}
+
+impl Rows {
+    fn of(s: &Schedule) -> Result<Rows> {
+        let mut parts = Vec::new();
+        for block in s.blocks()? {
+            let info = s.info(&block)?;
+            parts.push(Part { block, info });
+        }
+        let reductions = parts.iter().filter(|p| p.info.is_reduction());
+        let rows = reductions
+            .clone()
+            .map(|p| p.info.of_kind(IterKind::Spatial).count())
+            .min()
+            .unwrap_or(0);
+        let [.., output] = &parts[..] else {
+            return Err(unfit("no block"));
+        };
+        if rows == 0 || rows >= output.info.iters.len() {
+            return Err(unfit("no rows around the reductions"));
+        }
+        if output.info.is_reduction() || reductions.count() == 1 && !goes_over_rows_again(&parts) {
+            return Err(unfit("the rows are gone over once"));
+        }
+        Ok(Rows { parts, rows })
+    }
+
+    /// The block that writes the operator's output.
+    fn output(&self) -> &Part {
+        &self.parts[self.parts.len() - 1]
+    }
+
+    /// Whether the outermost loops of all blocks are the same rows.
+    fn share_rows(&self) -> bool {
+        let rows = &self.output().info.iters[..self.rows];
+        self.parts.iter().all(|part| {
+            let own = part.info.iters.get(..self.rows).unwrap_or_default();
+            own.len() == rows.len()
+                && own
+                    .iter()
+                    .zip(rows)
+                    .all(|(own, row)| own.kind == IterKind::Spatial && own.extent == row.extent)
+        })
+    }
+
+    /// All blocks under one loop over the rows, their own loops vectorised; returns that loop.
+    fn merge(&self, s: &Schedule, lanes: i64) -> Result<Loop> {
+        let mut rows = Vec::new();
+        for Part { block, info } in &self.parts {
+            let mut own = s.loops(block)?;
+            if own.len() != info.iters.len() {
+                return Err(unfit("a block has other loops than iterators"));
+            }
+            let inside = own.split_off(self.rows);
+            let row = s.fuse(&own.iter().collect::<Vec<_>>())?;
+            if !info.is_reduction() {
+                vectorize(s, &fused_suffix(s, info, inside)?, lanes)?;
+            } else if reduces_along_memory(info, self.rows)
+                && let Some(factored) = factor(s, &fused_suffix(s, info, inside)?, lanes)?
+            {
+                rows.push(factored);
+            }
+            rows.push(row);
+        }
+        match &rows[..] {
+            [row] => Ok(row.clone()),
+            rows => s.merge(&rows.iter().collect::<Vec<_>>()),
+        }
+    }
+
+    /// The same where blocks have loops of their own kind: everything is computed where the output's rows need it.
+    fn nest(&self, s: &Schedule, lanes: i64) -> Result<Loop> {
+        let Part { block: output, .. } = self.output();
+        let loops = s.loops(output)?;
+        let row = s.fuse(&loops[..self.rows].iter().collect::<Vec<_>>())?;
+        let around = s.loops(output)?.len() - loops[self.rows..].len();
+        for producer in self.parts.iter().rev().skip(1) {
+            s.compute_at(&producer.block, &row)?;
+        }
+        for part in self.parts.iter().filter(|p| !p.info.is_reduction()) {
+            let loops = s.loops(&part.block)?;
+            if let Some(innermost) = loops.get(around..).and_then(|inside| inside.last()) {
+                let length = even_vector_length(s.extent(innermost)?, lanes);
+                s.vectorize(&s.split(innermost, &[None, Some(length)])?[1])?;
+            }
+        }
+        Ok(row)
+    }
+}
+
+/// Whether the output is of the size of what is reduced, along whose rows it lies.
+fn goes_over_rows_again(parts: &[Part]) -> bool {
+    let extent = |info: &BlockInfo| info.iters.iter().map(|i| i.extent).product::<i64>();
+    let reduced = parts.iter().find(|p| p.info.is_reduction());
+    let (Some(reduced), Some(output)) = (reduced, parts.last()) else {
+        return false;
+    };
+    extent(&output.info) == extent(&reduced.info) && reduces_along_memory(&reduced.info, 0)
+}
+
+/// Whether the innermost iterator is a reduction that walks through memory in every operand that it indexes, inside
+/// nothing but `rows` (where that is known) and other reductions.
+fn reduces_along_memory(info: &BlockInfo, rows: usize) -> bool {
+    let spatial = info.of_kind(IterKind::Spatial).count();
+    let innermost = info.iters.len() - 1;
+    info.iters[innermost].kind == IterKind::Reduction
+        && (rows == 0 || spatial == rows)
+        && info
+            .reads
+            .iter()
+            .filter(|access| access.uses(innermost))
+            .all(|access| {
+                let [others @ .., last] = &access.indices[..] else {
+                    return false;
+                };
+                last.terms.contains(&(innermost, Some(1)))
+                    && !others.iter().any(|i| i.uses(innermost))
+            })
+}
+
+/// The innermost of `own` loops, fused with those around it that all accesses walk through alike.
+fn fused_suffix(s: &Schedule, info: &BlockInfo, mut own: Vec<Loop>) -> Result<Vec<Loop>> {
+    let together = info.contiguous_suffix().clamp(1, own.len().max(1));
+    if together > 1 {
+        let suffix = own.split_off(own.len() - together);
+        own.push(s.fuse(&suffix.iter().collect::<Vec<_>>())?);
+    }
+    Ok(own)
+}
+
+/// Vectorises the innermost of a block's `own` loops, if it has any.
+fn vectorize(s: &Schedule, own: &[Loop], lanes: i64) -> Result<()> {
+    let Some(innermost) = own.last() else {
+        return Ok(());
+    };
+    let extent = s.extent(innermost)?;
+    let length = vector_length(extent, lanes);
+    if length < 2 {
+        return Ok(());
+    }
+    let split = s.split(innermost, &[None, Some(length)])?;
+    if extent % length != 0 {
+        s.part_loop(&split[0])?;
+    }
+    s.vectorize(&split[1])
+}
+
+/// Factors the innermost of a reduction's `own` loops into as many partial results as there are lanes; returns the loop
+/// over the rows of the block that computes them. Nothing for rows that are too short.
+fn factor(s: &Schedule, own: &[Loop], lanes: i64) -> Result<Option<Loop>> {
+    let Some(innermost) = own.last() else {
+        return Ok(None);
+    };
+    let extent = s.extent(innermost)?;
+    // Half of the lanes at least are to be used twice.
+    if lanes < 2 || extent < lanes + lanes / 2 {
+        return Ok(None);
+    }
+    let split = s.split(innermost, &[None, Some(lanes)])?;
+    let block = s.rfactor(&split[1], 1)?;
+    let loops = s.loops(&block)?;
+    let [row, .., steps, lane] = &loops[..] else {
+        return Err(unfit("a partial reduction without loops"));
+    };
+    if extent % lanes != 0 {
+        s.part_loop(steps)?;
+    }
+    // The sums are begun in the loop's first step: TVM runs no loop in parallel around several that are begun apart.
+    s.vectorize(lane)?;
+    Ok(Some(row.clone()))
 }

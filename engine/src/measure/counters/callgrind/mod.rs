@@ -21,8 +21,7 @@ use tvm_bridge::compile::{Asserts, Lowered};
 use super::request::Selection;
 use super::tools::find_program;
 use super::{
-    Count, Counter, CounterError, CounterFact, Opened, Program, Simulated, Simulator, SourceKind,
-    Survey,
+    Count, Counter, CounterError, Opened, Program, Simulated, Simulator, SourceKind, Survey,
 };
 
 use child::Run;
@@ -110,19 +109,9 @@ impl SourceKind for Callgrind {
     }
 
     fn survey(&self) -> Survey {
-        let tools = tools();
-        let missing = tools.as_ref().err().cloned();
-        let state =
-            tools.map(|(path, cpu)| format!("{}; kernels are compiled for {cpu}", path.display()));
-        let fact = |counter| CounterFact {
-            counter,
-            usual: true,
-            problem: missing.clone(),
-        };
-        Survey {
-            state,
-            counters: counters().map(fact).collect(),
-        }
+        let state = tools()
+            .map(|(path, cpu)| format!("{}; kernels are compiled for {cpu}", path.display()));
+        Survey::of_tool(state, counters())
     }
 
     fn check(&self, event: &str) -> Result<(), CounterError> {

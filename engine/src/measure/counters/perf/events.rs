@@ -2,7 +2,7 @@
 
 use std::io;
 
-use opreport::nearest::closest;
+use opreport::nearest::{closest, did_you_mean};
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw, Software};
 use perf_event::{Builder, Counter as Handle, ReadFormat};
 
@@ -166,7 +166,7 @@ pub(super) fn event(name: &str) -> Result<Event, CounterError> {
         }),
         (None, None) => {
             let near = closest(name, EVENTS.iter().map(|(known, ..)| *known));
-            let near = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+            let near = did_you_mean(near.as_slice());
             Err(CounterError::new(
                 format!("{NAME}:{name}"),
                 format!("perf has no event `{name}`{near}"),

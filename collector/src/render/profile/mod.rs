@@ -1,21 +1,26 @@
 //! A profile as text, CSV and JSON: the table that TVM's own profiler printed, and what it did not tell.
 
-use opdata::roofline::Standing;
+mod csv;
+mod json;
+
+use opengine::protocol::CallCounts;
 use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
-use serde_json::{Value, json};
 
 use crate::profile::summary::{Class, Line, Summary, end_to_end, overhead, summary};
 use crate::profile::{ProfiledModel, Shown};
+pub use csv::profile_csv;
+pub use json::profile_json;
+pub(super) use json::standing_json;
 
-/// Columns that every table has, then those of memory, then the rest.
+/// Columns that every table has, then those of counters and of memory, then the rest.
 const COLUMNS: [Column; 7] = [
     Column::left("Name").shrinks_to(16),
     Column::right("Duration (us)"),
     Column::right("Percent"),
     Column::left("Device").hides(2),
     Column::right("Count"),
-    Column::left("Argument Shapes").shrinks_to(14).hides(3),
+    Column::left("Argument Shapes").shrinks_to(14).hides(4),
     Column::left("Hash").hides(1),
 ];
 const MEMORY_COLUMNS: [Column; 3] = [
@@ -25,8 +30,10 @@ const MEMORY_COLUMNS: [Column; 3] = [
 ];
 const LAST_COLUMNS: [Column; 2] = [
     Column::right("Busy").hides(0),
-    Column::left("Bound by").hides(4),
+    Column::left("Bound by").hides(5),
 ];
+/// A column of counts; its title is the counter.
+const COUNTS_COLUMN: Column = Column::right("").hides(3);
 const TOTAL_COLUMN: Column = Column::right("Total (us)");
 
 /// Where the model runs.
@@ -35,14 +42,19 @@ const DEVICE: &str = "cpu0";
 fn us(ns: f64) -> String {
     let digits = format!("{:.2}", ns / 1e3);
     let (whole, rest) = digits.split_once('.').unwrap_or((&digits, ""));
+    format!("{}.{rest}", grouped(whole))
+}
+
+/// A whole number with its thousands apart.
+fn grouped(whole: &str) -> String {
     let mut grouped = String::new();
     for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place) % 3 == 0 && digit.is_ascii_digit() {
+        if place > 0 && (whole.len() - place).is_multiple_of(3) && digit.is_ascii_digit() {
             grouped.push(',');
         }
         grouped.push(digit);
     }
-    format!("{grouped}.{rest}")
+    grouped
 }
 
 /// The tables of all cycles.
@@ -68,7 +80,7 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
             units::plural(table.runs as u64, "run"),
             ordinal(table.first_step + 1)
         ));
-        text.push_str(&table_text(&table, shown, style));
+        text.push_str(&table_text(&table, model, shown, style));
         if shown.memory {
             text.push_str(&format!(
                 "\npeak {} of tensors; the machine's storages have {}\n",
@@ -82,6 +94,14 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
         ));
     }
     text.push_str(&overhead_text(model));
+    for counts in &model.profiled.counts {
+        if let Err(reason) = &counts.of_calls {
+            text.push_str(&format!(
+                "{} was not counted: {reason}\n",
+                counts.full_name()
+            ));
+        }
+    }
     text.push_str(&format!(
         "the model's output was checked against {}\n",
         model.checked_against
@@ -122,9 +142,25 @@ fn overhead_text(model: &ProfiledModel) -> String {
     )
 }
 
-fn table_text(summary: &Summary, shown: &Shown, style: Style) -> String {
+/// A counter with its unit, as the heading of a column.
+fn heading(counts: &CallCounts) -> String {
+    format!("{} ({})", counts.full_name(), counts.counter.unit)
+}
+
+/// A mean count for people: rare events are told apart from none.
+fn count(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        value if value < 100.0 => format!("{value:.2}"),
+        value => grouped(&format!("{value:.0}")),
+    }
+}
+
+fn table_text(summary: &Summary, model: &ProfiledModel, shown: &Shown, style: Style) -> String {
     let nested = summary.lines.iter().any(|l| l.total_ns > l.own_ns * 1.0001);
     let mut columns = COLUMNS.to_vec();
+    let counters = model.counted();
+    columns.extend(counters.map(|(counts, _)| COUNTS_COLUMN.titled(heading(counts))));
     if nested {
         columns.push(TOTAL_COLUMN);
     }
@@ -145,7 +181,10 @@ fn table_text(summary: &Summary, shown: &Shown, style: Style) -> String {
         let name = format!("({} more)", rest.len());
         table.row(sums(&name, ns, summary, Some(count)));
     }
-    table.row(sums("Sum", summary.sum_ns, summary, None));
+    let mut sum = sums("Sum", summary.sum_ns, summary, None);
+    sum.resize(COLUMNS.len(), "".into());
+    sum.extend(summary.counts().into_iter().map(|sum| count(sum).into()));
+    table.row(sum);
     table.row(sums("Total", summary.total_ns, summary, None));
     table.render(style)
 }
@@ -172,6 +211,7 @@ fn cells(line: &Line, summary: &Summary, nested: bool, memory: bool) -> Vec<Cell
         text(&line.shapes),
         text(&line.hash),
     ];
+    cells.extend(line.counts.iter().map(|value| count(*value).into()));
     if nested {
         cells.push(us(line.total_ns).into());
     }
@@ -186,145 +226,10 @@ fn cells(line: &Line, summary: &Summary, nested: bool, memory: bool) -> Vec<Cell
     cells
 }
 
-/// The profile as one object: the same numbers for every line of every cycle, nanoseconds and bytes for one run.
-pub fn profile_json(model: &ProfiledModel, shown: &Shown) -> Value {
-    let pairs = &model.profiled.pairs;
-    let cost = overhead(pairs);
-    let cycles: Vec<Summary> = model
-        .profiled
-        .cycles
-        .iter()
-        .map(|cycle| summary(model, cycle, shown.group_by, shown.sort_by))
-        .collect();
-    let explained = cycles.iter().map(Summary::explained);
-    json!({
-        "model": model.graph.model,
-        "batch": model.graph.batch,
-        "target": model.target,
-        "cpu": model.cpu,
-        "threads": model.threads,
-        "schedule": model.schedule,
-        "checked_against": model.checked_against,
-        "explained": opdata::stats::median(explained),
-        "overhead": cost.map(|(median, _)| median),
-        "overhead_interval": cost.and_then(|(_, interval)| interval),
-        "end_to_end_ns": end_to_end(pairs),
-        "drift": model.profiled.drift,
-        "storage_bytes": model.profiled.storage_bytes,
-        "cycles": cycles.iter().map(|s| cycle_json(s, shown)).collect::<Vec<_>>(),
-    })
-}
-
-fn cycle_json(summary: &Summary, shown: &Shown) -> Value {
-    let top = shown.top.unwrap_or(usize::MAX);
-    let lines = summary.lines.iter().take(top);
-    json!({
-        "first_step": summary.first_step,
-        "runs": summary.runs,
-        "sum_ns": summary.sum_ns,
-        "total_ns": summary.total_ns,
-        "explained": summary.explained(),
-        "peak_bytes": summary.peak_bytes,
-        "lines": lines.map(|line| line_json(line, summary)).collect::<Vec<_>>(),
-    })
-}
-
-fn line_json(line: &Line, summary: &Summary) -> Value {
-    json!({
-        "name": line.name,
-        "class": class(line.class),
-        "kind": line.kind,
-        "layer": line.layer,
-        "self_ns": line.own_ns,
-        "total_ns": line.total_ns,
-        "share": summary.share(line),
-        "device": DEVICE,
-        "count": line.count,
-        "shapes": line.shapes,
-        "hash": line.hash,
-        "call_min_ns": line.extremes_ns.0,
-        "call_max_ns": line.extremes_ns.1,
-        "allocated_bytes": line.allocated_bytes,
-        "freed_bytes": line.freed_bytes,
-        "live_bytes": line.live_bytes,
-        "flops": line.flops,
-        "bytes": line.bytes,
-        "busy_share": line.busy_share,
-        "roofline": line.standing.as_ref().map(standing_json),
-    })
-}
-
-/// Shares of every roof, and what bounds the call.
-pub(super) fn standing_json(standing: &Standing) -> Value {
-    let shares = standing.shares.iter();
-    let shares = shares.map(|(roof, share)| (roof.name().to_owned(), json!(share)));
-    json!({
-        "shares": Value::Object(shares.collect()),
-        "level": standing.level,
-        "bound_by": standing.words(),
-    })
-}
-
 fn class(class: Class) -> &'static str {
     match class {
         Class::Operator => "operator",
         Class::Machine => "vm",
-    }
-}
-
-/// Columns of the CSV file.
-const CSV_COLUMNS: &str = "Name,Duration (us),Percent,Device,Count,Argument Shapes,Hash,Total (us),Class,Kind,Layer,\
-Call Min (us),Call Max (us),Allocated (bytes),Freed (bytes),Live (bytes),FLOPs,Bytes,Busy,Bound By\n";
-
-/// A cycle as CSV: every line, whatever the text shows, then sum and total.
-pub fn profile_csv(summary: &Summary) -> String {
-    let mut text = CSV_COLUMNS.to_owned();
-    for line in &summary.lines {
-        let optional = |value: Option<u64>| value.map_or_else(String::new, |v| v.to_string());
-        let standing = line.standing.as_ref();
-        let fields = [
-            quoted(&line.name),
-            plain_us(line.own_ns),
-            format!("{:.4}", summary.share(line) * 100.0),
-            DEVICE.to_owned(),
-            line.count.to_string(),
-            quoted(line.shapes.as_deref().unwrap_or_default()),
-            line.hash.clone().unwrap_or_default(),
-            plain_us(line.total_ns),
-            class(line.class).to_owned(),
-            line.kind.clone().unwrap_or_default(),
-            quoted(line.layer.as_deref().unwrap_or_default()),
-            plain_us(line.extremes_ns.0),
-            plain_us(line.extremes_ns.1),
-            line.allocated_bytes.to_string(),
-            line.freed_bytes.to_string(),
-            line.live_bytes.to_string(),
-            optional(line.flops),
-            optional(line.bytes),
-            line.busy_share
-                .map_or_else(String::new, |b| format!("{b:.4}")),
-            standing.and_then(|s| s.words()).unwrap_or_default(),
-        ];
-        text.push_str(&fields.join(","));
-        text.push('\n');
-    }
-    let empty = ",".repeat(CSV_COLUMNS.matches(',').count() - 2);
-    for (name, ns) in [("Sum", summary.sum_ns), ("Total", summary.total_ns)] {
-        let percent = ns / summary.total_ns * 100.0;
-        text.push_str(&format!("{name},{},{percent:.4}{empty}\n", plain_us(ns)));
-    }
-    text
-}
-
-fn plain_us(ns: f64) -> String {
-    format!("{:.3}", ns / 1e3)
-}
-
-/// A field in quotes where CSV needs them.
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
     }
 }
 
@@ -356,27 +261,6 @@ mod tests {
         let text = profile_text(&model(), &shown, Style::PLAIN);
         assert!(text.contains("(1 more)"), "{text}");
         assert!(!text.contains("Allocated"), "{text}");
-    }
-
-    #[test]
-    fn csv_has_as_many_fields_in_every_line() {
-        let model = model();
-        let table = summary(
-            &model,
-            &model.profiled.cycles[0],
-            GroupBy::Call,
-            SortBy::Own,
-        );
-        let text = profile_csv(&table);
-        insta::assert_snapshot!(text);
-    }
-
-    #[test]
-    fn json_says_what_is_explained_and_what_watching_costs() {
-        let json = profile_json(&model(), &SHOWN);
-        assert_eq!(json["explained"], 0.9);
-        assert_eq!(json["cycles"][0]["lines"][0]["layer"], "layer1.conv1");
-        assert!(json["overhead"].as_f64().unwrap() < 0.02);
     }
 
     #[test]

@@ -1,0 +1,195 @@
+//! Profiling a whole model in the worker: the virtual machine's instrument takes the time of every call.
+//!
+//! What calls there are is looked at in one run ([`seen`]); in the runs that are kept the hook takes the time and nothing
+//! else. What watching costs is measured by runs without it and with it that take turns. Counters count in runs of their
+//! own ([`counts`]).
+
+mod counts;
+mod seen;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use opdata::CacheState;
+use tvm_bridge::clock::{self, ns_between, ticks};
+use tvm_bridge::tasks::{self, Task};
+use tvm_bridge::vm::{Moment, Runner};
+
+use super::serve::Shared;
+use super::whole_model::LoadedModel;
+use crate::device::Conditions;
+use crate::protocol::{ProfileSpec, Profiled, ProfiledCycle, ProfiledStep, TaskSpan};
+use seen::Seen;
+
+/// Fewest and most pairs of runs without and with the instrument.
+const PAIRS: (usize, usize) = (10, 500);
+
+impl LoadedModel {
+    /// Profiles runs of the model as the schedule says.
+    pub fn profile(&self, shared: &mut Shared, spec: &ProfileSpec) -> anyhow::Result<Profiled> {
+        let session = &mut shared.session;
+        session.prepare(&Conditions::new(spec.threads as u32, CacheState::Model))?;
+        let runner = self.machine.runner(&self.graph.entry)?;
+        runner.run()?;
+        clock::calibrate();
+        let watch = Watch {
+            model: self,
+            runner: &runner,
+            started: ticks(),
+            stamps: Rc::default(),
+        };
+        let seen = watch.look()?;
+        let before = session.drift()?;
+        let mut cycles = Vec::new();
+        let schedule = spec.schedule;
+        let mut step = u64::from(schedule.skip_first);
+        watch.plain(schedule.skip_first)?;
+        for _ in 0..schedule.repeat {
+            watch.plain(schedule.wait)?;
+            watch.on()?;
+            for _ in 0..schedule.warmup {
+                watch.step(&seen)?;
+            }
+            step += u64::from(schedule.wait) + u64::from(schedule.warmup);
+            let steps = (0..schedule.active).map(|_| watch.step(&seen));
+            let steps = steps.collect::<anyhow::Result<_>>()?;
+            watch.off()?;
+            cycles.push(ProfiledCycle {
+                first_step: step,
+                steps,
+            });
+            step += u64::from(schedule.active);
+        }
+        let pairs = watch.pairs(Duration::from_nanos(spec.overhead_budget_ns))?;
+        let drift = before.max(session.drift()?);
+        // Last, so that no counter is open while anything is timed.
+        let opened = session.counters()(&spec.counters);
+        let counts = watch.count(seen.seen.len(), opened)?;
+        Ok(Profiled {
+            calls: seen.calls(&self.addresses),
+            storage_bytes: seen.storage_bytes,
+            cycles,
+            pairs,
+            counts,
+            drift,
+        })
+    }
+}
+
+/// The model under watch.
+struct Watch<'a> {
+    model: &'a LoadedModel,
+    runner: &'a Runner,
+    /// In ticks, as all times here.
+    started: u64,
+    /// Times of the hook's calls in a run.
+    stamps: Rc<RefCell<Vec<u64>>>,
+}
+
+impl Watch<'_> {
+    /// One run in which everything is looked at.
+    fn look(&self) -> anyhow::Result<Seen> {
+        let seen = Rc::new(RefCell::new(Seen::default()));
+        let in_hook = Rc::clone(&seen);
+        let machine = &self.model.machine;
+        machine.set_instrument(move |call| in_hook.borrow_mut().note(call))?;
+        let run = self.runner.run();
+        machine.clear_instrument()?;
+        run?;
+        Ok(seen.take())
+    }
+
+    /// Runs without the instrument.
+    fn plain(&self, runs: u32) -> anyhow::Result<()> {
+        for _ in 0..runs {
+            self.runner.run()?;
+        }
+        Ok(())
+    }
+
+    fn on(&self) -> anyhow::Result<()> {
+        let stamps = Rc::clone(&self.stamps);
+        let machine = &self.model.machine;
+        machine.set_instrument(move |_| stamps.borrow_mut().push(ticks()))?;
+        tasks::record(true);
+        Ok(())
+    }
+
+    fn off(&self) -> anyhow::Result<()> {
+        tasks::record(false);
+        Ok(self.model.machine.clear_instrument()?)
+    }
+
+    /// One run that is watched.
+    fn step(&self, seen: &Seen) -> anyhow::Result<ProfiledStep> {
+        self.forget();
+        let begin = ticks();
+        self.runner.run()?;
+        let end = ticks();
+        let stamps = self.stamps.borrow();
+        if stamps.len() != seen.events.len() {
+            bail!(
+                "the model made {} calls in one run and {} in another: a profile needs the same calls in every run",
+                seen.events.len() / 2,
+                stamps.len() / 2
+            );
+        }
+        let at = |tick: u64| ns_between(self.started, tick);
+        let mut calls = vec![(0, 0); seen.seen.len()];
+        for ((call, moment), stamp) in seen.events.iter().zip(stamps.iter()) {
+            match moment {
+                Moment::Before => calls[*call].0 = at(*stamp),
+                Moment::After => calls[*call].1 = at(*stamp),
+            }
+        }
+        let mut tasks: Vec<Task> = Vec::new();
+        tasks::take(&mut tasks);
+        let tasks = tasks.into_iter().map(|task| TaskSpan {
+            thread: task.thread,
+            span: (at(task.begin), at(task.end)),
+        });
+        Ok(ProfiledStep {
+            span: (at(begin), at(end)),
+            calls,
+            tasks: tasks.collect(),
+        })
+    }
+
+    /// Drops the times of the last run; their memory is kept for the next.
+    fn forget(&self) {
+        self.stamps.borrow_mut().clear();
+        tasks::take(&mut Vec::new());
+    }
+
+    /// Runs without and with the instrument that take turns; which comes first changes from pair to pair.
+    fn pairs(&self, budget: Duration) -> anyhow::Result<Vec<(f64, f64)>> {
+        let begun = Instant::now();
+        let mut pairs = Vec::new();
+        while pairs.len() < PAIRS.0 || (begun.elapsed() < budget && pairs.len() < PAIRS.1) {
+            let first_watched = pairs.len() % 2 == 1;
+            let first = self.timed(first_watched)?;
+            let second = self.timed(!first_watched)?;
+            pairs.push(match first_watched {
+                false => (first, second),
+                true => (second, first),
+            });
+        }
+        Ok(pairs)
+    }
+
+    fn timed(&self, watched: bool) -> anyhow::Result<f64> {
+        if watched {
+            self.forget();
+            self.on()?;
+        }
+        let begin = Instant::now();
+        self.runner.run()?;
+        let elapsed = begin.elapsed();
+        if watched {
+            self.off()?;
+        }
+        Ok(elapsed.as_nanos() as f64)
+    }
+}

@@ -1,0 +1,165 @@
+"""Operators that move elements, in forms that TVM's frontend lacks, as slices, transpositions and selections."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx
+
+from .emit import Emitter
+
+MOST_PLACES = 128
+"""Largest window of a pooling with indices: each of its places is a slice."""
+
+
+def space_to_depth(e: Emitter) -> list[onnx.NodeProto] | None:
+    """SpaceToDepth with the channels first, which the frontend takes for the other order."""
+    mode, shape = e.options.get("mode", "DCR"), e.graph.shape(e.input(0))
+    if mode != "CRD":
+        return None
+    if shape is None:
+        raise e.refusal("the shape of its data is not known")
+    size = e.options["blocksize"]
+    batch, channels, height, width = shape
+    cut = e.emit("Reshape", [e.input(0), e.ints([batch, channels, height // size, size, width // size, size])])
+    moved = e.emit("Transpose", [cut], perm=[0, 1, 3, 5, 2, 4])
+    return e.finish(e.emit("Reshape", [moved, e.ints([batch, channels * size**2, height // size, width // size])]))
+
+
+def eye(e: Emitter) -> list[onnx.NodeProto]:
+    """EyeLike: a constant of the shape of its input."""
+    shape, number = e.graph.shape(e.input(0)), e.options.get("dtype")
+    if shape is None:
+        raise e.refusal("the shape of its input is not known")
+    dtype = e.graph.dtype(e.input(0)) if number is None else onnx.helper.tensor_dtype_to_np_dtype(number).name
+    return e.finish(e.run_time_value(np.eye(*shape, k=e.options.get("k", 0)), dtype))
+
+
+def reverse_sequence(e: Emitter) -> list[onnx.NodeProto]:
+    """ReverseSequence: each sample's elements at positions that follow from its length."""
+    shape = e.graph.shape(e.input(0))
+    time, batch = e.options.get("time_axis", 0), e.options.get("batch_axis", 1)
+    if shape is None:
+        raise e.refusal("the shape of its data is not known")
+    first = [-1 if d == batch else 1 for d in range(len(shape))]
+    lengths = e.emit("Reshape", [e.cast(e.input(1), "int64"), e.ints(first)])
+    along = np.arange(shape[time]).reshape([-1 if d == time else 1 for d in range(len(shape))])
+    backwards = e.emit("Sub", [lengths, e.ints(along + 1)])
+    at = e.emit("Where", [e.emit("GreaterOrEqual", [backwards, e.ints(0)]), backwards, e.ints(along)])
+    return e.finish(e.emit("GatherElements", [e.input(0), e.emit("Expand", [at, e.ints(list(shape))])], axis=time))
+
+
+def pooling_with_indices(e: Emitter) -> list[onnx.NodeProto] | None:
+    """MaxPool that also says where each maximum was: the places of a window side by side, the first largest of each."""
+    if len(e.node.output) < 2 or not e.node.output[1]:
+        return None
+    shape, result = e.graph.shape(e.input(0)), e.graph.shape(e.node.output[0])
+    if shape is None or result is None:
+        raise e.refusal("the shape of its data is not known")
+    spatial = len(shape) - 2
+    kernel = e.options["kernel_shape"]
+    strides, dilations = (e.options.get(k, [1] * spatial) for k in ("strides", "dilations"))
+    before = e.options.get("pads", [0] * (2 * spatial))[:spatial]
+    if np.prod(kernel) > MOST_PLACES:
+        raise e.refusal(f"its window has more than {MOST_PLACES} places, which is too many to find indices in")
+    reach = [(o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(result[2:], strides, kernel, dilations)]
+    after = [max(r - n - b, 0) for r, n, b in zip(reach, shape[2:], before)]
+    dtype = e.graph.dtype(e.input(0)) or "float32"
+    least = -np.inf if dtype.startswith("float") else np.iinfo(dtype).min
+    pads = e.ints([0, 0, *before, 0, 0, *after])
+    data = e.emit("Pad", [e.input(0), pads, e.constant(least, dtype)]) if any((*before, *after)) else e.input(0)
+    places = list(itertools.product(*(range(k) for k in kernel)))
+    parts = []
+    for place in places:
+        starts = [p * d for p, d in zip(place, dilations)]
+        ends = [s + (o - 1) * step + 1 for s, o, step in zip(starts, result[2:], strides)]
+        axes = e.ints(list(range(2, 2 + spatial)))
+        part = e.emit("Slice", [data, e.ints(starts), e.ints(ends), axes, e.ints(strides)])
+        parts.append(e.emit("Unsqueeze", [part, e.ints([0])]))
+    window = e.emit("Concat", parts, axis=0)
+    largest = e.emit("ArgMax", [window], axis=0, keepdims=0)
+    weights = np.cumprod([1, *shape[:1:-1]])[:-1][::-1] if not e.options.get("storage_order", 0) else np.cumprod([1, *shape[2:]])[:-1]
+    offsets = [sum(p * d * w for p, d, w in zip(place, dilations, weights)) for place in places]
+    origin = np.arange(shape[0] * shape[1]).reshape(shape[0], shape[1], *[1] * spatial) * int(np.prod(shape[2:]))
+    for axis in range(spatial):
+        along = (np.arange(result[2 + axis]) * strides[axis] - before[axis]) * weights[axis]
+        origin = origin + along.reshape([-1 if d == axis else 1 for d in range(spatial)])
+    e.finish(e.emit("Add", [e.emit("Gather", [e.ints(offsets), largest]), e.ints(origin)]), 1)
+    return e.finish(e.emit("MaxPool", [e.input(0)], **e.options))
+
+
+def accumulated(op: str, neutral: int):
+    """CumSum and CumProd: after the k-th step each element holds what 2^k elements up to it come to (TVM has library functions
+    for them, which cannot be described)."""
+
+    def rule(e: Emitter) -> list[onnx.NodeProto]:
+        shape, axis = e.graph.shape(e.input(0)), e.graph.value(e.input(1))
+        if shape is None or axis is None:
+            raise e.refusal("its axis is computed by the model")
+        axis = int(np.asarray(axis).reshape(-1)[0]) % len(shape)
+        dtype = e.graph.dtype(e.input(0)) or "float32"
+        backwards, value = bool(e.options.get("reverse", 0)), e.input(0)
+        distance = 1 if e.options.get("exclusive", 0) else 0
+        if distance:
+            value = shifted(e, value, shape, axis, distance, backwards, e.constant(neutral, dtype))
+        distance = 1
+        while distance < shape[axis]:
+            earlier = shifted(e, value, shape, axis, distance, backwards, e.constant(neutral, dtype))
+            value = e.emit(op, [value, earlier])
+            distance *= 2
+        return e.finish(value)
+
+    return rule
+
+
+def shifted(e: Emitter, value: str, shape: tuple, axis: int, distance: int, backwards: bool, filling: str) -> str:
+    """``value`` moved along an axis, with ``filling`` where nothing has moved to."""
+    begin, end = (distance, shape[axis]) if backwards else (0, shape[axis] - distance)
+    rest = e.emit("Expand", [filling, e.ints([distance if i == axis else d for i, d in enumerate(shape)])])
+    if begin == end:
+        return rest
+    kept = e.emit("Slice", [value, e.ints([begin]), e.ints([end]), e.ints([axis])])
+    return e.emit("Concat", [kept, rest] if backwards else [rest, kept], axis=axis)
+
+
+LONGEST_RANKING = 1024
+"""Most elements of which the largest are found by comparing each with each."""
+
+
+def largest(e: Emitter) -> list[onnx.NodeProto]:
+    """TopK: an element's place is the number of those that go before it (TVM has a library function for it, which cannot be
+    described)."""
+    shape, count = e.graph.shape(e.input(0)), e.graph.value(e.input(1))
+    if shape is None or count is None:
+        raise e.refusal("how many elements it takes is computed by the model")
+    axis, dtype = e.options.get("axis", -1) % len(shape), e.graph.dtype(e.input(0)) or "float32"
+    extent, count = shape[axis], int(np.asarray(count).reshape(-1)[0])
+    if extent > LONGEST_RANKING:
+        raise e.refusal(f"it takes from {extent} elements; more than {LONGEST_RANKING} need a sort, which TVM has no kernel for")
+    last = [i for i in range(len(shape)) if i != axis] + [axis]
+    rows = e.emit("Transpose", [e.input(0)], perm=last)
+    own, other = (e.emit("Unsqueeze", [rows, e.ints([a])]) for a in (-1, -2))
+    before = e.emit("Greater" if e.options.get("largest", 1) else "Less", [other, own])
+    earlier = e.constant(np.tri(extent, k=-1), "bool")
+    tied = e.emit("And", [e.emit("Equal", [other, own]), earlier])
+    goes_first = e.cast(e.emit("Or", [before, tied]), "int64")
+    place = e.emit("ReduceSum", [goes_first, e.ints([-1])], keepdims=0)
+    hit = e.emit("Equal", [e.emit("Unsqueeze", [place, e.ints([-2])]), e.ints(np.arange(count).reshape(-1, 1))])
+    # Of the elements of a row, exactly one has a place.
+    at = e.emit("ReduceSum", [e.emit("Mul", [e.cast(hit, "int64"), e.ints(np.arange(extent))]), e.ints([-1])], keepdims=0)
+    indices = e.emit("Transpose", [at], perm=[int(i) for i in np.argsort(last)])
+    if len(e.node.output) > 1 and e.node.output[1]:
+        e.finish(indices, 1)
+    return e.finish(e.emit("GatherElements", [e.input(0), indices], axis=axis)) if e.node.output[0] else e.nodes
+
+
+RULES = {
+    "CumSum": accumulated("Add", 0),
+    "CumProd": accumulated("Mul", 1),
+    "TopK": largest,
+    "SpaceToDepth": space_to_depth,
+    "EyeLike": eye,
+    "ReverseSequence": reverse_sequence,
+    "MaxPool": pooling_with_indices,
+}

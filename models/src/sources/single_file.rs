@@ -1,0 +1,66 @@
+//! Sources `tflite` and `stablehlo`: the path of one file that the importer reads by itself. Its side is
+//! `opbench_import/tflite_files.py` and `opbench_import/stablehlo_files.py`.
+
+use std::path::Path;
+
+use super::{Context, ModelSource, Resolved};
+use crate::error::ImportError;
+use crate::files;
+use crate::sources::request::ImportRequest;
+
+/// A source whose models are files of one format.
+pub(super) struct SingleFile {
+    name: &'static str,
+    naming: &'static str,
+    /// What the file should be.
+    wanted: &'static str,
+    extra: Option<&'static str>,
+}
+
+/// TFLite's flatbuffers.
+pub(super) static TFLITE: SingleFile = SingleFile {
+    name: "tflite",
+    naming: "give the path of a .tflite file",
+    wanted: "a TFLite file",
+    extra: None,
+};
+
+/// StableHLO modules, as JAX and others write them.
+pub(super) static STABLEHLO: SingleFile = SingleFile {
+    name: "stablehlo",
+    naming: "give the path of a StableHLO module, as text (.mlir) or as a portable artifact",
+    wanted: "a StableHLO file",
+    extra: Some("stablehlo"),
+};
+
+impl ModelSource for SingleFile {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn naming(&self) -> &'static str {
+        self.naming
+    }
+
+    fn short_name(&self, model: &str) -> String {
+        super::stem(model)
+    }
+
+    fn extra(&self) -> Option<&'static str> {
+        self.extra
+    }
+
+    fn resolve(
+        &self,
+        request: &ImportRequest,
+        _context: &mut Context<'_>,
+    ) -> Result<Resolved, ImportError> {
+        let path = Path::new(&request.model);
+        files::require_file(path, self.wanted)?;
+        let file = std::path::absolute(path).map_err(|e| ImportError::io(path, e))?;
+        Ok(Resolved {
+            model: self.short_name(&request.model),
+            ..Resolved::of_file(request, file)
+        })
+    }
+}
