@@ -155,6 +155,37 @@ fn an_operator_is_shown_as_relax_and_tensor_ir() {
 }
 
 #[test]
+fn every_operator_has_a_schedule_template() {
+    let bench = Bench::new();
+    for model in ["bert-tiny", "shufflenet", "yolov3-tiny", "gru"] {
+        assert_eq!(without_template(&bench, model), "", "{model}");
+    }
+}
+
+#[test]
+#[ignore = "imports the whole zoo, which takes a minute"]
+fn every_operator_of_the_zoo_has_a_schedule_template() {
+    let bench = Bench::new();
+    let listed = bench.run(&["list", "models", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(listed.done()).unwrap();
+    for model in listed["models"].as_array().unwrap() {
+        let name = model["name"].as_str().unwrap();
+        assert_eq!(without_template(&bench, name), "", "{name}");
+    }
+}
+
+/// Operators of a model that no template fits, which stay the scalar loops that TVM's library wrote.
+fn without_template(bench: &Bench, model: &str) -> String {
+    let outcome = bench.run(&["list", "ops", "--json", "--modelname", model, "--ir"]);
+    let listed: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let operators = listed["ops"].as_array().unwrap().iter();
+    let left = operators.filter(|o| o["schedule"]["template"] == "unscheduled");
+    left.map(|o| o["symbol"].as_str().unwrap())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[test]
 fn unfused_operators_are_kernels_of_their_own() {
     let bench = Bench::new();
     let names = |fusion| operator_names(&bench, "mlp", &["--fusion", fusion]);

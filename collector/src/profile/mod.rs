@@ -6,6 +6,7 @@
 //! `render/profile.rs`.
 
 mod layers;
+pub mod libtorch;
 pub mod summary;
 pub mod trace;
 

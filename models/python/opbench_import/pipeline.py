@@ -18,6 +18,7 @@ from . import (
     bind,
     composites,
     convert,
+    deployed,
     expand,
     fill,
     fold,
@@ -137,6 +138,8 @@ def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[st
 
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
+    if request.form == deployed.TORCHSCRIPT:
+        return deployed.run(request, BUILDERS[request.source](request))
     model = translated(request)
     steps = {"source": model.source, "relax": relax_steps(model.module)}
     model = integers.recognise(model)
@@ -180,8 +183,9 @@ def kernels(request: Request, module: tvm.IRModule, nodes: list[tuple[str, str]]
         raise unsupported(
             nodes[0][0], nodes[0][1], f"TVM has no kernel for one of the model's operators: {onnx_graph.first_line(error)}"
         ) from error
-    for name in lower.without_kernel(module):
-        raise library_function(nodes, name)
+    left = lower.without_kernel(module)
+    if left:
+        raise library_function(nodes, left[0])
     if request.composites is not None:
         module = composites.apply(module, request.composites)
     return lower.fused(module) if request.fusion == "full" else module

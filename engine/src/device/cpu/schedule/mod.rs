@@ -26,7 +26,7 @@ mod tests;
 
 use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
-use tvm_bridge::{PrimFunc, Result, Schedule};
+use tvm_bridge::{PrimFunc, Result, Schedule, Target};
 
 use crate::schedule::{Choice, Dimension, FactorValue, Space, Templates, default_schedule, unfit};
 use combine::Shape;
@@ -97,6 +97,15 @@ const SUGGESTIONS: [Suggestion; 6] = [
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CpuTemplates {
     pub unit: VectorUnit,
+}
+
+impl CpuTemplates {
+    /// The templates for a target's registers.
+    pub fn of(target: &Target) -> Result<CpuTemplates> {
+        let is_x86 = cfg!(target_arch = "x86_64");
+        let unit = VectorUnit::of_width(target.vector_width_bits()?, is_x86);
+        Ok(CpuTemplates { unit })
+    }
 }
 
 impl Templates for CpuTemplates {

@@ -138,10 +138,7 @@ fn with_subject<T>(name: &'static str, target: &Target, work: impl FnOnce(&Subje
 }
 
 fn templates(target: &Target) -> CpuTemplates {
-    let bits = target.vector_width_bits().unwrap();
-    CpuTemplates {
-        unit: VectorUnit::of_width(bits, cfg!(target_arch = "x86_64")),
-    }
+    CpuTemplates::of(target).unwrap()
 }
 
 proptest! {
