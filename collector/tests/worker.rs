@@ -175,7 +175,7 @@ fn check_choice(name: &str, choice: &Choice) {
                 "{name}: {knobs:?}"
             );
         }
-        Ok(Knobs::Rows(_) | Knobs::Partial(_) | Knobs::Spatial(_)) => {
+        Ok(Knobs::Rows(_) | Knobs::Partial(_) | Knobs::Spatial(_) | Knobs::Dot(_)) => {
             assert!(
                 ["softmax", "layer_norm", "elementwise"].contains(&name),
                 "{name}: {choice:?}"
