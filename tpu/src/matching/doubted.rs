@@ -8,7 +8,7 @@ use crate::matching::sections::{CommandSection, Pair, RecordSection, fits_exactl
 use crate::matching::strict;
 
 /// More restored commands than this may stand in another section than they were sent in: programs repeat themselves.
-const FEW_RESTORED: usize = 8;
+const FEW_RESTORED: usize = 3;
 
 impl Search<'_> {
     /// Commands are lost: what fits exactly is certain where sections are in step (`lost` is `None`), or where no other
