@@ -40,6 +40,7 @@ fn setup(name: &str) -> Setup {
         purpose: Purpose::Measure,
         compile_timeout_ns: 60_000_000_000,
         keep_kernels: None,
+        unit: 0,
     }
 }
 

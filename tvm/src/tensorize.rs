@@ -79,6 +79,8 @@ impl DotProduct {
 }
 
 const ASKED: &str = "tensor intrinsics";
+/// Goes up with every change of what `intrinsics.py` prints.
+const FORMAT: u32 = 2;
 
 /// From the file that they are kept in, else from TVM's Python package.
 fn intrinsics() -> Result<Intrinsics> {
@@ -102,7 +104,7 @@ fn intrinsics() -> Result<Intrinsics> {
 /// Beside the other things that are made once an installation.
 fn kept_at() -> Option<PathBuf> {
     let imports = opinstall::Home::find().ok()?.imports();
-    let file = format!("tensor-intrinsics-{TVM_VERSION}.json");
+    let file = format!("tensor-intrinsics-{TVM_VERSION}-{FORMAT}.json");
     Some(imports.parent()?.join(file))
 }
 
