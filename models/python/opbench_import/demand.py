@@ -43,7 +43,8 @@ class Demand:
             for size, part in zip(shape, region.region):
                 axis = axis_of(part, extents)
                 own.append(size if axis is None else min(size, needed[axis]))
-            self.buffers[region.source] = [max(a, b) for a, b in zip(known, own)]
+            # Several readers may need different parts: at most so much of each dimension.
+            self.buffers[region.source] = [min(size, a + b) for size, a, b in zip(shape, known, own)]
 
     def arithmetic(self, block) -> int:
         """Operations of a block on what is needed of it."""
