@@ -27,6 +27,7 @@ use crate::run::{self, Importer as _, ResumeRequest, Resumed, Session};
 use crate::sweep::SweepFile;
 
 mod doctor;
+mod libtorch;
 mod profile;
 mod runs;
 mod tpu;
@@ -76,6 +77,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Merge(request) => runs::merge_shards(&request, view),
         Action::Nightly(request) => runs::nightly(&request, view),
         Action::Profile(request) => profile::run(&request, view),
+        Action::ProfileTorch(request) => libtorch::run(&request, view),
         Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),

@@ -1,9 +1,12 @@
 //! The intermediate representation of a model's operators, for people: `opcollect list ops … --ir`.
 
 use anyhow::{Context, bail};
+use opengine::device::cpu;
+use opengine::schedule::{Choice, default_schedule};
 use opmodels::Imported;
 use opreport::nearest::{did_you_mean, nearest};
-use tvm_bridge::IrModule;
+use tvm_bridge::target::host_cpu;
+use tvm_bridge::{IrModule, Target};
 
 /// Name of the Relax function that calls the operators.
 const MAIN: &str = "main";
@@ -17,6 +20,8 @@ pub struct OperatorIr {
     pub relax: String,
     /// Its tensor function, as TVMScript.
     pub tir: String,
+    /// Its default schedule on this machine's CPU.
+    pub schedule: Choice,
 }
 
 /// Reads the operators of an import: all of them, or those of one name (several shapes may share it).
@@ -28,6 +33,7 @@ pub fn read(imported: &Imported, name: Option<&str>) -> anyhow::Result<Vec<Opera
     let json = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let module = IrModule::from_json(&json)?;
     let main = module.function_script(MAIN)?;
+    let templates = cpu::templates(&Target::llvm(&host_cpu()?, 1)?)?;
     let operators = &imported.graph.operators;
     let wanted = |operator: &&opmodels::graph::Operator| {
         name.is_none_or(|name| operator.name == name || operator.symbol == name)
@@ -44,6 +50,12 @@ pub fn read(imported: &Imported, name: Option<&str>) -> anyhow::Result<Vec<Opera
             symbol: operator.symbol.clone(),
             relax: lines.join("\n"),
             tir: module.function_script(&operator.symbol)?,
+            schedule: default_schedule(
+                &module.prim_func(&operator.symbol)?,
+                templates.as_ref(),
+                0,
+            )?
+            .choice,
         });
     }
     if found.is_empty() {

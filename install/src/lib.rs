@@ -52,6 +52,11 @@ impl Home {
         self.root.join(ENVIRONMENT).join("bin/python")
     }
 
+    /// The program that runs models in libtorch, of the extra `torch`.
+    pub fn torch_program(&self) -> PathBuf {
+        self.root.join(ENVIRONMENT).join("torch/bin/optorch")
+    }
+
     /// Folder of the importer's Python package.
     pub fn importer(&self) -> PathBuf {
         self.root.join("models/python")

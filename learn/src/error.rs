@@ -11,6 +11,16 @@ pub enum Error {
     /// A dataset or log could not be read.
     #[error(transparent)]
     Data(#[from] opdata::Error),
+    /// A table of devices' figures could not be read.
+    #[error("{}:{line}: {detail}; a table of devices has columns device, mem_bw, singleflops, num_sm, freq, l2cache", path.display())]
+    Devices {
+        /// The table.
+        path: PathBuf,
+        /// The line, 0 if it is not about one.
+        line: u64,
+        /// Why.
+        detail: String,
+    },
     /// XGBoost's library is not where it was looked for.
     #[error(
         "XGBoost's library (libxgboost.so) was not found; run scripts/setup, or set {variable} to the file (looked in: {})",

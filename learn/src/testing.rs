@@ -109,6 +109,8 @@ pub fn points(values: &[(f32, f32)]) -> Vec<Point> {
             let mut features = vec![f32::NAN; FEATURES.len()];
             (features[0], features[1]) = (first, second);
             Point {
+                has_code: false,
+                machine: 0,
                 features,
                 bases: Bases::default(),
                 flops: 1.0,

@@ -69,8 +69,13 @@ impl Cache {
         self.root.join(format!("{key}.log"))
     }
 
-    /// Reads a complete entry; the reason why not otherwise.
+    /// Reads the graph of a complete entry; the reason why not otherwise.
     pub(crate) fn read(&self, key: &str) -> Result<Graph, String> {
+        Graph::read(&self.complete(key)?.join("graph.json"))
+    }
+
+    /// The folder of a complete entry; the reason why it is none otherwise.
+    pub(crate) fn complete(&self, key: &str) -> Result<PathBuf, String> {
         let folder = self.entry(key);
         let path = folder.join(MANIFEST);
         let text = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -85,7 +90,7 @@ impl Cache {
                 return Err(format!("{}: {name} has changed", folder.display()));
             }
         }
-        Graph::read(&folder.join("graph.json"))
+        Ok(folder)
     }
 
     /// Waits until no other process imports `key`; the lock ends with the returned file.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use opinstall::Home;
 
 use crate::cache::Cache;
+use crate::deployed::{Deployed, Form};
 use crate::error::ImportError;
 use crate::graph::Graph;
 use crate::key::cache_key;
@@ -75,14 +76,8 @@ impl Importer {
         request: &ImportRequest,
         watch: &mut Watch<'_>,
     ) -> Result<Imported, ImportError> {
-        self.tooling.check()?;
+        let resolved = self.resolved(request, watch)?;
         let cache = &self.cache;
-        let mut context = Context {
-            registry: &self.registry,
-            cache,
-            watch,
-        };
-        let resolved = resolve(request, &mut context)?;
         let key = cache_key(&resolved, &self.tooling)?;
         let finish = |graph, provenance| Imported {
             graph,
@@ -99,28 +94,78 @@ impl Importer {
             return Ok(finish(graph, Provenance::Cached));
         }
         let started = Instant::now();
-        let graph = run_importer(&self.tooling, cache, &resolved, &key)?;
+        let read = |folder: &Path| Graph::read(&folder.join("graph.json"));
+        let graph = run_importer(&self.tooling, cache, &resolved, &key, read)?;
         Ok(finish(graph, Provenance::Fresh(started.elapsed())))
+    }
+
+    /// A model in the form that another framework reads, out of the cache if it is there.
+    ///
+    /// # Errors
+    /// Any [`ImportError`]; [`ImportError::BadShape`] for a source whose models have no such form.
+    pub fn deploy(
+        &self,
+        request: &ImportRequest,
+        form: Form,
+        watch: &mut Watch<'_>,
+    ) -> Result<Deployed, ImportError> {
+        form.check(request.source)?;
+        let mut resolved = self.resolved(request, watch)?;
+        resolved
+            .details
+            .insert("form".to_owned(), form.name().into());
+        let key = cache_key(&resolved, &self.tooling)?;
+        let find = || {
+            let folder = self.cache.complete(&key)?;
+            Deployed::read(&folder)
+        };
+        if let Ok(found) = find() {
+            return Ok(found);
+        }
+        let _lock = self.cache.lock(&key)?;
+        // Another process may have made it while this one waited for the lock.
+        if let Ok(found) = find() {
+            return Ok(found);
+        }
+        let made = run_importer(&self.tooling, &self.cache, &resolved, &key, Deployed::read)?;
+        Ok(Deployed {
+            folder: self.cache.entry(&key),
+            ..made
+        })
+    }
+
+    fn resolved(
+        &self,
+        request: &ImportRequest,
+        watch: &mut Watch<'_>,
+    ) -> Result<Resolved, ImportError> {
+        self.tooling.check()?;
+        let mut context = Context {
+            registry: &self.registry,
+            cache: &self.cache,
+            watch,
+        };
+        resolve(request, &mut context)
     }
 }
 
-/// Runs the importer and publishes what it made. Call with the lock held.
-fn run_importer(
+/// Runs the importer and publishes what it made, once `read` can read it. Call with the lock held.
+fn run_importer<T>(
     tooling: &Tooling,
     cache: &Cache,
     resolved: &Resolved,
     key: &str,
-) -> Result<Graph, ImportError> {
+    read: impl FnOnce(&Path) -> Result<T, String>,
+) -> Result<T, ImportError> {
     let staging = cache.stage(key)?;
     let folder =
         std::path::absolute(staging.folder()).map_err(|e| ImportError::io(staging.folder(), e))?;
     let mut order = serde_json::to_value(resolved).unwrap_or_default();
     order["out"] = serde_json::Value::from(folder.to_string_lossy().into_owned());
     python::run(tooling, &order, &cache.log(key))?;
-    let graph =
-        Graph::read(&folder.join("graph.json")).map_err(|message| ImportError::CorruptModel {
-            message: format!("the importer's result is not readable: {message}"),
-        })?;
+    let made = read(&folder).map_err(|message| ImportError::CorruptModel {
+        message: format!("the importer's result is not readable: {message}"),
+    })?;
     cache.publish(key, &staging)?;
-    Ok(graph)
+    Ok(made)
 }

@@ -17,6 +17,7 @@
 
 mod cache;
 mod composites;
+pub mod deployed;
 mod describe;
 mod error;
 mod files;
@@ -32,6 +33,7 @@ pub mod tile;
 
 pub use cache::Cache;
 pub use composites::{Composite, Composites};
+pub use deployed::{Deployed, Form};
 pub use describe::describe;
 pub use error::ImportError;
 pub use graph::Graph;

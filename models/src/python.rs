@@ -130,6 +130,8 @@ fn spawn(tooling: &Tooling) -> Result<Child, ImportError> {
         .args(["-m", "opbench_import"])
         .env("PYTHONPATH", &tooling.importer)
         .env("PYTHONNOUSERSITE", "1")
+        // A folder called `torch` where the user stands is no package.
+        .env("PYTHONSAFEPATH", "1")
         .env("PYTHONIOENCODING", "utf-8")
         .env_remove("PYTHONHOME")
         .env_remove("PYTHONSTARTUP")

@@ -38,6 +38,13 @@ extra_folder() { echo "$venv/$1"; }
 
 extra_requirements() { echo "$root/scripts/requirements-$1.txt"; }
 
+# What runs models in libtorch is built with the extra, and by nothing else.
+torch_program=$(extra_folder torch)/bin/optorch
+
+torch_program_is_ready() {
+    [ -x "$torch_program" ] && [ -z "$(cd "$root" && find Cargo.lock libtorch -newer "$torch_program" -print -quit)" ]
+}
+
 extra_stamp() { sha256sum <"$(extra_requirements "$1")"; }
 
 extra_is_ready() { [ "$(cat "$(extra_folder "$1")/.opbench" 2>/dev/null)" = "$(extra_stamp "$1")" ]; }

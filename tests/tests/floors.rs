@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The crates' folders.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "collector",
     "datasets",
     "engine",
     "install",
     "learn",
+    "libtorch",
     "models",
     "predictor",
     "report",

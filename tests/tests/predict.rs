@@ -323,3 +323,129 @@ fn every_out_of_fold_prediction_is_written() {
     let none = ["--cores", "0"];
     oppredict(&bench, &[&data[..], &none].concat()).failed(2, &["--cores"]);
 }
+
+#[test]
+fn a_model_is_compared_with_measured_rows() {
+    let bench = trained();
+    let compare = |arguments: &[&str]| oppredict(&bench, &[&["predict"], arguments].concat());
+    let same = ["--compare", "--import", "autotvm", "tune.jsonl"];
+    let report = json(compare(&[&same[..], &["--json"]].concat()).done());
+    assert_eq!(
+        (&report["rows"], &report["trained_on"]),
+        (&140.into(), &1.0.into())
+    );
+    assert!(report["mape"].as_f64().expect("a number") < 30.0);
+    assert!(report["inside"].as_f64().expect("a share") > 0.5);
+    let furthest = report["furthest"].as_array().expect("rows");
+    let ratio = |row: &serde_json::Value| {
+        let ns = |name: &str| row[name].as_f64().expect("a time");
+        (ns("predicted_ns") / ns("measured_ns")).log2().abs()
+    };
+    assert_eq!(furthest.len(), 140);
+    assert!(
+        furthest
+            .windows(2)
+            .all(|two| ratio(&two[0]) >= ratio(&two[1]))
+    );
+
+    let text = compare(&[&same[..], &["--operators", "1"]].concat());
+    let text = text.done();
+    assert!(
+        text.starts_with(
+            "140 measured rows (0 others left out); the operators of 100 % of them were trained on"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("furthest off:") && text.contains("% intervals"),
+        "{text}"
+    );
+
+    // Nothing to compare with, and rows of another kind of device.
+    compare(&["--compare"]).failed(1, &["no data"]);
+    compare(&["--compare", "nowhere"]).failed(1, &["nowhere"]);
+    bench.file("gpu.jsonl", log("cuda"));
+    compare(&["--compare", "--import", "autotvm", "gpu.jsonl"])
+        .failed(1, &["none of the 140 rows was measured on cpu"]);
+}
+
+/// A table of dense layers on three GPUs that take what their figures say, and one more that is twice as fast.
+fn gpus() -> (String, String, String) {
+    let devices = [
+        ("Tesla a", 8e3, 300.0),
+        ("Tesla b", 1e4, 700.0),
+        ("Tesla c", 2e4, 900.0),
+        ("Tesla d", 4e4, 1800.0),
+    ];
+    let (mut known, mut new) = (
+        "device,m,n,k,time_ms\n".to_owned(),
+        "device,m,n,k,time_ms\n".to_owned(),
+    );
+    let mut figures = "device,singleflops,mem_bw,num_sm,l2cache\n".to_owned();
+    for (place, (name, gflops, gbytes)) in devices.into_iter().enumerate() {
+        figures += &format!("{name},{gflops},{gbytes},40,4\n");
+        for number in 0..60u32 {
+            let (m, n, k) = (
+                64 << (number % 5),
+                128 << (number / 5 % 4),
+                256 << (number / 20),
+            );
+            let (m, n, k) = (f64::from(m), f64::from(n), f64::from(k));
+            let ns = 2.0 * m * n * k / gflops + 4.0 * (m * k + n * k + m * n) / gbytes + 3000.0;
+            let line = format!("{name},{m},{n},{k},{}\n", ns / 1e6);
+            if place < 3 {
+                known += &line
+            } else {
+                new += &line
+            }
+        }
+    }
+    (known, new, figures)
+}
+
+#[test]
+fn a_gpu_that_was_not_seen_is_predicted_by_its_figures() {
+    let bench = Bench::new();
+    let (known, new, figures) = gpus();
+    bench.file("known.csv", known);
+    bench.file("new.csv", new);
+    bench.file("devices.csv", figures);
+    let train = [
+        "train",
+        "--import",
+        "table",
+        "known.csv",
+        "--mixed-machines",
+        "--devices",
+        "devices.csv",
+        "--out",
+        "gpu.opm",
+    ];
+    oppredict(&bench, &train).done();
+    let compare = [
+        "predict",
+        "--model",
+        "gpu.opm",
+        "--compare",
+        "--import",
+        "table",
+        "new.csv",
+        "--json",
+    ];
+    let error = |more: &[&str]| {
+        let report = json(oppredict(&bench, &[&compare[..], more].concat()).done());
+        assert_eq!(report["rows"], 60);
+        report["mape"].as_f64().expect("a number")
+    };
+    let (with, without) = (error(&["--devices", "devices.csv"]), error(&[]));
+    assert!(with < 15.0, "{with}");
+    assert!(without > 2.0 * with, "{without}");
+    bench.file("devices.csv", "device,singleflops\nTesla a,fast\n");
+    oppredict(&bench, &train).failed(
+        1,
+        &[
+            "devices.csv:2",
+            "`fast` in `singleflops` is no number above 0",
+        ],
+    );
+}

@@ -1,5 +1,7 @@
 //! `opcollect profile`: the table on standard output, files beside it.
 
+use std::path::Path;
+
 use anyhow::{Context as _, bail};
 use opreport::{Exit, View};
 
@@ -10,7 +12,7 @@ use crate::render::{profile_csv, profile_json, profile_text};
 
 /// Profiles a model.
 pub(super) fn run(request: &ProfileRequest, view: View) -> Result<Exit, AppError> {
-    check_folders(request)?;
+    check_folders(request.csv.as_deref(), request.trace.as_deref())?;
     let (model, _) = until_interrupted(view, |session| profile(request, session))?;
     write_files(&model, request)?;
     show(
@@ -21,9 +23,9 @@ pub(super) fn run(request: &ProfileRequest, view: View) -> Result<Exit, AppError
 }
 
 /// A file that cannot be written is told before the model is built, not afterwards.
-fn check_folders(request: &ProfileRequest) -> anyhow::Result<()> {
-    for (flag, path) in [("--csv", &request.csv), ("--trace", &request.trace)] {
-        let folder = path.as_ref().and_then(|path| path.parent());
+pub(super) fn check_folders(csv: Option<&Path>, trace: Option<&Path>) -> anyhow::Result<()> {
+    for (flag, path) in [("--csv", csv), ("--trace", trace)] {
+        let folder = path.and_then(Path::parent);
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
         if let Some(missing) = folder.filter(|folder| !folder.is_dir()) {
             bail!(

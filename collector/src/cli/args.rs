@@ -329,7 +329,7 @@ pub struct OpsArgs {
     /// The model.
     #[command(flatten)]
     pub model: ModelArgs,
-    /// Print the Relax calls and the TensorIR of all operators, or of one
+    /// Print the Relax calls, the TensorIR and the default schedule of all operators, or of one
     #[arg(long, value_name = "OPERATOR", num_args = 0..=1, default_missing_value = "")]
     pub ir: Option<String>,
 }

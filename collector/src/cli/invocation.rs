@@ -14,6 +14,7 @@ use opreport::{OutputFormat, Verbosity, View};
 
 use super::CliError;
 use super::args::{Cli, Command, ListWhat, OpsArgs, ViewArgs, command};
+use super::profile::{Framework, ProfileArgs};
 use crate::compare::CompareRequest;
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::doctor::{CalibrationRequest, DoctorRequest};
@@ -21,6 +22,7 @@ use crate::merge::MergeRequest;
 use crate::nightly::NightlyRequest;
 use crate::plan::{HostFacts, Planned};
 use crate::profile::ProfileRequest;
+use crate::profile::libtorch::TorchRequest;
 use crate::replay::ReplayRequest;
 use crate::run::ResumeRequest;
 use crate::run_report::ReportRequest;
@@ -80,6 +82,8 @@ pub enum Action {
     Merge(MergeRequest),
     /// Profile a model.
     Profile(ProfileRequest),
+    /// Profile a model in libtorch.
+    ProfileTorch(TorchRequest),
     /// Work on dumps of TPUs.
     Tpu(Box<super::tpu::TpuRequest>),
     /// Print completions.
@@ -171,8 +175,14 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
                 // Of the main job's thread counts the last, all cores.
                 planned.plan.threads.drain(..planned.plan.threads.len() - 1);
             }
-            check_profile(&planned)?;
-            Action::Profile(args.request(planned))
+            check_profile(&planned, &args)?;
+            match args.framework {
+                Framework::Tvm => Action::Profile(args.request(planned)),
+                Framework::Torch => {
+                    let request = super::libtorch::request(*args, planned, &settings(matches)?);
+                    Action::ProfileTorch(request.map_err(refused)?)
+                }
+            }
         }
         Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
         Some(Command::Completions { shell }) => Action::Completions(shell),
@@ -234,13 +244,21 @@ fn view(args: &ViewArgs) -> View {
     }
 }
 
+/// The error of a flag that means nothing here.
+fn refused(problem: String) -> clap::Error {
+    command().error(clap::error::ErrorKind::InvalidValue, problem)
+}
+
 /// Refuses what the main job can do and a profile cannot.
-fn check_profile(planned: &Planned) -> Result<(), clap::Error> {
+fn check_profile(planned: &Planned, args: &ProfileArgs) -> Result<(), clap::Error> {
     let plan = &planned.plan;
-    let refuse = |problem: String| {
-        let kind = clap::error::ErrorKind::InvalidValue;
-        Err(command().error(kind, problem))
-    };
+    let refuse = |problem: String| Err(refused(problem));
+    if args.shown.stack && args.framework == Framework::Tvm {
+        return refuse(
+            "--stack: modules are known of libtorch (--framework torch); with TVM use --group-by layer"
+                .to_owned(),
+        );
+    }
     if !plan.target.device.has_host_threads() {
         return refuse(format!(
             "--target {}: a profile needs the whole model on the virtual machine, which runs on this machine's processor; \

@@ -8,6 +8,7 @@ pub mod args;
 mod docs;
 mod error;
 mod invocation;
+mod libtorch;
 pub mod nightly;
 pub mod profile;
 pub mod report;

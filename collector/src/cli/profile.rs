@@ -18,6 +18,9 @@ pub struct ProfileArgs {
     /// The model.
     #[command(flatten)]
     pub model: ModelArgs,
+    /// What runs the model: TVM's virtual machine, or libtorch (scripts/setup --with torch)
+    #[arg(long, value_name = "FRAMEWORK", value_enum, default_value_t = Framework::Tvm)]
+    pub framework: Framework,
     /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
     #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]))]
     pub target: Option<String>,
@@ -46,6 +49,15 @@ pub struct ProfileArgs {
     /// What is shown.
     #[command(flatten)]
     pub shown: ShownArgs,
+}
+
+/// What can run a model that is profiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Framework {
+    /// TVM's virtual machine
+    Tvm,
+    /// libtorch, for models of the sources torch and transformers
+    Torch,
 }
 
 /// Most runs of one kind.
@@ -92,6 +104,9 @@ pub struct ShownArgs {
     /// Show bytes allocated, freed and alive, and the peak
     #[arg(long)]
     pub memory: bool,
+    /// Show the modules that operators are called in, apart from each other (--framework torch)
+    #[arg(long)]
+    pub stack: bool,
     /// Write the table to this file too, all of its lines
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
@@ -141,25 +156,32 @@ pub enum Sorting {
     Program,
 }
 
-impl ProfileArgs {
-    /// The request that the arguments make, with the plan that the settings make.
-    pub fn request(self, planned: Box<Planned>) -> ProfileRequest {
+impl StepArgs {
+    /// The same as plain data.
+    pub fn schedule(&self) -> StepSchedule {
         let StepArgs {
             skip_first,
             wait,
             warmup,
             active,
             repeat,
-        } = self.steps;
+        } = *self;
+        StepSchedule {
+            skip_first,
+            wait,
+            warmup,
+            active,
+            repeat,
+        }
+    }
+}
+
+impl ProfileArgs {
+    /// The request that the arguments make, with the plan that the settings make.
+    pub fn request(self, planned: Box<Planned>) -> ProfileRequest {
         ProfileRequest {
             planned,
-            schedule: StepSchedule {
-                skip_first,
-                wait,
-                warmup,
-                active,
-                repeat,
-            },
+            schedule: self.steps.schedule(),
             show: Shown {
                 group_by: match self.shown.group_by {
                     Grouping::Call => GroupBy::Call,

@@ -88,7 +88,7 @@ fn nested(writer: &mut Writer, track: &mut TrackState, slices: &[Slice<'_>]) {
     for slice in slices {
         while open.last().is_some_and(|end| *end <= slice.begin_ns) {
             let end = open.pop().unwrap_or_default();
-            writer.end(track, end as i64, None);
+            writer.end(track, end as i64);
         }
         writer.begin(
             track,
@@ -109,7 +109,7 @@ fn nested(writer: &mut Writer, track: &mut TrackState, slices: &[Slice<'_>]) {
         open.push(slice.end_ns);
     }
     while let Some(end) = open.pop() {
-        writer.end(track, end as i64, None);
+        writer.end(track, end as i64);
     }
 }
 

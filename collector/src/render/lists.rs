@@ -73,7 +73,7 @@ impl Listing<'_> {
             Self::Ir(operators) => json!({
                 "ops": operators
                     .iter()
-                    .map(|ir| json!({"symbol": ir.symbol, "relax": ir.relax, "tir": ir.tir}))
+                    .map(|ir| json!({"symbol": ir.symbol, "relax": ir.relax, "tir": ir.tir, "schedule": ir.schedule}))
                     .collect::<Vec<_>>(),
             }),
             Self::Patterns(forms) => {
@@ -256,10 +256,11 @@ fn simple_json(operator: &SimpleOperator) -> Value {
 /// An operator's calls and its tensor function.
 fn ir_text(ir: &OperatorIr, style: Style) -> String {
     format!(
-        "{}\n{}\n\n{}\n\n",
+        "{}\n{}\n\n{}\n\ndefault schedule on this CPU: {}\n\n",
         style.bold(&ir.symbol),
         ir.relax,
-        ir.tir.trim_end()
+        ir.tir.trim_end(),
+        serde_json::to_string(&ir.schedule).unwrap_or_default()
     )
 }
 

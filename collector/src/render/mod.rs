@@ -9,6 +9,7 @@ mod compiled;
 mod config;
 mod counters;
 mod doctor;
+mod libtorch;
 mod lists;
 mod merge;
 mod nightly;
@@ -29,6 +30,7 @@ pub use candidates::{candidates_json, candidates_text};
 pub use compare::{compare_json, compare_text};
 pub use config::{settings_json, settings_text};
 pub use doctor::{Diagnosis, diagnosis_json, diagnosis_text};
+pub use libtorch::{torch_csv, torch_json, torch_text};
 pub use lists::Listing;
 pub use merge::{merge_json, merge_text};
 pub use nightly::{

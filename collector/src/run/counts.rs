@@ -91,6 +91,18 @@ const COLUMNS: &[(Cell, &[&str])] = &[
     ),
     (|row| &mut row.estimated_block_cycles, &["mca:block-cycles"]),
     (|row| &mut row.energy_uj, &["powercap:package"]),
+    (|row| &mut row.loop_flops, &["code:loop-flops"]),
+    (
+        |row| &mut row.loop_vector_instructions,
+        &["code:loop-vector"],
+    ),
+    (
+        |row| &mut row.loop_scalar_instructions,
+        &["code:loop-scalar"],
+    ),
+    (|row| &mut row.loop_loads, &["code:loop-loads"]),
+    (|row| &mut row.loop_stores, &["code:loop-stores"]),
+    (|row| &mut row.loop_spills, &["code:loop-spills"]),
 ];
 
 /// Fills the columns of a row that tell of counts.

@@ -9,7 +9,7 @@ use crate::schema::COLUMNS;
 pub(super) const ABSENT: usize = usize::MAX;
 
 /// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
-const ADDED: [&str; 38] = [
+const ADDED: [&str; 44] = [
     "other_cpu_share",
     "device_launches",
     "threads_per_block",
@@ -42,6 +42,12 @@ const ADDED: [&str; 38] = [
     "simulated_llc_misses",
     "simulated_branch_misses",
     "estimated_block_cycles",
+    "loop_flops",
+    "loop_vector_instructions",
+    "loop_scalar_instructions",
+    "loop_loads",
+    "loop_stores",
+    "loop_spills",
     "compute_roof_share",
     "l1_roof_share",
     "l2_roof_share",

@@ -150,11 +150,11 @@ columns! {
         /// Loops of the main computation, outermost first: name, extent, `s` or `r`.
         loop_nest: Option<LoopNest>,
         /// Arithmetic of the main computation: 2 for each multiply-add, 1 for each operation of a
-        /// pooling, a reduction or an element-wise step.
+        /// pooling, a reduction or an element-wise step; of what a slice behind it leaves over.
         flops: Option<u64> ["flop"],
         /// Arithmetic of the element-wise steps fused to it.
         flops_epilogue: Option<u64> ["flop"],
-        /// Compulsory reads: each argument once.
+        /// Compulsory reads: each argument once, as far as outputs need it.
         bytes_read: Option<u64> ["bytes"],
         /// Compulsory writes: each output once.
         bytes_written: Option<u64> ["bytes"],
@@ -372,6 +372,18 @@ columns! {
         /// Cycles of one pass through the kernel's hottest block, a static estimate of LLVM's machine code analyser: all
         /// data in the first cache.
         estimated_block_cycles: Option<f64> ["cycles"],
+        /// Arithmetic of one pass through the innermost loop of the emitted code, around its hottest block; 0 for a copy.
+        loop_flops: Option<f64> ["flop"],
+        /// Instructions of such a pass that work on several lanes.
+        loop_vector_instructions: Option<f64> ["instructions"],
+        /// All others of such a pass.
+        loop_scalar_instructions: Option<f64> ["instructions"],
+        /// Instructions of such a pass that read memory other than the stack.
+        loop_loads: Option<f64> ["instructions"],
+        /// Instructions of such a pass that write memory other than the stack.
+        loop_stores: Option<f64> ["instructions"],
+        /// Instructions of such a pass that read or write the stack: what registers could not hold.
+        loop_spills: Option<f64> ["instructions"],
     }
     Roofline {
         /// Share of the peak of arithmetic that was calibrated; missing for types other than `float32`.

@@ -14,7 +14,7 @@ use crate::data::split::{Fold, shuffled};
 use crate::error::Result;
 use crate::features::Point;
 use crate::models::member::{Member, MemberSpec};
-use crate::models::pool::{self, Pool};
+use crate::models::pool::{self, Code, Pool};
 use crate::models::{Choice, Familiarity, FitOptions, Regressor};
 
 /// Folds of workloads.
@@ -27,6 +27,8 @@ const JUDGED: usize = 3000;
 const LEAST_SAMPLES: usize = 60;
 /// See [`LEAST_SAMPLES`].
 const LEAST_WORKLOADS: usize = 6;
+/// From so many machines on something can be told of others.
+const LEAST_MACHINES: usize = 3;
 /// Choices that are made for the folds of an evaluation at most: folds share one that was made without any of them.
 const CHOICES: usize = 4;
 
@@ -78,7 +80,26 @@ pub fn choose(
         chosen.known = Some(predictions);
     }
     chosen.choice = merged(unseen, known);
+    if machines_with_rates(dataset, indices) >= LEAST_MACHINES {
+        for member in pool::foreign() {
+            chosen.choice.members.push(member);
+            chosen.choice.unseen.push(0.0);
+            chosen.choice.known.push(0.0);
+        }
+    }
     Ok(chosen)
+}
+
+/// Machines of some samples whose rates are known.
+fn machines_with_rates(dataset: &Dataset, indices: &[usize]) -> usize {
+    let mut has_samples = vec![false; dataset.machines.len()];
+    for &i in indices {
+        has_samples[dataset.samples[i].machine] = true;
+    }
+    let machines = dataset.machines.iter().zip(has_samples);
+    machines
+        .filter(|(facts, has)| *has && !facts.rates.is_empty())
+        .count()
 }
 
 /// Members and how much each counts for one kind of query.
@@ -166,7 +187,7 @@ impl Judge<'_> {
         }
         let workload = |&i: &usize| self.dataset.samples[i].workload;
         let parts: Vec<usize> = self.judged.iter().map(|i| part[workload(i)]).collect();
-        let pool = pool::unseen();
+        let pool = pool::unseen(self.code());
         Ok(Mixture {
             weights: self.predictions(&pool, &parts)?.mixture(),
             members: pool.members,
@@ -180,7 +201,7 @@ impl Judge<'_> {
         for (place, number) in shuffled(parts.len(), self.seed).into_iter().enumerate() {
             parts[number] = place % SAMPLE_PARTS;
         }
-        let pool = pool::known();
+        let pool = pool::known(self.code());
         let predictions = self.predictions(&pool, &parts)?;
         let weights = predictions.mixture();
         let (predicted, disagreement) = predictions.mixed(&weights);
@@ -193,6 +214,16 @@ impl Judge<'_> {
         };
         let members = pool.members;
         Ok((Mixture { members, weights }, predictions))
+    }
+
+    /// Whether enough of the samples have emitted code for members that see it.
+    fn code(&self) -> Code {
+        let has_code = |i: &&usize| self.dataset.samples[**i].point.has_code;
+        if self.judged.iter().filter(has_code).count() < LEAST_SAMPLES {
+            Code::Absent
+        } else {
+            Code::Present
+        }
     }
 
     /// Out-of-fold predictions of all members, one member and part a task.
@@ -225,6 +256,7 @@ impl Judge<'_> {
                 by_member[member][place] = time;
             }
         }
+        self.leave_out_readers(pool, &mut by_member);
         Ok(Predictions {
             members: by_member,
             measured: self
@@ -236,6 +268,21 @@ impl Judge<'_> {
             fold: parts.to_vec(),
             usual: pool.usual,
         })
+    }
+
+    /// Members that see code say nothing of samples without ([`Ensemble`](crate::models::ensemble::Ensemble)): there they
+    /// are taken to say what the usual ones do on average.
+    fn leave_out_readers(&self, pool: &Pool, by_member: &mut [Vec<f64>]) {
+        let (usual, others) = by_member.split_at_mut(pool.usual);
+        let readers = others.iter_mut().zip(&pool.members[pool.usual..]);
+        for (own, _) in readers.filter(|(_, spec)| spec.reads_code()) {
+            for (place, &i) in self.judged.iter().enumerate() {
+                if !self.dataset.samples[i].point.has_code {
+                    let sum: f64 = usual.iter().map(|one| one[place]).sum();
+                    own[place] = sum / usual.len() as f64;
+                }
+            }
+        }
     }
 
     /// A workload counts by the root of its samples: between equal weights for samples and equal weights for workloads.

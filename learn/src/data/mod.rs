@@ -10,6 +10,7 @@
 //! | [`split`] | which samples are held out together |
 
 pub mod dataset;
+pub mod devices;
 pub mod end_to_end;
 pub mod intake;
 pub mod query_key;

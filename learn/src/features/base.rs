@@ -6,6 +6,7 @@
 use opdata::DeviceKind;
 
 use super::machine::MachineFacts;
+use super::moving::AtBest;
 use super::operator::Operator;
 use crate::features::gpu::SMS;
 use crate::features::nest::Nest;
@@ -14,8 +15,12 @@ use crate::features::nest::Nest;
 const FLOPS_PER_BYTE: f64 = 8.0;
 /// Arithmetic that takes as long as an exponential.
 const TRANSCENDENTAL_FLOPS: f64 = 40.0;
+/// Bytes that take as long to move as looking for an element in one more input.
+const CHOICE_BYTES: f64 = 1.0;
 /// Operations that take as long as calling a kernel at all: tiny operators do not shrink below it.
 const CALL_OPERATIONS: f64 = 5e4;
+/// A call beside what arithmetic and traffic take at calibrated rates, ns.
+const CALL_NS: f64 = 1000.0;
 /// Workers of a CPU whose number is not known.
 const WORKERS: f64 = 8.0;
 
@@ -34,6 +39,9 @@ pub enum Base {
     /// Instructions of a thread, step by step, and how often its multiprocessor is filled anew; on a CPU those of the
     /// busiest worker.
     Steps,
+    /// Arithmetic and traffic at the calibrated rates of the machine, each part of the traffic at that of the cache that
+    /// holds it; [`Base::Work`] where no rates are known.
+    Calibrated,
     /// A sum of the others with rates fitted to the samples (`models::rates`).
     Fitted,
 }
@@ -65,9 +73,12 @@ pub struct Bases {
     work: f64,
     serial: f64,
     steps: f64,
+    /// Missing where no rates are known.
+    calibrated: Option<f64>,
     /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
     pieces: Option<Pieces>,
-    /// Arithmetic (flop), compulsory traffic (bytes) and exponentials (calls) of one of the threads that find work.
+    /// Arithmetic (flop), compulsory traffic with choices between inputs (bytes) and exponentials (calls) of one of the threads
+    /// that find work.
     pub shared: [f64; 3],
 }
 
@@ -77,20 +88,29 @@ impl Bases {
     pub(super) fn of(
         operator: &Operator,
         nest: &Nest,
-        (device, machine): (DeviceKind, &MachineFacts),
+        (device, machine, best): (DeviceKind, &MachineFacts, Option<AtBest>),
         threads: Threads,
     ) -> Self {
         let busy_threads = threads.busy;
+        let moved = operator.bytes() + CHOICE_BYTES * operator.choices();
         let operations = operator.total_flops()
-            + FLOPS_PER_BYTE * operator.bytes()
+            + FLOPS_PER_BYTE * moved
             + TRANSCENDENTAL_FLOPS * operator.transcendental_calls();
         let work = (operations / busy_threads + CALL_OPERATIONS).log2();
         let shared = [
             operator.total_flops(),
-            operator.bytes(),
+            moved,
             operator.transcendental_calls(),
         ]
         .map(|whole| whole / busy_threads);
+        let plain = Self {
+            work,
+            serial: work,
+            steps: work,
+            calibrated: best.map(|best| (best.arithmetic + best.moving + CALL_NS).log2()),
+            pieces: None,
+            shared,
+        };
         match nest {
             Nest::Gpu(nest) => {
                 let filled = nest.blocks / machine.units_or(SMS);
@@ -103,10 +123,9 @@ impl Bases {
                 };
                 Self {
                     pieces: Some(pieces).filter(|_| machine.units.is_none()),
-                    work,
                     serial: (rounds * nest.thread_work * nest.warps()).log2(),
                     steps: (nest.steps * nest.step_instructions() * filled.max(1.0)).log2(),
-                    shared,
+                    ..plain
                 }
             }
             Nest::Cpu(nest) => {
@@ -127,19 +146,12 @@ impl Bases {
                     threads.asked.is_some() || machine.units.is_some() || machine.cores.is_some();
                 Self {
                     pieces: Some(pieces).filter(|_| !known),
-                    work,
                     serial: serial.log2(),
                     steps: instructions.map_or(work, |count| (rounds * count).max(1.0).log2()),
-                    shared,
+                    ..plain
                 }
             }
-            Nest::None => Self {
-                work,
-                serial: work,
-                steps: work,
-                pieces: None,
-                shared,
-            },
+            Nest::None => plain,
         }
     }
 
@@ -161,6 +173,11 @@ impl Bases {
         [filled.ceil() * pieces.work, steps]
     }
 
+    /// Whether the rates of the machine are known.
+    pub fn knows_rates(&self) -> bool {
+        self.calibrated.is_some()
+    }
+
     /// One of them; 0 for those that are not of the point alone.
     pub fn get(&self, base: Base) -> f64 {
         match base {
@@ -168,6 +185,7 @@ impl Bases {
             Base::Work => self.work,
             Base::Serial => self.serial,
             Base::Steps => self.steps,
+            Base::Calibrated => self.calibrated.unwrap_or(self.work),
         }
     }
 }

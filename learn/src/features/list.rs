@@ -6,7 +6,7 @@
 //! another version are refused.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 7;
+pub const FEATURE_VERSION: u32 = 8;
 
 use super::scope::{Feature, Scope};
 
@@ -61,10 +61,16 @@ features! {
         template,
         /// extent of the window along the last axis
         kernel,
+        /// elements of the window
+        window,
+        /// 1 if the window runs over a padding
+        padded,
         /// stride along the last axis
         stride,
         /// operators fused behind the main one
         fused_operators,
+        /// tensors that are read, beside weights
+        inputs,
         /// bytes of one element
         element_bytes,
     }
@@ -379,6 +385,14 @@ features! {
         vector_power_of_two,
         /// CPU: largest power of two in the channel block
         depth_block_alignment,
+        /// GPU: time of the arithmetic at the device's peak over that of the traffic at its bandwidth
+        bound,
+        /// GPU: nominal tiles of outputs (128 x 128) for each multiprocessor
+        tiles_per_unit,
+        /// GPU: share of the last round that is idle if they are taken in rounds
+        tiles_idle,
+        /// GPU: compulsory traffic over the device's second-level cache
+        cache_share,
         /// GPU: kernels that the operator starts, as compiled
         compiled_launches,
         /// GPU: threads of a block, as compiled
@@ -401,6 +415,22 @@ features! {
         knobs_outer,
         /// … of those between
         knobs_middle,
+    }
+    Code {
+        /// CPU: arithmetic of one pass through the innermost loop, as compiled, flop
+        loop_flops,
+        /// CPU: instructions of such a pass
+        loop_instructions,
+        /// CPU: arithmetic for each of them, flop
+        loop_flops_per_instruction,
+        /// CPU: share of them that work on several lanes
+        loop_vector_share,
+        /// CPU: share that read memory
+        loop_load_share,
+        /// CPU: share that write memory
+        loop_store_share,
+        /// CPU: share that read or write the stack, as registers ran out
+        loop_spill_share,
     }
     Machine {
         /// threads

@@ -165,7 +165,16 @@ impl MachineFacts {
         })
     }
 
-    /// Fills in the machine's features; the rates only where the number of threads is known.
+    /// The rates for a row: at its number of threads, or the only ones there are, as of a GPU.
+    pub(super) fn rates_for(&self, threads: Option<u64>) -> Option<Rates> {
+        match (threads, self.rates.as_slice()) {
+            (Some(threads), _) => self.rates_at(threads),
+            (None, [only]) => Some(*only),
+            (None, _) => None,
+        }
+    }
+
+    /// Fills in the machine's features; the rates only where the number of threads is known, or does not matter.
     pub(super) fn describe(&self, values: &mut Values, threads: Option<u64>) {
         let bytes = |n: Option<u64>| n.map_or(f32::NAN, |n| log1(n as f64));
         let rate = |rate: Option<f64>| rate.map_or(f32::NAN, log);
@@ -176,7 +185,7 @@ impl MachineFacts {
         values.l2_bytes = bytes(self.l2_bytes);
         values.l3_bytes = bytes(self.l3_bytes);
         values.lanes = self.vector.map_or(f32::NAN, |unit| unit.lanes() as f32);
-        if let Some(rates) = threads.and_then(|threads| self.rates_at(threads)) {
+        if let Some(rates) = self.rates_for(threads) {
             values.peak_flops = rate(rates.gflops);
             values.bandwidth_l1 = rate(rates.l1_gbytes_per_s);
             values.bandwidth_l2 = rate(rates.l2_gbytes_per_s);

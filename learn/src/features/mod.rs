@@ -10,6 +10,7 @@
 //! | [`sampled`] | … of a sample of MetaSchedule's space |
 //! | [`machine`] | where it runs, from the run's environment |
 //! | [`point`] | a row as its features and estimates |
+//! | [`moving`] | arithmetic and traffic at the machine's calibrated rates |
 //! | [`base`] | estimates that the models correct |
 //! | [`steps`] | instructions along a CPU kernel's loops, for one of them |
 
@@ -29,6 +30,7 @@ mod derive_cpu;
 mod derive_gpu;
 mod gpu_own;
 mod gpu_templates;
+mod moving;
 mod nest;
 mod sampled;
 mod scale;

@@ -73,6 +73,8 @@ pub struct Operator {
     pub kernel_height: f64,
     /// Window width.
     pub kernel_width: f64,
+    /// Elements of the window.
+    pub window: f64,
     /// Stride along the width.
     pub stride: f64,
     /// Innermost extent of the output.
@@ -85,6 +87,10 @@ pub struct Operator {
     pub transcendentals: f64,
     /// Elements of the operator's own result: fused arithmetic may spread it over a larger output.
     pub own_elements: f64,
+    /// Tensors that it reads beside weights.
+    pub inputs: f64,
+    /// Whether its window runs over a padding.
+    pub is_padded: bool,
     /// Bytes of the inputs.
     pub input_bytes: f64,
     /// Bytes of the weights.
@@ -253,12 +259,21 @@ impl Operator {
             in_channels: row.in_channels.map_or(1.0, |n| n as f64).max(1.0),
             kernel_height: window_extent(row, 2),
             kernel_width: window_extent(row, 1),
+            window: row
+                .kernel
+                .as_ref()
+                .map_or(1.0, |k| k.0.iter().map(|&n| n as f64).product()),
             stride: last(row.stride.as_ref()).unwrap_or(1.0).max(1.0),
             last: output.last().copied().unwrap_or(1.0),
             flops: row.flops.map(|f| f as f64),
             transcendentals: transcendentals(&row.op_name),
             own_elements: own.iter().product(),
             flops_epilogue: row.flops_epilogue.map_or(0.0, |f| f as f64),
+            inputs: row.input_shapes.as_ref().map_or(1, |s| s.0.len()) as f64,
+            is_padded: row
+                .padding
+                .as_ref()
+                .is_some_and(|p| p.0.iter().any(|&n| n > 0)),
             input_bytes: traffic.input,
             weight_bytes: traffic.weight,
             output_bytes: traffic.output,
@@ -274,6 +289,15 @@ impl Operator {
     /// Exponentials and the like of all elements.
     pub fn transcendental_calls(&self) -> f64 {
         self.transcendentals * self.own_elements
+    }
+
+    /// Choices between inputs that a concatenation makes: each of its elements is looked for in one input after the other.
+    pub fn choices(&self) -> f64 {
+        if self.class == Class::Movement {
+            (self.inputs - 1.0).max(0.0) * self.output_bytes / self.element_bytes
+        } else {
+            0.0
+        }
     }
 
     /// All arithmetic, flop; 0 if unknown.

@@ -14,14 +14,18 @@ use super::gpu::GpuNest;
 use super::knobs::Knobs;
 use super::list::Values;
 use super::machine::MachineFacts;
+use super::moving::AtBest;
 use super::nest::Nest;
 use super::operator::{Class, Operator};
-use super::scale::{divisor, fill, log, log1};
-use super::{default_tile, derive_cpu, derive_gpu};
+use super::scale::{ceil_div, divisor, fill, log, log1};
+use super::{default_tile, derive_cpu, derive_gpu, moving};
 
 /// Weights that so much is read between two uses of have left the caches of a core; how much more does not matter, and
 /// would only tell models apart.
 const COLD_BYTES: f64 = 4e6;
+
+/// Rows and columns of a tile of outputs as libraries of GPUs divide them.
+const NOMINAL_TILE: f64 = 128.0;
 
 /// Everything that is known of a point before it is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +40,10 @@ pub struct Point {
     pub bytes: f64,
     /// Which computation it is, on which machine: equal for the schedules of one workload.
     pub workload: u64,
+    /// Its machine, as a number that is the same in every build.
+    pub machine: u64,
+    /// Whether its emitted code was read.
+    pub has_code: bool,
 }
 
 /// What tells the workload of a row.
@@ -51,11 +59,15 @@ pub fn workload_name(row: &Row) -> Cow<'_, str> {
     )
 }
 
-/// A number for a workload on a machine that is the same in every build: it is kept in model files. FNV-1a, 64 bits.
+/// A number for a workload on a machine.
 fn workload_number(row: &Row, machine: &MachineFacts) -> u64 {
     let name = workload_name(row);
-    let bytes = machine.id.bytes().chain([0]).chain(name.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    number(machine.id.bytes().chain([0]).chain(name.bytes()))
+}
+
+/// A number for a name that is the same in every build: it is kept in model files. FNV-1a, 64 bits.
+fn number(name: impl Iterator<Item = u8>) -> u64 {
+    name.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
@@ -74,6 +86,9 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
     describe_resources(&mut values, row);
+    if !row.has_default_schedule() {
+        describe_code(&mut values, row);
+    }
     match &nest {
         Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest, machine),
         Nest::Cpu(nest) => derive_cpu::derive(&mut values, nest),
@@ -90,6 +105,10 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         busy: describe_threads(&mut values, &nest, &operator, threads),
     };
     machine.describe(&mut values, row.threads);
+    let best = moving::at_best(row, &operator, machine);
+    if let Some(best) = best.filter(|_| row.device_kind == DeviceKind::Cuda) {
+        describe_share_of_device(&mut values, &operator, best, machine);
+    }
     values.cache_state = match row.cache_state {
         Some(CacheState::Hot) => 0.0,
         Some(CacheState::Model) => 1.0,
@@ -101,10 +120,12 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         .map_or(f32::NAN, |b| log1((b as f64).min(COLD_BYTES)));
     Point {
         features: values.to_vec(),
-        bases: Bases::of(&operator, &nest, (row.device_kind, machine), threads),
+        bases: Bases::of(&operator, &nest, (row.device_kind, machine, best), threads),
         flops: operator.total_flops(),
         bytes: operator.bytes(),
         workload: workload_number(row, machine),
+        machine: number(machine.id.bytes()),
+        has_code: !values.loop_instructions.is_nan(),
     }
 }
 
@@ -142,6 +163,9 @@ fn describe_operator(values: &mut Values, row: &Row, o: &Operator) {
     values.kind_movement = flag(Class::Movement);
     values.winograd = f32::from(u8::from(row.op_name.contains("winograd")));
     values.kernel = o.kernel_width as f32;
+    values.window = log1(o.window);
+    values.padded = f32::from(u8::from(o.is_padded));
+    values.inputs = o.inputs as f32;
     values.stride = o.stride as f32;
     values.fused_operators = if row.schedule_space.as_deref() == Some("autotvm") {
         0.0
@@ -195,7 +219,6 @@ fn fused_operators(name: &str) -> f32 {
     count
 }
 
-/// Threads, and how many of them find work; returns these.
 /// What the row's kernel takes of a GPU by its compiler; nothing of rows that no compiler has seen.
 fn describe_resources(values: &mut Values, row: &Row) {
     let count = |column: Option<u64>| column.map_or(f32::NAN, |n| log1(n as f64));
@@ -209,6 +232,45 @@ fn describe_resources(values: &mut Values, row: &Row) {
     values.compiled_occupancy = row.occupancy.map_or(f32::NAN, |share| share as f32);
 }
 
+/// How an operator fills a GPU of which the figures are known: what carries over from one GPU to another.
+fn describe_share_of_device(
+    values: &mut Values,
+    o: &Operator,
+    best: AtBest,
+    machine: &MachineFacts,
+) {
+    values.bound = log(best.arithmetic / best.moving);
+    values.cache_share = machine
+        .l2_bytes
+        .map_or(f32::NAN, |cache| log(o.bytes() / cache as f64));
+    if let Some(units) = machine.cores {
+        let tiles = o.batch * ceil_div(o.rows, NOMINAL_TILE) * ceil_div(o.columns, NOMINAL_TILE);
+        let rounds = tiles / f64::from(units);
+        values.tiles_per_unit = log(rounds);
+        values.tiles_idle = (1.0 - rounds / rounds.ceil()) as f32;
+    }
+}
+
+/// The innermost loop of the row's kernel in its emitted code; nothing of rows whose code nobody has read.
+fn describe_code(values: &mut Values, row: &Row) {
+    let count = |column: Option<f64>| column.unwrap_or(f64::NAN);
+    let (vector, scalar) = (
+        count(row.loop_vector_instructions),
+        count(row.loop_scalar_instructions),
+    );
+    let all = vector + scalar;
+    let flops = count(row.loop_flops);
+    let share = |column: Option<f64>| (count(column) / all) as f32;
+    values.loop_flops = log(flops + 1.0);
+    values.loop_instructions = log(all);
+    values.loop_flops_per_instruction = (flops / all) as f32;
+    values.loop_vector_share = share(row.loop_vector_instructions);
+    values.loop_load_share = share(row.loop_loads);
+    values.loop_store_share = share(row.loop_stores);
+    values.loop_spill_share = share(row.loop_spills);
+}
+
+/// Threads, and how many of them find work; returns these.
 fn describe_threads(values: &mut Values, nest: &Nest, o: &Operator, threads: Option<f64>) -> f64 {
     let parallel = match nest {
         Nest::Cpu(nest) => nest.parallel,

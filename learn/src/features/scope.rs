@@ -15,6 +15,8 @@ pub enum Scope {
     Total,
     /// Properties of a tile, a block or a step.
     Tile,
+    /// The code that was emitted: known of kernels that were compiled, not of those that are only asked about.
+    Code,
     /// Where it runs.
     Machine,
 }

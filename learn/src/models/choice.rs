@@ -52,10 +52,12 @@ impl Choice {
     #[must_use]
     pub fn for_queries(&self, kinds: &[Familiarity]) -> Self {
         let counts = |place: usize| {
-            kinds.iter().any(|kind| match kind {
-                Familiarity::Unseen => self.unseen[place] > 0.0,
-                Familiarity::Known => self.known[place] > 0.0,
-            })
+            let foreign = self.members[place].is_foreign();
+            foreign
+                || kinds.iter().any(|kind| match kind {
+                    Familiarity::Unseen => self.unseen[place] > 0.0,
+                    Familiarity::Known => self.known[place] > 0.0,
+                })
         };
         let places: Vec<usize> = (0..self.members.len()).filter(|&p| counts(p)).collect();
         let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect();

@@ -25,6 +25,17 @@ pub struct Ensemble {
     pub weights: Weights,
     /// The workloads that it was trained on ([`Point::workload`]), ascending.
     pub workloads: Vec<u64>,
+    /// The machines that it was trained on ([`Point::machine`]), ascending.
+    pub machines: Vec<u64>,
+}
+
+/// What decides which members a point is predicted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
+    of_known_workload: bool,
+    /// On a machine that was not trained on, whose rates are known.
+    is_foreign: bool,
+    has_code: bool,
 }
 
 /// How much each member counts.
@@ -80,16 +91,16 @@ impl Ensemble {
                 weights.extend_from_within(..);
             }
         }
-        let mut workloads: Vec<u64> = indices
-            .iter()
-            .map(|&i| dataset.samples[i].point.workload)
-            .collect();
-        workloads.sort_unstable();
-        workloads.dedup();
+        let all = |of: fn(&Point) -> u64| {
+            let samples = indices.iter().map(|&i| &dataset.samples[i]);
+            let numbers: BTreeSet<u64> = samples.map(|s| of(&s.point)).collect();
+            numbers.into_iter().collect()
+        };
         Ok(Self {
             members,
             weights: Weights { unseen, known },
-            workloads,
+            workloads: all(|point| point.workload),
+            machines: all(|point| point.machine),
         })
     }
 
@@ -106,24 +117,51 @@ impl Ensemble {
     /// # Errors
     /// XGBoost's library fails.
     pub fn spread(&self, points: &[&Point]) -> Result<Vec<(f64, f64)>> {
-        let mut places = [Vec::new(), Vec::new()];
+        let mut places: BTreeMap<Asked, Vec<usize>> = BTreeMap::new();
         for (place, point) in points.iter().enumerate() {
-            match self.familiarity(point) {
-                Familiarity::Unseen => places[0].push(place),
-                Familiarity::Known => places[1].push(place),
-            }
+            places.entry(self.asked(point)).or_default().push(place);
         }
         let mut spread = vec![(0.0, 0.0); points.len()];
-        for (places, weights) in places
-            .iter()
-            .zip([&self.weights.unseen, &self.weights.known])
-        {
+        for (asked, places) in places {
             let own: Vec<&Point> = places.iter().map(|&place| points[place]).collect();
-            for (&place, found) in places.iter().zip(self.spread_of(&own, weights)?) {
+            let found = self.spread_of(&own, &self.weights_for(asked))?;
+            for (place, found) in places.into_iter().zip(found) {
                 spread[place] = found;
             }
         }
         Ok(spread)
+    }
+
+    fn asked(&self, point: &Point) -> Asked {
+        Asked {
+            of_known_workload: self.familiarity(point) == Familiarity::Known,
+            is_foreign: point.bases.knows_rates()
+                && self.machines.binary_search(&point.machine).is_err(),
+            has_code: point.has_code,
+        }
+    }
+
+    /// How much each member counts. Members for other machines count for these alone, and there alone of all; of what
+    /// members count for that see emitted code, points without any have nothing.
+    fn weights_for(&self, asked: Asked) -> Vec<f64> {
+        let weights = match asked.of_known_workload {
+            false => &self.weights.unseen,
+            true => &self.weights.known,
+        };
+        let of = |count: &dyn Fn(&MemberSpec, f64) -> f64| -> Option<Vec<f64>> {
+            let pairs = self.members.iter().zip(weights);
+            let counts: Vec<f64> = pairs.map(|(m, w)| count(&m.spec, *w)).collect();
+            let sum: f64 = counts.iter().sum();
+            (sum > 0.0).then(|| counts.into_iter().map(|c| c / sum).collect())
+        };
+        let foreign = |spec: &MemberSpec, _| f64::from(u8::from(spec.is_foreign()));
+        let without_code = |spec: &MemberSpec, weight: f64| match spec.reads_code() {
+            true => 0.0,
+            false => weight,
+        };
+        let found = asked.is_foreign.then(|| of(&foreign)).flatten();
+        let found = found.or_else(|| (!asked.has_code).then(|| of(&without_code)).flatten());
+        found.unwrap_or_else(|| weights.clone())
     }
 
     /// The same for points that the same weights are for.

@@ -85,8 +85,19 @@ pub const DEEP_TREES: Trees = Trees {
 /// than the median.
 pub const ROBUST: Objective = Objective::Quantile(0.4);
 
-/// The groups of features that a member may be kept from seeing.
-pub const VIEWS: [&[Scope]; 3] = [&[], &[Scope::Size], &[Scope::Size, Scope::Total]];
+/// What a member does not see: it has to answer about kernels that nobody compiled, too.
+pub const VIEWS: [&[Scope]; 3] = [
+    &[Scope::Code],
+    &[Scope::Size, Scope::Code],
+    &[Scope::Size, Scope::Total, Scope::Code],
+];
+
+/// The same for members that are asked about compiled kernels alone.
+pub const VIEWS_OF_CODE: [&[Scope]; 3] = [&[], &[Scope::Size], &[Scope::Size, Scope::Total]];
+
+/// What a member does not see that is asked about machines it was not trained on: figures of machines beyond those seen
+/// would send trees astray, so their effect is left to the estimate.
+pub const FOREIGN: &[Scope] = &[Scope::Machine, Scope::Code];
 
 /// A member with the usual trees.
 pub fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) -> MemberSpec {
@@ -125,7 +136,7 @@ pub fn surrogate() -> MemberSpec {
             lambda: 1.0,
             max_bin: 64,
         },
-        ..member(Base::Work, &[], Objective::Squared, 0)
+        ..member(Base::Work, VIEWS[0], Objective::Squared, 0)
     }
 }
 
@@ -142,7 +153,7 @@ pub fn context() -> MemberSpec {
             lambda: 2.0,
             max_bin: 64,
         },
-        ..member(Base::None, &[], Objective::Squared, 0)
+        ..member(Base::None, VIEWS[0], Objective::Squared, 0)
     }
 }
 
@@ -159,7 +170,7 @@ pub fn plain() -> MemberSpec {
             lambda: 1.0,
             max_bin: 256,
         },
-        ..member(Base::Work, &[], Objective::Squared, 0)
+        ..member(Base::Work, VIEWS[0], Objective::Squared, 0)
     }
 }
 
@@ -184,6 +195,16 @@ pub struct Member {
 }
 
 impl MemberSpec {
+    /// Whether it is asked about machines that it was not trained on.
+    pub fn is_foreign(&self) -> bool {
+        self.without.contains(&Scope::Machine)
+    }
+
+    /// Whether it sees emitted code, and is of no use to points without.
+    pub fn reads_code(&self) -> bool {
+        !self.without.contains(&Scope::Code)
+    }
+
     /// Positions of the features that it sees, of those that vary.
     pub fn columns(&self) -> Vec<usize> {
         let hidden = positions_of(&self.without);

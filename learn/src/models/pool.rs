@@ -1,8 +1,12 @@
 //! Members that a choice is made from.
 //!
-//! Estimates, what is seen of the features (all, no sizes, neither sizes nor totals), objectives, shallow and deep trees.
+//! Estimates, what is seen of the features (all, no sizes, neither sizes nor totals), objectives, shallow and deep trees; and
+//! members that see emitted code, where there is some, which count for points that have it.
 
-use super::member::{DEEP_TREES, MemberSpec, Objective, ROBUST, VIEWS, default_members, member};
+use super::member::{
+    DEEP_TREES, FOREIGN, MemberSpec, Objective, ROBUST, VIEWS, VIEWS_OF_CODE, default_members,
+    member,
+};
 use crate::features::base::Base;
 
 /// Members for one kind of query: the first [`Pool::usual`] are good everywhere, the others on some machines.
@@ -14,8 +18,17 @@ pub struct Pool {
     pub usual: usize,
 }
 
+/// Whether there is emitted code to learn from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// Too few samples have any.
+    Absent,
+    /// There is.
+    Present,
+}
+
 /// Members that may carry over to workloads that were not seen.
-pub fn unseen() -> Pool {
+pub fn unseen(code: Code) -> Pool {
     let [all, no_sizes, no_totals] = VIEWS;
     let usual = default_members();
     let others = vec![
@@ -26,14 +39,17 @@ pub fn unseen() -> Pool {
         deep(&member(Base::Fitted, all, ROBUST, 9)),
         deep(&member(Base::Work, all, Objective::Squared, 10)),
     ];
-    Pool {
-        usual: usual.len(),
-        members: [usual, others].concat(),
-    }
+    let [all, no_sizes, no_totals] = VIEWS_OF_CODE;
+    let of_code = vec![
+        member(Base::Fitted, all, ROBUST, 15),
+        member(Base::Work, no_sizes, ROBUST, 16),
+        member(Base::Work, no_totals, ROBUST, 17),
+    ];
+    Pool::of(usual, others, of_code, code)
 }
 
 /// Members that may know workloads of which other schedules were measured.
-pub fn known() -> Pool {
+pub fn known(code: Code) -> Pool {
     let [all, no_sizes, _] = VIEWS;
     let usual = vec![
         deep(&member(Base::Fitted, all, ROBUST, 9)),
@@ -46,9 +62,37 @@ pub fn known() -> Pool {
         deep(&member(Base::Fitted, all, Objective::Squared, 14)),
         deep(&member(Base::Work, all, Objective::Squared, 10)),
     ];
-    Pool {
-        usual: usual.len(),
-        members: [usual, others].concat(),
+    let [all, no_sizes, _] = VIEWS_OF_CODE;
+    let of_code = vec![
+        deep(&member(Base::Fitted, all, ROBUST, 18)),
+        deep(&member(Base::Work, no_sizes, Objective::Squared, 19)),
+    ];
+    Pool::of(usual, others, of_code, code)
+}
+
+/// Members for machines that were not seen, which count alike: their estimate knows the machine's rates.
+pub fn foreign() -> Vec<MemberSpec> {
+    vec![
+        member(Base::Calibrated, FOREIGN, ROBUST, 20),
+        member(Base::Calibrated, FOREIGN, Objective::Squared, 21),
+    ]
+}
+
+impl Pool {
+    fn of(
+        usual: Vec<MemberSpec>,
+        others: Vec<MemberSpec>,
+        of_code: Vec<MemberSpec>,
+        code: Code,
+    ) -> Pool {
+        let of_code = match code {
+            Code::Absent => Vec::new(),
+            Code::Present => of_code,
+        };
+        Pool {
+            usual: usual.len(),
+            members: [usual, others, of_code].concat(),
+        }
     }
 }
 

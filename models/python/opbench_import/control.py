@@ -5,12 +5,14 @@ Exporters leave such nodes where a condition follows from shapes. What depends o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 from onnx import helper
 
 from .onnx_graph import OnnxGraph, attributes
-from .params import with_value
+from .params import Param, with_value
 
 LONGEST = 256
 """Most steps that a Loop or a Scan is unrolled into."""
@@ -18,12 +20,16 @@ LONGEST = 256
 OPERATORS = ("If", "Loop", "Scan")
 
 
-def resolve(graph: OnnxGraph, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+Evaluate = Callable[[onnx.NodeProto], list[Param] | None]
+"""What a node over given tensors comes to; None where it has to run."""
+
+
+def resolve(graph: OnnxGraph, node: onnx.NodeProto, evaluate: Evaluate) -> list[onnx.NodeProto] | None:
     """The nodes that control flow amounts to; None while what it depends on is not known."""
     if node.op_type == "If":
         return taken_branch(graph, node)
     if node.op_type == "Loop":
-        return unrolled(graph, node)
+        return unrolled(graph, node, evaluate)
     if node.op_type == "Scan":
         return scan(graph, node)
     return None
@@ -40,30 +46,48 @@ def taken_branch(graph: OnnxGraph, node: onnx.NodeProto) -> list[onnx.NodeProto]
     return nodes + bound(node.output, results)
 
 
-def unrolled(graph: OnnxGraph, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-    """The steps of a Loop with a known number of them, if its condition never ends it earlier."""
-    count = graph.value(node.input[0]) if node.input[0] else None
-    begins = graph.value(node.input[1]) if len(node.input) > 1 and node.input[1] else np.True_
-    if count is None or begins is None:
+def unrolled(graph: OnnxGraph, node: onnx.NodeProto, evaluate: Evaluate) -> list[onnx.NodeProto] | None:
+    """The steps of a Loop whose number or condition follows from what is known."""
+    count = graph.value(node.input[0]) if node.input[0] else np.array(LONGEST + 1)
+    goes_on = graph.value(node.input[1]) if len(node.input) > 1 and node.input[1] else np.array(True)
+    if count is None or goes_on is None:
         return None
-    steps = int(np.asarray(count).reshape(-1)[0]) if bool(np.asarray(begins).reshape(-1)[0]) else 0
     body = attributes(node)["body"]
     carried = len(node.input) - 2
-    if not 0 < steps <= LONGEST or not never_ends(body):
-        return None
     values, nodes = list(node.input[2:]), []
     scanned: list[list[str]] = [[] for _ in body.output[1 + carried :]]
-    for step in range(steps):
+    for step in range(int(count.reshape(-1)[0])):
+        if not goes_on.reshape(-1)[0]:
+            break
+        if step == LONGEST:
+            return None
         index = graph.add_param(graph.fresh("step"), with_value(np.array(step, dtype=np.int64)))
-        goes_on = graph.add_param(graph.fresh("goes_on"), with_value(np.array(True)))
-        given = dict(zip((i.name for i in body.input), (index, goes_on, *values)))
+        condition = graph.add_param(graph.fresh("goes_on"), with_value(goes_on))
+        given = dict(zip((i.name for i in body.input), (index, condition, *values)))
         inner, results = inlined(graph, body, given)
-        nodes += inner
-        values = results[1 : 1 + carried]
+        nodes += [n for n in inner if not folded(graph, n, evaluate)]
+        goes_on, values = graph.value(results[0]), results[1 : 1 + carried]
+        if goes_on is None:
+            return None
         for rows, result in zip(scanned, results[1 + carried :]):
             rows.append(result)
-    values += [stacked(graph, node, nodes, rows, 0) for rows in scanned]
+    if any(not rows for rows in scanned):
+        readers = graph.consumers()
+        if any(output in readers for output in node.output[carried:]):
+            return None
+    values += [stacked(graph, node, nodes, rows, 0) if rows else "" for rows in scanned]
     return nodes + bound(node.output, values)
+
+
+def folded(graph: OnnxGraph, node: onnx.NodeProto, evaluate: Evaluate) -> bool:
+    """Whether a node's results are known; they become given tensors."""
+    results = evaluate(node)
+    if results is None:
+        return False
+    for name, param in zip(node.output, results):
+        if name:
+            graph.add_param(name, param)
+    return True
 
 
 def scan(graph: OnnxGraph, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
@@ -113,20 +137,6 @@ def stacked(graph: OnnxGraph, node: onnx.NodeProto, nodes: list[onnx.NodeProto],
     return whole
 
 
-def never_ends(body: onnx.GraphProto) -> bool:
-    """Whether the body hands its condition on, or says that it is true."""
-    name = body.output[0].name
-    for node in reversed(body.node):
-        if name in node.output:
-            if node.op_type == "Identity":
-                name = node.input[0]
-            elif node.op_type == "Constant":
-                return bool(helper.get_attribute_value(node.attribute[0]).raw_data.strip(b"\0"))
-            else:
-                return False
-    return name == body.input[1].name
-
-
 def inlined(
     graph: OnnxGraph, body: onnx.GraphProto, given: dict[str, str]
 ) -> tuple[list[onnx.NodeProto], list[str]]:
@@ -170,4 +180,4 @@ def rename_captured(body: onnx.GraphProto, names: dict[str, str]) -> None:
 
 def bound(names: list[str], values: list[str]) -> list[onnx.NodeProto]:
     """Gives results the names that later nodes read."""
-    return [helper.make_node("Identity", [value], [name]) for name, value in zip(names, values) if name]
+    return [helper.make_node("Identity", [value], [name]) for name, value in zip(names, values) if name and value]

@@ -165,6 +165,19 @@ def generated(e: Emitter) -> list[onnx.NodeProto]:
     return e.finish(e.run_time_value(value, dtype))
 
 
+def sampled(e: Emitter) -> list[onnx.NodeProto]:
+    """Multinomial: the class where its logarithmic probability and seeded noise of Gumbel's distribution are largest
+    together."""
+    shape, dtype = e.graph.shape(e.input(0)), e.graph.dtype(e.input(0))
+    if shape is None or dtype is None:
+        raise e.refusal("the shape of its result is not known")
+    batch, classes = shape
+    noise = np.random.default_rng(seed_of(e)).gumbel(size=(batch, e.options.get("sample_size", 1), classes))
+    likely = e.emit("Add", [e.emit("Unsqueeze", [e.input(0), e.ints([1])]), e.run_time_value(noise, dtype)])
+    wanted = onnx.helper.tensor_dtype_to_np_dtype(e.options.get("dtype", onnx.TensorProto.INT32)).name
+    return e.finish(e.cast(e.emit("ArgMax", [likely], axis=-1, keepdims=0), wanted))
+
+
 def drawn(e: Emitter) -> list[onnx.NodeProto]:
     """Bernoulli: one where a seeded uniform number is below the probability."""
     shape, dtype = e.graph.shape(e.input(0)), e.graph.dtype(e.input(0))
@@ -226,6 +239,7 @@ RULES = {
     "RandomUniform": generated,
     "RandomUniformLike": generated,
     "Bernoulli": drawn,
+    "Multinomial": sampled,
     "ReduceMax": truth_reduction,
     "ReduceMin": truth_reduction,
     "Attention": attention,

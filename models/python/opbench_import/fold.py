@@ -45,7 +45,7 @@ def fold_once(graph: OnnxGraph) -> bool:
         if integers.intersection(node.output):
             kept.append(node)
             continue
-        resolved = control.resolve(graph, node)
+        resolved = control.resolve(graph, node, lambda n: fold_node(graph, n))
         if resolved is not None:
             kept, changed = kept + resolved, True
             continue

@@ -18,6 +18,7 @@ from . import (
     bind,
     composites,
     convert,
+    deployed,
     expand,
     fill,
     fold,
@@ -25,6 +26,7 @@ from . import (
     load,
     lower,
     normalise,
+    onnx_graph,
     operators,
     pack,
     recurrent,
@@ -136,6 +138,8 @@ def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[st
 
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
+    if request.form == deployed.TORCHSCRIPT:
+        return deployed.run(request, BUILDERS[request.source](request))
     model = translated(request)
     steps = {"source": model.source, "relax": relax_steps(model.module)}
     model = integers.recognise(model)
@@ -172,9 +176,16 @@ def relax_steps(module: tvm.IRModule) -> list[str]:
 
 def kernels(request: Request, module: tvm.IRModule, nodes: list[tuple[str, str]]) -> tvm.IRModule:
     """The module with one tensor function a kernel, as the request groups operators; blocks are still marked."""
-    module = lower.legalised(module)
-    for name in lower.without_kernel(module):
-        raise library_function(nodes, name)
+    try:
+        module = lower.legalised(module)
+    except tvm.error.InternalError as error:
+        # TVM's rules check types and shapes as they go, without a word on the operator.
+        raise unsupported(
+            nodes[0][0], nodes[0][1], f"TVM has no kernel for one of the model's operators: {onnx_graph.first_line(error)}"
+        ) from error
+    left = lower.without_kernel(module)
+    if left:
+        raise library_function(nodes, left[0])
     if request.composites is not None:
         module = composites.apply(module, request.composites)
     return lower.fused(module) if request.fusion == "full" else module
@@ -226,7 +237,7 @@ def write_import(
         "entry": "main",
         "inputs": describe_inputs(request, model.hints, main, packed),
         "outputs": describe_outputs(model.outputs, main),
-        "reference": write_reference(request, model.reference),
+        "reference": write_reference(request, model),
         "operators": records,
     }
     write.write_json(f"{request.out}/graph.json", facts)
@@ -295,8 +306,9 @@ def describe_outputs(names: list[str], main: relax.Function) -> list[dict]:
     return [{"name": name, **tensor_facts(t)} for name, t in zip(names, types)]
 
 
-def write_reference(request: Request, refs: reference.Reference | None) -> dict | None:
+def write_reference(request: Request, model: Translated) -> dict | None:
     """Reference inputs and outputs to refs.bin."""
+    refs = model.reference
     if refs is None:
         return None
     file = write.TensorFile(f"{request.out}/refs.bin")
@@ -306,4 +318,5 @@ def write_reference(request: Request, refs: reference.Reference | None) -> dict 
         for i, v in enumerate(refs.outputs)
     ]
     file.close()
-    return {"inputs": inputs, "outputs": outputs, "rtol": reference.RTOL, "atol": reference.ATOL, "origin": refs.origin}
+    rtol = reference.relative_tolerance({p.dtype for p in model.params.values()} | {v.dtype.name for v in refs.outputs})
+    return {"inputs": inputs, "outputs": outputs, "rtol": rtol, "atol": reference.ATOL, "origin": refs.origin}

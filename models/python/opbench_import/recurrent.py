@@ -66,20 +66,19 @@ class Unrolled(Emitter):
         self.directions, _, self.hidden = recurrence.shape
         self.gates = GATES[node.op_type]
         self.reset_after = self.options.get("linear_before_reset", 0) == 1
+        lengths = graph.value(self.inputs[4]) if self.inputs[4] else None
+        whole = not self.inputs[4] or lengths is not None and bool(np.all(lengths == self.steps))
+        self.lengths = "" if whole else self.inputs[4]
 
     def refuse(self, shape: tuple | None) -> None:
         """Rejects what the unrolling does not cover, naming the node."""
         op = self.node.op_type
-        lengths = self.graph.value(self.inputs[4]) if self.inputs[4] else None
-        steps = shape[1 if self.batch_first else 0] if shape and len(shape) == 3 else None
         names = self.options.get("activations")
         reasons = {
             "its input has no static shape": shape is None or len(shape) != 3,
             "its weights are computed by the model": any(self.inputs[i] not in self.graph.params for i in (1, 2))
             or bool(self.inputs[3])
             and self.inputs[3] not in self.graph.params,
-            "it has sequence lengths of its own (sequence_lens)": bool(self.inputs[4])
-            and (lengths is None or bool(np.any(lengths != steps))),
             "its peephole weights are computed by the model": bool(self.inputs[7])
             and self.inputs[7] not in self.graph.params,
             "it uses an activation other than " + ", ".join(ACTIVATIONS): bool(names)
@@ -212,6 +211,7 @@ class Unrolled(Emitter):
         order = range(self.steps)[::-1] if weights.reverse else range(self.steps)
         states = [""] * self.steps
         for t in order:
+            before, cell_before = state, cell
             if self.node.op_type == "LSTM":
                 state, cell = self.lstm_step(steps[t], state, cell, recurrence, weights)
             elif self.node.op_type == "GRU":
@@ -219,7 +219,19 @@ class Unrolled(Emitter):
             else:
                 state = self.activate(weights, 0, self.add_product(steps[t], state, recurrence[0]))
             states[t] = state
+            if self.lengths:
+                # Behind its end, a sequence keeps its state and has no results.
+                nothing = self.constant(0, self.graph.dtype(self.node.input[0]))
+                within = self.within(t)
+                states[t] = self.emit("Where", [within, state, nothing])
+                state = self.emit("Where", [within, state, before])
+                cell = self.emit("Where", [within, cell, cell_before]) if cell else cell
         return states, state, cell
+
+    def within(self, step: int) -> str:
+        """[B, 1]: which sequences have such a step."""
+        lengths = self.reshape(self.cast(self.lengths, "int64"), [self.batch, 1])
+        return self.emit("Less", [self.ints([step]), lengths])
 
     def split_steps(self, projected: str) -> list[str]:
         """The projection of each step: [B, G*H]."""

@@ -20,7 +20,11 @@ from . import files
 from .errors import ImportFailure
 from .onnx_graph import OnnxGraph, TensorSpec
 
-RTOL = 1e-3
+RTOL = {"bfloat16": 1e-1, "float16": 5e-2, "int8": 1e-2, "uint8": 1e-2}
+"""Of models that compute in these types: the kernels sum in the type of their data, PyTorch in single precision; bytes may
+differ by a step."""
+PLAIN_RTOL = 1e-3
+"""Of all other models."""
 ATOL = 1e-5
 TEST_DATA = "test_data_set_0"
 """Folder beside a model of the ONNX model zoo."""
@@ -33,6 +37,11 @@ class Reference:
     inputs: dict[str, np.ndarray]
     outputs: list[np.ndarray]
     origin: str
+
+
+def relative_tolerance(dtypes: set[str]) -> float:
+    """What outputs may differ by, of the largest; ``dtypes`` are the element types of weights and outputs."""
+    return max((RTOL.get(dtype, PLAIN_RTOL) for dtype in dtypes), default=PLAIN_RTOL)
 
 
 def declared_shapes(graph: OnnxGraph) -> dict[str, tuple]:

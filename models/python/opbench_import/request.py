@@ -39,6 +39,8 @@ class Request:
     composites: dict | None = None
     """Sequences of operators that count as one: ``file``, for messages, and ``table``, entries of ``name``, ``operators``
     and ``line``."""
+    form: str = "graph"
+    """What is made of it: ``graph``, its operators for TVM, or ``torchscript``, a file for libtorch."""
     architecture: dict | None = None
     """For models that are built from a configuration: ``name``, ``part``, sizes (``hidden``, ``layers``, ``heads``,
     ``intermediate``), and ``config``, the settings of a file."""

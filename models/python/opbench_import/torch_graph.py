@@ -12,6 +12,7 @@ import io
 from dataclasses import dataclass
 
 import numpy as np
+import onnx
 
 from . import load, reference, torch_library
 from .errors import ImportFailure, bad_shape, unsupported
@@ -35,29 +36,33 @@ class Example:
 def export(example: Example, model: str) -> tuple[OnnxGraph, reference.Reference]:
     """The graph of a module, and what PyTorch computes for the example's inputs."""
     torch = torch_library.load()
+    computed = results(torch, example, model)
+    graph = load.from_proto(to_onnx(example, model), model)
+    values = {name: array(value) for name, value in example.inputs.items()}
+    if len(computed) != len(graph.outputs):
+        raise ImportFailure("corrupt_model", f"{model}: PyTorch's export lost outputs of the model")
+    return graph, reference.Reference(values, [array(t) for t in computed], "PyTorch")
+
+
+def to_onnx(example: Example, model: str) -> onnx.ModelProto:
+    """The module as PyTorch's exporter writes it, weights included."""
+    torch = torch_library.load()
     torch_library.load("onnxscript")
-    names = list(example.inputs)
-    arguments = tuple(example.inputs.values())
     talk = io.StringIO()
-    try:
-        with torch.no_grad():
-            results = outputs(torch, example.module(*arguments))
-    # Here and below anything can be raised: the code is the model's own.
-    except Exception as error:  # noqa: BLE001
-        raise bad_shape(f"{model} does not run in PyTorch in this configuration ({first_line(error)})") from error
     try:
         with torch.no_grad(), contextlib.redirect_stdout(talk), contextlib.redirect_stderr(talk):
             program = torch.onnx.export(
                 example.module,
-                arguments,
+                tuple(example.inputs.values()),
                 dynamo=True,
                 opset_version=OPSET,
-                input_names=names,
-                optimize=True,
+                input_names=list(example.inputs),
+                # The exporter's optimiser folds normalisations of bfloat16 into weights of single precision.
+                optimize=all(p.dtype != torch.bfloat16 for p in example.module.parameters()),
                 external_data=False,
                 verbose=False,
             )
-            proto = program.model_proto
+            return program.model_proto
     except Exception as error:  # noqa: BLE001
         raise unsupported(
             "torch.export",
@@ -65,11 +70,16 @@ def export(example: Example, model: str) -> tuple[OnnxGraph, reference.Reference
             f"{model}: PyTorch cannot export it with fixed shapes ({first_line(cause(error))}); "
             "export it yourself and use --modelsource onnx",
         ) from error
-    graph = load.from_proto(proto, model)
-    values = dict(zip(names, (array(t) for t in arguments)))
-    if len(results) != len(graph.outputs):
-        raise ImportFailure("corrupt_model", f"{model}: PyTorch's export lost outputs of the model")
-    return graph, reference.Reference(values, [array(t) for t in results], "PyTorch")
+
+
+def results(torch, example: Example, model: str) -> list:
+    """What PyTorch computes for the example's inputs."""
+    try:
+        with torch.no_grad():
+            return outputs(torch, example.module(*example.inputs.values()))
+    # Here and above anything can be raised: the code is the model's own.
+    except Exception as error:  # noqa: BLE001
+        raise bad_shape(f"{model} does not run in PyTorch in this configuration ({first_line(error)})") from error
 
 
 def cause(error: Exception) -> Exception:

@@ -62,8 +62,17 @@ def build(request: Request) -> Example:
     # A configuration of nonsense fails anywhere in the library, in its own words.
     except Exception as error:  # noqa: BLE001
         raise ImportFailure(
-            "corrupt_model", f"{request.model}: transformers cannot build it ({first_line(error)})"
+            "corrupt_model", f"{request.model}: transformers cannot build it ({reason_of(error)})"
         ) from error
+
+
+def reason_of(error: Exception) -> str:
+    """What the library's error means."""
+    if isinstance(error, KeyError):
+        return f"a setting has the value {error}, which it does not know"
+    if "ignore_mismatched_sizes" in str(error):
+        return "the checkpoint's weights have other sizes; leave out the sizes that were given"
+    return first_line(error)
 
 
 def configuration(library, wanted: dict, file: str | None):
@@ -71,6 +80,13 @@ def configuration(library, wanted: dict, file: str | None):
     given = {**(read_configuration(file) if file else {}), **(wanted.get("config") or {})}
     architecture = given.pop("model_type", None) or wanted["name"]
     known = library.models.auto.configuration_auto.CONFIG_MAPPING
+    if not isinstance(architecture, str):
+        raise bad_shape(f"{wanted['name']}: not a possible configuration (model_type is {architecture!r}, not a name)")
+    if given.get("quantization_config"):
+        raise bad_shape(
+            f"{wanted['name']}: its configuration asks for quantised weights (quantization_config), which cannot be built from a "
+            "configuration; leave that out, or export the model and use --modelsource onnx"
+        )
     if architecture not in known:
         names = list(known.keys())
         near = difflib.get_close_matches(architecture, names, n=3)

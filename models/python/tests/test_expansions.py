@@ -111,6 +111,26 @@ class Expansions(unittest.TestCase):
         m.node("Loop", [count, true, m.input("x", 2, 4)], ["last", "rows"], body=body)
         self.agree(m.build("last", "rows"))
 
+    def test_loops_that_end_themselves(self):
+        def scalar(name: str, dtype: int) -> onnx.ValueInfoProto:
+            return helper.make_tensor_value_info(name, dtype, [])
+
+        state = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("state", "next")]
+        body = helper.make_graph(
+            [helper.make_node("Less", ["step", "last"], ["goes_on"]), helper.make_node("Add", ["state", "one"], ["next"])],
+            "body",
+            [scalar("step", TensorProto.INT64), scalar("going", TensorProto.BOOL), state[0]],
+            [scalar("goes_on", TensorProto.BOOL), state[1]],
+        )
+        for begins in (True, False):
+            m = Model()
+            m.constant("last", np.array(2, np.int64))
+            m.constant("one", np.ones(2, np.float32))
+            m.node("Loop", ["", m.constant("t", np.array(begins)), m.input("x", 2)], "ended", body=body)
+            m.node("Neg", ["ended"], "y")
+            with self.subTest(begins=begins):
+                self.agree(m.build("y"))
+
     def test_definitions_that_onnx_carries(self):
         m = Model()
         m.node("Celu", [m.input("x", 2, 6)], "y", alpha=0.7)

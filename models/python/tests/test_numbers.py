@@ -140,6 +140,15 @@ class Products(Numbers):
                 dense = self.check(m.build("y")).operators("dense")
                 self.assertEqual((len(dense), dense[0]["attrs"]["weight_layout"]), (1, "NK10n"))
 
+    def test_a_scale_behind_a_product_folds_into_its_weight(self):
+        for last in (None, "Tanh"):
+            m = Model()
+            product = m.node("MatMul", [m.input("x", 3, 8), m.weight("w", 8, 4)], "p")
+            y = m.node("Mul", [product, m.constant("scale", np.float32(0.25))], "s")
+            with self.subTest(last=last):
+                imported = self.check(m.build(m.node(last, [y], "y") if last else y))
+                self.assertEqual([o["kind"] for o in imported.graph["operators"]], ["dense"])
+
     def test_batched_products_broadcast(self):
         for left, right in (((2, 3, 4, 5), (2, 3, 5, 6)), ((2, 3, 4, 5), (3, 5, 6)), ((2, 1, 4, 5), (3, 5, 6))):
             with self.subTest(left=left, right=right):
@@ -173,7 +182,14 @@ class Recurrent(Numbers):
     STEPS, BATCH, FEATURES, HIDDEN = 3, 2, 5, 4
 
     def recurrent(
-        self, op: str, gates: int, direction: str = "forward", bias: bool = True, states: bool = False, **options
+        self,
+        op: str,
+        gates: int,
+        direction: str = "forward",
+        bias: bool = True,
+        states: bool = False,
+        lengths: list[int] | None = None,
+        **options,
     ):
         """A model of one recurrent node with all its outputs."""
         m = Model()
@@ -185,7 +201,7 @@ class Recurrent(Numbers):
             m.weight("r", both, gates * self.HIDDEN, self.HIDDEN),
         ]
         inputs.append(m.weight("b", both, 2 * gates * self.HIDDEN) if bias else "")
-        inputs.append("")
+        inputs.append("" if lengths is None else m.constant("lengths", np.array(lengths, dtype=np.int32)))
         if states:
             inputs.append(m.input("h0", both, self.BATCH, self.HIDDEN))
             if op == "LSTM":
@@ -220,6 +236,11 @@ class Recurrent(Numbers):
     def test_other_activations(self):
         self.check(self.recurrent("RNN", 1, activations=["Relu"]))
         self.check(self.recurrent("GRU", 3, "bidirectional", activations=["Sigmoid", "Softsign", "Sigmoid", "Tanh"]))
+
+    def test_sequences_of_their_own_lengths(self):
+        for op, gates, direction in (("LSTM", 4, "bidirectional"), ("GRU", 3, "reverse"), ("RNN", 1, "forward")):
+            with self.subTest(op=op):
+                self.check(self.recurrent(op, gates, direction, states=True, lengths=[2, 3]))
 
     def test_a_single_step(self):
         m = Model()

@@ -156,7 +156,7 @@ class Protocol(unittest.TestCase):
             simple = {"op": "softmax", "params": {"m": 2, "n": 4}}
             answer = self.ask({"source": "simple", "model": "softmax", "simple": simple, "out": out})
             self.assertEqual(answer, {"ok": {"operators": 1, "calls": 1}})
-            self.assertEqual(sorted(os.listdir(out)), ["graph.json", "module.json"])
+            self.assertEqual(sorted(os.listdir(out)), ["graph.json", "module.json", "steps.json"])
 
     def test_failures_are_answers_too(self):
         for request in (

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 import numpy as np
-from opbench_import import pipeline, torch_library
+from opbench_import import deployed, pipeline, torch_graph, torch_library
 from opbench_import.errors import ImportFailure
 from opbench_import.request import InputOverride, Request
 
@@ -69,6 +69,25 @@ class Built(unittest.TestCase):
                 self.assertIn("batch_matmul", kinds)
                 self.assertNotIn("other", kinds)
 
+    def test_models_in_half_precision_and_bfloat16(self):
+        for dtype in ("float16", "bfloat16"):
+            config = {"dtype": dtype}
+            for imported in (
+                transformer("gpt2", "prefill", {**SMALL, "config": {**config, "vocab_size": 100}}, seqlen=16),
+                transformer("vit", None, {**SMALL, "config": {**config, "image_size": 32, "patch_size": 8}}),
+            ):
+                graph = imported.graph
+                self.assertEqual({o["dtype"] for o in graph["outputs"]}, {dtype})
+                products = [o for o in graph["operators"] if o["kind"] in ("dense", "conv2d", "batch_matmul")]
+                self.assertGreater(len(products), 3)
+                for operator in products:
+                    self.assertEqual({a["dtype"] for a in operator["args"]} - {"float32"}, {dtype}, operator["name"])
+                self.assertGreaterEqual(graph["reference"]["rtol"], 5e-2)
+
+    def test_the_type_of_the_input_is_that_of_a_named_network(self):
+        imported = import_built("torch", "squeezenet1_1", inputs=[InputOverride("input", [1, 3, 64, 64], "bfloat16")])
+        self.assertEqual({a["dtype"] for o in imported.operators("conv2d") for a in o["args"]}, {"bfloat16"})
+
     def test_a_decode_step_reads_a_cache_and_returns_a_longer_one(self):
         graph = transformer("gpt2", "decode", seqlen=16).graph
         shapes = {e["name"]: e["shape"] for e in graph["inputs"] if e["role"] == "input"}
@@ -123,6 +142,66 @@ class Refused(unittest.TestCase):
         )
         self.refuse("expected int", "bad_shape", lambda: transformer("bert", sizes={"config": {"hidden_size": "many"}}))
         self.refuse("no single number for --heads", "bad_shape", lambda: transformer("resnet", sizes={"heads": 2}))
+
+
+@unittest.skipIf(torch is None, "scripts/setup --with torch has not run")
+class Deployed(unittest.TestCase):
+    """TorchScript for libtorch has the operators of the module, and computes the same."""
+
+    def deploy(self, module, *inputs):
+        """The traced module as it is read back."""
+        request = Request("torch", "net", support.scratch(), form=deployed.TORCHSCRIPT)
+        example = torch_graph.Example(module.eval(), {f"x{i}": x for i, x in enumerate(inputs)})
+        deployed.run(request, example)
+        return torch.jit.load(f"{request.out}/model.pt")
+
+    def test_shapes_are_constants_and_convolutions_whole(self):
+        class Net(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.convolution = torch.nn.Conv2d(3, 4, 3)
+                self.back = torch.nn.ConvTranspose2d(4, 2, 2)
+
+            def forward(self, x):
+                x = self.back(self.convolution(x))
+                return x[:, :, : x.shape[2] // 2].reshape(len(x), -1)
+
+        x = torch.randn(2, 3, 8, 8)
+        net = Net()
+        loaded = self.deploy(net, x)
+        kinds = {node.kind() for node in loaded.inlined_graph.nodes()}
+        self.assertIn("aten::conv2d", kinds)
+        self.assertFalse(kinds & {"aten::floor_divide", "aten::size", "prim::NumToTensor"}, kinds)
+        self.assertFalse(torch.jit.is_tracing())
+        self.assertIsInstance(x.shape, torch.Size)
+        torch.testing.assert_close(loaded(x), net(x))
+
+    def test_what_is_no_fixed_sequence_of_operators_is_refused(self):
+        class Random(torch.nn.Module):
+            def forward(self, x):
+                return x + torch.rand_like(x)
+
+        class Branch(torch.nn.Module):
+            def forward(self, x):
+                if torch._C._get_tracing_state():
+                    raise ValueError("not with this")
+                return x
+
+        with self.assertRaisesRegex(ImportFailure, "computes something else"):
+            self.deploy(Random(), torch.zeros(4))
+        with self.assertRaises(ImportFailure) as caught:
+            self.deploy(Branch(), torch.zeros(4))
+        self.assertRegex(str(caught.exception), "its trace fails .not with this.*torch.jit.script")
+
+    def test_a_module_that_is_torchscript_stays_what_it_is(self):
+        class Loop(torch.nn.Module):
+            def forward(self, x):
+                for _ in range(int(x.sum())):
+                    x = x + 1
+                return x
+
+        loaded = self.deploy(torch.jit.script(Loop()), torch.ones(2))
+        self.assertEqual(loaded(torch.ones(3)).tolist(), [4.0] * 3)
 
 
 if __name__ == "__main__":

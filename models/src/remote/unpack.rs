@@ -28,7 +28,10 @@ pub(super) fn unpack(archive: &Path, folder: &Path) -> Result<(), ImportError> {
 
 fn unpack_to(archive: &Path, folder: &Path) -> Result<(), ImportError> {
     let bad = |reason: &str| ImportError::CorruptModel {
-        message: format!("{}: {reason}; nothing was unpacked", archive.display()),
+        message: format!(
+            "{}: {reason}; nothing was unpacked; remove it to fetch it again",
+            archive.display()
+        ),
     };
     let damaged =
         |error: std::io::Error| bad(&format!("not a tar.gz archive, or damaged ({error})"));

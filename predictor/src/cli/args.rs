@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use opdata::{DeviceKind, Dims};
+use oplearn::data::devices::read_devices;
 use oplearn::data::{Machines, RowSet, Split};
 use oplearn::models::ModelKind;
 use opmodels::Source as ModelSource;
@@ -75,6 +76,29 @@ pub struct DataArgs {
     /// Cores (multiprocessors of a GPU) of the machine of a log that does not say; 8 (40) are assumed if left out.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub cores: Option<u32>,
+    #[command(flatten)]
+    pub devices: DevicesArgs,
+}
+
+/// Figures of the machines of a log.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct DevicesArgs {
+    /// A CSV table of the machines' figures, for logs that do not say: device, mem_bw (GB/s), singleflops (Gflop/s), num_sm,
+    /// freq (MHz), l2cache (MB).
+    #[arg(long, value_name = "FILE.csv")]
+    pub devices: Option<PathBuf>,
+}
+
+impl DevicesArgs {
+    /// Adds the figures to what is known of the rows' machines.
+    pub fn tell(&self, rows: &mut RowSet) -> anyhow::Result<()> {
+        if let Some(file) = &self.devices {
+            for (name, facts) in read_devices(file)? {
+                rows.facts.entry(name).or_insert(facts);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl DataArgs {
@@ -82,6 +106,7 @@ impl DataArgs {
     pub fn rows(&self) -> anyhow::Result<RowSet> {
         let mut rows = self.source.read()?;
         rows.units = self.cores;
+        self.devices.tell(&mut rows)?;
         Ok(rows)
     }
 
@@ -242,9 +267,11 @@ pub struct PredictArgs {
     #[arg(long)]
     pub explain: bool,
     /// Predict the measured rows of a run (or of a folder of runs, or a file of rows) and say how far off that is; may be
-    /// repeated.
-    #[arg(long, value_name = "RUN", action = clap::ArgAction::Append, conflicts_with_all = ["data", "model_file", "model_name"])]
-    pub compare: Vec<PathBuf>,
+    /// repeated. Alone, with --import: the rows of that log.
+    #[arg(long, value_name = "RUN", num_args = 0..=1, action = clap::ArgAction::Append, conflicts_with_all = ["data", "model_file", "model_name"])]
+    pub compare: Option<Vec<PathBuf>>,
+    #[command(flatten)]
+    pub devices: DevicesArgs,
 }
 
 /// `oppredict correlate`.

@@ -1,17 +1,18 @@
 //! `oppredict predict`: a whole model operator by operator, or every row of a dataset.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use opdata::Row;
 use opinstall::Home;
-use oplearn::data::{RowSet, Source, each_batch};
+use oplearn::data::each_batch;
 use oplearn::features::machine::MachineFacts;
 use opmodels::{ImportRequest, Importer, Source as ModelSource};
 use opreport::output::{Stream, say};
 use rayon::prelude::*;
 
-use super::args::{PredictArgs, tell_left_out};
+use super::args::{PredictArgs, SourceArgs, tell_left_out};
 use super::model_path;
 use super::show::show;
 use crate::model::Trained;
@@ -23,8 +24,8 @@ use crate::render;
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     let trained = model_path::load(args.using.model.as_deref())?;
     super::check_target(args.using.target.as_deref(), trained.facts.device_kind)?;
-    if !args.compare.is_empty() {
-        return compare(args, &trained);
+    if let Some(runs) = &args.compare {
+        return compare(args, runs, &trained);
     }
     match (&args.model_file, &args.model_name) {
         (None, None) => rows(args, &trained),
@@ -80,9 +81,13 @@ fn network(
 }
 
 /// Measured rows against what the model predicts of them.
-fn compare(args: &PredictArgs, trained: &Trained) -> anyhow::Result<()> {
-    let sources: Vec<Source> = args.compare.iter().cloned().map(Source::Dataset).collect();
-    let rows = RowSet::read(&sources)?;
+fn compare(args: &PredictArgs, runs: &[PathBuf], trained: &Trained) -> anyhow::Result<()> {
+    let source = SourceArgs {
+        data: runs.to_vec(),
+        ..args.source.clone()
+    };
+    let mut rows = source.read()?;
+    args.devices.tell(&mut rows)?;
     let comparison = trained.compare(&rows, args.using.level)?;
     show(args.using.json, &comparison, |style| {
         render::compare::comparison(&comparison, args.operators, style)

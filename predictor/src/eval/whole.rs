@@ -277,6 +277,8 @@ mod tests {
     fn dataset(calls: &[u64]) -> Dataset {
         let sample = |number: usize| Sample {
             point: Point {
+                has_code: false,
+                machine: 0,
                 features: Vec::new(),
                 bases: Bases::default(),
                 flops: 1.0,

@@ -105,6 +105,8 @@ mod tests {
 
     fn point(flops: f64, bytes: f64) -> Point {
         Point {
+            has_code: false,
+            machine: 0,
             features: Vec::new(),
             bases: Bases::default(),
             flops,

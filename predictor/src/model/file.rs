@@ -27,7 +27,7 @@ use crate::model::trained::{Facts, Trained};
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"OPBENCHM";
 /// The format of this build.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 const CHECKSUM_BYTES: usize = 32;
 const PREFIX_BYTES: usize = MAGIC.len() + 4 + 8;
 const RETRAIN: &str = "train it again with `oppredict train`";
@@ -63,6 +63,7 @@ struct EnsembleEntry {
     members: Vec<MemberEntry>,
     weights: Weights,
     workloads: Vec<u64>,
+    machines: Vec<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -202,6 +203,7 @@ fn ensemble_entry(
         members: ensemble.members.iter().map(entry).collect::<Result<_>>()?,
         weights: ensemble.weights.clone(),
         workloads: ensemble.workloads.clone(),
+        machines: ensemble.machines.clone(),
     })
 }
 
@@ -267,6 +269,7 @@ fn ensemble_of(
             .collect::<Result<_>>()?,
         weights,
         workloads: entry.workloads,
+        machines: entry.machines,
     })
 }
 

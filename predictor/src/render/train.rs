@@ -57,6 +57,7 @@ pub fn features_markdown() -> String {
         (Scope::Size, "Sizes of the problem"),
         (Scope::Total, "Totals of the scheduled loops"),
         (Scope::Tile, "Tiles, blocks and steps"),
+        (Scope::Code, "The code that was emitted"),
         (Scope::Machine, "Where it runs"),
     ] {
         let _ = write!(

@@ -1,6 +1,6 @@
 //! Arguments of slices, which viewers show beside them and SQL finds in the table `args` as `debug.NAME`.
 
-use super::{Message, TEXT, TrackState};
+use super::{Message, TrackState};
 
 /// Fields of `DebugAnnotation`, and its own field in `TrackEvent`.
 const ANNOTATION: u32 = 4;
@@ -38,8 +38,8 @@ impl Arguments<'_> {
 
     /// Adds a text, which is written once a track.
     pub fn text(&mut self, key: usize, value: &str) {
+        let value = self.track.text(key, value);
         let key = self.track.key(key);
-        let value = self.track.intern(TEXT, value);
         self.out.message(ANNOTATION, |arg| {
             arg.uint(NAME, key);
             arg.uint(INTERNED_TEXT, value);

@@ -9,4 +9,4 @@ pub mod writer;
 
 pub use arguments::Arguments;
 pub use message::Message;
-pub use writer::{Order, Slice, TEXT, TrackState, Writer};
+pub use writer::{Order, Slice, TrackState, Writer};

@@ -32,7 +32,7 @@ pub enum Order {
 ///         argument.uint(4, 2);
 ///     });
 /// });
-/// writer.end(&mut track, 1_000, None);
+/// writer.end(&mut track, 1_000);
 /// assert!(!writer.out.0.is_empty());
 /// ```
 pub struct Writer {
@@ -94,6 +94,8 @@ pub struct TrackState {
     parent: Option<u64>,
     /// Texts already sent on this track, by their kind.
     interned: [Texts; 3],
+    /// The text that was asked for last, by kind or argument, with its number: slices in a row are often alike.
+    latest: Vec<(String, u64)>,
     /// Keys already sent on this track.
     keys: Vec<bool>,
     names: Arc<[String]>,
@@ -104,8 +106,8 @@ pub struct TrackState {
 /// Kinds of interned texts, with their field in `InternedData`.
 const CATEGORY: usize = 0;
 const NAME: usize = 1;
-/// Texts of arguments, for [`TrackState::intern`].
-pub const TEXT: usize = 2;
+/// Texts of arguments.
+const TEXT: usize = 2;
 const INTERNED_FIELDS: [u32; 3] = [1, 2, 29];
 const KEY_FIELD: u32 = 3;
 
@@ -122,8 +124,25 @@ impl TrackState {
         id
     }
 
-    /// The number of a text, which is sent when it is used first.
-    pub fn intern(&mut self, kind: usize, text: &str) -> u64 {
+    /// The number of an argument's text, which is sent when it is used first; `key` is the argument's place.
+    pub fn text(&mut self, key: usize, text: &str) -> u64 {
+        self.intern(TEXT, TEXT + key, text)
+    }
+
+    /// The number of a text of a kind; `place` is where it was asked for, in [`TrackState::latest`].
+    fn intern(&mut self, kind: usize, place: usize, text: &str) -> u64 {
+        let (latest, id) = &self.latest[place];
+        if *id > 0 && latest == text {
+            return *id;
+        }
+        let id = self.number(kind, text);
+        let (latest, known) = &mut self.latest[place];
+        text.clone_into(latest);
+        *known = id;
+        id
+    }
+
+    fn number(&mut self, kind: usize, text: &str) -> u64 {
         if let Some(&id) = self.interned[kind].get(text) {
             return id;
         }
@@ -191,6 +210,7 @@ impl Writer {
             name: name.to_string(),
             parent,
             interned: Default::default(),
+            latest: vec![(String::new(), 0); TEXT + self.keys.len()],
             keys: vec![false; self.keys.len()],
             names: Arc::clone(&self.keys),
             fresh: Message::default(),
@@ -206,6 +226,12 @@ impl Writer {
             packet.uint(8, time_ns as u64);
             packet.uint(10, track.id);
             packet.bytes(11, body);
+            if !begun {
+                // Events of this sequence are of this track unless they say otherwise.
+                packet.message(59, |defaults| {
+                    defaults.message(11, |event| event.uint(11, track.id));
+                });
+            }
             if !track.fresh.0.is_empty() {
                 packet.bytes(12, &track.fresh.0);
                 track.fresh.0.clear();
@@ -226,10 +252,9 @@ impl Writer {
         let mut body = std::mem::take(&mut self.body);
         body.0.clear();
         body.uint(9, 1);
-        body.uint(11, track.id);
-        body.uint(10, track.intern(NAME, name));
+        body.uint(10, track.intern(NAME, NAME, name));
         if let Some(category) = category {
-            body.uint(3, track.intern(CATEGORY, category));
+            body.uint(3, track.intern(CATEGORY, CATEGORY, category));
         }
         annotate(track, &mut body);
         self.body = body;
@@ -237,14 +262,9 @@ impl Writer {
     }
 
     /// Ends the slice that began last.
-    pub fn end(&mut self, track: &mut TrackState, time_ns: i64, category: Option<&str>) {
+    pub fn end(&mut self, track: &mut TrackState, time_ns: i64) {
         self.body.0.clear();
         self.body.uint(9, 2);
-        self.body.uint(11, track.id);
-        if let Some(category) = category {
-            let category = track.intern(CATEGORY, category);
-            self.body.uint(3, category);
-        }
         self.packet(track, time_ns);
     }
 
@@ -256,7 +276,12 @@ impl Writer {
             packet.message(11, |event| {
                 event.uint(9, 4);
                 event.uint(11, track.id);
-                event.double(44, value);
+                if value == 0.0 {
+                    // The same to a reader, in a third of the bytes.
+                    event.uint(30, 0);
+                } else {
+                    event.double(44, value);
+                }
             });
         });
     }

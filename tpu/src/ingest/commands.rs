@@ -1,14 +1,16 @@
 //! The commands of one engine of one core: the preamble's taken off, then given to its records.
 
 use crate::chip::ChipSpec;
+use crate::chip::regs::Table;
 use crate::ingest::unreadable::counted;
 use crate::input::core::CoreFile;
 use crate::input::global::GlobalProfile;
 use crate::input::nodes::{Command, CommandKind, Origin};
-use crate::matching::bind::{Binding, Bound, Completeness, Stream, bind};
+use crate::matching::bind::{Binding, Bound, bind, doubt};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
+use crate::matching::stream::{Completeness, Stream, Trust};
 use crate::matching::timeline::Timeline;
 use crate::report::{Engine, StreamCounts};
 
@@ -38,6 +40,36 @@ impl Given {
         self.bound.iter().filter(guessed).count()
     }
 
+    /// Whether commands have no record.
+    pub fn lacks_records(&self) -> bool {
+        let lacks = |binding: &Binding| binding.commands_used < binding.commands;
+        self.bindings.iter().any(lacks)
+    }
+
+    /// Whether commands must be missing.
+    pub fn misfit(&self) -> bool {
+        self.bindings.iter().any(|binding| binding.misfit)
+    }
+
+    /// Sections of records, and of commands as far as known.
+    pub fn sections(&self) -> Option<(usize, usize)> {
+        self.bindings.first().map(|binding| binding.sections)
+    }
+
+    /// Makes guesses of what is certain in sections that are in step, but for those that are `believed`, and of all if
+    /// none are in step.
+    pub fn doubt_sections(&mut self, believed: impl Fn(usize) -> bool) {
+        let in_step = match self.bindings.first() {
+            Some(binding) if !binding.in_step.is_empty() => binding.in_step.clone(),
+            _ => vec![(0..self.bound.len(), false)],
+        };
+        for (section, (records, _)) in in_step.into_iter().enumerate() {
+            if !believed(section) {
+                doubt(&mut self.bound[records]);
+            }
+        }
+    }
+
     /// When commands ran, as far as it is certain.
     pub fn timeline(&self) -> Option<&Timeline> {
         self.bindings.first().map(|binding| &binding.timeline)
@@ -60,6 +92,8 @@ pub(super) struct Giving<'a> {
     pub counts: &'a StreamCounts,
     /// When another engine of the core did what.
     pub other: Option<&'a Timeline>,
+    /// Whether commands are missing.
+    pub trust: Trust,
 }
 
 impl Commands {
@@ -87,6 +121,11 @@ impl Commands {
     /// Whether any were recorded.
     pub fn any(&self) -> bool {
         !self.descriptors.is_empty() || !self.nodes.is_empty()
+    }
+
+    /// Whether its commands are nodes alone.
+    pub fn are_nodes(&self) -> bool {
+        self.descriptors.is_empty() && !self.nodes.is_empty()
     }
 
     /// Descriptors if there are any, else nodes.
@@ -148,8 +187,12 @@ impl Commands {
             } else {
                 Completeness::Open
             },
+            trust: giving.trust,
         };
-        let counted = counted(&self.descriptors, records);
+        let lengths = Table::of(giving.global.chip).lengths(stream.unit());
+        let counted = counted(&self.descriptors, records, &lengths, |block, record| {
+            stream.may_end(block, record)
+        });
         let leading = if self.descriptors.is_empty() {
             &self.nodes
         } else {
@@ -175,11 +218,16 @@ impl Commands {
         // Whole sections before and after everything that has commands are not of the program.
         let framed = giving.global.bmodel || self.engine == Engine::Tiu;
         let any = bound.iter().any(|b| b.link != Link::None);
-        let outside = if framed && any {
+        let mut outside = if framed && any {
             outside(&first, records)
         } else {
             (0, 0)
         };
+        if (outside.0 + outside.1) as u64 > first.commands.max(FEW) {
+            // More than what frames a program: it lost its commands.
+            outside = (0, 0);
+            first.misfit = true;
+        }
         Given {
             bound,
             outside,
@@ -187,6 +235,9 @@ impl Commands {
         }
     }
 }
+
+/// Records that frame a program are at least so many.
+const FEW: u64 = 64;
 
 /// Records at both ends that are not of the program: all without commands, if each command has its record; else only
 /// such as frame a program, since the others may be what lost its commands.

@@ -8,11 +8,11 @@ use opreport::units::plural;
 use crate::chip::{ChipSpec, Preamble};
 use crate::error::Result;
 use crate::ingest::clock::{Clocks, join_turns, sync_place};
-use crate::ingest::commands::{Commands, Given, Giving};
+use crate::ingest::commands::Commands;
 use crate::ingest::findings::{
-    check_count, drop_impossible, drop_unwritten, fits_bus, note_binding, note_fates, note_gaps,
-    note_order, note_record,
+    check_count, drop_impossible, drop_unwritten, fits_bus, note_fates, note_order, note_record,
 };
+use crate::ingest::give::give;
 use crate::ingest::timed::to_events;
 use crate::input::core::{CoreFile, read_core};
 use crate::input::global::GlobalProfile;
@@ -20,9 +20,7 @@ use crate::input::pmu::{RawRecord, record_bytes};
 use crate::matching::bind::Bound;
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::{Record, settle};
-use crate::matching::sections::Mended;
 use crate::matching::sync::{drop_late, preamble_len, trim_strays};
-use crate::matching::timeline::Timeline;
 use crate::profile::EventList;
 use crate::report::{Engine, Fate, Report, Severity, Stream, StreamCounts};
 
@@ -45,6 +43,24 @@ pub(super) struct ReadCore {
     pub port_anchor_ends_ns: Vec<i64>,
     /// Findings.
     pub report: Report,
+}
+
+impl ReadCore {
+    fn certainty(&self, engine: Engine) -> Option<Certainty> {
+        let first = self.events[engine.slot()].first();
+        first.map(|event| event.certainty())
+    }
+
+    /// Whether there are command nodes, but none of an engine that has records.
+    fn lacks_commands(&self, engine: Engine) -> bool {
+        self.file.has_nodes && self.certainty(engine) == Some(Certainty::NoCommands)
+    }
+
+    /// Whether an engine has commands and records.
+    fn knows(&self, engine: Engine) -> bool {
+        self.certainty(engine)
+            .is_some_and(|certainty| certainty != Certainty::NoCommands)
+    }
 }
 
 /// A core while its records are bound, in ticks.
@@ -85,11 +101,15 @@ pub(super) struct Common<'a> {
 }
 
 /// One engine's records in order, with what is known of them.
-struct Stage {
-    stream: Stream,
-    counts: StreamCounts,
-    lapped: bool,
-    commands: Commands,
+pub(super) struct Stage {
+    /// Whose.
+    pub stream: Stream,
+    /// What became of the records so far.
+    pub counts: StreamCounts,
+    /// Whether the ring had lapped.
+    pub lapped: bool,
+    /// The engine's commands.
+    pub commands: Commands,
 }
 
 /// Reads one core, and makes events of its records.
@@ -293,78 +313,6 @@ fn take_frames(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) 
     }
 }
 
-/// Gives records their commands. Where some of the TIU's or GDMA's are not certain, what the other did at the time is
-/// asked, until that helps no further; rings that both lapped have kept the end if what they kept goes together.
-fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) {
-    const ROUNDS: usize = 3;
-    let Common { global, clocks, .. } = *common;
-    let mut records = std::mem::take(&mut parts.records);
-    let mut mended: [Vec<Mended>; 3] = Default::default();
-    let mut one = |stage: &Stage, other: Option<&Timeline>, latest: bool| {
-        let giving = Giving {
-            file: &parts.file,
-            global,
-            mhz: clocks.plain_mhz(stage.stream.engine),
-            lapped: stage.lapped,
-            latest,
-            counts: &stage.counts,
-            other,
-        };
-        let slot = stage.stream.engine.slot();
-        let records = &mut records[slot];
-        // Ids that were mended before are doubted again.
-        for before in mended[slot].drain(..) {
-            records[before.place].id = before.id;
-        }
-        let given = stage.commands.give(&giving, records);
-        if let Some(binding) = given.bindings.first() {
-            mended[slot].clone_from(&binding.mended);
-        }
-        given
-    };
-    let mut given = [&stages[0], &stages[1], &stages[2]].map(|stage| one(stage, None, false));
-    for _ in 0..ROUNDS {
-        let doubt = given[0].guessed() + given[1].guessed();
-        if doubt == 0 {
-            break;
-        }
-        given[1] = one(&stages[1], given[0].timeline(), false);
-        given[0] = one(&stages[0], given[1].timeline(), false);
-        if given[0].guessed() + given[1].guessed() >= doubt {
-            break;
-        }
-    }
-    if given[0].guessed() + given[1].guessed() > 0 && stages[0].lapped && stages[1].lapped {
-        let ends = [&stages[0], &stages[1]].map(|stage| one(stage, None, true));
-        let [tiu, gdma] = ends.each_ref().map(Given::timeline);
-        if ends[0].guessed() + ends[1].guessed() == 0
-            && tiu.zip(gdma).is_some_and(|(a, b)| a.ends_with(b))
-        {
-            let [tiu, gdma] = ends;
-            (given[0], given[1]) = (tiu, gdma);
-        }
-    }
-    parts.records = records;
-    for (stage, given) in stages.iter_mut().zip(given) {
-        let slot = stage.stream.engine.slot();
-        for binding in &given.bindings {
-            note_binding(binding, &mut stage.counts, &mut parts.report, stage.lapped);
-        }
-        if given.bindings.is_empty() {
-            let anchors = match stage.stream.engine {
-                Engine::Sdma => parts.port_anchors.len() as u32,
-                _ => 0,
-            };
-            let records = &parts.records[slot];
-            let report = &mut parts.report;
-            note_gaps(common.spec, records, anchors, stage.stream, report);
-        }
-        parts.guess[slot] = !global.bmodel || stage.commands.any();
-        parts.bound[slot] = given.bound;
-        parts.outside[slot] = given.outside;
-    }
-}
-
 /// Leaves out records without command whose times are wild against those that have one.
 fn drop_wild(parts: &mut CoreParts, stage: &mut Stage) {
     const LEAST: usize = 4;
@@ -445,6 +393,14 @@ pub(super) fn check_across(cores: &[ReadCore], report: &mut Report) {
                 };
                 let text = format!("no records, though {} some", others(present));
                 report.add(Severity::Note, "no_records", stream, 0, text);
+            }
+            if core.lacks_commands(engine) && cores.iter().any(|other| other.knows(engine)) {
+                let stream = Stream {
+                    engine,
+                    number: core.file.number,
+                };
+                let text = "no commands of it among the nodes, unlike on other cores".to_string();
+                report.add(Severity::Loss, "commands_missing", stream, 1, text);
             }
         }
     }

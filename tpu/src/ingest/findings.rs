@@ -277,6 +277,19 @@ pub(super) fn note_binding(
         }
         report.add(Severity::Loss, "records_lost", stream, missing, text);
     }
+    if binding.resets_lost > 0 {
+        let text = format!(
+            "{} of ids missing among the commands; put where the records' ids fall",
+            plural(binding.resets_lost, "reset")
+        );
+        report.add(
+            Severity::Loss,
+            "resets_lost",
+            stream,
+            binding.resets_lost,
+            text,
+        );
+    }
     lose(
         report,
         "id_mended",

@@ -9,6 +9,7 @@ mod core;
 mod files;
 mod findings;
 mod frame;
+mod give;
 mod missing;
 mod ports;
 mod timed;

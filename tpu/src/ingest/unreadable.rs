@@ -12,8 +12,14 @@ const SHORTEST: u32 = 16;
 /// Records that frame a program come in sections no longer than this.
 const FRAME: usize = 2;
 
-/// Descriptors with as many unreadable ones as there were by the records, and numbered anew.
-pub(super) fn counted(descriptors: &[Command], records: &[Record]) -> Vec<Command> {
+/// Descriptors with as many unreadable ones as there were by the records, and numbered anew; `lengths` are those that
+/// descriptors of the unit can have, in bytes, and `is_whole` says whether a record can be that of a block's last command.
+pub(super) fn counted(
+    descriptors: &[Command],
+    records: &[Record],
+    lengths: &[usize],
+    is_whole: impl Fn(&[Command], &Record) -> bool,
+) -> Vec<Command> {
     let unreadable = |c: &Command| matches!(c.kind, CommandKind::Unreadable { .. });
     if !descriptors.iter().any(unreadable) {
         return descriptors.to_vec();
@@ -27,17 +33,19 @@ pub(super) fn counted(descriptors: &[Command], records: &[Record]) -> Vec<Comman
     let mut list = Vec::with_capacity(descriptors.len());
     for (number, block) in blocks.into_iter().enumerate() {
         let have = if known {
-            programs[number].last().map(|r| r.id as usize + 1)
+            let last = programs[number].last();
+            last.filter(|r| is_whole(block, r))
+                .map(|r| r.id as usize + 1)
         } else {
             None
         };
-        list.extend(counted_block(block, have));
+        list.extend(counted_block(block, have, lengths));
     }
     list
 }
 
 /// One block; `have` is how many commands it had, if records say.
-fn counted_block(block: &[Command], have: Option<usize>) -> Vec<Command> {
+fn counted_block(block: &[Command], have: Option<usize>, lengths: &[usize]) -> Vec<Command> {
     let gaps: Vec<(usize, u32)> = block
         .iter()
         .enumerate()
@@ -56,15 +64,16 @@ fn counted_block(block: &[Command], have: Option<usize>) -> Vec<Command> {
         .filter(|lost| (gaps.len()..=most).contains(lost));
     let mut list: Vec<Command> = Vec::with_capacity(block.len());
     let mut extra = lost.map_or(0, |lost| lost - gaps.len());
-    // One gap has all that is missing. Of several the first gets it, and what lies between them is uncounted.
-    let between = if gaps.len() > 1 && extra > 0 || lost.is_none() {
-        gaps.first().map_or(block.len(), |g| g.0)
-            ..gaps
-                .last()
-                .filter(|_| lost.is_some())
-                .map_or(block.len(), |g| g.0)
-    } else {
-        0..0
+    // Gaps of one descriptor each are certain. More than that may be of others that are gone, anywhere: the first gap gets
+    // it, and all is only likely. Where records are lost as well, only what stands before the gaps is certain.
+    let single = |&(_, bytes): &(usize, u32)| lengths.contains(&(bytes as usize));
+    let certain = lost == Some(gaps.len()) && gaps.iter().all(single);
+    // One more may be a neighbour that could not be told from the damage.
+    let many = lost.is_some_and(|lost| lost > gaps.len() + 1);
+    let uncounted = match gaps.first() {
+        Some(_) if many => 0..block.len(),
+        Some(first) if !certain => first.0..block.len(),
+        _ => 0..0,
     };
     for (at, command) in block.iter().enumerate() {
         let copies = match command.kind {
@@ -72,7 +81,7 @@ fn counted_block(block: &[Command], have: Option<usize>) -> Vec<Command> {
             _ => 1,
         };
         for _ in 0..copies {
-            let origin = if between.contains(&at) {
+            let origin = if uncounted.contains(&at) {
                 Origin::Uncounted
             } else {
                 command.origin
@@ -114,7 +123,7 @@ mod tests {
             (_, Origin::Uncounted) => '?',
             _ => '.',
         };
-        counted_block(&block(text), Some(have))
+        counted_block(&block(text), Some(have), &[16, 32, 96])
             .iter()
             .map(letter)
             .collect()
@@ -123,9 +132,9 @@ mod tests {
     #[test]
     fn records_count_what_cannot_be_read() {
         assert_eq!(shown("..6..", 5), "..#..");
-        assert_eq!(shown("..6..", 7), "..###..");
+        assert_eq!(shown("..6..", 7), "??###??");
         assert_eq!(shown("..6.6..", 7), "..#.#..");
-        assert_eq!(shown("..6.6..", 9), "..###?#..");
+        assert_eq!(shown("..6.6..", 9), "??###?#??");
         // Too few or too many: records are lost as well, or there were others.
         assert_eq!(shown("..6..", 4), "..#??");
         assert_eq!(shown("..2..", 9), "..#??");

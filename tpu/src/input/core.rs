@@ -60,6 +60,12 @@ pub struct CoreFile {
     pub has_commands: [bool; 3],
     /// Command nodes of the HAU.
     pub hau_nodes: u64,
+    /// Whether something in the nodes or their details is missing or damaged, so that more may be.
+    pub nodes_doubtful: bool,
+    /// Whether commands without nodes stand where their details do.
+    pub nodes_restored: bool,
+    /// Whether details of nodes are lost.
+    pub details_lost: bool,
 }
 
 /// [`CommandUnit`] as a map's key.
@@ -92,6 +98,9 @@ pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> R
         has_descriptors: [false; 3],
         has_commands: [false; 3],
         hau_nodes: 0,
+        nodes_doubtful: false,
+        nodes_restored: false,
+        details_lost: false,
         file: SourceFile::nothing(path),
     };
     for block in &found {
@@ -164,7 +173,6 @@ fn read_descriptors(
             BlockKind::DesSdma => Engine::Sdma,
             _ => continue,
         };
-        core.has_descriptors[engine.slot()] = true;
         let unit = unit_of(engine);
         let (decoded, stop) = decode_stream(chip, unit, block.payload, block.offset);
         let pieces: Vec<Piece> = if stop == DecodeStop::End {
@@ -174,6 +182,7 @@ fn read_descriptors(
             note_skipped(chip, engine, &stop, &pieces, name, report);
             without_last_mark(chip, unit, pieces, block)
         };
+        core.has_descriptors[engine.slot()] |= !pieces.is_empty();
         let list = &mut core.commands[engine.slot()].descriptors;
         for (id, piece) in pieces.into_iter().enumerate() {
             let kind = match piece {
@@ -328,6 +337,7 @@ fn read_nodes(
             expected: "whole nodes of 4 bytes; the block is cut off or damaged".to_string(),
         });
     }
+    let known = report.losses().count();
     let details = details::read(found, name, report);
     core.has_details = !details.is_empty();
     let plan = core.has_details.then(|| {
@@ -340,8 +350,12 @@ fn read_nodes(
         nodes.read(chip, block.payload, block.offset, plan.as_ref(), last);
     }
     note_bad_nodes(&nodes.bad, name, report);
+    note_missing_marks(nodes.marks.missing(), name, report);
+    core.nodes_doubtful = report.losses().count() > known;
     core.hau_nodes = nodes.hau;
     if let Some(plan) = plan {
+        core.nodes_restored = plan.restores();
+        core.details_lost = plan.lacks_details();
         for list in [&mut nodes.tiu, &mut nodes.gdma, &mut nodes.sdma] {
             plan.decode(list, core);
         }
@@ -358,6 +372,16 @@ fn read_nodes(
     core.cdma_commands = nodes.cdma;
     core.scopes = nodes.scopes;
     Ok(())
+}
+
+fn note_missing_marks(missing: u64, name: &str, report: &mut Report) {
+    if missing > 0 {
+        let text = format!(
+            "{} missing of kernels' resets, batches, names and ends that most kernels have",
+            plural(missing, "word")
+        );
+        report.add(Severity::Loss, "marks_lost", name, missing, text);
+    }
 }
 
 fn note_bad_nodes(bad: &[BadNode], name: &str, report: &mut Report) {

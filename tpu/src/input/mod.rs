@@ -9,6 +9,7 @@ pub(crate) mod details;
 pub mod folder;
 pub mod global;
 pub mod layers;
+mod markers;
 pub mod nodes;
 mod pairing;
 pub mod pmu;

@@ -8,6 +8,7 @@
 
 use crate::chip::{Chip, NodeEngine};
 use crate::input::details::{Plan, Planned};
+use crate::input::markers::{Mark, Marks};
 use crate::input::words::{Item, Items};
 
 /// "None" in the compact fields of commands and events.
@@ -93,6 +94,8 @@ pub enum Origin {
     Restored,
     /// It was recorded behind some that cannot be read, whose number is not known: its id is only likely.
     Uncounted,
+    /// It was recorded in a kernel whose name lost a part.
+    Unnamed,
 }
 
 /// One command of an engine's stream.
@@ -153,6 +156,8 @@ pub struct Nodes {
     pub bad: Vec<BadNode>,
     /// Commands of the HAU, of which nothing is profiled.
     pub hau: u64,
+    /// What stands between the commands.
+    pub(crate) marks: Marks,
     /// Command nodes of type 1 read so far.
     sent: usize,
     /// Commands of all engines read so far.
@@ -184,15 +189,16 @@ impl Nodes {
             port_ids: vec![0; self.cdma.len()],
             tags: Tags::NONE,
             sent_tags: Tags::NONE,
+            named: true,
         };
         for (at, word, item) in Items::new(payload) {
             let done = match item {
                 Item::Name(name) => {
-                    reader.begin(self, name);
+                    reader.begin(self, name, true);
                     Ok(())
                 }
                 Item::DamagedName(name) => {
-                    reader.begin(self, name);
+                    reader.begin(self, name, false);
                     Err("text without its head or a part of it, taken for a kernel's name")
                 }
                 Item::Command { word, mode } => match plan {
@@ -200,13 +206,16 @@ impl Nodes {
                     _ => reader.command(self, word, mode, NONE, Origin::Recorded),
                 },
                 Item::Reference { word, count } => reader.reference(self, word, count),
-                Item::Reset(word) => reader.reset(word),
+                Item::Reset(word) => reader.reset(self, word),
                 Item::Batch(batch) => {
+                    self.marks.see(Mark::Batch);
                     reader.tags.batch = batch;
                     Ok(())
                 }
                 Item::End => {
+                    self.marks.see(Mark::End);
                     reader.tags.scope = NONE;
+                    reader.named = true;
                     Ok(())
                 }
                 Item::Other => Ok(()),
@@ -232,20 +241,28 @@ struct Reader {
     tags: Tags,
     /// Tags of the latest command.
     sent_tags: Tags,
+    /// Whether the kernel's name is whole.
+    named: bool,
 }
 
 impl Reader {
-    fn begin(&mut self, nodes: &mut Nodes, name: &[u8]) {
+    fn begin(&mut self, nodes: &mut Nodes, name: &[u8], whole: bool) {
+        nodes.marks.see(Mark::Name);
+        self.named = whole;
         self.tags.scope = nodes.scopes.len() as u32;
         let name = String::from_utf8_lossy(name).into_owned();
         nodes.scopes.push(name);
     }
 
-    fn reset(&mut self, word: u32) -> Result<(), &'static str> {
+    fn reset(&mut self, nodes: &mut Nodes, word: u32) -> Result<(), &'static str> {
+        let mut core = |engine: usize| {
+            nodes.marks.see(Mark::Reset(engine as u32));
+            self.ids[engine] = 0;
+        };
         match self.chip.spec().node_engine(word >> 7 & 7) {
-            Some(NodeEngine::Tiu) => self.ids[0] = 0,
-            Some(NodeEngine::Gdma) => self.ids[1] = 0,
-            Some(NodeEngine::Sdma) => self.ids[2] = 0,
+            Some(NodeEngine::Tiu) => core(0),
+            Some(NodeEngine::Gdma) => core(1),
+            Some(NodeEngine::Sdma) => core(2),
             Some(NodeEngine::Cdma) => {
                 let port = (node_info(word) >> 8) as usize;
                 *self
@@ -294,6 +311,7 @@ impl Reader {
         origin: Origin,
     ) -> Result<(), &'static str> {
         let tags = Tags { mode, ..self.tags };
+        let origin = if self.named { origin } else { Origin::Unnamed };
         self.sent_tags = self.tags;
         let kind = CommandKind::Node { word, detail };
         nodes.order += 1;

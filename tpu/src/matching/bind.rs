@@ -4,23 +4,19 @@
 //! where commands are missing is there a choice; then the counters of DMA records (which memory they wrote) decide as
 //! far as they can, and what they leave open is marked as guessed.
 
-use crate::chip::Chip;
-use crate::chip::memory::{Memory, memories};
-use crate::chip::names::DMA_SYS;
-use crate::chip::regs::{CommandUnit, Table};
-use crate::input::core::{CoreFile, unit_key};
-use crate::input::nodes::{Command, CommandKind, Mode, NONE, Origin, Tags, node_info, node_task};
-use crate::input::pmu::{DmaCounters, record_bytes};
+use std::ops::Range;
+
+use crate::input::nodes::{Command, Origin, Tags};
 use crate::matching::certain::{Group, Groups, groups};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::repair::adopt;
 use crate::matching::sections::{
-    Anchor, CommandSection, Fit, Mended, correspond_shifted, of_commands, of_records,
+    Anchor, CommandSection, Mended, correspond_shifted, of_commands, of_records,
 };
 use crate::matching::shift::split;
+use crate::matching::stream::{Completeness, Stream, Trust};
 use crate::matching::timeline::{Stretch, Timeline};
-use crate::report::Engine;
 
 /// What one record was given.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,134 +59,29 @@ pub struct Binding {
     pub contradictions: u64,
     /// When sections whose records are certain ran.
     pub timeline: Timeline,
+    /// Sections of records, and of commands as far as known.
+    pub sections: (usize, usize),
+    /// Records of each section if they are in step with the commands' although some are lost, and whether they fit
+    /// exactly.
+    pub in_step: Vec<(Range<usize>, bool)>,
+    /// Whether commands must be missing.
+    pub misfit: bool,
+    /// Resets of ids that are missing among the commands.
+    pub resets_lost: u64,
 }
 
-/// What the commands of a stream are and where they come from.
-pub struct Stream<'a> {
-    /// The chip.
-    pub chip: Chip,
-    /// The engine.
-    pub engine: Engine,
-    /// The core's file, for descriptors and counters.
-    pub core: &'a CoreFile,
-    /// The file with the records: the core's or the port's.
-    pub record_file: &'a crate::input::source::SourceFile,
-    /// Id of a section's first record: 0, but 1 for CDMA.
-    pub base: u32,
-    /// Clock of the records in MHz.
-    pub mhz: f64,
-    /// When another engine of the core did what, as far as it is certain.
-    pub other: Option<&'a Timeline>,
-    /// Which ends belong together.
-    pub anchor: Anchor,
-    /// Whether the records are taken for the last commands if they can be, as a lapped ring leaves them.
-    pub latest: bool,
-    /// Which sections may be paired.
-    pub fit: Fit,
-    /// Whether records may be missing.
-    pub records: Completeness,
+impl Binding {
+    /// Makes what is certain a guess.
+    pub fn doubt(&mut self) {
+        doubt(&mut self.bound);
+    }
 }
 
-/// What `global.profile` says of the number of records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Completeness {
-    /// They are all there.
-    Whole,
-    /// Some are missing, or it says nothing.
-    Open,
-}
-
-impl Stream<'_> {
-    fn unit(&self) -> CommandUnit {
-        match self.engine {
-            Engine::Tiu => CommandUnit::Tiu,
-            Engine::Gdma | Engine::Sdma => CommandUnit::Dma,
-            Engine::Cdma => CommandUnit::Cdma,
-        }
-    }
-
-    /// Link and tags of the command number `index` of a section.
-    fn command(&self, commands: &[Command], section: &CommandSection, index: u64) -> Bound {
-        let first = &commands[section.range.start];
-        if let CommandKind::Reference { offset, count } = first.kind {
-            let key = (offset, count, unit_key(self.unit()));
-            return match self.core.runs.get(&key) {
-                Some(&(start, length)) if index < u64::from(length) => Bound {
-                    link: Link::Descriptor(start + index as u32),
-                    tags: first.tags,
-                    certainty: Certainty::Matched,
-                },
-                _ => Bound {
-                    link: Link::None,
-                    tags: first.tags,
-                    certainty: Certainty::Unmatched,
-                },
-            };
-        }
-        let command = &commands[section.range.start + index as usize];
-        let link = match command.kind {
-            CommandKind::Node { word, detail } => Link::Node { word, detail },
-            CommandKind::Descriptor(number) => Link::Descriptor(number),
-            CommandKind::Reference { .. } | CommandKind::Unreadable { .. } => Link::None,
-        };
-        let certainty = match (link, command.origin) {
-            (Link::None, _) => Certainty::Unmatched,
-            (_, Origin::Uncounted) => Certainty::Guessed,
-            _ => Certainty::Matched,
-        };
-        Bound {
-            link,
-            tags: command.tags,
-            certainty,
-        }
-    }
-
-    /// Start and end of a record in ns.
-    pub(super) fn times_ns(&self, record: &Record) -> (f64, f64) {
-        let ns = |ticks: i64| ticks as f64 / self.mhz * 1000.0;
-        (ns(record.start), ns(record.end))
-    }
-
-    /// Whether a record's counters rule a command out: it wrote the other memory, or moved data in a sync command.
-    fn contradicts(&self, record: &Record, bound: &Bound) -> bool {
-        if !matches!(self.engine, Engine::Gdma | Engine::Sdma) || self.chip == Chip::Bm1688 {
-            return false;
-        }
-        let whole = match bound.link {
-            Link::None => return false,
-            Link::Descriptor(number) => Some(number),
-            Link::Node { detail, .. } if detail != NONE => Some(detail),
-            Link::Node { .. } if bound.tags.mode == Mode::Rvt => return false,
-            Link::Node { .. } => None,
-        };
-        // Whether it writes local memory; a sync command writes none.
-        let local = match (whole, bound.link) {
-            (Some(number), _) => {
-                let Some(decoded) = self.core.pool.get(number as usize) else {
-                    return false;
-                };
-                let layout = Table::of(self.chip).layout(decoded.op);
-                if layout.name == "sDMA_sys" {
-                    None
-                } else {
-                    let bytes = self.core.command_bytes(self.chip, decoded);
-                    Some(memories(self.chip, layout, bytes).1 == Memory::Local)
-                }
-            }
-            (None, Link::Node { word, .. }) if node_task(word) != DMA_SYS => {
-                Some(node_info(word) >> 6 & 3 == 2)
-            }
-            _ => None,
-        };
-        let counters = DmaCounters::read(
-            self.record_file
-                .slice(record.offset, record_bytes(self.chip, self.engine)),
-        );
-        let (global, local_written) = (counters.axi_write_bytes > 0, counters.gif_write_bytes > 0);
-        match local {
-            None => global || local_written,
-            Some(true) => global && !local_written,
-            Some(false) => local_written && !global,
+/// Makes what is certain a guess.
+pub fn doubt(bound: &mut [Bound]) {
+    for bound in bound {
+        if bound.certainty == Certainty::Matched {
+            bound.certainty = Certainty::Guessed;
         }
     }
 }
@@ -243,6 +134,9 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         sections,
         groups,
         mut certain,
+        in_step,
+        misfit,
+        resets_lost,
     } = groups(stream, records, &record_sections, commands);
     for mended in &mended {
         certain[mended.place] = false;
@@ -265,6 +159,10 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         mended,
         contradictions: 0,
         timeline: Timeline::default(),
+        sections: (record_sections.len(), sections.len()),
+        in_step,
+        misfit,
+        resets_lost,
     };
     if let (Some(first), Some(last)) = (groups.first(), groups.last()) {
         binding.before = first.records.start;
@@ -360,6 +258,8 @@ impl Parts<'_> {
             }
             return;
         }
+        let doubted = stream.trust != Trust::Whole;
+        let sure = |place: usize| !doubted && sure(place);
         self.bind_shifted(group, zero, &clash, &sure, binding);
     }
 

@@ -7,10 +7,11 @@ use crate::chip::Chip;
 use crate::input::core::CoreFile;
 use crate::input::pmu::RawRecord;
 use crate::input::source::SourceFile;
-use crate::matching::bind::{Bound, Completeness, Stream, bind};
+use crate::matching::bind::{Bound, bind};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
+use crate::matching::stream::{Completeness, Stream, Trust};
 use crate::report::{Engine, Fate};
 
 /// Ids that fall by more than this start a new launch. Less is disorder if the record overlaps those before it: the port
@@ -166,8 +167,13 @@ pub fn bind_port(
             latest: false,
             fit,
             records: Completeness::Open,
+            trust: Trust::Whole,
         };
-        let binding = bind(&stream, &mut records.to_vec(), list);
+        let mut binding = bind(&stream, &mut records.to_vec(), list);
+        if core.nodes_doubtful || binding.misfit {
+            // Nodes of ports stand in the same block.
+            binding.doubt();
+        }
         result.commands += binding.commands;
         for (place, bound) in binding.bound.into_iter().enumerate() {
             if bound.link == Link::None {

@@ -7,7 +7,6 @@
 use std::ops::Range;
 
 use crate::input::nodes::{Command, CommandKind};
-use crate::matching::bind::Stream;
 use crate::matching::embed::{Bounds, Embedding};
 use crate::matching::order::Record;
 use crate::matching::repair::repartition;
@@ -15,6 +14,7 @@ use crate::matching::sections::{
     Anchor, CommandSection, Fit, Pair, RecordSection, align, correspond, correspond_shifted,
     of_commands,
 };
+use crate::matching::stream::{Stream, Trust};
 
 /// Records of one command section.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,20 +35,44 @@ pub(super) struct Groups {
     pub groups: Vec<Group>,
     /// For each record whether its section is certain.
     pub certain: Vec<bool>,
+    /// Records of each section that is in step though commands are lost, and whether they fit exactly.
+    pub in_step: Vec<(Range<usize>, bool)>,
+    /// Whether commands must be missing.
+    pub misfit: bool,
+    /// Resets that are missing among the commands.
+    pub resets_lost: u64,
 }
 
 /// Records and commands of a stream.
-struct Search<'a> {
-    stream: &'a Stream<'a>,
-    records: &'a [Record],
-    parts: &'a [RecordSection],
-    commands: &'a [Command],
+pub(super) struct Search<'a> {
+    /// The stream.
+    pub stream: &'a Stream<'a>,
+    /// Its records.
+    pub records: &'a [Record],
+    /// Their sections.
+    pub parts: &'a [RecordSection],
+    /// Its commands.
+    pub commands: &'a [Command],
 }
 
 /// Sections that records were found to be of.
-struct Found {
-    groups: Vec<Group>,
-    certain: Vec<bool>,
+pub(super) struct Found {
+    /// The groups.
+    pub groups: Vec<Group>,
+    /// For each record whether its section is certain.
+    pub certain: Vec<bool>,
+    /// As in [`Groups`].
+    pub in_step: Vec<(Range<usize>, bool)>,
+    /// Whether commands must be missing.
+    pub misfit: bool,
+}
+
+/// What another engine's times say of an engine's sections.
+enum ByTimes {
+    /// Closer bounds.
+    Closer(Bounds),
+    /// What is certain by order alone cannot be: commands are missing.
+    Contradiction,
 }
 
 /// Finds the groups.
@@ -59,13 +83,16 @@ pub(super) fn groups(
     commands: &[Command],
 ) -> Groups {
     let mut sections = of_commands(commands);
+    let mut resets_lost = 0;
     if let (Some(r), Some(c)) = (parts.first(), sections.first_mut())
         && stream.anchor == Anchor::Start
         && r.low < c.first
     {
         // The reset between preamble and program is lost.
         c.first = 0;
+        resets_lost += 1;
     }
+    let recorded = sections.len();
     let search = Search {
         stream,
         records,
@@ -73,6 +100,7 @@ pub(super) fn groups(
         commands,
     };
     let (sections, mut found) = search.run(sections);
+    resets_lost += sections.len().saturating_sub(recorded) as u64;
     for group in &found.groups {
         if !sections[group.commands].sure {
             found.certain[group.records.clone()].fill(false);
@@ -86,6 +114,9 @@ pub(super) fn groups(
         sections,
         groups: found.groups,
         certain: found.certain,
+        in_step: found.in_step,
+        misfit: found.misfit,
+        resets_lost,
     }
 }
 
@@ -95,6 +126,12 @@ impl Search<'_> {
         if self.parts.is_empty() || sections.is_empty() {
             let nothing = self.paired(&[]);
             return (sections, nothing);
+        }
+        match self.stream.trust {
+            _ if self.stream.fit == Fit::Equal => {}
+            Trust::Whole => {}
+            Trust::InStep => return self.doubted(sections, None),
+            Trust::Lost(lost) => return self.doubted(sections, Some(lost)),
         }
         if correspond(self.parts, &sections, base) {
             let found = self.one_to_one(|_| None);
@@ -113,21 +150,59 @@ impl Search<'_> {
         if let Some(found) = self.ordered(0..self.parts.len(), &sections, |_| true) {
             return (sections, found);
         }
+        let recorded = sections.len();
+        let (sections, pairs) = self.with_borders(sections);
+        let has_partner = |part: usize| pairs.binary_search_by_key(&part, |p| p.records).is_ok();
+        let mended = sections.len() != recorded;
+        let mut found = self
+            .ordered(0..self.parts.len(), &sections, |_| true)
+            .or_else(|| self.ordered(0..self.parts.len(), &sections, has_partner))
+            .unwrap_or_else(|| {
+                let mut found = self.between_misfits(&sections, &pairs);
+                found.misfit = true;
+                found
+            });
+        found.misfit |= mended || !self.only_frames_left(&pairs);
+        (sections, found)
+    }
+
+    /// Sections of commands with borders put right, and their alignment with those of the records.
+    pub(super) fn with_borders(
+        &self,
+        sections: Vec<CommandSection>,
+    ) -> (Vec<CommandSection>, Vec<Pair>) {
         let pairs = self.align(&sections);
-        let borders = repartition(self.parts, self.commands, &sections, &pairs, base);
-        let (sections, pairs) = match borders {
+        let base = self.stream.base;
+        match repartition(self.parts, self.commands, &sections, &pairs, base) {
             Some(borders) => {
                 let pairs = self.align(&borders);
                 (borders, pairs)
             }
             None => (sections, pairs),
+        }
+    }
+
+    /// Whether all sections of records without commands are such as frame a program: before all others or after them,
+    /// and, unless it is a compiled model, pairs.
+    fn only_frames_left(&self, pairs: &[Pair]) -> bool {
+        const PAIR: usize = 2;
+        let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {
+            return false;
         };
-        let has_partner = |part: usize| pairs.binary_search_by_key(&part, |p| p.records).is_ok();
-        let found = self
-            .ordered(0..self.parts.len(), &sections, |_| true)
-            .or_else(|| self.ordered(0..self.parts.len(), &sections, has_partner))
-            .unwrap_or_else(|| self.between_misfits(&sections, &pairs));
-        (sections, found)
+        let frames = |part: &RecordSection| self.of_descriptors() || part.range.len() <= PAIR;
+        last.records - first.records + 1 == pairs.len()
+            && self.parts[..first.records].iter().all(frames)
+            && self.parts[last.records + 1..].iter().all(frames)
+    }
+
+    fn of_descriptors(&self) -> bool {
+        let of_model = |c: &Command| {
+            matches!(
+                c.kind,
+                CommandKind::Descriptor(_) | CommandKind::Unreadable { .. }
+            )
+        };
+        self.commands.first().is_some_and(of_model)
     }
 
     fn align(&self, sections: &[CommandSection]) -> Vec<Pair> {
@@ -147,11 +222,13 @@ impl Search<'_> {
         Found {
             groups: self.parts.iter().enumerate().map(group).collect(),
             certain: vec![true; self.records.len()],
+            in_step: Vec::new(),
+            misfit: false,
         }
     }
 
     /// Pairs of the alignment; nothing of them is certain.
-    fn paired(&self, pairs: &[Pair]) -> Found {
+    pub(super) fn paired(&self, pairs: &[Pair]) -> Found {
         let group = |pair: &Pair| Group {
             records: self.parts[pair.records].range.clone(),
             commands: pair.commands,
@@ -160,6 +237,8 @@ impl Search<'_> {
         Found {
             groups: pairs.iter().map(group).collect(),
             certain: vec![false; self.records.len()],
+            in_step: Vec::new(),
+            misfit: false,
         }
     }
 
@@ -184,8 +263,9 @@ impl Search<'_> {
         if records.is_empty() || sections.is_empty() {
             return None;
         }
-        let (chosen, certain) = self.choose(records, sections)?;
+        let (chosen, certain, misfit) = self.choose(records, sections)?;
         let mut found = self.paired(&[]);
+        found.misfit = misfit;
         for (n, &place) in places.iter().enumerate() {
             found.certain[place] = certain[n];
             let section = chosen[n] as usize;
@@ -204,12 +284,12 @@ impl Search<'_> {
         Some(found)
     }
 
-    /// The section of each record, and whether it is certain.
+    /// The section of each record, whether it is certain, and whether another engine contradicts what is.
     fn choose(
         &self,
         records: &[Record],
         sections: &[CommandSection],
-    ) -> Option<(Vec<u32>, Vec<bool>)> {
+    ) -> Option<(Vec<u32>, Vec<bool>, bool)> {
         let by_ids = Embedding {
             records,
             sections,
@@ -220,25 +300,29 @@ impl Search<'_> {
         if self.stream.latest
             && let Some(last) = by_ids.suffix()
         {
-            return Some((last, vec![true; records.len()]));
+            return Some((last, vec![true; records.len()], false));
         }
-        if let Some(closer) = self.by_times(records, sections, &bounds) {
-            bounds = closer;
+        let mut misfit = false;
+        match self.by_times(records, sections, &bounds) {
+            Some(ByTimes::Closer(closer)) => bounds = closer,
+            Some(ByTimes::Contradiction) => misfit = true,
+            None => {}
         }
         let Bounds { earliest, latest } = bounds;
         let certain = earliest.iter().zip(&latest).map(|(a, b)| a == b).collect();
         // What is left of a stream without its head is more likely its end.
         let headless = records[0].id > self.stream.base || self.stream.anchor == Anchor::End;
-        Some((if headless { latest } else { earliest }, certain))
+        let chosen = if headless { latest } else { earliest };
+        Some((chosen, certain, misfit))
     }
 
-    /// Bounds by what another engine did at the time; `None` if it does not go with what is certain without it.
+    /// Bounds by what another engine did at the time; `None` if it says nothing.
     fn by_times(
         &self,
         records: &[Record],
         sections: &[CommandSection],
         bounds: &Bounds,
-    ) -> Option<Bounds> {
+    ) -> Option<ByTimes> {
         let other = self.stream.other.filter(|other| !other.is_empty())?;
         let windows: Vec<(f64, f64)> = sections
             .iter()
@@ -253,7 +337,7 @@ impl Search<'_> {
         let sure = bounds.earliest.iter().zip(&bounds.latest).enumerate();
         for (place, (&earliest, &latest)) in sure {
             if earliest == latest && !allowed(place, earliest as usize) {
-                return None;
+                return Some(ByTimes::Contradiction);
             }
         }
         let by_both = Embedding {
@@ -262,20 +346,14 @@ impl Search<'_> {
             base: self.stream.base,
             allowed: &allowed,
         };
-        by_both.bounds()
+        by_both.bounds().map(ByTimes::Closer)
     }
 
     /// A compiled model is framed by pairs of records that are of no command: what may be such a pair is not certain,
     /// neither by itself nor before a gap in the ids that follow it.
     fn doubt_frames(&self, sections: &[CommandSection], found: &mut Found) {
         const PAIR: usize = 2;
-        let framed = |c: &Command| {
-            matches!(
-                c.kind,
-                CommandKind::Descriptor(_) | CommandKind::Unreadable { .. }
-            )
-        };
-        if !self.commands.first().is_some_and(framed) {
+        if !self.of_descriptors() {
             return;
         }
         for group in &found.groups {

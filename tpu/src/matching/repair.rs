@@ -144,7 +144,7 @@ fn known_border(
 pub(super) fn adopt(commands: &mut [Command], sections: &[CommandSection]) {
     for section in sections {
         let list = &mut commands[section.range.clone()];
-        let recorded = |c: &&Command| c.origin == Origin::Recorded;
+        let recorded = |c: &&Command| c.origin != Origin::Restored;
         let Some(mut tags) = list.iter().find(recorded).map(|c| c.tags) else {
             continue;
         };

@@ -220,13 +220,18 @@ pub fn align(
     pairs
 }
 
+/// Whether each record has its command and each command its record, if the two belong together.
+pub(super) fn fits_exactly(records: &RecordSection, commands: &CommandSection, base: u32) -> bool {
+    price(records, commands, base, Fit::Partial) == 0
+}
+
 /// Whether the two lists correspond one to one, with nothing lost.
 pub fn correspond(records: &[RecordSection], commands: &[CommandSection], base: u32) -> bool {
     records.len() == commands.len()
         && records
             .iter()
             .zip(commands)
-            .all(|(r, c)| price(r, c, base, Fit::Partial) == 0)
+            .all(|(r, c)| fits_exactly(r, c, base))
 }
 
 /// Whether the two lists correspond one to one but for where ids begin: none does where it should.

@@ -6,7 +6,7 @@ Needs the package `perfetto` (its message definitions only), which bigTpuProfile
 import collections
 import sys
 
-from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 
 def load(path):
@@ -25,8 +25,13 @@ def load(path):
 
     texts = collections.defaultdict(lambda: [{}, {}, {}, {}])
     events = collections.defaultdict(list)
+    # The track of a sequence's events that name none.
+    usual = {}
     for packet in trace.packet:
         categories, names, keys, values = texts[packet.trusted_packet_sequence_id]
+        if packet.HasField("trace_packet_defaults"):
+            defaults = packet.trace_packet_defaults.track_event_defaults
+            usual[packet.trusted_packet_sequence_id] = defaults.track_uuid
         interned = packet.interned_data
         for table, entries in ((categories, interned.event_categories), (names, interned.event_names),
                                (keys, interned.debug_annotation_names)):
@@ -47,13 +52,16 @@ def load(path):
             return arg.name or keys[arg.name_iid]
 
         event = packet.track_event
-        events[name_of(event.track_uuid)].append((
+        categories_of = tuple(event.categories) + tuple(categories[iid] for iid in event.category_iids)
+        track = event.track_uuid or usual[packet.trusted_packet_sequence_id]
+        events[name_of(track)].append((
             packet.timestamp,
             event.type,
             event.name or (names[event.name_iid] if event.name_iid else ""),
-            tuple(event.categories) + tuple(categories[iid] for iid in event.category_iids),
+            # The end of a slice needs no category: it ends the slice that began last.
+            () if event.type == TrackEvent.TYPE_SLICE_END else categories_of,
             {key(arg): value(arg) for arg in event.debug_annotations},
-            event.double_counter_value,
+            event.double_counter_value or event.counter_value,
         ))
     return {name_of(track): rest[2:] for track, rest in described.items()}, events
 

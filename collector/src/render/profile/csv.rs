@@ -77,7 +77,7 @@ pub fn profile_csv(summary: &Summary, model: &ProfiledModel) -> String {
     text
 }
 
-fn plain_us(ns: f64) -> String {
+pub(in crate::render) fn plain_us(ns: f64) -> String {
     format!("{:.3}", ns / 1e3)
 }
 
@@ -87,7 +87,7 @@ fn plain_count(count: &f64) -> String {
 }
 
 /// A field in quotes where CSV needs them.
-fn quoted(text: &str) -> String {
+pub(in crate::render) fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),

@@ -10,6 +10,7 @@ use opreport::{Style, units};
 use crate::profile::summary::{Class, Line, Summary, end_to_end, overhead, summary};
 use crate::profile::{ProfiledModel, Shown};
 pub use csv::profile_csv;
+pub(super) use csv::{plain_us, quoted};
 pub use json::profile_json;
 pub(super) use json::standing_json;
 
@@ -39,7 +40,7 @@ const TOTAL_COLUMN: Column = Column::right("Total (us)");
 /// Where the model runs.
 const DEVICE: &str = "cpu0";
 
-fn us(ns: f64) -> String {
+pub(super) fn us(ns: f64) -> String {
     let digits = format!("{:.2}", ns / 1e3);
     let (whole, rest) = digits.split_once('.').unwrap_or((&digits, ""));
     format!("{}.{rest}", grouped(whole))
@@ -71,14 +72,11 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
     let cycles = &model.profiled.cycles;
     for (place, cycle) in cycles.iter().enumerate() {
         let table = summary(model, cycle, shown.group_by, shown.sort_by);
-        let number = match cycles.len() {
-            1 => String::new(),
-            many => format!("cycle {} of {many}: ", place + 1),
-        };
-        text.push_str(&format!(
-            "\n{number}mean of {}, from the {} of the job\n",
-            units::plural(table.runs as u64, "run"),
-            ordinal(table.first_step + 1)
+        text.push_str(&cycle_heading(
+            place,
+            cycles.len(),
+            table.runs,
+            table.first_step,
         ));
         text.push_str(&table_text(&table, model, shown, style));
         if shown.memory {
@@ -93,7 +91,7 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
             units::percent(table.explained())
         ));
     }
-    text.push_str(&overhead_text(model));
+    text.push_str(&overhead_text(&model.profiled.pairs));
     for counts in &model.profiled.counts {
         if let Err(reason) = &counts.of_calls {
             text.push_str(&format!(
@@ -114,6 +112,19 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
     text
 }
 
+/// What the table below it is of: the cycle, if there are several, and its runs.
+pub(super) fn cycle_heading(place: usize, cycles: usize, runs: usize, first_step: u64) -> String {
+    let number = match cycles {
+        1 => String::new(),
+        many => format!("cycle {} of {many}: ", place + 1),
+    };
+    format!(
+        "\n{number}mean of {}, from the {} of the job\n",
+        units::plural(runs as u64, "run"),
+        ordinal(first_step + 1)
+    )
+}
+
 fn ordinal(number: u64) -> String {
     let suffix = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
@@ -125,8 +136,8 @@ fn ordinal(number: u64) -> String {
     format!("{number}{suffix}")
 }
 
-fn overhead_text(model: &ProfiledModel) -> String {
-    let pairs = &model.profiled.pairs;
+/// What watching costs, from pairs of runs without and with it.
+pub(super) fn overhead_text(pairs: &[(f64, f64)]) -> String {
     let (Some((overhead, interval)), Some(alone)) = (overhead(pairs), end_to_end(pairs)) else {
         return String::new();
     };

@@ -14,12 +14,20 @@ use serde_json::Value;
 
 use super::target::OptionArity;
 use super::{Device, Opening, Session, Target, TargetOption, TargetProblem};
-use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
+use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space, Templates};
 
 pub use schedule::{
     CacheWrite, ContractionKnobs, Epilogue, Knobs, LevelOrder, MAX_UNROLLED, Padding, RowsKnobs,
     SpatialKnobs,
 };
+
+/// The schedule templates for the vector registers of a target.
+///
+/// # Errors
+/// TVM does not know the target's registers.
+pub fn templates(target: &tvm_bridge::Target) -> tvm_bridge::Result<Box<dyn Templates>> {
+    Ok(Box::new(schedule::CpuTemplates::of(target)?))
+}
 
 /// The device.
 #[derive(Debug, Clone, Copy)]

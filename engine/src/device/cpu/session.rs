@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use opdata::CacheState;
-use opmodels::tile::VectorUnit;
 use serde_json::Value;
 use tvm_bridge::threads::Pool;
 use tvm_bridge::{Result, Target};
@@ -23,7 +22,7 @@ use crate::schedule::Templates;
 /// A worker that measures on the CPU.
 pub(super) struct CpuSession {
     target: Target,
-    unit: VectorUnit,
+    templates: CpuTemplates,
     pool: Rc<Pool>,
     handover: Handover,
     sentinel: Sentinel,
@@ -35,11 +34,10 @@ pub(super) struct CpuSession {
 impl CpuSession {
     pub fn open(dictionary: &Value, max_threads: usize) -> Result<CpuSession> {
         let target = Target::new(dictionary)?;
-        let is_x86 = cfg!(target_arch = "x86_64");
         let pool = Rc::new(Pool::start(max_threads)?);
         Ok(CpuSession {
             handover: Handover::new(Rc::clone(&pool)),
-            unit: VectorUnit::of_width(target.vector_width_bits()?, is_x86),
+            templates: CpuTemplates::of(&target)?,
             target,
             pool,
             sentinel: Sentinel::new(max_threads, own_cores(&Cores::read(&Root::system()))),
@@ -68,7 +66,7 @@ impl Session for CpuSession {
     }
 
     fn templates(&self) -> Box<dyn Templates> {
-        Box::new(CpuTemplates { unit: self.unit })
+        Box::new(self.templates)
     }
 
     fn tensors(&self) -> tvm_bridge::Device {

@@ -1,8 +1,7 @@
 //! `mca`: LLVM's machine code analyser on the kernel's hottest block, a static estimate: every load hits the first cache,
 //! every branch is predicted, and the block is repeated a hundred times.
 //!
-//! The hottest block is taken to be the one with most vector arithmetic between two labels of the kernel's assembly,
-//! loops before straight code. `llvm-mca` must know the processor that the kernel was compiled for; it is not asked about
+//! Which block that is follows from the kernel's assembly ([`super::assembly`]). `llvm-mca` must know the processor that the kernel was compiled for; it is not asked about
 //! another one.
 
 use std::io::Write as _;
@@ -10,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tvm_bridge::compile::{Asserts, Lowered};
 
+use super::assembly::{assembly, hottest};
 use super::request::Selection;
 use super::tools::find_program;
 use super::{
@@ -106,10 +105,7 @@ impl Simulator for Analyser {
                 "give one with -mcpu",
             ));
         };
-        let assembly = Lowered::new(program.module, program.target, Asserts::Dropped)
-            .and_then(Lowered::generate)
-            .and_then(|generated| generated.assembly())
-            .map_err(|error| problem(error.to_string(), "report this operator"))?;
+        let assembly = assembly(program).map_err(|error| problem(error, "report this operator"))?;
         let block = hottest_block(&assembly)
             .ok_or_else(|| problem("the kernel has no block with arithmetic", "leave mca out"))?;
         let report = analyse(&tool, cpu, &block)?;
@@ -191,55 +187,12 @@ fn analyse(tool: &Path, cpu: &str, block: &str) -> Result<Value, CounterError> {
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
 }
 
-/// The lines of the block that does most of the arithmetic.
+/// The lines of the hottest block, if it calculates anything.
 fn hottest_block(assembly: &str) -> Option<String> {
-    let mut best: Option<((bool, usize), Vec<&str>)> = None;
-    let mut label = "";
-    let mut block: Vec<&str> = Vec::new();
-    for line in assembly.lines().chain(["end:"]) {
-        let code = line.split('#').next().unwrap_or_default().trim();
-        if let Some(name) = code.strip_suffix(':') {
-            let score = score(label, &block);
-            if score.1 > 0 && best.as_ref().is_none_or(|(most, _)| score > *most) {
-                best = Some((score, std::mem::take(&mut block)));
-            }
-            (label, block) = (name, Vec::new());
-        } else if !code.is_empty() && !code.starts_with('.') {
-            block.push(code);
-        }
-    }
-    best.map(|(_, lines)| lines.join("\n") + "\n")
-}
-
-/// Whether a block is a loop of its own, and how much arithmetic it has: multiply-adds count for two operations.
-fn score(label: &str, block: &[&str]) -> (bool, usize) {
-    let jumps_back = |line: &&&str| {
-        let mut words = line.split_whitespace();
-        let is_jump = words
-            .next()
-            .is_some_and(|word| word.starts_with(['j', 'b', 'c', 't']));
-        is_jump && words.next_back() == Some(label)
-    };
-    let work = |line: &&str| {
-        let word = line.split_whitespace().next().unwrap_or_default();
-        let has = |names: &[&str]| names.iter().any(|name| word.starts_with(name));
-        match () {
-            () if has(&["vfm", "vfnm", "fmla", "fmadd", "vpdp"]) => 2,
-            () if has(&[
-                "vmul", "vadd", "vsub", "vmax", "vmin", "vdiv", "mul", "add", "fmul", "fadd",
-                "fmax",
-            ]) =>
-            {
-                1
-            }
-            () => 0,
-        }
-    };
-    let arithmetic = block.iter().map(work).sum();
-    (
-        block.iter().rev().take(2).any(|line| jumps_back(&line)),
-        arithmetic,
-    )
+    let block = hottest(assembly)?.block;
+    let calculates = block.iter().any(|one| one.effect().flops > 0);
+    let lines: Vec<&str> = block.iter().map(|one| one.text).collect();
+    calculates.then(|| lines.join("\n") + "\n")
 }
 
 #[cfg(test)]
@@ -253,7 +206,7 @@ mod tests {
         \tvaddps %ymm1, %ymm2, %ymm1\n\tvaddps %ymm1, %ymm2, %ymm1\n\tretq\n";
 
     #[test]
-    fn the_loop_with_most_arithmetic_is_found_without_comments_and_directives() {
+    fn the_block_is_without_comments_and_directives() {
         let block = hottest_block(KERNEL).unwrap();
         assert!(
             block.starts_with("vmovups") && block.ends_with("jne .LBB0_1\n"),

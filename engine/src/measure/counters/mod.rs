@@ -5,7 +5,9 @@
 //! [`passes`] makes the calls that are counted: never those that are timed, and each source in calls of its own, so that
 //! no two of them compete for a register. What was asked for and not counted has a reason, never a zero.
 
+mod assembly;
 mod callgrind;
+mod code;
 mod mca;
 mod papi;
 pub mod passes;
@@ -35,6 +37,7 @@ pub const SOURCES: &[&dyn SourceKind] = &[
     &papi::PapiEvents,
     &powercap::Powercap,
     &callgrind::Callgrind,
+    &code::Code,
     &mca::Mca,
 ];
 

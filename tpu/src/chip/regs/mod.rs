@@ -7,7 +7,7 @@
 mod salvage;
 mod stream;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use crate::chip::Chip;
@@ -61,6 +61,11 @@ impl Layout {
             .map(|&i| read_bits(bytes, self.fields[i].bit, self.fields[i].width))
     }
 
+    /// Whether it is a system command, which may end a chain.
+    pub fn is_system(&self) -> bool {
+        matches!(self.name, "SYS" | "sDMA_sys" | "sCDMA_sys")
+    }
+
     /// The value of a field, 0 if the command has none of that name.
     pub fn value(&self, bytes: &[u8], field: &str) -> u64 {
         self.get(bytes, field).unwrap_or(0)
@@ -97,6 +102,13 @@ pub struct Table {
 }
 
 impl Table {
+    /// Lengths in bytes of a unit's commands.
+    pub fn lengths(&self, unit: CommandUnit) -> Vec<usize> {
+        let of_unit = self.layouts.iter().filter(|layout| layout.unit == unit);
+        let lengths: BTreeSet<usize> = of_unit.map(|layout| layout.bytes).collect();
+        lengths.into_iter().collect()
+    }
+
     /// The chip's table.
     pub fn of(chip: Chip) -> &'static Table {
         static TABLES: [OnceLock<Table>; 4] = [const { OnceLock::new() }; 4];

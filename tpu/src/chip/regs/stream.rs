@@ -125,9 +125,8 @@ pub(super) fn ends_chain(
     command: &[u8],
     rest: &[u8],
 ) -> bool {
-    let system = matches!(layout.name, "SYS" | "sDMA_sys" | "sCDMA_sys");
     let padding = || rest.len() * 8 < 1025 && rest.iter().all(|&b| b == 0);
-    system && (is_end(chip, unit, layout, command) || padding())
+    layout.is_system() && (is_end(chip, unit, layout, command) || padding())
 }
 
 /// Whether no command was ever written here: zeros where each command has a code or an extent.

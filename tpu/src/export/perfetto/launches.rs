@@ -94,7 +94,7 @@ pub(super) fn write_launches(writer: &mut Writer, mut track: TrackState, launche
                 }
             },
         );
-        writer.end(&mut track, launch.end_ns, category.as_deref());
+        writer.end(&mut track, launch.end_ns);
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) fn plan(
     if order == Order::Unknown {
         account.moved = 0;
     }
+    let gaps = order == Order::Counted && (0..).zip(&details).any(|(id, detail)| detail.id != id);
     let meanings: Vec<Meaning> = details.iter().map(|d| Meaning::of(chip, d)).collect();
     let as_they_come: Vec<Option<usize>> = (0..details.len()).map(Some).collect();
     let fits = |(&word, meaning): (&u32, &Meaning)| price(chip, word, Some(meaning)) == 0;
@@ -69,6 +70,7 @@ pub(super) fn plan(
         nodes,
         restored,
         meanings,
+        gaps,
     }
 }
 
@@ -107,9 +109,10 @@ fn in_order(mut details: Vec<Detail>) -> (Vec<Detail>, Order) {
 fn by_id(details: &[Detail], nodes: usize) -> Option<Vec<Option<usize>>> {
     let (first, last) = (details.first()?.id, details.last()?.id);
     // They begin at 0, or the first are lost.
-    let base = if last as usize + 1 == nodes { 0 } else { first };
+    let all = last as usize + 1 == nodes;
+    let base = if all { 0 } else { first };
     let span = (last - base) as usize + 1;
-    if span > details.len() + details.len() / 4 + 64 {
+    if !all && span > details.len() + details.len() / 4 + 64 {
         return None;
     }
     let mut slots = vec![None; span];

@@ -62,20 +62,28 @@ impl Rows {
             let info = s.info(&block)?;
             parts.push(Part { block, info });
         }
-        let reductions = parts.iter().filter(|p| p.info.is_reduction());
-        let rows = reductions
-            .clone()
-            .map(|p| p.info.of_kind(IterKind::Spatial).count())
-            .min()
-            .unwrap_or(0);
-        let [.., output] = &parts[..] else {
+        let Some(output) = parts.last() else {
             return Err(unfit("no block"));
         };
-        if rows == 0 || rows >= output.info.iters.len() {
+        let reductions: Vec<&BlockInfo> = parts
+            .iter()
+            .map(|p| &p.info)
+            .filter(|i| i.is_reduction())
+            .collect();
+        let spatial = reductions
+            .iter()
+            .map(|r| r.of_kind(IterKind::Spatial).count());
+        let rows = spatial.min().unwrap_or(0);
+        if rows == 0 || rows > output.info.iters.len() {
             return Err(unfit("no rows around the reductions"));
         }
-        if output.info.is_reduction() || reductions.count() == 1 && !goes_over_rows_again(&parts) {
-            return Err(unfit("the rows are gone over once"));
+        let fits = match &reductions[..] {
+            // One reduction is rather a contraction's, unless it is of rows in memory.
+            [only] => sums_up_rows(only),
+            _ => !output.info.is_reduction() && rows < output.info.iters.len(),
+        };
+        if !fits {
+            return Err(unfit("not reductions of rows"));
         }
         Ok(Rows { parts, rows })
     }
@@ -110,7 +118,8 @@ impl Rows {
             let row = s.fuse(&own.iter().collect::<Vec<_>>())?;
             if !info.is_reduction() {
                 vectorize(s, &fused_suffix(s, info, inside)?, lanes)?;
-            } else if reduces_along_memory(info, self.rows)
+            } else if info.of_kind(IterKind::Spatial).count() == self.rows
+                && reduces_along_memory(info)
                 && let Some(factored) = factor(s, &fused_suffix(s, info, inside)?, lanes)?
             {
                 rows.push(factored);
@@ -143,34 +152,21 @@ impl Rows {
     }
 }
 
-/// Whether the output is of the size of what is reduced, along whose rows it lies.
-fn goes_over_rows_again(parts: &[Part]) -> bool {
-    let extent = |info: &BlockInfo| info.iters.iter().map(|i| i.extent).product::<i64>();
-    let reduced = parts.iter().find(|p| p.info.is_reduction());
-    let (Some(reduced), Some(output)) = (reduced, parts.last()) else {
-        return false;
-    };
-    extent(&output.info) == extent(&reduced.info) && reduces_along_memory(&reduced.info, 0)
+/// Whether a reduction walks through one operand as it lies in memory, for longer than the lanes of any processor.
+fn sums_up_rows(info: &BlockInfo) -> bool {
+    const SHORTEST: i64 = 32;
+    let reduced = info.of_kind(IterKind::Reduction).map(|i| &info.iters[i]);
+    let innermost = info.iters.len() - 1;
+    let operands = info.reads.iter().filter(|r| r.uses(innermost)).count();
+    reduces_along_memory(info)
+        && operands == 1
+        && reduced.map(|i| i.extent).product::<i64>() >= SHORTEST
 }
 
-/// Whether the innermost iterator is a reduction that walks through memory in every operand that it indexes, inside
-/// nothing but `rows` (where that is known) and other reductions.
-fn reduces_along_memory(info: &BlockInfo, rows: usize) -> bool {
-    let spatial = info.of_kind(IterKind::Spatial).count();
-    let innermost = info.iters.len() - 1;
-    info.iters[innermost].kind == IterKind::Reduction
-        && (rows == 0 || spatial == rows)
-        && info
-            .reads
-            .iter()
-            .filter(|access| access.uses(innermost))
-            .all(|access| {
-                let [others @ .., last] = &access.indices[..] else {
-                    return false;
-                };
-                last.terms.contains(&(innermost, Some(1)))
-                    && !others.iter().any(|i| i.uses(innermost))
-            })
+/// Whether the innermost iterator is a reduction that walks through memory in every operand that it indexes.
+fn reduces_along_memory(info: &BlockInfo) -> bool {
+    let innermost = info.iters.last().map(|i| i.kind);
+    innermost == Some(IterKind::Reduction) && info.contiguous_suffix() > 0
 }
 
 /// The innermost of `own` loops, fused with those around it that all accesses walk through alike.

@@ -1,0 +1,94 @@
+//! What `opcollect profile --framework torch` makes of the flags of a profile: the same ones, less those that mean nothing
+//! to libtorch, which are refused by name.
+
+use optorch::lines::{GroupBy, SortBy};
+
+use super::profile::{Grouping, ProfileArgs, Sorting};
+use crate::config::{Origin, Settings};
+use crate::plan::Planned;
+use crate::profile::libtorch::{TorchRequest, TorchShown};
+
+/// Settings that only TVM's side has a use for, and why.
+const OF_TVM: [(&str, &str); 4] = [
+    (
+        "target",
+        "libtorch compiles nothing: it runs on this machine's processor",
+    ),
+    (
+        "fusion",
+        "libtorch fuses nothing: each operator is a call of its own",
+    ),
+    (
+        "seed",
+        "inputs are those that the importer made for PyTorch",
+    ),
+    (
+        "memory-limit",
+        "libtorch runs in a process without a limit of memory",
+    ),
+];
+
+/// The request that the arguments make; a sentence about the flag if one means nothing to libtorch.
+pub(super) fn request(
+    args: ProfileArgs,
+    planned: Box<Planned>,
+    settings: &Settings,
+) -> Result<TorchRequest, String> {
+    for (key, reason) in OF_TVM {
+        if settings.get(key).origin != Origin::Default {
+            return Err(format!(
+                "--{key} with --framework torch: {reason}; leave it out"
+            ));
+        }
+    }
+    let shown = args.shown;
+    let sort_by = match shown.sort {
+        Sorting::SelfTime => SortBy::Own,
+        Sorting::Total => SortBy::Total,
+        Sorting::Name => SortBy::Name,
+        Sorting::Count => SortBy::Count,
+        Sorting::Mean => SortBy::Mean,
+        Sorting::Program => SortBy::Program,
+        Sorting::Allocated if shown.memory => SortBy::Memory,
+        Sorting::Allocated => {
+            return Err("--sort allocated needs --memory with --framework torch".to_owned());
+        }
+        Sorting::Freed | Sorting::Live | Sorting::Flops => {
+            return Err(
+                "--sort freed, live and flops are of TVM's virtual machine; with --framework torch sort by self, total, \
+                 name, count, mean, program or allocated"
+                    .to_owned(),
+            );
+        }
+    };
+    let is_json = |path: &std::path::PathBuf| {
+        let ending = path.extension();
+        ending.is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
+    };
+    if let Some(path) = shown.trace.as_ref().filter(|path| !is_json(path)) {
+        return Err(format!(
+            "--trace {}: libtorch writes Chrome's format; give a name that ends in .json",
+            path.display()
+        ));
+    }
+    Ok(TorchRequest {
+        planned,
+        schedule: args.steps.schedule(),
+        show: TorchShown {
+            group_by: match shown.group_by {
+                Grouping::Call => GroupBy::Call,
+                Grouping::Operator if shown.stack => GroupBy::OperatorInModule,
+                Grouping::Operator => GroupBy::Operator,
+                Grouping::Kind => GroupBy::Kind,
+                Grouping::Shape => GroupBy::Shape,
+                Grouping::Layer => GroupBy::Layer,
+            },
+            sort_by,
+            top: shown.top,
+            memory: shown.memory,
+            stack: shown.stack,
+        },
+        csv: shown.csv,
+        trace: shown.trace,
+    })
+}

@@ -1,0 +1,197 @@
+//! `opcollect profile --framework torch`: one model in libtorch, operator by operator.
+//!
+//! The importer makes TorchScript of the model, the program of `libtorch/` runs it as the schedule of steps says and records
+//! it with Kineto. The lines of the table are made by [`optorch::lines`]; how it looks is `render/libtorch.rs`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::bail;
+use opengine::protocol::StepSchedule;
+use opinstall::Home;
+use opmodels::deployed::{self, Deployed, Form};
+use optorch::client::{Client, ClientError};
+use optorch::lines::{GroupBy, SortBy};
+use optorch::protocol::{Cycle, Detail, Load, Record, StoredTensor};
+
+use super::{OVERHEAD_BUDGET, file_of_cycle, timeout};
+use crate::plan::Planned;
+use crate::run::Session;
+
+/// Largest difference to Python's outputs, over the largest of them: both run the same kernels.
+const TOLERANCE: f64 = 1e-3;
+
+/// What to profile, and what to show of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TorchRequest {
+    /// The model and the threads.
+    pub planned: Box<Planned>,
+    /// Which runs are recorded.
+    pub schedule: StepSchedule,
+    /// What is shown.
+    pub show: TorchShown,
+    /// File of the table as CSV.
+    pub csv: Option<PathBuf>,
+    /// File of Kineto's trace, in Chrome's format.
+    pub trace: Option<PathBuf>,
+}
+
+/// Which lines and columns are shown, in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TorchShown {
+    /// What calls are put together by.
+    pub group_by: GroupBy,
+    /// The order of lines.
+    pub sort_by: SortBy,
+    /// Lines that are shown; all if none.
+    pub top: Option<usize>,
+    /// Whether there are columns of memory.
+    pub memory: bool,
+    /// Whether there is a column of modules.
+    pub stack: bool,
+}
+
+impl TorchShown {
+    /// What has to be recorded for it.
+    fn detail(&self) -> Detail {
+        Detail {
+            shapes: matches!(self.group_by, GroupBy::Shape | GroupBy::Call),
+            memory: self.memory,
+            modules: self.stack || self.group_by == GroupBy::Layer,
+        }
+    }
+}
+
+/// A model that was profiled.
+#[derive(Debug, Clone)]
+pub struct TorchProfile {
+    /// The model's name.
+    pub model: String,
+    /// Samples at once.
+    pub batch: u64,
+    /// The processor.
+    pub cpu: Option<String>,
+    /// Threads.
+    pub threads: u32,
+    /// Which runs were recorded.
+    pub schedule: StepSchedule,
+    /// Largest difference to Python's outputs, over the largest of them.
+    pub error: f64,
+    /// What was recorded.
+    pub cycles: Vec<Cycle>,
+    /// Runs without the profiler and with it, taking turns, in nanoseconds.
+    pub pairs: Vec<(f64, f64)>,
+}
+
+/// Profiles a model in libtorch.
+///
+/// # Errors
+/// The extra is not installed, the model cannot be built or traced, computes something else, or the program is lost.
+pub fn profile(
+    request: &TorchRequest,
+    home: &Home,
+    session: &mut Session<'_>,
+) -> anyhow::Result<TorchProfile> {
+    let plan = &request.planned.plan;
+    let threads = plan.threads.iter().copied().max().unwrap_or(1);
+    let model = &plan.model.model;
+    session.progress.working(&format!("tracing {model}"));
+    let program = home.torch_program();
+    let deployed = deploy(&request.planned, home, &program)?;
+    session
+        .progress
+        .working("loading the model into libtorch and checking its output");
+    let mut client = start(&program, &deployed, threads)?;
+    session.progress.working("profiling");
+    let limit = timeout(&request.schedule, plan.worker.measure_timeout_ns);
+    let cycles = record(request, &mut client, limit)?;
+    let pairs = client.pairs(OVERHEAD_BUDGET, limit + OVERHEAD_BUDGET)?;
+    Ok(TorchProfile {
+        model: deployed.model,
+        batch: deployed.batch,
+        cpu: session.environment().machine.cpu.name.clone(),
+        threads,
+        schedule: request.schedule,
+        error: client.error,
+        cycles,
+        pairs,
+    })
+}
+
+/// The model as TorchScript; that the extra is missing is told before anything is built.
+///
+/// # Errors
+/// The extra is not installed, or the model cannot be built or traced.
+pub fn deploy(planned: &Planned, home: &Home, program: &Path) -> anyhow::Result<Deployed> {
+    let model = &planned.plan.model;
+    Form::TorchScript.check(model.source)?;
+    if !program.is_file() {
+        return Err(ClientError::Missing(program.to_owned()).into());
+    }
+    let importer = opmodels::Importer::new(home, planned.python.as_deref())?;
+    Ok(importer.deploy(model, Form::TorchScript, &mut |_| {})?)
+}
+
+/// The program with the model, whose outputs were compared with Python's.
+///
+/// # Errors
+/// It does not load the model, or computes something else.
+pub fn start(program: &Path, deployed: &Deployed, threads: u32) -> anyhow::Result<Client> {
+    let stored = |tensors: &[deployed::StoredTensor]| {
+        let convert = |tensor: &deployed::StoredTensor| StoredTensor {
+            shape: tensor.shape.iter().map(|&d| d as i64).collect(),
+            dtype: tensor.dtype.clone(),
+            offset: tensor.place.offset,
+            bytes: tensor.place.bytes,
+        };
+        tensors.iter().map(convert).collect()
+    };
+    let client = Client::start(
+        program,
+        Load {
+            model: deployed.path(),
+            tensors: deployed.tensors(),
+            inputs: stored(&deployed.inputs),
+            outputs: stored(&deployed.outputs),
+            threads,
+        },
+    )?;
+    if client.error > TOLERANCE {
+        bail!(
+            "{} computes something else in libtorch than in Python: an output differs by {:.1e} of the largest",
+            deployed.model,
+            client.error
+        );
+    }
+    Ok(client)
+}
+
+/// Runs the schedule.
+fn record(
+    request: &TorchRequest,
+    client: &mut Client,
+    limit: Duration,
+) -> anyhow::Result<Vec<Cycle>> {
+    let schedule = request.schedule;
+    client.run(schedule.skip_first, limit)?;
+    let mut step = u64::from(schedule.skip_first);
+    let mut cycles = Vec::new();
+    for place in 0..schedule.repeat as usize {
+        client.run(schedule.wait, limit)?;
+        step += u64::from(schedule.wait) + u64::from(schedule.warmup);
+        let trace = request.trace.as_ref().map(|path| {
+            let path = file_of_cycle(path, place, schedule.repeat as usize)?;
+            anyhow::Ok(std::path::absolute(path)?)
+        });
+        let record = Record {
+            warmup: schedule.warmup,
+            active: schedule.active,
+            first_step: step,
+            detail: request.show.detail(),
+            trace: trace.transpose()?,
+        };
+        cycles.push(client.record(record, limit)?);
+        step += u64::from(schedule.active);
+    }
+    Ok(cycles)
+}

@@ -1,0 +1,301 @@
+//! A profile of libtorch as text, CSV and JSON: the columns of `torch.profiler`, with times of one run.
+
+use opreport::table::{Cell, Column, Table};
+use opreport::{Style, units};
+use optorch::lines::{GroupBy, Line, Summary, summary};
+use serde_json::{Value, json};
+
+use super::profile::{cycle_heading, overhead_text, plain_us, quoted, us};
+use crate::profile::libtorch::{TorchProfile, TorchShown};
+use crate::profile::summary::{end_to_end, overhead};
+
+const COLUMNS: [Column; 7] = [
+    Column::left("Name").shrinks_to(16),
+    Column::right("Self CPU %"),
+    Column::right("Self CPU (us)"),
+    Column::right("CPU total %").hides(1),
+    Column::right("CPU total (us)"),
+    Column::right("CPU time avg (us)").hides(0),
+    Column::right("# of Calls"),
+];
+const MEMORY_COLUMNS: [Column; 2] = [
+    Column::right("Self CPU Mem"),
+    Column::right("CPU Mem").hides(2),
+];
+const SHAPES_COLUMN: Column = Column::left("Input Shapes").shrinks_to(14);
+const MODULE_COLUMN: Column = Column::left("Module").shrinks_to(14);
+
+/// The tables of all cycles.
+pub fn torch_text(profile: &TorchProfile, shown: &TorchShown, style: Style) -> String {
+    let mut text = format!(
+        "{}, batch {}; libtorch on {}, {}\n",
+        style.bold(&profile.model),
+        profile.batch,
+        profile.cpu.as_deref().unwrap_or("an unknown processor"),
+        units::plural(u64::from(profile.threads), "thread"),
+    );
+    let cycles = &profile.cycles;
+    for (place, cycle) in cycles.iter().enumerate() {
+        let table = summary(cycle, shown.group_by, shown.sort_by);
+        text.push_str(&cycle_heading(
+            place,
+            cycles.len(),
+            table.runs,
+            table.first_step,
+        ));
+        text.push_str(&table_text(&table, shown, style));
+        text.push_str(&format!(
+            "\noperators explain {} of the run's time\n",
+            units::percent(table.explained())
+        ));
+    }
+    text.push_str(&overhead_text(&profile.pairs));
+    text.push_str("the model's output was checked against PyTorch\n");
+    text
+}
+
+fn table_text(summary: &Summary, shown: &TorchShown, style: Style) -> String {
+    let by_shape = matches!(shown.group_by, GroupBy::Shape | GroupBy::Call);
+    let mut columns = COLUMNS.to_vec();
+    if shown.memory {
+        columns.extend(MEMORY_COLUMNS);
+    }
+    if by_shape {
+        columns.push(SHAPES_COLUMN);
+    }
+    if shown.stack {
+        columns.push(MODULE_COLUMN);
+    }
+    let mut table = Table::new(&columns);
+    let top = shown.top.unwrap_or(usize::MAX);
+    for line in summary.lines.iter().take(top) {
+        let mut cells = cells(line, summary);
+        if shown.memory {
+            let bytes = |value: f64| Cell::from(signed_bytes(value));
+            cells.extend([line.own_bytes, line.total_bytes].map(bytes));
+        }
+        let text = |value: &Option<String>| Cell::from(value.clone().unwrap_or_default());
+        if by_shape {
+            cells.push(text(&line.shapes));
+        }
+        if shown.stack {
+            cells.push(text(&line.module));
+        }
+        table.row(cells);
+    }
+    let rest: Vec<&Line> = summary.lines.iter().skip(top).collect();
+    if !rest.is_empty() {
+        let name = format!("({} more)", rest.len());
+        let ns = rest.iter().map(|line| line.own_ns).sum();
+        table.row(sums(&name, ns, summary));
+    }
+    table.row(sums("Sum", summary.sum_ns, summary));
+    table.row(sums("Total", summary.total_ns, summary));
+    table.render(style)
+}
+
+fn cells(line: &Line, summary: &Summary) -> Vec<Cell> {
+    vec![
+        line.name.clone().into(),
+        percent(summary.share(line.own_ns)).into(),
+        us(line.own_ns).into(),
+        percent(summary.share(line.total_ns)).into(),
+        us(line.total_ns).into(),
+        us(line.mean_ns()).into(),
+        calls(line.count).into(),
+    ]
+}
+
+fn sums(name: &str, ns: f64, summary: &Summary) -> Vec<Cell> {
+    vec![
+        Cell::painted(name, Style::bold),
+        percent(summary.share(ns)).into(),
+        us(ns).into(),
+    ]
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2}", share * 100.0)
+}
+
+/// Calls in a run: a whole number unless runs make unlike calls.
+fn calls(count: f64) -> String {
+    let whole = count.round();
+    match (count - whole).abs() < 1e-6 {
+        true => format!("{whole:.0}"),
+        false => format!("{count:.2}"),
+    }
+}
+
+fn signed_bytes(value: f64) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    format!("{sign}{}", units::bytes(value.abs()))
+}
+
+/// The profile as one object: the same numbers for every line of every cycle, nanoseconds and bytes for one run.
+pub fn torch_json(profile: &TorchProfile, shown: &TorchShown) -> Value {
+    let cost = overhead(&profile.pairs);
+    let summaries = profile.cycles.iter();
+    let cycles: Vec<Summary> = summaries
+        .map(|cycle| summary(cycle, shown.group_by, shown.sort_by))
+        .collect();
+    json!({
+        "framework": "torch",
+        "model": profile.model,
+        "batch": profile.batch,
+        "cpu": profile.cpu,
+        "threads": profile.threads,
+        "schedule": profile.schedule,
+        "checked_against": "PyTorch",
+        "largest_error": profile.error,
+        "explained": opdata::stats::median(cycles.iter().map(Summary::explained)),
+        "overhead": cost.map(|(median, _)| median),
+        "overhead_interval": cost.and_then(|(_, interval)| interval),
+        "end_to_end_ns": end_to_end(&profile.pairs),
+        "cycles": cycles.iter().map(|s| cycle_json(s, shown)).collect::<Vec<_>>(),
+    })
+}
+
+fn cycle_json(summary: &Summary, shown: &TorchShown) -> Value {
+    let lines = summary.lines.iter().take(shown.top.unwrap_or(usize::MAX));
+    json!({
+        "first_step": summary.first_step,
+        "runs": summary.runs,
+        "sum_ns": summary.sum_ns,
+        "total_ns": summary.total_ns,
+        "explained": summary.explained(),
+        "lines": lines.map(|line| line_json(line, summary, shown)).collect::<Vec<_>>(),
+    })
+}
+
+fn line_json(line: &Line, summary: &Summary, shown: &TorchShown) -> Value {
+    json!({
+        "name": line.name,
+        "self_ns": line.own_ns,
+        "self_share": summary.share(line.own_ns),
+        "total_ns": line.total_ns,
+        "total_share": summary.share(line.total_ns),
+        "mean_ns": line.mean_ns(),
+        "count": line.count,
+        "shapes": line.shapes,
+        "module": line.module,
+        "self_bytes": shown.memory.then_some(line.own_bytes),
+        "total_bytes": shown.memory.then_some(line.total_bytes),
+    })
+}
+
+/// Columns of the CSV file.
+const CSV_COLUMNS: &str = "Name,Self CPU %,Self CPU (us),CPU total %,CPU total (us),CPU time avg (us),# of Calls,\
+Self CPU Mem (bytes),CPU Mem (bytes),Input Shapes,Module\n";
+
+/// A cycle as CSV: every line, whatever the text shows.
+pub fn torch_csv(summary: &Summary, shown: &TorchShown) -> String {
+    let mut text = CSV_COLUMNS.to_owned();
+    for line in &summary.lines {
+        // What was not recorded is empty, not 0.
+        let bytes = |value: f64| match shown.memory {
+            true => format!("{value:.0}"),
+            false => String::new(),
+        };
+        let fields = [
+            quoted(&line.name),
+            format!("{:.4}", summary.share(line.own_ns) * 100.0),
+            plain_us(line.own_ns),
+            format!("{:.4}", summary.share(line.total_ns) * 100.0),
+            plain_us(line.total_ns),
+            plain_us(line.mean_ns()),
+            calls(line.count),
+            bytes(line.own_bytes),
+            bytes(line.total_bytes),
+            quoted(line.shapes.as_deref().unwrap_or_default()),
+            quoted(line.module.as_deref().unwrap_or_default()),
+        ];
+        text.push_str(&fields.join(","));
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use opengine::protocol::StepSchedule;
+    use optorch::lines::SortBy;
+    use optorch::protocol::{Cycle, Event};
+
+    use super::*;
+
+    /// One run of a convolution, which calls another operator, and an activation.
+    fn profile() -> TorchProfile {
+        let call = |name: &str, start_ns, duration_ns| Event {
+            name: name.to_owned(),
+            start_ns,
+            duration_ns,
+            shapes: vec![vec![1, 3, 8, 8], vec![4, 3, 3, 3], vec![]],
+            modules: vec![
+                "TOP(Net)::forward".to_owned(),
+                "conv1(Conv2d)::forward".to_owned(),
+            ],
+            ..Event::default()
+        };
+        TorchProfile {
+            model: "net".to_owned(),
+            batch: 1,
+            cpu: Some("a processor".to_owned()),
+            threads: 2,
+            schedule: StepSchedule {
+                skip_first: 0,
+                wait: 0,
+                warmup: 1,
+                active: 1,
+                repeat: 1,
+            },
+            error: 1e-7,
+            cycles: vec![Cycle {
+                first_step: 1,
+                steps_ns: vec![2_000_000],
+                events: vec![
+                    call("aten::conv2d", 1_000, 1_500_000),
+                    call("aten::mkldnn_convolution", 2_000, 1_400_000),
+                    call("aten::relu_", 1_600_000, 100_000),
+                ],
+            }],
+            pairs: vec![(1_900_000.0, 2_000_000.0); 10],
+        }
+    }
+
+    const SHOWN: TorchShown = TorchShown {
+        group_by: GroupBy::Operator,
+        sort_by: SortBy::Own,
+        top: None,
+        memory: false,
+        stack: true,
+    };
+
+    #[test]
+    fn the_table() {
+        insta::assert_snapshot!(torch_text(&profile(), &SHOWN, Style::PLAIN));
+    }
+
+    #[test]
+    fn csv_leaves_empty_what_was_not_recorded() {
+        let table = summary(&profile().cycles[0], GroupBy::Shape, SortBy::Own);
+        let text = torch_csv(&table, &SHOWN);
+        let line = text.lines().nth(1).unwrap();
+        assert!(
+            line.starts_with("aten::mkldnn_convolution,87.5000,1400.000,"),
+            "{line}"
+        );
+        assert!(
+            line.contains(",1,,,\"[1, 3, 8, 8], [4, 3, 3, 3], []\",conv1"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn json_has_shares_of_the_operators_time() {
+        let json = torch_json(&profile(), &SHOWN);
+        assert_eq!(json["cycles"][0]["lines"][0]["self_share"], 0.875);
+        assert_eq!(json["cycles"][0]["lines"][0]["self_bytes"], Value::Null);
+        assert_eq!(json["explained"], 0.8);
+    }
+}

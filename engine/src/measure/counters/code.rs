@@ -1,0 +1,172 @@
+//! `code`: instructions in the innermost loop of the emitted code, counted in LLVM's assembly: nothing runs for it.
+//!
+//! The kernel's schedule is compiled once more, as its assembly is not kept. The loop is the one around the hottest block
+//! ([`super::assembly`]); of a kernel without loops it is that block.
+
+use super::assembly::{Effect, assembly, hottest};
+use super::request::Selection;
+use super::{
+    Count, Counter, CounterError, CounterFact, Opened, Program, Simulated, Simulator, SourceKind,
+    Survey,
+};
+
+/// The kind.
+pub(super) struct Code;
+
+const NAME: &str = "code";
+
+/// A counter's name, its unit, and what of an instruction it counts.
+type Event = (&'static str, &'static str, fn(Effect) -> u32);
+
+/// Counters: of one pass through the loop.
+const EVENTS: [Event; 6] = [
+    ("loop-flops", "flop", |e| e.flops),
+    ("loop-vector", "instructions", |e| u32::from(e.is_vector)),
+    ("loop-scalar", "instructions", |e| u32::from(!e.is_vector)),
+    ("loop-loads", "instructions", |e| u32::from(e.loads)),
+    ("loop-stores", "instructions", |e| u32::from(e.stores)),
+    ("loop-spills", "instructions", |e| u32::from(e.spills)),
+];
+
+fn counters() -> impl Iterator<Item = Counter> {
+    EVENTS
+        .iter()
+        .map(|(name, unit, _)| Counter::new(*name, *unit))
+}
+
+fn problem(reason: impl Into<String>, next: &str) -> CounterError {
+    CounterError::new(NAME, reason, next)
+}
+
+/// Why not, on processors whose assembly is not understood.
+fn available() -> Result<(), CounterError> {
+    if cfg!(target_arch = "x86_64") {
+        return Ok(());
+    }
+    Err(problem(
+        format!("it reads x86's assembly, not {}'s", std::env::consts::ARCH),
+        "count on x86-64, or leave code out",
+    ))
+}
+
+impl SourceKind for Code {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "instructions in the innermost loop of the emitted code"
+    }
+
+    fn is_automatic(&self) -> bool {
+        false
+    }
+
+    fn survey(&self) -> Survey {
+        let problem = available().err();
+        let state = available().map(|()| "LLVM's assembly".to_owned());
+        let fact = |counter| CounterFact {
+            counter,
+            usual: true,
+            problem: problem.clone(),
+        };
+        Survey {
+            state,
+            counters: counters().map(fact).collect(),
+        }
+    }
+
+    fn check(&self, event: &str) -> Result<(), CounterError> {
+        super::known(NAME, event, counters())?;
+        available()
+    }
+
+    fn open(&self, events: &Selection) -> Opened {
+        Opened {
+            simulators: vec![Box::new(Reader {
+                events: super::selected(events, counters()),
+            })],
+            ..Opened::default()
+        }
+    }
+}
+
+/// Reads kernels.
+struct Reader {
+    events: Vec<Counter>,
+}
+
+impl Simulator for Reader {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn counters(&self) -> &[Counter] {
+        &self.events
+    }
+
+    fn count(&self, program: &Program<'_>) -> Result<Simulated, CounterError> {
+        available()?;
+        let assembly = assembly(program).map_err(|e| problem(e, "report this operator"))?;
+        let effects = inner_loop(&assembly).ok_or_else(|| {
+            problem(
+                "the kernel reads, writes and calculates nothing",
+                "leave code out",
+            )
+        })?;
+        let count = |counter: &Counter| Count {
+            source: NAME.to_owned(),
+            counter: counter.clone(),
+            value: total(&effects, &counter.name)
+                .ok_or_else(|| "there is no such counter".to_owned()),
+        };
+        Ok(Simulated {
+            counts: self.events.iter().map(count).collect(),
+            cpu: None,
+        })
+    }
+}
+
+/// What the instructions of the innermost loop do.
+fn inner_loop(assembly: &str) -> Option<Vec<Effect>> {
+    let found = hottest(assembly)?;
+    let all = found.inner_loop.unwrap_or(found.block);
+    Some(all.iter().map(|instruction| instruction.effect()).collect())
+}
+
+/// The sum of a counter over instructions.
+fn total(effects: &[Effect], name: &str) -> Option<f64> {
+    let (_, _, of) = EVENTS.iter().find(|(known, ..)| *known == name)?;
+    Some(effects.iter().map(|effect| f64::from(of(*effect))).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_innermost_loop_is_counted() {
+        let text = "f:\n\tvmovups\t(%rsi), %zmm9\n.LBB0_1:\n\tvmovups\t(%rax), %zmm0\n\tvbroadcastss\t(%rcx), %zmm3\n\
+            \tvfmadd231ps\t%zmm0, %zmm3, %zmm1\n\tvfmadd231ps\t4(%rcx){1to16}, %zmm0, %zmm2\n\
+            \tvmovups\t%zmm2, 64(%rsp)\n\tvmovups\t%zmm2, (%rdx)\n\taddq\t$64, %rax\n\tcmpq\t%rax, %rbx\n\
+            \tjne\t.LBB0_1\n\tretq\n";
+        let effects = inner_loop(text).unwrap();
+        let counts: Vec<(&str, f64)> = EVENTS
+            .iter()
+            .map(|(name, ..)| (*name, total(&effects, name).unwrap()))
+            .collect();
+        assert_eq!(
+            counts,
+            [
+                ("loop-flops", 64.0),
+                ("loop-vector", 6.0),
+                ("loop-scalar", 3.0),
+                ("loop-loads", 3.0),
+                ("loop-stores", 1.0),
+                ("loop-spills", 1.0),
+            ]
+        );
+        assert_eq!(total(&effects, "nonsense"), None);
+        assert_eq!(inner_loop("f:\n\tretq\n"), None);
+    }
+}

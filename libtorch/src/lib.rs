@@ -1,0 +1,12 @@
+//! A model run by libtorch, beside TVM: what is said to the program `optorch`, and the table of what it recorded.
+//!
+//! The program (feature `libtorch`, `src/program/`) loads TorchScript through `tch` and records operators through Kineto,
+//! the profiler inside libtorch. This library needs neither: [`protocol`] is what parent and program say, [`client`]
+//! starts the program and talks to it, [`tree`] finds which event is inside which, [`lines`] makes the lines of the table,
+//! [`kinds`] says what an operator of libtorch computes. It never prints.
+
+pub mod client;
+pub mod kinds;
+pub mod lines;
+pub mod protocol;
+mod tree;

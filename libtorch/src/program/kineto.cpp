@@ -1,0 +1,116 @@
+// Kineto, the profiler inside libtorch, behind functions of C: tch has none of it.
+//
+// A recording belongs to the thread that starts it. Errors come back as text that the caller frees; none leaves as an
+// exception.
+
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+using namespace torch::autograd::profiler;
+namespace impl = torch::profiler::impl;
+
+// As `RawEvent` in kineto.rs has it.
+struct OptorchEvent {
+  const char* name;
+  uint64_t start_ns;
+  uint64_t duration_ns;
+  uint64_t thread;
+  int64_t bytes;
+  uint8_t what; // 0 operator, 1 function, 2 memory
+  const int64_t* extents;
+  const size_t* ranks;
+  size_t tensors;
+  const char* const* modules;
+  size_t module_count;
+};
+
+namespace {
+
+const std::set<impl::ActivityType> kActivities{impl::ActivityType::CPU};
+
+char* text(const std::string& message) { return strdup(message.c_str()); }
+
+template <typename Work>
+char* guarded(Work work) {
+  try {
+    work();
+    return nullptr;
+  } catch (const std::exception& error) {
+    return text(error.what());
+  } catch (...) {
+    return text("an error without a name");
+  }
+}
+
+uint8_t what(const KinetoEvent& event) {
+  if (event.name() == "[memory]") return 2;
+  return event.scope() == static_cast<uint8_t>(at::RecordScope::FUNCTION) ? 0 : 1;
+}
+
+// Inputs of a call begin behind what else lies on TorchScript's stack, which is recorded with them.
+size_t foreign(const KinetoEvent& event) {
+  const auto known = c10::Dispatcher::singleton().findSchema({event.name(), event.overload_name()});
+  if (!known) return 0;
+  const size_t own = known->schema().arguments().size();
+  return event.shapes().size() > own ? event.shapes().size() - own : 0;
+}
+
+} // namespace
+
+extern "C" {
+
+char* optorch_start(bool shapes, bool memory, bool modules) {
+  return guarded([&] {
+    impl::ProfilerConfig config(impl::ProfilerState::KINETO, shapes, memory, /*stack*/ false, /*flops*/ false, modules);
+    prepareProfiler(config, kActivities);
+    enableProfiler(config, kActivities);
+  });
+}
+
+// Ends the recording, gives each event to `each`, and writes the trace if there is a path.
+char* optorch_stop(const char* trace, void* context, void (*each)(void*, const OptorchEvent*)) {
+  return guarded([&] {
+    auto result = disableProfiler();
+    for (const auto& event : result->events()) {
+      if (event.deviceType() != c10::DeviceType::CPU || event.isHiddenEvent()) continue;
+      const std::string name = event.name();
+      std::vector<int64_t> extents;
+      std::vector<size_t> ranks;
+      if (event.hasShapes()) {
+        for (const auto& shape : event.shapes().slice(foreign(event))) {
+          extents.insert(extents.end(), shape.begin(), shape.end());
+          ranks.push_back(shape.size());
+        }
+      }
+      std::vector<const char*> modules;
+      if (event.hasModuleHierarchy()) {
+        for (const auto& module : event.moduleHierarchy()) modules.push_back(module.c_str());
+      }
+      const uint8_t kind = what(event);
+      const OptorchEvent given{name.c_str(),    event.startNs(), event.durationNs(), event.startThreadId(),
+                               kind == 2 ? event.nBytes() : 0, kind, extents.data(), ranks.data(),
+                               ranks.size(),    modules.data(),  modules.size()};
+      each(context, &given);
+    }
+    if (trace != nullptr) result->save(trace);
+  });
+}
+
+// A slice around a run, in the trace; ends with `optorch_end`, of the last one begun first.
+void* optorch_begin(const char* name) {
+  auto* slice = new at::RecordFunction(at::RecordScope::USER_SCOPE);
+  if (slice->isActive()) slice->before(std::string(name));
+  return slice;
+}
+
+void optorch_end(void* slice) { delete static_cast<at::RecordFunction*>(slice); }
+
+void optorch_free(char* message) { free(message); }
+}

@@ -1,0 +1,154 @@
+//! What parent and program say: one line of JSON an [`Order`], one an [`Answer`]. Times are in nanoseconds.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of this protocol; a program of another one is refused.
+pub const PROTOCOL: u32 = 1;
+
+/// What the program is told to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Order {
+    /// Load a model, run it once and compare its outputs.
+    Load(Load),
+    /// Run it this many times, unwatched.
+    Run {
+        /// How many times.
+        runs: u32,
+    },
+    /// Run it and record its operators.
+    Record(Record),
+    /// Run it without and with the profiler by turns, to see what that costs.
+    Pairs {
+        /// Time to spend.
+        budget_ns: u64,
+    },
+}
+
+/// A model to load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// The TorchScript file.
+    pub model: PathBuf,
+    /// File of the tensors' values, raw and little-endian.
+    pub tensors: PathBuf,
+    /// Inputs in the order of the arguments.
+    pub inputs: Vec<StoredTensor>,
+    /// Outputs to expect.
+    pub outputs: Vec<StoredTensor>,
+    /// Threads to run on.
+    pub threads: u32,
+}
+
+/// A tensor in the file of values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredTensor {
+    /// Its extents.
+    pub shape: Vec<i64>,
+    /// Element type, as NumPy names it.
+    pub dtype: String,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its length in the file.
+    pub bytes: u64,
+}
+
+/// What to record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Runs that are watched and dropped.
+    pub warmup: u32,
+    /// Runs that are recorded.
+    pub active: u32,
+    /// Number of the first recorded run in the job, from 0.
+    pub first_step: u64,
+    /// What is noted of each operator besides its time.
+    pub detail: Detail,
+    /// File of Kineto's own trace, in Chrome's format.
+    pub trace: Option<PathBuf>,
+}
+
+/// What is noted of each operator besides its time; each costs time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detail {
+    /// Shapes of its inputs.
+    pub shapes: bool,
+    /// Memory that it takes and gives back.
+    pub memory: bool,
+    /// The modules that it is called in.
+    pub modules: bool,
+}
+
+/// What the program answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The model is loaded.
+    Loaded {
+        /// Version of the protocol.
+        protocol: u32,
+        /// Largest difference of an output to the expected one, over the largest expected value.
+        error: f64,
+    },
+    /// It has run; the time of each run.
+    Ran {
+        /// Nanoseconds.
+        ns: Vec<u64>,
+    },
+    /// It was recorded.
+    Recorded(Cycle),
+    /// Times without and with the profiler.
+    Pairs {
+        /// Nanoseconds.
+        pairs: Vec<(f64, f64)>,
+    },
+    /// It cannot be done.
+    Failed {
+        /// What and why.
+        message: String,
+    },
+}
+
+/// Recorded runs that follow each other.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cycle {
+    /// Number of the first run, from 0.
+    pub first_step: u64,
+    /// Time of each run.
+    pub steps_ns: Vec<u64>,
+    /// Everything that Kineto saw in them.
+    pub events: Vec<Event>,
+}
+
+/// Something that Kineto saw.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The operator's name, `aten::…`, or the function's.
+    pub name: String,
+    /// What it is.
+    pub what: What,
+    /// When it began.
+    pub start_ns: u64,
+    /// How long it took.
+    pub duration_ns: u64,
+    /// The thread that it ran on.
+    pub thread: u64,
+    /// Shapes of its inputs; empty ones of those that are no tensors.
+    pub shapes: Vec<Vec<i64>>,
+    /// The modules that it is called in, the innermost last.
+    pub modules: Vec<String>,
+    /// Bytes taken (or given back, below 0), for [`What::Memory`].
+    pub bytes: i64,
+}
+
+/// What an event is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// A call of an operator.
+    #[default]
+    Operator,
+    /// A function of TorchScript, or a run.
+    Function,
+    /// Memory taken or given back.
+    Memory,
+}

@@ -1,0 +1,142 @@
+//! A model as another framework runs it: a file for that framework, with inputs and the outputs to expect.
+//!
+//! `deployed.json` of an import in another [`Form`], format 1; values lie in `tensors.bin`, raw and little-endian.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ImportError;
+use crate::graph::Place;
+use crate::sources::Source;
+
+/// The only format of deployed.json that this crate reads.
+const FORMAT: u32 = 1;
+/// The extra whose sources build their models in PyTorch.
+const TORCH: &str = "torch";
+
+/// What a model can be made into besides TVM's operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For libtorch.
+    TorchScript,
+}
+
+impl Form {
+    /// The importer's word for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Form::TorchScript => "torchscript",
+        }
+    }
+
+    /// Refuses sources whose models have no such form.
+    ///
+    /// # Errors
+    /// [`ImportError::BadShape`], with the sources that have.
+    pub fn check(self, source: Source) -> Result<(), ImportError> {
+        if source.extra() == Some(TORCH) {
+            return Ok(());
+        }
+        Err(ImportError::BadShape {
+            message: format!(
+                "libtorch runs models of PyTorch: give --modelsource torch or transformers, not {source}"
+            ),
+        })
+    }
+}
+
+/// A model in the form of another framework.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Deployed {
+    /// Format of the file.
+    pub format: u32,
+    /// The model's name.
+    pub model: String,
+    /// Samples at once.
+    pub batch: u64,
+    /// Name of the framework's file in the folder.
+    pub file: String,
+    /// Inputs in the order of the model's arguments.
+    pub inputs: Vec<StoredTensor>,
+    /// Outputs that PyTorch computed for them.
+    pub outputs: Vec<StoredTensor>,
+    /// Folder of the files.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+/// A tensor in tensors.bin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredTensor {
+    /// Its name.
+    pub name: String,
+    /// Its extents.
+    pub shape: Vec<u64>,
+    /// Element type, as NumPy names it.
+    pub dtype: String,
+    /// Where it lies.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+impl Deployed {
+    /// Reads deployed.json in a folder.
+    pub(crate) fn read(folder: &Path) -> Result<Deployed, String> {
+        let path = folder.join("deployed.json");
+        let failed = |reason: String| format!("{}: {reason}", path.display());
+        let text = std::fs::read(&path).map_err(|e| failed(e.to_string()))?;
+        let read: Deployed = serde_json::from_slice(&text).map_err(|e| failed(e.to_string()))?;
+        if read.format != FORMAT {
+            return Err(failed(format!("format {} is not {FORMAT}", read.format)));
+        }
+        Ok(Deployed {
+            folder: folder.to_owned(),
+            ..read
+        })
+    }
+
+    /// The framework's file.
+    pub fn path(&self) -> PathBuf {
+        self.folder.join(&self.file)
+    }
+
+    /// The file of the tensors' values.
+    pub fn tensors(&self) -> PathBuf {
+        self.folder.join("tensors.bin")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_models_of_pytorch_become_torchscript() {
+        let refused = Form::TorchScript.check(Source::LOCAL).unwrap_err();
+        assert!(refused.is_usage(), "{refused}");
+        assert!(refused.to_string().contains("--modelsource torch"));
+        for name in ["torch", "transformers"] {
+            let source = Source::find(name).unwrap();
+            assert!(Form::TorchScript.check(source).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_the_importer_writes_reads_back_and_other_formats_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deployed.json");
+        let text = r#"{"format":1,"source":"torch","model":"net","batch":2,"file":"model.pt","versions":{},"outputs":[],
+            "inputs":[{"name":"x","shape":[2,8],"dtype":"float32","offset":64,"bytes":64}]}"#;
+        std::fs::write(&path, text).unwrap();
+        let read = Deployed::read(folder.path()).unwrap();
+        assert_eq!(read.inputs[0].place.offset, 64);
+        assert_eq!(read.path(), folder.path().join("model.pt"));
+        std::fs::write(&path, text.replace("\"format\":1", "\"format\":9")).unwrap();
+        assert!(
+            Deployed::read(folder.path())
+                .unwrap_err()
+                .contains("format 9")
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! Gives the records of a core's engines their commands, each engine with what the others say.
+//!
+//! Three things are asked of the other engines: when they did what (`timeline`), whether what lapped rings kept goes
+//! together, and whether commands are missing. The nodes of all engines stand in one block, so what one of them shows to
+//! be lost is doubted in all.
+
+use std::ops::Range;
+
+use crate::ingest::commands::{Given, Giving};
+use crate::ingest::core::{Common, CoreParts, Stage};
+use crate::ingest::findings::{note_binding, note_gaps};
+use crate::matching::order::Record;
+use crate::matching::sections::Mended;
+use crate::matching::stream::Trust;
+use crate::matching::timeline::Timeline;
+use crate::report::Engine;
+
+/// Rounds in which TIU and GDMA ask each other.
+const ROUNDS: usize = 3;
+
+/// What records of a core are bound with, time after time.
+struct Binder<'a> {
+    parts: &'a CoreParts,
+    common: &'a Common<'a>,
+    records: [Vec<Record>; 3],
+    mended: [Vec<Mended>; 3],
+}
+
+impl Binder<'_> {
+    /// Binds one engine's records. Ids that were mended before are doubted again.
+    fn bind(
+        &mut self,
+        stage: &Stage,
+        other: Option<&Timeline>,
+        latest: bool,
+        trust: Trust,
+    ) -> Given {
+        let giving = Giving {
+            file: &self.parts.file,
+            global: self.common.global,
+            mhz: self.common.clocks.plain_mhz(stage.stream.engine),
+            lapped: stage.lapped,
+            latest,
+            counts: &stage.counts,
+            other,
+            trust,
+        };
+        let slot = stage.stream.engine.slot();
+        let records = &mut self.records[slot];
+        for before in self.mended[slot].drain(..) {
+            records[before.place].id = before.id;
+        }
+        let given = stage.commands.give(&giving, records);
+        if let Some(binding) = given.bindings.first() {
+            self.mended[slot].clone_from(&binding.mended);
+        }
+        given
+    }
+
+    /// Where some of the TIU's or GDMA's are not certain, what the other did at the time is asked, until that helps no
+    /// further; rings that both lapped have kept the end if what they kept goes together.
+    fn ask_each_other(&mut self, stages: &[Stage; 3], given: &mut [Given; 3]) {
+        for _ in 0..ROUNDS {
+            let doubt = given[0].guessed() + given[1].guessed();
+            let both = || given[..2].iter().all(Given::lacks_records);
+            if doubt == 0 && !both() {
+                break;
+            }
+            given[1] = self.bind(&stages[1], given[0].timeline(), false, Trust::Whole);
+            given[0] = self.bind(&stages[0], given[1].timeline(), false, Trust::Whole);
+            if given[0].guessed() + given[1].guessed() >= doubt {
+                break;
+            }
+        }
+        if given[0].guessed() + given[1].guessed() > 0 && stages[0].lapped && stages[1].lapped {
+            let ends =
+                [&stages[0], &stages[1]].map(|stage| self.bind(stage, None, true, Trust::Whole));
+            let [tiu, gdma] = ends.each_ref().map(Given::timeline);
+            if ends[0].guessed() + ends[1].guessed() == 0
+                && tiu.zip(gdma).is_some_and(|(a, b)| a.ends_with(b))
+            {
+                let [tiu, gdma] = ends;
+                (given[0], given[1]) = (tiu, gdma);
+            }
+        }
+    }
+}
+
+/// Whether commands are missing, as far as nodes and what they fit tell; if so, in a dump of at least so many sections.
+fn trust_in_nodes(parts: &CoreParts, stages: &[Stage; 3], given: &[Given; 3]) -> Trust {
+    let of_nodes = || {
+        let both = stages.iter().zip(given);
+        both.filter(|(stage, _)| stage.commands.are_nodes())
+    };
+    if !parts.file.nodes_doubtful && !of_nodes().any(|(_, given)| given.misfit()) {
+        return Trust::Whole;
+    }
+    let kernels = of_nodes().filter_map(|(_, given)| given.sections());
+    let kernels = kernels
+        .flat_map(|(records, commands)| [records, commands])
+        .max();
+    Trust::Lost(kernels.unwrap_or(0))
+}
+
+/// What that means for one engine, of which `sections` are left where others have so many.
+fn trust_in_engine(kernels: usize, sections: (usize, usize)) -> Trust {
+    match kernels
+        .abs_diff(sections.0)
+        .max(kernels.abs_diff(sections.1))
+    {
+        0 => Trust::InStep,
+        lost => Trust::Lost(lost),
+    }
+}
+
+/// Commands whose nodes are lost stand where their details do, but before or behind which other nodes is only likely,
+/// since programs repeat themselves: between the first and the last section that does not fit nothing is certain, and
+/// nothing at all if the sections of the engines are not in step or some have lost their names.
+fn doubt_restored(parts: &CoreParts, given: &mut [Given; 3]) {
+    let sections: Vec<&[(Range<usize>, bool)]> = given
+        .iter()
+        .filter(|given| !given.bound.is_empty())
+        .map(|given| given.bindings.first().map_or(&[][..], |b| &b.in_step))
+        .collect();
+    let count = sections.first().map_or(0, |list| list.len());
+    let scopes = parts.file.scopes.len();
+    let named = scopes == 0 || scopes >= count;
+    let paired = !parts.file.details_lost;
+    let in_step = named && paired && sections.iter().all(|list| list.len() == count);
+    let fits = |list: &&[(Range<usize>, bool)], at: usize| list.get(at).is_some_and(|f| f.1);
+    let misfits = || (0..count).filter(|&at| !sections.iter().all(|list| fits(list, at)));
+    let doubted = match (in_step, misfits().next(), misfits().next_back()) {
+        (false, ..) => 0..usize::MAX,
+        (true, Some(first), Some(last)) => first..last + 1,
+        (true, ..) => 0..0,
+    };
+    for given in given {
+        given.doubt_sections(|section| !doubted.contains(&section));
+    }
+}
+
+/// Which details are whose is only likely if some are lost and nodes as well.
+fn doubt_details(given: &mut [Given; 3]) {
+    let fits = |given: &Given| {
+        let list = given.bindings.first().map_or(&[][..], |b| &b.in_step);
+        given.bound.is_empty() || !list.is_empty() && list.iter().all(|(_, fits)| *fits)
+    };
+    if !given.iter().all(fits) {
+        given
+            .iter_mut()
+            .for_each(|given| given.doubt_sections(|_| false));
+    }
+}
+
+/// Gives the records of a core's engines their commands, and says what was found.
+pub(super) fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) {
+    let records = std::mem::take(&mut parts.records);
+    let mut binder = Binder {
+        parts,
+        common,
+        records,
+        mended: Default::default(),
+    };
+    let mut given = [&stages[0], &stages[1], &stages[2]]
+        .map(|stage| binder.bind(stage, None, false, Trust::Whole));
+    let mut trust = trust_in_nodes(binder.parts, stages, &given);
+    if trust == Trust::Whole {
+        binder.ask_each_other(stages, &mut given);
+        trust = trust_in_nodes(binder.parts, stages, &given);
+    }
+    if let Trust::Lost(kernels) = trust {
+        let doubted = stages.iter().zip(&mut given);
+        for (stage, given) in doubted.filter(|(stage, _)| stage.commands.are_nodes()) {
+            let trust = trust_in_engine(kernels, given.sections().unwrap_or_default());
+            *given = binder.bind(stage, None, false, trust);
+            if stage.counts.implausible > 0 {
+                // Records are lost as well: what fits exactly may do so by accident.
+                given.doubt_sections(|_| false);
+            }
+        }
+        if binder.parts.file.nodes_restored {
+            doubt_restored(binder.parts, &mut given);
+        } else if binder.parts.file.details_lost {
+            doubt_details(&mut given);
+        }
+    }
+    for (stage, given) in stages.iter().zip(&mut given) {
+        if !stage.commands.are_nodes() && given.misfit() {
+            // Descriptors are counted from the first on: one that is lost shifts all others.
+            given.doubt_sections(|_| false);
+        }
+    }
+    parts.records = binder.records;
+    for (stage, given) in stages.iter_mut().zip(given) {
+        let slot = stage.stream.engine.slot();
+        for binding in &given.bindings {
+            note_binding(binding, &mut stage.counts, &mut parts.report, stage.lapped);
+        }
+        if given.bindings.is_empty() {
+            let anchors = match stage.stream.engine {
+                Engine::Sdma => parts.port_anchors.len() as u32,
+                _ => 0,
+            };
+            let records = &parts.records[slot];
+            let report = &mut parts.report;
+            note_gaps(common.spec, records, anchors, stage.stream, report);
+        }
+        parts.guess[slot] = !common.global.bmodel || stage.commands.any();
+        parts.bound[slot] = given.bound;
+        parts.outside[slot] = given.outside;
+    }
+}

@@ -1,0 +1,167 @@
+//! What is done to dumps, and whether what is said of them afterwards is true.
+//!
+//! Losses of records and of commands, random ones from seeds, and the comparison with the whole dump: of the records
+//! called matched none may name another kernel or command.
+
+#![allow(dead_code)]
+
+pub mod commands;
+
+use std::collections::HashMap;
+
+use tpuprofile::matching::event::Certainty;
+use tpuprofile::report::{Engine, Stream};
+use tpuprofile::view::Viewer;
+use tpuprofile::{IngestOptions, Profile, ingest};
+
+use crate::dumps::{Capture, Core, Dump, Rec, Spec, make};
+
+/// What a record is found by in both dumps: its stream and its first bytes (times and id).
+pub type Key = (u32, Engine, Vec<u8>);
+
+/// What a record is said to be: function, kernel, and the command's bytes where they are known.
+pub type Said = (String, Option<String>, Option<Vec<u8>>);
+
+/// Records with a command, by certainty.
+pub fn said(profile: &Profile) -> HashMap<Key, (Said, Certainty)> {
+    let mut found = HashMap::new();
+    for core in &profile.cores {
+        for engine in Engine::OF_CORE {
+            let stream = Stream {
+                engine,
+                number: core.number,
+            };
+            let viewer = Viewer::new(profile, stream).unwrap();
+            for (i, event) in core.events[engine.slot()].iter().enumerate() {
+                let view = viewer.view(i, event);
+                let key = (core.number, engine, view.record[..12].to_vec());
+                let bytes = view.decoded.map(|d| d.bytes.to_vec());
+                let kernel = view.kernel.map(str::to_string);
+                let one = (view.name.to_string(), kernel, bytes);
+                found.insert(key, (one, event.certainty()));
+            }
+        }
+    }
+    found
+}
+
+/// A dump of two cores, the second of which is to be damaged.
+pub fn two_cores(spec: Spec) -> Dump {
+    let mut dump = make(spec);
+    dump.cores.truncate(2);
+    dump
+}
+
+pub fn read(dump: &Dump) -> Profile {
+    let dir = tempfile::tempdir().unwrap();
+    dump.write(dir.path());
+    ingest(dir.path(), &IngestOptions::default()).unwrap()
+}
+
+/// What is done to a stream of records.
+#[derive(Debug, Clone, Copy)]
+pub enum Loss {
+    /// A burst from a place on, both in hundredths of the stream.
+    Burst(usize, usize),
+    /// All before a place.
+    Head(usize),
+    /// All from a place on.
+    Tail(usize),
+    /// All before a place, and what is left begins in the middle of the file.
+    Ring(usize),
+    /// A burst of records that were never written.
+    Zeroed(usize, usize),
+}
+
+impl Loss {
+    pub fn apply(self, list: &mut Vec<Rec>) {
+        let at = |percent: usize| list.len() * percent / 100;
+        match self {
+            Loss::Burst(from, to) => {
+                let (from, to) = (at(from), at(to).max(at(from) + 1));
+                list.drain(from..to.min(list.len()));
+            }
+            Loss::Head(to) => drop(list.drain(..at(to).max(1))),
+            Loss::Tail(from) => list.truncate(at(from).min(list.len() - 1)),
+            Loss::Ring(to) => {
+                list.drain(..at(to).max(1));
+                let middle = list.len() / 2;
+                list.rotate_left(middle);
+            }
+            Loss::Zeroed(from, to) => {
+                let (from, to) = (at(from), at(to).max(at(from) + 1));
+                let to = to.min(list.len());
+                for rec in &mut list[from..to] {
+                    *rec = Rec {
+                        start: 0,
+                        end: 0,
+                        id: 0,
+                        bytes: 0,
+                        to_local: false,
+                        sync: true,
+                        word: 0,
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// Whether a record is said to be another than it is: of what is known of it something is not so.
+fn names_another(real: &Said, said: &Said) -> bool {
+    // A command has other names where its details are known.
+    let plain = |name: &str| match name {
+        "mm2.nn" => "MM2_NN".to_string(),
+        "arith.add" => "add".to_string(),
+        other => other.to_string(),
+    };
+    let differ = |kernel: &Option<String>| kernel.is_some() && *kernel != real.1;
+    let bytes = match (&real.2, &said.2) {
+        (Some(real), Some(said)) => real != said,
+        _ => false,
+    };
+    plain(&real.0) != plain(&said.0) || differ(&said.1) || bytes
+}
+
+/// The earliest matched record that is said to be another than it is.
+pub fn first_wrong(
+    truth: &HashMap<Key, (Said, Certainty)>,
+    said: &HashMap<Key, (Said, Certainty)>,
+) -> Option<String> {
+    let matched = said.iter().filter(|(_, (_, c))| *c == Certainty::Matched);
+    let wrong = matched.filter(|(key, (one, _))| {
+        truth
+            .get(*key)
+            .is_none_or(|(real, _)| names_another(real, one))
+    });
+    let (key, (one, _)) = wrong.min_by_key(|(key, _)| (key.0, key.1, key.2.clone()))?;
+    let real = truth.get(key).map(|(real, _)| real);
+    Some(format!(
+        "core {} {} {:?} is said to be {one:?}, is {real:?}",
+        key.0, key.1, key.2
+    ))
+}
+
+/// Numbers that look random, the same for the same seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % limit
+    }
+
+    pub fn loss(&mut self) -> Loss {
+        let (a, b) = (self.below(100), self.below(100));
+        let (low, high) = (a.min(b), a.max(b));
+        match self.below(5) {
+            0 => Loss::Burst(low, high),
+            1 => Loss::Head(1 + low),
+            2 => Loss::Tail(high),
+            3 => Loss::Ring(1 + low),
+            _ => Loss::Zeroed(low, (low + 1 + self.below(8)).min(100)),
+        }
+    }
+}
