@@ -9,6 +9,7 @@ mod docs;
 mod error;
 mod invocation;
 mod libtorch;
+pub mod model;
 pub mod nightly;
 pub mod profile;
 pub mod report;

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use opengine::protocol::StepSchedule;
 
-use super::args::{ModelArgs, Suggest};
+use super::args::Suggest;
+use super::model::ModelArgs;
 use crate::plan::Planned;
 use crate::profile::summary::{GroupBy, SortBy};
 use crate::profile::{ProfileRequest, Shown};
