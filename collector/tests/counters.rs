@@ -79,6 +79,48 @@ fn software_events_are_in_every_row_unless_counters_are_switched_off() {
     assert_eq!((row.counters, row.task_clock_ns), (None, None));
 }
 
+/// Every row of a sweep has counts, and a replay counts what it is told to, beside what the row has.
+#[test]
+fn sweeps_and_replays_count_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = folder.path().join("s.toml");
+    let text = "space = 'template'\ndraw = 'sobol'\nschedules = 2\n[vary]\ntile = 'all'\n";
+    std::fs::write(&sweep, text).unwrap();
+    let out = folder.path().join("run");
+    let (sweep, out) = (sweep.to_str().unwrap(), out.to_str().unwrap());
+    let clock = ["--counters", "perf:task-clock"];
+    let conditions = [
+        "--threads",
+        "1",
+        "--whole-model",
+        "skip",
+        "--budget",
+        "20ms",
+    ];
+    let files = ["--sweep", sweep, "--out", out];
+    let output = opcollect(&[&MODEL[..], &clock, &conditions, &files].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let rows = read_rows(Path::new(out)).unwrap();
+    assert!(rows.len() >= 2, "{}", rows.len());
+    assert!(
+        rows.iter().all(|row| row.task_clock_ns > Some(0.0)),
+        "{said}"
+    );
+
+    let counters = ["--counters", "perf:task-clock,perf:page-faults"];
+    let replay = ["replay", &rows[0].row_id, "--run", out, "--json"];
+    // Whether the time is the recorded one is the machine's affair.
+    let output = opcollect(&[&replay[..], &counters].concat());
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counts = object["counters"].as_array().unwrap();
+    let names: Vec<_> = counts.iter().filter_map(|c| c["name"].as_str()).collect();
+    assert_eq!(names, ["perf:task-clock", "perf:page-faults"], "{object}");
+    let clock = &counts[0];
+    assert!(clock["recorded"].as_f64() > Some(0.0), "{object}");
+    assert!(clock["now"].as_f64() > Some(0.0), "{object}");
+}
+
 /// The same run under valgrind with another way of counting: the simulator is on from the start, and only the
 /// kernel's function collects.
 fn by_hand(kept: &Path) -> u64 {

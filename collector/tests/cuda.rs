@@ -83,10 +83,11 @@ fn order(name: &str, arch: &str, keep: &Path) -> RunnerOrder {
             purpose: Purpose::Compile,
             compile_timeout_ns: policy.compile_timeout_ns,
             keep_kernels: Some(keep.to_owned()),
+            unit: 0,
         },
         policy,
         jobs: 2,
-        workers: 1,
+        units: vec![0],
         interrupt: Interrupt::default(),
     }
 }

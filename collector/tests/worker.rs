@@ -40,6 +40,7 @@ fn setup(name: &str) -> Setup {
         purpose: Purpose::Measure,
         compile_timeout_ns: 60_000_000_000,
         keep_kernels: None,
+        unit: 0,
     }
 }
 
@@ -174,7 +175,7 @@ fn check_choice(name: &str, choice: &Choice) {
                 "{name}: {knobs:?}"
             );
         }
-        Ok(Knobs::Rows(_) | Knobs::Partial(_) | Knobs::Spatial(_)) => {
+        Ok(Knobs::Rows(_) | Knobs::Partial(_) | Knobs::Spatial(_) | Knobs::Dot(_)) => {
             assert!(
                 ["softmax", "layer_norm", "elementwise"].contains(&name),
                 "{name}: {choice:?}"

@@ -109,12 +109,13 @@ pub fn summary(cycle: &Cycle, group_by: GroupBy, sort_by: SortBy) -> Summary {
     let mut order: Vec<usize> = (0..nodes.len()).collect();
     order.sort_by_key(|&i| cycle.events[i].start_ns);
     let (mut nth, mut all): (HashMap<&str, usize>, HashMap<&str, usize>) = Default::default();
-    for event in cycle.events.iter().filter(|e| e.what == What::Operator) {
-        *all.entry(&event.name).or_default() += 1;
+    let is_call = |i: usize| cycle.events[i].what == What::Operator && !nodes[i].repeats;
+    for index in (0..nodes.len()).filter(|&i| is_call(i)) {
+        *all.entry(&cycle.events[index].name).or_default() += 1;
     }
     for index in order {
         let (event, node) = (&cycle.events[index], &nodes[index]);
-        if event.what != What::Operator {
+        if !is_call(index) {
             continue;
         }
         // Runs make the same calls: the n-th call of an operator is the same in each.
@@ -128,7 +129,11 @@ pub fn summary(cycle: &Cycle, group_by: GroupBy, sort_by: SortBy) -> Summary {
             GroupBy::OperatorInModule => format!("{name} {}", layer(event).unwrap_or_default()),
             GroupBy::Layer | GroupBy::Operator | GroupBy::Kind => name.clone(),
         };
-        let line = line(name, event, node, runs as f64);
+        let mut line = line(name, event, node, runs as f64);
+        if group_by == GroupBy::Kind {
+            // Calls inside have no line of their own here.
+            (line.own_ns, line.own_bytes) = (line.total_ns, line.total_bytes);
+        }
         match places.get(&id) {
             Some(&place) => add(&mut groups[place], line),
             None => {
@@ -137,9 +142,12 @@ pub fn summary(cycle: &Cycle, group_by: GroupBy, sort_by: SortBy) -> Summary {
             }
         }
     }
+    for group in &mut groups {
+        group.count /= runs as f64;
+    }
     sort(&mut groups, sort_by);
     let operators = cycle.events.iter().zip(&nodes);
-    let own = operators.filter(|(event, _)| event.what == What::Operator);
+    let own = operators.filter(|(e, node)| e.what == What::Operator && !node.repeats);
     Summary {
         lines: groups,
         sum_ns: own.map(|(_, node)| node.own_ns as f64).sum::<f64>() / runs as f64,
@@ -193,7 +201,8 @@ fn line(name: String, event: &Event, node: &Node, runs: f64) -> Line {
         name,
         shapes: (!event.shapes.is_empty()).then(|| shapes(event)),
         module: layer(event),
-        count: 1.0 / runs,
+        // Of all runs, until the line is complete: fractions would not add up to whole numbers.
+        count: 1.0,
         own_ns: node.own_ns as f64 / runs,
         total_ns: event.duration_ns as f64 / runs,
         own_bytes: node.own_bytes as f64 / runs,
@@ -215,9 +224,11 @@ fn add(group: &mut Line, line: Line) {
     group.total_bytes += line.total_bytes;
 }
 
-/// `[1, 64, 56, 56], [64], []`: what is no tensor is empty.
+/// `[1, 64, 56, 56], [64], []`: what is no tensor is empty, and left out before the first tensor, where numbers of other
+/// calls may lie on TorchScript's stack.
 fn shapes(event: &Event) -> String {
-    let all: Vec<String> = event.shapes.iter().map(|s| format!("{s:?}")).collect();
+    let tensors = event.shapes.iter().skip_while(|shape| shape.is_empty());
+    let all: Vec<String> = tensors.map(|s| format!("{s:?}")).collect();
     all.join(", ")
 }
 
@@ -311,6 +322,10 @@ mod tests {
         let table = summary(&cycle(), GroupBy::Kind, SortBy::Total);
         let lines: Vec<_> = table.lines.iter().map(|l| (&*l.name, l.total_ns)).collect();
         assert_eq!(lines, [("dense", 100.0), ("elementwise", 20.0)]);
+        assert_eq!(
+            table.lines.iter().map(|l| l.own_ns).sum::<f64>(),
+            table.sum_ns
+        );
     }
 
     #[test]

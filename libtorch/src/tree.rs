@@ -13,6 +13,8 @@ pub(crate) struct Node {
     pub own_bytes: i64,
     /// The same with the events inside it.
     pub total_bytes: i64,
+    /// Whether it is part of the call around it: the only one inside, of the same operator.
+    pub repeats: bool,
 }
 
 /// A node for each event, in their order.
@@ -56,7 +58,34 @@ pub(crate) fn nodes(events: &[Event]) -> Vec<Node> {
         }
         open.push(index);
     }
+    join_repeats(events, &mut nodes);
     nodes
+}
+
+/// Joins calls with the only call inside them if that is of the same operator (`div_` of a number calls `div_` of a tensor),
+/// as `torch.profiler` does.
+fn join_repeats(events: &[Event], nodes: &mut [Node]) {
+    let is_call = |&index: &usize| events[index].what != What::Memory;
+    let mut inside = vec![0; nodes.len()];
+    for index in (0..nodes.len()).filter(is_call) {
+        if let Some(parent) = nodes[index].parent {
+            inside[parent] += 1;
+        }
+    }
+    let mut innermost_first: Vec<usize> = (0..nodes.len()).filter(is_call).collect();
+    innermost_first
+        .sort_by_key(|&i| (events[i].duration_ns, std::cmp::Reverse(events[i].start_ns)));
+    for index in innermost_first {
+        let Some(parent) = nodes[index].parent else {
+            continue;
+        };
+        let same = events[index].name == events[parent].name;
+        if same && inside[parent] == 1 && events[index].what == What::Operator {
+            nodes[index].repeats = true;
+            nodes[parent].own_ns += nodes[index].own_ns;
+            nodes[parent].own_bytes += nodes[index].own_bytes;
+        }
+    }
 }
 
 fn is_inside(event: &Event, outer: &Event) -> bool {
@@ -75,6 +104,7 @@ mod tests {
 
     fn event(what: What, thread: u64, start_ns: u64, duration_ns: u64) -> Event {
         Event {
+            name: format!("from {start_ns} for {duration_ns}"),
             what,
             thread,
             start_ns,
@@ -99,6 +129,26 @@ mod tests {
         assert_eq!(parents, [Some(3), None, None, Some(1), Some(1), None]);
         let own: Vec<_> = nodes.iter().map(|n| n.own_ns).collect();
         assert_eq!(own, [5, 20, 2, 15, 60, 7]);
+    }
+
+    #[test]
+    fn the_only_call_inside_one_of_the_same_operator_is_part_of_it() {
+        let call = |name: &str, start, duration| Event {
+            name: name.to_owned(),
+            ..event(What::Operator, 1, start, duration)
+        };
+        let events = [
+            call("div_", 0, 100),
+            call("div_", 10, 80),
+            call("to", 20, 30),
+            call("to", 200, 100),
+            call("to", 210, 10),
+            call("to", 230, 10),
+        ];
+        let nodes = nodes(&events);
+        let repeats: Vec<_> = nodes.iter().map(|n| n.repeats).collect();
+        assert_eq!(repeats, [false, true, false, false, false, false]);
+        assert_eq!((nodes[0].own_ns, nodes[3].own_ns), (70, 80));
     }
 
     #[test]

@@ -12,14 +12,120 @@ const USAGE: i32 = 2;
 /// Status of a failure.
 const FAILED: i32 = 1;
 
-/// Whether `scripts/setup --with torch` has run; says so where not.
-fn has_torch(check: &str) -> bool {
-    let stamp = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.venv/torch/.opbench");
-    let there = stamp.is_file();
+/// Whether `scripts/setup --with EXTRA` has run; says so where not.
+fn has_extra(extra: &str, check: &str) -> bool {
+    let environment = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.venv");
+    let there = environment.join(extra).join(".opbench").is_file();
     if !there {
-        skip(check, "scripts/setup --with torch has not run");
+        skip(check, &format!("scripts/setup --with {extra} has not run"));
     }
     there
+}
+
+/// Whether models of PyTorch can be built.
+fn has_torch(check: &str) -> bool {
+    has_extra("torch", check)
+}
+
+/// One of the small models of `opcollect list patterns`.
+fn pattern(file: &str) -> String {
+    format!("{}/../models/patterns/{file}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn a_tflite_file_of_bytes_is_measured_in_integers() {
+    let bench = Bench::new();
+    let file = pattern("qconv2d.tflite");
+    let model = ["--modelsource", "tflite", "--modelname", &file];
+    let listed = bench.run(&[&["list", "ops"], &model[..]].concat());
+    let text = listed.done();
+    assert!(
+        text.contains("qconv2d_requantize  qconv2d    int8"),
+        "{text}"
+    );
+    bench
+        .measure(&[&model[..], &["--threads=1", "--out=run"]].concat())
+        .done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    let product = rows.iter().find(|row| row.op_kind == "qconv2d").unwrap();
+    assert_eq!(product.status, Status::Measured);
+    assert_eq!(product.model_source.as_deref(), Some("tflite"));
+    assert!(
+        product
+            .dtypes
+            .as_ref()
+            .unwrap()
+            .starts_with("int8;int8;int32")
+    );
+    let knobs = format!("{:?}", product.schedule_knobs);
+    assert!(knobs.contains("dot"), "{knobs}");
+}
+
+#[test]
+fn files_that_are_no_tflite_files_are_refused() {
+    let bench = Bench::new();
+    let refused = |file: &str, words: &[&str]| {
+        let outcome = bench.run(&["--modelsource", "tflite", "--modelname", file]);
+        outcome.failed(FAILED, words);
+    };
+    bench.file("text.tflite", "not a flatbuffer at all");
+    refused("text.tflite", &["text.tflite", "TFL3"]);
+    let whole = std::fs::read(pattern("qdense.tflite")).unwrap();
+    bench.file("short.tflite", &whole[..whole.len() / 2]);
+    refused("short.tflite", &["short.tflite", "damaged"]);
+    let none = ["--modelsource", "tflite", "--modelname", "no.tflite"];
+    assert!(bench.run(&none).message().contains("no.tflite"));
+}
+
+#[test]
+fn a_stablehlo_module_is_measured_and_foreign_operations_are_refused() {
+    let bench = Bench::new();
+    let run = |file: &str, further: &[&str]| {
+        let model = ["--modelsource", "stablehlo", "--modelname", file];
+        bench.measure(&[&model[..], further].concat())
+    };
+    let softmax = pattern("softmax.mlir");
+    if !has_extra("stablehlo", "a StableHLO module") {
+        run(&softmax, &[]).failed(FAILED, &["scripts/setup --with stablehlo"]);
+        return;
+    }
+    run(&softmax, &["--threads=1", "--out=run"]).done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    assert!(rows.iter().all(|row| row.status == Status::Measured));
+    assert!(rows.iter().any(|row| row.op_kind == "reduce"));
+    bench.file(
+        "cbrt.mlir",
+        "func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {\n  \
+         %0 = stablehlo.cbrt %arg0 : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n",
+    );
+    run("cbrt.mlir", &[]).failed(FAILED, &["stablehlo.cbrt", "line 2:"]);
+    bench.file("text.mlir", "no module");
+    run("text.mlir", &[]).failed(FAILED, &["text.mlir", "not a StableHLO module"]);
+}
+
+#[test]
+fn forms_of_quantised_operators_end_as_the_same_operator() {
+    let bench = Bench::new();
+    let outcome = bench.run(&["list", "patterns", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let forms = listed["patterns"].as_array().unwrap();
+    let of = |composite: &str, form: &str| {
+        let found = forms
+            .iter()
+            .find(|f| f["composite"] == composite && f["form"] == form);
+        found.unwrap_or_else(|| panic!("no {composite} of {form}"))
+    };
+    for form in ["ONNX, QDQ", "ONNX, QLinearConv", "TFLite, int8"] {
+        let operators = of("qconv2d", form)["operators"].as_array().unwrap();
+        assert!(operators.contains(&"qconv2d_requantize".into()), "{form}");
+    }
+    assert_eq!(of("qconv2d", "ONNX, QLinearConv")["file"][0], "QLinearConv");
+    assert_eq!(of("gelu", "ONNX, Gelu")["relax"][0], "relax.nn.gelu");
+    let text = bench.run(&["list", "patterns"]);
+    assert!(
+        text.done()
+            .contains("DequantizeLinear ×2 → Conv → Relu → QuantizeLinear")
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Result, io_at};
 
 /// Names that jobs write, and what the names of several begin with.
-const OWN: [&str; 8] = [
+const OWN: [&str; 9] = [
     "summary.txt",
     "perfetto.pftrace",
     "result.html",
@@ -17,6 +17,8 @@ const OWN: [&str; 8] = [
     "events.parquet",
     "report.json",
     "PerfDoc",
+    // Of several dumps, beside the folders of each.
+    "comparison.html",
     "rows",
 ];
 const OWN_PREFIXES: [&str; 3] = ["tiuRegInfo_", "tdmaRegInfo_", "cdmaRegInfo_"];

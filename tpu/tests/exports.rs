@@ -280,7 +280,7 @@ fn several_dumps_are_compared_on_one_page() {
     };
     let sides: Vec<Side> = dumps.iter().map(side).collect();
     let path = dir.path().join("comparison.html");
-    write_comparison(&sides, 1, &path).unwrap();
+    write_comparison(&sides, &["gone".into()], 1, &path).unwrap();
     let page = std::fs::read_to_string(&path).unwrap();
     assert!(page.contains("&lt;first&gt;") && !page.contains("<first>"));
     assert!(page.contains("class=\"more\"") && page.contains("NOT WHOLE"));

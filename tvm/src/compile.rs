@@ -9,7 +9,6 @@
 use std::time::{Duration, Instant};
 
 use crate::call::{Obj, call, text, value};
-use crate::device::DeviceKind;
 use crate::error::Result;
 use crate::ir::IrModule;
 use crate::kernel::KernelModule;
@@ -189,9 +188,6 @@ impl Lowered {
 }
 
 fn code(module: &IrModule, target: &Target) -> Result<Obj> {
-    if target.device_kind() == DeviceKind::Cuda {
-        crate::cuda::prepare()?;
-    }
     let generator = format!("target.build.{}", target.kind());
     call(&generator, &[&module.handle, &target.handle])
 }

@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 
 use tvm_ffi::{Any, AnyView, Function};
 
-use crate::call::{self as obj, call};
 use crate::error::{Error, Result};
 use crate::libs::Libraries;
+use crate::{async_copy, bfloat16};
 
 /// Integer types of fixed width: the only part of TVM's own header that kernels without tensor cores need. The rest
 /// includes `<cuda/std/cstdint>`, which costs a second for each kernel compiled.
@@ -54,6 +54,33 @@ static inline __device__ half hatan(half x) { return __float2half_rn(atanf(__hal
 static inline __device__ half herf(half x) { return __float2half_rn(erff(__half2float(x))); }
 ";
 
+/// The same for bfloat16.
+const BFLOATS: &str = "\
+#include <cuda_bf16.h>
+static inline __device__ __host__ unsigned __pack_nv_bfloat162(const nv_bfloat16 x, const nv_bfloat16 y) {
+  return (unsigned)__bfloat16_as_ushort(y) << 16 | __bfloat16_as_ushort(x);
+}
+struct __align__(8) nv_bfloat164 {
+  nv_bfloat16 x, y, z, w;
+};
+static inline __device__ nv_bfloat164 make_nv_bfloat164(nv_bfloat16 x, nv_bfloat16 y, nv_bfloat16 z, nv_bfloat16 w) {
+  nv_bfloat164 all = {x, y, z, w};
+  return all;
+}
+static inline __device__ nv_bfloat162 make_nv_bfloat162(nv_bfloat16 x, nv_bfloat16 y) { return __halves2bfloat162(x, y); }
+static inline __device__ nv_bfloat16 max(nv_bfloat16 a, nv_bfloat16 b) { return __hgt(a, b) ? a : b; }
+static inline __device__ nv_bfloat16 min(nv_bfloat16 a, nv_bfloat16 b) { return __hlt(a, b) ? a : b; }
+static inline __device__ nv_bfloat16 hpow(nv_bfloat16 x, nv_bfloat16 y) {
+  return __float2bfloat16_rn(powf(__bfloat162float(x), __bfloat162float(y)));
+}
+#if __CUDACC_VER_MAJOR__ < 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ < 8)
+static inline __device__ nv_bfloat16 htanh(nv_bfloat16 x) { return __float2bfloat16_rn(tanhf(__bfloat162float(x))); }
+#endif
+static inline __device__ nv_bfloat16 htan(nv_bfloat16 x) { return __float2bfloat16_rn(tanf(__bfloat162float(x))); }
+static inline __device__ nv_bfloat16 hatan(nv_bfloat16 x) { return __float2bfloat16_rn(atanf(__bfloat162float(x))); }
+static inline __device__ nv_bfloat16 herf(nv_bfloat16 x) { return __float2bfloat16_rn(erff(__bfloat162float(x))); }
+";
+
 /// Registers what generating CUDA source needs, once a process.
 ///
 /// # Errors
@@ -69,69 +96,12 @@ pub(crate) fn prepare() -> Result<()> {
         // Asked for the code of inline assembly by the intrinsic's name; none is the answer for most.
         register("tirx.intrinsics.cuda.get_codegen", |arguments| {
             let name: Option<tvm_ffi::String> = arguments.first().and_then(|a| a.try_as());
-            Ok(name.map_or_else(Any::new, |name| async_copy(name.as_str())))
+            Ok(name.map_or_else(Any::new, |name| async_copy::code_of(name.as_str())))
         })?;
-        // Python registers these operators together with their code.
-        [COMMIT, WAIT]
-            .iter()
-            .try_for_each(|op| call("ir.RegisterOp", &[&obj::text(op), &obj::text("")]).map(drop))
+        async_copy::register_operators()?;
+        bfloat16::register()
     };
     DONE.get_or_init(register_both).clone()
-}
-
-/// Ends a group of asynchronous copies.
-const COMMIT: &str = "tirx.ptx.cp_async_commit_group";
-/// Waits for all groups but the newest few.
-const WAIT: &str = "tirx.ptx.cp_async_wait_group";
-
-/// What makes the code of an operator of asynchronous copies; none for other operators.
-fn async_copy(op: &str) -> Any {
-    let is_wait = match op {
-        COMMIT => false,
-        WAIT => true,
-        _ => return Any::new(),
-    };
-    let make = move |arguments: &[AnyView<'_>]| {
-        let written = arguments.first().map(|a| Any::from(*a));
-        let code = async_copy_call(is_wait, written);
-        code.map_err(|e| tvm_ffi::Error::new(tvm_ffi::RUNTIME_ERROR, &e.to_string(), ""))
-    };
-    Any::from(Function::from_packed(make))
-}
-
-/// The call of a function with inline assembly in place of an operator, as TVM takes it: the call, and tags of headers.
-fn async_copy_call(is_wait: bool, written: Option<Any>) -> Result<Any> {
-    let mut name = "cp_async_commit".to_owned();
-    let mut assembly = "cp.async.commit_group;".to_owned();
-    if is_wait {
-        let operands = obj::elements(&obj::Obj(written.unwrap_or_default()))?;
-        let count = operands.first().map(|n| obj::field(n, "value"));
-        let count = count.ok_or_else(|| Error::unexpected(WAIT, "no operand"))?;
-        let count: i64 = obj::value(WAIT, count?)?;
-        name = format!("cp_async_wait_{count}");
-        assembly = format!("cp.async.wait_group {count};");
-    }
-    // On the host, where generated code is tested, copies are never asynchronous.
-    let source = format!(
-        "__forceinline__ __device__ void {name}() {{\n\
-         #ifdef __CUDA_ARCH__\n  asm volatile(\"{assembly}\" ::: \"memory\");\n#endif\n}}\n"
-    );
-    let nothing = tvm_ffi::DLDataType {
-        code: tvm_ffi::DLDataTypeCode::kDLOpaqueHandle as u8,
-        bits: 0,
-        lanes: 0,
-    };
-    let of_type = call("ir.PrimType", &[&obj::Obj(Any::from(nothing))])?;
-    let operator = call("ir.GetOp", &[&obj::text("tirx.cuda.func_call")])?;
-    let immediate = |s: &str| call("ir.StringImm", &[&obj::text(s), &obj::none()]);
-    let operands = obj::array([&immediate(&name)?, &immediate(&source)?])?;
-    let none = obj::none();
-    let empty = obj::array([])?;
-    let made = call(
-        "ir.Call",
-        &[&of_type, &operator, &operands, &none, &empty, &none],
-    )?;
-    Ok(obj::array([&made, &obj::array([])?])?.0)
 }
 
 /// Makes `compile` what turns CUDA source into a cubin or PTX for the current target, once a process.
@@ -180,7 +150,7 @@ pub fn emulate_memory() -> Result<()> {
 const COMPILER: &str = "tvm_callback_cuda_compile";
 
 /// Registers `callback` as TVM's global function `name`; an error, or a panic, becomes TVM's error.
-fn register(
+pub(crate) fn register(
     name: &'static str,
     callback: impl Fn(&[AnyView<'_>]) -> std::result::Result<Any, String> + 'static,
 ) -> Result<()> {
@@ -201,7 +171,7 @@ fn header(tags: &[String]) -> String {
     for tag in tags {
         match tag.as_str() {
             "fp16" => lines.push_str(HALVES),
-            "bf16" => lines.push_str("#include <cuda_bf16.h>\n"),
+            "bf16" => lines.push_str(BFLOATS),
             "fp8" => lines.push_str("#include <cuda_fp8.h>\n"),
             "mma" => lines.push_str("#include <mma.h>\n"),
             // Shuffles and the like are part of the language.
@@ -228,7 +198,7 @@ fn text(s: &str) -> Any {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::text;
+    use crate::call::{call, text};
 
     #[test]
     fn headers_follow_the_tags() {

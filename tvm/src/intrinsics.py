@@ -1,4 +1,5 @@
-"""Prints the tensor intrinsics of CUDA's tensor cores as TVM's Python package registers them.
+"""Prints the tensor intrinsics of CUDA's tensor cores as TVM's Python package registers them, and those of bfloat16, which it
+has generators for.
 
 One JSON object: for each name what the intrinsic computes and how the target is asked for it, each as TVM's JSON.
 """
@@ -18,6 +19,22 @@ MMA = (
     + [f"mma_store_m16n8k8_{t}_global" for t in ("f16", "f32")]
 )
 
+
+def of_bfloat16():
+    """The fragments' loads and products; sums are of single precision, whose fragments are registered."""
+    of = "bf16"
+    for side in "ab":
+        for transposed in (False, True):
+            name = f"wmma_load_16x16x16_{of}_{side}{'_trans' if transposed else ''}_shared_dyn"
+            yield name, registered.get_wmma_load_intrin(16, 16, 16, "bfloat16", "shared.dyn", side == "b", transposed)
+    for transposed in (False, True):
+        name = f"wmma_sync_16x16x16_{of}{of}f32{'_trans' if transposed else ''}"
+        yield name, registered.get_wmma_sync_intrin(16, 16, 16, "bfloat16", "float32", transposed)
+
+
+for name, (computes, does) in of_bfloat16():
+    TensorIntrin.register(name, computes, does)
+
 constants = {value for value in vars(registered).values() if isinstance(value, str)}
 wmma = sorted(name for name in constants if name.startswith("wmma_") and FRAGMENT in name)
 
@@ -36,7 +53,7 @@ def swapped(description):
 
 
 result = {}
-for name in wmma + MMA:
+for name in wmma + [name for name, _ in of_bfloat16()] + MMA:
     intrinsic = TensorIntrin.get(name)
     computes, does = tvm.ir.save_json(intrinsic.desc), tvm.ir.save_json(intrinsic.impl)
     result[name] = [computes, does]

@@ -41,6 +41,14 @@ pub fn features_of_cpus() -> Result<Vec<String>> {
     Ok(all.into_iter().collect())
 }
 
+/// Whether a feature is on for a target.
+///
+/// # Errors
+/// TVM cannot be loaded.
+pub fn target_has(target: &Target, feature: &str) -> Result<bool> {
+    Ok(features(target.json())?.contains(feature))
+}
+
 /// The features that are on for a target.
 fn features(target: &Value) -> Result<BTreeSet<String>> {
     const NAME: &str = "target.llvm_get_cpu_features";

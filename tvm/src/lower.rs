@@ -1,9 +1,11 @@
 //! From a scheduled TensorIR module to what code generators take: the host's part, and the device's where it has one.
 //!
 //! The passes are those of TVM's own pipeline for scheduled TensorIR (`tvm/s_tir/pipeline.py` of the wheel, 0.27), in
-//! its order but for one: loops are partitioned before types are narrowed. Which of them run follows from the target's
-//! device: passes that can only change GPU code are left out for a CPU, and a test checks that this gives the same program.
+//! its order but for one: loops are partitioned before types are narrowed. Of those of `tirx.use_async_copy` the one for
+//! CUDA is among them, without the option. Which of them run follows from the target's device: passes that can only change
+//! GPU code are left out for a CPU, and a test checks that this gives the same program.
 
+use crate::bfloat16::Guard;
 use crate::call::{Obj, boolean, call, field, int, text, value};
 use crate::device::DeviceKind;
 use crate::error::{Error, Result};
@@ -137,6 +139,7 @@ const PASSES: &[(&str, Argument, Changes)] = &[
     ("s_tir.transform.ThreadSync", Text("warp"), Gpu),
     ("s_tir.transform.InferFragment", Argument::None, Gpu),
     ("s_tir.transform.LowerThreadAllreduce", Argument::None, Gpu),
+    ("s_tir.transform.InjectPTXAsyncCopy", Argument::None, Gpu),
     (
         "s_tir.transform.MergeSharedMemoryAllocations",
         Argument::None,
@@ -165,6 +168,10 @@ const DEVICE_KERNEL: i64 = 2;
 /// Lowers `module` for `target`.
 pub(crate) fn lower(module: &IrModule, target: &Target, asserts: Asserts) -> Result<Parts> {
     let device = target.device_kind();
+    if device == DeviceKind::Cuda {
+        // Passes ask what GPUs have.
+        crate::cuda::prepare()?;
+    }
     let parts = lower_through(Pipeline::of(device), module, target, asserts)?;
     if !device.is_host() && parts.device.is_none() && needs_device(module)? {
         let reason = format!("no loop is bound to threads, so nothing would run on {device}");
@@ -190,6 +197,7 @@ fn lower_through(
     asserts: Asserts,
 ) -> Result<Parts> {
     let mut handle = module.handle.clone();
+    let _kept = Guard::for_module(module)?;
     for &(name, argument, changes) in PASSES {
         if changes == Gpu && pipeline == Pipeline::Cpu {
             continue;

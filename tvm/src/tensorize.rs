@@ -2,7 +2,7 @@
 //! matrices that tensor cores take.
 //!
 //! An intrinsic is a pair of functions: what it computes, as loops, and how the target is asked for it. Those of CUDA are
-//! written in TVM's Python package. They are asked of it once an installation, in a process of its own (about 20 s), kept
+//! written in TVM's Python package, and those of CPUs lie beside this file. The former are asked of it once an installation, in a process of its own (about 20 s), kept
 //! as TVM's JSON, and registered from there in milliseconds; rules of MetaSchedule and [`Schedule::tensorize`] use their
 //! names.
 
@@ -15,6 +15,7 @@ use crate::call::{boolean, call, text};
 use crate::error::{Error, Result};
 use crate::libs::{Libraries, TVM_VERSION};
 use crate::schedule::{Block, Loop, Schedule};
+use crate::target::Target;
 
 /// Intrinsics by name, each as the JSON of what it computes and of what the target does.
 type Intrinsics = BTreeMap<String, (String, String)>;
@@ -40,7 +41,46 @@ fn register(intrinsics: &Intrinsics) -> Result<()> {
     Ok(())
 }
 
+/// What a sum of four products of bytes in each of 16 lanes is on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DotProduct {
+    /// One instruction of AVX-512 VNNI.
+    Vnni,
+    /// Shifts, multiplications and additions of vectors.
+    Portable,
+}
+
+impl DotProduct {
+    /// The best that a target has.
+    ///
+    /// # Errors
+    /// TVM cannot be loaded.
+    pub fn of(target: &Target) -> Result<DotProduct> {
+        let vnni = crate::llvm::target_has(target, "avx512vnni")?;
+        Ok(if vnni { Self::Vnni } else { Self::Portable })
+    }
+
+    /// The name of its intrinsic, which is registered by the first call.
+    ///
+    /// # Errors
+    /// TVM cannot be loaded.
+    pub fn intrinsic(self) -> Result<&'static str> {
+        static DONE: OnceLock<Result<()>> = OnceLock::new();
+        DONE.get_or_init(|| {
+            let kept = serde_json::from_str(include_str!("dot_products.json"));
+            register(&kept.map_err(|e| Error::unexpected("dot_products.json", e))?)
+        })
+        .clone()?;
+        Ok(match self {
+            Self::Vnni => "dot_16x4_vnni",
+            Self::Portable => "dot_16x4_portable",
+        })
+    }
+}
+
 const ASKED: &str = "tensor intrinsics";
+/// Goes up with every change of what `intrinsics.py` prints.
+const FORMAT: u32 = 2;
 
 /// From the file that they are kept in, else from TVM's Python package.
 fn intrinsics() -> Result<Intrinsics> {
@@ -64,7 +104,7 @@ fn intrinsics() -> Result<Intrinsics> {
 /// Beside the other things that are made once an installation.
 fn kept_at() -> Option<PathBuf> {
     let imports = opinstall::Home::find().ok()?.imports();
-    let file = format!("tensor-intrinsics-{TVM_VERSION}.json");
+    let file = format!("tensor-intrinsics-{TVM_VERSION}-{FORMAT}.json");
     Some(imports.parent()?.join(file))
 }
 

@@ -9,7 +9,7 @@ use opreport::output::print;
 use opreport::{Exit, OutputFormat, Verbosity, View};
 use serde_json::{Value, json};
 use tpuprofile::diff::{diff, text as diff_text};
-use tpuprofile::export::comparison::{Side, write as write_comparison};
+use tpuprofile::export::comparison::{Side, remove_old, write as write_comparison};
 use tpuprofile::job::{Output, run_one};
 use tpuprofile::record::{RecordOptions, record};
 
@@ -103,6 +103,7 @@ fn read(
     let several = places.len() > 1;
     let compared = several && job.outputs.contains(&Output::Web);
     let mut sides = Vec::new();
+    let mut unread = Vec::new();
     let (mut any, mut failed) = (false, None);
     for (dump, out) in places {
         let done = match run_one(job, &dump, &out) {
@@ -113,6 +114,7 @@ fn read(
                 note(view, Verbosity::Quiet, &text);
                 exit = Exit::PointsFailed;
                 failed.get_or_insert(error);
+                unread.push(dump);
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -142,9 +144,12 @@ fn read(
     if let (Some(error), false) = (failed, any) {
         return Err(error.into());
     }
+    let page = job.out.join("comparison.html");
+    if several {
+        remove_old(&page)?;
+    }
     if sides.len() > 1 {
-        let page = job.out.join("comparison.html");
-        write_comparison(&sides, job.top, &page)?;
+        write_comparison(&sides, &unread, job.top, &page)?;
         let text = format!("compared in {}\n", page.display());
         note(view, Verbosity::Normal, &text);
     }

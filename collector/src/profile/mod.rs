@@ -87,7 +87,7 @@ impl ProfiledModel {
 /// Profiles a model.
 ///
 /// # Errors
-/// The target has no virtual machine here, the model cannot be imported or built, computes something else, or the worker
+/// The target's kernels run beside the host, the model cannot be imported or built, computes something else, or the worker
 /// is lost.
 pub fn profile(
     request: &ProfileRequest,
@@ -96,6 +96,14 @@ pub fn profile(
     let plan = &request.planned.plan;
     let threads = plan.threads.iter().copied().max().unwrap_or(1);
     let model = &plan.model.model;
+    let device = plan.target.device;
+    if !device.has_host_threads() {
+        bail!(
+            "a profile is taken by the host's clock, which does not see when kernels on {} end; \
+             measure the model instead: its report has the operators' times inside it",
+            device.name()
+        );
+    }
     session.progress.working(&format!("importing {model}"));
     let imported =
         session

@@ -56,6 +56,24 @@ impl Section {
         self
     }
 
+    /// Without the table's columns in which no row says anything.
+    pub fn without_empty_columns(mut self) -> Section {
+        let filled: Vec<bool> = (0..self.head.len())
+            .map(|place| {
+                self.rows
+                    .iter()
+                    .any(|row| row.get(place).is_some_and(|c| !c.is_empty()))
+            })
+            .collect();
+        let mut columns = filled.iter();
+        self.head.retain(|_| columns.next() == Some(&true));
+        for row in &mut self.rows {
+            let mut columns = filled.iter();
+            row.retain(|_| columns.next() == Some(&true));
+        }
+        self
+    }
+
     /// Whether it says nothing.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.rows.is_empty() && self.pictures.is_empty()

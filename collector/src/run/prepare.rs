@@ -176,15 +176,18 @@ pub(crate) fn runner(
             Some(folder) => Some(std::path::absolute(folder).context("--keep-kernels")?),
             None => None,
         },
+        unit: 0,
     };
+    let device = plan.target.device;
     let order = RunnerOrder {
         setup,
         policy: plan.worker,
         jobs,
-        // One worker measures and builds on all cores, unless measuring side by side disturbs nobody.
-        workers: match plan.target.device.sharing() {
-            Sharing::Alone => 1,
-            Sharing::SideBySide => jobs,
+        // The first worker builds on all cores; several measure where that disturbs nobody.
+        units: match (purpose(plan), device.sharing()) {
+            (Purpose::Compile, _) => vec![0],
+            (Purpose::Measure, Sharing::Alone) => device.units(),
+            (Purpose::Measure, Sharing::SideBySide) => vec![0; jobs],
         },
         interrupt: session.interrupt.clone(),
     };

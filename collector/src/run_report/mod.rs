@@ -58,12 +58,23 @@ pub struct RunOverview {
     pub heats: Vec<Heat>,
     /// Measured rows under the roofs: flop a byte, Gflop a second.
     pub points: Vec<(f64, f64)>,
-    /// Counters: name, and pairs of count and time in nanoseconds.
-    pub counters: BTreeMap<String, Vec<(f64, f64)>>,
+    /// What rows have of each counter, by its name.
+    pub counters: BTreeMap<String, Vec<CountOfRow>>,
     /// Rows that physics forbids.
     pub findings: Vec<(String, Finding)>,
     /// What disturbs: of half widths over medians, of drifts, of other processes' shares.
     pub noise: Noise,
+}
+
+/// A count of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CountOfRow {
+    /// The count of one run.
+    pub count: f64,
+    /// The row's median time, nanoseconds.
+    pub time_ns: f64,
+    /// Its threads.
+    pub threads: u64,
 }
 
 /// An operator with its default schedule.
@@ -237,17 +248,21 @@ fn point(row: &Row) -> Option<(f64, f64)> {
     Some((work.flops / work.bytes, work.flops / work.time_ns))
 }
 
-fn counters(rows: &[Row]) -> BTreeMap<String, Vec<(f64, f64)>> {
-    let mut all: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+fn counters(rows: &[Row]) -> BTreeMap<String, Vec<CountOfRow>> {
+    let mut all: BTreeMap<String, Vec<CountOfRow>> = BTreeMap::new();
     for row in rows {
-        let Some(time) = row.time_median_ns else {
+        let (Some(time_ns), Some(threads)) = (row.time_median_ns, row.threads) else {
             continue;
         };
         let counts = row.counters.as_ref();
         let counts = counts.and_then(|c| c.decode::<BTreeMap<String, serde_json::Value>>().ok());
         for (name, count) in counts.unwrap_or_default() {
             if let Some(count) = count.as_f64() {
-                all.entry(name).or_default().push((count, time));
+                all.entry(name).or_default().push(CountOfRow {
+                    count,
+                    time_ns,
+                    threads,
+                });
             }
         }
     }

@@ -20,12 +20,23 @@ pub enum Choice {
     Partial(PartialKnobs),
     /// Flattened, vectorised, parallel.
     Spatial(SpatialKnobs),
+    /// Dot products of bytes.
+    Dot(DotKnobs),
     /// As TVM's operator library wrote it.
     Unscheduled,
     /// A sample of MetaSchedule's space.
     Sampled(Decisions),
     /// What a recorded trace says.
     Recorded,
+}
+
+/// The knobs of a reduction by dot products of bytes: 16 output channels in the lanes of a vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DotKnobs {
+    /// Vectors of channels in the register tile.
+    pub vectors: i64,
+    /// Values of another axis in it.
+    pub rows: i64,
 }
 
 /// The knobs of a register-tiled reduction.

@@ -150,11 +150,11 @@ columns! {
         /// Loops of the main computation, outermost first: name, extent, `s` or `r`.
         loop_nest: Option<LoopNest>,
         /// Arithmetic of the main computation: 2 for each multiply-add, 1 for each operation of a
-        /// pooling, a reduction or an element-wise step.
+        /// pooling, a reduction or an element-wise step; of what a slice behind it leaves over.
         flops: Option<u64> ["flop"],
         /// Arithmetic of the element-wise steps fused to it.
         flops_epilogue: Option<u64> ["flop"],
-        /// Compulsory reads: each argument once.
+        /// Compulsory reads: each argument once, as far as outputs need it.
         bytes_read: Option<u64> ["bytes"],
         /// Compulsory writes: each output once.
         bytes_written: Option<u64> ["bytes"],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use opdata::contract::device_kernel::DeviceKernel;
 use tvm_bridge::compile::Lowered;
-use tvm_bridge::{Kernel, StageTimes};
+use tvm_bridge::{Kernel, KernelModule, StageTimes};
 
 /// The program of a candidate, by what it is known by.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +34,14 @@ pub trait KernelCompiler: Send + Sync {
     /// # Errors
     /// The program is refused; [`TooLong`] if the compiler was stopped.
     fn compile(&self, program: Program<'_>, lowered: Lowered) -> anyhow::Result<CompiledKernel>;
+
+    /// Compiles and loads functions of a whole model.
+    ///
+    /// # Errors
+    /// A function is refused.
+    fn load(&self, lowered: Lowered) -> anyhow::Result<KernelModule> {
+        Ok(lowered.build()?.module)
+    }
 }
 
 /// A compiler did not end in time and was stopped.

@@ -23,6 +23,9 @@ use serde_json::Value;
 
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 
+#[cfg(test)]
+pub(crate) use cuda::emulation;
+
 pub use compiler::{CompiledKernel, HostCompiler, KernelCompiler, Program, TooLong};
 pub use conditions::{ConditionInfo, Conditions};
 pub use session::{Kernel, OpenCounters, Opening, Purpose, Session};
@@ -190,6 +193,11 @@ pub trait Device: Sync {
     /// Whether its points may be measured side by side.
     fn sharing(&self) -> Sharing {
         Sharing::Alone
+    }
+
+    /// Its units on this machine that are alike and do not disturb each other, by number: each has a worker of its own.
+    fn units(&self) -> Vec<u32> {
+        vec![0]
     }
 
     /// Whether kernels run on threads of this machine, which `--threads` counts.

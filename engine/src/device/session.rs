@@ -11,7 +11,8 @@ use tvm_bridge::Target;
 use super::{Conditions, KernelCompiler};
 use crate::measure::counters::request::CounterRequest;
 use crate::measure::counters::{self, Opened};
-use crate::measure::{CacheControl, Timer};
+use crate::measure::timer::WallMarks;
+use crate::measure::{CacheControl, Marks, Timer};
 use crate::schedule::{Choice, Templates};
 
 /// What kernels are made for.
@@ -38,6 +39,8 @@ pub struct Opening {
     pub compile_limit: Duration,
     /// Where source and machine code of device kernels are kept, if they are.
     pub keep_kernels: Option<PathBuf>,
+    /// Which of the device's units is measured on ([`super::Device::units`]).
+    pub unit: u32,
 }
 
 impl Opening {
@@ -50,6 +53,7 @@ impl Opening {
             purpose: Purpose::Measure,
             compile_limit: COMPILE_LIMIT,
             keep_kernels: None,
+            unit: 0,
         }
     }
 }
@@ -109,4 +113,11 @@ pub trait Session {
     }
     /// The clock for a whole model on so many threads.
     fn model_clock(&mut self, threads: u32) -> &mut dyn Timer;
+    /// What notes when the operators of a whole model begin and end.
+    ///
+    /// # Errors
+    /// The device's.
+    fn marks(&self) -> anyhow::Result<Box<dyn Marks>> {
+        Ok(Box::new(WallMarks::default()))
+    }
 }

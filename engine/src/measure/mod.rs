@@ -18,4 +18,4 @@ pub mod timer;
 pub use caches::CacheControl;
 pub use counters::CounterSource;
 pub use opdata::contract::TimingPolicy;
-pub use timer::Timer;
+pub use timer::{Marks, Timer};

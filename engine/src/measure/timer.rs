@@ -2,6 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+/// Notes moments of a run, cheaply; what lies between them is read when the run is over.
+pub trait Marks {
+    /// Notes the present moment; on a device with a queue, that at which it has done what was started before.
+    fn mark(&mut self);
+    /// Time from the first mark to each of them, once all work before them is done. Forgets them.
+    fn take(&mut self) -> Vec<Duration>;
+}
+
 /// Reads a clock around calls of a kernel: the processor's own, or a device's events.
 pub trait Timer {
     /// Runs `calls`, which calls the kernel `number` times, and returns what all of them took together.
@@ -11,6 +19,22 @@ pub trait Timer {
 /// The monotonic clock of the machine that this program runs on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WallClock;
+
+/// Moments on the same clock.
+#[derive(Debug, Default)]
+pub struct WallMarks(Vec<Instant>);
+
+impl Marks for WallMarks {
+    fn mark(&mut self) {
+        self.0.push(Instant::now());
+    }
+
+    fn take(&mut self) -> Vec<Duration> {
+        let first = self.0.first().copied();
+        let since = |mark: Instant| first.map_or(Duration::ZERO, |first| mark - first);
+        self.0.drain(..).map(since).collect()
+    }
+}
 
 impl Timer for WallClock {
     fn time(&mut self, _number: u32, calls: &mut dyn FnMut()) -> Duration {

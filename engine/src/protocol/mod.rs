@@ -92,6 +92,9 @@ pub struct Setup {
     /// Where source and machine code of device kernels are kept, if they are.
     #[serde(default)]
     pub keep_kernels: Option<PathBuf>,
+    /// Which of the device's units the worker measures on.
+    #[serde(default)]
+    pub unit: u32,
 }
 
 impl Setup {
@@ -106,6 +109,7 @@ impl Setup {
             purpose: self.purpose,
             compile_limit: Duration::from_nanos(limit_ns),
             keep_kernels: self.keep_kernels.clone(),
+            unit: self.unit,
         }
     }
 }

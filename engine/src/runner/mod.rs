@@ -112,8 +112,8 @@ pub struct RunnerOrder {
     pub policy: WorkerPolicy,
     /// Threads to build on.
     pub jobs: usize,
-    /// Workers that measure at the same time, 1 at least; more only where they do not disturb each other.
-    pub workers: usize,
+    /// The unit of each worker, one at least; the workers measure at the same time and must not disturb each other.
+    pub units: Vec<u32>,
     /// Whether the user wants to stop.
     pub interrupt: Interrupt,
 }

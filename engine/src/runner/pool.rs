@@ -30,10 +30,15 @@ pub struct WorkerPool {
 impl WorkerPool {
     /// A pool of as many workers as `order` asks for; each is launched when it is first needed.
     pub fn new(launch: Arc<dyn Launch>, order: RunnerOrder) -> WorkerPool {
-        let supervisor = || Supervisor::new(Arc::clone(&launch), order.clone());
+        let supervisor = |unit: u32| {
+            let mut order = order.clone();
+            order.setup.unit = unit;
+            Supervisor::new(Arc::clone(&launch), order)
+        };
+        let mut units = order.units.iter().copied();
         WorkerPool {
-            first: supervisor(),
-            others: (1..order.workers).map(|_| supervisor()).collect(),
+            first: supervisor(units.next().unwrap_or_default()),
+            others: units.map(supervisor).collect(),
         }
     }
 
@@ -236,7 +241,10 @@ mod tests {
             }
             Act::takes(1e3)
         });
-        let order = RunnerOrder { workers, ..order() };
+        let order = RunnerOrder {
+            units: (0..workers as u32).collect(),
+            ..order()
+        };
         let mut runner = fake.runner(order, "".as_ref());
         let kernels: Vec<KernelSpec> = (0..8).map(|id| kernel(id, "conv")).collect();
         runner.build(&kernels, &mut |_, result| assert!(result.is_ok()));

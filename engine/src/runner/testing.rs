@@ -373,10 +373,11 @@ pub fn order() -> RunnerOrder {
             purpose: Purpose::Measure,
             compile_timeout_ns: 1_000_000_000,
             keep_kernels: None,
+            unit: 0,
         },
         policy: policy(),
         jobs: 1,
-        workers: 1,
+        units: vec![0],
         interrupt: Interrupt::default(),
     }
 }

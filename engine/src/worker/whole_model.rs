@@ -5,23 +5,24 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
 use opdata::CacheState;
 use opmodels::Graph;
-use opmodels::graph::{InputRole, Place};
-use tvm_bridge::compile::{Asserts, Compiled, compile};
+use opmodels::graph::{self, InputRole};
+use tvm_bridge::compile::{Asserts, Lowered};
 use tvm_bridge::vm::{self, Moment};
-use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Tensor, VirtualMachine};
+use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Target, Tensor, VirtualMachine};
 
 use super::arguments::compare_outputs;
 use super::serve::Shared;
-use crate::device::Conditions;
-use crate::measure::TimingPolicy;
+use crate::device::{Conditions, HostCompiler, KernelCompiler};
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
 use crate::measure::sampling::{Caches, take, time_calls};
+use crate::measure::{Marks, TimingPolicy};
 use crate::protocol::{OperatorInModel, WholeModelMeasured, WholeModelReady, WholeModelSpec};
 
 /// Runs with the instrument on, from which the operators' times inside the model are taken.
@@ -55,9 +56,18 @@ impl LoadedModel {
         let module = shared
             .module
             .with_functions(functions.iter().map(|(n, f)| (n.as_str(), f)))?;
-        let machine = start_machine(shared, &module, jobs)?;
+        let own = Place {
+            target: &shared.target,
+            device: shared.session.tensors(),
+            compiler: shared.session.compiler(),
+        };
+        let machine = own.start(&module, jobs)?;
         let build_ns = start.elapsed().as_nanos() as u64;
-        let inputs = inputs(shared, &graph)?;
+        let on_host = inputs(shared, &graph)?;
+        let inputs = on_host
+            .iter()
+            .map(|tensor| tensor.clone().into_device(own.device))
+            .collect::<tvm_bridge::Result<Vec<_>>>()?;
         let places = inputs.iter().enumerate();
         let addresses = places
             .filter_map(|(place, tensor)| Some((tensor.host_bytes()?.as_ptr() as usize, place)))
@@ -65,7 +75,7 @@ impl LoadedModel {
         machine.set_inputs(&graph.entry, &inputs)?;
         machine.runner(&graph.entry)?.run()?;
         let outputs = machine.outputs(&graph.entry)?;
-        let (comparison, checked_against) = check(shared, &graph, jobs, &inputs, &outputs)?;
+        let (comparison, checked_against) = check(shared, &graph, jobs, &on_host, &outputs)?;
         Ok((
             WholeModelReady {
                 comparison,
@@ -97,19 +107,22 @@ impl LoadedModel {
             anyhow::Ok(runner.run()?)
         })?;
         let drift = before.max(session.drift()?);
-        let instrumented = self.instrument()?;
+        let instrumented = self.instrument(session.marks()?)?;
         let mut totals = Vec::with_capacity(INSTRUMENTED_RUNS);
         let mut sums = Vec::with_capacity(INSTRUMENTED_RUNS);
         for _ in 0..INSTRUMENTED_RUNS {
-            let before = instrumented.borrow().sum_ns;
-            let start = Instant::now();
+            instrumented.borrow_mut().marks.mark();
             runner.run()?;
-            totals.push(start.elapsed().as_nanos() as f64);
-            sums.push(instrumented.borrow().sum_ns - before);
+            let mut calls = instrumented.borrow_mut();
+            calls.marks.mark();
+            let (total, sum) = calls.end_run();
+            totals.push(total);
+            sums.push(sum);
         }
         self.machine.clear_instrument()?;
-        let calls = &instrumented.borrow().calls;
-        let operators = calls
+        let operators = instrumented
+            .borrow()
+            .times
             .iter()
             .map(|(symbol, times)| OperatorInModel {
                 symbol: symbol.clone(),
@@ -126,9 +139,14 @@ impl LoadedModel {
         })
     }
 
-    /// Puts a hook into the machine that takes the time of every call of an operator.
-    fn instrument(&self) -> anyhow::Result<Rc<RefCell<Calls>>> {
-        let calls = Rc::new(RefCell::new(Calls::default()));
+    /// Puts a hook into the machine that marks begin and end of every call of an operator.
+    fn instrument(&self, marks: Box<dyn Marks>) -> anyhow::Result<Rc<RefCell<Calls>>> {
+        let calls = Rc::new(RefCell::new(Calls {
+            marks,
+            run: Vec::new(),
+            open: false,
+            times: BTreeMap::new(),
+        }));
         let symbols: HashSet<String> = self
             .graph
             .operators
@@ -137,19 +155,22 @@ impl LoadedModel {
             .collect();
         let in_hook = Rc::clone(&calls);
         self.machine.set_instrument(move |call| {
-            let now = Instant::now();
             let mut calls = in_hook.borrow_mut();
             match call.moment() {
-                Moment::Before => calls.begun = Some(now),
-                Moment::After => {
+                Moment::Before => {
                     let symbol = call.symbol();
-                    if !symbols.contains(&symbol) {
-                        return;
+                    if symbols.contains(&symbol) {
+                        calls.run.push(symbol);
+                        calls.open = true;
+                        calls.marks.mark();
                     }
-                    let ns = calls.begun.map_or(0.0, |b| (now - b).as_nanos() as f64);
-                    calls.sum_ns += ns;
-                    calls.calls.entry(symbol).or_default().push(ns);
                 }
+                // Operators call nothing that the hook sees, so the next end is the open one's.
+                Moment::After if calls.open => {
+                    calls.marks.mark();
+                    calls.open = false;
+                }
+                Moment::After => {}
             }
         })?;
         Ok(calls)
@@ -157,11 +178,31 @@ impl LoadedModel {
 }
 
 /// Times of operator calls, as the hook gathers them.
-#[derive(Default)]
 struct Calls {
-    begun: Option<Instant>,
-    calls: BTreeMap<String, Vec<f64>>,
-    sum_ns: f64,
+    /// Begin of the run, begin and end of each call, end of the run.
+    marks: Box<dyn Marks>,
+    /// What was called in this run, in order.
+    run: Vec<String>,
+    /// Whether the last call has not ended yet.
+    open: bool,
+    /// Times of all runs in nanoseconds, by operator.
+    times: BTreeMap<String, Vec<f64>>,
+}
+
+impl Calls {
+    /// Takes what was marked in a run; its time, and the sum of its operators', in nanoseconds.
+    fn end_run(&mut self) -> (f64, f64) {
+        let marks = self.marks.take();
+        let total = marks.last().map_or(0.0, |end| end.as_nanos() as f64);
+        let mut sum = 0.0;
+        let calls = marks.get(1..).unwrap_or_default().chunks_exact(2);
+        for (symbol, call) in self.run.drain(..).zip(calls) {
+            let ns = call[1].saturating_sub(call[0]).as_nanos() as f64;
+            sum += ns;
+            self.times.entry(symbol).or_default().push(ns);
+        }
+        (total, sum)
+    }
 }
 
 /// 0 of no time.
@@ -185,29 +226,33 @@ fn schedule_all(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<(String, P
         .collect()
 }
 
-/// Compiles the model's functions on `jobs` threads and starts a machine with them.
-fn start_machine(
-    shared: &Shared,
-    module: &IrModule,
-    jobs: usize,
-) -> anyhow::Result<VirtualMachine> {
-    let (linked, kernels) = vm::generate(module, &shared.target)?;
-    let target = &shared.target;
-    let compiled: Vec<tvm_bridge::Result<Compiled>> = std::thread::scope(|scope| {
-        let parts = kernels.distribute(jobs)?;
-        let build = |part: IrModule| scope.spawn(move || compile(&part, target, Asserts::Kept));
-        let builders: Vec<_> = parts.into_iter().map(build).collect();
-        let lost = |_| anyhow::anyhow!("a thread that compiled a part of the model panicked");
-        builders
-            .into_iter()
-            .map(|b| b.join().map_err(lost))
-            .collect::<anyhow::Result<_>>()
-    })?;
-    let modules: Vec<KernelModule> = compiled
-        .into_iter()
-        .map(|c| Ok(c?.module))
-        .collect::<tvm_bridge::Result<_>>()?;
-    Ok(linked.start(&modules, target, Device::cpu())?)
+/// Where a model runs.
+struct Place<'a> {
+    target: &'a Target,
+    device: Device,
+    compiler: Arc<dyn KernelCompiler>,
+}
+
+impl Place<'_> {
+    /// Compiles the model's functions on `jobs` threads and starts a machine with them.
+    fn start(&self, module: &IrModule, jobs: usize) -> anyhow::Result<VirtualMachine> {
+        let (linked, kernels) = vm::generate(module, self.target)?;
+        let (target, compiler) = (self.target, &self.compiler);
+        let compile = |part: IrModule| compiler.load(Lowered::new(&part, target, Asserts::Kept)?);
+        let modules = std::thread::scope(|scope| {
+            let parts = kernels.distribute(jobs)?;
+            let builders: Vec<_> = parts
+                .into_iter()
+                .map(|part| scope.spawn(move || compile(part)))
+                .collect();
+            let lost = |_| anyhow::anyhow!("a thread that compiled a part of the model panicked");
+            builders
+                .into_iter()
+                .map(|b| b.join().map_err(lost)?)
+                .collect::<anyhow::Result<Vec<KernelModule>>>()
+        })?;
+        Ok(linked.start(&modules, target, self.device)?)
+    }
 }
 
 /// The entry function's arguments: values that came with the model, else made up.
@@ -279,7 +324,13 @@ fn check(
         let comparison = worst(comparisons).context("the reference has no outputs")?;
         return Ok((comparison, reference.origin.clone()));
     }
-    let plain = start_machine(shared, &shared.module, jobs)?;
+    // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
+    let host = Place {
+        target: shared.target.host(),
+        device: Device::cpu(),
+        compiler: HostCompiler::shared(),
+    };
+    let plain = host.start(&shared.module, jobs)?;
     plain.set_inputs(&graph.entry, inputs)?;
     plain.runner(&graph.entry)?.run()?;
     let expected = plain.outputs(&graph.entry)?;
@@ -295,7 +346,7 @@ fn check(
     ))
 }
 
-fn read(path: &Path, place: Place) -> anyhow::Result<Vec<u8>> {
+fn read(path: &Path, place: graph::Place) -> anyhow::Result<Vec<u8>> {
     let mut bytes = vec![0; place.bytes as usize];
     let mut file =
         std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
@@ -310,3 +361,6 @@ fn read(path: &Path, place: Place) -> anyhow::Result<Vec<u8>> {
         })?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests;

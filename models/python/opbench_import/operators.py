@@ -16,6 +16,7 @@ from tvm import relax
 
 from . import blocks as block_facts
 from . import kinds, lower, tensor_ir
+from .demand import Demand
 from .params import constant, integers, normal, uniform
 
 POSITIVE_OPS = ("sqrt", "rsqrt", "log", "power", "divide", "log2", "log10")
@@ -103,8 +104,9 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
     parts = steps(function)
     if not parts:
         raise NoBlocks(str(function.attrs["global_symbol"]) if "global_symbol" in function.attrs else "")
-    anchor = min(parts, key=lambda s: (kinds.rank(s.kind), -sum(block_facts.arithmetic(b) for b in s.blocks)))
-    costs = {id(s): sum(block_facts.arithmetic(b) for b in s.blocks) for s in parts}
+    demand = Demand(function)
+    costs = {id(s): sum(demand.arithmetic(b) for b in s.blocks) for s in parts}
+    anchor = min(parts, key=lambda s: (kinds.rank(s.kind), -costs[id(s)]))
     total = sum(costs.values())
     composite = lower.composite(function)
     whole = kinds.rank(anchor.kind) > 1 or composite is not None
@@ -114,8 +116,8 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
     tables = [shape for shape, _ in gather_tables(parts)]
     reads = sum(
         # Of a table, only what is selected is read.
-        min(nbytes(a), writes) if a["shape"] in tables else nbytes(a)
-        for a in arguments
+        min(nbytes(a), writes) if a["shape"] in tables else demand.elements(param) * dtype_bytes(a["dtype"])
+        for a, param in zip(arguments, function.params)
         if a["role"] != "output"
     )
     main_block = (

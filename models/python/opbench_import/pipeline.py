@@ -183,8 +183,9 @@ def kernels(request: Request, module: tvm.IRModule, nodes: list[tuple[str, str]]
         raise unsupported(
             nodes[0][0], nodes[0][1], f"TVM has no kernel for one of the model's operators: {onnx_graph.first_line(error)}"
         ) from error
-    for name in lower.without_kernel(module):
-        raise library_function(nodes, name)
+    left = lower.without_kernel(module)
+    if left:
+        raise library_function(nodes, left[0])
     if request.composites is not None:
         module = composites.apply(module, request.composites)
     return lower.fused(module) if request.fusion == "full" else module

@@ -57,7 +57,8 @@ def to_onnx(example: Example, model: str) -> onnx.ModelProto:
                 dynamo=True,
                 opset_version=OPSET,
                 input_names=list(example.inputs),
-                optimize=True,
+                # The exporter's optimiser folds normalisations of bfloat16 into weights of single precision.
+                optimize=all(p.dtype != torch.bfloat16 for p in example.module.parameters()),
                 external_data=False,
                 verbose=False,
             )

@@ -57,7 +57,18 @@ def named(torch, request: Request) -> Example:
     module = make().eval()
     shape = image(module, request)
     settle(torch, module, shape)
-    return Example(module, {"input": torch.randn(*shape)})
+    dtype = precision(torch, request)
+    return Example(module.to(dtype), {"input": torch.randn(*shape).to(dtype)})
+
+
+def precision(torch, request: Request):
+    """The type that the network computes in: that of ``--input``, else single precision."""
+    given = only_input(request)
+    name = given.dtype if given is not None and given.dtype else "float32"
+    dtype = getattr(torch, name)
+    if not dtype.is_floating_point:
+        raise bad_shape(f"{request.model} computes in floating-point numbers, not in {name}")
+    return dtype
 
 
 def settle(torch, module, shape: list[int]) -> None:

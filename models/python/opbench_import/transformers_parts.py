@@ -17,6 +17,9 @@ class Parts:
 
     def __init__(self, torch, library, config, name: str, part: str | None) -> None:
         self.torch, self.library, self.config, self.name = torch, library, config, name
+        dtype = getattr(config, "dtype", None)
+        self.dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+        """The type that the model computes in; None for the library's own."""
         auto = library.models.auto.modeling_auto
         if hasattr(config, "text_config") and hasattr(config, "vision_config"):
             raise bad_shape(
@@ -72,12 +75,12 @@ class Parts:
         if name == "pixel_values":
             size = getattr(config, "image_size", DEFAULT_IMAGE)
             height, width = size if isinstance(size, (list, tuple)) else (size, size)
-            return torch.randn(batch, config.num_channels, height, width)
+            return torch.randn(batch, config.num_channels, height, width, dtype=self.dtype)
         if name == "input_features" and hasattr(config, "max_source_positions"):
             # The encoder halves the number of frames.
-            return torch.randn(batch, config.num_mel_bins, 2 * config.max_source_positions)
+            return torch.randn(batch, config.num_mel_bins, 2 * config.max_source_positions, dtype=self.dtype)
         if name == "input_values":
-            return torch.randn(batch, seqlen or AUDIO_SAMPLES)
+            return torch.randn(batch, seqlen or AUDIO_SAMPLES, dtype=self.dtype)
         raise bad_shape(
             f"{self.name} reads '{name}', for which no shape is known; export the model and use --modelsource onnx"
         )

@@ -5,6 +5,7 @@ tests: refused by name, or replaced by nodes that it converts rightly.
 from __future__ import annotations
 
 import numpy as np
+import onnx
 
 from .emit import Emitter
 from .errors import unsupported
@@ -18,8 +19,30 @@ TEXT = ("object", "str")
 """NumPy's names for text."""
 
 
-def resize(e: Emitter) -> None:
-    """Resize: antialiasing is left out by the frontend, and so are scales that are not the ratio of the sizes."""
+def resize(e: Emitter) -> list[onnx.NodeProto] | None:
+    """Resize: antialiasing is left out by the frontend, and so are scales that are not the ratio of the sizes; what is said of
+    some axes alone it takes for all of them."""
+    require_plain_resize(e)
+    axes, before = e.options.get("axes"), e.graph.shape(e.input(0))
+    if axes is None:
+        return None
+    if before is None or e.options.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise e.refusal("it names axes, but its data have no static shape, or it keeps their ratio")
+    if e.input(1) and e.options.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        raise e.refusal("it names axes of a part to be cut out; export it with all axes")
+    given = {axis % len(before): i for i, axis in enumerate(axes)}
+    inputs = [e.input(0), "", "", ""]
+    for position, dtype, others in ((2, "float32", np.ones(len(before))), (3, "int64", np.array(before))):
+        value = e.graph.value(e.input(position)) if e.input(position) else None
+        if value is not None and value.size:
+            whole = [value[given[i]] if i in given else others[i] for i in range(len(before))]
+            inputs[position] = e.constant(whole, dtype)
+    options = {k: v for k, v in e.options.items() if k != "axes"}
+    return e.finish(e.emit("Resize", inputs if inputs[3] else inputs[:3], **options))
+
+
+def require_plain_resize(e: Emitter) -> None:
+    """Refuses the forms of Resize that TVM has otherwise."""
     if e.options.get("antialias") or e.options.get("exclude_outside"):
         raise e.refusal("TVM has no antialiasing and no weights that leave out what is outside")
     mode = e.options.get("mode", "nearest")
@@ -35,7 +58,8 @@ def resize(e: Emitter) -> None:
     scales = e.graph.value(e.input(2)) if e.input(2) else None
     if scales is None or not scales.size:
         return
-    if not np.allclose([b * s for b, s in zip(before, scales)], after, rtol=1e-6):
+    axes = e.options.get("axes") or range(len(before))
+    if not np.allclose([before[a] * s for a, s in zip(axes, scales)], [after[a] for a in axes], rtol=1e-6):
         raise e.refusal("its scales are not the ratio of its sizes, which is all that TVM knows; export it with sizes")
 
 
@@ -103,9 +127,7 @@ def refuse_types(graph: OnnxGraph) -> None:
             reason = refused_type(graph.dtype(name) or "")
             if reason:
                 label = node.name or node.output[0]
-                raise unsupported(
-                    node.op_type, label, f"operator {node.op_type} (node '{label}') works on {reason}"
-                )
+                raise unsupported(node.op_type, label, f"operator {node.op_type} (node '{label}') works on {reason}")
 
 
 def refused_type(dtype: str) -> str | None:

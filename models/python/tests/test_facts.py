@@ -69,6 +69,24 @@ class Flops(unittest.TestCase):
         # Equal steps share their operators: the projection, the step's product and its gates.
         self.assertLessEqual(len(imported.graph["operators"]), 6)
 
+    def test_what_a_slice_leaves_out_is_not_computed(self):
+        m = Model()
+        m.input("x", 2, 10, 8)
+        m.node("Exp", ["x"], ["s"])
+        bounds = [m.constant(name, np.array([v], dtype=np.int64)) for name, v in (("from", 3), ("to", 5), ("axis", 1))]
+        m.node("Slice", ["s", *bounds], ["y"])
+        (record,) = support.import_model(m.build("y")).graph["operators"]
+        # Rows 3 and 4 of both batches.
+        self.assertEqual(record["flops"] + record["flops_epilogue"], 2 * 2 * 8)
+        self.assertEqual((record["bytes_read"], record["bytes_written"]), (4 * 2 * 2 * 8, 4 * 2 * 2 * 8))
+
+    def test_parts_that_several_slices_take_are_all_needed(self):
+        m = Model()
+        m.input("x", 6, 8)
+        m.node("Split", ["x"], ["a", "b", "c"], axis=0)
+        operators = support.import_model(m.build("a", "b", "c")).graph["operators"]
+        self.assertEqual(sum(o["bytes_read"] for o in operators), 4 * 6 * 8)
+
     def test_traffic_counts_every_argument_once(self):
         record = self.single("conv2d", **CONV)
         self.assertEqual(record["bytes_read"], 4 * (8 * 120 + 16 * 8 * 9))

@@ -140,6 +140,15 @@ class Products(Numbers):
                 dense = self.check(m.build("y")).operators("dense")
                 self.assertEqual((len(dense), dense[0]["attrs"]["weight_layout"]), (1, "NK10n"))
 
+    def test_a_scale_behind_a_product_folds_into_its_weight(self):
+        for last in (None, "Tanh"):
+            m = Model()
+            product = m.node("MatMul", [m.input("x", 3, 8), m.weight("w", 8, 4)], "p")
+            y = m.node("Mul", [product, m.constant("scale", np.float32(0.25))], "s")
+            with self.subTest(last=last):
+                imported = self.check(m.build(m.node(last, [y], "y") if last else y))
+                self.assertEqual([o["kind"] for o in imported.graph["operators"]], ["dense"])
+
     def test_batched_products_broadcast(self):
         for left, right in (((2, 3, 4, 5), (2, 3, 5, 6)), ((2, 3, 4, 5), (3, 5, 6)), ((2, 1, 4, 5), (3, 5, 6))):
             with self.subTest(left=left, right=right):

@@ -69,6 +69,25 @@ class Built(unittest.TestCase):
                 self.assertIn("batch_matmul", kinds)
                 self.assertNotIn("other", kinds)
 
+    def test_models_in_half_precision_and_bfloat16(self):
+        for dtype in ("float16", "bfloat16"):
+            config = {"dtype": dtype}
+            for imported in (
+                transformer("gpt2", "prefill", {**SMALL, "config": {**config, "vocab_size": 100}}, seqlen=16),
+                transformer("vit", None, {**SMALL, "config": {**config, "image_size": 32, "patch_size": 8}}),
+            ):
+                graph = imported.graph
+                self.assertEqual({o["dtype"] for o in graph["outputs"]}, {dtype})
+                products = [o for o in graph["operators"] if o["kind"] in ("dense", "conv2d", "batch_matmul")]
+                self.assertGreater(len(products), 3)
+                for operator in products:
+                    self.assertEqual({a["dtype"] for a in operator["args"]} - {"float32"}, {dtype}, operator["name"])
+                self.assertGreaterEqual(graph["reference"]["rtol"], 5e-2)
+
+    def test_the_type_of_the_input_is_that_of_a_named_network(self):
+        imported = import_built("torch", "squeezenet1_1", inputs=[InputOverride("input", [1, 3, 64, 64], "bfloat16")])
+        self.assertEqual({a["dtype"] for o in imported.operators("conv2d") for a in o["args"]}, {"bfloat16"})
+
     def test_a_decode_step_reads_a_cache_and_returns_a_longer_one(self):
         graph = transformer("gpt2", "decode", seqlen=16).graph
         shapes = {e["name"]: e["shape"] for e in graph["inputs"] if e["role"] == "input"}

@@ -26,6 +26,10 @@ pub struct Dependency {
 
 /// The dependencies between TIU and GDMA of a core, in order of the commands that waited.
 pub fn dependencies(profile: &Profile, core: &CoreProfile) -> Vec<Dependency> {
+    // Only whole commands name what they wait for.
+    if core.file.pool.is_empty() {
+        return Vec::new();
+    }
     let viewer = |engine| {
         let number = core.number;
         Viewer::new(profile, Stream { engine, number })

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use opreport::html::escape;
 
@@ -43,17 +44,28 @@ impl Side {
     }
 }
 
-/// Writes the page; at most `top` operators, those that differ most first.
-pub fn write(sides: &[Side], top: usize, path: &Path) -> Result<()> {
+/// Writes the page; at most `top` operators, those that differ most first. `unread` are the dumps that could not be read.
+pub fn write(sides: &[Side], unread: &[PathBuf], top: usize, path: &Path) -> Result<()> {
     let part = path.with_extension("html.part");
-    std::fs::write(&part, page(sides, top)).map_err(io_at(&part, "cannot write"))?;
+    std::fs::write(&part, page(sides, unread, top)).map_err(io_at(&part, "cannot write"))?;
     std::fs::rename(&part, path).map_err(io_at(path, "cannot write"))
 }
 
-const HEAD: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>TPU dumps compared</title><style>
+/// Removes the page of an earlier job: it would speak of results that are no longer there.
+pub fn remove_old(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(io_at(path, "cannot replace")(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+const HEAD: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>TPU dumps compared</title><style>
 body{font:14px system-ui,sans-serif;margin:2em}table{border-collapse:collapse;margin:1em 0}
 th,td{padding:.25em .7em;border-bottom:1px solid #ddd;text-align:right}th{background:#f4f4f4;cursor:pointer}
-th:first-child,td:first-child{text-align:left}.more{color:#b00020}.less{color:#0a7a2f}.lost{color:#b00020;text-align:left}
+th:first-child,td:first-child,.word{text-align:left}.wide{overflow-x:auto}@media(max-width:600px){body{margin:1em}}
+.more{color:#b00020}.less{color:#0a7a2f}.lost{color:#b00020;text-align:left}
 </style><h1>TPU dumps compared</h1>";
 
 /// Rows sort by the number or text of the column that is clicked, the other way round at the second click.
@@ -65,22 +77,29 @@ const of=row=>{const cell=row.cells[at];return cell.dataset.v===undefined?cell.t
 };</script></html>
 ";
 
-fn page(sides: &[Side], top: usize) -> String {
+fn page(sides: &[Side], unread: &[PathBuf], top: usize) -> String {
     let mut text = HEAD.to_string();
     totals(&mut text, sides);
+    for dump in unread {
+        let dump = escape(&dump.to_string_lossy());
+        let _ = write!(text, "<p class=\"lost\">{dump} could not be read");
+    }
+    if sides.windows(2).any(|pair| pair[0].chip != pair[1].chip) {
+        text += "<p>Chips or modes differ: the same command may have another name.";
+    }
     operators(&mut text, sides, top);
     text + SORT
 }
 
 fn totals(text: &mut String, sides: &[Side]) {
-    *text += "<table><thead><tr><th>dump<th>chip, mode<th>total (us)<th>of the first<th>TIU<th>parallelism<th>\
+    *text += "<div class=\"wide\"><table><thead><tr><th>dump<th class=\"word\">chip, mode<th>total (us)<th>of the first<th>TIU<th>parallelism<th>\
               </thead><tbody>";
     let first = sides.first().map_or(0, |side| side.summary.total_ns);
     for side in sides {
         let folder = escape(&side.folder);
         let _ = write!(
             text,
-            "<tr><td><a href=\"{}/\">{folder}</a><td>{}",
+            "<tr><td><a href=\"{}/result.html\">{folder}</a><td class=\"word\">{}",
             address(&side.folder),
             escape(&side.chip)
         );
@@ -92,7 +111,7 @@ fn totals(text: &mut String, sides: &[Side]) {
         let lost = side.headline.as_deref().unwrap_or_default();
         let _ = write!(text, "<td class=\"lost\">{}", escape(lost));
     }
-    *text += "</tbody></table>";
+    *text += "</tbody></table></div>";
 }
 
 fn operators(text: &mut String, sides: &[Side], top: usize) {
@@ -112,7 +131,7 @@ fn operators(text: &mut String, sides: &[Side], top: usize) {
         known().max().unwrap_or(0) - known().min().unwrap_or(0)
     };
     lines.sort_by_key(|(_, times)| std::cmp::Reverse(spread(times)));
-    *text += "<h2>Operators, those that differ most first (us)</h2><table><thead><tr><th>operator<th>engine";
+    *text += "<h2>Operators, those that differ most first (us)</h2><div class=\"wide\"><table><thead><tr><th>operator<th class=\"word\">engine";
     for (number, side) in sides.iter().enumerate() {
         let _ = write!(text, "<th>{}", escape(&side.folder));
         *text += if number > 0 { "<th>of the first" } else { "" };
@@ -121,7 +140,7 @@ fn operators(text: &mut String, sides: &[Side], top: usize) {
     let more = lines.len().saturating_sub(top);
     for ((name, engine), times) in lines.iter().take(top) {
         let engine = engine.map_or("", Engine::name);
-        let _ = write!(text, "<tr><td>{}<td>{engine}", escape(name));
+        let _ = write!(text, "<tr><td>{}<td class=\"word\">{engine}", escape(name));
         for (number, &time) in times.iter().enumerate() {
             time_cell(text, time);
             if number > 0 {
@@ -129,7 +148,7 @@ fn operators(text: &mut String, sides: &[Side], top: usize) {
             }
         }
     }
-    *text += "</tbody></table>";
+    *text += "</tbody></table></div>";
     if more > 0 {
         let _ = write!(text, "<p>… {more} more (--top)</p>");
     }

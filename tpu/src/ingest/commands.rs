@@ -6,10 +6,11 @@ use crate::ingest::unreadable::counted;
 use crate::input::core::CoreFile;
 use crate::input::global::GlobalProfile;
 use crate::input::nodes::{Command, CommandKind, Origin};
-use crate::matching::bind::{Binding, Bound, Completeness, Stream, Trust, bind, doubt};
+use crate::matching::bind::{Binding, Bound, bind, doubt};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
+use crate::matching::stream::{Completeness, Stream, Trust};
 use crate::matching::timeline::Timeline;
 use crate::report::{Engine, StreamCounts};
 

@@ -9,9 +9,9 @@ use std::ops::Range;
 use crate::ingest::commands::{Given, Giving};
 use crate::ingest::core::{Common, CoreParts, Stage};
 use crate::ingest::findings::{note_binding, note_gaps};
-use crate::matching::bind::Trust;
 use crate::matching::order::Record;
 use crate::matching::sections::Mended;
+use crate::matching::stream::Trust;
 use crate::matching::timeline::Timeline;
 use crate::report::Engine;
 
@@ -86,7 +86,7 @@ impl Binder<'_> {
     }
 }
 
-/// Whether commands are missing, as far as nodes and what they fit tell.
+/// Whether commands are missing, as far as nodes and what they fit tell; if so, in a dump of at least so many sections.
 fn trust_in_nodes(parts: &CoreParts, stages: &[Stage; 3], given: &[Given; 3]) -> Trust {
     let of_nodes = || {
         let both = stages.iter().zip(given);
@@ -95,14 +95,21 @@ fn trust_in_nodes(parts: &CoreParts, stages: &[Stage; 3], given: &[Given; 3]) ->
     if !parts.file.nodes_doubtful && !of_nodes().any(|(_, given)| given.misfit()) {
         return Trust::Whole;
     }
-    let lost = of_nodes()
-        .filter(|(stage, _)| stage.stream.engine != Engine::Sdma)
-        .filter_map(|(_, given)| given.sections())
-        .map(|(records, commands)| records.abs_diff(commands))
+    let kernels = of_nodes().filter_map(|(_, given)| given.sections());
+    let kernels = kernels
+        .flat_map(|(records, commands)| [records, commands])
         .max();
-    match lost {
-        Some(0) => Trust::InStep,
-        lost => Trust::Lost(lost.unwrap_or(0)),
+    Trust::Lost(kernels.unwrap_or(0))
+}
+
+/// What that means for one engine, of which `sections` are left where others have so many.
+fn trust_in_engine(kernels: usize, sections: (usize, usize)) -> Trust {
+    match kernels
+        .abs_diff(sections.0)
+        .max(kernels.abs_diff(sections.1))
+    {
+        0 => Trust::InStep,
+        lost => Trust::Lost(lost),
     }
 }
 
@@ -161,18 +168,20 @@ pub(super) fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Comm
         binder.ask_each_other(stages, &mut given);
         trust = trust_in_nodes(binder.parts, stages, &given);
     }
-    match trust {
-        Trust::Whole => {}
-        trust => {
-            let doubted = stages.iter().zip(&mut given);
-            for (stage, given) in doubted.filter(|(stage, _)| stage.commands.are_nodes()) {
-                *given = binder.bind(stage, None, false, trust);
+    if let Trust::Lost(kernels) = trust {
+        let doubted = stages.iter().zip(&mut given);
+        for (stage, given) in doubted.filter(|(stage, _)| stage.commands.are_nodes()) {
+            let trust = trust_in_engine(kernels, given.sections().unwrap_or_default());
+            *given = binder.bind(stage, None, false, trust);
+            if stage.counts.implausible > 0 {
+                // Records are lost as well: what fits exactly may do so by accident.
+                given.doubt_sections(|_| false);
             }
-            if binder.parts.file.nodes_restored {
-                doubt_restored(binder.parts, &mut given);
-            } else if binder.parts.file.details_lost {
-                doubt_details(&mut given);
-            }
+        }
+        if binder.parts.file.nodes_restored {
+            doubt_restored(binder.parts, &mut given);
+        } else if binder.parts.file.details_lost {
+            doubt_details(&mut given);
         }
     }
     for (stage, given) in stages.iter().zip(&mut given) {

@@ -179,6 +179,8 @@ pub(crate) struct Plan {
     /// Commands without nodes: before which node they stand.
     pub(super) restored: Vec<(usize, Planned)>,
     pub(super) meanings: Vec<Meaning>,
+    /// Whether ids of details are missing.
+    pub(super) gaps: bool,
 }
 
 impl Plan {
@@ -187,10 +189,12 @@ impl Plan {
         self.nodes.get(node).copied().flatten()
     }
 
-    /// Whether nodes have no details.
+    /// Whether details are missing or of no command.
     pub fn lacks_details(&self) -> bool {
         let lacks = |planned: &Planned| planned.detail == NONE;
-        self.nodes.iter().flatten().any(lacks)
+        self.gaps
+            || self.meanings.iter().any(Meaning::is_unreadable)
+            || self.nodes.iter().flatten().any(lacks)
     }
 
     /// Whether it has commands whose nodes are lost.

@@ -7,10 +7,11 @@ use crate::chip::Chip;
 use crate::input::core::CoreFile;
 use crate::input::pmu::RawRecord;
 use crate::input::source::SourceFile;
-use crate::matching::bind::{Bound, Completeness, Stream, Trust, bind};
+use crate::matching::bind::{Bound, bind};
 use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
+use crate::matching::stream::{Completeness, Stream, Trust};
 use crate::report::{Engine, Fate};
 
 /// Ids that fall by more than this start a new launch. Less is disorder if the record overlaps those before it: the port

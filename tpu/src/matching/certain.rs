@@ -6,16 +6,15 @@
 
 use std::ops::Range;
 
-use crate::input::nodes::{Command, CommandKind, NONE, Origin};
-use crate::matching::bind::{Stream, Trust};
+use crate::input::nodes::{Command, CommandKind};
 use crate::matching::embed::{Bounds, Embedding};
 use crate::matching::order::Record;
 use crate::matching::repair::repartition;
 use crate::matching::sections::{
     Anchor, CommandSection, Fit, Pair, RecordSection, align, correspond, correspond_shifted,
-    fits_exactly, of_commands,
+    of_commands,
 };
-use crate::matching::strict;
+use crate::matching::stream::{Stream, Trust};
 
 /// Records of one command section.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,23 +43,28 @@ pub(super) struct Groups {
     pub resets_lost: u64,
 }
 
-/// More restored commands than this may stand in another section than they were sent in: programs repeat themselves.
-const FEW_RESTORED: usize = 8;
-
 /// Records and commands of a stream.
-struct Search<'a> {
-    stream: &'a Stream<'a>,
-    records: &'a [Record],
-    parts: &'a [RecordSection],
-    commands: &'a [Command],
+pub(super) struct Search<'a> {
+    /// The stream.
+    pub stream: &'a Stream<'a>,
+    /// Its records.
+    pub records: &'a [Record],
+    /// Their sections.
+    pub parts: &'a [RecordSection],
+    /// Its commands.
+    pub commands: &'a [Command],
 }
 
 /// Sections that records were found to be of.
-struct Found {
-    groups: Vec<Group>,
-    certain: Vec<bool>,
-    in_step: Vec<(Range<usize>, bool)>,
-    misfit: bool,
+pub(super) struct Found {
+    /// The groups.
+    pub groups: Vec<Group>,
+    /// For each record whether its section is certain.
+    pub certain: Vec<bool>,
+    /// As in [`Groups`].
+    pub in_step: Vec<(Range<usize>, bool)>,
+    /// Whether commands must be missing.
+    pub misfit: bool,
 }
 
 /// What another engine's times say of an engine's sections.
@@ -163,7 +167,10 @@ impl Search<'_> {
     }
 
     /// Sections of commands with borders put right, and their alignment with those of the records.
-    fn with_borders(&self, sections: Vec<CommandSection>) -> (Vec<CommandSection>, Vec<Pair>) {
+    pub(super) fn with_borders(
+        &self,
+        sections: Vec<CommandSection>,
+    ) -> (Vec<CommandSection>, Vec<Pair>) {
         let pairs = self.align(&sections);
         let base = self.stream.base;
         match repartition(self.parts, self.commands, &sections, &pairs, base) {
@@ -198,91 +205,6 @@ impl Search<'_> {
         self.commands.first().is_some_and(of_model)
     }
 
-    /// Commands are lost: what fits exactly is certain where sections are in step (`lost` is `None`), or where no other
-    /// alignment comes near.
-    fn doubted(
-        &self,
-        sections: Vec<CommandSection>,
-        lost: Option<usize>,
-    ) -> (Vec<CommandSection>, Found) {
-        let recorded = sections.clone();
-        let (sections, pairs) = self.with_borders(sections);
-        let base = self.stream.base;
-        let in_step = lost.is_none() && self.parts.len() == sections.len();
-        let lost = lost
-            .unwrap_or(0)
-            .max(self.parts.len().abs_diff(sections.len()));
-        let (pairs, certain) = if in_step {
-            let fits = |(r, c): (&RecordSection, &CommandSection)| fits_exactly(r, c, base);
-            let certain = self.parts.iter().zip(&sections).map(fits).collect();
-            let pair = |number| Pair {
-                records: number,
-                commands: number,
-            };
-            ((0..sections.len()).map(pair).collect(), certain)
-        } else {
-            match strict::align(self.parts, &sections, base, lost) {
-                Some(found) => (found.pairs, found.certain),
-                None => {
-                    let none = vec![false; pairs.len()];
-                    (pairs, none)
-                }
-            }
-        };
-        let placed = sections == recorded || self.restored(0..self.commands.len()) <= FEW_RESTORED;
-        let mut found = self.paired(&pairs);
-        for (pair, fits) in pairs.iter().zip(certain) {
-            let section = &sections[pair.commands];
-            let range = self.parts[pair.records].range.clone();
-            let alone = self.restored(section.range.clone()) == section.range.len();
-            let known =
-                fits && placed && !alone && !self.goes_on_without_name(&sections, pair.commands);
-            if known {
-                let places = range.clone().zip(section.range.clone());
-                for (record, command) in places {
-                    found.certain[record] = self.kernel_is_known(section, command);
-                }
-            }
-            if in_step {
-                found.in_step.push((range, known));
-            }
-        }
-        (sections, found)
-    }
-
-    /// How many of these commands are restored.
-    fn restored(&self, commands: Range<usize>) -> usize {
-        let list = self.commands[commands].iter();
-        list.filter(|c| c.origin == Origin::Restored).count()
-    }
-
-    /// Whether a command of a section was recorded, or restored between others of one kernel.
-    fn kernel_is_known(&self, section: &CommandSection, at: usize) -> bool {
-        if self.commands[at].origin != Origin::Restored {
-            return true;
-        }
-        let recorded = |c: &&Command| c.origin != Origin::Restored;
-        let before = self.commands[section.range.start..at]
-            .iter()
-            .rfind(recorded);
-        let after = self.commands[at..section.range.end].iter().find(recorded);
-        match (before, after) {
-            (Some(before), Some(after)) => before.tags.scope == after.tags.scope,
-            // Before the first kernel others may have been sent.
-            (None, _) => section.range.start > 0,
-            _ => true,
-        }
-    }
-
-    /// Whether a section has the kernel of the one before it: the name between them may be lost.
-    fn goes_on_without_name(&self, sections: &[CommandSection], at: usize) -> bool {
-        let recorded = |c: &&Command| c.origin != Origin::Restored;
-        let list = |at: usize| self.commands[sections[at].range.clone()].iter();
-        let first = list(at).find(recorded).map(|c| c.tags.scope);
-        let before = at.checked_sub(1).and_then(|b| list(b).rfind(recorded));
-        first.is_some_and(|scope| scope != NONE) && first == before.map(|c| c.tags.scope)
-    }
-
     fn align(&self, sections: &[CommandSection]) -> Vec<Pair> {
         let Stream {
             base, anchor, fit, ..
@@ -306,7 +228,7 @@ impl Search<'_> {
     }
 
     /// Pairs of the alignment; nothing of them is certain.
-    fn paired(&self, pairs: &[Pair]) -> Found {
+    pub(super) fn paired(&self, pairs: &[Pair]) -> Found {
         let group = |pair: &Pair| Group {
             records: self.parts[pair.records].range.clone(),
             commands: pair.commands,

@@ -246,7 +246,10 @@ fn operators(run: &RunOverview) -> Section {
         "grade",
         "shapes",
     ];
-    let section = Section::new("Operators").table(&head, rows.collect());
+    // Without a calibration nothing is known of the roofs.
+    let section = Section::new("Operators")
+        .table(&head, rows.collect())
+        .without_empty_columns();
     match run.operators.len().saturating_sub(SHOWN) {
         0 => section,
         hidden => section.says(format!(
@@ -362,11 +365,15 @@ fn roofline(run: &RunOverview) -> Section {
 }
 
 fn counters(run: &RunOverview) -> Section {
-    let rows = run
-        .counters
-        .iter()
-        .map(|(name, pairs)| vec![name.clone(), pairs.len().to_string()]);
-    let mut section = Section::new("Counters").table(&["counter", "#rows"], rows.collect());
+    let rows = run.counters.iter().map(|(name, counts)| {
+        let median = opdata::stats::median(counts.iter().map(|of| of.count));
+        let median = median.map_or_else(String::new, units::count);
+        vec![name.clone(), counts.len().to_string(), median]
+    });
+    let head = ["counter", "#rows", "#median count"];
+    let mut section = Section::new("Counters")
+        .says("Counts of one run, in calls that were not timed.")
+        .table(&head, rows.collect());
     section.pictures = plots::counters(&run.counters);
     if run.counters.is_empty() {
         Section::default()

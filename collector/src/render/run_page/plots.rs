@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use opdata::contract::Calibration;
 use opreport::svg::{Axis, Mark, RatioLine, Scale, Series, Steps, forest, heat, plot};
+use opreport::units;
 
 use crate::compare::{Change, Comparison};
 use crate::render::compare::operator;
 use crate::render::page::ratio_line;
+use crate::run_report::CountOfRow;
 use crate::run_report::curves::{Curve, Heat};
 
 /// Changes in the picture.
 const CHANGES: usize = 30;
 /// Counters that have a picture.
-const COUNTERS: usize = 6;
+const COUNTERS: usize = 12;
 /// Characters of a legend's entry.
 const LEGEND: usize = 60;
 
@@ -136,21 +138,29 @@ pub(super) fn roofline(points: &[(f64, f64)], calibration: &Calibration) -> Stri
     )
 }
 
-/// Counts against time, for the counters that most rows have.
-pub(super) fn counters(counters: &BTreeMap<String, Vec<(f64, f64)>>) -> Vec<String> {
-    let mut all: Vec<_> = counters.iter().collect();
-    all.sort_by_key(|(_, pairs)| std::cmp::Reverse(pairs.len()));
-    let picture = |(name, pairs): (&String, &Vec<(f64, f64)>)| {
-        let rows = Series {
-            name: "rows".to_owned(),
-            mark: Mark::Dots,
-            points: pairs.iter().map(|(count, ns)| (*count, ns / 1e3)).collect(),
-        };
+/// Counts against time, by threads, for the counters that most rows have; one that counted nothing anywhere has no
+/// picture.
+pub(super) fn counters(counters: &BTreeMap<String, Vec<CountOfRow>>) -> Vec<String> {
+    let mut all: Vec<_> = counters
+        .iter()
+        .filter(|(_, counts)| counts.iter().any(|of| of.count > 0.0))
+        .collect();
+    all.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.len()));
+    let picture = |(name, counts): (&String, &Vec<CountOfRow>)| {
+        let threads: BTreeSet<u64> = counts.iter().map(|of| of.threads).collect();
+        let series = threads.into_iter().map(|threads| {
+            let rows = counts.iter().filter(|of| of.threads == threads);
+            Series {
+                name: units::plural(threads, "thread"),
+                mark: Mark::Dots,
+                points: rows.map(|of| (of.count, of.time_ns / 1e3)).collect(),
+            }
+        });
         plot(
             name,
             &axis(name, Scale::Log),
             &axis("time, µs", Scale::Log),
-            &[rows],
+            &series.collect::<Vec<_>>(),
         )
     };
     all.into_iter().take(COUNTERS).map(picture).collect()

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::run_report::{ReportRequest, read};
+use crate::run_report::{CountOfRow, ReportRequest, read};
 
 fn report(later: bool) -> RunReportData {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../datasets/sample");
@@ -47,4 +47,35 @@ fn a_page_has_every_part_and_needs_nothing_from_elsewhere() {
 fn two_runs_say_what_changed() {
     let html = report_html(&report(true));
     assert!(html.contains("<h2>What changed</h2>") && html.contains("0 regressions"));
+}
+
+#[test]
+fn counters_stand_against_time_by_threads_and_unknown_roofs_have_no_columns() {
+    let mut data = report(false);
+    let of = |count, threads| CountOfRow {
+        count,
+        time_ns: 1e6,
+        threads,
+    };
+    let rows = [of(10.0, 1), of(30.0, 1), of(20.0, 2)];
+    data.run.counters = [
+        ("perf:task-clock".to_owned(), rows.to_vec()),
+        ("perf:page-faults".to_owned(), vec![of(0.0, 1)]),
+    ]
+    .into();
+    for operator in &mut data.run.operators {
+        operator.standing = None;
+    }
+    let html = report_html(&data);
+    for part in [
+        "<td>perf:task-clock</td><td class=\"n\">3</td><td class=\"n\">20</td>",
+        "1 thread",
+        "2 threads",
+    ] {
+        assert!(html.contains(part), "no {part}");
+    }
+    let pictures = |name: &str| html.matches(&format!(">{name}</text>")).count();
+    assert!(pictures("perf:task-clock") > 0);
+    assert_eq!(pictures("perf:page-faults"), 0);
+    assert!(!report_markdown(&data).contains("bound by"));
 }

@@ -27,6 +27,12 @@ pub(super) fn fill(row: &mut Row, choice: &Choice) {
             row.knob_unroll = u64::try_from(knobs.unroll).ok();
             row.knob_parallel_extent = extent(knobs.parallel_extent);
         }
+        Ok(Knobs::Dot(knobs)) => {
+            row.knob_tile_spatial = joined([knobs.rows, knobs.vectors].into_iter());
+            row.knob_vector_length = u64::try_from(Knobs::DOT_LANES).ok();
+            row.knob_cache_write = Some("local".to_owned());
+            row.knob_compute_at = Some("tile".to_owned());
+        }
         Err(_) if choice.template == Choice::SAMPLED => {
             if let Ok(decisions) = choice.knobs() {
                 sampled(row, &decisions);

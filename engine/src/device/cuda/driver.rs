@@ -35,6 +35,36 @@ pub(super) struct Driver {
     pub gpus: Vec<Gpu>,
 }
 
+impl Driver {
+    /// Numbers of the GPUs that rows of the first one may be mixed with.
+    pub fn like_the_first(&self) -> Vec<u32> {
+        let key = |gpu: &Gpu| (gpu.name.clone(), gpu.capability);
+        let alike = |(_, gpu): &(u32, &Gpu)| key(gpu) == key(&self.gpus[0]);
+        (0..)
+            .zip(&self.gpus)
+            .filter(alike)
+            .map(|(i, _)| i)
+            .collect()
+    }
+}
+
+/// Variable that says which GPUs a process sees, and in which order.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
+/// Makes the GPU of this number, among those that the process sees, the only one that it sees: for the driver, CUDA's
+/// runtime and TVM. To be called before any of them is asked.
+pub(super) fn choose(number: u32) {
+    let listed = std::env::var(VISIBLE).ok();
+    // SAFETY: a worker calls this while it is set up, before it starts a thread or loads a library that does.
+    unsafe { std::env::set_var(VISIBLE, chosen(listed.as_deref(), number)) };
+}
+
+/// The entry of a list of GPUs at a place; without a list, the place itself.
+fn chosen(listed: Option<&str>, number: u32) -> String {
+    let entry = listed.and_then(|list| list.split(',').nth(number as usize));
+    entry.map_or_else(|| number.to_string(), |entry| entry.trim().to_owned())
+}
+
 /// Why nothing can be run on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoGpu {
@@ -169,5 +199,21 @@ mod tests {
             bus_id: c"0000:01:00.0".to_owned(),
         };
         assert_eq!(gpu.arch(), "sm_90");
+    }
+
+    #[test]
+    fn workers_share_out_the_gpus_that_are_alike() {
+        let gpu = |name: &str| Gpu {
+            name: name.to_owned(),
+            capability: 90,
+            bus_id: c"0000:01:00.0".to_owned(),
+        };
+        let driver = Driver {
+            cuda: (13, 0),
+            gpus: ["H200", "H100", "H200"].map(gpu).to_vec(),
+        };
+        assert_eq!(driver.like_the_first(), [0, 2]);
+        assert_eq!(chosen(None, 2), "2");
+        assert_eq!(chosen(Some("3, GPU-8932f937"), 1), "GPU-8932f937");
     }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tvm_bridge::Tensor;
 
 use super::dynamic::{Library, NotThere};
-use crate::measure::Timer;
 use crate::measure::caches::Place;
+use crate::measure::{Marks, Timer};
 
 type Status = c_int;
 type Event = *mut c_void;
@@ -76,6 +76,16 @@ impl Runtime {
         done("cudaEventCreate", unsafe { (self.create)(&mut event) })?;
         Ok(event)
     }
+
+    /// Time between two events that the GPU has passed.
+    fn between(self, begin: Event, end: Event) -> Result<Duration, CudaError> {
+        let mut ms = 0.0f32;
+        // SAFETY: `ms` is valid for writing, and events live as long as the process.
+        done("cudaEventElapsedTime", unsafe {
+            (self.elapsed)(&mut ms, begin, end)
+        })?;
+        Ok(Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3))
+    }
 }
 
 /// A call of CUDA's runtime failed.
@@ -114,7 +124,6 @@ impl EventTimer {
     }
 
     fn try_time(&mut self, calls: &mut dyn FnMut()) -> Result<Duration, CudaError> {
-        let mut ms = 0.0f32;
         // SAFETY: the events were made by this runtime and live as long as the process.
         unsafe {
             done(
@@ -127,23 +136,76 @@ impl EventTimer {
                 (self.runtime.record)(self.end, DEFAULT_STREAM),
             )?;
             done("cudaEventSynchronize", (self.runtime.wait)(self.end))?;
-            done(
-                "cudaEventElapsedTime",
-                (self.runtime.elapsed)(&mut ms, self.begin, self.end),
-            )?;
         }
-        Ok(Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3))
+        self.runtime.between(self.begin, self.end)
+    }
+
+    /// What the events are made with.
+    pub fn runtime(&self) -> Runtime {
+        self.runtime
     }
 }
 
 impl Timer for EventTimer {
     fn time(&mut self, _number: u32, calls: &mut dyn FnMut()) -> Duration {
-        self.try_time(calls).unwrap_or_else(|error| {
-            // An error of CUDA's stays with the process: whatever it measures from now on is worthless. The parent starts
-            // another worker, and the reason stands in its log.
-            eprintln!("{error}");
-            std::process::abort()
-        })
+        self.try_time(calls).unwrap_or_else(|error| end(&error))
+    }
+}
+
+/// Ends the process. An error of CUDA's stays with it: whatever it measures from now on is worthless. The parent starts
+/// another worker, and the reason stands in its log.
+fn end(error: &CudaError) -> ! {
+    eprintln!("{error}");
+    std::process::abort()
+}
+
+/// Events between the kernels of a whole model, which the GPU passes without waiting for the host.
+pub(super) struct EventMarks {
+    runtime: Runtime,
+    /// Those made so far; they are used again in the next run.
+    events: Vec<Event>,
+    used: usize,
+}
+
+impl EventMarks {
+    /// No events yet.
+    pub fn new(runtime: Runtime) -> EventMarks {
+        EventMarks {
+            runtime,
+            events: Vec::new(),
+            used: 0,
+        }
+    }
+
+    fn try_mark(&mut self) -> Result<(), CudaError> {
+        if self.used == self.events.len() {
+            self.events.push(self.runtime.event()?);
+        }
+        // SAFETY: the event was made by this runtime and lives as long as the process.
+        let recorded = unsafe { (self.runtime.record)(self.events[self.used], DEFAULT_STREAM) };
+        self.used += 1;
+        done("cudaEventRecord", recorded)
+    }
+
+    fn try_take(&mut self) -> Result<Vec<Duration>, CudaError> {
+        let passed = &self.events[..std::mem::take(&mut self.used)];
+        let (Some(&first), Some(&last)) = (passed.first(), passed.last()) else {
+            return Ok(Vec::new());
+        };
+        // SAFETY: the events were made and recorded by this runtime.
+        done("cudaEventSynchronize", unsafe { (self.runtime.wait)(last) })?;
+        let since = |&event: &Event| self.runtime.between(first, event);
+        passed.iter().map(since).collect()
+    }
+}
+
+impl Marks for EventMarks {
+    fn mark(&mut self) {
+        self.try_mark().unwrap_or_else(|error| end(&error));
+    }
+
+    fn take(&mut self) -> Vec<Duration> {
+        self.try_take().unwrap_or_else(|error| end(&error))
     }
 }
 

@@ -22,7 +22,7 @@ mod disassembler;
 mod driver;
 mod dynamic;
 #[cfg(test)]
-mod emulation;
+pub(crate) mod emulation;
 mod events;
 mod findings;
 mod nvml;
@@ -67,8 +67,10 @@ impl Device for Cuda {
         false
     }
 
-    fn runs_whole_models(&self) -> bool {
-        false
+    fn units(&self) -> Vec<u32> {
+        driver::driver()
+            .as_ref()
+            .map_or(vec![0], |driver| driver.like_the_first())
     }
 
     fn options(&self) -> &'static [TargetOption] {

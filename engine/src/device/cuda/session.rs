@@ -1,7 +1,6 @@
 //! The GPU in the worker: to compile for it, or to measure on it.
 //!
-//! Measuring has not been run yet on a GPU (see `docs/cuda.md`); it is kept small for that. It uses the first GPU, which
-//! `CUDA_VISIBLE_DEVICES` chooses.
+//! Measuring has not been run yet on a GPU (see `docs/cuda.md`); it is kept small for that. A worker sees one GPU alone.
 
 use std::sync::Arc;
 
@@ -11,14 +10,14 @@ use tvm_bridge::{Result, Target};
 
 use super::compiler::{CudaCompiler, Loading};
 use super::dynamic::Library;
-use super::events::{EventTimer, Flusher, Runtime, Sentinel};
+use super::events::{EventMarks, EventTimer, Flusher, Runtime, Sentinel};
 use super::nvml::{Nvml, Throttling};
 use super::nvrtc::{HOW_TO_GET_IT, Nvrtc, Toolkit};
-use super::target;
 use super::templates::{CudaTemplates, Limits};
+use super::{driver, target};
 use crate::device::{Conditions, Kernel, KernelCompiler, Opening, Purpose, Session};
-use crate::measure::timer::WallClock;
-use crate::measure::{CacheControl, Timer};
+use crate::measure::timer::{WallClock, WallMarks};
+use crate::measure::{CacheControl, Marks, Timer};
 use crate::schedule::Templates;
 
 /// The device that is measured on.
@@ -48,7 +47,10 @@ impl CudaSession {
         let nvrtc = Nvrtc::new(toolkit.clone(), opening.compile_limit)?;
         let (gpu, loading) = match opening.purpose {
             Purpose::Compile => (None, Loading::DescribeOnly),
-            Purpose::Measure => (Some(Gpu::open(&toolkit)?), Loading::Load),
+            Purpose::Measure => {
+                driver::choose(opening.unit);
+                (Some(Gpu::open(&toolkit)?), Loading::Load)
+            }
         };
         let compiler = CudaCompiler::new(Arc::new(nvrtc), opening, loading)?;
         Ok(CudaSession {
@@ -139,5 +141,12 @@ impl Session for CudaSession {
             Some(gpu) => &mut gpu.timer,
             None => &mut self.clock,
         }
+    }
+
+    fn marks(&self) -> anyhow::Result<Box<dyn Marks>> {
+        Ok(match &self.gpu {
+            Some(gpu) => Box::new(EventMarks::new(gpu.timer.runtime())),
+            None => Box::new(WallMarks::default()),
+        })
     }
 }

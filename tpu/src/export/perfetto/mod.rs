@@ -54,7 +54,10 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
     for cores in profile.cores.chunks(width) {
         if cores.iter().any(is_long) {
             for core in cores {
-                core_packets(profile, core, &shared, &mut out).map_err(failed())?;
+                let mut buffer = Vec::with_capacity(2 * BUFFER);
+                core_packets(profile, core, &shared, &mut buffer, Some(&mut out))
+                    .and_then(|()| out.write_all(&buffer))
+                    .map_err(failed())?;
             }
             continue;
         }
@@ -64,7 +67,7 @@ pub fn write(profile: &Profile, host: Option<&HostTrace>, path: &Path) -> Result
             .for_each(|(core, packets)| {
                 packets.clear();
                 // Nothing fails in memory.
-                let _ = core_packets(profile, core, &shared, packets);
+                let _ = core_packets(profile, core, &shared, packets, None);
             });
         for part in &parts[..cores.len()] {
             out.write_all(part).map_err(failed())?;
@@ -121,19 +124,23 @@ impl Shared {
     }
 }
 
-/// Writes the packets of a core.
+/// Puts the packets of a core into `packets`; what is more than fits the cache goes `out` on the way, if that is given.
 fn core_packets(
     profile: &Profile,
     core: &CoreProfile,
     shared: &Shared,
-    out: &mut impl Write,
+    packets: &mut Vec<u8>,
+    mut out: Option<&mut dyn Write>,
 ) -> io::Result<()> {
     let number = core.number;
-    // About what the packets of an event take; a buffer that grows is copied again and again.
     let events: usize = core.events.iter().map(|list| list.len()).sum();
-    let bytes = (events * 224).min(2 * BUFFER);
+    if out.is_none() {
+        // About what the packets of an event take; a buffer that grows is copied again and again.
+        packets.reserve(events * 176);
+    }
     let mut written = Ok(());
-    let mut writer = Writer::new(CORE_IDS * (u64::from(number) + 1), bytes, &KEYS);
+    let mut writer = Writer::new(CORE_IDS * (u64::from(number) + 1), 0, &KEYS);
+    writer.out.0 = std::mem::take(packets);
     let parent = writer.track(&format!("Core {number}"), None, Order::Explicit, false);
     let child = |writer: &mut Writer, name: &str, rank, counter| {
         writer.track(name, Some(parent.id), Order::Ranked(rank), counter)
@@ -199,8 +206,9 @@ fn core_packets(
             if view.kernel.is_some_and(|kernel| !with_ports(kernel)) {
                 push_or_extend(&mut launches, &view, shared.offset_ns);
             }
-            if writer.out.0.len() >= BUFFER && written.is_ok() {
-                written = out.write_all(&writer.out.0);
+            if let Some(out) = out.as_mut().filter(|_| writer.out.0.len() >= BUFFER) {
+                let done = out.write_all(&writer.out.0);
+                written = std::mem::replace(&mut written, Ok(())).and(done);
                 writer.out.0.clear();
                 viewer.release();
             }
@@ -209,8 +217,8 @@ fn core_packets(
     }
     write_launches(&mut writer, kernels, launches);
     write_layers(profile, &mut writer, parent.id, layers);
-    written?;
-    out.write_all(&writer.out.0)
+    *packets = writer.out.0;
+    written
 }
 
 /// What a command's counter shows: the TIU's share of useful operations in percent, a DMA engine's GB/s.

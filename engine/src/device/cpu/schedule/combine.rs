@@ -151,6 +151,8 @@ fn set(knobs: &mut Knobs, dimension: &Dimension, setting: &FactorValue) -> Resul
             PARALLEL_EXTENT => k.parallel_extent = number()?,
             _ => return Err(wrong()),
         },
+        // Nothing of it varies yet.
+        Knobs::Dot(_) => return Err(wrong()),
         Knobs::Spatial(k) => match dimension.factor.name() {
             VECTOR_LENGTH => k.vector_length = number()?,
             UNROLL => k.unroll = number()?,

@@ -146,7 +146,7 @@ fn pack_if_nothing_is_contiguous(s: &Schedule, anchor: Part) -> Result<Part> {
 }
 
 /// All dimensions in order but `dim`, which comes last.
-fn moved_last(dims: usize, dim: usize) -> Vec<usize> {
+pub(super) fn moved_last(dims: usize, dim: usize) -> Vec<usize> {
     (0..dims).filter(|&d| d != dim).chain([dim]).collect()
 }
 

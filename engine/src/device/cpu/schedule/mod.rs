@@ -5,6 +5,7 @@
 //! | [`contraction`] | one dominating reduction: convolutions, dense, matmuls, pooling, means |
 //! | [`knobs`] | the knobs of a contraction, and the tile that suits it |
 //! | [`staged`], [`pad`] | an operand's padding or copy, filled near its use or before |
+//! | [`dot`] | products of bytes, four at once in each lane |
 //! | [`rows`] | several reductions over the same rows: softmax, layer norm |
 //! | [`partial`] | a whole tensor to one value |
 //! | [`spatial`] | no reduction: element-wise, copies, transposes |
@@ -12,6 +13,7 @@
 
 mod combine;
 mod contraction;
+mod dot;
 pub(super) mod factors;
 mod knobs;
 mod pad;
@@ -26,6 +28,7 @@ mod tests;
 
 use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
+use tvm_bridge::tensorize::DotProduct;
 use tvm_bridge::{PrimFunc, Result, Schedule, Target};
 
 use crate::schedule::{Choice, Dimension, FactorValue, Space, Templates, default_schedule, unfit};
@@ -33,7 +36,7 @@ use combine::Shape;
 
 pub use combine::MAX_UNROLLED;
 pub use opdata::contract::knobs::{
-    CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, PartialKnobs, RowsKnobs,
+    CacheWrite, ContractionKnobs, DotKnobs, Epilogue, LevelOrder, Padding, PartialKnobs, RowsKnobs,
     SpatialKnobs,
 };
 
@@ -49,9 +52,14 @@ pub enum Knobs {
     Partial(PartialKnobs),
     /// Flattened, vectorised, parallel.
     Spatial(SpatialKnobs),
+    /// Dot products of bytes.
+    Dot(DotKnobs),
 }
 
 impl Knobs {
+    /// Output channels in one vector of a dot product.
+    pub const DOT_LANES: i64 = 16;
+
     /// The knobs of a choice.
     ///
     /// # Errors
@@ -67,6 +75,7 @@ impl Knobs {
             Knobs::Rows(knobs) => Choice::new("rows", knobs),
             Knobs::Partial(knobs) => Choice::new("partial", knobs),
             Knobs::Spatial(knobs) => Choice::new("spatial", knobs),
+            Knobs::Dot(knobs) => Choice::new("dot", knobs),
         }
     }
 }
@@ -97,19 +106,25 @@ const SUGGESTIONS: [Suggestion; 6] = [
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CpuTemplates {
     pub unit: VectorUnit,
+    pub dot: DotProduct,
 }
 
 impl CpuTemplates {
-    /// The templates for a target's registers.
+    /// The templates for a target's registers and instructions.
     pub fn of(target: &Target) -> Result<CpuTemplates> {
         let is_x86 = cfg!(target_arch = "x86_64");
         let unit = VectorUnit::of_width(target.vector_width_bits()?, is_x86);
-        Ok(CpuTemplates { unit })
+        let dot = DotProduct::of(target)?;
+        Ok(CpuTemplates { unit, dot })
     }
 }
 
 impl Templates for CpuTemplates {
     fn suggest(&self, schedule: &Schedule, attempt: usize) -> Option<Result<Choice>> {
+        let Some(attempt) = attempt.checked_sub(1) else {
+            let knobs = dot::suggested(schedule, self.unit, self.dot);
+            return Some(knobs.map(|knobs| Knobs::Dot(knobs).choice()));
+        };
         let suggestion = SUGGESTIONS.get(attempt)?;
         Some(suggestion(schedule, self.unit).map(|knobs| knobs.choice()))
     }
@@ -123,6 +138,7 @@ impl Templates for CpuTemplates {
             Knobs::Rows(knobs) => Knobs::Rows(rows::with_knobs(schedule, unit, knobs)?),
             Knobs::Partial(knobs) => Knobs::Partial(partial::with_knobs(schedule, knobs)?),
             Knobs::Spatial(knobs) => Knobs::Spatial(spatial::with_knobs(schedule, unit, knobs)?),
+            Knobs::Dot(knobs) => Knobs::Dot(dot::with_knobs(schedule, unit, self.dot, knobs)?),
         };
         Ok(done.choice())
     }

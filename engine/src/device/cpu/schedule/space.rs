@@ -56,6 +56,7 @@ pub(super) fn dimensions(
             let elements = partial::elements(&s)?;
             (Shape::Partial { elements }, vec![lengths, extents])
         }
+        Knobs::Dot(_) => (Shape::Fixed, Vec::new()),
         Knobs::Spatial(knobs) => match spatial::extents(&s, unit)? {
             Some((inner, total)) => spatial_dimensions(inner, total, *knobs, unit),
             None => (Shape::Fixed, Vec::new()),

@@ -9,6 +9,7 @@ use opmodels::graph::{ArgumentRole, Operator};
 use proptest::prelude::*;
 use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::ir::ENTRY;
+use tvm_bridge::tensorize::DotProduct;
 use tvm_bridge::{IrModule, Target, Tensor};
 
 use super::*;
@@ -29,6 +30,8 @@ const OPERATORS: [&str; 10] = [
     "layer_norm",
     "global_avg_pool",
     "elementwise",
+    "qconv2d",
+    "qdense",
 ];
 
 fn operator(name: &str) -> (PrimFunc, Operator) {
@@ -46,6 +49,7 @@ fn operator(name: &str) -> (PrimFunc, Operator) {
 fn default_nest(name: &str) -> String {
     let templates = CpuTemplates {
         unit: VectorUnit::of_width(512, true),
+        dot: DotProduct::Portable,
     };
     let (function, _) = operator(name);
     let scheduled = default_schedule(&function, &templates, 0).unwrap();
@@ -62,10 +66,33 @@ fn default_schedules_have_the_loops_of_their_template() {
 }
 
 #[test]
+fn products_of_bytes_are_dot_products() {
+    let target = Target::llvm(&tvm_bridge::target::host_cpu().unwrap(), 2).unwrap();
+    for name in ["qconv2d", "qdense"] {
+        let (function, operator) = operator(name);
+        let reference = outputs(&Schedule::new(&function, 0).unwrap(), &operator, &target);
+        for dot in [DotProduct::of(&target).unwrap(), DotProduct::Portable] {
+            let templates = CpuTemplates {
+                dot,
+                ..templates(&target)
+            };
+            let schedule = Schedule::new(&function, 0).unwrap();
+            let choice = templates.suggest(&schedule, 0).unwrap().unwrap();
+            assert_eq!(choice.template, "dot", "{name}");
+            let found = outputs(&schedule, &operator, &target);
+            let tolerance = Tolerance::new(reference[0].dtype(), operator.reduction_length());
+            let comparison = compare(&found[0], &reference[0], tolerance).unwrap();
+            assert_eq!(comparison.complaint(), None, "{name} with {dot:?}");
+        }
+    }
+}
+
+#[test]
 fn knobs_decide_the_loops() {
     let (function, _) = operator("dense");
     let templates = CpuTemplates {
         unit: VectorUnit::of_width(512, true),
+        dot: DotProduct::Portable,
     };
     let base = default_schedule(&function, &templates, 0).unwrap().choice;
     let Knobs::Contraction(mut knobs) = Knobs::of(&base).unwrap() else {

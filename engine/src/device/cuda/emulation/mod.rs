@@ -4,7 +4,10 @@
 //! `shim.h` says how threads run, what it finds and what it cannot see. It takes a C++ compiler, and a process in which
 //! TVM's CUDA runtime is not loaded.
 
+mod gpu;
 mod kernels;
+
+pub(crate) use gpu::EmulatedGpu;
 
 use std::path::Path;
 use std::process::Command;
@@ -12,13 +15,13 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use tvm_bridge::compile::{Asserts, Lowered};
 use tvm_bridge::ir::ENTRY;
-use tvm_bridge::{Device, DeviceKind, IrModule, Target, Tensor};
+use tvm_bridge::{Device, DeviceKind, IrModule, KernelModule, Target, Tensor};
 
 /// The host's C++ compiler.
 const COMPILER: &str = "g++";
 
-/// Whether this machine can do it; otherwise why not.
-pub(super) fn obstacle() -> Option<String> {
+/// Why this machine cannot do it, if it cannot.
+fn obstacle() -> Option<String> {
     if Command::new(COMPILER).arg("--version").output().is_err() {
         return Some(format!("there is no {COMPILER}"));
     }
@@ -33,26 +36,50 @@ pub(super) fn obstacle() -> Option<String> {
 /// The program cannot be compiled for the GPU or its emulation, or a kernel does what it must not: touches memory outside
 /// its arguments, has results that depend on the order of its threads, or waits for threads that never come.
 pub(super) fn run(module: &IrModule, target: &Target, tensors: &[Tensor]) -> Result<Vec<Tensor>> {
-    let folder = tempfile::tempdir()?;
-    let lowered = Lowered::new(module, target, Asserts::Dropped)?;
-    let script = lowered
-        .device_script()?
-        .context("nothing runs on the GPU")?;
-    let generated = lowered.generate()?;
-    let source = generated.device_source()?.context("no source")?;
-    let library = compiled(folder.path(), &kernels::with_shim(&source, &script)?)?;
-    let loaded = generated.load_with_kernels(&library)?;
+    let loaded = load(Lowered::new(module, target, Asserts::Dropped)?)?;
     let device = Device::first(DeviceKind::Cuda);
     let tensors = tensors
         .iter()
         .map(|t| Tensor::from_bytes(device, t.shape(), t.dtype(), &t.bytes()?))
         .collect::<tvm_bridge::Result<Vec<_>>>()?;
-    loaded.module.function(ENTRY)?.bind(&tensors).call()?;
+    loaded.function(ENTRY)?.bind(&tensors).call()?;
     let back = |t: &Tensor| Tensor::from_bytes(Device::cpu(), t.shape(), t.dtype(), &t.bytes()?);
     Ok(tensors
         .iter()
         .map(back)
         .collect::<tvm_bridge::Result<_>>()?)
+}
+
+/// Loads functions with their kernels compiled for the host.
+///
+/// # Errors
+/// As [`run`]'s.
+pub(super) fn load(lowered: Lowered) -> Result<KernelModule> {
+    let script = lowered
+        .device_script()?
+        .context("nothing runs on the GPU")?;
+    let generated = lowered.generate()?;
+    let source = generated.device_source()?.context("no source")?;
+    let folder = tempfile::tempdir()?;
+    let library = compiled(folder.path(), &kernels::with_shim(&source, &script)?)?;
+    Ok(generated.load_with_kernels(&library)?.module)
+}
+
+/// Whether this machine can do it; says so where tests tell what they left out.
+pub(crate) fn is_possible() -> bool {
+    let Some(obstacle) = obstacle() else {
+        return true;
+    };
+    let line = format!("emulated CUDA kernels: not run, {obstacle}\n");
+    if let Some(path) = std::env::var_os("OPBENCH_SKIPPED") {
+        use std::io::Write as _;
+        let file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path);
+        file.unwrap().write_all(line.as_bytes()).unwrap();
+    }
+    false
 }
 
 fn compiled(folder: &Path, source: &str) -> Result<std::path::PathBuf> {

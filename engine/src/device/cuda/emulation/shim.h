@@ -3,7 +3,8 @@
 //
 // A launch runs twice: threads and blocks in order with a guard page behind every argument, then in reverse order with one
 // before it. Results that differ between the two depend on the order of threads. Lane 0 of a warp holds its matrix
-// fragments. Inline PTX, bfloat16, clusters and timing are not covered, nor races that show in neither order.
+// fragments. Asynchronous copies arrive when their thread waits for them, and no earlier. Other inline PTX, clusters and
+// timing are not covered, nor races that show in neither order.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -39,6 +40,13 @@ namespace shim {
 
 enum class State { Runs, WaitsForBlock, WaitsForWarp, Ended };
 
+struct Copy {
+  void* to;
+  const void* from;
+  unsigned bytes;
+  bool exists;
+};
+
 struct Fiber {
   jmp_buf at;
   ucontext_t start;
@@ -46,6 +54,8 @@ struct Fiber {
   bool fresh;
   dim3 thread;
   unsigned lane, warp;
+  // Asynchronous copies on their way, by group; the last group is not ended yet.
+  std::vector<std::vector<Copy>> copies;
 };
 
 static const unsigned WARP = 32;
@@ -136,6 +146,7 @@ static void run_grid(bool reversed, char* stacks, const char** problem) {
       fiber.thread = {i % block_size.x, i / block_size.x % block_size.y, i / block_size.x / block_size.y};
       fiber.lane = i % WARP, fiber.warp = i / WARP;
       fiber.state = State::Runs, fiber.fresh = true;
+      fiber.copies.assign(1, {});
       getcontext(&fiber.start);
       fiber.start.uc_stack.ss_sp = stacks + STACK * i;
       fiber.start.uc_stack.ss_size = STACK;
@@ -280,6 +291,22 @@ static inline T __shfl_xor_sync(unsigned, T value, unsigned mask, int = 32) {
   return shim::exchange(value, shim::now->lane ^ mask, true);
 }
 
+// Asynchronous copies, which the kernels' functions of inline assembly call outside a GPU.
+static inline void async_copy(void* to, const void* from, unsigned bytes, bool exists) {
+  shim::now->copies.back().push_back({to, from, bytes, exists});
+}
+static inline void async_commit() { shim::now->copies.emplace_back(); }
+static inline void async_wait(unsigned in_flight) {
+  auto& groups = shim::now->copies;
+  while (groups.size() - 1 > in_flight) {
+    for (shim::Copy& copy : groups.front()) {
+      if (copy.exists) memcpy(copy.to, copy.from, copy.bytes);
+      else memset(copy.to, 0, copy.bytes);
+    }
+    groups.erase(groups.begin());
+  }
+}
+
 // Vectors.
 #define SHIM_VECTORS(T, NAME)                                                          \
   struct __attribute__((aligned(sizeof(T) * 2))) NAME##2 { T x, y; };                  \
@@ -351,6 +378,37 @@ SHIM_HALF(hexp, expf) SHIM_HALF(hlog, logf) SHIM_HALF(hlog2, log2f) SHIM_HALF(hs
 SHIM_HALF(hsin, sinf) SHIM_HALF(hcos, cosf) SHIM_HALF(htanh, tanhf) SHIM_HALF(htan, tanf) SHIM_HALF(hatan, atanf)
 SHIM_HALF(herf, erff) SHIM_HALF(hfloor, floorf) SHIM_HALF(hceil, ceilf) SHIM_HALF(htrunc, truncf) SHIM_HALF(__habs, fabsf)
 static inline half hpow(half x, half y) { return (half)powf((float)x, (float)y); }
+
+// bfloat16: the upper half of a single-precision number, rounded to the nearest, to even between two.
+struct nv_bfloat16 {
+  unsigned short bits;
+  nv_bfloat16() = default;
+  nv_bfloat16(float x) {
+    unsigned whole;
+    memcpy(&whole, &x, 4);
+    bits = x != x ? 0x7fff : (whole + 0x7fff + (whole >> 16 & 1)) >> 16;
+  }
+  operator float() const {
+    unsigned whole = (unsigned)bits << 16;
+    float x;
+    memcpy(&x, &whole, 4);
+    return x;
+  }
+};
+#define SHIM_BFLOAT(OP) \
+  static inline nv_bfloat16 operator OP(nv_bfloat16 a, nv_bfloat16 b) { return (float)a OP (float)b; }
+SHIM_BFLOAT(+) SHIM_BFLOAT(-) SHIM_BFLOAT(*) SHIM_BFLOAT(/)
+struct __attribute__((aligned(4))) nv_bfloat162 { nv_bfloat16 x, y; };
+struct __attribute__((aligned(8))) nv_bfloat164 { nv_bfloat16 x, y, z, w; };
+static inline nv_bfloat162 make_nv_bfloat162(nv_bfloat16 x, nv_bfloat16 y) { return {x, y}; }
+static inline nv_bfloat164 make_nv_bfloat164(nv_bfloat16 x, nv_bfloat16 y, nv_bfloat16 z, nv_bfloat16 w) { return {x, y, z, w}; }
+static inline nv_bfloat16 __float2bfloat16_rn(float x) { return x; }
+static inline float __bfloat162float(nv_bfloat16 x) { return x; }
+static inline unsigned __pack_nv_bfloat162(nv_bfloat16 x, nv_bfloat16 y) { return (unsigned)y.bits << 16 | x.bits; }
+#define SHIM_BFLOAT_OF(NAME, OF) static inline nv_bfloat16 NAME(nv_bfloat16 x) { return OF((float)x); }
+SHIM_BFLOAT_OF(hexp, expf) SHIM_BFLOAT_OF(hlog, logf) SHIM_BFLOAT_OF(hsqrt, sqrtf) SHIM_BFLOAT_OF(hrsqrt, rsqrtf)
+SHIM_BFLOAT_OF(htanh, tanhf) SHIM_BFLOAT_OF(herf, erff) SHIM_BFLOAT_OF(hfloor, floorf) SHIM_BFLOAT_OF(hceil, ceilf)
+SHIM_BFLOAT_OF(__habs, fabsf)
 
 // Tensor cores: lane 0 of a warp holds the whole fragment.
 namespace nvcuda {

@@ -2,14 +2,16 @@
 //!
 //! A block of threads computes a tile of the output. For each piece of the sum, the threads copy the operands' tiles into
 //! shared memory together, vectors at a time, and multiply from there; a thread's results stay in registers, each
-//! operand's values are loaded into registers once a step. With two stages the next tiles are on their way from global
-//! memory while these are multiplied. The element-wise tail runs on the registers before they are stored.
+//! operand's values are loaded into registers once a step. With two stages or more the next tiles are on their way from
+//! global memory while these are multiplied ([`super::pipeline`]). The element-wise tail runs on the registers before they
+//! are stored. Where there are few tiles and long sums, several blocks share each sum ([`Product::shared`]).
 
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, Result, Schedule};
 
-use super::limits::{Limits, STATIC_SHARED_BYTES};
+use super::limits::{DYNAMIC_SHARED_BYTES, Limits, STATIC_SHARED_BYTES};
 use super::parts::{inline_consumers, inline_producers};
+use super::pipeline::{self, pipeline};
 use super::product::{CopyLayout, Extents, Product, bind_blocks, loops_of};
 use super::{TileKnobs, fallback};
 use crate::schedule::unfit;
@@ -34,14 +36,16 @@ pub(super) fn suggested(s: &Schedule, limits: &Limits) -> Result<TileKnobs> {
         return Err(unfit("too few rows or columns for a tile"));
     }
     let knobs = default_knobs(extents, limits);
-    apply(s, &product, &knobs)?;
+    apply(s, product, &knobs)?;
     Ok(knobs)
 }
 
 /// The template with knobs of one's own.
-pub(super) fn with_knobs(s: &Schedule, knobs: &TileKnobs) -> Result<TileKnobs> {
-    let product = Product::find(s)?;
-    apply(s, &product, knobs)?;
+pub(super) fn with_knobs(s: &Schedule, knobs: &TileKnobs, limits: &Limits) -> Result<TileKnobs> {
+    limits
+        .check_stages(knobs.stages)
+        .map_err(|reason| unfit(&reason))?;
+    apply(s, Product::find(s)?, knobs)?;
     Ok(*knobs)
 }
 
@@ -79,6 +83,7 @@ fn default_knobs(extents: Extents, limits: &Limits) -> TileKnobs {
         vector: 4,
         unroll: 64,
         stages: 2,
+        split: extents.split(limits, [block_m, block_n]),
     }
 }
 
@@ -96,11 +101,15 @@ fn shared_bytes(knobs: &TileKnobs, element: i64) -> i64 {
     knobs.stages * knobs.block_k * width * element
 }
 
-/// Why a tile is impossible.
+/// Why a tile is impossible, for operands of so many bytes an element and sums over so many steps.
 ///
 /// # Errors
 /// That is what it says.
-pub(super) fn check(knobs: &TileKnobs, element: i64) -> std::result::Result<(), String> {
+pub(super) fn check(
+    knobs: &TileKnobs,
+    element: i64,
+    steps: i64,
+) -> std::result::Result<(), String> {
     let TileKnobs {
         block_m,
         block_n,
@@ -120,18 +129,23 @@ pub(super) fn check(knobs: &TileKnobs, element: i64) -> std::result::Result<(), 
         ));
     }
     super::limits::check_threads(knobs.threads())?;
+    super::product::check_split(knobs.split, steps)?;
     let bytes = shared_bytes(knobs, element);
-    if bytes > STATIC_SHARED_BYTES {
-        return Err(format!(
-            "{bytes} bytes of shared memory, more than {STATIC_SHARED_BYTES}"
-        ));
+    let most = match pipeline::is_asynchronous(knobs.stages) {
+        true => DYNAMIC_SHARED_BYTES,
+        false => STATIC_SHARED_BYTES,
+    };
+    if bytes > most {
+        return Err(format!("{bytes} bytes of shared memory, more than {most}"));
     }
     Ok(())
 }
 
-fn apply(s: &Schedule, product: &Product, knobs: &TileKnobs) -> Result<()> {
+fn apply(s: &Schedule, product: Product, knobs: &TileKnobs) -> Result<()> {
     let element = product.operand_type().map_or(4, |t| t.bytes() as i64);
-    check(knobs, element).map_err(|reason| unfit(&reason))?;
+    check(knobs, element, product.steps()).map_err(|reason| unfit(&reason))?;
+    let product = &product.shared(s, knobs.split)?;
+    let asynchronous = pipeline::is_asynchronous(knobs.stages);
     let loads = [0, 1].map(|side| product.vector(side, knobs.vector));
     product.normalise(s, [CopyLayout::DepthOutside; 2])?;
     let block = &product.block;
@@ -142,15 +156,25 @@ fn apply(s: &Schedule, product: &Product, knobs: &TileKnobs) -> Result<()> {
     let mut copies = Vec::new();
     for (side, (layout, vector)) in loads.into_iter().enumerate() {
         let operand = product.operands[side];
-        let shared = s.cache_read(block, operand, "shared")?;
+        let shared = s.cache_read(block, operand, pipeline::scope(knobs.stages))?;
         s.compute_at_with_unit_loops(&shared, &tile.outer_depth)?;
+        // An asynchronous copy stores what it loads side by side, and this one is transposed.
+        let transposed = layout == CopyLayout::DepthInside;
+        let vector = if asynchronous && transposed {
+            1
+        } else {
+            vector
+        };
         cooperate(s, &shared, layout, vector, knobs.threads())?;
-        if layout == CopyLayout::DepthInside {
+        if transposed {
             s.storage_align(&shared, 0, 1, BANKS, SKEW)?;
         }
         let registers = s.cache_read(block, operand, "local")?;
         s.compute_at_with_unit_loops(&registers, &tile.inner_depth)?;
-        vectorize_last(s, &registers, SIDE_BY_SIDE)?;
+        if !asynchronous {
+            // Where all accesses are vectors, TVM makes it an array of vectors, for which it writes no asynchronous copies.
+            vectorize_last(s, &registers, SIDE_BY_SIDE)?;
+        }
         copies.push(shared);
     }
     for copy in &copies {
@@ -159,10 +183,7 @@ fn apply(s: &Schedule, product: &Product, knobs: &TileKnobs) -> Result<()> {
     finish(s, &copy_out, product, knobs)?;
     s.decompose_reduction(block, &tile.outer_depth)?;
     unroll_hint(s, &tile.thread, knobs.unroll)?;
-    if knobs.stages == 2 {
-        pipeline(s, &tile.outer_depth, &copies)?;
-    }
-    Ok(())
+    pipeline(s, &tile.outer_depth, &copies, knobs.stages)
 }
 
 /// The loops of a tile that others are placed at.
@@ -297,15 +318,4 @@ pub(super) fn unroll_hint(s: &Schedule, l: &Loop, steps: i64) -> Result<()> {
     s.annotate_loop(l, "pragma_auto_unroll_max_step", steps)?;
     // The source keeps its loops: expanding them here would cost the same twice.
     s.annotate_loop(l, "pragma_unroll_explicit", 0)
-}
-
-/// Loads the tiles of the next iteration into registers while this one's are multiplied, then stores them beside these.
-pub(super) fn pipeline(s: &Schedule, l: &Loop, copies: &[Block]) -> Result<()> {
-    for copy in copies {
-        s.annotate_block(copy, "tirx.manifest_shared_memory_local_stage", 1)?;
-        s.annotate_block(copy, "double_buffer_scope", 0)?;
-    }
-    // Statements of the loop: load and store of one operand, of the other, and the products.
-    s.annotate_loop_with_list(l, "software_pipeline_stage", &[0, 0, 0, 0, 1])?;
-    s.annotate_loop_with_list(l, "software_pipeline_order", &[0, 3, 1, 4, 2])
 }

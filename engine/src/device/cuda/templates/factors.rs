@@ -16,6 +16,8 @@ pub(super) const VECTOR_WIDTH: &str = "vector-width";
 pub(super) const UNROLL: &str = "unroll";
 /// Tiles on their way at once.
 pub(super) const STAGES: &str = "stages";
+/// Blocks of threads that share each sum.
+pub(super) const REDUCTION_SPLIT: &str = "reduction-split";
 /// Threads of a block.
 pub(super) const BLOCK_SIZE: &str = "block-size";
 /// Results of a block whose threads share each sum.
@@ -34,8 +36,9 @@ pub(crate) const FACTORS: &[FactorInfo] = &[
     info(UNROLL, "largest loop unrolled, in steps"),
     info(
         STAGES,
-        "1: load, then compute; 2: load the next tile meanwhile",
+        "tiles in memory at once: 1 loads, then computes; from 3 on copies are asynchronous",
     ),
+    info(REDUCTION_SPLIT, "blocks of threads that share each sum"),
     info(BLOCK_SIZE, "threads of a block"),
     info(RESULTS, "results of a block whose threads share each sum"),
 ];

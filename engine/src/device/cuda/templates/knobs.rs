@@ -19,8 +19,17 @@ pub struct TileKnobs {
     pub vector: i64,
     /// Largest loop that the compiler is told to unroll, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
-    /// 1: load, then compute; 2: the next tile is loaded while this one is computed.
+    /// Tiles in memory at once. 1: load, then compute; 2: the next tile is loaded into registers while this one is computed;
+    /// more: all but one are on their way by asynchronous copies.
     pub stages: i64,
+    /// Blocks of threads that share each sum; a kernel of its own adds their parts.
+    #[serde(default = "whole")]
+    pub split: i64,
+}
+
+/// A sum that is not shared out, as in rows that were written before it could be.
+fn whole() -> i64 {
+    1
 }
 
 impl TileKnobs {
@@ -47,8 +56,11 @@ pub struct FragmentKnobs {
     pub vector: i64,
     /// Largest loop that the compiler is told to unroll, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
-    /// 1: load, then compute; 2: the next tile is loaded while this one is computed.
+    /// As [`TileKnobs::stages`].
     pub stages: i64,
+    /// As [`TileKnobs::split`].
+    #[serde(default = "whole")]
+    pub split: i64,
 }
 
 impl FragmentKnobs {

@@ -18,6 +18,9 @@ pub(crate) struct Limits {
     pub multiprocessors: i64,
     /// Whether it multiplies matrices of half precision in hardware.
     pub has_tensor_cores: bool,
+    /// Whether it copies into shared memory while it computes, and whether its tensor cores know bfloat16: both came with
+    /// compute capability 8.0.
+    pub has_async_copies: bool,
 }
 
 impl Limits {
@@ -35,9 +38,26 @@ impl Limits {
                 _ => 132,
             },
             has_tensor_cores: capability >= 70,
+            has_async_copies: capability >= 80,
+        }
+    }
+
+    /// Whether so many tiles of a product can be in memory at once.
+    ///
+    /// # Errors
+    /// They cannot.
+    pub fn check_stages(&self, stages: i64) -> Result<(), String> {
+        match self.has_async_copies || stages <= SYNCHRONOUS_STAGES {
+            true => Ok(()),
+            false => Err(format!(
+                "{stages} stages take asynchronous copies, of compute capability 8.0 and later"
+            )),
         }
     }
 }
+
+/// Most stages of a product without asynchronous copies.
+pub(super) const SYNCHRONOUS_STAGES: i64 = 2;
 
 /// Whether a block may have so many threads.
 ///

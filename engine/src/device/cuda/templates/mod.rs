@@ -4,7 +4,8 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`contraction`] | products: convolutions, dense layers, matrix products |
-//! | [`tensor_core`] | products of half precision |
+//! | [`tensor_core`] | products of half precision and of bfloat16 |
+//! | [`pipeline`] | loading a product's next tiles while this one is multiplied |
 //! | [`product`] | what a product is, and bringing it into one form |
 //! | [`reduction`] | one reduction, several threads for each result: means, products with a vector |
 //! | [`rows`] | several reductions over the same rows: softmax, layer norm |
@@ -18,6 +19,7 @@ mod fallback;
 mod knobs;
 mod limits;
 mod parts;
+mod pipeline;
 mod product;
 mod reduction;
 mod rows;
@@ -85,8 +87,12 @@ impl Templates for CudaTemplates {
 
     fn apply(&self, schedule: &Schedule, choice: &Choice) -> Result<Choice> {
         let done = match Knobs::of(choice).map_err(|e| unfit(&e.to_string()))? {
-            Knobs::Contraction(k) => Knobs::Contraction(contraction::with_knobs(schedule, &k)?),
-            Knobs::TensorCore(k) => Knobs::TensorCore(tensor_core::with_knobs(schedule, &k)?),
+            Knobs::Contraction(k) => {
+                Knobs::Contraction(contraction::with_knobs(schedule, &k, &self.limits)?)
+            }
+            Knobs::TensorCore(k) => {
+                Knobs::TensorCore(tensor_core::with_knobs(schedule, &k, &self.limits)?)
+            }
             Knobs::Reduction(k) => Knobs::Reduction(reduction::with_knobs(schedule, &k)?),
             Knobs::Rows(k) => Knobs::Rows(rows::with_knobs(schedule, &k)?),
             Knobs::Window(k) => Knobs::Window(window::with_knobs(schedule, &k)?),

@@ -6,12 +6,14 @@
 //! written side by side. The product is brought into the form `C[b, m, n] += A[b, k, m] * B[b, k, n]`; the copies between
 //! it and the operands become the loads into shared memory.
 
-use tvm_bridge::inspect::{Access, BlockInfo, IterKind};
+use tvm_bridge::inspect::{Access, BlockInfo, Index, IterKind};
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::layout::Access as Side;
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, DType, Result, Schedule};
 
+use super::contraction::ceil;
+use super::limits::Limits;
 use super::parts::Parts;
 use crate::schedule::unfit;
 
@@ -50,6 +52,39 @@ pub(super) struct Extents {
     pub m: i64,
     pub n: i64,
     pub k: i64,
+    /// Those of the sum's outermost axis.
+    pub steps: i64,
+}
+
+impl Extents {
+    /// Into how many parts to share each sum of tiles of so many rows and columns, so that the multiprocessors have work.
+    pub fn split(self, limits: &Limits, tile: [i64; 2]) -> i64 {
+        /// Fewer steps than these in each part cost more in writing and adding the parts than they spare.
+        const FEWEST_STEPS: i64 = 128;
+        let tiles = self.batch * ceil(self.m, tile[0]) * ceil(self.n, tile[1]);
+        let helps = |parts: &i64| {
+            tiles * parts <= limits.multiprocessors
+                && self.k / parts >= FEWEST_STEPS
+                && check_split(*parts, self.steps).is_ok()
+        };
+        SPLITS.into_iter().rev().find(helps).unwrap_or(1)
+    }
+}
+
+/// Parts of a sum that are worth trying.
+pub(super) const SPLITS: [i64; 5] = [1, 2, 4, 8, 16];
+
+/// Whether a sum over an outermost axis of so many steps can be shared by so many blocks of threads.
+///
+/// # Errors
+/// It cannot.
+pub(super) fn check_split(parts: i64, steps: i64) -> std::result::Result<(), String> {
+    match parts >= 1 && steps % parts == 0 {
+        true => Ok(()),
+        false => Err(format!(
+            "{parts} parts do not divide a sum of {steps} steps"
+        )),
+    }
 }
 
 /// How the axes of an operand's copy follow each other.
@@ -81,6 +116,41 @@ impl Product {
             product.computed[side] = writers.any(|w| w.buffer == *buffer);
         }
         Ok(product)
+    }
+
+    /// Steps of the sum's outermost axis.
+    pub fn steps(&self) -> i64 {
+        self.depth.first().map_or(1, |&i| self.info.iters[i].extent)
+    }
+
+    /// The product with each sum shared out in so many parts, which are another axis of the batch. Something behind it adds
+    /// them up.
+    ///
+    /// # Errors
+    /// The parts do not divide the sum, or TVM's.
+    pub fn shared(self, s: &Schedule, parts: i64) -> Result<Product> {
+        if parts == 1 {
+            return Ok(self);
+        }
+        check_split(parts, self.steps()).map_err(|reason| unfit(&reason))?;
+        let no_loop = || unfit("a sum without a loop");
+        let place = *self.depth.first().ok_or_else(no_loop)?;
+        let loops = s.loops(&self.block)?;
+        let summed = loops.get(place).ok_or_else(no_loop)?;
+        let split = s.split(summed, &[Some(parts), None])?;
+        let block = s.rfactor(&split[0], 0)?;
+        // The parts are the first iterator of both blocks, and loops have to follow each other as iterators do.
+        for block in s.consumers(&block)?.iter().chain([&block]) {
+            let mut loops = s.loops(block)?;
+            let of_parts = loops.remove(place);
+            loops.insert(0, of_parts);
+            s.reorder(&loops.iter().collect::<Vec<_>>())?;
+        }
+        let info = s.info(&block)?;
+        Ok(Product {
+            computed: self.computed,
+            ..Product::of(block, info)?
+        })
     }
 
     fn of(block: Block, info: BlockInfo) -> Result<Product> {
@@ -135,6 +205,7 @@ impl Product {
             m: of(&self.rows),
             n: of(&self.columns),
             k: of(&self.depth),
+            steps: self.steps(),
         }
     }
 
@@ -191,6 +262,9 @@ impl Product {
         }
         let places = access.indices.iter().zip(&access.shape).rev();
         for ((index, &extent), &iter) in places.zip(fused.iter().rev()) {
+            if self.is_part(index, iter) {
+                return run * self.info.iters[iter].extent;
+            }
             if index.plain() != Some(iter) {
                 break;
             }
@@ -200,6 +274,14 @@ impl Product {
             }
         }
         run
+    }
+
+    /// Whether an index walks by `iter` through a part of what it could, and by another iterator from part to part.
+    fn is_part(&self, index: &Index, iter: usize) -> bool {
+        let step = (iter, Some(1));
+        let whole = Some(self.info.iters[iter].extent);
+        matches!(index.terms[..], [a, b] if (a == step && b.1 == whole) || (b == step && a.1 == whole))
+            && index.extent == 1
     }
 
     /// Brings the product into the form with four axes `b, m, n, k`, its operands copied in these layouts.

@@ -6,7 +6,7 @@ use tvm_bridge::{DType, PrimFunc, Result, Schedule};
 
 use super::factors::*;
 use super::parts::Parts;
-use super::product::Product;
+use super::product::{Product, SPLITS, check_split};
 use super::{Knobs, contraction, limits, reduction, rows, tensor_core, window};
 use crate::schedule::{Dimension, Factor, FactorValue};
 
@@ -23,8 +23,12 @@ const UNROLLS: [i64; 4] = [0, 16, 64, 256];
 /// What a combination is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Shape {
-    /// Size of an operand's elements and of a result, in bytes.
-    Product { element: i64, result: i64 },
+    /// Size of an operand's elements and of a result, in bytes, and steps of the sum's outermost axis.
+    Product {
+        element: i64,
+        result: i64,
+        steps: i64,
+    },
     /// Number of results in a row.
     Rows { row: i64 },
     /// Only the numbers of threads.
@@ -38,13 +42,21 @@ pub(super) enum Shape {
 pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Vec<Dimension>)> {
     let s = Schedule::new(function, 0)?;
     let unroll = |own| numbers(UNROLL, UNROLLS, own);
-    let stages = |own| numbers(STAGES, [1, 2], own);
+    let stages = |own| numbers(STAGES, [1, 2, 3, 4], own);
+    let split = |own, shape| {
+        let parts = SPLITS.into_iter().filter(|p| match shape {
+            Shape::Product { steps, .. } => check_split(*p, steps).is_ok(),
+            _ => false,
+        });
+        numbers(REDUCTION_SPLIT, parts, own)
+    };
     let block_size = |own| numbers(BLOCK_SIZE, BLOCK_SIZES, own);
     let vector = |values: &[i64], own| numbers(VECTOR_WIDTH, values.iter().copied(), own);
     Ok(match base {
         Knobs::Contraction(k) => {
             let tiles = [8, 16, 32, 64, 128, 256];
             let threads = [1, 2, 4, 8, 16];
+            let shape = product_shape(&s)?;
             let dimensions = vec![
                 numbers(BLOCK_TILE, tiles, k.block_m).of_axis(M),
                 numbers(BLOCK_TILE, tiles, k.block_n).of_axis(N),
@@ -54,12 +66,14 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
                 vector(&[1, 2, 4], k.vector),
                 unroll(k.unroll),
                 stages(k.stages),
+                split(k.split, shape),
             ];
-            (product_shape(&s)?, dimensions)
+            (shape, dimensions)
         }
         Knobs::TensorCore(k) => {
             let tiles = [16, 32, 64, 128, 256];
             let warps = [16, 32, 64];
+            let shape = product_shape(&s)?;
             let dimensions = vec![
                 numbers(BLOCK_TILE, tiles, k.block_m).of_axis(M),
                 numbers(BLOCK_TILE, tiles, k.block_n).of_axis(N),
@@ -69,8 +83,9 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
                 vector(&[1, 2, 4, 8], k.vector),
                 unroll(k.unroll),
                 stages(k.stages),
+                split(k.split, shape),
             ];
-            (product_shape(&s)?, dimensions)
+            (shape, dimensions)
         }
         Knobs::Reduction(k) => {
             let parts = Parts::inlined(&s)?;
@@ -114,6 +129,7 @@ fn product_shape(s: &Schedule) -> Result<Shape> {
     Ok(Shape::Product {
         element: bytes(product.operand_type()),
         result: bytes(product.output_type()),
+        steps: product.steps(),
     })
 }
 
@@ -139,8 +155,12 @@ pub(super) fn combine(
         *place(&mut knobs, dimension).ok_or_else(wrong)? = *number;
     }
     match (&knobs, shape) {
-        (Knobs::Contraction(k), Shape::Product { element, .. }) => contraction::check(k, element)?,
-        (Knobs::TensorCore(k), Shape::Product { result, .. }) => tensor_core::check(k, result)?,
+        (Knobs::Contraction(k), Shape::Product { element, steps, .. }) => {
+            contraction::check(k, element, steps)?;
+        }
+        (Knobs::TensorCore(k), Shape::Product { result, steps, .. }) => {
+            tensor_core::check(k, result, steps)?;
+        }
         (Knobs::Reduction(k), Shape::Rows { row }) => reduction::check(k, row)?,
         (Knobs::Rows(k), _) => limits::check_threads(k.block_size)?,
         (Knobs::Window(k), Shape::Rows { row }) => window::check(k, row)?,
@@ -162,6 +182,7 @@ fn place<'a>(knobs: &'a mut Knobs, dimension: &Dimension) -> Option<&'a mut i64>
         (Knobs::Contraction(k), VECTOR_WIDTH, None) => &mut k.vector,
         (Knobs::Contraction(k), UNROLL, None) => &mut k.unroll,
         (Knobs::Contraction(k), STAGES, None) => &mut k.stages,
+        (Knobs::Contraction(k), REDUCTION_SPLIT, None) => &mut k.split,
         (Knobs::TensorCore(k), BLOCK_TILE, Some(M)) => &mut k.block_m,
         (Knobs::TensorCore(k), BLOCK_TILE, Some(N)) => &mut k.block_n,
         (Knobs::TensorCore(k), WARP_TILE, Some(M)) => &mut k.warp_m,
@@ -170,6 +191,7 @@ fn place<'a>(knobs: &'a mut Knobs, dimension: &Dimension) -> Option<&'a mut i64>
         (Knobs::TensorCore(k), VECTOR_WIDTH, None) => &mut k.vector,
         (Knobs::TensorCore(k), UNROLL, None) => &mut k.unroll,
         (Knobs::TensorCore(k), STAGES, None) => &mut k.stages,
+        (Knobs::TensorCore(k), REDUCTION_SPLIT, None) => &mut k.split,
         (Knobs::Reduction(k), BLOCK_SIZE, None) => &mut k.block_size,
         (Knobs::Reduction(k), RESULTS, None) => &mut k.results,
         (Knobs::Reduction(k), VECTOR_WIDTH, None) => &mut k.vector,

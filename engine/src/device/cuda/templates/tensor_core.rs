@@ -1,4 +1,4 @@
-//! Products of half precision on tensor cores, their sums of half or single precision.
+//! Products of half precision and of bfloat16 on tensor cores, their sums of half or single precision.
 //!
 //! A block of threads computes a tile of the output in fragments of 16 × 16. The operands' tiles are copied into shared
 //! memory as in [`super::contraction`]; warps load fragments from there and multiply them by `wmma` instructions. The sums
@@ -7,10 +7,11 @@
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, DType, Result, Schedule};
 
-use super::contraction::{ceil, even_vector, pipeline, unroll_hint};
+use super::contraction::{ceil, even_vector, unroll_hint};
 use super::limits::{DYNAMIC_SHARED_BYTES, Limits, STATIC_SHARED_BYTES, WARP};
 use super::parts::{inline_consumers, inline_producers};
-use super::product::{CopyLayout, Extents, Product, bind_blocks, loops_of};
+use super::pipeline::pipeline;
+use super::product::{CopyLayout, Extents, Product, bind_blocks, check_split, loops_of};
 use super::{FragmentKnobs, fallback, limits};
 use crate::schedule::unfit;
 
@@ -35,37 +36,64 @@ pub(super) fn suggested(s: &Schedule, limits: &Limits) -> Result<FragmentKnobs> 
     if extents.m < SMALLEST || extents.n < SMALLEST || extents.k < FRAGMENT {
         return Err(unfit("too few rows, columns or terms for fragments"));
     }
-    let sums = Sums::of(&product).ok_or_else(|| unfit(NOT_HALVES))?;
-    let knobs = default_knobs(extents, limits, sums);
-    apply(s, &product, &knobs)?;
+    let multiplied = Multiplied::of(&product, limits)?;
+    let knobs = default_knobs(extents, limits, multiplied.sums);
+    apply(s, product, &knobs, multiplied)?;
     Ok(knobs)
 }
 
 /// The template with knobs of one's own.
-pub(super) fn with_knobs(s: &Schedule, knobs: &FragmentKnobs) -> Result<FragmentKnobs> {
+pub(super) fn with_knobs(
+    s: &Schedule,
+    knobs: &FragmentKnobs,
+    limits: &Limits,
+) -> Result<FragmentKnobs> {
+    limits
+        .check_stages(knobs.stages)
+        .map_err(|reason| unfit(&reason))?;
     let product = Product::find(s)?;
-    apply(s, &product, knobs)?;
+    let multiplied = Multiplied::of(&product, limits)?;
+    apply(s, product, knobs, multiplied)?;
     Ok(*knobs)
 }
 
-/// What the sums of a product of halves are.
+/// What tensor cores multiply: their name of the operands' type, and what the sums are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Multiplied {
+    operands: &'static str,
+    sums: Sums,
+}
+
+/// What the sums of a product are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sums {
     Half,
     Single,
 }
 
-impl Sums {
-    /// Those of a product; none where tensor cores do not multiply it.
-    fn of(product: &Product) -> Option<Sums> {
-        let results = product.output_type();
-        match product.operand_type() {
-            Some(DType::Float16) if results == Some(DType::Float16) => Some(Sums::Half),
-            Some(DType::Float16) if results == Some(DType::Float32) => Some(Sums::Single),
-            _ => None,
-        }
+impl Multiplied {
+    /// In a product.
+    ///
+    /// # Errors
+    /// Tensor cores do not multiply it.
+    fn of(product: &Product, limits: &Limits) -> Result<Multiplied> {
+        let (operands, sums) = match (product.operand_type(), product.output_type()) {
+            (Some(DType::Float16), Some(DType::Float16)) => ("f16", Sums::Half),
+            (Some(DType::Float16), Some(DType::Float32)) => ("f16", Sums::Single),
+            (Some(DType::BFloat16), Some(DType::Float32)) if limits.has_async_copies => {
+                ("bf16", Sums::Single)
+            }
+            _ => {
+                return Err(unfit(
+                    "operands or sums of a type that tensor cores have not",
+                ));
+            }
+        };
+        Ok(Multiplied { operands, sums })
     }
+}
 
+impl Sums {
     /// For results of so many bytes each.
     fn of_bytes(bytes: i64) -> Sums {
         if bytes == 2 { Sums::Half } else { Sums::Single }
@@ -91,8 +119,6 @@ const TILES: [(i64, i64, i64, i64); 6] = [
     (32, 32, 16, 16),
 ];
 
-const NOT_HALVES: &str = "operands that are not of half precision";
-
 fn default_knobs(extents: Extents, limits: &Limits, sums: Sums) -> FragmentKnobs {
     /// What loading an element costs, in products: more than on plain cores, which multiply more slowly.
     const LOAD: i64 = 48;
@@ -115,6 +141,7 @@ fn default_knobs(extents: Extents, limits: &Limits, sums: Sums) -> FragmentKnobs
         vector: 8,
         unroll: 64,
         stages: 2,
+        split: extents.split(limits, [block_m, block_n]),
     }
 }
 
@@ -141,11 +168,15 @@ fn operand_bytes(knobs: &FragmentKnobs) -> i64 {
     HALF * knobs.stages * (tile_a + tile_b)
 }
 
-/// Why a tile is impossible, for results of so many bytes each.
+/// Why a tile is impossible, for results of so many bytes each and sums over so many steps.
 ///
 /// # Errors
 /// That is what it says.
-pub(super) fn check(knobs: &FragmentKnobs, result: i64) -> std::result::Result<(), String> {
+pub(super) fn check(
+    knobs: &FragmentKnobs,
+    result: i64,
+    steps: i64,
+) -> std::result::Result<(), String> {
     let FragmentKnobs {
         block_m,
         block_n,
@@ -169,6 +200,7 @@ pub(super) fn check(knobs: &FragmentKnobs, result: i64) -> std::result::Result<(
         ));
     }
     limits::check_threads(knobs.warps() * WARP)?;
+    check_split(knobs.split, steps)?;
     let sums = Sums::of_bytes(result);
     let results = result_bytes(block_m, block_n, sums);
     let exceeded = |bytes: i64, most: i64| {
@@ -195,16 +227,17 @@ struct Names {
 
 impl Names {
     /// For the second operand transposed or not, and factors in the order of the operands or not.
-    fn of(sums: Sums, transposed: bool, swapped: bool) -> Names {
-        let (fill, product, store) = match sums {
+    fn of(multiplied: Multiplied, transposed: bool, swapped: bool) -> Names {
+        let Multiplied { operands: of, sums } = multiplied;
+        let (fill, result, store) = match sums {
             Sums::Half => (
                 "wmma_fill_16x16x16_f16",
-                "wmma_sync_16x16x16_f16f16f16",
+                "f16",
                 "wmma_store_16x16x16_f16_shared_dyn",
             ),
             Sums::Single => (
                 "wmma_fill_16x16x16_f32",
-                "wmma_sync_16x16x16_f16f16f32",
+                "f32",
                 "wmma_store_16x16x16_f32_shared",
             ),
         };
@@ -212,30 +245,35 @@ impl Names {
         let swapped = if swapped { "_swapped" } else { "" };
         Names {
             load: [
-                "wmma_load_16x16x16_f16_a_shared_dyn".to_owned(),
-                format!("wmma_load_16x16x16_f16_b{transposed}_shared_dyn"),
+                format!("wmma_load_16x16x16_{of}_a_shared_dyn"),
+                format!("wmma_load_16x16x16_{of}_b{transposed}_shared_dyn"),
             ],
             fill,
-            multiply: format!("{product}{transposed}{swapped}"),
+            multiply: format!("wmma_sync_16x16x16_{of}{of}{result}{transposed}{swapped}"),
             store,
         }
     }
 }
 
-fn apply(s: &Schedule, product: &Product, knobs: &FragmentKnobs) -> Result<()> {
-    let precision = Sums::of(product).ok_or_else(|| unfit(NOT_HALVES))?;
+fn apply(
+    s: &Schedule,
+    product: Product,
+    knobs: &FragmentKnobs,
+    multiplied: Multiplied,
+) -> Result<()> {
     tvm_bridge::tensorize::register_cuda()?;
     let result = product.output_type().map_or(2, |t| t.bytes() as i64);
-    check(knobs, result).map_err(|reason| unfit(&reason))?;
+    check(knobs, result, product.steps()).map_err(|reason| unfit(&reason))?;
+    let product = &product.shared(s, knobs.split)?;
     let loads = [0, 1].map(|side| product.vector(side, knobs.vector));
     let transposed = loads[1].0 == CopyLayout::DepthInside;
     let layouts = [CopyLayout::DepthInside, loads[1].0];
     product.normalise(s, layouts)?;
-    let names = Names::of(precision, transposed, product.is_swapped());
+    let names = Names::of(multiplied, transposed, product.is_swapped());
     let tile = [1, knobs.block_m, knobs.block_n, knobs.block_k];
     s.pad_einsum(&product.block, &tile)?;
     let tile = Tile::split(s, &product.block, knobs)?;
-    let copy_out = s.cache_write(&tile.fragment, 0, precision.scope())?;
+    let copy_out = s.cache_write(&tile.fragment, 0, multiplied.sums.scope())?;
     s.reverse_compute_at_with_unit_loops(&copy_out, &tile.block)?;
     let sums = s.cache_write(&tile.fragment, 0, "wmma.accumulator")?;
     s.reverse_compute_at_with_unit_loops(&sums, &tile.warp)?;
@@ -275,10 +313,7 @@ fn apply(s: &Schedule, product: &Product, knobs: &FragmentKnobs) -> Result<()> {
     whole_block(s, &init, names.fill)?;
     whole_block(s, &tile.fragment, &names.multiply)?;
     unroll_hint(s, &tile.warp, knobs.unroll)?;
-    if knobs.stages == 2 {
-        pipeline(s, &tile.outer_depth, &copies)?;
-    }
-    Ok(())
+    pipeline(s, &tile.outer_depth, &copies, knobs.stages)
 }
 
 /// The loops of a tile that others are placed at, and the block of one fragment.

@@ -40,37 +40,31 @@ pub(super) const OPERATORS: [&str; 11] = [
     "softmax",
 ];
 
-/// A product of half precision: its name, the shapes of its arguments, whether its result is of single precision, and the
+/// A product for tensor cores: its name, the types of its operands and of its result, the shapes of its arguments, and the
 /// number of terms of a sum.
-type Half = (&'static str, &'static [&'static [u64]], bool, u64);
+type Half = (&'static str, [DType; 2], &'static [&'static [u64]], u64);
 
-/// Products of half precision.
-pub(super) const HALVES: [Half; 5] = [
-    ("matmul_even", &[&[64, 64], &[64, 64], &[64, 64]], false, 64),
+const HALF: [DType; 2] = [DType::Float16; 2];
+const BFLOAT: [DType; 2] = [DType::BFloat16; 2];
+const DENSE: &[&[u64]] = &[&[33, 50], &[47, 50], &[47], &[33, 47]];
+const BATCH_MATMUL: &[&[u64]] = &[&[3, 20, 40], &[3, 40, 24], &[3, 20, 24]];
+const CONV2D: &[&[u64]] = &[&[1, 6, 11, 11], &[20, 6, 3, 3], &[1, 20, 11, 11]];
+
+/// Products of half precision and of bfloat16.
+pub(super) const HALVES: [Half; 8] = [
+    ("matmul_even", HALF, &[&[64, 64], &[64, 64], &[64, 64]], 64),
     (
         "matmul_single",
+        [DType::Float16, DType::Float32],
         &[&[40, 36], &[36, 52], &[40, 52]],
-        true,
         36,
     ),
-    (
-        "dense",
-        &[&[33, 50], &[47, 50], &[47], &[33, 47]],
-        false,
-        50,
-    ),
-    (
-        "batch_matmul",
-        &[&[3, 20, 40], &[3, 40, 24], &[3, 20, 24]],
-        false,
-        40,
-    ),
-    (
-        "conv2d",
-        &[&[1, 6, 11, 11], &[20, 6, 3, 3], &[1, 20, 11, 11]],
-        false,
-        54,
-    ),
+    ("dense", HALF, DENSE, 50),
+    ("batch_matmul", HALF, BATCH_MATMUL, 40),
+    ("conv2d", HALF, CONV2D, 54),
+    ("bfloat_dense", BFLOAT, DENSE, 50),
+    ("bfloat_batch_matmul", BFLOAT, BATCH_MATMUL, 40),
+    ("bfloat_conv2d", BFLOAT, CONV2D, 54),
 ];
 
 impl Case {
@@ -81,18 +75,13 @@ impl Case {
     }
 
     /// One of [`HALVES`].
-    pub fn half((name, shapes, single, terms): Half) -> Case {
+    pub fn half((name, [operand, result], shapes, terms): Half) -> Case {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/half");
         let json = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
         // Small, so that sums of half precision stay within it.
         let fill = Fill::Normal { std: 0.25 };
-        let mut arguments: Vec<_> = shapes
-            .iter()
-            .map(|s| (s.to_vec(), DType::Float16, fill))
-            .collect();
-        if single {
-            arguments[shapes.len() - 1].1 = DType::Float32;
-        }
+        let mut arguments: Vec<_> = shapes.iter().map(|s| (s.to_vec(), operand, fill)).collect();
+        arguments[shapes.len() - 1].1 = result;
         Case {
             name: format!("half {name}"),
             function: PrimFunc::from_json(&json).unwrap(),
@@ -194,21 +183,4 @@ pub(super) fn chosen() -> Vec<Case> {
 pub(super) fn count(variable: &str, default: u64) -> u64 {
     let set = std::env::var(variable).ok();
     set.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// Whether emulation is possible; if not, says so where tests tell what they left out.
-pub(super) fn can_emulate() -> bool {
-    let Some(obstacle) = emulation::obstacle() else {
-        return true;
-    };
-    let line = format!("emulated CUDA kernels: not run, {obstacle}\n");
-    if let Some(path) = std::env::var_os("OPBENCH_SKIPPED") {
-        use std::io::Write as _;
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path);
-        file.unwrap().write_all(line.as_bytes()).unwrap();
-    }
-    false
 }

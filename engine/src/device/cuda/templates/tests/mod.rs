@@ -10,8 +10,9 @@ use proptest::prelude::*;
 use tvm_bridge::compile::{Asserts, Lowered};
 use tvm_bridge::{DesignSpace, Schedule, Tensor};
 
-use self::cases::{Case, HALVES, OPERATORS, can_emulate, chosen, count, gpu, templates};
+use self::cases::{Case, HALVES, OPERATORS, chosen, count, gpu, templates};
 use super::*;
+use crate::device::cuda::emulation::is_possible as can_emulate;
 use crate::schedule::testing::nest;
 use crate::schedule::{Space, default_schedule, with_choice};
 
@@ -34,13 +35,20 @@ fn default_schedules_have_the_loops_of_their_template() {
 
 #[test]
 fn default_schedules_compute_what_the_operators_do() {
+    assert_default_schedules_compute(OPERATORS.into_iter().map(Case::named));
+}
+
+#[test]
+fn default_schedules_of_halves_compute_what_the_operators_do() {
+    assert_default_schedules_compute(HALVES.into_iter().map(Case::half));
+}
+
+fn assert_default_schedules_compute(cases: impl Iterator<Item = Case>) {
     if !can_emulate() {
         return;
     }
-    let singles = OPERATORS.into_iter().map(Case::named);
-    let halves = HALVES.into_iter().map(Case::half);
     let mut complaints = Vec::new();
-    for case in singles.chain(halves) {
+    for case in cases {
         let scheduled = default_schedule(&case.function, &templates(), 0).unwrap();
         let found = case.complaint(&scheduled.schedule, &case.reference());
         complaints.extend(found.map(|c| format!("{} ({:?}): {c}", case.name, scheduled.choice)));
@@ -49,7 +57,7 @@ fn default_schedules_compute_what_the_operators_do() {
 }
 
 #[test]
-fn products_of_half_precision_run_on_tensor_cores() {
+fn products_of_half_precision_and_of_bfloat16_run_on_tensor_cores() {
     for half in HALVES {
         let case = Case::half(half);
         let schedule = Schedule::new(&case.function, 0).unwrap();
@@ -57,6 +65,16 @@ fn products_of_half_precision_run_on_tensor_cores() {
         let template = choice.map(|c| c.template).map_err(|e| e.to_string());
         assert_eq!(template.as_deref(), Ok("tensor_core"), "{}", case.name);
     }
+}
+
+#[test]
+fn products_with_asynchronous_copies_compute_what_the_operators_do() {
+    assert_products_compute(&[("stages", 3), ("block_k", 16)]);
+}
+
+#[test]
+fn products_whose_sums_are_shared_by_blocks_compute_what_the_operators_do() {
+    assert_products_compute(&[("split", 2)]);
 }
 
 #[test]
@@ -187,6 +205,37 @@ fn impossible_combinations_are_refused_with_their_reason() {
     );
     let uneven = refusal(&[("block-tile.m", 8), ("thread-tile.m", 16)]);
     assert!(uneven.contains("do not divide"), "{uneven}");
+}
+
+/// Products of the default schedules with some knobs changed, on tensor cores and on plain ones.
+fn assert_products_compute(knobs: &[(&str, i64)]) {
+    if !can_emulate() {
+        return;
+    }
+    let plain = CudaTemplates {
+        limits: Limits {
+            has_tensor_cores: false,
+            ..templates().limits
+        },
+    };
+    let on_plain = [0, 2, 4].map(|place| (plain, HALVES[place]));
+    let on_tensor_cores = [1, 3, 4, 5, 7].map(|place| (templates(), HALVES[place]));
+    let mut complaints = Vec::new();
+    for (templates, half) in on_plain.into_iter().chain(on_tensor_cores) {
+        let case = Case::half(half);
+        let mut choice = default_schedule(&case.function, &templates, 0)
+            .unwrap()
+            .choice;
+        for (name, value) in knobs {
+            choice.knobs.insert((*name).to_owned(), (*value).into());
+        }
+        let found = match with_choice(&case.function, &templates, 0, &choice) {
+            Ok(scheduled) => case.complaint(&scheduled.schedule, &case.reference()),
+            Err(refused) => Some(refused.to_string()),
+        };
+        complaints.extend(found.map(|c| format!("{} ({choice:?}): {c}", case.name)));
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 /// An operator with its space, and what it computes.

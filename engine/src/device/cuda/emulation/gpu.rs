@@ -1,0 +1,94 @@
+//! A device in the worker whose kernels are emulated: what a whole model needs of one.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use tvm_bridge::compile::Lowered;
+use tvm_bridge::{KernelModule, Target};
+
+use crate::device::cuda::target;
+use crate::device::cuda::templates::{CudaTemplates, Limits};
+use crate::device::{CompiledKernel, Conditions, Kernel, KernelCompiler, Program, Session};
+use crate::measure::timer::WallClock;
+use crate::measure::{CacheControl, Timer};
+use crate::schedule::Templates;
+
+/// The device.
+pub(crate) struct EmulatedGpu {
+    target: Target,
+    clock: WallClock,
+}
+
+impl EmulatedGpu {
+    /// Of compute capability 8.0.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn open() -> tvm_bridge::Result<EmulatedGpu> {
+        let dictionary = serde_json::json!({
+            "kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024, "thread_warp_size": 32,
+            "max_shared_memory_per_block": 49152, "registers_per_block": 65536,
+        });
+        Ok(EmulatedGpu {
+            target: target::parsed(&dictionary)?,
+            clock: WallClock,
+        })
+    }
+}
+
+/// Compiles kernels for the host.
+struct Compiler;
+
+impl KernelCompiler for Compiler {
+    fn compile(&self, _program: Program<'_>, _lowered: Lowered) -> Result<CompiledKernel> {
+        bail!("single kernels are emulated by `run`")
+    }
+
+    fn load(&self, lowered: Lowered) -> Result<KernelModule> {
+        super::load(lowered)
+    }
+}
+
+impl Session for EmulatedGpu {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn compiler(&self) -> Arc<dyn KernelCompiler> {
+        Arc::new(Compiler)
+    }
+
+    fn templates(&self) -> Box<dyn Templates> {
+        Box::new(CudaTemplates {
+            limits: Limits::of(self.target.json()),
+        })
+    }
+
+    fn tensors(&self) -> tvm_bridge::Device {
+        tvm_bridge::Device::first(tvm_bridge::DeviceKind::Cuda)
+    }
+
+    fn release(&self) -> tvm_bridge::Result<()> {
+        Ok(())
+    }
+
+    fn prepare(&self, _at: &Conditions) -> tvm_bridge::Result<()> {
+        Ok(())
+    }
+
+    fn drift(&mut self) -> tvm_bridge::Result<f64> {
+        Ok(1.0)
+    }
+
+    fn instruments(
+        &mut self,
+        _kernel: Kernel<'_>,
+        _at: &Conditions,
+    ) -> (&mut dyn Timer, CacheControl<'_>) {
+        (&mut self.clock, CacheControl::Repeat)
+    }
+
+    fn model_clock(&mut self, _threads: u32) -> &mut dyn Timer {
+        &mut self.clock
+    }
+}

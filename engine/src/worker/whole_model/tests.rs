@@ -1,0 +1,100 @@
+//! A whole model on a device whose kernels are emulated: its tensors lie on the device, its kernels are the device's, and
+//! it is checked against the host. Left out where there is no C++ compiler.
+
+use std::path::Path;
+
+use opmodels::Graph;
+use serde_json::json;
+
+use super::*;
+use crate::device::emulation::{self, EmulatedGpu};
+use crate::device::{self, Purpose, Session};
+use crate::measure::timer::WallMarks;
+use crate::protocol::Setup;
+use crate::schedule::Scheduler;
+
+fn shared(name: &str) -> Shared {
+    let import = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../collector/tests/fixtures")
+        .join(name);
+    let session = EmulatedGpu::open().unwrap();
+    let target = session.target().clone();
+    let module = std::fs::read_to_string(import.join("module.json")).unwrap();
+    Shared {
+        setup: Setup {
+            import,
+            device: device::named("cuda").unwrap(),
+            target: json!({}),
+            max_threads: 1,
+            seed: 3,
+            max_statements: 8192,
+            memory_limit_mib: 4096,
+            counters: Default::default(),
+            purpose: Purpose::Measure,
+            compile_timeout_ns: 1_000_000_000,
+            keep_kernels: None,
+            unit: 0,
+        },
+        module: IrModule::from_json(&module).unwrap(),
+        scheduler: Scheduler::new(session.templates(), target.clone(), 3),
+        target,
+        session: Box::new(session),
+    }
+}
+
+#[test]
+fn a_model_runs_where_its_device_is_and_is_checked_on_the_host() {
+    if !emulation::is_possible() {
+        return;
+    }
+    let mut shared = shared("softmax");
+    let graph = std::fs::read_to_string(shared.setup.import.join("graph.json")).unwrap();
+    let graph: Graph = serde_json::from_str(&graph).unwrap();
+    let symbol = graph.operators[0].symbol.clone();
+    let spec = WholeModelSpec {
+        graph,
+        jobs: 1,
+        watch_tasks: false,
+    };
+    let (ready, model) = LoadedModel::build(&shared, spec).unwrap();
+    assert!(ready.comparison.agrees(), "{:?}", ready.comparison);
+    assert_eq!(ready.checked_against, "the model run without schedules");
+    let outputs = model.machine.outputs("main").unwrap();
+    assert_eq!(outputs[0].device(), shared.session.tensors());
+
+    let policy = TimingPolicy {
+        warmup: 0,
+        number: Some(1),
+        stop: opdata::contract::StopRule {
+            ci_target: 1.0,
+            min_samples: 1,
+            max_samples: 2,
+            budget_ns: 1_000_000,
+        },
+    };
+    let measured = model.measure(&mut shared, 1, policy).unwrap();
+    let [operator] = &measured.operators[..] else {
+        panic!("{:?}", measured.operators)
+    };
+    assert_eq!((&operator.symbol, operator.calls), (&symbol, 1));
+    assert!(operator.median_ns > 0.0);
+    assert!(measured.instrumented_sum_ns <= measured.instrumented_total_ns);
+}
+
+#[test]
+fn calls_are_timed_between_their_marks() {
+    let mut calls = Calls {
+        marks: Box::new(WallMarks::default()),
+        run: vec!["a".to_owned(), "b".to_owned()],
+        open: false,
+        times: BTreeMap::new(),
+    };
+    for _ in 0..6 {
+        calls.marks.mark();
+    }
+    let (total, sum) = calls.end_run();
+    assert!(sum <= total);
+    assert_eq!(calls.times.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert!(calls.run.is_empty() && calls.marks.take().is_empty());
+    assert_eq!(calls.end_run(), (0.0, 0.0), "a run without marks");
+}

@@ -1,0 +1,98 @@
+//! Sections where commands are lost: which of those that fit are believed.
+
+use std::ops::Range;
+
+use crate::input::nodes::{Command, NONE, Origin};
+use crate::matching::certain::{Found, Search};
+use crate::matching::sections::{CommandSection, Pair, RecordSection, fits_exactly};
+use crate::matching::strict;
+
+/// More restored commands than this may stand in another section than they were sent in: programs repeat themselves.
+const FEW_RESTORED: usize = 3;
+
+impl Search<'_> {
+    /// Commands are lost: what fits exactly is certain where sections are in step (`lost` is `None`), or where no other
+    /// alignment comes near.
+    pub(super) fn doubted(
+        &self,
+        sections: Vec<CommandSection>,
+        lost: Option<usize>,
+    ) -> (Vec<CommandSection>, Found) {
+        let recorded = sections.clone();
+        let (sections, pairs) = self.with_borders(sections);
+        let base = self.stream.base;
+        let in_step = lost.is_none() && self.parts.len() == sections.len();
+        let lost = lost
+            .unwrap_or(0)
+            .max(self.parts.len().abs_diff(sections.len()));
+        let (pairs, certain) = if in_step {
+            let fits = |(r, c): (&RecordSection, &CommandSection)| fits_exactly(r, c, base);
+            let certain = self.parts.iter().zip(&sections).map(fits).collect();
+            let pair = |number| Pair {
+                records: number,
+                commands: number,
+            };
+            ((0..sections.len()).map(pair).collect(), certain)
+        } else {
+            match strict::align(self.parts, &sections, base, lost) {
+                Some(found) => (found.pairs, found.certain),
+                None => {
+                    let none = vec![false; pairs.len()];
+                    (pairs, none)
+                }
+            }
+        };
+        let placed = sections == recorded || self.restored(0..self.commands.len()) <= FEW_RESTORED;
+        let mut found = self.paired(&pairs);
+        for (pair, fits) in pairs.iter().zip(certain) {
+            let section = &sections[pair.commands];
+            let range = self.parts[pair.records].range.clone();
+            let alone = self.restored(section.range.clone()) == section.range.len();
+            let known =
+                fits && placed && !alone && !self.goes_on_without_name(&sections, pair.commands);
+            if known {
+                let places = range.clone().zip(section.range.clone());
+                for (record, command) in places {
+                    found.certain[record] = self.kernel_is_known(section, command);
+                }
+            }
+            if in_step {
+                found.in_step.push((range, known));
+            }
+        }
+        (sections, found)
+    }
+
+    /// How many of these commands are restored.
+    fn restored(&self, commands: Range<usize>) -> usize {
+        let list = self.commands[commands].iter();
+        list.filter(|c| c.origin == Origin::Restored).count()
+    }
+
+    /// Whether a command of a section was recorded, or restored between others of one kernel.
+    fn kernel_is_known(&self, section: &CommandSection, at: usize) -> bool {
+        if self.commands[at].origin != Origin::Restored {
+            return true;
+        }
+        let recorded = |c: &&Command| c.origin != Origin::Restored;
+        let before = self.commands[section.range.start..at]
+            .iter()
+            .rfind(recorded);
+        let after = self.commands[at..section.range.end].iter().find(recorded);
+        match (before, after) {
+            (Some(before), Some(after)) => before.tags.scope == after.tags.scope,
+            // Before the first kernel others may have been sent.
+            (None, _) => section.range.start > 0,
+            _ => true,
+        }
+    }
+
+    /// Whether a section has the kernel of the one before it: the name between them may be lost.
+    fn goes_on_without_name(&self, sections: &[CommandSection], at: usize) -> bool {
+        let recorded = |c: &&Command| c.origin != Origin::Restored;
+        let list = |at: usize| self.commands[sections[at].range.clone()].iter();
+        let first = list(at).find(recorded).map(|c| c.tags.scope);
+        let before = at.checked_sub(1).and_then(|b| list(b).rfind(recorded));
+        first.is_some_and(|scope| scope != NONE) && first == before.map(|c| c.tags.scope)
+    }
+}

@@ -1,0 +1,189 @@
+//! One engine's records and commands, and what is known of both before they are brought together.
+//!
+//! Owns which command a number of a section is, and what a record's counters rule out.
+
+use crate::chip::Chip;
+use crate::chip::memory::{Memory, memories};
+use crate::chip::names::DMA_SYS;
+use crate::chip::regs::{CommandUnit, Table};
+use crate::input::core::{CoreFile, unit_key};
+use crate::input::nodes::{Command, CommandKind, Mode, NONE, Origin, node_info, node_task};
+use crate::input::pmu::{DmaCounters, moves_nothing, record_bytes};
+use crate::matching::bind::Bound;
+use crate::matching::event::{Certainty, Link};
+use crate::matching::order::Record;
+use crate::matching::sections::{Anchor, CommandSection, Fit};
+use crate::matching::timeline::Timeline;
+use crate::report::Engine;
+
+/// What the commands of a stream are and where they come from.
+pub struct Stream<'a> {
+    /// The chip.
+    pub chip: Chip,
+    /// The engine.
+    pub engine: Engine,
+    /// The core's file, for descriptors and counters.
+    pub core: &'a CoreFile,
+    /// The file with the records: the core's or the port's.
+    pub record_file: &'a crate::input::source::SourceFile,
+    /// Id of a section's first record: 0, but 1 for CDMA.
+    pub base: u32,
+    /// Clock of the records in MHz.
+    pub mhz: f64,
+    /// When another engine of the core did what, as far as it is certain.
+    pub other: Option<&'a Timeline>,
+    /// Which ends belong together.
+    pub anchor: Anchor,
+    /// Whether the records are taken for the last commands if they can be, as a lapped ring leaves them.
+    pub latest: bool,
+    /// Which sections may be paired.
+    pub fit: Fit,
+    /// Whether records may be missing.
+    pub records: Completeness,
+    /// Whether commands may be.
+    pub trust: Trust,
+}
+
+/// Whether commands are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Not that anybody knows: what does not fit are records.
+    Whole,
+    /// Some are, but no whole section of TIU or GDMA.
+    InStep,
+    /// At least so many whole sections are, and perhaps others.
+    Lost(usize),
+}
+
+/// What `global.profile` says of the number of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completeness {
+    /// They are all there.
+    Whole,
+    /// Some are missing, or it says nothing.
+    Open,
+}
+
+impl Stream<'_> {
+    /// Which unit reads its commands.
+    pub fn unit(&self) -> CommandUnit {
+        match self.engine {
+            Engine::Tiu => CommandUnit::Tiu,
+            Engine::Gdma | Engine::Sdma => CommandUnit::Dma,
+            Engine::Cdma => CommandUnit::Cdma,
+        }
+    }
+
+    /// Whether a record can be that of the last of these commands: what ends a chain moves nothing and takes no time.
+    pub fn may_end(&self, commands: &[Command], record: &Record) -> bool {
+        const LONGEST: u64 = 64;
+        let Some(CommandKind::Descriptor(number)) = commands.last().map(|c| c.kind) else {
+            return true;
+        };
+        let found = self.core.pool.get(number as usize);
+        let layout = found.map(|decoded| Table::of(self.chip).layout(decoded.op));
+        if !layout.is_some_and(|layout| layout.is_system()) {
+            return true;
+        }
+        let size = record_bytes(self.chip, self.engine);
+        match self.engine {
+            Engine::Tiu => record.cycles() <= LONGEST,
+            _ if self.chip == Chip::Bm1688 => true,
+            _ => moves_nothing(
+                self.chip,
+                self.engine,
+                self.record_file.slice(record.offset, size),
+            ),
+        }
+    }
+
+    /// Link and tags of the command number `index` of a section.
+    pub(super) fn command(
+        &self,
+        commands: &[Command],
+        section: &CommandSection,
+        index: u64,
+    ) -> Bound {
+        let first = &commands[section.range.start];
+        if let CommandKind::Reference { offset, count } = first.kind {
+            let key = (offset, count, unit_key(self.unit()));
+            return match self.core.runs.get(&key) {
+                Some(&(start, length)) if index < u64::from(length) => Bound {
+                    link: Link::Descriptor(start + index as u32),
+                    tags: first.tags,
+                    certainty: Certainty::Matched,
+                },
+                _ => Bound {
+                    link: Link::None,
+                    tags: first.tags,
+                    certainty: Certainty::Unmatched,
+                },
+            };
+        }
+        let command = &commands[section.range.start + index as usize];
+        let link = match command.kind {
+            CommandKind::Node { word, detail } => Link::Node { word, detail },
+            CommandKind::Descriptor(number) => Link::Descriptor(number),
+            CommandKind::Reference { .. } | CommandKind::Unreadable { .. } => Link::None,
+        };
+        let certainty = match (link, command.origin) {
+            (Link::None, _) => Certainty::Unmatched,
+            (_, Origin::Uncounted | Origin::Unnamed) => Certainty::Guessed,
+            _ => Certainty::Matched,
+        };
+        Bound {
+            link,
+            tags: command.tags,
+            certainty,
+        }
+    }
+
+    /// Start and end of a record in ns.
+    pub(super) fn times_ns(&self, record: &Record) -> (f64, f64) {
+        let ns = |ticks: i64| ticks as f64 / self.mhz * 1000.0;
+        (ns(record.start), ns(record.end))
+    }
+
+    /// Whether a record's counters rule a command out: it wrote the other memory, or moved data in a sync command.
+    pub(super) fn contradicts(&self, record: &Record, bound: &Bound) -> bool {
+        if !matches!(self.engine, Engine::Gdma | Engine::Sdma) || self.chip == Chip::Bm1688 {
+            return false;
+        }
+        let whole = match bound.link {
+            Link::None => return false,
+            Link::Descriptor(number) => Some(number),
+            Link::Node { detail, .. } if detail != NONE => Some(detail),
+            Link::Node { .. } if bound.tags.mode == Mode::Rvt => return false,
+            Link::Node { .. } => None,
+        };
+        // Whether it writes local memory; a sync command writes none.
+        let local = match (whole, bound.link) {
+            (Some(number), _) => {
+                let Some(decoded) = self.core.pool.get(number as usize) else {
+                    return false;
+                };
+                let layout = Table::of(self.chip).layout(decoded.op);
+                if layout.name == "sDMA_sys" {
+                    None
+                } else {
+                    let bytes = self.core.command_bytes(self.chip, decoded);
+                    Some(memories(self.chip, layout, bytes).1 == Memory::Local)
+                }
+            }
+            (None, Link::Node { word, .. }) if node_task(word) != DMA_SYS => {
+                Some(node_info(word) >> 6 & 3 == 2)
+            }
+            _ => None,
+        };
+        let counters = DmaCounters::read(
+            self.record_file
+                .slice(record.offset, record_bytes(self.chip, self.engine)),
+        );
+        let (global, local_written) = (counters.axi_write_bytes > 0, counters.gif_write_bytes > 0);
+        match local {
+            None => global || local_written,
+            Some(true) => global && !local_written,
+            Some(false) => local_written && !global,
+        }
+    }
+}
