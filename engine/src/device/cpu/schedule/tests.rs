@@ -19,7 +19,7 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 10] = [
+const OPERATORS: [&str; 12] = [
     "conv2d_prime",
     "conv2d_strided",
     "depthwise_strided",
@@ -27,6 +27,8 @@ const OPERATORS: [&str; 10] = [
     "batch_matmul_prime",
     "max_pool_strided",
     "softmax",
+    "layer_norm",
+    "global_avg_pool",
     "elementwise",
     "qconv2d",
     "qdense",
