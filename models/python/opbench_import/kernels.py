@@ -32,12 +32,32 @@ def block_size(channels: int, groups: int = 1) -> int:
     return LANES if groups == 1 else 1
 
 
+HALVES = ("float16", "bfloat16")
+
+
+def products(left: tirx.Expr, right: tirx.Expr, axes: list) -> tirx.Expr:
+    """The sum of products over ``axes``; of half precision in single precision, as tensor cores and PyTorch sum them.
+
+    Sums of thousands of products in half precision themselves are wrong in the second digit.
+    """
+    if str(left.dtype) in HALVES:
+        left, right = left.astype("float32"), right.astype("float32")
+    return te.sum(left * right, axis=axes)
+
+
 def cropped(result: te.Tensor, axis: int, extent: int) -> te.Tensor:
     """``result`` without the padding behind ``extent`` on one axis; a block of its own only if there is some."""
     if int(result.shape[axis]) == extent:
         return result
     shape = [extent if i == axis else d for i, d in enumerate(result.shape)]
     return te.compute(shape, lambda *axes: result(*axes), name="crop")
+
+
+def rounded(result: te.Tensor, dtype: str) -> te.Tensor:
+    """Sums in the type of their operands; a block of its own only if they were wider."""
+    if str(result.dtype) == str(dtype):
+        return result
+    return te.compute(result.shape, lambda *axes: result(*axes).astype(dtype), name="round_sums")
 
 
 def pad(data: te.Tensor, before: list[int], after: list[int]) -> te.Tensor:
@@ -83,10 +103,11 @@ def convolution(data: te.Tensor, weight: te.Tensor, options: dict, block: int | 
             factor = weight[(tirx.indexdiv(ff, block), rc, *window, tirx.indexmod(ff, block))]
         else:
             factor = weight[(ff, rc, *window)]
-        return te.sum(padded[(nn, channel, *at)] * factor, axis=[rc, *window])
+        return products(padded[(nn, channel, *at)], factor, [rc, *window])
 
     shape = [data.shape[0], out_channels, *extents]
-    return cropped(named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"conv{spatial}d"), 1, channels)
+    sums = named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"conv{spatial}d")
+    return rounded(cropped(sums, 1, channels), data.dtype)
 
 
 def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> te.Tensor:
@@ -104,10 +125,11 @@ def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> 
         nn, ff, position = axes[0], axes[1], axes[2:]
         channel = ff if multiplier == 1 else tirx.indexdiv(ff, multiplier)
         at = [p * s + w * d for p, s, w, d in zip(position, strides, window, dilation)]
-        return te.sum(padded[(nn, channel, *at)] * weight[(ff, 0, *window)], axis=window)
+        return products(padded[(nn, channel, *at)], weight[(ff, 0, *window)], window)
 
     shape = [data.shape[0], out_channels, *extents]
-    return named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"depthwise_conv{spatial}d")
+    sums = named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"depthwise_conv{spatial}d")
+    return rounded(sums, data.dtype)
 
 
 def dense(data: te.Tensor, weight: te.Tensor, block: int | None, width: int) -> te.Tensor:
@@ -121,9 +143,10 @@ def dense(data: te.Tensor, weight: te.Tensor, block: int | None, width: int) -> 
     def body(axes):
         j = axes[-1]
         factor = weight[tirx.indexdiv(j, block), k, tirx.indexmod(j, block)] if block else weight[k, j]
-        return te.sum(data[(*axes[:-1], k)] * factor, axis=k)
+        return products(data[(*axes[:-1], k)], factor, [k])
 
-    return cropped(named_compute([*data.shape[:-1], columns], [*rows, "j"], body, "dense"), rank - 1, width)
+    sums = named_compute([*data.shape[:-1], columns], [*rows, "j"], body, "dense")
+    return rounded(cropped(sums, rank - 1, width), data.dtype)
 
 
 def matmul(left: te.Tensor, right: te.Tensor) -> te.Tensor:
@@ -142,11 +165,11 @@ def matmul(left: te.Tensor, right: te.Tensor) -> te.Tensor:
 
     def body(axes):
         i, j = axes[batch], axes[batch + 1]
-        return te.sum(left[(*lead(left, axes), i, k)] * right[(*lead(right, axes), k, j)], axis=k)
+        return products(left[(*lead(left, axes), i, k)], right[(*lead(right, axes), k, j)], [k])
 
     names = ["b"] if batch == 1 else [f"b{n}" for n in range(batch)]
     shape = [*(extent(a) for a in range(batch)), left.shape[len(left.shape) - 2], right.shape[len(right.shape) - 1]]
-    return named_compute(shape, [*names, "i", "j"], body, "batch_matmul" if batch else "matmul")
+    return rounded(named_compute(shape, [*names, "i", "j"], body, "batch_matmul" if batch else "matmul"), left.dtype)
 
 
 def global_average(data: te.Tensor, keepdims: bool) -> te.Tensor:
@@ -159,8 +182,13 @@ def global_average(data: te.Tensor, keepdims: bool) -> te.Tensor:
     kept = spatial if keepdims else 0
     shape = [data.shape[0], data.shape[1], *[1] * kept]
     names = ["nn", "cc", *(SPATIAL_NAMES[spatial] if keepdims else [])]
-    total = named_compute(shape, names, lambda a: te.sum(data[(a[0], a[1], *window)], axis=window), "global_sum")
-    return named_compute(shape, names, lambda a: total[tuple(a)] * tirx.const(1.0 / count, data.dtype), "global_avg")
+    wide = "float32" if str(data.dtype) in HALVES else data.dtype
+    total = named_compute(
+        shape, names, lambda a: te.sum(data[(a[0], a[1], *window)].astype(wide), axis=window), "global_sum"
+    )
+    return named_compute(
+        shape, names, lambda a: (total[tuple(a)] * tirx.const(1.0 / count, wide)).astype(data.dtype), "global_avg"
+    )
 
 
 def response_normalisation(data: te.Tensor, size: int, alpha: float, beta: float, bias: float) -> te.Tensor:

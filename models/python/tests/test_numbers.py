@@ -6,7 +6,7 @@ import itertools
 import unittest
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 from opbench_import.errors import ImportFailure
 
 from . import support
@@ -174,6 +174,18 @@ class Products(Numbers):
         imported = self.check(m.build("y"))
         # Queries and values are projected alike; keys too: one operator for three products.
         self.assertEqual([(o["count"], o["kind"]) for o in imported.operators("dense")], [(3, "dense")])
+
+    def test_half_precision_is_summed_in_single_precision(self):
+        m = Model()
+        weight = m.generator.random((4096, 8)).astype(np.float16)
+        m.input("x", 2, 4096, dtype=TensorProto.FLOAT16)
+        m.node("MatMul", ["x", m.constant("w", weight)], "product")
+        m.node("Cast", ["product"], "y", to=TensorProto.FLOAT)
+        imported = support.import_model(m.build("y"))
+        feeds = {"x": np.ones((2, 4096), np.float16)}
+        exact = feeds["x"].astype(np.float64) @ weight.astype(np.float64)
+        # Sums of 2,000 in half precision lose the small summands: they are wrong by percents.
+        self.assertLess(support.largest_difference(imported.run(feeds), [exact]), 2.0**-10)
 
 
 class Recurrent(Numbers):
