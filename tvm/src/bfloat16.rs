@@ -8,8 +8,7 @@ use std::cell::Cell;
 
 use tvm_ffi::Any;
 
-use crate::call::{Obj, elements, field};
-use crate::cuda;
+use crate::call::{Obj, elements, field, register as register_global};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::inspect::string;
@@ -25,11 +24,11 @@ thread_local! {
 /// # Errors
 /// Something else has registered these functions.
 pub(crate) fn register() -> Result<()> {
-    cuda::register("tvm.support.nvcc.get_compute_version", |_| {
+    register_global("tvm.support.nvcc.get_compute_version", |_| {
         // It is only handed on to the function below.
         Ok(Any::from(tvm_ffi::String::from("8.0")))
     })?;
-    cuda::register("tvm.support.nvcc.supports_bf16", |_| {
+    register_global("tvm.support.nvcc.supports_bf16", |_| {
         Ok(Any::from(KEPT.get()))
     })
 }

@@ -1,10 +1,12 @@
 //! Calling TVM's global functions by name.
 //!
 //! Every call of this crate goes through [`call`], so that names are looked up once a thread, errors are shaped in one
-//! place and `libtvm_*` is certainly loaded. [`Obj`] is a counted reference to any TVM object.
+//! place and `libtvm_*` is certainly loaded; what TVM calls is registered here, by [`register`]. [`Obj`] is a counted
+//! reference to any TVM object.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tvm_ffi::object::ObjectRef;
 use tvm_ffi::{Any, AnyView, FieldGetter, Function, Object, ObjectRefCore};
@@ -141,4 +143,20 @@ pub(crate) fn module_function(module: &Obj, name: &str) -> Result<Function> {
         .0
         .try_as::<Function>()
         .ok_or_else(|| Error::unexpected("ffi.ModuleGetFunction", format!("no function `{name}`")))
+}
+
+/// Registers `callback` as TVM's global function `name`; an error, or a panic, becomes TVM's error.
+pub(crate) fn register(
+    name: &'static str,
+    callback: impl Fn(&[AnyView<'_>]) -> std::result::Result<Any, String> + 'static,
+) -> Result<()> {
+    let function = Function::from_packed(move |arguments: &[AnyView<'_>]| {
+        let failed = |message: &str| tvm_ffi::Error::new(tvm_ffi::RUNTIME_ERROR, message, "");
+        match catch_unwind(AssertUnwindSafe(|| callback(arguments))) {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(message)) => Err(failed(&message)),
+            Err(_) => Err(failed(&format!("{name} panicked"))),
+        }
+    });
+    Function::register_global(name, function).map_err(|e| Error::from_tvm(name, &e))
 }

@@ -4,11 +4,11 @@
 //! [`prepare`] gives the generator what it needs to write source, with no GPU and no CUDA installed. [`set_compiler`]
 //! takes what turns source into machine code; TVM asks for it only where its CUDA runtime is loaded.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
-use tvm_ffi::{Any, AnyView, Function};
+use tvm_ffi::{Any, Function};
 
+use crate::call::register;
 use crate::error::{Error, Result};
 use crate::libs::Libraries;
 use crate::{async_copy, bfloat16};
@@ -148,22 +148,6 @@ pub fn emulate_memory() -> Result<()> {
 
 /// The global function that TVM's CUDA build calls.
 const COMPILER: &str = "tvm_callback_cuda_compile";
-
-/// Registers `callback` as TVM's global function `name`; an error, or a panic, becomes TVM's error.
-pub(crate) fn register(
-    name: &'static str,
-    callback: impl Fn(&[AnyView<'_>]) -> std::result::Result<Any, String> + 'static,
-) -> Result<()> {
-    let function = Function::from_packed(move |arguments: &[AnyView<'_>]| {
-        let failed = |message: &str| tvm_ffi::Error::new(tvm_ffi::RUNTIME_ERROR, message, "");
-        match catch_unwind(AssertUnwindSafe(|| callback(arguments))) {
-            Ok(Ok(found)) => Ok(found),
-            Ok(Err(message)) => Err(failed(&message)),
-            Err(_) => Err(failed(&format!("{name} panicked"))),
-        }
-    });
-    Function::register_global(name, function).map_err(|e| Error::from_tvm(name, &e))
-}
 
 /// What the source begins with: types, and the headers that the tags ask for.
 fn header(tags: &[String]) -> String {
