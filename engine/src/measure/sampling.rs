@@ -49,6 +49,12 @@ impl Taken {
             Duration::from_nanos(s.median.get().round() as u64)
         })
     }
+
+    /// What all samples took together, by their median.
+    pub fn duration(&self) -> Duration {
+        let calls = self.samples.len() as f64 * f64::from(self.number);
+        self.median().mul_f64(calls)
+    }
 }
 
 /// A limit beyond which a kernel is not worth its samples.

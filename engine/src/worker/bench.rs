@@ -252,7 +252,7 @@ impl Timed {
             timer,
             number: taken.number,
             typical: taken.median(),
-            budget: budget(Duration::from_nanos(point.policy.stop.budget_ns)),
+            budget: budget(taken.duration()),
             caches: &mut caches,
         };
         let counted = Some(count(opened, calls, &mut call)?);

@@ -72,6 +72,7 @@ fn tiu_type(task: u32) -> Option<&'static str> {
     })
 }
 
+/// The name of a TIU function. Long as a table is: one line for each.
 fn tiu_name(task: u32, function: u32) -> Option<&'static str> {
     Some(match (task, function) {
         (0, 0) => "conv",

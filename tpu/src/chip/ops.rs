@@ -102,7 +102,7 @@ fn bytes_of(prec: u64) -> i128 {
     }
 }
 
-/// The operations of a TIU command.
+/// The operations of a TIU command. Long as a table is: one arm for each type of task.
 pub fn tiu_ops(chip: Chip, layout: &Layout, command: &[u8]) -> TiuOps {
     let units = Units::new(chip.spec());
     let get = |field: &str| i128::from(layout.value(command, field));

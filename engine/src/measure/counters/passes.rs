@@ -16,7 +16,7 @@ use crate::measure::sampling::{Caches, place, time_calls};
 
 /// Most time for the batches of one source.
 const MOST_BUDGET: Duration = Duration::from_millis(20);
-/// Share of a point's time for samples that the batches of one source may take as well: counting must not slow a sweep down.
+/// Share of the time of a point's samples that the batches of one source may take as well: counting must not slow a sweep down.
 const BUDGET_SHARE: f64 = 0.1;
 /// Most batches of one source.
 const MOST_ROUNDS: u128 = 10;
@@ -37,7 +37,7 @@ pub struct Calls<'a, 'b> {
     pub caches: &'a mut Caches<'b>,
 }
 
-/// Time for the batches of one source where samples may take `sampling`.
+/// Time for the batches of one source where the samples took `sampling`.
 pub fn budget(sampling: Duration) -> Duration {
     sampling.mul_f64(BUDGET_SHARE).min(MOST_BUDGET)
 }

@@ -158,6 +158,7 @@ fn tail(view: &View, info: &mut FieldList) {
     }
 }
 
+/// What a TIU command says. Long as a table is: one line for each field, in the order of RegInfo.
 fn tiu(view: &View, fields: &mut Fields) {
     let info = &mut fields.info;
     let cv = view.chip == Chip::Cv84x6;
