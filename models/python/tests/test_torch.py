@@ -12,6 +12,7 @@ import unittest
 import numpy as np
 from opbench_import import deployed, pipeline, torch_graph, torch_library
 from opbench_import.errors import ImportFailure
+from opbench_import.reference import RTOL
 from opbench_import.request import InputOverride, Request
 
 from . import support
@@ -82,7 +83,7 @@ class Built(unittest.TestCase):
                 self.assertGreater(len(products), 3)
                 for operator in products:
                     self.assertEqual({a["dtype"] for a in operator["args"]} - {"float32"}, {dtype}, operator["name"])
-                self.assertGreaterEqual(graph["reference"]["rtol"], 5e-2)
+                self.assertEqual(graph["reference"]["rtol"], RTOL[dtype])
 
     def test_the_type_of_the_input_is_that_of_a_named_network(self):
         imported = import_built("torch", "squeezenet1_1", inputs=[InputOverride("input", [1, 3, 64, 64], "bfloat16")])
