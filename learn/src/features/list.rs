@@ -6,7 +6,7 @@
 //! another version are refused.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 8;
+pub const FEATURE_VERSION: u32 = 9;
 
 use super::scope::{Feature, Scope};
 
