@@ -191,15 +191,7 @@ mod tests {
             time_median_ns: Some(2_000.0),
             time_ci_low_ns: Some(1_900.0),
             time_ci_high_ns: Some(2_100.0),
-            ..Row::new(Essentials {
-                run_id: "run",
-                ordinal: 1,
-                point_id: "p",
-                op_name: "dense",
-                op_kind: "dense",
-                device_kind: DeviceKind::Cpu,
-                status: Status::Measured,
-            })
+            ..crate::testing::measured("dense")
         };
         row.fill_derived();
         row
