@@ -240,14 +240,14 @@ mod tests {
             ]
             .join("\n"),
             @"
-        row `run.000001`: column `schema_version`: expected 3, found 1
-        row `run.000001`: column `run_id`: every row needs it
-        row `run.000001`: column `max_abs_error`: NaN is not a finite number
-        row `run.000001`: column `time_min_ns`: -1 ns is a negative time
-        row `run.000001`: column `time_median_ns`: a measured point needs its time
-        row `run.000001`: column `time_median_ns`: a point that ended `wrong_result` has no time
-        row `run.000001`: column `reason`: a point that ended `timed_out` must say why
-        row `run.000001`: column `time_ci_low_ns`: [2001, 2100] does not hold 2000
+        row `run.000000`: column `schema_version`: expected 3, found 1
+        row `run.000000`: column `run_id`: every row needs it
+        row `run.000000`: column `max_abs_error`: NaN is not a finite number
+        row `run.000000`: column `time_min_ns`: -1 ns is a negative time
+        row `run.000000`: column `time_median_ns`: a measured point needs its time
+        row `run.000000`: column `time_median_ns`: a point that ended `wrong_result` has no time
+        row `run.000000`: column `reason`: a point that ended `timed_out` must say why
+        row `run.000000`: column `time_ci_low_ns`: [2001, 2100] does not hold 2000
         "
         );
     }
