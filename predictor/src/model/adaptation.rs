@@ -23,6 +23,12 @@ use crate::model::Correction;
 /// Predictions that are mixed.
 pub const WAYS: usize = 6;
 
+/// Place of the old model's own.
+pub const OLD: usize = 0;
+
+/// Place of that of a model of the measurements alone.
+pub const ALONE: usize = WAYS - 1;
+
 /// The first of them, which need no more than a few measurements.
 pub const SIMPLE: usize = 3;
 
@@ -99,6 +105,6 @@ impl Adaptation {
 
     /// How much a model of the measurements alone counts, 0 to 1.
     pub fn own_share(&self) -> f64 {
-        self.shares[WAYS - 1]
+        self.shares[ALONE]
     }
 }

@@ -12,7 +12,7 @@ use crate::query::compare::Comparison;
 pub fn comparison(comparison: &Comparison, furthest: usize, style: Style) -> String {
     let c = comparison;
     let mut kinds = Table::new(&[
-        Column::left("kind"),
+        Column::left("rows of"),
         Column::right("rows"),
         Column::right("MAPE %"),
         Column::right("median %"),
@@ -35,6 +35,11 @@ pub fn comparison(comparison: &Comparison, furthest: usize, style: Style) -> Str
     }
     for (kind, metrics) in &c.by_kind {
         add(kind, metrics);
+    }
+    if c.by_machine.len() > 1 {
+        for (machine, metrics) in &c.by_machine {
+            add(machine, metrics);
+        }
     }
     let mut text = format!(
         "{} measured rows ({} others left out); the operators of {:.0} % of them were trained on\n\n",
