@@ -23,10 +23,7 @@ use crate::model::Correction;
 /// Predictions that are mixed.
 pub const WAYS: usize = 6;
 
-/// Place of the old model's own.
-pub const OLD: usize = 0;
-
-/// Place of that of a model of the measurements alone.
+/// Place of the prediction of a model of the measurements alone.
 pub const ALONE: usize = WAYS - 1;
 
 /// The first of them, which need no more than a few measurements.

@@ -5,7 +5,7 @@ use opreport::Style;
 use opreport::table::{Column, Table};
 use opreport::units::time_rounded;
 
-use super::number;
+use super::{figure, number};
 use crate::query::compare::Comparison;
 
 /// Errors by kind, and the `furthest` rows that are furthest off.
@@ -49,9 +49,9 @@ pub fn comparison(comparison: &Comparison, furthest: usize, style: Style) -> Str
     ) + &kinds.render(style);
     if let Some(inside) = c.inside {
         text += &format!(
-            "\n{:.1} % of the measured times are inside the {:.0} % intervals\n",
+            "\n{:.1} % of the measured times are inside the {} % intervals\n",
             100.0 * inside,
-            100.0 * c.level
+            figure(100.0 * c.level)
         );
     }
     if furthest == 0 {

@@ -17,7 +17,7 @@ use super::choose::standing_for;
 use super::stack;
 use crate::error::Result;
 use crate::model::Correction;
-use crate::model::adaptation::{ALONE, Adaptation, Fresh, OLD, SIMPLE, WAYS};
+use crate::model::adaptation::{ALONE, Adaptation, Fresh, SIMPLE, WAYS};
 
 /// What the errors of a model of the measurements alone count in the cross-validation: it learns from all of them in the
 /// end, and gains more by that than corrections of the old model, which need few.
@@ -129,11 +129,11 @@ impl<'a> Machine<'a> {
             own[ALONE] = time + ALONE_ERRS_LESS * (own[ALONE] - time);
         }
         adaptation.shares = match ways {
-            Ways::All => stack::weights(&ways_of, &measured, &counts, &[OLD, ALONE]),
+            Ways::All => stack::weights(&ways_of, &measured, &counts, Some(ALONE)),
             Ways::Simple => {
                 let known: Vec<[f64; SIMPLE]> =
                     ways_of.iter().map(|w| [w[0], w[1], w[2]]).collect();
-                let [old, factor, corrected] = stack::weights(&known, &measured, &counts, &[OLD]);
+                let [old, factor, corrected] = stack::weights(&known, &measured, &counts, None);
                 [old, factor, corrected, 0.0, 0.0, 0.0]
             }
         };

@@ -1,8 +1,8 @@
 //! How much each of some predictions counts: the mixture that errs least on held-out measurements, found again on many
 //! random draws of them and averaged (bagging), so that a few measurements do not decide for one alone.
 //!
-//! A mixture of what few measurements weigh can be worse than its best part. What one could have without any mixing (the
-//! old model, a model of the measurements) therefore counts almost alone where it errs least of all parts.
+//! A mixture that few measurements have weighed can be worse than its best part. One prediction may be favoured, which one
+//! could have without any mixing: it counts almost alone where it errs least of all.
 
 use opdata::random::SplitMix64;
 
@@ -14,17 +14,16 @@ const STEPS: usize = 10;
 const DRAWS: usize = 60;
 /// Seed of the draws.
 const SEED: u64 = 7;
-/// How much a prediction that one could have without mixing counts where none is better, beside the mixture.
+/// How much the favoured prediction counts where none is better, beside the mixture.
 const ALMOST_ALONE: f64 = 0.8;
 
 /// Weights (not negative, sum one) of predictions of the same measurements, all log2; `counts` is how much each
-/// measurement counts; `ready` are the places of those that one could have without mixing. The first prediction alone
-/// where there is no measurement.
+/// measurement counts; `favoured` is the place of the one that is. The first prediction alone where there is no measurement.
 pub fn weights<const N: usize>(
     predictions: &[[f64; N]],
     measured: &[f64],
     counts: &[f64],
-    ready: &[usize],
+    favoured: Option<usize>,
 ) -> [f64; N] {
     let first = only(0);
     if measured.is_empty() {
@@ -54,7 +53,7 @@ pub fn weights<const N: usize>(
     }
     let cost = |place: usize| errors_of(&only(place)).iter().sum::<f64>();
     let best = (0..N).min_by(|&a, &b| cost(a).total_cmp(&cost(b)));
-    if let Some(best) = best.filter(|best| ready.contains(best)) {
+    if let Some(best) = best.filter(|_| best == favoured) {
         for (sum, alone) in sum.iter_mut().zip(only::<N>(best)) {
             *sum = ALMOST_ALONE * alone + (1.0 - ALMOST_ALONE) * *sum;
         }
@@ -115,26 +114,26 @@ mod tests {
             of.map(move |(i, m)| [m + sign * 0.4, m - sign * 0.4, m + f64::from(i as u32 % 3)])
                 .collect::<Vec<_>>()
         };
-        let found = weights(&off(1.0), &measured, &counts, &[]);
+        let found = weights(&off(1.0), &measured, &counts, None);
         assert!(
             found[0] > 0.3 && found[1] > 0.3 && found[2] < 0.1,
             "{found:?}"
         );
         let right: Vec<[f64; 2]> = measured.iter().map(|m| [m + 1.0, *m]).collect();
-        assert!(weights(&right, &measured, &counts, &[])[1] > 0.9);
-        assert_eq!(weights::<2>(&[], &[], &[], &[0]), [1.0, 0.0]);
+        assert!(weights(&right, &measured, &counts, None)[1] > 0.9);
+        assert_eq!(weights::<2>(&[], &[], &[], Some(0)), [1.0, 0.0]);
     }
 
     #[test]
     fn a_measurement_that_stands_for_many_decides() {
         let predictions = [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]];
         let measured = [1.0, 2.0, 2.0];
-        let found = weights(&predictions, &measured, &[100.0, 1.0, 1.0], &[]);
+        let found = weights(&predictions, &measured, &[100.0, 1.0, 1.0], None);
         assert!(found[0] > 0.6, "{found:?}");
     }
 
     #[test]
-    fn what_could_be_had_without_mixing_counts_almost_alone_where_it_is_best() {
+    fn what_is_favoured_counts_almost_alone_where_it_is_best() {
         let measured: Vec<f64> = (0..40).map(|i| f64::from(i % 7)).collect();
         let counts = vec![1.0; 40];
         // The first two make up for each other; the second errs less.
@@ -142,9 +141,9 @@ mod tests {
             .iter()
             .map(|m| [m + 0.4, m - 0.3, m + 3.0])
             .collect();
-        let of = |ready: &[usize]| weights(&predictions, &measured, &counts, ready);
-        assert!(of(&[])[1] < 0.7 && of(&[0])[1] < 0.7, "{:?}", of(&[0]));
-        let found = of(&[0, 1]);
+        let of = |favoured| weights(&predictions, &measured, &counts, favoured);
+        assert!(of(None)[1] < 0.7 && of(Some(0))[1] < 0.7, "{:?}", of(None));
+        let found = of(Some(1));
         assert!(found[1] > 0.8, "{found:?}");
         assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
     }
