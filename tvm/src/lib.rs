@@ -37,6 +37,7 @@ pub mod tensor;
 pub mod tensorize;
 pub mod threads;
 pub mod trace;
+mod unroll;
 pub mod vm;
 
 pub use compile::{Compiled, StageTimes, compile};
