@@ -401,6 +401,7 @@ fn a_gpu_that_was_not_seen_is_predicted_by_its_figures() {
     let error = |more: &[&str]| {
         let report = json(oppredict(&bench, &[&compare[..], more].concat()).done());
         assert_eq!(report["rows"], 60);
+        assert_eq!(report["by_machine"]["Tesla d"]["mape"], report["mape"]);
         report["mape"].as_f64().expect("a number")
     };
     let (with, without) = (error(&["--devices", "devices.csv"]), error(&[]));
