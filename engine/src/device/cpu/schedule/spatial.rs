@@ -33,7 +33,9 @@ pub(super) fn with_knobs(
     if let Some(knobs) = padded(s, &tail, unit)? {
         return Ok(knobs);
     }
-    let flat = Flat::of(s, &tail)?.ok_or_else(|| unfit("a single element has no loops"))?;
+    let step = |_| knobs.vector_length * knobs.unroll;
+    let flat = Flat::of(s, &tail, step)?;
+    let flat = flat.ok_or_else(|| unfit("a single element has no loops"))?;
     flat.schedule(s, &tail, knobs)?;
     Ok(knobs)
 }
@@ -46,7 +48,7 @@ pub(super) fn extents(s: &Schedule, unit: VectorUnit) -> Result<Option<(i64, i64
         return Ok(None);
     }
     let total: i64 = tail.info.iters.iter().map(|i| i.extent).product();
-    let Some(flat) = Flat::of(s, &tail)? else {
+    let Some(flat) = Flat::of(s, &tail, |extent| even_vector_length(extent, unit.lanes()))? else {
         return Ok(None);
     };
     let kept = flat.across.as_ref().map_or(Ok(1), |l| s.extent(l))?;
@@ -86,11 +88,12 @@ pub(super) fn nest(s: &Schedule, part: &Part, unit: VectorUnit) -> Result<Spatia
         unroll: 1,
         parallel_extent: None,
     };
-    if let Some(flat) = Flat::of(s, part)? {
+    let length = |extent| even_vector_length(extent, unit.lanes());
+    if let Some(flat) = Flat::of(s, part, length)? {
         match flat.interleaved {
             Some(values) => knobs.unroll = values,
             None => {
-                knobs.vector_length = even_vector_length(s.extent(&flat.inner)?, unit.lanes());
+                knobs.vector_length = length(s.extent(&flat.inner)?);
             }
         }
         flat.schedule(s, part, knobs)?;
@@ -111,8 +114,12 @@ struct Flat {
 }
 
 impl Flat {
-    /// Fuses; nothing for a block without loops.
-    fn of(s: &Schedule, part: &Part) -> Result<Option<Flat>> {
+    /// Fuses; nothing for a block without loops. `step` says of an extent in how large steps such a loop is to be gone
+    /// through.
+    ///
+    /// No more loops are fused than a step needs: TVM sees that `f / 56 * 56 + f % 56` is `f`, but not if the step divides
+    /// more loops together (the vectors would be gathered).
+    fn of(s: &Schedule, part: &Part, step: impl Fn(i64) -> i64) -> Result<Option<Flat>> {
         let mut loops = s.loops(&part.block)?;
         if loops.len() != part.info.iters.len() {
             return Err(unfit("the block has other loops than iterators"));
@@ -130,7 +137,12 @@ impl Flat {
             None => None,
         };
         // At least one: the innermost loop is always the one to be vectorised.
-        let kept = loops.len() - part.info.contiguous_suffix().max(1);
+        let most = part.info.contiguous_suffix().max(1);
+        let extents: Vec<i64> = part.info.iters.iter().rev().map(|i| i.extent).collect();
+        let together = |count: usize| extents[..count].iter().product::<i64>();
+        let step = step(together(most));
+        let fused = (1..most).find(|&count| together(count) % step == 0);
+        let kept = loops.len() - fused.unwrap_or(most);
         let suffix = loops.split_off(kept);
         let inner = if suffix.len() > 1 {
             s.fuse(&suffix.iter().collect::<Vec<_>>())?
