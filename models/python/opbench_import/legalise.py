@@ -177,6 +177,23 @@ def transposed_convolution_rule(builder: relax.BlockBuilder, call: relax.Call) -
     return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
 
 
+def max_pool_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Maximum over windows of images; other layouts by TVM's rule."""
+    attrs = attribute_map(call)
+    if attrs["layout"] != "NCHW" or attrs["out_layout"] not in ("", "NCHW"):
+        return default_rule(call.op.name)(builder, call)
+    width = int(call.ty.shape.values[-1])
+    options = {name: attrs[name] for name in ("strides", "padding", "dilation")}
+    options["extents"] = [int(d) for d in call.ty.shape.values[2:]]
+
+    def expression(data):
+        return windows.max_pool(data, attrs["pool_size"], options)
+
+    made = builder.call_te(expression, call.args[0], primfunc_name_hint="max_pool2d")
+    facts = {"op": call.op.name, "attrs": attrs, "shapes": argument_shapes(call), "extents": {"xx": width}}
+    return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
+
+
 def enlargement(call: relax.Call) -> list[int] | None:
     """How often each value of an image occurs along each axis of a nearest-neighbour resize; None for any other."""
     attrs = call.attrs
@@ -311,6 +328,7 @@ def rules(module: tvm.IRModule) -> dict:
         "relax.nn.conv1d_transpose": transposed_convolution_rule,
         "relax.nn.conv2d_transpose": transposed_convolution_rule,
         "relax.nn.conv3d_transpose": transposed_convolution_rule,
+        "relax.nn.max_pool2d": max_pool_rule,
         "relax.image.resize2d": resize_rule,
         "relax.matmul": matmul_rule,
         "relax.mean": mean_rule,

@@ -55,6 +55,28 @@ def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> 
     return rounded(cropped(sums, 1 + spatial, width), data.dtype)
 
 
+def max_pool(data: te.Tensor, kernel: list[int], options: dict) -> te.Tensor:
+    """Largest value of each window; output of ``options["extents"]``, which may reach beyond the padding."""
+    strides, dilation, wanted = options["strides"], options["dilation"], options["extents"]
+    before = options["padding"][: len(kernel)]
+    extents = [*wanted[:-1], whole_row(wanted[-1])]
+    needed = [(e - 1) * s + (k - 1) * d + 1 for e, s, k, d in zip(extents, strides, kernel, dilation)]
+    after = [max(0, n - b - int(size)) for n, b, size in zip(needed, before, data.shape[2:])]
+    if any(before) or any(after):
+        after[-1] += -(int(data.shape[-1]) + before[-1] + after[-1]) % strides[-1]
+        lowest = tirx.min_value(data.dtype)
+        data = topi.nn.pad(data, [0, 0, *before], [0, 0, *after], pad_value=lowest, name="pad_temp")
+    window = [te.reduce_axis((0, k), n) for k, n in zip(kernel, REDUCE_NAMES[len(kernel)])]
+
+    def body(axes):
+        at = [p * s + w * d for p, s, w, d in zip(axes[2:], strides, window, dilation)]
+        return te.max(data[(*axes[:2], *at)], axis=window)
+
+    shape = [*data.shape[:2], *extents]
+    largest = named_compute(shape, ["nn", "cc", *SPATIAL_NAMES[len(kernel)]], body, f"max_pool{len(kernel)}d")
+    return cropped(largest, 1 + len(kernel), wanted[-1])
+
+
 def transposed_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> te.Tensor:
     """Transposed convolution without dilation; weight [C, O/g, K...], output of ``options["extents"]``.
 

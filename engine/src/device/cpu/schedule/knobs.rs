@@ -60,9 +60,17 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
     let axis = vector_axis(info);
     let reusing = tiled_axes(info, &spatial, axis);
     let extent_of = |place: usize| reusing.get(place).map_or(1, |&i| info.iters[i].extent);
-    let vector = axis.map(|a| VectorExtent {
-        extent: info.iters[a.iter].extent,
-        packed: a.packed,
+    let window = sliding_window(info, &reusing, axis);
+    let vector = axis.map(|a| match info.iters[a.iter].extent {
+        // More rows of a tile share what they load of the image than vectors of a row do.
+        extent if window.is_some() && extent % unit.lanes() == 0 => VectorExtent {
+            extent: unit.lanes(),
+            packed: Some(unit.lanes()),
+        },
+        extent => VectorExtent {
+            extent,
+            packed: a.packed,
+        },
     });
     let suits = Tile::choose(vector, [extent_of(0), extent_of(1)], unit);
     let tile: Vec<(String, i64)> = suits
@@ -84,7 +92,7 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
         level_order: LevelOrder::default(),
         fused_outer: 1,
         parallel_extent: None,
-        unroll: unrolled_window(info, &reusing, axis),
+        unroll: window.filter(|taps| *taps <= UNROLLED_WINDOW).unwrap_or(0),
         epilogue: Epilogue::default(),
         padding: Padding::default(),
         cache_write: CacheWrite::default(),
@@ -112,26 +120,24 @@ fn tiled_axes(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> 
     }
 }
 
-/// Steps to unroll: all of a window that slides over each channel on its own. Rows of the tile then load a row of the image
-/// once for all the steps that need it (windows of 25 and 49 take three quarters of the time).
-fn unrolled_window(info: &BlockInfo, tiled: &[usize], axis: Option<VectorAxis>) -> i64 {
-    let Some(axis) = axis else { return 0 };
+/// Values of a window that slides over each channel on its own, along the vector axis and the tiled ones; nothing for other
+/// reductions. Rows of the tile then load a row of the image once for all the steps that need it, if these are unrolled
+/// (windows of 25 and 49 take three quarters of the time).
+fn sliding_window(info: &BlockInfo, tiled: &[usize], axis: Option<VectorAxis>) -> Option<i64> {
+    let axis = axis?;
     let slides = info.reads.iter().any(|r| {
         let own = |i: usize| {
             r.indices
                 .iter()
                 .any(|index| index.terms.len() > 1 && index.uses(i))
         };
-        own(axis.iter) && tiled.iter().all(|&i| own(i))
+        own(axis.iter) && !tiled.is_empty() && tiled.iter().all(|&i| own(i))
     });
-    let taps: i64 = info
+    let taps = info
         .of_kind(IterKind::Reduction)
         .map(|i| info.iters[i].extent)
         .product();
-    match slides && !tiled.is_empty() && taps <= UNROLLED_WINDOW {
-        true => taps,
-        false => 0,
-    }
+    slides.then_some(taps)
 }
 
 /// Outer loop order: the vector axis outside all others if what it indexes is too big to be read for every row of them,
