@@ -5,12 +5,14 @@
 //! files. They never check how fast something was.
 
 mod bench;
+mod browser;
 mod onnx;
 mod outcome;
 pub mod predict;
 mod sandbox;
 
 pub use bench::{Bench, Started};
+pub use browser::Browser;
 pub use onnx::{Node, Tensor, model, relu};
 pub use outcome::Outcome;
 pub use sandbox::{Disk, skip};
