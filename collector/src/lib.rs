@@ -10,6 +10,7 @@ pub mod cli;
 pub mod compare;
 pub mod config;
 pub mod doctor;
+pub mod frameworks;
 pub mod merge;
 pub mod nightly;
 pub mod operator_ir;
