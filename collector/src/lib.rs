@@ -2,8 +2,8 @@
 //! `opcollect` program but its `main`.
 //!
 //! [`cli`] and [`config`] turn arguments, variables and files into requests and a [`plan`]; [`run`] measures by `opengine`;
-//! [`sweep`] says which schedules; [`nightly`], [`compare`], [`merge`] and [`doctor`] are the other commands; [`render`] makes text of
-//! their results, and [`app`] calls them all and prints.
+//! [`sweep`] says which schedules; [`frameworks`] runs a model by others beside TVM; [`nightly`], [`compare`], [`merge`] and
+//! [`doctor`] are the other commands; [`render`] makes text of their results, and [`app`] calls them all and prints.
 
 pub mod app;
 pub mod cli;

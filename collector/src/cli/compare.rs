@@ -16,12 +16,14 @@ use crate::plan::{Planned, parse};
 
 /// Name of the argument that is a model's name with `--framework`.
 pub(super) const FIRST: &str = "a";
-/// Name of the flag that says so.
+/// Name of the argument that goes with sets of rows alone.
+const SECOND: &str = "b";
+/// Name of the flag that makes it a comparison of frameworks.
 pub(super) const FRAMEWORK: &str = "framework";
 
 /// `opcollect compare`.
 #[derive(Debug, Args)]
-#[command(mut_group("ModelArgs", |group| group.requires(FRAMEWORK)))]
+#[command(mut_group("ModelArgs", |group| group.conflicts_with(SECOND)))]
 pub struct CompareArgs {
     /// The base: a run's folder, a folder of runs, or a file of rows (.csv, .parquet, .jsonl); with --framework the model, as
     /// --modelname has it
@@ -52,25 +54,25 @@ pub struct FrameworkArgs {
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub framework: Vec<Runs>,
     /// What TVM compiles for; options may follow, as in "llvm -mcpu=haswell"
-    #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]), requires = FRAMEWORK)]
+    #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]), conflicts_with = SECOND)]
     pub target: Option<String>,
     /// Number of threads of each framework, `max` being all cores this process may use [default: max]
-    #[arg(long, value_name = "N", action = clap::ArgAction::Append, allow_negative_numbers = true, requires = FRAMEWORK)]
+    #[arg(long, value_name = "N", action = clap::ArgAction::Append, allow_negative_numbers = true, conflicts_with = SECOND)]
     pub threads: Vec<String>,
     /// Time for each framework's unwatched runs [default: 1s]
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = FRAMEWORK)]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, conflicts_with = SECOND)]
     pub budget: Option<String>,
     /// Most memory of TVM's worker process
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = FRAMEWORK)]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, conflicts_with = SECOND)]
     pub memory_limit: Option<String>,
     /// Longest single run of the model
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = FRAMEWORK)]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, conflicts_with = SECOND)]
     pub timeout: Option<String>,
     /// Python with TVM that imports models, and with ONNX Runtime [default: the project's .venv]
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath, requires = FRAMEWORK)]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath, conflicts_with = SECOND)]
     pub python: Option<String>,
     /// Write the table to this file too, operator by operator
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = FRAMEWORK)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = SECOND)]
     pub csv: Option<PathBuf>,
 }
 

@@ -54,17 +54,15 @@ pub struct OperatorTime {
 
 /// Means over rounds, the slowest first.
 pub(super) fn mean(rounds: &[Round]) -> Vec<OperatorTime> {
-    let share = 1.0 / rounds.len().max(1) as f64;
-    let operators = rounds.iter().flat_map(|round| &round.operators);
-    summed(operators.map(|operator| OperatorTime {
-        calls: operator.calls * share,
-        ns: operator.ns * share,
-        ..operator.clone()
-    }))
+    let operators = rounds.iter().flat_map(|round| round.operators.iter());
+    per_run(operators.cloned(), rounds.len())
 }
 
-/// Sums of operators of one name, the slowest first.
-pub(super) fn summed(operators: impl Iterator<Item = OperatorTime>) -> Vec<OperatorTime> {
+/// Operators by their names, the slowest first: sums over so many runs, for one of them.
+pub(super) fn per_run(
+    operators: impl Iterator<Item = OperatorTime>,
+    runs: usize,
+) -> Vec<OperatorTime> {
     let mut all: BTreeMap<String, OperatorTime> = BTreeMap::new();
     for operator in operators {
         match all.get_mut(&operator.name) {
@@ -77,7 +75,15 @@ pub(super) fn summed(operators: impl Iterator<Item = OperatorTime>) -> Vec<Opera
             }
         }
     }
-    let mut all: Vec<OperatorTime> = all.into_values().collect();
+    let runs = runs.max(1) as f64;
+    let mut all: Vec<OperatorTime> = all
+        .into_values()
+        .map(|sum| OperatorTime {
+            calls: sum.calls / runs,
+            ns: sum.ns / runs,
+            ..sum
+        })
+        .collect();
     all.sort_by(|a, b| b.ns.total_cmp(&a.ns));
     all
 }

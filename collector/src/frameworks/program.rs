@@ -8,9 +8,11 @@ use optorch::client::{Client, Program};
 use optorch::lines::{GroupBy, SortBy, summary};
 use optorch::protocol::{Cycle, Detail, Record};
 
-use super::contender::{Contender, Facts, OperatorTime, Round};
+use super::contender::{Contender, Facts, OperatorTime, Round, per_run};
 use super::kinds::Kind;
 
+/// ONNX Runtime's name in messages, and as the origin of outputs.
+pub(super) const ONNX_RUNTIME: &str = "ONNX Runtime";
 /// Fewest and most runs of a round.
 const RUNS: (u32, u32) = (3, 500);
 /// Fewest and most runs of a round that are watched.
@@ -19,7 +21,7 @@ const WATCHED: (u32, u32) = (2, 10);
 /// The program that runs models in ONNX Runtime.
 pub(super) fn onnxruntime(tooling: &Tooling) -> Program {
     Program {
-        framework: "ONNX Runtime",
+        framework: ONNX_RUNTIME,
         command: tooling.command("opbench_onnxruntime"),
     }
 }
@@ -109,12 +111,11 @@ fn of_libtorch(cycle: &Cycle) -> Vec<OperatorTime> {
 
 /// ONNX Runtime's nodes; they call nothing that is recorded.
 fn of_onnxruntime(cycle: &Cycle) -> Vec<OperatorTime> {
-    let share = 1.0 / cycle.steps_ns.len().max(1) as f64;
     let calls = cycle.events.iter().map(|event| OperatorTime {
         name: event.name.clone(),
         kind: Kind::of_onnx(&event.name),
-        calls: share,
-        ns: event.duration_ns as f64 * share,
+        calls: 1.0,
+        ns: event.duration_ns as f64,
     });
-    super::contender::summed(calls)
+    per_run(calls, cycle.steps_ns.len())
 }

@@ -80,6 +80,12 @@ impl Tvm {
             ready,
         })
     }
+
+    /// The same, with another name for what its outputs were compared with.
+    pub(super) fn checked_against(mut self, origin: &str) -> Tvm {
+        origin.clone_into(&mut self.ready.checked_against);
+        self
+    }
 }
 
 fn failed(model: &str, failure: &Failure) -> anyhow::Error {

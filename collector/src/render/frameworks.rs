@@ -5,7 +5,7 @@ use opreport::{Style, units};
 use serde_json::{Value, json};
 
 use super::profile::{plain_us, quoted, us};
-use crate::frameworks::SideBySide;
+use crate::frameworks::{Measured, SideBySide};
 
 /// The table, and how surely the frameworks differ.
 pub fn frameworks_text(compared: &SideBySide, style: Style) -> String {
@@ -20,18 +20,25 @@ pub fn frameworks_text(compared: &SideBySide, style: Style) -> String {
     text.push('\n');
     for measured in &compared.frameworks {
         text.push_str(&format!(
-            "{} {}: {}, outputs {}{}\n",
+            "{} {}: {}, outputs {}\n",
             measured.framework.name(),
             measured.version,
             units::plural(measured.runs() as u64, "run"),
-            match measured.error {
-                Some(error) => format!("within {error:.1e} of those of "),
-                None => "checked against ".to_owned(),
-            },
-            measured.checked_against,
+            check(measured),
         ));
     }
     text
+}
+
+/// How outputs compare with those to expect.
+fn check(measured: &Measured) -> String {
+    let origin = &measured.checked_against;
+    match measured.error {
+        _ if measured.is_reference() => "are those that the others are checked against".to_owned(),
+        None => format!("checked against {origin}"),
+        Some(0.0) => format!("equal to those of {origin}"),
+        Some(error) => format!("within {error:.1e} of those of {origin}"),
+    }
 }
 
 fn table(compared: &SideBySide, style: Style) -> String {

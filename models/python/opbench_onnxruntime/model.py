@@ -113,8 +113,9 @@ def difference(found: np.ndarray, expected: np.ndarray) -> float:
     if not expected.size:
         return 0.0
     found, expected = found.astype(np.float64), expected.astype(np.float64)
-    # Equal infinities differ by no number.
-    apart = np.where(found == expected, 0.0, np.abs(found - expected))
+    with np.errstate(invalid="ignore"):
+        # Equal infinities differ by no number.
+        apart = np.where(found == expected, 0.0, np.abs(found - expected))
     finite = np.abs(expected[np.isfinite(expected)])
     largest = float(apart.max()) / max(float(finite.max(initial=0.0)), np.finfo(np.float64).tiny)
     # JSON has neither infinities nor what is no number, and a difference that is none is no small one.
