@@ -5,7 +5,7 @@
 //! kind counts with its estimate, and the coverage says how much of the sum is from kinds that the model was trained on.
 
 use opdata::stats::two_sided_quantile;
-use opdata::{CacheState, DeviceKind, Essentials, Row, Status};
+use opdata::{CacheState, DeviceKind, Row};
 use oplearn::data::{QueryKey, points};
 use oplearn::features::Point;
 use oplearn::features::machine::MachineFacts;
@@ -14,6 +14,7 @@ use opmodels::{Graph, describe};
 use serde::Serialize;
 
 use super::answer::{Answer, Detail, Knowledge};
+use super::blank::blank;
 use crate::error::Result;
 use crate::model::trained::Trained;
 
@@ -81,18 +82,8 @@ pub fn row(operator: &Operator, graph: &Graph, threads: u64, device_kind: Device
         batch: Some(graph.batch),
         workload_hash: Some(operator.workload_hash()),
         threads: Some(threads),
-        schedule_space: Some("default".to_owned()),
         cache_state: Some(CacheState::Model),
-        reason: Some("a query".to_owned()),
-        ..Row::new(Essentials {
-            run_id: "query",
-            ordinal: 1,
-            point_id: "query",
-            op_name: &operator.name,
-            op_kind: operator.kind.name(),
-            device_kind,
-            status: Status::Skipped,
-        })
+        ..blank(&operator.name, operator.kind.name(), device_kind)
     };
     describe(operator, graph, &mut row);
     row
