@@ -100,12 +100,15 @@ impl Call<'_> {
     }
 }
 
+/// Is told of a call.
+type Told = Box<dyn Fn(&Call<'_>)>;
+
 /// What is called at each call of a machine, if anything is; it can be changed while the machine stands.
 #[derive(Clone, Default)]
-pub(super) struct Hook(Rc<RefCell<Option<Box<dyn Fn(&Call<'_>)>>>>);
+pub(super) struct Hook(Rc<RefCell<Option<Told>>>);
 
 impl Hook {
-    pub(super) fn set(&self, hook: Option<Box<dyn Fn(&Call<'_>)>>) {
+    pub(super) fn set(&self, hook: Option<Told>) {
         self.0.replace(hook);
     }
 
