@@ -299,7 +299,11 @@ mod tests {
             row.threads = Some(1);
             row.cache_state = Some(CacheState::Hot);
             row.time_median_ns = Some(1000.0 * (1 + number) as f64);
-            let space = if number % 8 == 0 { first } else { "autotvm" };
+            let space = if number.is_multiple_of(8) {
+                first
+            } else {
+                "autotvm"
+            };
             row.schedule_space = Some(space.to_owned());
             row
         };
