@@ -106,7 +106,7 @@ impl Commands {
     ) -> Commands {
         let lists = std::mem::take(&mut file.commands[engine.slot()]);
         let mut nodes = lists.nodes;
-        drop_preamble(&mut nodes, spec.preamble_len());
+        drop_preamble(&mut nodes, spec.preamble_len(), lists.framing);
         Commands {
             engine,
             descriptors: if global.bmodel {
@@ -270,15 +270,17 @@ fn outside(binding: &Binding, records: &[Record]) -> (usize, usize) {
     (before, tail.len() - kept)
 }
 
-/// Takes the preamble's commands off: the first, up to a reset of ids if one of them is lost.
-fn drop_preamble(nodes: &mut Vec<Command>, length: usize) {
+/// Takes the preamble's commands off: the first, up to a reset of ids if one of them is lost. `framing` is how many stand
+/// before the first reset, if there is one.
+fn drop_preamble(nodes: &mut Vec<Command>, length: usize, framing: Option<usize>) {
     let section_end = |from: usize| {
         let falls = |w: &[Command]| w[1].id <= w[0].id;
         let at = nodes[from..].windows(2).position(falls);
         at.map_or(nodes.len(), |at| from + at + 1)
     };
-    let section = section_end(0);
-    if section >= length || section == nodes.len() {
+    let cut = framing.filter(|&n| n < length && n <= nodes.len());
+    let section = cut.unwrap_or_else(|| section_end(0));
+    if cut.is_none() && (section >= length || section == nodes.len()) {
         nodes.drain(..length.min(nodes.len()));
         return;
     }
@@ -318,7 +320,7 @@ mod tests {
     use super::*;
     use crate::input::nodes::{NONE, Tags};
 
-    fn left(ids: &[u32], restored: usize) -> Vec<u32> {
+    fn left(ids: &[u32], restored: usize, framing: Option<usize>) -> Vec<u32> {
         let mut nodes: Vec<Command> = ids
             .iter()
             .enumerate()
@@ -337,17 +339,21 @@ mod tests {
                 },
             })
             .collect();
-        drop_preamble(&mut nodes, 2);
+        drop_preamble(&mut nodes, 2, framing);
         nodes.iter().map(|node| node.id).collect()
     }
 
     #[test]
     fn a_preamble_that_lost_a_command_takes_none_of_the_program() {
-        assert_eq!(left(&[0, 1, 0, 1, 2], 99), [0, 1, 2]);
-        assert_eq!(left(&[0, 0, 1, 2], 99), [0, 1, 2]);
-        assert_eq!(left(&[0, 0, 1, 2, 0], 1), [0, 1, 0]);
-        assert_eq!(left(&[0, 1, 2, 3], 99), [2, 3]);
-        assert_eq!(left(&[0], 99), [0; 0]);
+        assert_eq!(left(&[0, 1, 0, 1, 2], 99, None), [0, 1, 2]);
+        assert_eq!(left(&[0, 0, 1, 2], 99, None), [0, 1, 2]);
+        assert_eq!(left(&[0, 0, 1, 2, 0], 1, None), [0, 1, 0]);
+        assert_eq!(left(&[0, 1, 2, 3], 99, None), [2, 3]);
+        assert_eq!(left(&[0], 99, None), [0; 0]);
+        // The others had theirs before the reset, this engine none.
+        assert_eq!(left(&[0, 1, 0, 1], 99, Some(0)), [0, 1, 0, 1]);
+        assert_eq!(left(&[0, 0, 1], 99, Some(1)), [0, 1]);
+        assert_eq!(left(&[0, 1, 0, 1], 99, Some(2)), [0, 1]);
     }
 
     #[test]

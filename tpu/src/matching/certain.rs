@@ -137,7 +137,9 @@ impl Search<'_> {
             let found = self.one_to_one(|_| None);
             return (sections, found);
         }
-        if correspond_shifted(self.parts, &sections, base) {
+        if self.stream.may_begin_elsewhere(self.commands)
+            && correspond_shifted(self.parts, &sections, base)
+        {
             let found = self.one_to_one(|part| Some(part.low));
             return (sections, found);
         }
@@ -162,7 +164,7 @@ impl Search<'_> {
                 found.misfit = true;
                 found
             });
-        found.misfit |= mended || !self.only_frames_left(&pairs);
+        found.misfit |= mended || !self.only_frames_left(&pairs, &sections);
         (sections, found)
     }
 
@@ -183,13 +185,16 @@ impl Search<'_> {
     }
 
     /// Whether all sections of records without commands are such as frame a program: before all others or after them,
-    /// and, unless it is a compiled model, pairs.
-    fn only_frames_left(&self, pairs: &[Pair]) -> bool {
+    /// and, unless it is a compiled model, pairs, in a program without sections as short.
+    fn only_frames_left(&self, pairs: &[Pair], sections: &[CommandSection]) -> bool {
         const PAIR: usize = 2;
         let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {
             return false;
         };
-        let frames = |part: &RecordSection| self.of_descriptors() || part.range.len() <= PAIR;
+        let like_frames = || sections.iter().any(|s| s.count <= PAIR as u64);
+        let frames = |part: &RecordSection| {
+            self.of_descriptors() || part.range.len() <= PAIR && !like_frames()
+        };
         last.records - first.records + 1 == pairs.len()
             && self.parts[..first.records].iter().all(frames)
             && self.parts[last.records + 1..].iter().all(frames)
