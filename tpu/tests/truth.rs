@@ -199,10 +199,11 @@ fn check_random(seeds: Range<u64>) {
         wrong.extend(first_wrong(&truth, &said).map(|text| format!("{place}: {text}")));
         let (sure, here) = matched(&said);
         (certain, all) = (certain + sure, all + here);
-        let changed = (0..3).any(|e| dump.cores[1].records[e] != whole.cores[1].records[e]);
-        let tiu_only = done.iter().all(|(engine, _)| *engine == 0);
-        let seen = spec.capture != Capture::Pmu && (spec.chip != Chip::Cv84x6 || !tiu_only);
-        if changed && seen && profile.report.is_whole() {
+        let [tiu, gdma, sdma] =
+            [0, 1, 2].map(|e| dump.cores[1].records[e] != whole.cores[1].records[e]);
+        // The strays of CV84X6 nobody misses.
+        let changed = gdma || sdma || tiu && spec.chip != Chip::Cv84x6;
+        if changed && spec.capture != Capture::Pmu && profile.report.is_whole() {
             wrong.push(format!("{place}: nothing is missed"));
         }
     }

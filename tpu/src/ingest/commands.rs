@@ -142,6 +142,19 @@ impl Commands {
         self.leading().first().map(|command| command.id)
     }
 
+    /// Numbers the nodes of the first section from 0 on.
+    pub fn begin_at_zero(&mut self) {
+        let Some(first) = self.nodes.first().map(|node| node.id) else {
+            return;
+        };
+        let falls = |w: &[Command]| w[1].id <= w[0].id;
+        let end = self.nodes.windows(2).position(falls);
+        let end = end.map_or(self.nodes.len(), |at| at + 1);
+        for node in &mut self.nodes[..end] {
+            node.id -= first;
+        }
+    }
+
     /// Commands in the last section, if there are any.
     pub fn last_section(&self) -> Option<u64> {
         let last = self.leading().last()?;
@@ -228,6 +241,9 @@ impl Commands {
             outside = (0, 0);
             first.misfit = true;
         }
+        // Records are missing by their number, but none of a command: that command is missing too.
+        let short = counts.expected.is_some_and(|n| n > counts.records);
+        first.misfit |= short && self.are_nodes() && first.commands_used >= first.commands;
         Given {
             bound,
             outside,

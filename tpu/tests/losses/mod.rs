@@ -73,12 +73,21 @@ pub enum Loss {
     Ring(usize),
     /// A burst of records that were never written.
     Zeroed(usize, usize),
+    /// Every so many-th record.
+    Every(usize),
 }
 
 impl Loss {
     pub fn apply(self, list: &mut Vec<Rec>) {
         let at = |percent: usize| list.len() * percent / 100;
         match self {
+            Loss::Every(step) => {
+                let mut place = 0;
+                list.retain(|_| {
+                    place += 1;
+                    place % step != 0
+                });
+            }
             Loss::Burst(from, to) => {
                 let (from, to) = (at(from), at(to).max(at(from) + 1));
                 list.drain(from..to.min(list.len()));
@@ -207,7 +216,8 @@ impl Random {
     pub fn loss(&mut self) -> Loss {
         let (a, b) = (self.below(100), self.below(100));
         let (low, high) = (a.min(b), a.max(b));
-        match self.below(5) {
+        match self.below(6) {
+            5 => Loss::Every(2 + low),
             0 => Loss::Burst(low, high),
             1 => Loss::Head(1 + low),
             2 => Loss::Tail(high),
