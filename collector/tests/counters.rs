@@ -16,6 +16,16 @@ const MODEL: [&str; 4] = [
     "dense:m=64,n=64,k=64",
 ];
 
+/// Measured on one thread, and quickly.
+const QUICK: [&str; 6] = [
+    "--threads",
+    "1",
+    "--whole-model",
+    "skip",
+    "--budget",
+    "20ms",
+];
+
 fn opcollect(arguments: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
     command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
@@ -26,17 +36,8 @@ fn opcollect(arguments: &[&str]) -> Output {
 fn measured(folder: &Path, counters: &str, more: &[&str]) -> Row {
     let out = folder.join("run");
     let out = out.to_str().unwrap();
-    let quick = [
-        "--threads",
-        "1",
-        "--whole-model",
-        "skip",
-        "--budget",
-        "20ms",
-        "--out",
-        out,
-    ];
-    let arguments = [&MODEL[..], &quick, &["--counters", counters], more].concat();
+    let own = ["--out", out, "--counters", counters];
+    let arguments = [&MODEL[..], &QUICK, &own, more].concat();
     let output = opcollect(&arguments);
     assert!(
         output.status.success(),
@@ -89,16 +90,8 @@ fn sweeps_and_replays_count_too() {
     let out = folder.path().join("run");
     let (sweep, out) = (sweep.to_str().unwrap(), out.to_str().unwrap());
     let clock = ["--counters", "perf:task-clock"];
-    let conditions = [
-        "--threads",
-        "1",
-        "--whole-model",
-        "skip",
-        "--budget",
-        "20ms",
-    ];
     let files = ["--sweep", sweep, "--out", out];
-    let output = opcollect(&[&MODEL[..], &clock, &conditions, &files].concat());
+    let output = opcollect(&[&MODEL[..], &clock, &QUICK, &files].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let rows = read_rows(Path::new(out)).unwrap();

@@ -43,6 +43,8 @@ pub mod row;
 pub mod run;
 pub mod schema;
 pub mod stats;
+#[doc(hidden)]
+pub mod testing;
 pub mod values;
 pub mod workload;
 

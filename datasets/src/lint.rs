@@ -140,7 +140,6 @@ mod tests {
     use super::*;
     use crate::roofline::testing::calibration;
     use crate::values::JsonText;
-    use crate::{DeviceKind, Essentials, Status};
 
     /// 50 % of the peak, well inside its samples.
     fn row() -> Row {
@@ -153,15 +152,7 @@ mod tests {
             time_median_ns: Some(1_000.0),
             time_min_ns: Some(990.0),
             time_p95_ns: Some(1_100.0),
-            ..Row::new(Essentials {
-                run_id: "r",
-                ordinal: 0,
-                point_id: "p",
-                op_name: "conv2d",
-                op_kind: "conv2d",
-                device_kind: DeviceKind::Cpu,
-                status: Status::Measured,
-            })
+            ..crate::testing::measured("conv2d")
         }
     }
 

@@ -220,7 +220,6 @@ pub(crate) mod testing {
 mod tests {
     use super::testing::calibration;
     use super::*;
-    use crate::{DeviceKind, Essentials, Status};
 
     #[test]
     fn a_row_has_the_shares_of_its_time_and_none_where_nothing_was_calibrated() {
@@ -231,15 +230,7 @@ mod tests {
             bytes_read: Some(15_000),
             bytes_written: Some(5_000),
             time_median_ns: Some(1_000.0),
-            ..Row::new(Essentials {
-                run_id: "r",
-                ordinal: 0,
-                point_id: "p",
-                op_name: "conv2d",
-                op_kind: "conv2d",
-                device_kind: DeviceKind::Cpu,
-                status: Status::Measured,
-            })
+            ..crate::testing::measured("conv2d")
         };
         row.fill_roofline(&calibration());
         let shares = |row: &Row| {

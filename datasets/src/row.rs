@@ -191,15 +191,7 @@ mod tests {
             time_median_ns: Some(2_000.0),
             time_ci_low_ns: Some(1_900.0),
             time_ci_high_ns: Some(2_100.0),
-            ..Row::new(Essentials {
-                run_id: "run",
-                ordinal: 1,
-                point_id: "p",
-                op_name: "dense",
-                op_kind: "dense",
-                device_kind: DeviceKind::Cpu,
-                status: Status::Measured,
-            })
+            ..crate::testing::measured("dense")
         };
         row.fill_derived();
         row
@@ -248,14 +240,14 @@ mod tests {
             ]
             .join("\n"),
             @"
-        row `run.000001`: column `schema_version`: expected 3, found 1
-        row `run.000001`: column `run_id`: every row needs it
-        row `run.000001`: column `max_abs_error`: NaN is not a finite number
-        row `run.000001`: column `time_min_ns`: -1 ns is a negative time
-        row `run.000001`: column `time_median_ns`: a measured point needs its time
-        row `run.000001`: column `time_median_ns`: a point that ended `wrong_result` has no time
-        row `run.000001`: column `reason`: a point that ended `timed_out` must say why
-        row `run.000001`: column `time_ci_low_ns`: [2001, 2100] does not hold 2000
+        row `run.000000`: column `schema_version`: expected 3, found 1
+        row `run.000000`: column `run_id`: every row needs it
+        row `run.000000`: column `max_abs_error`: NaN is not a finite number
+        row `run.000000`: column `time_min_ns`: -1 ns is a negative time
+        row `run.000000`: column `time_median_ns`: a measured point needs its time
+        row `run.000000`: column `time_median_ns`: a point that ended `wrong_result` has no time
+        row `run.000000`: column `reason`: a point that ended `timed_out` must say why
+        row `run.000000`: column `time_ci_low_ns`: [2001, 2100] does not hold 2000
         "
         );
     }

@@ -1,9 +1,10 @@
 //! `--target cuda --compile-only` from the command line to the rows, on a machine without a GPU: what is compiled, swept,
-//! kept, and what is said where it cannot be. Left out where NVRTC is not installed (`scripts/setup --with cuda`).
+//! kept, and what is said where it cannot be; and measuring on a stand-in for a GPU, whose kernels fail as a script says.
+//! Left out where NVRTC is not installed (`scripts/setup --with cuda`).
 
 use std::path::Path;
 
-use e2e::{Bench, skip};
+use e2e::{Bench, Node, Outcome, StandInGpu, Tensor, model, relu, skip};
 use opdata::{Status, read_rows};
 
 /// Whether NVRTC is where `scripts/setup --with cuda` puts it; says so where it is not.
@@ -103,4 +104,93 @@ fn an_unknown_architecture_is_told_the_known_ones() {
     let args = ["--modelname", "mlp", "--target", "cuda -arch=sm_81"];
     let outcome = bench.run(&[&args[..], &["--compile-only"]].concat());
     outcome.failed(2, &["sm_81", "did you mean sm_80", "sm_121"]);
+}
+
+#[test]
+fn a_remainder_of_halves_is_compiled() {
+    if !has_compiler() {
+        return;
+    }
+    let tensor = |name| Tensor {
+        name,
+        shape: &[33, 65],
+    };
+    // Element types 1 and 10 are float32 and float16.
+    let cast = |input: &'static [&'static str], output, to: &'static [(&'static str, u64)]| Node {
+        op: "Cast",
+        name: output,
+        inputs: input,
+        output,
+        attributes: to,
+    };
+    let remainder = Node {
+        op: "Mod",
+        name: "remainder",
+        inputs: &["a", "b"],
+        output: "c",
+        attributes: &[("fmod", 1)],
+    };
+    let nodes = [
+        cast(&["x"], "a", &[("to", 10)]),
+        cast(&["z"], "b", &[("to", 10)]),
+        remainder,
+        cast(&["c"], "y", &[("to", 1)]),
+    ];
+    let bench = Bench::new();
+    let file = model(&[tensor("x"), tensor("z")], &nodes, tensor("y"));
+    bench.file("mod.onnx", file);
+    let args = ["--modelsource", "onnx", "--modelname", "mod.onnx"];
+    let job = ["--target", "cuda", "--compile-only", "--out", "run"];
+    bench.run(&[&args[..], &job].concat()).done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    assert!(rows.iter().all(|row| row.status == Status::Compiled));
+}
+
+/// The main job on a model of one rectifier, with a row for each size of its blocks.
+fn sweep_of_block_sizes(gpu: &StandInGpu, bench: &Bench, faults: &str) -> Outcome {
+    bench.file("relu.onnx", relu(&[64, 1024]));
+    bench.file(
+        "sizes.toml",
+        "space = 'template'\ndraw = 'grid'\nschedules = 8\n[vary]\nblock-size = [32, 64, 128, 256, 512]\n",
+    );
+    let model = ["--modelsource", "onnx", "--modelname", "relu.onnx"];
+    let job = ["--target", "cuda", "--sweep", "sizes.toml", "--out", "run"];
+    let limits = ["--budget", "5ms", "--timeout", "8s", "--max-failed", "1"];
+    let command = bench.command([&model[..], &job, &limits].concat());
+    Outcome::of(gpu.around(command, faults))
+}
+
+/// What became of the point with blocks of so many threads.
+fn point(rows: &[opdata::Row], threads: u64) -> (Status, &str) {
+    let of_size = |row: &&opdata::Row| row.threads_per_block == Some(threads);
+    // A kernel that was not built twice is described once; each size is one point.
+    let found: Vec<_> = rows.iter().filter(of_size).collect();
+    assert_eq!(found.len(), 1, "{threads} threads");
+    (found[0].status, found[0].reason.as_deref().unwrap_or(""))
+}
+
+#[test]
+fn a_fault_of_the_gpu_costs_its_point_and_the_run_goes_on() {
+    let Some(gpu) = StandInGpu::new() else {
+        return;
+    };
+    let bench = Bench::new();
+    sweep_of_block_sizes(&gpu, &bench, "64=sticky,128=memory,512=hang").done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    let (status, reason) = point(&rows, 64);
+    assert_eq!(status, Status::Crashed);
+    assert!(
+        reason.contains("error 700 (an illegal memory access)"),
+        "{reason}"
+    );
+    let (status, reason) = point(&rows, 128);
+    assert_eq!(status, Status::Crashed);
+    assert!(reason.contains("out of memory"), "{reason}");
+    assert_eq!(point(&rows, 512).0, Status::TimedOut);
+    for threads in [32, 256] {
+        assert_eq!(point(&rows, threads), (Status::Measured, ""));
+    }
+    // Each of the stand-in's events lies a quarter of a millisecond after the one before.
+    let times = rows.iter().filter_map(|row| row.time_median_ns);
+    assert!(times.clone().count() == 2 && times.clone().all(|ns| ns == 250_000.0));
 }

@@ -41,17 +41,7 @@ fn a_missing_onnx_file() {
 #[test]
 fn a_corrupt_onnx_file() {
     let bench = Bench::new();
-    let whole = model(
-        &[X],
-        &[Node {
-            op: "Relu",
-            name: "act",
-            inputs: &["x"],
-            output: "y",
-            ..Node::default()
-        }],
-        Y,
-    );
+    let whole = relu(&[2, 8]);
     bench.file("torn.onnx", &whole[..whole.len() / 2]);
     bench.file("empty.onnx", "");
     bench.file("text.onnx", "this is no model\n");

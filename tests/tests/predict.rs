@@ -1,7 +1,7 @@
 //! oppredict: evaluation of a foreign log, training, queries, and what it says to bad input.
 
 use e2e::Bench;
-use e2e::predict::{json, log, log_of_machine, oppredict, trained};
+use e2e::predict::{gpus, json, log, log_of_machine, oppredict, trained};
 
 #[test]
 fn a_log_is_evaluated() {
@@ -369,40 +369,6 @@ fn a_model_is_compared_with_measured_rows() {
         .failed(1, &["none of the 140 rows was measured on cpu"]);
 }
 
-/// A table of dense layers on three GPUs that take what their figures say, and one more that is twice as fast.
-fn gpus() -> (String, String, String) {
-    let devices = [
-        ("Tesla a", 8e3, 300.0),
-        ("Tesla b", 1e4, 700.0),
-        ("Tesla c", 2e4, 900.0),
-        ("Tesla d", 4e4, 1800.0),
-    ];
-    let (mut known, mut new) = (
-        "device,m,n,k,time_ms\n".to_owned(),
-        "device,m,n,k,time_ms\n".to_owned(),
-    );
-    let mut figures = "device,singleflops,mem_bw,num_sm,l2cache\n".to_owned();
-    for (place, (name, gflops, gbytes)) in devices.into_iter().enumerate() {
-        figures += &format!("{name},{gflops},{gbytes},40,4\n");
-        for number in 0..60u32 {
-            let (m, n, k) = (
-                64 << (number % 5),
-                128 << (number / 5 % 4),
-                256 << (number / 20),
-            );
-            let (m, n, k) = (f64::from(m), f64::from(n), f64::from(k));
-            let ns = 2.0 * m * n * k / gflops + 4.0 * (m * k + n * k + m * n) / gbytes + 3000.0;
-            let line = format!("{name},{m},{n},{k},{}\n", ns / 1e6);
-            if place < 3 {
-                known += &line
-            } else {
-                new += &line
-            }
-        }
-    }
-    (known, new, figures)
-}
-
 #[test]
 fn a_gpu_that_was_not_seen_is_predicted_by_its_figures() {
     let bench = Bench::new();
@@ -435,6 +401,7 @@ fn a_gpu_that_was_not_seen_is_predicted_by_its_figures() {
     let error = |more: &[&str]| {
         let report = json(oppredict(&bench, &[&compare[..], more].concat()).done());
         assert_eq!(report["rows"], 60);
+        assert_eq!(report["by_machine"]["Tesla d"]["mape"], report["mape"]);
         report["mape"].as_f64().expect("a number")
     };
     let (with, without) = (error(&["--devices", "devices.csv"]), error(&[]));

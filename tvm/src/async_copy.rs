@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 const COMMIT: &str = "tirx.ptx.cp_async_commit_group";
 /// Waits for all groups but the newest few.
 const WAIT: &str = "tirx.ptx.cp_async_wait_group";
+/// More groups than any pipeline has in flight: a stage of a pipeline begins one.
+const MOST_IN_FLIGHT: u32 = 8;
 /// Begins a copy.
 const COPY: &str = "tirx.s_tir.cp_async_raw";
 
@@ -64,19 +66,39 @@ fn commit() -> Written {
 }
 
 fn wait(operands: &[Obj]) -> Result<Written> {
-    // The instruction takes a number. In the last iterations, which begin no copies, TVM may have an expression for it;
-    // none may be left then, which is right for any.
-    let count = number(WAIT, operands, 0).unwrap_or(0);
-    let name = format!("cp_async_wait_{count}");
+    if let Ok(count) = number(WAIT, operands, 0) {
+        let name = format!("cp_async_wait_{count}");
+        return Ok(Written {
+            source: function(
+                &name,
+                "",
+                &format!("asm volatile(\"cp.async.wait_group {count};\" ::: \"memory\");"),
+                &format!("async_wait({count});"),
+            ),
+            name,
+            operands: Vec::new(),
+        });
+    }
+    // In the last iterations, which begin no copies, the count follows from a loop that the compiler unrolls. The
+    // instruction takes a number alone: one of these is left. None in flight is right for any.
+    let case = |count| {
+        format!(
+            "case {count}: asm volatile(\"cp.async.wait_group {count};\" ::: \"memory\"); break; "
+        )
+    };
+    let cases: String = (1..MOST_IN_FLIGHT).map(case).collect();
+    let name = "cp_async_wait_for".to_owned();
     Ok(Written {
         source: function(
             &name,
-            "",
-            &format!("asm volatile(\"cp.async.wait_group {count};\" ::: \"memory\");"),
-            &format!("async_wait({count});"),
+            "int groups",
+            &format!(
+                "switch (groups) {{ {cases}default: asm volatile(\"cp.async.wait_group 0;\" ::: \"memory\"); }}"
+            ),
+            "async_wait(groups);",
         ),
         name,
-        operands: Vec::new(),
+        operands: operands.iter().take(1).cloned().collect(),
     })
 }
 

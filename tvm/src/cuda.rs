@@ -29,56 +29,37 @@ typedef unsigned short ushort;
 typedef unsigned int uint;
 ";
 
-/// What TVM's code for half precision takes for granted beside `<cuda_fp16.h>`: packing, and functions under the names that
-/// those of single precision have.
-const HALVES: &str = "\
-#include <cuda_fp16.h>
-static inline __device__ __host__ unsigned __pack_half2(const half x, const half y) {
-  return (unsigned)__half_as_ushort(y) << 16 | __half_as_ushort(x);
-}
-struct __align__(8) half4 {
-  half x, y, z, w;
-};
-static inline __device__ half4 make_half4(half x, half y, half z, half w) {
-  half4 all = {x, y, z, w};
-  return all;
-}
-static inline __device__ half max(half a, half b) { return __hgt(a, b) ? a : b; }
-static inline __device__ half min(half a, half b) { return __hlt(a, b) ? a : b; }
-static inline __device__ half hpow(half x, half y) { return __float2half_rn(powf(__half2float(x), __half2float(y))); }
-#if __CUDACC_VER_MAJOR__ < 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ < 8)
-static inline __device__ half htanh(half x) { return __float2half_rn(tanhf(__half2float(x))); }
-#endif
-static inline __device__ half htan(half x) { return __float2half_rn(tanf(__half2float(x))); }
-static inline __device__ half hatan(half x) { return __float2half_rn(atanf(__half2float(x))); }
-static inline __device__ half herf(half x) { return __float2half_rn(erff(__half2float(x))); }
-";
+/// What TVM's code for half precision takes for granted beside `<cuda_fp16.h>`.
+const HALVES: &str = "#include <cuda_fp16.h>\n";
 
-/// The same for bfloat16.
+/// The same for bfloat16, whose header names the function that makes a pair differently.
 const BFLOATS: &str = "\
 #include <cuda_bf16.h>
-static inline __device__ __host__ unsigned __pack_nv_bfloat162(const nv_bfloat16 x, const nv_bfloat16 y) {
-  return (unsigned)__bfloat16_as_ushort(y) << 16 | __bfloat16_as_ushort(x);
+static inline __device__ nv_bfloat162 make_nv_bfloat162(nv_bfloat16 x, nv_bfloat16 y) { return __halves2bfloat162(x, y); }
+";
+
+/// What it takes for granted of each type of 16 bits, `{T}`, which the names of NVIDIA's functions call `{F}`: packing, and
+/// functions under the names that those of single precision have.
+const OF_16_BITS: &str = "\
+static inline __device__ __host__ unsigned __pack_{T}2(const {T} x, const {T} y) {
+  return (unsigned)__{F}_as_ushort(y) << 16 | __{F}_as_ushort(x);
 }
-struct __align__(8) nv_bfloat164 {
-  nv_bfloat16 x, y, z, w;
+struct __align__(8) {T}4 {
+  {T} x, y, z, w;
 };
-static inline __device__ nv_bfloat164 make_nv_bfloat164(nv_bfloat16 x, nv_bfloat16 y, nv_bfloat16 z, nv_bfloat16 w) {
-  nv_bfloat164 all = {x, y, z, w};
+static inline __device__ {T}4 make_{T}4({T} x, {T} y, {T} z, {T} w) {
+  {T}4 all = {x, y, z, w};
   return all;
 }
-static inline __device__ nv_bfloat162 make_nv_bfloat162(nv_bfloat16 x, nv_bfloat16 y) { return __halves2bfloat162(x, y); }
-static inline __device__ nv_bfloat16 max(nv_bfloat16 a, nv_bfloat16 b) { return __hgt(a, b) ? a : b; }
-static inline __device__ nv_bfloat16 min(nv_bfloat16 a, nv_bfloat16 b) { return __hlt(a, b) ? a : b; }
-static inline __device__ nv_bfloat16 hpow(nv_bfloat16 x, nv_bfloat16 y) {
-  return __float2bfloat16_rn(powf(__bfloat162float(x), __bfloat162float(y)));
-}
+static inline __device__ {T} max({T} a, {T} b) { return __hgt(a, b) ? a : b; }
+static inline __device__ {T} min({T} a, {T} b) { return __hlt(a, b) ? a : b; }
+static inline __device__ {T} hpow({T} x, {T} y) { return __float2{F}_rn(powf(__{F}2float(x), __{F}2float(y))); }
 #if __CUDACC_VER_MAJOR__ < 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ < 8)
-static inline __device__ nv_bfloat16 htanh(nv_bfloat16 x) { return __float2bfloat16_rn(tanhf(__bfloat162float(x))); }
+static inline __device__ {T} htanh({T} x) { return __float2{F}_rn(tanhf(__{F}2float(x))); }
 #endif
-static inline __device__ nv_bfloat16 htan(nv_bfloat16 x) { return __float2bfloat16_rn(tanf(__bfloat162float(x))); }
-static inline __device__ nv_bfloat16 hatan(nv_bfloat16 x) { return __float2bfloat16_rn(atanf(__bfloat162float(x))); }
-static inline __device__ nv_bfloat16 herf(nv_bfloat16 x) { return __float2bfloat16_rn(erff(__bfloat162float(x))); }
+static inline __device__ {T} htan({T} x) { return __float2{F}_rn(tanf(__{F}2float(x))); }
+static inline __device__ {T} hatan({T} x) { return __float2{F}_rn(atanf(__{F}2float(x))); }
+static inline __device__ {T} herf({T} x) { return __float2{F}_rn(erff(__{F}2float(x))); }
 ";
 
 /// Registers what generating CUDA source needs, once a process.
@@ -154,8 +135,10 @@ fn header(tags: &[String]) -> String {
     let mut lines = String::from(TYPES);
     for tag in tags {
         match tag.as_str() {
-            "fp16" => lines.push_str(HALVES),
-            "bf16" => lines.push_str(BFLOATS),
+            "fp16" => lines.push_str(&(HALVES.to_owned() + &of_16_bits("half", "half"))),
+            "bf16" => {
+                lines.push_str(&(BFLOATS.to_owned() + &of_16_bits("nv_bfloat16", "bfloat16")))
+            }
             "fp8" => lines.push_str("#include <cuda_fp8.h>\n"),
             "mma" => lines.push_str("#include <mma.h>\n"),
             // Shuffles and the like are part of the language.
@@ -163,6 +146,10 @@ fn header(tags: &[String]) -> String {
         }
     }
     lines
+}
+
+fn of_16_bits(name: &str, in_functions: &str) -> String {
+    OF_16_BITS.replace("{T}", name).replace("{F}", in_functions)
 }
 
 fn tags_of(array: Option<Any>) -> Vec<String> {

@@ -4,7 +4,7 @@
 //! of any origin. Index expressions are reduced to which iterators occur and with what factor; that is all that a
 //! schedule space needs to know.
 
-use crate::call::{Obj, elements, field, value};
+use crate::call::{Obj, call, elements, field, text, value};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::ir::{IrModule, is_prim_func, type_key};
@@ -286,6 +286,28 @@ pub(crate) fn constant(expr: &Obj) -> Option<i64> {
         return None;
     }
     field(expr, "value").ok()?.0.try_as()
+}
+
+/// A whole number that a block or a loop is marked with.
+pub(crate) fn annotation(annotations: &Obj, key: &str) -> Result<Option<i64>> {
+    const COUNT: &str = "ffi.MapCount";
+    let count: i64 = value(COUNT, call(COUNT, &[annotations, &text(key)])?)?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let found = call("ffi.MapGetItem", &[annotations, &text(key)])?;
+    Ok(found.0.try_as::<i64>().or_else(|| constant(&found)))
+}
+
+/// An attribute of a function.
+pub(crate) fn attribute(function: &Obj, key: &str) -> Result<Option<Obj>> {
+    const COUNT: &str = "ffi.MapCount";
+    let attributes = field(&field(function, "attrs")?, "__dict__")?;
+    let count: i64 = value(COUNT, call(COUNT, &[&attributes, &text(key)])?)?;
+    if count == 0 {
+        return Ok(None);
+    }
+    call("ffi.MapGetItem", &[&attributes, &text(key)]).map(Some)
 }
 
 pub(crate) fn string(object: &Obj) -> Result<String> {

@@ -8,6 +8,7 @@
 //! Errors raised inside TVM arrive as [`Error::Tvm`], cut down to the sentence a person needs; a panic in a Rust
 //! callback is turned into a TVM error and never unwinds through C++.
 
+pub mod annotate;
 mod async_copy;
 mod bfloat16;
 mod call;
@@ -36,6 +37,7 @@ pub mod tensor;
 pub mod tensorize;
 pub mod threads;
 pub mod trace;
+mod unroll;
 pub mod vm;
 
 pub use compile::{Compiled, StageTimes, compile};

@@ -7,9 +7,9 @@
 
 use serde_json::Value;
 
-use crate::call::{Obj, call, elements, field, text, value};
+use crate::call::{Obj, elements, field, value};
 use crate::error::Result;
-use crate::inspect::{constant, string};
+use crate::inspect::{annotation, constant, string};
 use crate::ir::type_key;
 use crate::schedule::Schedule;
 
@@ -33,7 +33,7 @@ struct Place {
 const COPY: &str = "meta_schedule.cooperative_fetch";
 /// The marks of a block that bound the threads around it.
 const FEWEST: &str = "meta_schedule.thread_extent_low_inclusive";
-const MOST: &str = "meta_schedule.thread_extent_high_inclusive";
+pub(crate) const MOST_THREADS: &str = "meta_schedule.thread_extent_high_inclusive";
 
 impl BlockLimits {
     /// Those of a target's dictionary; none where it names none.
@@ -103,7 +103,7 @@ impl BlockLimits {
                     *shared_bytes += at.innermost * element_bytes(&block)?;
                 }
                 let fewest = annotation(&annotations, FEWEST)?;
-                let most = annotation(&annotations, MOST)?;
+                let most = annotation(&annotations, MOST_THREADS)?;
                 let outside = fewest.is_some_and(|fewest| at.threads < fewest)
                     || most.is_some_and(|most| at.threads > most);
                 Ok(outside || self.walk(&field(&block, "body")?, at, shared_bytes)?)
@@ -111,17 +111,6 @@ impl BlockLimits {
             _ => Ok(false),
         }
     }
-}
-
-/// A whole number that a block is marked with.
-fn annotation(annotations: &Obj, key: &str) -> Result<Option<i64>> {
-    const COUNT: &str = "ffi.MapCount";
-    let count: i64 = value(COUNT, call(COUNT, &[annotations, &text(key)])?)?;
-    if count == 0 {
-        return Ok(None);
-    }
-    let found = call("ffi.MapGetItem", &[annotations, &text(key)])?;
-    Ok(found.0.try_as::<i64>().or_else(|| constant(&found)))
 }
 
 /// Bytes of an element of what a block writes; none are counted where it cannot be told.

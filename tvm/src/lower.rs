@@ -6,12 +6,14 @@
 //! GPU code are left out for a CPU, and a test checks that this gives the same program.
 
 use crate::bfloat16::Guard;
-use crate::call::{Obj, boolean, call, field, int, text, value};
+use crate::call::{Obj, boolean, field, int, text, value};
 use crate::device::DeviceKind;
 use crate::error::{Error, Result};
+use crate::inspect::attribute;
 use crate::ir::IrModule;
 use crate::pass::{make, run, run_all};
 use crate::target::Target;
+use crate::unroll::leave_to_compiler;
 
 /// Whether compiled functions check the shapes and types of their arguments at every call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +174,16 @@ pub(crate) fn lower(module: &IrModule, target: &Target, asserts: Asserts) -> Res
         // Passes ask what GPUs have.
         crate::cuda::prepare()?;
     }
-    let parts = lower_through(Pipeline::of(device), module, target, asserts)?;
+    let lowered = |module: &IrModule| lower_through(Pipeline::of(device), module, target, asserts);
+    let shorter = match device {
+        DeviceKind::Cuda => leave_to_compiler(module)?,
+        _ => None,
+    };
+    // Some pass may bound the addresses of vectors in written-out loops alone.
+    let parts = match shorter.and_then(|shorter| lowered(&shorter).ok()) {
+        Some(parts) => parts,
+        None => lowered(module)?,
+    };
     if !device.is_host() && parts.device.is_none() && needs_device(module)? {
         let reason = format!("no loop is bound to threads, so nothing would run on {device}");
         return Err(Error::unexpected("lower", reason));
@@ -254,17 +265,6 @@ fn calling_convention(function: &Obj) -> Result<Option<i64>> {
         Some(plain) => Ok(Some(plain)),
         None => value(KEY, field(&found, "value")?).map(Some),
     }
-}
-
-/// An attribute of a function.
-fn attribute(function: &Obj, key: &str) -> Result<Option<Obj>> {
-    const COUNT: &str = "ffi.MapCount";
-    let attributes = field(&field(function, "attrs")?, "__dict__")?;
-    let count: i64 = value(COUNT, call(COUNT, &[&attributes, &text(key)])?)?;
-    if count == 0 {
-        return Ok(None);
-    }
-    call("ffi.MapGetItem", &[&attributes, &text(key)]).map(Some)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! A thin, typed cover of TVM's schedule primitives (`s_tir.schedule.*`). [`Block`] and [`Loop`] are handles into the
 //! schedule they came from; they stay valid across transformations. [`Schedule::parallel`] must come before
 //! [`Schedule::decompose_reduction`]: afterwards TVM no longer sees the loop as a reduction's. Primitives that change the
-//! layout of buffers and blocks are in [`crate::layout`], those for tensor intrinsics in [`crate::tensorize`].
+//! layout of buffers and blocks are in [`crate::layout`], those for tensor intrinsics in [`crate::tensorize`], and annotations in
+//! [`crate::annotate`].
 
 use crate::call::{Obj, array, boolean, call, elements, field, int, none, text, value};
 use crate::error::{Error, Result};
@@ -400,42 +401,6 @@ impl Schedule {
         Ok(Block(
             self.call("ScheduleRFactor", &[&l.0, &int(factor_axis)])?,
         ))
-    }
-
-    /// Asks lowering to part `l` into iterations that need no condition and those at its end that do.
-    ///
-    /// # Errors
-    /// TVM's.
-    pub fn part_loop(&self, l: &Loop) -> Result<()> {
-        self.annotate_loop(l, "pragma_loop_partition_hint", 1)
-    }
-
-    /// Annotates a loop with an integer, for passes to read.
-    ///
-    /// # Errors
-    /// TVM's.
-    pub fn annotate_loop(&self, l: &Loop, key: &str, annotation: i64) -> Result<()> {
-        self.done("ScheduleAnnotate", &[&l.0, &text(key), &int(annotation)])
-    }
-
-    /// Annotates a loop with integers, for passes to read.
-    ///
-    /// # Errors
-    /// TVM's.
-    pub fn annotate_loop_with_list(&self, l: &Loop, key: &str, list: &[i64]) -> Result<()> {
-        let list: Vec<Obj> = list.iter().map(|&i| int(i)).collect();
-        self.done("ScheduleAnnotate", &[&l.0, &text(key), &array(&list)?])
-    }
-
-    /// Annotates a block with an integer, for passes to read.
-    ///
-    /// # Errors
-    /// TVM's.
-    pub fn annotate_block(&self, block: &Block, key: &str, annotation: i64) -> Result<()> {
-        self.done(
-            "ScheduleAnnotate",
-            &[&block.0, &text(key), &int(annotation)],
-        )
     }
 
     pub(crate) fn done(&self, primitive: &str, args: &[&Obj]) -> Result<()> {

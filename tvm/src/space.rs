@@ -10,12 +10,13 @@
 
 use tvm_ffi::{Any, AnyView, Function};
 
-use crate::call::{Obj, array, boolean, call, elements, int, map, none, text, value};
+use crate::call::{Obj, array, boolean, call, elements, field, int, map, none, text, value};
 use crate::device::DeviceKind;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::inspect::string;
 use crate::ir::{PrimFunc, type_key};
-use crate::limits::BlockLimits;
+use crate::limits::{BlockLimits, MOST_THREADS};
 use crate::schedule::Schedule;
 use crate::target::Target;
 use crate::tensorize::register_cuda;
@@ -24,12 +25,20 @@ use crate::tensorize::register_cuda;
 #[derive(Debug, Clone)]
 pub struct DesignSpace {
     function: PrimFunc,
-    /// Traces without decisions.
-    sketches: Vec<Obj>,
+    sketches: Vec<Sketch>,
     postprocessors: Vec<Obj>,
     attempts: u64,
     /// What refuses most samples, where the device has such limits.
     limits: Option<BlockLimits>,
+}
+
+/// A way to write a function, its decisions open.
+#[derive(Debug, Clone)]
+struct Sketch {
+    /// A trace without decisions.
+    steps: Obj,
+    /// Its beginning, which ends when the loops are bound to threads; none where they are not, or without limits.
+    binding: Option<Obj>,
 }
 
 /// TVM's rules for a kind of device, and what sampling them costs.
@@ -134,12 +143,7 @@ impl DesignSpace {
         )?;
         let sketches = elements(&schedules)?
             .iter()
-            .map(|schedule| {
-                let trace = call("s_tir.schedule.ScheduleGetTrace", &[schedule])?;
-                let trace = call("s_tir.schedule.TraceSimplified", &[&trace, &boolean(true)])?;
-                let steps = crate::call::field(&trace, "insts")?;
-                call("s_tir.schedule.Trace", &[&steps, &map([])?])
-            })
+            .map(Sketch::of)
             .collect::<Result<Vec<_>>>()?;
         if sketches.is_empty() {
             return Err(Error::unexpected(
@@ -187,26 +191,53 @@ impl DesignSpace {
     }
 
     fn try_sample(&self, seed: u64) -> Result<Schedule> {
-        let schedule = self.draw(seed)?;
-        let limits = self.limits.map(|limits| limits.refuse(&schedule));
-        if limits.transpose()?.unwrap_or(false) || !self.postprocess(&schedule)? {
-            return Err(Error::unexpected(
+        let refused = || {
+            Error::unexpected(
                 "PostprocApply",
                 "a postprocessor refused it: it exceeds what the device allows",
-            ));
+            )
+        };
+        if self.refused_by_threads(seed)? {
+            return Err(refused());
+        }
+        let schedule = self.draw(seed)?;
+        if self.exceeds(&schedule)? || !self.postprocess(&schedule)? {
+            return Err(refused());
         }
         Ok(schedule)
     }
 
+    fn sketch(&self, seed: u64) -> &Sketch {
+        &self.sketches[(seed % self.sketches.len() as u64) as usize]
+    }
+
+    /// Whether a seed's sample has too many threads or too few, which its first steps tell: most of what is refused, for
+    /// a third of the work. The same seed draws the same numbers in them.
+    fn refused_by_threads(&self, seed: u64) -> Result<bool> {
+        match &self.sketch(seed).binding {
+            Some(binding) if self.limits.is_some() => self.exceeds(&self.replay(binding, seed)?),
+            _ => Ok(false),
+        }
+    }
+
     /// A sketch with random decisions.
     fn draw(&self, seed: u64) -> Result<Schedule> {
+        self.replay(&self.sketch(seed).steps, seed)
+    }
+
+    fn replay(&self, steps: &Obj, seed: u64) -> Result<Schedule> {
         let schedule = Schedule::new(&self.function, seed)?;
-        let sketch = &self.sketches[(seed % self.sketches.len() as u64) as usize];
         call(
             "s_tir.schedule.TraceApplyToSchedule",
-            &[sketch, schedule.handle(), &boolean(true), &none()],
+            &[steps, schedule.handle(), &boolean(true), &none()],
         )?;
         Ok(schedule)
+    }
+
+    /// Whether a schedule exceeds a limit for certain.
+    fn exceeds(&self, schedule: &Schedule) -> Result<bool> {
+        let exceeds = self.limits.map(|limits| limits.refuse(schedule));
+        Ok(exceeds.transpose()?.unwrap_or(false))
     }
 
     /// Whether TVM's postprocessors take a schedule, which they finish.
@@ -219,6 +250,28 @@ impl DesignSpace {
             }
         }
         Ok(true)
+    }
+}
+
+impl Sketch {
+    /// Of a schedule that the rules made.
+    fn of(schedule: &Obj) -> Result<Sketch> {
+        let trace = call("s_tir.schedule.ScheduleGetTrace", &[schedule])?;
+        let trace = call("s_tir.schedule.TraceSimplified", &[&trace, &boolean(true)])?;
+        let steps = elements(&field(&trace, "insts")?)?;
+        let mut bound = None;
+        for (place, step) in steps.iter().enumerate() {
+            let attributes = elements(&field(step, "attrs")?)?;
+            let key = attributes.first().and_then(|key| string(key).ok());
+            if key.is_some_and(|key| key == MOST_THREADS) {
+                bound = Some(place);
+            }
+        }
+        let of_steps = |steps: &[Obj]| call("s_tir.schedule.Trace", &[&array(steps)?, &map([])?]);
+        Ok(Sketch {
+            binding: bound.map(|last| of_steps(&steps[..=last])).transpose()?,
+            steps: of_steps(&steps)?,
+        })
     }
 }
 
@@ -245,16 +298,20 @@ mod tests {
             let path = format!("{}/tests/fixtures/{name}.json", env!("CARGO_MANIFEST_DIR"));
             let function = PrimFunc::from_json(&std::fs::read_to_string(path).unwrap()).unwrap();
             let space = DesignSpace::generate(&function, &target, 0).unwrap();
-            let (mut early, mut refused) = (0, 0);
+            let (mut first, mut early, mut refused) = (0, 0, 0);
             for seed in 1..=60 {
                 let schedule = space.draw(seed).unwrap();
-                let is_early = space.limits.unwrap().refuse(&schedule).unwrap();
+                let by_threads = space.refused_by_threads(seed).unwrap();
+                let is_early = space.exceeds(&schedule).unwrap();
                 let is_refused = !space.postprocess(&schedule).unwrap();
+                assert!(is_early || !by_threads, "{name}: seed {seed}");
                 assert!(is_refused || !is_early, "{name}: seed {seed}");
+                first += u32::from(by_threads);
                 early += u32::from(is_early);
                 refused += u32::from(is_refused);
             }
             assert!(early * 2 > refused, "{name}: {early} of {refused}");
+            assert!(first * 2 > early, "{name}: {first} of {early}");
         }
     }
 }

@@ -147,7 +147,6 @@ fn json(value: &impl serde::Serialize) -> Option<JsonText> {
 
 #[cfg(test)]
 mod tests {
-    use opdata::{DeviceKind, Essentials, Status};
     use opengine::measure::counters::{Count, Counter};
 
     use super::*;
@@ -162,15 +161,7 @@ mod tests {
 
     #[test]
     fn counts_have_columns_and_what_was_not_counted_has_reasons_and_no_zeros() {
-        let mut row = Row::new(Essentials {
-            run_id: "r",
-            ordinal: 0,
-            point_id: "p",
-            op_name: "o",
-            op_kind: "dense",
-            device_kind: DeviceKind::Cpu,
-            status: Status::Measured,
-        });
+        let mut row = opdata::testing::measured("dense");
         let counted = Counted {
             counts: vec![
                 count("papi", "PAPI_TOT_INS", "instructions", Ok(10.0)),

@@ -134,7 +134,7 @@ fn sum_ns(operators: &[OperatorReport], at: &Conditions) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use opdata::{DeviceKind, Essentials, Quality, Status};
+    use opdata::Quality;
 
     use super::*;
     use crate::report::{ModelTiming, PointOutcome, PointReport, TimeReport};
@@ -206,15 +206,7 @@ mod tests {
             cache_state: Some(CacheState::Model),
             time_median_ns: Some(alone),
             in_model_time_ns: Some(inside),
-            ..Row::new(Essentials {
-                run_id: "run",
-                ordinal: 0,
-                point_id: "0",
-                op_name: "dense",
-                op_kind: "dense",
-                device_kind: DeviceKind::Cpu,
-                status: Status::Measured,
-            })
+            ..opdata::testing::measured("dense")
         };
         assert!(!contradicts_model(&row(1.5e5, 1e5)));
         assert!(contradicts_model(&row(2.3e5, 1e5)));

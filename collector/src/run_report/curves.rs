@@ -212,7 +212,6 @@ pub fn heats(rows: &[Row]) -> Vec<Heat> {
 
 #[cfg(test)]
 mod tests {
-    use opdata::{DeviceKind, Essentials};
 
     use super::*;
 
@@ -221,15 +220,7 @@ mod tests {
             threads: Some(threads),
             knob_tile_spatial: Some(tile.to_owned()),
             time_median_ns: Some(ns),
-            ..Row::new(Essentials {
-                run_id: "r",
-                ordinal: 0,
-                point_id: "p",
-                op_name: "conv2d",
-                op_kind: "conv2d",
-                device_kind: DeviceKind::Cpu,
-                status: Status::Measured,
-            })
+            ..opdata::testing::measured("conv2d")
         }
     }
 

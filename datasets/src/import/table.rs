@@ -11,7 +11,8 @@
 //! | `m`, `n`, `k`, `b` | a product of m × k and k × n; with `bmm` one for each of `b` |
 //! | `b`, `input_channel`, `output_channel`, `kernel_size`, `input_size`, `stride`, `padding` | a square convolution |
 //! | `b`, `h` | an element-wise operator, softmax or layer norm of b rows of h values |
-//! | `dtype` | `float32` if left out |
+//! | `dtype` | otherwise told by the words of `precision` or `sheet` (`FP16`, `mixed`, `int8`); `float32` if left out |
+//! | `ta`, `tb` | `N` or `T`: whether the operands of a product are transposed, which makes it another operator |
 //!
 //! The schedule is the vendor library's (`schedule_space` is `library`), so knobs are missing.
 
@@ -191,8 +192,9 @@ impl Cells<'_> {
         let Some(device_kind) = self.device_kind(device)? else {
             return Ok(None);
         };
-        let op_name = self.text(&["op", "opname", "operator"]).unwrap_or("dense");
-        let dtype = self.text(&["dtype"]).unwrap_or("float32");
+        let op_name = self.op_name()?;
+        let op_name = op_name.as_str();
+        let dtype = self.dtype();
         let computed = self.computed(op_name, dtype)?;
         let mut row = Row {
             target: Some(JsonText::from(&Value::from(device_kind.as_str()))),
@@ -242,6 +244,44 @@ impl Cells<'_> {
         row.validate()
             .map_err(|error| Fault::record(error.to_string()))?;
         Ok(Some(row))
+    }
+
+    /// By its column, else by the words that name a sheet of results.
+    fn dtype(&self) -> &str {
+        const WORDS: [(&str, &str); 5] = [
+            ("int8", "int8"),
+            ("bf16", "bfloat16"),
+            ("fp16", "float16"),
+            ("half", "float16"),
+            ("mixed", "float16"),
+        ];
+        self.text(&["dtype"]).unwrap_or_else(|| {
+            let text = self.text(&["precision", "sheet"]).unwrap_or_default();
+            let text = text.to_ascii_lowercase();
+            let known = WORDS.iter().find(|(word, _)| text.contains(word));
+            known.map_or("float32", |(_, dtype)| *dtype)
+        })
+    }
+
+    /// The name of what is computed, with the transpositions of a product's operands.
+    fn op_name(&self) -> std::result::Result<String, Fault> {
+        let name = self.text(&["op", "opname", "operator"]).unwrap_or("dense");
+        let mut transposed = String::new();
+        for column in ["ta", "tb"] {
+            match self.text(&[column]).map(str::to_ascii_lowercase) {
+                Some(text) if text == "n" || text == "t" => transposed += &text,
+                None => {}
+                Some(text) => {
+                    let detail = format!("`{text}` in column `{column}` is neither N nor T");
+                    return Err(Fault::record(detail));
+                }
+            }
+        }
+        Ok(if transposed.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name}_{transposed}")
+        })
     }
 
     /// By its column, else by the words in the machine's name.
@@ -305,9 +345,8 @@ impl Cells<'_> {
                 "ln" | "layernorm" | "layer_norm" => "layer_norm",
                 _ => "elementwise",
             };
-            let binary = ["add", "mul", "div", "sub"]
-                .iter()
-                .any(|name| op.contains(name));
+            // `addu` and its kin take one tensor and a number.
+            let binary = ["add", "sub", "mul", "div", "pow"].contains(&op.as_str());
             return Ok(Computed::Rows {
                 kind,
                 shape: [self.number("b")?, self.number("h")?],

@@ -89,7 +89,7 @@ impl std::fmt::Display for Conditions {
 
 #[cfg(test)]
 mod tests {
-    use opdata::{DeviceKind, Essentials, JsonText, Status};
+    use opdata::JsonText;
 
     use super::*;
 
@@ -98,15 +98,7 @@ mod tests {
             threads: Some(u64::from(at.threads)),
             cache_state: Some(at.cache),
             target: Some(JsonText::from(&at.in_target(target))),
-            ..Row::new(Essentials {
-                run_id: "r",
-                ordinal: 0,
-                point_id: "p",
-                op_name: "o",
-                op_kind: "dense",
-                device_kind: DeviceKind::Cpu,
-                status: Status::Measured,
-            })
+            ..opdata::testing::measured("dense")
         }
     }
 

@@ -34,6 +34,16 @@ struct Current {
     references: Vec<Tensor>,
 }
 
+impl Current {
+    fn new(shared: &Shared, builder: &Builder, spec: &KernelSpec) -> anyhow::Result<Current> {
+        let references = builder.reference_of(&spec.symbol);
+        Ok(Current {
+            arguments: Arguments::new(spec, shared.session.tensors(), shared.setup.seed)?,
+            references: references.context("no reference output")?,
+        })
+    }
+}
+
 impl Bench {
     pub fn new() -> Bench {
         Bench {
@@ -66,13 +76,7 @@ impl Bench {
         if !self.current.as_ref().is_some_and(is_current) {
             // The old arguments go before the new ones come: large operators have room for one set.
             self.current = None;
-            self.current = Some(Current {
-                arguments: Arguments::new(spec, shared.session.tensors(), shared.setup.seed)?,
-                references: self
-                    .builder
-                    .reference_of(&spec.symbol)
-                    .context("no reference output")?,
-            });
+            self.current = Some(Current::new(shared, &self.builder, spec)?);
         }
         let Current {
             arguments,
@@ -111,27 +115,16 @@ impl Bench {
         };
         let other_cpu_share = load.other_cpu_share();
         let drift = before.max(session.drift()?);
-        let (taken, counted) = match result {
-            None => (None, None),
-            Some(Timed {
-                taken,
-                counted: None,
-                ..
-            }) => (Some(taken), None),
-            Some(Timed {
-                taken,
-                counted: Some(mut counted),
-                simulators,
-            }) => {
-                // They take the processor for seconds: after all that is timed.
-                let known = self.simulated.entry(point.id);
-                let one_thread = taken.median() * point.at.threads;
-                let simulated =
-                    known.or_insert_with(|| simulated(shared, ready, &simulators, one_thread));
-                counted.add(simulated);
-                (Some(taken), Some(counted))
-            }
+        let (taken, mut counted, simulators) = match result {
+            None => (None, None, Vec::new()),
+            Some(timed) => (Some(timed.taken), timed.counted, timed.simulators),
         };
+        if let (Some(taken), Some(counted)) = (&taken, &mut counted) {
+            // Simulators take the processor for seconds: after all that is timed.
+            let known = self.simulated.entry(point.id);
+            let one_thread = taken.median() * point.at.threads;
+            counted.add(known.or_insert_with(|| simulated(shared, ready, &simulators, one_thread)));
+        }
         Ok(Measured {
             id: point.id,
             comparison,

@@ -21,11 +21,7 @@ impl Calibration {
     /// From predictions of held-out samples.
     pub fn fit(dataset: &Dataset, out_of_fold: &OutOfFold) -> Self {
         let measured = out_of_fold.measured(dataset);
-        let kinds: Vec<&str> = out_of_fold
-            .index
-            .iter()
-            .map(|&i| dataset.samples[i].kind.as_str())
-            .collect();
+        let kinds = out_of_fold.kinds(dataset);
         let bias = BiasEstimator::new(&out_of_fold.predicted, &measured, &out_of_fold.fold, &kinds)
             .estimate(None);
         let predicted = bias.corrected(dataset, out_of_fold);

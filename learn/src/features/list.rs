@@ -1,17 +1,19 @@
 //! The one list of features: names, meaning, and how each depends on the size of the problem.
 //!
 //! Training and queries fill the same [`Values`]; a feature that does not apply or is not known stays missing (NaN),
-//! which the trees understand. Extents, bytes and counts are base-2 logarithms (`log_` in the meaning is left out of the
-//! names), so that ratios become differences. Changing this list or an estimate changes [`FEATURE_VERSION`]: models of
-//! another version are refused.
+//! which the trees understand. Extents, bytes and counts are base-2 logarithms (`Log2` behind the name), so that ratios become
+//! differences. Changing this list or an estimate changes [`FEATURE_VERSION`]: models of
+//! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 8;
+pub const FEATURE_VERSION: u32 = 9;
 
-use super::scope::{Feature, Scope};
+use super::scope::{Feature, Scale, Scope};
 
 macro_rules! features {
-    ($( $scope:ident { $( #[doc = $doc:literal] $name:ident, )+ } )+) => {
+    (@scale $scale:ident) => { Scale::$scale };
+    (@scale) => { Scale::Plain };
+    ($( $scope:ident { $( #[doc = $doc:literal] $name:ident $(: $scale:ident)?, )+ } )+) => {
         /// The features of one point.
         #[derive(Debug, Clone, PartialEq)]
         #[allow(clippy::doc_markdown, reason = "the meanings are a table's cells, too")]
@@ -32,7 +34,12 @@ macro_rules! features {
 
         /// Every feature, in the order of a row of the matrix.
         pub const FEATURES: &[Feature] = &[
-            $( $( Feature { name: stringify!($name), scope: Scope::$scope, doc: $doc.trim_ascii() }, )+ )+
+            $( $( Feature {
+                name: stringify!($name),
+                scope: Scope::$scope,
+                scale: features!(@scale $($scale)?),
+                doc: $doc.trim_ascii(),
+            }, )+ )+
         ];
     };
 }
@@ -62,7 +69,7 @@ features! {
         /// extent of the window along the last axis
         kernel,
         /// elements of the window
-        window,
+        window: Log2,
         /// 1 if the window runs over a padding
         padded,
         /// stride along the last axis
@@ -76,35 +83,35 @@ features! {
     }
     Size {
         /// arithmetic of the main computation, flop
-        flops,
+        flops: Log2,
         /// arithmetic of what is fused to it, flop
-        flops_epilogue,
+        flops_epilogue: Log2,
         /// bytes of the inputs
-        input_bytes,
+        input_bytes: Log2,
         /// bytes of the weights
-        weight_bytes,
+        weight_bytes: Log2,
         /// bytes of the outputs
-        output_bytes,
+        output_bytes: Log2,
         /// compulsory traffic, bytes
-        bytes,
+        bytes: Log2,
         /// arithmetic for each byte of compulsory traffic, flop/byte
-        intensity,
+        intensity: Log2,
         /// independent rows: output pixels or rows of a product
-        rows,
+        rows: Log2,
         /// output channels or columns
-        columns,
+        columns: Log2,
         /// length of the reduction
-        depth,
+        depth: Log2,
         /// output width
-        out_width,
+        out_width: Log2,
         /// output height
-        out_height,
+        out_height: Log2,
         /// input channels
-        in_channels,
+        in_channels: Log2,
         /// batch
-        batch,
+        batch: Log2,
         /// elements of the innermost output axis
-        last_extent,
+        last_extent: Log2,
         /// how evenly 16 lanes divide the output channels, 0 to 1
         columns_fill_16,
         /// how evenly 16 lanes divide the last axis, 0 to 1
@@ -112,55 +119,55 @@ features! {
     }
     Total {
         /// GPU: blocks of the grid
-        blocks,
+        blocks: Log2,
         /// GPU: threads of the grid
-        grid_threads,
+        grid_threads: Log2,
         /// GPU: elements read from global memory by all blocks
-        global_loads,
+        global_loads: Log2,
         /// GPU: steps of the staged reduction
-        steps,
+        steps: Log2,
         /// GPU: multiply-adds of one thread
-        thread_work,
+        thread_work: Log2,
         /// GPU: multiply-adds of one block
-        block_work,
+        block_work: Log2,
         /// GPU: steps of all warps
-        warp_steps,
+        warp_steps: Log2,
         /// GPU: unrolled and staged steps of one thread
-        inner_steps,
+        inner_steps: Log2,
         /// GPU: loads of one thread
-        thread_loads,
+        thread_loads: Log2,
         /// GPU: loads of all warps
-        warp_loads,
+        warp_loads: Log2,
         /// GPU: multiply-adds one after the other, by waves of blocks
-        serial_waves,
+        serial_waves: Log2,
         /// GPU: multiply-adds one after the other on one multiprocessor
-        serial_sm,
+        serial_sm: Log2,
         /// GPU: estimated instructions of one thread
-        thread_instructions,
+        thread_instructions: Log2,
         /// CPU: iterations of the parallel loop
-        parallel,
+        parallel: Log2,
         /// CPU: multiply-adds of one iteration of the parallel loop
-        task_work,
+        task_work: Log2,
         /// CPU: bytes that one iteration touches
-        task_bytes,
+        task_bytes: Log2,
         /// CPU: bytes of weights of one iteration
-        task_weight_bytes,
+        task_weight_bytes: Log2,
         /// CPU: bytes of input of one iteration
-        task_input_bytes,
+        task_input_bytes: Log2,
         /// CPU: bytes of output of one iteration
-        task_output_bytes,
+        task_output_bytes: Log2,
         /// CPU: weights read by all iterations, bytes
-        weight_traffic,
+        weight_traffic: Log2,
         /// CPU: input read by all iterations, bytes
-        input_traffic,
+        input_traffic: Log2,
         /// CPU: outer steps of the reduction
-        depth_outer,
+        depth_outer: Log2,
         /// CPU: tiles of one iteration
-        tiles,
+        tiles: Log2,
         /// arithmetic of one thread, flop
-        flops_per_thread,
+        flops_per_thread: Log2,
         /// traffic of one thread, bytes
-        bytes_per_thread,
+        bytes_per_thread: Log2,
     }
     Tile {
         /// what divides the last axis of a row of outputs evenly, up to 8
@@ -173,114 +180,114 @@ features! {
         last_divisor_16,
         /// exponentials and the like for each element of the output
         transcendentals,
-        /// exponentials and the like for each flop
-        transcendentals_per_flop,
+        /// exponentials and the like for each million flop
+        transcendentals_per_flop: Log2,
         /// GPU: threads of a block
-        block_threads,
+        block_threads: Log2,
         /// GPU: threads along the fastest index
-        threads_x,
+        threads_x: Log2,
         /// GPU: threads along the other indices
-        threads_y,
+        threads_y: Log2,
         /// GPU: warps of a block
         warps,
         /// GPU: share of lanes in use in a block's warps
         warp_fill,
         /// GPU: virtual threads
-        virtual_threads,
+        virtual_threads: Log2,
         /// GPU: sums of one thread
-        accumulators,
+        accumulators: Log2,
         /// GPU: values of the first operand for one step of a thread
-        fragment_rows,
+        fragment_rows: Log2,
         /// GPU: values of the second operand
-        fragment_columns,
+        fragment_columns: Log2,
         /// GPU: innermost tile of a thread
-        inner_tile,
+        inner_tile: Log2,
         /// GPU: reduction steps inside one staged step
-        depth_inner,
+        depth_inner: Log2,
         /// GPU: middle factor of the reduction
-        depth_middle,
+        depth_middle: Log2,
         /// GPU: length of a staged step
-        depth_stage,
+        depth_stage: Log2,
         /// GPU: rows of a block's tile
-        block_rows,
+        block_rows: Log2,
         /// GPU: columns of a block's tile
-        block_columns,
+        block_columns: Log2,
         /// GPU: row factors of the grid
-        rows_grid,
+        rows_grid: Log2,
         /// GPU: row factors of virtual threads
-        rows_virtual,
+        rows_virtual: Log2,
         /// GPU: row factors of threads
-        rows_threads,
+        rows_threads: Log2,
         /// GPU: row factors inside a thread
-        rows_inner,
+        rows_inner: Log2,
         /// GPU: column factors of the grid
-        columns_grid,
+        columns_grid: Log2,
         /// GPU: column factors of virtual threads
-        columns_virtual,
+        columns_virtual: Log2,
         /// GPU: column factors of threads
-        columns_threads,
+        columns_threads: Log2,
         /// GPU: column factors inside a thread
-        columns_inner,
+        columns_inner: Log2,
         /// GPU: fastest axis inside a thread
-        last_inner,
+        last_inner: Log2,
         /// GPU: virtual threads of the fastest axis
-        last_virtual,
+        last_virtual: Log2,
         /// limit of automatic unrolling, steps
         unroll_limit,
         /// 1 if unrolling is explicit
         unroll_explicit,
         /// GPU: body that would be unrolled, steps
-        unroll_body,
+        unroll_body: Log2,
         /// GPU: 1 if the body is within the limit
         unrolled,
         /// computed over wanted elements (partial tiles)
         padding_ratio,
         /// GPU: staged elements of the first operand
-        shared_first,
+        shared_first: Log2,
         /// GPU: staged elements of the second operand
-        shared_second,
+        shared_second: Log2,
         /// GPU: shared memory of a block, bytes
-        shared_bytes,
+        shared_bytes: Log2,
         /// GPU: shared memory with double buffering, bytes
-        shared_buffered_bytes,
+        shared_buffered_bytes: Log2,
         /// GPU: registers of a thread, estimated
-        registers,
+        registers: Log2,
         /// GPU: registers beyond the 255 that there are
         registers_spilled,
         /// GPU: local values of one step: fragments and sums
-        local_values,
+        local_values: Log2,
         /// GPU: blocks that fit on a multiprocessor
         resident_blocks,
         /// GPU: warps that fit on a multiprocessor
         resident_warps,
         /// GPU: blocks that fit with 48 KiB of shared memory
-        resident_blocks_48k,
+        resident_blocks_48k: Log2,
         /// GPU: warps that fit with 48 KiB
-        resident_warps_48k,
+        resident_warps_48k: Log2,
         /// GPU: blocks that fit with 64 KiB
-        resident_blocks_64k,
+        resident_blocks_64k: Log2,
         /// GPU: warps that fit with 64 KiB
-        resident_warps_64k,
+        resident_warps_64k: Log2,
         /// GPU: waves of blocks
-        waves,
+        waves: Log2,
         /// GPU: waves with 48 KiB, at least 1
-        waves_48k,
+        waves_48k: Log2,
         /// GPU: waves with 64 KiB, at least 1
-        waves_64k,
+        waves_64k: Log2,
         /// GPU: waste of the last wave
         wave_waste,
         /// GPU: blocks for each of 40 multiprocessors, at least 1
-        blocks_per_sm,
+        blocks_per_sm: Log2,
         /// GPU: waste of the last round over 40 multiprocessors
         sm_waste,
         /// GPU: staged elements for each thread
-        stage_per_thread,
+        stage_per_thread: Log2,
         /// GPU: loads of a thread for the first operand, a step
-        loads_first,
+        loads_first: Log2,
         /// GPU: loads of a thread for the second operand
-        loads_second,
+        loads_second: Log2,
         /// GPU: loads of a thread, a step
-        loads,
+        loads: Log2,
         /// GPU: share of load slots that load something wanted
         load_fill,
         /// GPU: ways of bank conflict, first operand
@@ -288,57 +295,57 @@ features! {
         /// GPU: ways of bank conflict, second operand
         conflict_second,
         /// GPU: contiguous elements of the first operand in global memory
-        run_first,
+        run_first: Log2,
         /// GPU: contiguous elements of the second operand
-        run_second,
+        run_second: Log2,
         /// GPU: multiply-adds of one unrolled step
-        step_inner,
+        step_inner: Log2,
         /// GPU: multiply-adds of one staged step
-        step_work,
+        step_work: Log2,
         /// GPU: innermost tile times inner depth
-        step_tile,
+        step_tile: Log2,
         /// GPU: first fragment times inner depth
-        fragment_first_depth,
+        fragment_first_depth: Log2,
         /// GPU: second fragment times inner depth
-        fragment_second_depth,
+        fragment_second_depth: Log2,
         /// GPU: loads for each multiply-add of a step
-        loads_per_work,
+        loads_per_work: Log2,
         /// GPU: reads of shared memory in a step, conflicts counted
-        shared_reads,
+        shared_reads: Log2,
         /// GPU: estimated instructions of a step
-        step_instructions,
+        step_instructions: Log2,
         /// GPU: reads of shared memory for each multiply-add
-        shared_reads_per_work,
+        shared_reads_per_work: Log2,
         /// GPU: shared values for each multiply-add of a fragment
-        fragment_ratio,
+        fragment_ratio: Log2,
         /// GPU: global bytes for each flop
-        global_bytes_per_flop,
+        global_bytes_per_flop: Log2,
         /// GPU: size of the unrolled code
-        code_size,
+        code_size: Log2,
         /// CPU: input channels of a block
-        depth_block,
+        depth_block: Log2,
         /// CPU: output channels of a block
-        columns_block,
+        columns_block: Log2,
         /// CPU: outputs along the width in a register tile
-        width_tile,
+        width_tile: Log2,
         /// CPU: output rows of a tile
-        height_tile,
+        height_tile: Log2,
         /// CPU: lanes of the vectorised loop
-        vector,
+        vector: Log2,
         /// CPU: sums of a register tile
-        register_tile,
+        register_tile: Log2,
         /// CPU: tile without its vector axis
-        broadcast_tile,
+        broadcast_tile: Log2,
         /// CPU: reduction inside a tile
-        depth_tile,
+        depth_tile: Log2,
         /// CPU: bytes of a tile's input rows
-        row_bytes,
+        row_bytes: Log2,
         /// CPU: input of the inner loops, bytes
-        inner_input_bytes,
+        inner_input_bytes: Log2,
         /// CPU: weights of the inner loops, bytes
-        inner_weight_bytes,
+        inner_weight_bytes: Log2,
         /// CPU: bytes of the inner loops
-        inner_bytes,
+        inner_bytes: Log2,
         /// CPU: how full vectors of 4 lanes are
         vector_fill_4,
         /// CPU: how full vectors of 8 lanes are
@@ -346,11 +353,11 @@ features! {
         /// CPU: how full vectors of 16 lanes are
         vector_fill_16,
         /// CPU: registers of the tile with 4 lanes
-        tile_registers_4,
+        tile_registers_4: Log2,
         /// CPU: registers of the tile with 8 lanes
-        tile_registers_8,
+        tile_registers_8: Log2,
         /// CPU: registers of the tile with 16 lanes
-        tile_registers_16,
+        tile_registers_16: Log2,
         /// CPU: registers beyond 14, 4 lanes
         tile_spilled_4,
         /// CPU: registers beyond 14, 8 lanes
@@ -358,11 +365,11 @@ features! {
         /// CPU: registers beyond 30, 16 lanes
         tile_spilled_16,
         /// CPU: loads for each multiply-add, 4 lanes
-        tile_loads_4,
+        tile_loads_4: Log2,
         /// CPU: loads for each multiply-add, 8 lanes
-        tile_loads_8,
+        tile_loads_8: Log2,
         /// CPU: loads for each multiply-add, 16 lanes
-        tile_loads_16,
+        tile_loads_16: Log2,
         /// CPU: imbalance over 4 workers
         imbalance_4,
         /// CPU: imbalance over 8 workers
@@ -372,11 +379,11 @@ features! {
         /// CPU: imbalance over 32 workers
         imbalance_32,
         /// CPU: bytes of weights and input for each flop
-        traffic_per_flop,
+        traffic_per_flop: Log2,
         /// CPU: weight bytes for each multiply-add of an iteration
-        weight_per_work,
+        weight_per_work: Log2,
         /// CPU: input bytes for each multiply-add of an iteration
-        input_per_work,
+        input_per_work: Log2,
         /// CPU: share of the width in the last, partial tile
         width_remainder,
         /// CPU: tile's width over the output's
@@ -384,43 +391,43 @@ features! {
         /// CPU: 1 if the vector length is a power of two
         vector_power_of_two,
         /// CPU: largest power of two in the channel block
-        depth_block_alignment,
+        depth_block_alignment: Log2,
         /// GPU: time of the arithmetic at the device's peak over that of the traffic at its bandwidth
-        bound,
+        bound: Log2,
         /// GPU: nominal tiles of outputs (128 x 128) for each multiprocessor
-        tiles_per_unit,
+        tiles_per_unit: Log2,
         /// GPU: share of the last round that is idle if they are taken in rounds
         tiles_idle,
         /// GPU: compulsory traffic over the device's second-level cache
-        cache_share,
+        cache_share: Log2,
         /// GPU: kernels that the operator starts, as compiled
-        compiled_launches,
+        compiled_launches: Log2,
         /// GPU: threads of a block, as compiled
-        compiled_threads,
+        compiled_threads: Log2,
         /// GPU: blocks of the grid, as compiled
-        compiled_blocks,
+        compiled_blocks: Log2,
         /// GPU: registers of a thread, as compiled
-        compiled_registers,
+        compiled_registers: Log2,
         /// GPU: shared memory of a block, as compiled, bytes
-        compiled_shared_bytes,
+        compiled_shared_bytes: Log2,
         /// GPU: local memory of a thread, as compiled, bytes
-        compiled_local_bytes,
+        compiled_local_bytes: Log2,
         /// GPU: what a thread spills, as compiled, bytes
-        compiled_spill_bytes,
+        compiled_spill_bytes: Log2,
         /// GPU: share of a multiprocessor's threads that can be resident, as compiled
         compiled_occupancy,
         /// tiling knobs of an unknown template: product of innermost factors
-        knobs_inner,
+        knobs_inner: Log2,
         /// … of outermost factors
-        knobs_outer,
+        knobs_outer: Log2,
         /// … of those between
-        knobs_middle,
+        knobs_middle: Log2,
     }
     Code {
         /// CPU: arithmetic of one pass through the innermost loop, as compiled, flop
-        loop_flops,
+        loop_flops: Log2,
         /// CPU: instructions of such a pass
-        loop_instructions,
+        loop_instructions: Log2,
         /// CPU: arithmetic for each of them, flop
         loop_flops_per_instruction,
         /// CPU: share of them that work on several lanes
@@ -434,39 +441,39 @@ features! {
     }
     Machine {
         /// threads
-        threads,
+        threads: Log2,
         /// threads that find work
-        threads_busy,
+        threads_busy: Log2,
         /// imbalance over the threads
         threads_imbalance,
         /// cores of the machine
         cores,
         /// first-level data cache, bytes
-        l1_bytes,
+        l1_bytes: Log2,
         /// second-level cache, bytes
-        l2_bytes,
+        l2_bytes: Log2,
         /// last-level cache, bytes
-        l3_bytes,
+        l3_bytes: Log2,
         /// lanes of 4 bytes in a vector register
         lanes,
         /// clock of a core: calibrated, else the highest that the kernel names, else what it reports, GHz
-        frequency,
+        frequency: Log2,
         /// calibrated peak at this number of threads, flop/ns
-        peak_flops,
+        peak_flops: Log2,
         /// calibrated bandwidth of the first-level caches at this number of threads, byte/ns
-        bandwidth_l1,
+        bandwidth_l1: Log2,
         /// … of the second-level caches
-        bandwidth_l2,
+        bandwidth_l2: Log2,
         /// … of the third-level cache
-        bandwidth_l3,
+        bandwidth_l3: Log2,
         /// … of main memory
-        bandwidth_memory,
+        bandwidth_memory: Log2,
         /// number of the machine among those of the training data
         machine,
         /// 0 caches hold the arguments, 1 as in the model, 2 flushed
         cache_state,
         /// weights read between two uses of one of the operator's, at most 4 MB, bytes
-        weight_reuse_bytes,
+        weight_reuse_bytes: Log2,
     }
 }
 

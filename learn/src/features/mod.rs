@@ -39,4 +39,4 @@ mod steps;
 pub use list::{FEATURE_VERSION, FEATURES, Values, positions_of};
 pub use point::{Point, point_of, workload_name};
 pub use scale::squared_distance;
-pub use scope::{Feature, Scope};
+pub use scope::{Feature, Scale, Scope};

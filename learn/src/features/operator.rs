@@ -31,17 +31,35 @@ impl Class {
     /// The class of an operator's kind.
     pub fn of_kind(kind: &str) -> Self {
         match kind {
-            "conv1d" | "conv2d" | "conv3d" | "conv_transpose" => Self::Conv,
+            "conv1d" | "conv2d" | "conv3d" | "conv_transpose" | "qconv2d" => Self::Conv,
             "depthwise_conv2d" | "group_conv2d" => Self::Depthwise,
-            "dense" | "matmul" => Self::Dense,
+            "dense" | "matmul" | "qdense" => Self::Dense,
             "batch_matmul" => Self::BatchMatmul,
             "max_pool" | "avg_pool" | "global_avg_pool" => Self::Pool,
             "softmax" | "layer_norm" | "batch_norm" | "reduce" | "lrn" => Self::Rows,
-            "elementwise" | "broadcast" | "cast" => Self::Elementwise,
+            "elementwise" | "broadcast" | "cast" | "quantize" | "dequantize" | "requantize" => {
+                Self::Elementwise
+            }
             "transpose" | "concat" | "pad" | "slice" | "gather" | "resize" | "reshape" => {
                 Self::Movement
             }
             _ => Self::Other,
+        }
+    }
+
+    /// The class of a row's operator that reduces over `depth` values: quantised convolutions are of one kind, however
+    /// many groups they have.
+    fn of_row(row: &Row, depth: f64) -> Self {
+        let window = row.kernel.as_ref().map(|k| k.0.iter().product::<u64>());
+        let ungrouped = row
+            .in_channels
+            .zip(window)
+            .map(|(channels, window)| channels as f64 * window as f64);
+        match Self::of_kind(&row.op_kind) {
+            Self::Conv if row.op_kind == "qconv2d" && ungrouped.is_some_and(|all| depth < all) => {
+                Self::Depthwise
+            }
+            class => class,
         }
     }
 }
@@ -209,7 +227,6 @@ fn window_extent(row: &Row, from_end: usize) -> f64 {
 impl Operator {
     /// What the row's operator computes.
     pub fn of_row(row: &Row) -> Self {
-        let class = Class::of_kind(&row.op_kind);
         let output = output_extents(row);
         let nest = row
             .loop_nest
@@ -218,6 +235,7 @@ impl Operator {
             .unwrap_or_default();
         let reductions = nest.iter().filter(|l| l.kind == LoopKind::Reduction);
         let depth: f64 = reductions.map(|l| l.extent as f64).product();
+        let class = Class::of_row(row, depth);
         let windowed = row.kernel.is_some();
         let own = own_result(windowed, &output, nest);
         let trailing = |from_end: usize| -> f64 {
@@ -303,5 +321,36 @@ impl Operator {
     /// All arithmetic, flop; 0 if unknown.
     pub fn total_flops(&self) -> f64 {
         self.flops.unwrap_or(0.0) + self.flops_epilogue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{conv_row, dense_row};
+
+    #[test]
+    fn operators_on_bytes_are_described_as_those_on_floats() {
+        let quantised = |row: &Row, kind: &str| Row {
+            op_kind: kind.to_owned(),
+            dtypes: Some("uint8;int8;int32".to_owned()),
+            ..row.clone()
+        };
+        let conv = conv_row([1, 16, 28, 28], [32, 3, 1], "{}");
+        let mut grouped = quantised(&conv, "qconv2d");
+        grouped.in_channels = Some(64);
+        for (row, class) in [
+            (quantised(&conv, "qconv2d"), Class::Conv),
+            (grouped, Class::Depthwise),
+            (
+                quantised(&dense_row(1, 10, 64, "{}"), "qdense"),
+                Class::Dense,
+            ),
+            (quantised(&conv, "requantize"), Class::Elementwise),
+        ] {
+            let operator = Operator::of_row(&row);
+            assert_eq!(operator.class, class, "{}", row.op_kind);
+            assert_eq!(operator.element_bytes, 1.0);
+        }
     }
 }

@@ -21,6 +21,15 @@ pub enum Scope {
     Machine,
 }
 
+/// What the number of a feature is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// The value itself.
+    Plain,
+    /// Its base-2 logarithm.
+    Log2,
+}
+
 /// One feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feature {
@@ -28,6 +37,18 @@ pub struct Feature {
     pub name: &'static str,
     /// How it depends on size.
     pub scope: Scope,
+    /// What its number is.
+    pub scale: Scale,
     /// Meaning, with its unit.
     pub doc: &'static str,
+}
+
+impl Feature {
+    /// The value that a number of it stands for, in the unit of its meaning.
+    pub fn value(&self, number: f32) -> f32 {
+        match self.scale {
+            Scale::Plain => number,
+            Scale::Log2 => number.exp2(),
+        }
+    }
 }

@@ -246,11 +246,7 @@ fn members(choices: &[Choice]) -> Members<'_> {
 
 /// Moves each fold by the constants that were best for all others.
 fn correct_bias_by_fold(dataset: &Dataset, out_of_fold: &mut OutOfFold, measured: &[f64]) {
-    let kinds: Vec<&str> = out_of_fold
-        .index
-        .iter()
-        .map(|&i| dataset.samples[i].kind.as_str())
-        .collect();
+    let kinds = out_of_fold.kinds(dataset);
     let estimator = BiasEstimator::new(&out_of_fold.predicted, measured, &out_of_fold.fold, &kinds);
     let folds = out_of_fold.fold.iter().max().map_or(0, |f| f + 1);
     let biases: Vec<_> = (0..folds)

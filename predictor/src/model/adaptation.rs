@@ -23,6 +23,9 @@ use crate::model::Correction;
 /// Predictions that are mixed.
 pub const WAYS: usize = 6;
 
+/// Place of the prediction of a model of the measurements alone.
+pub const ALONE: usize = WAYS - 1;
+
 /// The first of them, which need no more than a few measurements.
 pub const SIMPLE: usize = 3;
 
@@ -99,6 +102,6 @@ impl Adaptation {
 
     /// How much a model of the measurements alone counts, 0 to 1.
     pub fn own_share(&self) -> f64 {
-        self.shares[WAYS - 1]
+        self.shares[ALONE]
     }
 }

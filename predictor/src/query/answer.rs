@@ -36,7 +36,7 @@ pub enum Knowledge {
 pub struct Outside {
     /// The feature.
     pub feature: &'static str,
-    /// Its value (most are base-2 logarithms).
+    /// Its value, in the unit of its meaning.
     pub value: f32,
     /// Smallest value trained on.
     pub low: f32,
@@ -49,7 +49,7 @@ pub struct Outside {
 pub struct Driver {
     /// The feature.
     pub feature: &'static str,
-    /// Its value; missing if the point has none.
+    /// Its value, in the unit of its meaning; missing if the point has none.
     pub value: Option<f32>,
     /// What it multiplies the time by.
     pub factor: f64,
@@ -217,9 +217,9 @@ impl Trained {
                 let outside = value < range.low - margin || value > range.high + margin;
                 outside.then_some(Outside {
                     feature: feature.name,
-                    value,
-                    low: range.low,
-                    high: range.high,
+                    value: feature.value(value),
+                    low: feature.value(range.low),
+                    high: feature.value(range.high),
                 })
             })
             .collect()
@@ -236,7 +236,8 @@ impl Trained {
             .filter(|&column| contributions[column] != 0.0)
             .map(|column| Driver {
                 feature: FEATURES[column].name,
-                value: Some(point.features[column]).filter(|v| v.is_finite()),
+                value: Some(FEATURES[column].value(point.features[column]))
+                    .filter(|v| v.is_finite()),
                 factor: contributions[column].exp2(),
             })
             .collect())

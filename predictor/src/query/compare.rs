@@ -51,6 +51,8 @@ pub struct Comparison {
     pub unseen: Option<Metrics>,
     /// … by kind.
     pub by_kind: BTreeMap<String, Metrics>,
+    /// … by the machine that measured them, as the rows name it.
+    pub by_machine: BTreeMap<String, Metrics>,
     /// Level of the intervals, 0 to 1.
     pub level: f64,
     /// Share of the measured times inside them, 0 to 1; missing without a calibration.
@@ -83,6 +85,16 @@ fn metrics<'a>(rows: impl Iterator<Item = &'a Compared>) -> Metrics {
     Metrics::of(&measured, &predicted)
 }
 
+/// Errors of the rows of each name.
+fn by_name(names: &[&str], compared: &[Compared]) -> BTreeMap<String, Metrics> {
+    let mut rows: BTreeMap<&str, Vec<&Compared>> = BTreeMap::new();
+    for (name, row) in names.iter().zip(compared) {
+        rows.entry(name).or_default().push(row);
+    }
+    let of = |(name, rows): (&str, Vec<_>)| (name.to_owned(), metrics(rows.into_iter()));
+    rows.into_iter().map(of).collect()
+}
+
 impl Trained {
     /// Predicts measured rows, and compares.
     ///
@@ -108,19 +120,16 @@ impl Trained {
             .collect();
         let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
         let answers = self.answer(&points, &kinds, level, Detail::Short)?;
-        let mut compared: Vec<(&str, Compared)> = rows
+        let mut compared: Vec<Compared> = rows
             .iter()
             .zip(answers.iter().zip(&points))
-            .map(|(row, (answer, point))| (row.op_kind.as_str(), self.compared(row, answer, point)))
+            .map(|(row, (answer, point))| self.compared(row, answer, point))
             .collect();
-        let mut by_kind: BTreeMap<String, Metrics> = BTreeMap::new();
-        for kind in &kinds {
-            let own = compared.iter().filter(|(k, _)| k == kind).map(|(_, c)| c);
-            by_kind
-                .entry((*kind).to_owned())
-                .or_insert_with(|| metrics(own));
-        }
-        let all = || compared.iter().map(|(_, c)| c);
+        let machines: Vec<&str> = rows
+            .iter()
+            .map(|row| row.env_hash.as_deref().unwrap_or_default())
+            .collect();
+        let all = || compared.iter();
         let unseen = all().filter(|c| !c.trained_on).count();
         let inside: Option<Vec<bool>> = all()
             .map(|c| {
@@ -135,14 +144,15 @@ impl Trained {
             trained_on: 1.0 - unseen as f64 / count,
             overall: metrics(all()),
             unseen: (unseen > 0).then(|| metrics(all().filter(|c| !c.trained_on))),
-            by_kind,
+            by_kind: by_name(&kinds, &compared),
+            by_machine: by_name(&machines, &compared),
             level,
             inside: inside.map(|all| all.iter().filter(|i| **i).count() as f64 / count),
             furthest: Vec::new(),
         };
-        compared.sort_by(|a, b| b.1.error().abs().total_cmp(&a.1.error().abs()));
+        compared.sort_by(|a, b| b.error().abs().total_cmp(&a.error().abs()));
         Ok(Comparison {
-            furthest: compared.into_iter().map(|(_, c)| c).collect(),
+            furthest: compared,
             ..comparison
         })
     }

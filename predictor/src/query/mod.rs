@@ -3,6 +3,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`answer`] | a prediction with its interval, reasons and doubts |
+//! | `blank` | the row that a query begins with |
 //! | [`operator`] | an operator described by hand |
 //! | [`whatif`] | … at several batch sizes and numbers of threads |
 //! | [`batch`] | many queries as JSON |
@@ -15,5 +16,7 @@ pub mod compare;
 pub mod network;
 pub mod operator;
 pub mod whatif;
+
+mod blank;
 
 pub use answer::Answer;

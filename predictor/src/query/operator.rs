@@ -4,9 +4,10 @@
 //! far as features go.
 
 use opdata::workload::{Conv2d, Workload, window_positions};
-use opdata::{CacheState, DeviceKind, Dims, Essentials, Row, Shapes, Status};
+use opdata::{CacheState, DeviceKind, Dims, Row, Shapes};
 use opmodels::tile::packed_run;
 
+use super::blank::blank;
 use crate::error::{Error, Result};
 
 /// What is asked about.
@@ -130,17 +131,7 @@ impl OperatorQuery {
             bytes_written: Some(BYTES * product(&parts.workload.output)?),
             threads: self.threads,
             cache_state: self.cache,
-            schedule_space: Some("default".to_owned()),
-            reason: Some("a query".to_owned()),
-            ..Row::new(Essentials {
-                run_id: "query",
-                ordinal: 1,
-                point_id: "query",
-                op_name: &self.op,
-                op_kind: &self.op,
-                device_kind: self.device_kind,
-                status: Status::Skipped,
-            })
+            ..blank(&self.op, &self.op, self.device_kind)
         };
         row.weight_layout = self.weight_layout();
         if parts.windowed {

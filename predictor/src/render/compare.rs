@@ -5,14 +5,14 @@ use opreport::Style;
 use opreport::table::{Column, Table};
 use opreport::units::time_rounded;
 
-use super::number;
+use super::{figure, number};
 use crate::query::compare::Comparison;
 
 /// Errors by kind, and the `furthest` rows that are furthest off.
 pub fn comparison(comparison: &Comparison, furthest: usize, style: Style) -> String {
     let c = comparison;
     let mut kinds = Table::new(&[
-        Column::left("kind"),
+        Column::left("rows of"),
         Column::right("rows"),
         Column::right("MAPE %"),
         Column::right("median %"),
@@ -36,6 +36,11 @@ pub fn comparison(comparison: &Comparison, furthest: usize, style: Style) -> Str
     for (kind, metrics) in &c.by_kind {
         add(kind, metrics);
     }
+    if c.by_machine.len() > 1 {
+        for (machine, metrics) in &c.by_machine {
+            add(machine, metrics);
+        }
+    }
     let mut text = format!(
         "{} measured rows ({} others left out); the operators of {:.0} % of them were trained on\n\n",
         c.rows,
@@ -44,9 +49,9 @@ pub fn comparison(comparison: &Comparison, furthest: usize, style: Style) -> Str
     ) + &kinds.render(style);
     if let Some(inside) = c.inside {
         text += &format!(
-            "\n{:.1} % of the measured times are inside the {:.0} % intervals\n",
+            "\n{:.1} % of the measured times are inside the {} % intervals\n",
             100.0 * inside,
-            100.0 * c.level
+            figure(100.0 * c.level)
         );
     }
     if furthest == 0 {

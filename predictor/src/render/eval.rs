@@ -7,7 +7,7 @@ use oplearn::crossval::metrics::Metrics;
 use opreport::Style;
 use opreport::table::{Cell, Column, Table};
 
-use super::{number, optional, too_few};
+use super::{figure, number, optional, too_few};
 use crate::eval::Report;
 use crate::eval::report::Ordering;
 use crate::transfer::machines::Transfer;
@@ -94,8 +94,11 @@ pub fn report(report: &Report, workloads: usize, style: Style) -> String {
     if let Some(c) = &report.coverage {
         let _ = writeln!(
             text,
-            "intervals of {:.0} % hold {:.1} % of the samples ({:.1} % as the mean over workloads); median upper/lower end {:.2}",
-            c.nominal, c.samples, c.workloads, c.median_ratio
+            "intervals of {} % hold {:.1} % of the samples ({:.1} % as the mean over workloads); median upper/lower end {:.2}",
+            figure(c.nominal),
+            c.samples,
+            c.workloads,
+            c.median_ratio
         );
         if report.workloads < c.workloads_needed {
             let _ = writeln!(

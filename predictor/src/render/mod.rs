@@ -44,8 +44,18 @@ fn number(value: f64, digits: usize) -> Cell {
 /// That intervals of a level (percent) need more workloads than there are.
 fn too_few(workloads: usize, level: f64, needed: usize) -> String {
     format!(
-        "{workloads} workloads are too few for intervals of {level:.0} %, which need {needed}: they may hold less"
+        "{workloads} workloads are too few for intervals of {} %, which need {needed}: they may hold less",
+        figure(level)
     )
+}
+
+/// A number with two decimals at most, and a prefix from a thousand on: `0.83`, `131`, `99.9`, `1.048 M`.
+fn figure(value: f64) -> String {
+    if value.abs() >= 1000.0 {
+        return opreport::units::count(value);
+    }
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A share of rows, in words.

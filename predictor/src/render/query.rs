@@ -9,7 +9,7 @@ use opreport::Style;
 use opreport::table::{Cell, Column, Table};
 use opreport::units::{plural, time_rounded};
 
-use super::{disturbed, interval, too_few};
+use super::{disturbed, figure, interval, too_few};
 use crate::model::trained::Facts;
 use crate::query::Answer;
 use crate::query::answer::Knowledge;
@@ -91,13 +91,13 @@ pub fn networks(
     for answer in answers {
         let _ = writeln!(
             text,
-            "{}, batch {}, {}: {} ({:.0} % interval {}); of the operators' time {:.1} % is of known kinds and {:.1} % \
+            "{}, batch {}, {}: {} ({} % interval {}); of the operators' time {:.1} % is of known kinds and {:.1} % \
              was itself measured; whole over operators {:.3} from {} models",
             answer.model,
             answer.batch,
             plural(answer.threads, "thread"),
             time_rounded(answer.time_ns),
-            100.0 * answer.level,
+            figure(100.0 * answer.level),
             interval(answer.low_ns, answer.high_ns),
             100.0 * answer.coverage,
             100.0 * answer.measured,
@@ -154,7 +154,7 @@ fn reasons(text: &mut String, answer: &Answer) {
     for driver in &answer.drivers {
         let value = driver
             .value
-            .map_or_else(|| "missing".to_owned(), |v| format!("{v:.2}"));
+            .map_or_else(|| "missing".to_owned(), |v| figure(f64::from(v)));
         let meaning = FEATURES.iter().find(|f| f.name == driver.feature);
         let _ = writeln!(
             text,
@@ -169,7 +169,7 @@ fn reasons(text: &mut String, answer: &Answer) {
         let threads = near
             .measured
             .threads
-            .map_or_else(String::new, |t| format!(", {t} threads"));
+            .map_or_else(String::new, |t| format!(", {}", plural(t, "thread")));
         let _ = writeln!(
             text,
             "  {} {}{threads} (distance {:.2}, row {})",

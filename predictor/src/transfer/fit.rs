@@ -17,8 +17,11 @@ use super::choose::standing_for;
 use super::stack;
 use crate::error::Result;
 use crate::model::Correction;
-use crate::model::adaptation::{Adaptation, Fresh, SIMPLE, WAYS};
+use crate::model::adaptation::{ALONE, Adaptation, Fresh, SIMPLE, WAYS};
 
+/// What the errors of a model of the measurements alone count in the cross-validation: it learns from all of them in the
+/// end, and gains more by that than corrections of the old model, which need few.
+const ALONE_ERRS_LESS: f64 = 0.8;
 /// Fewer measurements make no trees and no rates.
 const LEAST: usize = 8;
 /// Parts that measurements are held out in.
@@ -117,17 +120,20 @@ impl<'a> Machine<'a> {
             })
             .collect::<Result<_>>()?;
         let (numbers, ways_of): (Vec<Vec<usize>>, Vec<Vec<[f64; WAYS]>>) = held.into_iter().unzip();
-        let (numbers, ways_of) = (numbers.concat(), ways_of.concat());
+        let (numbers, mut ways_of) = (numbers.concat(), ways_of.concat());
         let stands = standing_for(&self.points(), chosen);
         let counts: Vec<f64> = numbers.iter().map(|&n| stands[n]).collect();
         let all = self.measured();
         let measured: Vec<f64> = numbers.iter().map(|&n| all[chosen[n]]).collect();
+        for (own, time) in ways_of.iter_mut().zip(&measured) {
+            own[ALONE] = time + ALONE_ERRS_LESS * (own[ALONE] - time);
+        }
         adaptation.shares = match ways {
-            Ways::All => stack::weights(&ways_of, &measured, &counts),
+            Ways::All => stack::weights(&ways_of, &measured, &counts, Some(ALONE)),
             Ways::Simple => {
                 let known: Vec<[f64; SIMPLE]> =
                     ways_of.iter().map(|w| [w[0], w[1], w[2]]).collect();
-                let [old, factor, corrected] = stack::weights(&known, &measured, &counts);
+                let [old, factor, corrected] = stack::weights(&known, &measured, &counts, None);
                 [old, factor, corrected, 0.0, 0.0, 0.0]
             }
         };

@@ -1,5 +1,8 @@
 //! How much each of some predictions counts: the mixture that errs least on held-out measurements, found again on many
 //! random draws of them and averaged (bagging), so that a few measurements do not decide for one alone.
+//!
+//! A mixture that few measurements have weighed can be worse than its best part. One prediction may be favoured, which one
+//! could have without any mixing: it counts almost alone where it errs least of all.
 
 use opdata::random::SplitMix64;
 
@@ -11,28 +14,28 @@ const STEPS: usize = 10;
 const DRAWS: usize = 60;
 /// Seed of the draws.
 const SEED: u64 = 7;
+/// How much the favoured prediction counts where none is better, beside the mixture.
+const ALMOST_ALONE: f64 = 0.8;
 
 /// Weights (not negative, sum one) of predictions of the same measurements, all log2; `counts` is how much each
-/// measurement counts. The first prediction alone where there is no measurement.
+/// measurement counts; `favoured` is the place of the one that is. The first prediction alone where there is no measurement.
 pub fn weights<const N: usize>(
     predictions: &[[f64; N]],
     measured: &[f64],
     counts: &[f64],
+    favoured: Option<usize>,
 ) -> [f64; N] {
-    let mut first = [0.0; N];
-    first[0] = 1.0;
+    let first = only(0);
     if measured.is_empty() {
         return first;
     }
     let mixtures = mixtures::<N>();
-    let errors: Vec<Vec<f64>> = mixtures
-        .iter()
-        .map(|shares| {
-            let of = predictions.iter().zip(measured).zip(counts);
-            of.map(|((own, time), count)| count * ((mixed(shares, own) - time).exp2() - 1.0).abs())
-                .collect()
-        })
-        .collect();
+    let errors_of = |shares: &[f64; N]| -> Vec<f64> {
+        let of = predictions.iter().zip(measured).zip(counts);
+        of.map(|((own, time), count)| count * ((mixed(shares, own) - time).exp2() - 1.0).abs())
+            .collect()
+    };
+    let errors: Vec<Vec<f64>> = mixtures.iter().map(errors_of).collect();
     let mut random = SplitMix64::new(SEED);
     let mut sum = [0.0; N];
     for _ in 0..DRAWS {
@@ -48,7 +51,19 @@ pub fn weights<const N: usize>(
             *sum += share / DRAWS as f64;
         }
     }
+    let cost = |place: usize| errors_of(&only(place)).iter().sum::<f64>();
+    let best = (0..N).min_by(|&a, &b| cost(a).total_cmp(&cost(b)));
+    if let Some(best) = best.filter(|_| best == favoured) {
+        for (sum, alone) in sum.iter_mut().zip(only::<N>(best)) {
+            *sum = ALMOST_ALONE * alone + (1.0 - ALMOST_ALONE) * *sum;
+        }
+    }
     sum
+}
+
+/// Weights of one prediction alone.
+fn only<const N: usize>(place: usize) -> [f64; N] {
+    std::array::from_fn(|own| if own == place { 1.0 } else { 0.0 })
 }
 
 /// All weights that are multiples of a step and sum to one.
@@ -99,21 +114,37 @@ mod tests {
             of.map(move |(i, m)| [m + sign * 0.4, m - sign * 0.4, m + f64::from(i as u32 % 3)])
                 .collect::<Vec<_>>()
         };
-        let found = weights(&off(1.0), &measured, &counts);
+        let found = weights(&off(1.0), &measured, &counts, None);
         assert!(
             found[0] > 0.3 && found[1] > 0.3 && found[2] < 0.1,
             "{found:?}"
         );
         let right: Vec<[f64; 2]> = measured.iter().map(|m| [m + 1.0, *m]).collect();
-        assert!(weights(&right, &measured, &counts)[1] > 0.9);
-        assert_eq!(weights::<2>(&[], &[], &[]), [1.0, 0.0]);
+        assert!(weights(&right, &measured, &counts, None)[1] > 0.9);
+        assert_eq!(weights::<2>(&[], &[], &[], Some(0)), [1.0, 0.0]);
     }
 
     #[test]
     fn a_measurement_that_stands_for_many_decides() {
         let predictions = [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]];
         let measured = [1.0, 2.0, 2.0];
-        let found = weights(&predictions, &measured, &[100.0, 1.0, 1.0]);
+        let found = weights(&predictions, &measured, &[100.0, 1.0, 1.0], None);
         assert!(found[0] > 0.6, "{found:?}");
+    }
+
+    #[test]
+    fn what_is_favoured_counts_almost_alone_where_it_is_best() {
+        let measured: Vec<f64> = (0..40).map(|i| f64::from(i % 7)).collect();
+        let counts = vec![1.0; 40];
+        // The first two make up for each other; the second errs less.
+        let predictions: Vec<[f64; 3]> = measured
+            .iter()
+            .map(|m| [m + 0.4, m - 0.3, m + 3.0])
+            .collect();
+        let of = |favoured| weights(&predictions, &measured, &counts, favoured);
+        assert!(of(None)[1] < 0.7 && of(Some(0))[1] < 0.7, "{:?}", of(None));
+        let found = of(Some(1));
+        assert!(found[1] > 0.8, "{found:?}");
+        assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
     }
 }

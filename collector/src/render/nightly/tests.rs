@@ -76,7 +76,7 @@ fn report() -> NightlyReport {
     }
 }
 
-// As long as the page that it shows.
+// Longer than other functions: it holds the whole page.
 #[test]
 fn the_summary_in_markdown() {
     insta::assert_snapshot!(nightly_markdown(&report()), @r"

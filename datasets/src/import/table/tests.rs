@@ -78,6 +78,31 @@ fn rows_of_values_are_told_by_their_operator() {
 }
 
 #[test]
+fn precision_transpositions_and_operands_are_told_apart() {
+    let text = "device,sheet,m,n,k,ta,tb,time_ms\n\
+        NV_T4,Results FP32,64,32,16,N,N,0.02\n\
+        NV_T4,\"Results - FP16 ip, Mixed math\",64,32,16,N,N,0.01\n\
+        NV_T4,Results FP32,64,32,16,T,N,0.03\n\
+        NV_T4,Results FP32,64,32,16,1,128,0.03\n";
+    let products = import(text, false).unwrap();
+    let hashes: std::collections::BTreeSet<_> =
+        products.rows.iter().map(|r| &r.workload_hash).collect();
+    assert_eq!((products.rows.len(), hashes.len()), (3, 3));
+    let rows = "device,op,b,h,time_us\nXeon,addu,64,128,3\nXeon,pow,64,128,3\n";
+    insta::assert_snapshot!(
+        [shown(&products), shown(&import(rows, true).unwrap())].join("\n"),
+        @r#"
+        table-t.000001 NV_T4 dense_nn dense: 64x16 32x16 flops Some(65536) read Some(6144) written Some(8192), Some(20000.0) ns
+        table-t.000002 NV_T4 dense_nn dense: 64x16 32x16 flops Some(65536) read Some(3072) written Some(8192), Some(10000.0) ns
+        table-t.000003 NV_T4 dense_tn dense: 64x16 32x16 flops Some(65536) read Some(6144) written Some(8192), Some(30000.0) ns
+        1 lines that are no record (first in line 5: `1` in column `ta` is neither N nor T)
+        table-t.000001 Xeon addu elementwise: 64x128 - flops Some(8192) read Some(32768) written Some(32768), Some(3000.0) ns
+        table-t.000002 Xeon pow elementwise: 64x128;64x128 - flops Some(8192) read Some(65536) written Some(32768), Some(3000.0) ns
+        "#
+    );
+}
+
+#[test]
 fn lines_that_cannot_be_are_counted_or_refused() {
     let text = "\
 device,m,n,k,time_ms

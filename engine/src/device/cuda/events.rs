@@ -90,10 +90,24 @@ impl Runtime {
 
 /// A call of CUDA's runtime failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{call} failed with CUDA's error {status}")]
+#[error("{call} failed with CUDA's error {status}{}", words(*.status))]
 pub(super) struct CudaError {
     call: &'static str,
     status: Status,
+}
+
+/// What an error is that kernels bring about (`cudaError_t` of the CUDA Runtime API), in brackets.
+fn words(status: Status) -> &'static str {
+    match status {
+        2 => " (out of memory)",
+        214 => " (an uncorrectable error of its memory)",
+        700 => " (an illegal memory access)",
+        702 => " (a kernel ran into the driver's time limit)",
+        715 => " (an illegal instruction)",
+        716 => " (a misaligned address)",
+        719 => " (a kernel failed)",
+        _ => "",
+    }
 }
 
 fn done(call: &'static str, status: Status) -> Result<(), CudaError> {

@@ -1,0 +1,102 @@
+//! A stand-in for a GPU: NVIDIA's driver, CUDA's runtime and NVML, compiled from `fixtures/stand_in_gpu.c`.
+//!
+//! The compiler is NVIDIA's own; kernels are taken for rectifiers, and fail as a script says.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::skip;
+
+/// The libraries, in a toolkit of their own.
+#[derive(Debug)]
+pub struct StandInGpu {
+    folder: TempDir,
+}
+
+impl StandInGpu {
+    /// Compiles them; none, with a word why, where NVRTC or a C compiler is not installed.
+    ///
+    /// # Panics
+    /// When the C compiler refuses them.
+    #[must_use]
+    pub fn new() -> Option<StandInGpu> {
+        const WHAT: &str = "measuring on a stand-in for a GPU";
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let toolkit = root.join("../.venv/cuda/nvidia/cu13").canonicalize();
+        let Some(toolkit) = toolkit
+            .ok()
+            .filter(|t| t.join("lib/libnvrtc.so.13").is_file())
+        else {
+            skip(WHAT, "NVRTC is not installed (scripts/setup --with cuda)");
+            return None;
+        };
+        if Command::new("cc").arg("--version").output().is_err() {
+            skip(WHAT, "there is no C compiler");
+            return None;
+        }
+        let gpu = StandInGpu {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+        };
+        let libraries = gpu.libraries();
+        std::fs::create_dir(&libraries).expect("a folder for libraries");
+        for part in std::fs::read_dir(toolkit.join("lib")).expect("NVRTC's folder") {
+            let part = part.expect("an entry").path();
+            let name = part.file_name().expect("a name");
+            if name.to_string_lossy().starts_with("libnvrtc") {
+                std::os::unix::fs::symlink(&part, libraries.join(name)).expect("a link");
+            }
+        }
+        for name in ["include", "bin"] {
+            std::os::unix::fs::symlink(toolkit.join(name), gpu.toolkit().join(name))
+                .expect("a link");
+        }
+        gpu.compile("libcuda.so.1", "DRIVER", &[]);
+        // TVM asks for the runtime's functions by version.
+        let versions = gpu.toolkit().join("versions");
+        std::fs::write(&versions, "libcudart.so.13 { global: *; };").expect("a file");
+        let script = format!("-Wl,--version-script={}", versions.display());
+        gpu.compile("libcudart.so.13", "RUNTIME", &["-l:libcuda.so.1", &script]);
+        gpu.compile("libnvidia-ml.so.1", "MANAGEMENT", &[]);
+        Some(gpu)
+    }
+
+    fn compile(&self, name: &str, part: &str, more: &[&str]) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/stand_in_gpu.c");
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror"])
+            .arg(format!("-D{part}"))
+            .arg(format!("-Wl,-soname,{name}"))
+            .arg("-o")
+            .arg(self.libraries().join(name))
+            .arg(source)
+            .arg(format!("-L{}", self.libraries().display()))
+            .args(more);
+        let done = compiler.output().expect("the C compiler");
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    }
+
+    fn toolkit(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn libraries(&self) -> PathBuf {
+        self.toolkit().join("lib")
+    }
+
+    /// The command with this GPU in its machine, and what happens to kernels by the threads of their block.
+    #[must_use]
+    pub fn around(&self, mut command: Command, faults: &str) -> Command {
+        command
+            .env("CUDA_HOME", self.toolkit())
+            .env("LD_LIBRARY_PATH", self.libraries())
+            .env("FAULTS", faults);
+        command
+    }
+}

@@ -1,0 +1,123 @@
+//! Unrolling left to the compiler of the generated source.
+//!
+//! MetaSchedule's rules for CUDA mark loops to be written out (`pragma_unroll_explicit`): a kernel of up to 900 KB, and
+//! most of the time of compiling it goes into reading and simplifying copies of one statement. The same loops under
+//! `#pragma unroll` become the same instructions (`docs/cuda.md` compares) in a fraction of that time. The schedule and its trace
+//! keep their mark; only what is lowered for a GPU loses it.
+
+use crate::call::{Obj, elements, field, text};
+use crate::error::Result;
+use crate::inspect::{annotation, attribute, string};
+use crate::ir::{IrModule, PrimFunc, is_prim_func, type_key};
+use crate::schedule::Schedule;
+
+/// The mark of a loop: unrolled here, as statements, where it is not zero.
+const EXPLICIT: &str = "pragma_unroll_explicit";
+/// The attribute of a function with the name under which it is exported.
+const SYMBOL: &str = "global_symbol";
+
+/// The module with its marked loops left to the compiler; none where no loop is marked.
+///
+/// # Errors
+/// TVM's.
+pub(crate) fn leave_to_compiler(module: &IrModule) -> Result<Option<IrModule>> {
+    let mut functions = module.entries()?;
+    let mut changed = false;
+    for (_, function) in &mut functions {
+        if is_prim_func(function) && is_marked(&field(function, "body")?)? {
+            let unmarked = unmark(&PrimFunc {
+                handle: function.clone(),
+            })?;
+            *function = unmarked.handle;
+            changed = true;
+        }
+    }
+    changed
+        .then(|| IrModule::of_functions(&functions))
+        .transpose()
+}
+
+/// Whether a loop of a statement is marked.
+fn is_marked(statement: &Obj) -> Result<bool> {
+    match type_key(statement) {
+        Some("tirx.SeqStmt") => {
+            for part in elements(&field(statement, "seq")?)? {
+                if is_marked(&part)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Some("tirx.For") => {
+            let mark = annotation(&field(statement, "annotations")?, EXPLICIT)?;
+            Ok(mark.is_some_and(|mark| mark != 0) || is_marked(&field(statement, "body")?)?)
+        }
+        Some("tirx.AttrStmt") => is_marked(&field(statement, "body")?),
+        Some("s_tir.SBlockRealize") => is_marked(&field(&field(statement, "block")?, "body")?),
+        _ => Ok(false),
+    }
+}
+
+fn unmark(function: &PrimFunc) -> Result<PrimFunc> {
+    let schedule = Schedule::new(function, 0)?;
+    for block in schedule.blocks()? {
+        for l in schedule.loops(&block)? {
+            let node = schedule.call("ScheduleGet", &[&l.0])?;
+            let mark = annotation(&field(&node, "annotations")?, EXPLICIT)?;
+            if mark.is_some_and(|mark| mark != 0) {
+                schedule.done("ScheduleUnannotate", &[&l.0, &text(EXPLICIT)])?;
+                schedule.annotate_loop(&l, EXPLICIT, 0)?;
+            }
+        }
+    }
+    let unmarked = schedule.function()?;
+    // A schedule exports its function under a name of its own.
+    match attribute(&function.handle, SYMBOL)? {
+        Some(symbol) => unmarked.with_symbol(&string(&symbol)?),
+        None => unmarked.without_symbol(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::compile::{Asserts, Lowered};
+    use crate::target::Target;
+
+    #[test]
+    fn marked_loops_reach_the_compiler_as_loops_and_the_schedule_keeps_its_mark() {
+        let path = format!("{}/tests/fixtures/matmul.json", env!("CARGO_MANIFEST_DIR"));
+        let function = PrimFunc::from_json(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let schedule = Schedule::new(&function, 1).unwrap();
+        let block = schedule.blocks().unwrap().remove(0);
+        let loops = schedule.loops(&block).unwrap();
+        schedule.bind(&loops[0], "blockIdx.x").unwrap();
+        schedule.bind(&loops[1], "threadIdx.x").unwrap();
+        let split = schedule.split(&loops[2], &[None, Some(16)]).unwrap();
+        assert!(
+            leave_to_compiler(&schedule.module().unwrap())
+                .unwrap()
+                .is_none()
+        );
+        schedule
+            .annotate_loop(&split[1], "pragma_auto_unroll_max_step", 64)
+            .unwrap();
+        schedule.annotate_loop(&split[1], EXPLICIT, 1).unwrap();
+        let module = schedule.module().unwrap();
+        let left = leave_to_compiler(&module).unwrap().unwrap();
+        let marked = |module: &IrModule| {
+            let function = module.prim_func(crate::ir::ENTRY).unwrap();
+            is_marked(&field(&function.handle, "body").unwrap()).unwrap()
+        };
+        assert!(marked(&module) && !marked(&left));
+        let target = json!({ "kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024 });
+        let host = Target::llvm("x86-64-v3", 1).unwrap();
+        let target = Target::with_host(&target, &host).unwrap();
+        let lowered = Lowered::new(&module, &target, Asserts::Dropped).unwrap();
+        let source = lowered.device_source().unwrap().unwrap().text;
+        assert!(source.contains("#pragma unroll"), "{source}");
+        assert_eq!(source.matches("a_ptr[").count(), 1, "{source}");
+    }
+}
