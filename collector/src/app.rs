@@ -27,6 +27,7 @@ use crate::run::{self, Importer as _, ResumeRequest, Resumed, Session};
 use crate::sweep::SweepFile;
 
 mod doctor;
+mod frameworks;
 mod libtorch;
 mod profile;
 mod runs;
@@ -73,6 +74,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::List(request) => list(request, view),
         Action::Doctor(request) => doctor::diagnose(&request, view),
         Action::Compare(request) => runs::compare_runs(&request, view),
+        Action::CompareFrameworks(request) => frameworks::run(&request, view),
         Action::Report(request) => runs::report(&request, view),
         Action::Merge(request) => runs::merge_shards(&request, view),
         Action::Nightly(request) => runs::nightly(&request, view),

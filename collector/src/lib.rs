@@ -2,14 +2,15 @@
 //! `opcollect` program but its `main`.
 //!
 //! [`cli`] and [`config`] turn arguments, variables and files into requests and a [`plan`]; [`run`] measures by `opengine`;
-//! [`sweep`] says which schedules; [`nightly`], [`compare`], [`merge`] and [`doctor`] are the other commands; [`render`] makes text of
-//! their results, and [`app`] calls them all and prints.
+//! [`sweep`] says which schedules; [`frameworks`] runs a model by others beside TVM; [`nightly`], [`compare`], [`merge`] and
+//! [`doctor`] are the other commands; [`render`] makes text of their results, and [`app`] calls them all and prints.
 
 pub mod app;
 pub mod cli;
 pub mod compare;
 pub mod config;
 pub mod doctor;
+pub mod frameworks;
 pub mod merge;
 pub mod nightly;
 pub mod operator_ir;

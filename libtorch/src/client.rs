@@ -1,7 +1,8 @@
 //! The parent's side: starts the program, gives orders, waits for answers.
 //!
-//! The program is a child process, so that a model that crashes or hangs in libtorch ends its own process only, and nobody
-//! needs libtorch to start ours. What it says on standard error is kept in a file and quoted when it dies.
+//! The program is a child process, so that a model that crashes or hangs in its framework ends its own process only, and
+//! nobody needs the framework to start ours. What it says on standard error is kept in a file and quoted when it dies.
+//! Programs of other frameworks that speak the same [`protocol`](crate::protocol) have the same client.
 
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -28,17 +29,32 @@ pub enum ClientError {
     )]
     Missing(PathBuf),
     /// It is of another version.
-    #[error("{} is of another version of this project; run {SETUP}", .0.display())]
-    OtherVersion(PathBuf),
+    #[error("the program that runs {0} is of another version of this project; run {SETUP}")]
+    OtherVersion(&'static str),
     /// It refused the order.
-    #[error("libtorch: {0}")]
-    Refused(String),
+    #[error("{framework}: {message}")]
+    Refused {
+        /// Whose program it is.
+        framework: &'static str,
+        /// What it said.
+        message: String,
+    },
     /// It ended before it answered.
-    #[error("the program that runs libtorch ended: {0}")]
-    Died(String),
+    #[error("the program that runs {framework} ended: {how}")]
+    Died {
+        /// Whose program it is.
+        framework: &'static str,
+        /// Its status, and the end of what it said.
+        how: String,
+    },
     /// It took longer than it may.
-    #[error("libtorch gave no answer in {} s; --timeout allows longer runs", .0.as_secs_f64())]
-    TimedOut(Duration),
+    #[error("{framework} gave no answer in {} s; --timeout allows longer runs", .limit.as_secs_f64())]
+    TimedOut {
+        /// Whose program it is.
+        framework: &'static str,
+        /// How long it had.
+        limit: Duration,
+    },
     /// The system refused something.
     #[error("{what}: {source}")]
     Io {
@@ -49,33 +65,63 @@ pub enum ClientError {
     },
 }
 
+/// What runs models of one framework.
+#[derive(Debug)]
+pub struct Program {
+    /// The framework, for messages.
+    pub framework: &'static str,
+    /// What starts it.
+    pub command: Command,
+}
+
+impl Program {
+    /// The program of libtorch.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn libtorch(path: &Path) -> Result<Program, ClientError> {
+        if !path.is_file() {
+            return Err(ClientError::Missing(path.to_owned()));
+        }
+        Ok(Program {
+            framework: "libtorch",
+            command: Command::new(path),
+        })
+    }
+}
+
 /// The program with a model.
 #[derive(Debug)]
 pub struct Client {
+    framework: &'static str,
     child: Child,
     orders: ChildStdin,
     answers: Receiver<String>,
     talk: std::fs::File,
     /// Largest difference of an output to the expected one, over the largest expected value.
     pub error: f64,
+    /// Version of the framework.
+    pub version: String,
 }
 
 impl Client {
-    /// Starts the program and loads a model.
+    /// Starts a program and loads a model.
     ///
     /// # Errors
-    /// It is not installed or of another version, or libtorch cannot load or run the model.
-    pub fn start(program: &Path, load: Load) -> Result<Client, ClientError> {
+    /// It is of another version, or the framework cannot load or run the model.
+    pub fn start(program: Program, load: Load) -> Result<Client, ClientError> {
+        let Program {
+            framework,
+            mut command,
+        } = program;
+        let name = command.get_program().to_string_lossy().into_owned();
         let io = |what: &str| {
-            let what = format!("{}: {what}", program.display());
+            let what = format!("{name}: {what}");
             move |source| ClientError::Io { what, source }
         };
-        if !program.is_file() {
-            return Err(ClientError::Missing(program.to_owned()));
-        }
         let talk = tempfile::tempfile().map_err(io("a file for what it says"))?;
         let stderr = talk.try_clone().map_err(io("a file for what it says"))?;
-        let mut child = Command::new(program)
+        let mut child = command
             .env("OMP_NUM_THREADS", load.threads.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -83,7 +129,8 @@ impl Client {
             .spawn()
             .map_err(io("cannot be started"))?;
         let (Some(orders), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(ClientError::Died("it has no pipes".to_owned()));
+            let how = "it has no pipes".to_owned();
+            return Err(ClientError::Died { framework, how });
         };
         let (sender, answers) = channel();
         std::thread::spawn(move || {
@@ -94,18 +141,25 @@ impl Client {
             }
         });
         let mut client = Client {
+            framework,
             child,
             orders,
             answers,
             talk,
             error: 0.0,
+            version: String::new(),
         };
         match client.ask(&Order::Load(load), LOADING)? {
-            Answer::Loaded { protocol, error } if protocol == PROTOCOL => {
+            Answer::Loaded {
+                protocol: PROTOCOL,
+                error,
+                version,
+            } => {
                 client.error = error;
+                client.version = version;
                 Ok(client)
             }
-            _ => Err(ClientError::OtherVersion(program.to_owned())),
+            _ => Err(ClientError::OtherVersion(framework)),
         }
     }
 
@@ -116,7 +170,7 @@ impl Client {
     pub fn run(&mut self, runs: u32, limit: Duration) -> Result<Vec<u64>, ClientError> {
         match self.ask(&Order::Run { runs }, limit)? {
             Answer::Ran { ns } => Ok(ns),
-            other => Err(unexpected(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
@@ -127,7 +181,7 @@ impl Client {
     pub fn record(&mut self, record: Record, limit: Duration) -> Result<Cycle, ClientError> {
         match self.ask(&Order::Record(record), limit)? {
             Answer::Recorded(cycle) => Ok(cycle),
-            other => Err(unexpected(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
@@ -143,7 +197,7 @@ impl Client {
         let budget_ns = budget.as_nanos() as u64;
         match self.ask(&Order::Pairs { budget_ns }, limit)? {
             Answer::Pairs { pairs } => Ok(pairs),
-            other => Err(unexpected(&other)),
+            other => Err(self.unexpected(&other)),
         }
     }
 
@@ -153,16 +207,32 @@ impl Client {
         let _ = writeln!(self.orders, "{line}").and_then(|()| self.orders.flush());
         let answer = match self.answers.recv_timeout(limit) {
             Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => return Err(ClientError::TimedOut(limit)),
+            Err(RecvTimeoutError::Timeout) => {
+                let framework = self.framework;
+                return Err(ClientError::TimedOut { framework, limit });
+            }
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(ClientError::Died(self.last_words()));
+                let how = self.last_words();
+                return Err(self.died(how));
             }
         };
         match serde_json::from_str(&answer) {
-            Ok(Answer::Failed { message }) => Err(ClientError::Refused(message)),
+            Ok(Answer::Failed { message }) => {
+                let framework = self.framework;
+                Err(ClientError::Refused { framework, message })
+            }
             Ok(answer) => Ok(answer),
-            Err(_) => Err(ClientError::Died(format!("it answered `{answer}`"))),
+            Err(_) => Err(self.died(format!("it answered `{answer}`"))),
         }
+    }
+
+    fn died(&self, how: String) -> ClientError {
+        let framework = self.framework;
+        ClientError::Died { framework, how }
+    }
+
+    fn unexpected(&self, answer: &Answer) -> ClientError {
+        self.died(format!("it gave another answer than asked for: {answer:?}"))
     }
 
     /// How the program ended, and the end of what it said.
@@ -189,33 +259,35 @@ impl Drop for Client {
     }
 }
 
-fn unexpected(answer: &Answer) -> ClientError {
-    ClientError::Died(format!("it gave another answer than asked for: {answer:?}"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::protocol::Device;
 
-    /// A stand-in for the program: a shell script.
-    fn start(script: &str) -> Result<Client, ClientError> {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("optorch");
-        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let load = Load {
+    fn load() -> Load {
+        Load {
             model: "m.pt".into(),
             tensors: "t.bin".into(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             threads: 1,
-        };
-        Client::start(&program, load)
+            device: Device::Cpu,
+        }
     }
 
-    const LOADED: &str = r#"read order; echo '{"Loaded":{"protocol":1,"error":0.0}}'"#;
+    /// A stand-in for the program: a shell script.
+    fn start(script: &str) -> Result<Client, ClientError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("optorch");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Client::start(Program::libtorch(&path)?, load())
+    }
+
+    const LOADED: &str =
+        r#"read order; echo '{"Loaded":{"protocol":2,"error":0.0,"version":"2.13.0"}}'"#;
 
     #[test]
     fn orders_are_answered_in_turn() {
@@ -223,27 +295,24 @@ mod tests {
             format!("{LOADED}; read order; echo '{{\"Ran\":{{\"ns\":[5,6]}}}}'; read order");
         let mut client = start(&script).unwrap();
         assert_eq!(client.run(2, LOADING).unwrap(), [5, 6]);
+        assert_eq!(client.version, "2.13.0");
     }
 
     #[test]
     fn what_can_go_wrong_is_told_apart() {
         let refused = start(r#"read order; echo '{"Failed":{"message":"no TorchScript"}}'"#);
-        assert!(matches!(&refused, Err(ClientError::Refused(m)) if m == "no TorchScript"));
+        assert!(
+            matches!(&refused, Err(ClientError::Refused { message, .. }) if message == "no TorchScript")
+        );
         let died = start("read order; echo 'out of memory' >&2; exit 3").unwrap_err();
         assert!(died.to_string().contains("out of memory"), "{died}");
-        let old = start(r#"read order; echo '{"Loaded":{"protocol":0,"error":0.0}}'"#).unwrap_err();
+        let old = start(r#"read order; echo '{"Loaded":{"protocol":0,"error":0.0,"version":""}}'"#)
+            .unwrap_err();
         assert!(old.to_string().contains(SETUP), "{old}");
         let mut slow = start(&format!("{LOADED}; exec sleep 60")).unwrap();
         let late = slow.run(1, Duration::from_millis(50)).unwrap_err();
         assert!(late.to_string().contains("--timeout"), "{late}");
-        let load = Load {
-            model: "m.pt".into(),
-            tensors: "t.bin".into(),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            threads: 1,
-        };
-        let missing = Client::start(Path::new("/no/such/optorch"), load).unwrap_err();
+        let missing = Program::libtorch(Path::new("/no/such/optorch")).unwrap_err();
         assert!(missing.to_string().contains(SETUP), "{missing}");
     }
 }

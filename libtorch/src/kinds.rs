@@ -76,7 +76,14 @@ pub fn kind(name: &str) -> &'static str {
     found.map_or("elementwise", |(_, kind)| kind)
 }
 
-fn fits(pattern: &str, name: &str) -> bool {
+/// All kinds, some more than once.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let elementwise = std::iter::once("elementwise");
+    elementwise.chain(KINDS.iter().map(|(_, kind)| *kind))
+}
+
+/// Whether a name fits a pattern, in which `*` stands for any beginning or ending.
+pub fn fits(pattern: &str, name: &str) -> bool {
     let inner = pattern.trim_matches('*');
     match (pattern.starts_with('*'), pattern.ends_with('*')) {
         (false, false) => name == inner,

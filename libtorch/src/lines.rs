@@ -18,8 +18,10 @@ pub enum GroupBy {
     Operator,
     /// The operator and the module that it is called in.
     OperatorInModule,
-    /// What the operator computes.
+    /// What the operator computes, of operators that the model itself calls.
     Kind,
+    /// The operator, of those that the model itself calls.
+    Outermost,
     /// The operator and the shapes of its inputs.
     Shape,
     /// The module that it is called in.
@@ -64,6 +66,10 @@ pub struct Line {
     pub own_bytes: f64,
     /// The same with the calls inside.
     pub total_bytes: f64,
+    /// Time of the GPU's work in a run that it asked for, without the calls inside.
+    pub own_device_ns: f64,
+    /// The same with the calls inside.
+    pub total_device_ns: f64,
 }
 
 impl Line {
@@ -82,6 +88,8 @@ pub struct Summary {
     pub sum_ns: f64,
     /// Time of a run from outside.
     pub total_ns: f64,
+    /// Sum of the GPU's work that operators asked for in a run; none if no GPU took part.
+    pub device_ns: Option<f64>,
     /// Runs that were recorded.
     pub runs: usize,
     /// Number of the first of them in the job, from 0.
@@ -92,6 +100,11 @@ impl Summary {
     /// A line's share of the operators' time (0 to 1), as `torch.profiler` gives it.
     pub fn share(&self, ns: f64) -> f64 {
         ns / self.sum_ns
+    }
+
+    /// A line's share of the GPU's work (0 to 1); none if no GPU took part.
+    pub fn device_share(&self, ns: f64) -> Option<f64> {
+        self.device_ns.map(|whole| ns / whole)
     }
 
     /// Share of a run's time that operators take (0 to 1).
@@ -127,10 +140,10 @@ pub fn summary(cycle: &Cycle, group_by: GroupBy, sort_by: SortBy) -> Summary {
             GroupBy::Call => format!("{name} {}", (*call - 1) % (all[&*event.name] / runs).max(1)),
             GroupBy::Shape => format!("{name} {}", shapes(event)),
             GroupBy::OperatorInModule => format!("{name} {}", layer(event).unwrap_or_default()),
-            GroupBy::Layer | GroupBy::Operator | GroupBy::Kind => name.clone(),
+            GroupBy::Layer | GroupBy::Operator | GroupBy::Kind | GroupBy::Outermost => name.clone(),
         };
         let mut line = line(name, event, node, runs as f64);
-        if group_by == GroupBy::Kind {
+        if matches!(group_by, GroupBy::Kind | GroupBy::Outermost) {
             // Calls inside have no line of their own here.
             (line.own_ns, line.own_bytes) = (line.total_ns, line.total_bytes);
         }
@@ -148,9 +161,13 @@ pub fn summary(cycle: &Cycle, group_by: GroupBy, sort_by: SortBy) -> Summary {
     sort(&mut groups, sort_by);
     let operators = cycle.events.iter().zip(&nodes);
     let own = operators.filter(|(e, node)| e.what == What::Operator && !node.repeats);
+    let own: Vec<&Node> = own.map(|(_, node)| node).collect();
+    let has_gpu = cycle.events.iter().any(|event| event.what == What::Kernel);
+    let device_ns = own.iter().map(|node| node.own_device_ns).sum::<u64>() as f64;
     Summary {
         lines: groups,
-        sum_ns: own.map(|(_, node)| node.own_ns as f64).sum::<f64>() / runs as f64,
+        sum_ns: own.iter().map(|node| node.own_ns).sum::<u64>() as f64 / runs as f64,
+        device_ns: has_gpu.then_some(device_ns / runs as f64),
         total_ns: cycle.steps_ns.iter().sum::<u64>() as f64 / runs as f64,
         runs,
         first_step: cycle.first_step,
@@ -170,9 +187,12 @@ fn key(
             Some(event.name.clone())
         }
         GroupBy::Layer => Some(layer(event).unwrap_or_else(|| "(no module)".to_owned())),
-        GroupBy::Kind => {
-            let outermost = is_outermost(events, nodes, index);
-            outermost.then(|| kind(&event.name).to_owned())
+        GroupBy::Kind | GroupBy::Outermost => {
+            let name = match group_by {
+                GroupBy::Kind => kind(&event.name),
+                _ => &event.name,
+            };
+            is_outermost(events, nodes, index).then(|| name.to_owned())
         }
     }
 }
@@ -207,6 +227,8 @@ fn line(name: String, event: &Event, node: &Node, runs: f64) -> Line {
         total_ns: event.duration_ns as f64 / runs,
         own_bytes: node.own_bytes as f64 / runs,
         total_bytes: node.total_bytes as f64 / runs,
+        own_device_ns: node.own_device_ns as f64 / runs,
+        total_device_ns: node.total_device_ns as f64 / runs,
     }
 }
 
@@ -222,6 +244,8 @@ fn add(group: &mut Line, line: Line) {
     group.total_ns += line.total_ns;
     group.own_bytes += line.own_bytes;
     group.total_bytes += line.total_bytes;
+    group.own_device_ns += line.own_device_ns;
+    group.total_device_ns += line.total_device_ns;
 }
 
 /// `[1, 64, 56, 56], [64], []`: what is no tensor is empty, and left out before the first tensor, where numbers of other

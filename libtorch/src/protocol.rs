@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// Version of this protocol; a program of another one is refused.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// What the program is told to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,17 @@ pub struct Load {
     pub outputs: Vec<StoredTensor>,
     /// Threads to run on.
     pub threads: u32,
+    /// Where to run.
+    pub device: Device,
+}
+
+/// Where a model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Device {
+    /// The processor.
+    Cpu,
+    /// The first GPU of NVIDIA.
+    Cuda,
 }
 
 /// A tensor in the file of values.
@@ -89,6 +100,9 @@ pub enum Answer {
         protocol: u32,
         /// Largest difference of an output to the expected one, over the largest expected value.
         error: f64,
+        /// Version of the framework.
+        #[serde(default)]
+        version: String,
     },
     /// It has run; the time of each run.
     Ran {
@@ -139,6 +153,9 @@ pub struct Event {
     pub modules: Vec<String>,
     /// Bytes taken (or given back, below 0), for [`What::Memory`].
     pub bytes: i64,
+    /// A call's number; of [`What::Kernel`] that of the call that asked for it; 0 if there is none.
+    #[serde(default)]
+    pub correlation: u64,
 }
 
 /// What an event is.
@@ -151,4 +168,6 @@ pub enum What {
     Function,
     /// Memory taken or given back.
     Memory,
+    /// Work of a GPU, by the GPU's clock: a kernel, or a copy.
+    Kernel,
 }

@@ -1,4 +1,7 @@
-//! Which event is inside which: calls of one thread that began later and ended earlier.
+//! Which event is inside which: calls of one thread that began later and ended earlier. Work of a GPU has a clock of its own
+//! and belongs to the call that asked for it.
+
+use std::collections::HashMap;
 
 use crate::protocol::{Event, What};
 
@@ -13,13 +16,18 @@ pub(crate) struct Node {
     pub own_bytes: i64,
     /// The same with the events inside it.
     pub total_bytes: i64,
+    /// Time of the GPU's work that it asked for, outside of the events inside it.
+    pub own_device_ns: u64,
+    /// The same with the events inside it.
+    pub total_device_ns: u64,
     /// Whether it is part of the call around it: the only one inside, of the same operator.
     pub repeats: bool,
 }
 
 /// A node for each event, in their order.
 pub(crate) fn nodes(events: &[Event]) -> Vec<Node> {
-    let mut order: Vec<usize> = (0..events.len()).collect();
+    let is_kernel = |&i: &usize| events[i].what == What::Kernel;
+    let mut order: Vec<usize> = (0..events.len()).filter(|i| !is_kernel(i)).collect();
     // Of two that begin together the longer one is around the other.
     order.sort_by_key(|&i| {
         let event = &events[i];
@@ -58,14 +66,35 @@ pub(crate) fn nodes(events: &[Event]) -> Vec<Node> {
         }
         open.push(index);
     }
+    add_device(events, &mut nodes);
     join_repeats(events, &mut nodes);
     nodes
+}
+
+/// Gives the GPU's times to the calls that asked for the work, and to all calls around those.
+fn add_device(events: &[Event], nodes: &mut [Node]) {
+    let numbered = events.iter().enumerate();
+    let callers: HashMap<u64, usize> = numbered
+        .filter(|(_, event)| event.what == What::Operator && event.correlation != 0)
+        .map(|(index, event)| (event.correlation, index))
+        .collect();
+    for kernel in events.iter().filter(|event| event.what == What::Kernel) {
+        let caller = callers.get(&kernel.correlation).copied();
+        if let Some(caller) = caller {
+            nodes[caller].own_device_ns += kernel.duration_ns;
+        }
+        let mut around = caller;
+        while let Some(index) = around {
+            nodes[index].total_device_ns += kernel.duration_ns;
+            around = nodes[index].parent;
+        }
+    }
 }
 
 /// Joins calls with the only call inside them if that is of the same operator (`div_` of a number calls `div_` of a tensor),
 /// as `torch.profiler` does.
 fn join_repeats(events: &[Event], nodes: &mut [Node]) {
-    let is_call = |&index: &usize| events[index].what != What::Memory;
+    let is_call = |&index: &usize| !matches!(events[index].what, What::Memory | What::Kernel);
     let mut inside = vec![0; nodes.len()];
     for index in (0..nodes.len()).filter(is_call) {
         if let Some(parent) = nodes[index].parent {
@@ -84,6 +113,7 @@ fn join_repeats(events: &[Event], nodes: &mut [Node]) {
             nodes[index].repeats = true;
             nodes[parent].own_ns += nodes[index].own_ns;
             nodes[parent].own_bytes += nodes[index].own_bytes;
+            nodes[parent].own_device_ns += nodes[index].own_device_ns;
         }
     }
 }
@@ -149,6 +179,30 @@ mod tests {
         let repeats: Vec<_> = nodes.iter().map(|n| n.repeats).collect();
         assert_eq!(repeats, [false, true, false, false, false, false]);
         assert_eq!((nodes[0].own_ns, nodes[3].own_ns), (70, 80));
+    }
+
+    #[test]
+    fn work_of_a_gpu_belongs_to_the_call_that_asked_for_it_and_to_all_around_it() {
+        let call = |start, duration, correlation| Event {
+            correlation,
+            ..event(What::Operator, 1, start, duration)
+        };
+        let kernel = |start, duration, correlation| Event {
+            correlation,
+            ..event(What::Kernel, 7, start, duration)
+        };
+        // Kernels end after the calls; one was asked for by a call that was not recorded.
+        let events = [
+            call(0, 10, 1),
+            call(2, 3, 2),
+            kernel(4, 50, 2),
+            kernel(60, 5, 1),
+            kernel(70, 9, 3),
+        ];
+        let nodes = nodes(&events);
+        let device = |i: usize| (nodes[i].own_device_ns, nodes[i].total_device_ns);
+        assert_eq!((device(0), device(1)), ((5, 55), (50, 50)));
+        assert_eq!((nodes[0].own_ns, nodes[1].own_ns), (7, 3));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A model as another framework runs it: a file for that framework, with inputs and the outputs to expect.
 //!
-//! `deployed.json` of an import in another [`Form`], format 1; values lie in `tensors.bin`, raw and little-endian.
+//! `deployed.json` of an import in another [`Form`], format 2; values lie in `tensors.bin`, raw and little-endian.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::graph::Place;
 use crate::sources::Source;
 
 /// The only format of deployed.json that this crate reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// The extra whose sources build their models in PyTorch.
 const TORCH: &str = "torch";
 
@@ -20,6 +20,8 @@ const TORCH: &str = "torch";
 pub enum Form {
     /// For libtorch.
     TorchScript,
+    /// For ONNX Runtime: one file with a value for every weight.
+    Onnx,
 }
 
 impl Form {
@@ -27,6 +29,16 @@ impl Form {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Form::TorchScript => "torchscript",
+            Form::Onnx => "onnx",
+        }
+    }
+
+    /// Whether models of a source have this form.
+    pub fn fits(self, source: Source) -> bool {
+        let is_torch = source.extra() == Some(TORCH);
+        match self {
+            Form::TorchScript => is_torch,
+            Form::Onnx => is_torch || source.is_onnx(),
         }
     }
 
@@ -35,14 +47,16 @@ impl Form {
     /// # Errors
     /// [`ImportError::BadShape`], with the sources that have.
     pub fn check(self, source: Source) -> Result<(), ImportError> {
-        if source.extra() == Some(TORCH) {
+        if self.fits(source) {
             return Ok(());
         }
-        Err(ImportError::BadShape {
-            message: format!(
+        let message = match self {
+            Form::TorchScript => format!(
                 "libtorch runs models of PyTorch: give --modelsource torch or transformers, not {source}"
             ),
-        })
+            Form::Onnx => format!("a model of source {source} cannot be made into an ONNX file"),
+        };
+        Err(ImportError::BadShape { message })
     }
 }
 
@@ -59,8 +73,12 @@ pub struct Deployed {
     pub file: String,
     /// Inputs in the order of the model's arguments.
     pub inputs: Vec<StoredTensor>,
-    /// Outputs that PyTorch computed for them.
+    /// Outputs to expect for them.
     pub outputs: Vec<StoredTensor>,
+    /// Who computed those.
+    pub origin: String,
+    /// What outputs may differ by, over the largest expected value.
+    pub rtol: f64,
     /// Folder of the files.
     #[serde(skip)]
     pub folder: PathBuf,
@@ -123,16 +141,38 @@ mod tests {
     }
 
     #[test]
+    fn models_of_pytorch_and_onnx_files_become_onnx_files() {
+        let (can, cannot): (Vec<&str>, Vec<&str>) = crate::sources::names()
+            .iter()
+            .partition(|name| Form::Onnx.fits(Source::find(name).unwrap()));
+        assert_eq!(
+            can,
+            [
+                "local",
+                "onnx",
+                "remoteonnx",
+                "transformers",
+                "torch",
+                "simple"
+            ]
+        );
+        let source = Source::find(cannot[0]).unwrap();
+        let refused = Form::Onnx.check(source).unwrap_err().to_string();
+        assert!(refused.contains(cannot[0]), "{refused}");
+    }
+
+    #[test]
     fn what_the_importer_writes_reads_back_and_other_formats_do_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deployed.json");
-        let text = r#"{"format":1,"source":"torch","model":"net","batch":2,"file":"model.pt","versions":{},"outputs":[],
+        let text = r#"{"format":2,"source":"torch","model":"net","batch":2,"file":"model.pt","versions":{},"outputs":[],
+            "origin":"PyTorch","rtol":1e-3,
             "inputs":[{"name":"x","shape":[2,8],"dtype":"float32","offset":64,"bytes":64}]}"#;
         std::fs::write(&path, text).unwrap();
         let read = Deployed::read(folder.path()).unwrap();
         assert_eq!(read.inputs[0].place.offset, 64);
         assert_eq!(read.path(), folder.path().join("model.pt"));
-        std::fs::write(&path, text.replace("\"format\":1", "\"format\":9")).unwrap();
+        std::fs::write(&path, text.replace("\"format\":2", "\"format\":9")).unwrap();
         assert!(
             Deployed::read(folder.path())
                 .unwrap_err()

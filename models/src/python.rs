@@ -40,6 +40,21 @@ impl Tooling {
         }
     }
 
+    /// What runs a Python package that lies beside the importer, with nothing but the pinned environment in its path.
+    pub fn command(&self, package: &str) -> Command {
+        let mut command = Command::new(&self.python);
+        command
+            .args(["-m", package])
+            .env("PYTHONPATH", &self.importer)
+            .env("PYTHONNOUSERSITE", "1")
+            // A folder called `torch` where the user stands is no package.
+            .env("PYTHONSAFEPATH", "1")
+            .env("PYTHONIOENCODING", "utf-8")
+            .env_remove("PYTHONHOME")
+            .env_remove("PYTHONSTARTUP");
+        command
+    }
+
     /// Whether the interpreter can be started, without starting it.
     ///
     /// # Errors
@@ -126,15 +141,8 @@ fn spawn(tooling: &Tooling) -> Result<Child, ImportError> {
         );
         return Err(ImportError::MissingFile { path, message });
     }
-    Command::new(&tooling.python)
-        .args(["-m", "opbench_import"])
-        .env("PYTHONPATH", &tooling.importer)
-        .env("PYTHONNOUSERSITE", "1")
-        // A folder called `torch` where the user stands is no package.
-        .env("PYTHONSAFEPATH", "1")
-        .env("PYTHONIOENCODING", "utf-8")
-        .env_remove("PYTHONHOME")
-        .env_remove("PYTHONSTARTUP")
+    tooling
+        .command("opbench_import")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

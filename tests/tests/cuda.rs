@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use e2e::{Bench, Outcome, StandInGpu, relu, skip};
+use e2e::{Bench, Node, Outcome, StandInGpu, Tensor, model, relu, skip};
 use opdata::{Status, read_rows};
 
 /// Whether NVRTC is where `scripts/setup --with cuda` puts it; says so where it is not.
@@ -104,6 +104,46 @@ fn an_unknown_architecture_is_told_the_known_ones() {
     let args = ["--modelname", "mlp", "--target", "cuda -arch=sm_81"];
     let outcome = bench.run(&[&args[..], &["--compile-only"]].concat());
     outcome.failed(2, &["sm_81", "did you mean sm_80", "sm_121"]);
+}
+
+#[test]
+fn a_remainder_of_halves_is_compiled() {
+    if !has_compiler() {
+        return;
+    }
+    let tensor = |name| Tensor {
+        name,
+        shape: &[33, 65],
+    };
+    // Element types 1 and 10 are float32 and float16.
+    let cast = |input: &'static [&'static str], output, to: &'static [(&'static str, u64)]| Node {
+        op: "Cast",
+        name: output,
+        inputs: input,
+        output,
+        attributes: to,
+    };
+    let remainder = Node {
+        op: "Mod",
+        name: "remainder",
+        inputs: &["a", "b"],
+        output: "c",
+        attributes: &[("fmod", 1)],
+    };
+    let nodes = [
+        cast(&["x"], "a", &[("to", 10)]),
+        cast(&["z"], "b", &[("to", 10)]),
+        remainder,
+        cast(&["c"], "y", &[("to", 1)]),
+    ];
+    let bench = Bench::new();
+    let file = model(&[tensor("x"), tensor("z")], &nodes, tensor("y"));
+    bench.file("mod.onnx", file);
+    let args = ["--modelsource", "onnx", "--modelname", "mod.onnx"];
+    let job = ["--target", "cuda", "--compile-only", "--out", "run"];
+    bench.run(&[&args[..], &job].concat()).done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    assert!(rows.iter().all(|row| row.status == Status::Compiled));
 }
 
 /// The main job on a model of one rectifier, with a row for each size of its blocks.

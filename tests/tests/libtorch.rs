@@ -186,7 +186,7 @@ fn what_means_nothing_to_libtorch_is_a_usage_error() {
         ];
         bench.run(&[&base[..], more].concat()).failed(USAGE, words);
     };
-    torch(&["--target=cuda"], &["llvm"]);
+    torch(&["--target=cuda -arch=sm_80"], &["--target", "cuda alone"]);
     torch(&["--target=llvm"], &["--target", "compiles nothing"]);
     torch(&["--fusion=none"], &["--fusion", "fuses nothing"]);
     torch(&["--sort=live"], &["--sort", "self, total"]);
@@ -213,6 +213,15 @@ fn without_the_extra_the_command_that_installs_it_is_named() {
     let mut command = bench.command(MODEL);
     command.env("OPBENCH_HOME", bench.path());
     Outcome::of(command).failed(FAILED, &["scripts/setup --with torch"]);
+}
+
+#[test]
+fn without_a_gpu_libtorch_says_so() {
+    if !has_libtorch("libtorch without a GPU") || Path::new("/dev/nvidiactl").exists() {
+        return;
+    }
+    let outcome = Bench::new().run(&[&MODEL[..], &["--target=cuda"]].concat());
+    outcome.failed(FAILED, &["libtorch", "no GPU of NVIDIA"]);
 }
 
 #[test]

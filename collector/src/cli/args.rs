@@ -239,8 +239,9 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Profile a model on the virtual machine: time and memory of every operator and every step between them
     Profile(Box<super::profile::ProfileArgs>),
-    /// Compare two runs: what became slower or faster, and how sure that is (exit code 3 on a regression)
-    Compare(super::runs::CompareArgs),
+    /// Compare two runs: what became slower or faster, and how sure that is (exit code 3 on a regression); or one model in
+    /// several frameworks
+    Compare(Box<super::compare::CompareArgs>),
     /// Report on a run as a page and in Markdown; with a second run, what changed and how surely
     Report(super::report::ReportArgs),
     /// Join the shards of a plan (runs made with --shard) into one run

@@ -14,10 +14,12 @@ use opreport::{OutputFormat, Verbosity, View};
 
 use super::CliError;
 use super::args::{Cli, Command, ListWhat, OpsArgs, ViewArgs, command};
+use super::compare::{FIRST, FRAMEWORK, Runs};
 use super::profile::{Framework, ProfileArgs};
 use crate::compare::CompareRequest;
 use crate::config::{ConfigFile, Layers, Origin, SETTINGS, Settings, SweepLayer};
 use crate::doctor::{CalibrationRequest, DoctorRequest};
+use crate::frameworks::FrameworksRequest;
 use crate::merge::MergeRequest;
 use crate::nightly::NightlyRequest;
 use crate::plan::{HostFacts, Planned};
@@ -74,6 +76,8 @@ pub enum Action {
     Doctor(DoctorRequest),
     /// Compare two sets of rows.
     Compare(CompareRequest),
+    /// Run a model by several frameworks.
+    CompareFrameworks(FrameworksRequest),
     /// Report on a run.
     Report(ReportRequest),
     /// Run a night.
@@ -162,7 +166,16 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             let settings = settings(innermost(&matches))?;
             Action::Doctor(doctor(args.calibrate, &settings, process.host.cores)?)
         }
-        Some(Command::Compare(args)) => Action::Compare(args.request()),
+        Some(Command::Compare(args)) => match args.rows() {
+            Some(request) => Action::Compare(request),
+            None => {
+                let matches = innermost(&matches);
+                let (planned, settings) = (planned(matches)?, settings(matches)?);
+                let planned = with_one_thread_count(planned, &settings)?;
+                let request = args.frameworks.request(planned, &settings);
+                Action::CompareFrameworks(request.map_err(refused)?)
+            }
+        },
         Some(Command::Report(args)) => Action::Report(args.request()),
         Some(Command::Merge(args)) => Action::Merge(args.request()),
         Some(Command::Nightly(args)) => {
@@ -170,16 +183,15 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
         }
         Some(Command::Profile(args)) => {
             let matches = innermost(&matches);
-            let mut planned = planned(matches)?;
-            if settings(matches)?.get("threads").origin == Origin::Default {
-                // Of the main job's thread counts the last, all cores.
-                planned.plan.threads.drain(..planned.plan.threads.len() - 1);
-            }
-            check_profile(&planned, &args)?;
+            let (planned, settings) = (planned(matches)?, settings(matches)?);
+            let planned = with_one_thread_count(planned, &settings)?;
             match args.framework {
-                Framework::Tvm => Action::Profile(args.request(planned)),
+                Framework::Tvm => {
+                    check_profile(&planned, &args)?;
+                    Action::Profile(args.request(planned))
+                }
                 Framework::Torch => {
-                    let request = super::libtorch::request(*args, planned, &settings(matches)?);
+                    let request = super::libtorch::request(*args, planned, &settings);
                     Action::ProfileTorch(request.map_err(refused)?)
                 }
             }
@@ -249,30 +261,40 @@ fn refused(problem: String) -> clap::Error {
     command().error(clap::error::ErrorKind::InvalidValue, problem)
 }
 
-/// Refuses what the main job can do and a profile cannot.
+/// A plan of one number of threads: of the main job's counts, if none was given, the last, all cores.
+fn with_one_thread_count(
+    mut planned: Box<Planned>,
+    settings: &Settings,
+) -> Result<Box<Planned>, clap::Error> {
+    let threads = &mut planned.plan.threads;
+    if settings.get("threads").origin == Origin::Default {
+        threads.drain(..threads.len() - 1);
+    }
+    match threads[..] {
+        [_] => Ok(planned),
+        _ => Err(refused(
+            "--threads: this is of one number of threads; give one, as in --threads 2".to_owned(),
+        )),
+    }
+}
+
+/// Refuses what the main job can do and a profile of TVM cannot.
 fn check_profile(planned: &Planned, args: &ProfileArgs) -> Result<(), clap::Error> {
     let plan = &planned.plan;
-    let refuse = |problem: String| Err(refused(problem));
-    if args.shown.stack && args.framework == Framework::Tvm {
-        return refuse(
+    if args.shown.stack {
+        return Err(refused(
             "--stack: modules are known of libtorch (--framework torch); with TVM use --group-by layer"
                 .to_owned(),
-        );
-    }
-    if !plan.target.device.has_host_threads() {
-        return refuse(format!(
-            "--target {}: a profile needs the whole model on the virtual machine, which runs on this machine's processor; \
-             give an llvm target",
-            plan.target.device.name()
         ));
     }
-    match plan.threads[..] {
-        [_] => Ok(()),
-        _ => refuse(
-            "--threads: a profile is of one number of threads; give one, as in --threads 2"
-                .to_owned(),
-        ),
+    if plan.target.device.has_host_threads() {
+        return Ok(());
     }
+    Err(refused(format!(
+        "--target {}: a profile needs the whole model on the virtual machine, which runs on this machine's processor; \
+         give an llvm target",
+        plan.target.device.name()
+    )))
 }
 
 /// Everything else that a resumed run does is in its own plan.
@@ -343,6 +365,9 @@ fn merge(
             .map(|(_, value)| PathBuf::from(value))
     };
     let mut command_line = command_line(matches);
+    if let Some(model) = model_of_compare(matches) {
+        command_line.insert("modelname", vec![model]);
+    }
     // Settings of a run are TOML. A JSON file is what transformers keeps a model's configuration in.
     let is_json = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
     let (model_config, config) = match config {
@@ -391,6 +416,13 @@ fn merge(
 fn device_of(settings: &Settings) -> Option<DeviceRef> {
     let target = settings.get("target");
     opengine::device::named(target.texts.first()?.split_whitespace().next()?)
+}
+
+/// The model that `compare --framework` names without a flag.
+fn model_of_compare(matches: &ArgMatches) -> Option<String> {
+    matches.try_get_many::<Runs>(FRAMEWORK).ok()??;
+    let model = matches.try_get_one::<PathBuf>(FIRST).ok()??;
+    Some(model.to_string_lossy().into_owned())
 }
 
 /// Texts of the settings that were given as flags.

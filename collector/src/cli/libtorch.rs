@@ -2,6 +2,7 @@
 //! to libtorch, which are refused by name.
 
 use optorch::lines::{GroupBy, SortBy};
+use optorch::protocol::Device;
 
 use super::profile::{Grouping, ProfileArgs, Sorting};
 use crate::config::{Origin, Settings};
@@ -9,11 +10,7 @@ use crate::plan::Planned;
 use crate::profile::libtorch::{TorchRequest, TorchShown};
 
 /// Settings that only TVM's side has a use for, and why.
-const OF_TVM: [(&str, &str); 4] = [
-    (
-        "target",
-        "libtorch compiles nothing: it runs on this machine's processor",
-    ),
+const OF_TVM: [(&str, &str); 3] = [
     (
         "fusion",
         "libtorch fuses nothing: each operator is a call of its own",
@@ -41,6 +38,7 @@ pub(super) fn request(
             ));
         }
     }
+    let device = device(settings)?;
     let shown = args.shown;
     let sort_by = match shown.sort {
         Sorting::SelfTime => SortBy::Own,
@@ -73,6 +71,7 @@ pub(super) fn request(
     }
     Ok(TorchRequest {
         planned,
+        device,
         schedule: args.steps.schedule(),
         show: TorchShown {
             group_by: match shown.group_by {
@@ -91,4 +90,18 @@ pub(super) fn request(
         csv: shown.csv,
         trace: shown.trace,
     })
+}
+
+/// Where the model runs: libtorch compiles nothing, so of a target only the device means something.
+fn device(settings: &Settings) -> Result<Device, String> {
+    let target = settings.get("target");
+    let text = target.texts.first().map_or("", String::as_str);
+    match (target.origin, text) {
+        (Origin::Default, _) => Ok(Device::Cpu),
+        (_, "cuda") => Ok(Device::Cuda),
+        _ => Err(format!(
+            "--target {text} with --framework torch: libtorch compiles nothing; leave it out to run on the processor, or give \
+             cuda alone to run on the first GPU"
+        )),
+    }
 }

@@ -5,6 +5,7 @@
 //! settings reach the plan through `config`, so that all layers are read by the same parser.
 
 pub mod args;
+pub mod compare;
 mod docs;
 mod error;
 mod invocation;

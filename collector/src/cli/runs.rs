@@ -1,4 +1,4 @@
-//! Flags of the commands that work on finished runs: `compare`, `merge`, `replay`.
+//! Flags of the commands that work on finished runs: `merge`, `replay`.
 //!
 //! Syntax only: values are turned into plain requests, nothing is read or written here.
 
@@ -8,27 +8,9 @@ use clap::{Args, ValueHint};
 use opengine::measure::counters::request::CounterRequest;
 
 use super::CliError;
-use crate::compare::{CompareRequest, Machines, Options};
+use crate::compare::Machines;
 use crate::merge::{Gaps, MergeRequest};
-use crate::plan::parse;
 use crate::replay::ReplayRequest;
-
-/// `opcollect compare`.
-#[derive(Debug, Args)]
-pub struct CompareArgs {
-    /// The base: a run's folder, a folder of runs, or a file of rows (.csv, .parquet, .jsonl)
-    #[arg(value_name = "A", value_hint = ValueHint::AnyPath)]
-    pub a: PathBuf,
-    /// What to compare with it
-    #[arg(value_name = "B", value_hint = ValueHint::AnyPath)]
-    pub b: PathBuf,
-    /// How much slower is a regression, if it is significant too
-    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse::share)]
-    pub threshold: f64,
-    /// Compare runs of unlike machines too
-    #[arg(long)]
-    pub allow_other_machine: bool,
-}
 
 /// `opcollect merge`.
 #[derive(Debug, Args)]
@@ -81,25 +63,11 @@ impl ReplayArgs {
 }
 
 /// The word for rows of unlike machines.
-fn machines(allow_other: bool) -> Machines {
+pub(super) fn machines(allow_other: bool) -> Machines {
     if allow_other {
         Machines::Any
     } else {
         Machines::Alike
-    }
-}
-
-impl CompareArgs {
-    /// The request that the arguments make.
-    pub fn request(self) -> CompareRequest {
-        CompareRequest {
-            a: self.a,
-            b: self.b,
-            options: Options {
-                threshold: self.threshold,
-                machines: machines(self.allow_other_machine),
-            },
-        }
     }
 }
 

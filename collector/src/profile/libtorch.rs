@@ -3,29 +3,28 @@
 //! The importer makes TorchScript of the model, the program of `libtorch/` runs it as the schedule of steps says and records
 //! it with Kineto. The lines of the table are made by [`optorch::lines`]; how it looks is `render/libtorch.rs`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
 use opengine::protocol::StepSchedule;
 use opinstall::Home;
 use opmodels::deployed::{self, Deployed, Form};
-use optorch::client::{Client, ClientError};
+use optorch::client::{Client, Program};
 use optorch::lines::{GroupBy, SortBy};
-use optorch::protocol::{Cycle, Detail, Load, Record, StoredTensor};
+use optorch::protocol::{Cycle, Detail, Device, Load, Record, StoredTensor};
 
 use super::{OVERHEAD_BUDGET, file_of_cycle, timeout};
 use crate::plan::Planned;
 use crate::run::Session;
-
-/// Largest difference to Python's outputs, over the largest of them: both run the same kernels.
-const TOLERANCE: f64 = 1e-3;
 
 /// What to profile, and what to show of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TorchRequest {
     /// The model and the threads.
     pub planned: Box<Planned>,
+    /// Where it runs.
+    pub device: Device,
     /// Which runs are recorded.
     pub schedule: StepSchedule,
     /// What is shown.
@@ -96,12 +95,15 @@ pub fn profile(
     let threads = plan.threads.iter().copied().max().unwrap_or(1);
     let model = &plan.model.model;
     session.progress.working(&format!("tracing {model}"));
-    let program = home.torch_program();
-    let deployed = deploy(&request.planned, home, &program)?;
+    Form::TorchScript.check(plan.model.source)?;
+    // That the extra is missing is told before anything is built.
+    let program = Program::libtorch(&home.torch_program())?;
+    let importer = opmodels::Importer::new(home, request.planned.python.as_deref())?;
+    let deployed = importer.deploy(&plan.model, Form::TorchScript, &mut |_| {})?;
     session
         .progress
         .working("loading the model into libtorch and checking its output");
-    let mut client = start(&program, &deployed, threads)?;
+    let mut client = start(program, &deployed, threads, request.device)?;
     session.progress.working("profiling");
     let limit = timeout(&request.schedule, plan.worker.measure_timeout_ns);
     let cycles = record(request, &mut client, limit)?;
@@ -118,25 +120,16 @@ pub fn profile(
     })
 }
 
-/// The model as TorchScript; that the extra is missing is told before anything is built.
-///
-/// # Errors
-/// The extra is not installed, or the model cannot be built or traced.
-pub fn deploy(planned: &Planned, home: &Home, program: &Path) -> anyhow::Result<Deployed> {
-    let model = &planned.plan.model;
-    Form::TorchScript.check(model.source)?;
-    if !program.is_file() {
-        return Err(ClientError::Missing(program.to_owned()).into());
-    }
-    let importer = opmodels::Importer::new(home, planned.python.as_deref())?;
-    Ok(importer.deploy(model, Form::TorchScript, &mut |_| {})?)
-}
-
-/// The program with the model, whose outputs were compared with Python's.
+/// A program with the model, whose outputs were compared with those to expect.
 ///
 /// # Errors
 /// It does not load the model, or computes something else.
-pub fn start(program: &Path, deployed: &Deployed, threads: u32) -> anyhow::Result<Client> {
+pub fn start(
+    program: Program,
+    deployed: &Deployed,
+    threads: u32,
+    device: Device,
+) -> anyhow::Result<Client> {
     let stored = |tensors: &[deployed::StoredTensor]| {
         let convert = |tensor: &deployed::StoredTensor| StoredTensor {
             shape: tensor.shape.iter().map(|&d| d as i64).collect(),
@@ -146,6 +139,7 @@ pub fn start(program: &Path, deployed: &Deployed, threads: u32) -> anyhow::Resul
         };
         tensors.iter().map(convert).collect()
     };
+    let framework = program.framework;
     let client = Client::start(
         program,
         Load {
@@ -154,12 +148,14 @@ pub fn start(program: &Path, deployed: &Deployed, threads: u32) -> anyhow::Resul
             inputs: stored(&deployed.inputs),
             outputs: stored(&deployed.outputs),
             threads,
+            device,
         },
     )?;
-    if client.error > TOLERANCE {
+    if client.error > deployed.rtol {
         bail!(
-            "{} computes something else in libtorch than in Python: an output differs by {:.1e} of the largest",
+            "{} computes something else in {framework} than in {}: an output differs by {:.1e} of the largest",
             deployed.model,
+            deployed.origin,
             client.error
         );
     }

@@ -22,6 +22,14 @@ const MEMORY_COLUMNS: [Column; 2] = [
     Column::right("Self CPU Mem"),
     Column::right("CPU Mem").hides(2),
 ];
+/// Only where a GPU took part.
+const DEVICE_COLUMNS: [Column; 5] = [
+    Column::right("Self CUDA (us)"),
+    Column::right("Self CUDA %"),
+    Column::right("CUDA total (us)"),
+    Column::right("CUDA total %").hides(1),
+    Column::right("CUDA time avg (us)").hides(0),
+];
 const SHAPES_COLUMN: Column = Column::left("Input Shapes").shrinks_to(14);
 const MODULE_COLUMN: Column = Column::left("Module").shrinks_to(14);
 
@@ -60,6 +68,9 @@ fn table_text(summary: &Summary, shown: &TorchShown, style: Style) -> String {
     if shown.memory {
         columns.extend(MEMORY_COLUMNS);
     }
+    if summary.device_ns.is_some() {
+        columns.extend(DEVICE_COLUMNS);
+    }
     if by_shape {
         columns.push(SHAPES_COLUMN);
     }
@@ -74,6 +85,7 @@ fn table_text(summary: &Summary, shown: &TorchShown, style: Style) -> String {
             let bytes = |value: f64| Cell::from(signed_bytes(value));
             cells.extend([line.own_bytes, line.total_bytes].map(bytes));
         }
+        cells.extend(device_cells(line, summary));
         let text = |value: &Option<String>| Cell::from(value.clone().unwrap_or_default());
         if by_shape {
             cells.push(text(&line.shapes));
@@ -103,6 +115,21 @@ fn cells(line: &Line, summary: &Summary) -> Vec<Cell> {
         us(line.total_ns).into(),
         us(line.mean_ns()).into(),
         calls(line.count).into(),
+    ]
+}
+
+/// Times of the GPU's work; none where no GPU took part.
+fn device_cells(line: &Line, summary: &Summary) -> Vec<Cell> {
+    let share = |ns: f64| summary.device_share(ns).map(percent);
+    let (Some(own), Some(total)) = (share(line.own_device_ns), share(line.total_device_ns)) else {
+        return Vec::new();
+    };
+    vec![
+        us(line.own_device_ns).into(),
+        own.into(),
+        us(line.total_device_ns).into(),
+        total.into(),
+        us(line.total_device_ns / line.count).into(),
     ]
 }
 
@@ -163,6 +190,7 @@ fn cycle_json(summary: &Summary, shown: &TorchShown) -> Value {
         "runs": summary.runs,
         "sum_ns": summary.sum_ns,
         "total_ns": summary.total_ns,
+        "cuda_ns": summary.device_ns,
         "explained": summary.explained(),
         "lines": lines.map(|line| line_json(line, summary, shown)).collect::<Vec<_>>(),
     })
@@ -181,12 +209,15 @@ fn line_json(line: &Line, summary: &Summary, shown: &TorchShown) -> Value {
         "module": line.module,
         "self_bytes": shown.memory.then_some(line.own_bytes),
         "total_bytes": shown.memory.then_some(line.total_bytes),
+        "self_cuda_ns": summary.device_ns.map(|_| line.own_device_ns),
+        "self_cuda_share": summary.device_share(line.own_device_ns),
+        "cuda_total_ns": summary.device_ns.map(|_| line.total_device_ns),
     })
 }
 
 /// Columns of the CSV file.
 const CSV_COLUMNS: &str = "Name,Self CPU %,Self CPU (us),CPU total %,CPU total (us),CPU time avg (us),# of Calls,\
-Self CPU Mem (bytes),CPU Mem (bytes),Input Shapes,Module\n";
+Self CPU Mem (bytes),CPU Mem (bytes),Input Shapes,Module,Self CUDA (us),CUDA total (us)\n";
 
 /// A cycle as CSV: every line, whatever the text shows.
 pub fn torch_csv(summary: &Summary, shown: &TorchShown) -> String {
@@ -197,6 +228,7 @@ pub fn torch_csv(summary: &Summary, shown: &TorchShown) -> String {
             true => format!("{value:.0}"),
             false => String::new(),
         };
+        let device = |ns: f64| summary.device_ns.map_or_else(String::new, |_| plain_us(ns));
         let fields = [
             quoted(&line.name),
             format!("{:.4}", summary.share(line.own_ns) * 100.0),
@@ -209,6 +241,8 @@ pub fn torch_csv(summary: &Summary, shown: &TorchShown) -> String {
             bytes(line.total_bytes),
             quoted(line.shapes.as_deref().unwrap_or_default()),
             quoted(line.module.as_deref().unwrap_or_default()),
+            device(line.own_device_ns),
+            device(line.total_device_ns),
         ];
         text.push_str(&fields.join(","));
         text.push('\n');
@@ -220,7 +254,7 @@ pub fn torch_csv(summary: &Summary, shown: &TorchShown) -> String {
 mod tests {
     use opengine::protocol::StepSchedule;
     use optorch::lines::SortBy;
-    use optorch::protocol::{Cycle, Event};
+    use optorch::protocol::{Cycle, Event, What};
 
     use super::*;
 
@@ -276,6 +310,36 @@ mod tests {
         insta::assert_snapshot!(torch_text(&profile(), &SHOWN, Style::PLAIN));
     }
 
+    /// The same, with a kernel that the convolution asked for on a GPU.
+    #[test]
+    fn where_a_gpu_took_part_the_table_has_its_columns() {
+        let mut profile = profile();
+        let events = &mut profile.cycles[0].events;
+        events[1].correlation = 5;
+        events.push(Event {
+            name: "implicit_gemm".to_owned(),
+            what: What::Kernel,
+            start_ns: 9_000_000,
+            duration_ns: 250_000,
+            thread: 7,
+            correlation: 5,
+            ..Event::default()
+        });
+        let shown = TorchShown {
+            stack: false,
+            ..SHOWN
+        };
+        insta::assert_snapshot!(torch_text(&profile, &shown, Style::PLAIN));
+        let json = torch_json(&profile, &shown);
+        let lines = json["cycles"][0]["lines"].as_array().unwrap();
+        let outer = lines.iter().find(|l| l["name"] == "aten::conv2d").unwrap();
+        assert_eq!(outer["self_cuda_ns"], 0.0);
+        assert_eq!(outer["cuda_total_ns"], 250_000.0);
+        let table = summary(&profile.cycles[0], GroupBy::Operator, SortBy::Own);
+        let csv = torch_csv(&table, &shown);
+        assert!(csv.contains(",250.000,250.000\n"), "{csv}");
+    }
+
     #[test]
     fn csv_leaves_empty_what_was_not_recorded() {
         let table = summary(&profile().cycles[0], GroupBy::Shape, SortBy::Own);
@@ -286,7 +350,7 @@ mod tests {
             "{line}"
         );
         assert!(
-            line.contains(",1,,,\"[1, 3, 8, 8], [4, 3, 3, 3], []\",conv1"),
+            line.ends_with(",1,,,\"[1, 3, 8, 8], [4, 3, 3, 3], []\",conv1,,"),
             "{line}"
         );
     }

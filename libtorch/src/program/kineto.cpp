@@ -12,6 +12,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
+#include <torch/cuda.h>
+#include <torch/version.h>
 
 using namespace torch::autograd::profiler;
 namespace impl = torch::profiler::impl;
@@ -23,7 +25,8 @@ struct OptorchEvent {
   uint64_t duration_ns;
   uint64_t thread;
   int64_t bytes;
-  uint8_t what; // 0 operator, 1 function, 2 memory
+  uint64_t correlation;
+  uint8_t what; // 0 operator, 1 function, 2 memory, 3 work of a GPU
   const int64_t* extents;
   const size_t* ranks;
   size_t tensors;
@@ -33,7 +36,13 @@ struct OptorchEvent {
 
 namespace {
 
-const std::set<impl::ActivityType> kActivities{impl::ActivityType::CPU};
+// What is recorded: the processor, and the GPU where libtorch has one.
+const std::set<impl::ActivityType>& activities() {
+  static const std::set<impl::ActivityType> found = torch::cuda::is_available()
+      ? std::set<impl::ActivityType>{impl::ActivityType::CPU, impl::ActivityType::CUDA}
+      : std::set<impl::ActivityType>{impl::ActivityType::CPU};
+  return found;
+}
 
 char* text(const std::string& message) { return strdup(message.c_str()); }
 
@@ -50,6 +59,7 @@ char* guarded(Work work) {
 }
 
 uint8_t what(const KinetoEvent& event) {
+  if (event.deviceType() == c10::DeviceType::CUDA) return 3;
   if (event.name() == "[memory]") return 2;
   return event.scope() == static_cast<uint8_t>(at::RecordScope::FUNCTION) ? 0 : 1;
 }
@@ -69,8 +79,8 @@ extern "C" {
 char* optorch_start(bool shapes, bool memory, bool modules) {
   return guarded([&] {
     impl::ProfilerConfig config(impl::ProfilerState::KINETO, shapes, memory, /*stack*/ false, /*flops*/ false, modules);
-    prepareProfiler(config, kActivities);
-    enableProfiler(config, kActivities);
+    prepareProfiler(config, activities());
+    enableProfiler(config, activities());
   });
 }
 
@@ -79,7 +89,8 @@ char* optorch_stop(const char* trace, void* context, void (*each)(void*, const O
   return guarded([&] {
     auto result = disableProfiler();
     for (const auto& event : result->events()) {
-      if (event.deviceType() != c10::DeviceType::CPU || event.isHiddenEvent()) continue;
+      const bool known = event.deviceType() == c10::DeviceType::CPU || event.deviceType() == c10::DeviceType::CUDA;
+      if (!known || event.isHiddenEvent()) continue;
       const std::string name = event.name();
       std::vector<int64_t> extents;
       std::vector<size_t> ranks;
@@ -94,9 +105,11 @@ char* optorch_stop(const char* trace, void* context, void (*each)(void*, const O
         for (const auto& module : event.moduleHierarchy()) modules.push_back(module.c_str());
       }
       const uint8_t kind = what(event);
-      const OptorchEvent given{name.c_str(),    event.startNs(), event.durationNs(), event.startThreadId(),
-                               kind == 2 ? event.nBytes() : 0, kind, extents.data(), ranks.data(),
-                               ranks.size(),    modules.data(),  modules.size()};
+      const uint64_t correlation = kind == 3 ? event.linkedCorrelationId() : event.correlationId();
+      const OptorchEvent given{name.c_str(),   event.startNs(), event.durationNs(), event.startThreadId(),
+                               kind == 2 ? event.nBytes() : 0,  correlation,        kind,
+                               extents.data(), ranks.data(),    ranks.size(),       modules.data(),
+                               modules.size()};
       each(context, &given);
     }
     if (trace != nullptr) result->save(trace);
@@ -111,6 +124,8 @@ void* optorch_begin(const char* name) {
 }
 
 void optorch_end(void* slice) { delete static_cast<at::RecordFunction*>(slice); }
+
+const char* optorch_version() { return TORCH_VERSION; }
 
 void optorch_free(char* message) { free(message); }
 }

@@ -14,6 +14,7 @@ struct RawEvent {
     duration_ns: u64,
     thread: u64,
     bytes: i64,
+    correlation: u64,
     what: u8,
     extents: *const i64,
     ranks: *const usize,
@@ -31,6 +32,7 @@ unsafe extern "C" {
     ) -> *mut c_char;
     fn optorch_begin(name: *const c_char) -> *mut c_void;
     fn optorch_end(slice: *mut c_void);
+    fn optorch_version() -> *const c_char;
     fn optorch_free(message: *mut c_char);
 }
 
@@ -84,6 +86,12 @@ impl Drop for Slice {
     }
 }
 
+/// Version of libtorch.
+pub fn version() -> String {
+    // SAFETY: a literal of kineto.cpp.
+    string(unsafe { optorch_version() })
+}
+
 /// The error in a message, if there is one.
 fn done(message: *mut c_char) -> anyhow::Result<()> {
     if message.is_null() {
@@ -122,6 +130,7 @@ extern "C" fn take(context: *mut c_void, event: *const RawEvent) {
         what: match raw.what {
             0 => What::Operator,
             2 => What::Memory,
+            3 => What::Kernel,
             _ => What::Function,
         },
         start_ns: raw.start_ns,
@@ -129,6 +138,7 @@ extern "C" fn take(context: *mut c_void, event: *const RawEvent) {
         thread: raw.thread,
         modules: modules.iter().map(|&name| string(name)).collect(),
         bytes: raw.bytes,
+        correlation: raw.correlation,
     });
 }
 

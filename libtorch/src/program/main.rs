@@ -35,8 +35,11 @@ fn carry_out(order: Order, loaded: &mut Option<Model>) -> anyhow::Result<Answer>
         let model = Model::load(&load)?;
         let error = model.error(&load)?;
         *loaded = Some(model);
-        let protocol = PROTOCOL;
-        return Ok(Answer::Loaded { protocol, error });
+        return Ok(Answer::Loaded {
+            protocol: PROTOCOL,
+            error,
+            version: kineto::version(),
+        });
     }
     let model = loaded.as_ref().context("no model is loaded")?;
     match order {

@@ -5,13 +5,14 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use optorch::protocol::{Load, StoredTensor};
-use tch::{CModule, IValue, Kind, Tensor};
+use optorch::protocol::{self, Load, StoredTensor};
+use tch::{CModule, Cuda, Device, IValue, Kind, Tensor};
 
 /// A model that is loaded.
 pub struct Model {
     module: CModule,
     inputs: Vec<IValue>,
+    device: Device,
     /// Nothing that is run here is trained.
     _no_grad: tch::NoGradGuard,
 }
@@ -26,15 +27,27 @@ impl Model {
         tch::set_num_interop_threads(1);
         // Optimised, the executor rewrites operators (addmm becomes mm and add): what is measured is the model's own.
         tch::jit::f_set_graph_executor_optimize(false)?;
+        let device = match load.device {
+            protocol::Device::Cpu => Device::Cpu,
+            protocol::Device::Cuda if Cuda::is_available() => Device::Cuda(0),
+            protocol::Device::Cuda => bail!(
+                "there is no GPU of NVIDIA that it can use, or PyTorch is installed without its half for GPUs, as scripts/setup \
+                 --with torch does"
+            ),
+        };
         let path = load.model.display();
-        let mut module = CModule::load(&load.model)
+        let mut module = CModule::load_on_device(&load.model, device)
             .map_err(first_line)
             .with_context(|| format!("{path} cannot be loaded as TorchScript"))?;
         module.f_set_eval()?;
         let inputs = tensors(&load.tensors, &load.inputs)?;
         Ok(Model {
             module,
-            inputs: inputs.into_iter().map(IValue::Tensor).collect(),
+            inputs: inputs
+                .into_iter()
+                .map(|tensor| IValue::Tensor(tensor.to_device(device)))
+                .collect(),
+            device,
             _no_grad: tch::no_grad_guard(),
         })
     }
@@ -45,6 +58,10 @@ impl Model {
     /// The model's own.
     pub fn run(&self) -> anyhow::Result<IValue> {
         let result = self.module.forward_is(&self.inputs);
+        if let Device::Cuda(place) = self.device {
+            // Kernels run on after the call that asks for them.
+            Cuda::synchronize(place as i64);
+        }
         result.map_err(first_line).context("the model does not run")
     }
 
@@ -72,7 +89,8 @@ impl Model {
                     expected.size()
                 );
             }
-            let (found, expected) = (found.to_kind(Kind::Double), expected.to_kind(Kind::Double));
+            let found = found.to_device(Device::Cpu).to_kind(Kind::Double);
+            let expected = expected.to_kind(Kind::Double);
             let scale = f64::try_from(expected.abs().max())?;
             let difference = f64::try_from((found - expected).abs().max())?;
             // A difference that is no number is no small one.

@@ -1,135 +1,166 @@
-"""A model as another framework runs it: a file for that framework, with inputs and PyTorch's outputs for them.
+"""A model as another framework runs it: a file for that framework, with inputs and the outputs to expect for them.
 
-For libtorch this is TorchScript (``model.pt``), traced with fixed shapes. ``tensors.bin`` has the values and
-``deployed.json``, written last, says where.
+For libtorch this is TorchScript (``model.pt``), for ONNX Runtime an ONNX file with a value for every weight
+(``model.onnx``). ``tensors.bin`` has the values and ``deployed.json``, written last, says where. Where ONNX Runtime itself
+computed the outputs they lie beside the file, too, as test data of the ONNX model zoo, so that whoever imports that file is
+checked against them.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import os
 
-from . import torch_graph, torch_library, write
-from .errors import ImportFailure, bad_shape
-from .onnx_graph import first_line
+import numpy as np
+import onnx
+from google.protobuf.message import EncodeError
+from onnx import numpy_helper
+
+from . import extras, fill, reference, torch_graph, torch_library, torchscript, write
+from .errors import bad_shape, unsupported
+from .onnx_graph import OnnxGraph, dtype_name, first_line
 from .request import Request
-from .torch_graph import Example
+from .torch_graph import SEED, Example
 
-FORMAT = 1
+FORMAT = 2
 TORCHSCRIPT = "torchscript"
+ONNX = "onnx"
+PYTORCH = "PyTorch"
+ONNX_RUNTIME = "ONNX Runtime"
 
 
-def run(request: Request, example: Example) -> dict:
-    """Writes the model and its tensors into ``request.out``; the answer's facts."""
+def to_torchscript(request: Request, example: Example) -> dict:
+    """Writes a module for libtorch; the answer's facts."""
     torch = torch_library.load()
-    arguments = tuple(example.inputs.values())
-    results = torch_graph.results(torch, example, request.model)
-    script = scripted(torch, example.module, arguments, request.model)
+    computed = [torch_graph.array(t) for t in torch_graph.results(torch, example, request.model)]
+    script = torchscript.scripted(torch, example.module, tuple(example.inputs.values()), request.model)
     try:
         script.save(f"{request.out}/model.pt")
-        file = write.TensorFile(f"{request.out}/tensors.bin")
-        inputs = [{"name": name, **described(file, tensor)} for name, tensor in example.inputs.items()]
-        outputs = [{"name": f"output_{i}", **described(file, tensor)} for i, tensor in enumerate(results)]
-        file.close()
-        facts = {
-            "format": FORMAT,
-            "source": request.source,
-            "model": request.model,
-            "batch": request.batch or 1,
-            "file": "model.pt",
-            "inputs": inputs,
-            "outputs": outputs,
-            "versions": {"torch": torch.__version__},
-        }
-        write.write_json(f"{request.out}/deployed.json", facts)
+        inputs = {name: torch_graph.array(value) for name, value in example.inputs.items()}
+        # libtorch runs the same kernels.
+        refs = reference.Reference(inputs, computed, PYTORCH)
+        return finish(request, request.batch or 1, "model.pt", refs, reference.PLAIN_RTOL)
     except OSError as error:
         raise write.disk_failure(error, request.out) from error
+
+
+def module_to_onnx(request: Request, example: Example) -> dict:
+    """Writes a module for ONNX Runtime, with PyTorch's outputs; the answer's facts."""
+    torch = torch_library.load()
+    computed = [torch_graph.array(t) for t in torch_graph.results(torch, example, request.model)]
+    proto = torch_graph.to_onnx(example, request.model)
+    read = {value.name for value in proto.graph.input}
+    inputs = {name: torch_graph.array(value) for name, value in example.inputs.items() if name in read}
+    try:
+        save(request, proto)
+        refs = reference.Reference(inputs, computed, PYTORCH)
+        return finish(request, request.batch or 1, "model.onnx", refs, tolerance(proto, refs))
+    except OSError as error:
+        raise write.disk_failure(error, request.out) from error
+
+
+def graph_to_onnx(request: Request, graph: OnnxGraph, batch: int, refs: reference.Reference | None) -> dict:
+    """Writes a graph for ONNX Runtime, with its own outputs where the model came with none; the answer's facts."""
+    graph.infer()
+    hints = {name: request.fills.get(name) or fill.input_hint(graph, name) for name in graph.inputs}
+    proto = with_values(graph)
+    try:
+        save(request, proto)
+        if refs is None:
+            generator = np.random.default_rng(SEED)
+            shapes = graph.inputs.items()
+            inputs = {n: fill.values(hints[n], s.shape, s.dtype, generator) for n, s in shapes}
+            refs = reference.Reference(inputs, computed_by_onnx_runtime(request, inputs), ONNX_RUNTIME)
+        keep_test_data(request, refs)
+        return finish(request, batch, "model.onnx", refs, tolerance(proto, refs))
+    except OSError as error:
+        raise write.disk_failure(error, request.out) from error
+
+
+def with_values(graph: OnnxGraph) -> onnx.ModelProto:
+    """The graph as a model whose inputs are the true ones; weights without values get seeded ones."""
+    fill.assign(graph)
+    generator = np.random.default_rng(SEED)
+    proto = graph.to_proto()
+    constant = {tensor.name for tensor in proto.graph.initializer}
+    for name, param in graph.params.items():
+        if name in constant:
+            continue
+        value = param.value
+        if value is None:
+            value = fill.values(param.fill, param.shape, param.dtype, generator)
+        proto.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+    inputs = [value for value in proto.graph.input if value.name in graph.inputs]
+    del proto.graph.input[:]
+    proto.graph.input.extend(inputs)
+    return proto
+
+
+def save(request: Request, proto: onnx.ModelProto) -> None:
+    """Writes ``model.onnx``."""
+    try:
+        onnx.save(proto, f"{request.out}/model.onnx")
+    except (ValueError, EncodeError) as error:
+        raise bad_shape(
+            f"{request.model}: an ONNX file of one piece holds 2 GiB at most ({first_line(error)}); choose a smaller model or "
+            "leave ONNX Runtime out"
+        ) from error
+
+
+def computed_by_onnx_runtime(request: Request, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """What ONNX Runtime computes with the file that was written."""
+    onnxruntime = extras.pinned("onnxruntime", "dev")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(
+            f"{request.out}/model.onnx", options, providers=["CPUExecutionProvider"]
+        )
+        return session.run(None, inputs)
+    # Its errors have no common class that is public.
+    except Exception as error:  # noqa: BLE001
+        raise unsupported(
+            "onnxruntime", request.model, f"{request.model}: ONNX Runtime cannot run it ({first_line(error)})"
+        ) from error
+
+
+def keep_test_data(request: Request, refs: reference.Reference) -> None:
+    """Writes inputs and outputs beside the file, as :func:`reference.find` reads them."""
+    folder = f"{request.out}/{reference.TEST_DATA}"
+    os.mkdir(folder)
+    for kind, values in (("input", refs.inputs.values()), ("output", refs.outputs)):
+        for place, value in enumerate(values):
+            tensor = numpy_helper.from_array(np.ascontiguousarray(value))
+            with open(f"{folder}/{kind}_{place}.pb", "wb") as file:
+                file.write(tensor.SerializeToString())
+
+
+def tolerance(proto: onnx.ModelProto, refs: reference.Reference) -> float:
+    """What outputs may differ by, of the largest, by the types of weights and outputs."""
+    weights = {dtype_name(tensor.data_type) for tensor in proto.graph.initializer if len(tensor.dims) > 1}
+    return reference.relative_tolerance(weights | {value.dtype.name for value in refs.outputs})
+
+
+def finish(request: Request, batch: int, name: str, refs: reference.Reference, rtol: float) -> dict:
+    """Writes the tensors and, last, what there is; the answer's facts."""
+    file = write.TensorFile(f"{request.out}/tensors.bin")
+    inputs = [{"name": name, **described(file, value)} for name, value in refs.inputs.items()]
+    outputs = [{"name": f"output_{i}", **described(file, value)} for i, value in enumerate(refs.outputs)]
+    file.close()
+    facts = {
+        "format": FORMAT,
+        "source": request.source,
+        "model": request.model,
+        "batch": batch,
+        "file": name,
+        "inputs": inputs,
+        "outputs": outputs,
+        "origin": refs.origin,
+        "rtol": rtol,
+    }
+    write.write_json(f"{request.out}/deployed.json", facts)
     return {"outputs": len(outputs)}
 
 
-def described(file: write.TensorFile, tensor) -> dict:
+def described(file: write.TensorFile, value: np.ndarray) -> dict:
     """Writes a tensor; its shape, element type and place."""
-    value = torch_graph.array(tensor)
     return {"shape": list(value.shape), "dtype": value.dtype.name, **file.append(value)}
-
-
-def scripted(torch, module, arguments: tuple, model: str):
-    """The module as TorchScript: itself if it is, else traced."""
-    if isinstance(module, torch.jit.ScriptModule):
-        return module
-    try:
-        with torch.no_grad(), fixed_shapes(torch):
-            traced = torch.jit.trace(module, arguments, strict=False, check_trace=False)
-    # Anything can be raised: the code is the model's own.
-    except Exception as error:  # noqa: BLE001
-        raise untraceable(model, f"its trace fails ({first_line(torch_graph.cause(error))})") from error
-    restore_convolutions(torch, traced)
-    with torch.no_grad():
-        pairs = zip(torch_graph.outputs(torch, traced(*arguments)), torch_graph.outputs(torch, module(*arguments)))
-        if not all(torch.allclose(mine, theirs, rtol=1e-3, atol=1e-4) for mine, theirs in pairs):
-            raise untraceable(model, "its trace computes something else, so it is random or depends on its data")
-    return traced
-
-
-def untraceable(model: str, reason: str) -> ImportFailure:
-    """The refusal of a model that is no fixed sequence of operators."""
-    return bad_shape(
-        f"{model} cannot be traced for libtorch: {reason}; script it yourself (torch.jit.script), save it as a .pt file and "
-        "use --modelsource torch"
-    )
-
-
-@contextlib.contextmanager
-def fixed_shapes(torch) -> Iterator[None]:
-    """Lets a trace take shapes for constants, and models take the ways that they take outside of a trace.
-
-    A tracer records reading a shape and all that is computed from it as operators on tensors (``floor_divide``, ``item``),
-    which PyTorch computes as plain numbers otherwise; models of transformers compute masks in another way when traced.
-    """
-    tensor, base = torch.Tensor, torch._C.TensorBase  # noqa: SLF001
-    asked, length = torch.jit.is_tracing, tensor.__len__
-
-    def untraced(function):
-        def call(*positional, **named):
-            state = torch._C._get_tracing_state()  # noqa: SLF001
-            torch._C._set_tracing_state(None)  # noqa: SLF001
-            try:
-                return function(*positional, **named)
-            finally:
-                torch._C._set_tracing_state(state)  # noqa: SLF001
-
-        return call
-
-    tensor.size = untraced(base.size)
-    tensor.shape = property(untraced(base.shape.__get__))
-    tensor.__len__ = untraced(length)
-    torch.jit.is_tracing = lambda: False
-    try:
-        yield
-    finally:
-        del tensor.size, tensor.shape
-        tensor.__len__ = length
-        torch.jit.is_tracing = asked
-
-
-INPUT, WEIGHT, BIAS, STRIDE, PADDING, DILATION, TRANSPOSED, GROUPS = 0, 1, 2, 3, 4, 5, 6, 8
-"""Arguments of ``aten::_convolution``."""
-
-
-def restore_convolutions(torch, traced) -> None:
-    """Puts ``aten::conv2d`` back where a trace has what it calls: tracers of PyTorch look inside this one operator."""
-    for module in traced.modules():
-        for name in module._c._method_names():  # noqa: SLF001
-            graph = module._c._get_method(name).graph  # noqa: SLF001
-            for node in graph.findAllNodes("aten::_convolution"):
-                given = list(node.inputs())
-                if given[TRANSPOSED].toIValue():
-                    continue
-                spatial = len(list(given[STRIDE].node().inputs()))
-                kept = [given[i] for i in (INPUT, WEIGHT, BIAS, STRIDE, PADDING, DILATION, GROUPS)]
-                whole = graph.create(f"aten::conv{spatial}d", kept, 1)
-                whole.insertBefore(node)
-                whole.output().setType(node.output().type())
-                node.output().replaceAllUsesWith(whole.output())
-                node.destroy()
-            torch._C._jit_pass_dce(graph)  # noqa: SLF001

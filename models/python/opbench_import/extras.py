@@ -24,3 +24,13 @@ def load(extra: str, name: str, cost: str) -> ModuleType:
             f"this source of models needs the Python package '{name}', which cannot be loaded ({error}); "
             f"run scripts/setup --with {extra} ({cost})",
         ) from error
+
+
+def pinned(name: str, kind: str) -> ModuleType:
+    """A package that ``scripts/setup KIND`` installs; raises ``ImportFailure`` (missing_extra) where it is not."""
+    try:
+        return importlib.import_module(name)
+    except (ImportError, OSError) as error:
+        raise ImportFailure(
+            "missing_extra", f"this needs the Python package '{name}', which cannot be loaded ({error}); run scripts/setup {kind}"
+        ) from error

@@ -83,3 +83,25 @@ def vocabulary(graph: OnnxGraph, node, name: str) -> int | None:
                 if found:
                     return found
     return None
+
+
+def values(how: dict, shape: tuple[int, ...], dtype: str, generator: np.random.Generator) -> np.ndarray:
+    """Data as a hint describes it."""
+    if how["kind"] == "const":
+        made = np.full(shape, how["value"])
+    elif how["kind"] == "int":
+        made = generator.integers(how["low"], how["high"], shape)
+    elif how["kind"] == "uniform":
+        made = generator.uniform(how["low"], how["high"], shape)
+    else:
+        made = generator.standard_normal(shape, dtype=np.float32) * np.float32(how["std"])
+    return np.asarray(made).astype(element_type(dtype))
+
+
+def element_type(dtype: str) -> np.dtype:
+    """NumPy's type of that name; it has no bfloat16 of its own."""
+    if dtype != "bfloat16":
+        return np.dtype(dtype)
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16)

@@ -17,7 +17,8 @@ from tvm import relax
 
 from . import integer_kernels, legalise
 from .integer_kernels import SIGN
-from .params import Param, with_value
+from .params import Param, constant, uniform, with_value
+from .params import integers as whole_numbers
 from .rebuild import Rebuilder, constant_value, dtype_of, op_name, shape_of
 from .translated import Translated
 
@@ -312,7 +313,7 @@ class Recogniser(Rebuilder):
         name = f"{stem}__q{len(self.added)}"
         param = with_value(value)
         single = param.uniform_value()
-        param.fill = {"kind": "const", "value": float(single)} if single is not None else hint(value)
+        param.fill = constant(single) if single is not None else hint(value)
         self.added[name] = param
         var = relax.Var(name, relax.TensorType(value.shape, value.dtype.name))
         self.params.append(var)
@@ -333,9 +334,7 @@ def reads(value: relax.Expr) -> list:
 def hint(value: np.ndarray) -> dict:
     """How to fill such a parameter where one operator is measured alone."""
     low, high = float(value.min()), float(value.max())
-    if value.dtype.kind == "f":
-        return {"kind": "uniform", "low": low, "high": high}
-    return {"kind": "int", "low": int(low), "high": int(high) + 1}
+    return uniform(low, high) if value.dtype.kind == "f" else whole_numbers(int(high) + 1, int(low))
 
 
 def ratio(steps, scale: float) -> np.ndarray:

@@ -154,7 +154,29 @@ def largest(e: Emitter) -> list[onnx.NodeProto]:
     return e.finish(e.emit("GatherElements", [e.input(0), indices], axis=axis)) if e.node.output[0] else e.nodes
 
 
+def written_at_one_place(e: Emitter) -> list[onnx.NodeProto] | None:
+    """ScatterElements whose indices are one known place of an axis, over all of the others: what is before it, the updates, and
+    what is behind it. PyTorch's exporter writes ``x[:, k] = y`` so."""
+    data, updates = e.input(0), e.input(2)
+    shape, indices = e.graph.shape(data), e.graph.value(e.input(1))
+    if shape is None or indices is None or e.options.get("reduction", "none") != "none" or not indices.size:
+        return None
+    axis = e.options.get("axis", 0) % len(shape)
+    place = int(indices.flat[0])
+    whole = tuple(1 if i == axis else d for i, d in enumerate(shape))
+    if indices.shape != whole or np.any(indices != place):
+        return None
+    place %= shape[axis]
+    ranges = ((0, place), (place + 1, shape[axis]))
+    before, behind = (
+        [e.emit("Slice", [data, e.ints([start]), e.ints([end]), e.ints([axis])])] if start < end else []
+        for start, end in ranges
+    )
+    return e.finish(e.emit("Concat", [*before, updates, *behind], axis=axis))
+
+
 RULES = {
+    "ScatterElements": written_at_one_place,
     "CumSum": accumulated("Add", 0),
     "CumProd": accumulated("Mul", 1),
     "TopK": largest,

@@ -16,6 +16,7 @@ from tvm import relax
 
 from . import kernels, legalise
 from .params import Param
+from .rebuild import op_name
 
 CONVOLUTIONS = {"relax.nn.conv1d": 1, "relax.nn.conv2d": 2, "relax.nn.conv3d": 3}
 MATMUL = "relax.matmul"
@@ -56,11 +57,6 @@ class Packed:
     module: tvm.IRModule
     names: list[str]
     params: dict[str, tuple[Param, Packing | None]]
-
-
-def op_name(call: relax.Expr) -> str:
-    """Name of the operator called, or an empty string."""
-    return call.op.name if isinstance(call, tvm.ir.Call) and isinstance(call.op, tvm.ir.Op) else ""
 
 
 def is_depthwise(call: relax.Call) -> bool:

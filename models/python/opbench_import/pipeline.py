@@ -53,12 +53,17 @@ def prepare(request: Request) -> tuple[OnnxGraph, int, reference.Reference | Non
     """The model as a clean static graph, the batch in effect, and reference data if there is some."""
     if request.source in BUILDERS:
         return built(request)
+    graph, batch, refs = bound(request)
+    clean(graph)
+    return graph, batch, read_only(refs, graph)
+
+
+def bound(request: Request) -> tuple[OnnxGraph, int, reference.Reference | None]:
+    """The graph of a file or of one operator as it is, with all dimensions known; batch and reference data as above."""
     graph = load.load(request.file) if request.simple is None else simple_ops.build(request.simple)
     declared = reference.declared_shapes(graph)
     batch = bind.bind(graph, request)
-    refs = reference.find(request.file, graph, declared) if request.file else None
-    clean(graph)
-    return graph, batch, read_only(refs, graph)
+    return graph, batch, reference.find(request.file, graph, declared) if request.file else None
 
 
 BUILDERS = {"transformers": transformers_models.build, "torch": torch_models.build}
@@ -139,7 +144,11 @@ def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[st
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
     if request.form == deployed.TORCHSCRIPT:
-        return deployed.run(request, BUILDERS[request.source](request))
+        return deployed.to_torchscript(request, BUILDERS[request.source](request))
+    if request.form == deployed.ONNX and request.source in BUILDERS:
+        return deployed.module_to_onnx(request, BUILDERS[request.source](request))
+    if request.form == deployed.ONNX:
+        return deployed.graph_to_onnx(request, *bound(request))
     model = translated(request)
     steps = {"source": model.source, "relax": relax_steps(model.module)}
     model = integers.recognise(model)

@@ -40,7 +40,7 @@ class Request:
     """Sequences of operators that count as one: ``file``, for messages, and ``table``, entries of ``name``, ``operators``
     and ``line``."""
     form: str = "graph"
-    """What is made of it: ``graph``, its operators for TVM, or ``torchscript``, a file for libtorch."""
+    """What is made of it: ``graph``, its operators for TVM, ``torchscript``, a file for libtorch, or ``onnx``, one for ONNX Runtime."""
     architecture: dict | None = None
     """For models that are built from a configuration: ``name``, ``part``, sizes (``hidden``, ``layers``, ``heads``,
     ``intermediate``), and ``config``, the settings of a file."""

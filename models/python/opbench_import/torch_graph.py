@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,9 +68,19 @@ def to_onnx(example: Example, model: str) -> onnx.ModelProto:
         raise unsupported(
             "torch.export",
             model,
-            f"{model}: PyTorch cannot export it with fixed shapes ({first_line(cause(error))}); "
+            f"{model}: PyTorch cannot export it with fixed shapes ({why_not(cause(error))}); "
             "export it yourself and use --modelsource onnx",
         ) from error
+
+
+def why_not(error: Exception) -> str:
+    """What keeps PyTorch from an export, with the model's own line where PyTorch tells it."""
+    place = re.search(r"Caused by: \((\S+:\d+ in \w+)\)", str(error))
+    if place is None:
+        return first_line(error)
+    if "data-dependent" in str(error):
+        return f"it decides by its data what to compute, at {place[1]}"
+    return f"{first_line(error)}, at {place[1]}"
 
 
 def results(torch, example: Example, model: str) -> list:

@@ -50,6 +50,8 @@ def build(request: Request) -> Example:
     # Written out step by step, attention is what an exporter can see through; it computes the same.
     config._attn_implementation = "eager"  # noqa: SLF001 - the library's own way to choose it by configuration
     config._experts_implementation = "batched_mm"  # noqa: SLF001
+    # Where an architecture has several models, the library takes the first one if none is named, but not if nothing is.
+    config.architectures = config.architectures or []
     try:
         parts = Parts(torch, library, config, wanted["name"], wanted.get("part"))
         with torch.device("meta"):
@@ -70,6 +72,13 @@ def reason_of(error: Exception) -> str:
     """What the library's error means."""
     if isinstance(error, KeyError):
         return f"a setting has the value {error}, which it does not know"
+    if isinstance(error, AttributeError) and "Config' object has no attribute" in str(error):
+        return (
+            f"its configuration has no {str(error).split()[-1]}, which the shapes of its inputs are taken from; export the model and "
+            "use --modelsource onnx"
+        )
+    if "Unrecognized configuration class" in str(error):
+        return "it has no model of its own there, it is a part of another one; name that one"
     if "ignore_mismatched_sizes" in str(error):
         return "the checkpoint's weights have other sizes; leave out the sizes that were given"
     return first_line(error)

@@ -41,6 +41,18 @@ class Expansions(unittest.TestCase):
         m.node("LayerNormalization", inputs, ["y", "mean", "deviation"], axis=-1)
         self.agree(m.build("y", "mean", "deviation"))
 
+    def test_a_place_of_an_axis_is_written_without_a_scatter(self):
+        for axis, place in ((0, 0), (1, 2), (-1, -1)):
+            m = Model()
+            x = m.input("x", 2, 4, 3)
+            whole = [2, 4, 3]
+            whole[axis] = 1
+            indices = m.constant("i", np.full(whole, place, np.int64))
+            m.node("ScatterElements", [x, indices, m.input("u", *whole)], "y", axis=axis)
+            with self.subTest(axis=axis):
+                imported = self.agree(m.build("y"))
+                self.assertEqual(len(imported.operators("concat")), 1)
+
     def test_one_hot_of_other_types_and_axes(self):
         m = Model()
         indices = m.input("i", 2, 3, dtype=TensorProto.INT32)

@@ -153,7 +153,7 @@ class Deployed(unittest.TestCase):
         """The traced module as it is read back."""
         request = Request("torch", "net", support.scratch(), form=deployed.TORCHSCRIPT)
         example = torch_graph.Example(module.eval(), {f"x{i}": x for i, x in enumerate(inputs)})
-        deployed.run(request, example)
+        deployed.to_torchscript(request, example)
         return torch.jit.load(f"{request.out}/model.pt")
 
     def test_shapes_are_constants_and_convolutions_whole(self):

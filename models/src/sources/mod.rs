@@ -71,6 +71,11 @@ pub trait ModelSource: Sync {
         false
     }
 
+    /// Whether its models are graphs of ONNX to begin with.
+    fn is_onnx(&self) -> bool {
+        false
+    }
+
     /// The extra of `scripts/setup --with` that its models need, if they need one.
     fn extra(&self) -> Option<&'static str> {
         None
@@ -205,6 +210,19 @@ impl Resolved {
             file: None,
             ..Resolved::of_file(request, PathBuf::new())
         }
+    }
+
+    /// A request for the file that names the model, by the short name of its source.
+    ///
+    /// # Errors
+    /// The path cannot be made absolute.
+    fn at_path(request: &ImportRequest) -> Result<Resolved, ImportError> {
+        let path = Path::new(&request.model);
+        let file = std::path::absolute(path).map_err(|e| ImportError::io(path, e))?;
+        Ok(Resolved {
+            model: request.source.short_name(&request.model),
+            ..Resolved::of_file(request, file)
+        })
     }
 
     /// A request for a file, with its own defaults.

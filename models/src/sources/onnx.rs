@@ -23,17 +23,16 @@ impl ModelSource for Onnx {
         super::stem(model)
     }
 
+    fn is_onnx(&self) -> bool {
+        true
+    }
+
     fn resolve(
         &self,
         request: &ImportRequest,
         _context: &mut Context<'_>,
     ) -> Result<Resolved, ImportError> {
-        let path = Path::new(&request.model);
-        files::require_model(path)?;
-        let file = std::path::absolute(path).map_err(|e| ImportError::io(path, e))?;
-        Ok(Resolved {
-            model: self.short_name(&request.model),
-            ..Resolved::of_file(request, file)
-        })
+        files::require_model(Path::new(&request.model))?;
+        Resolved::at_path(request)
     }
 }

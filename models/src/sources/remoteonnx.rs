@@ -30,6 +30,10 @@ impl ModelSource for RemoteOnnx {
         stem.unwrap_or(&name).to_owned()
     }
 
+    fn is_onnx(&self) -> bool {
+        true
+    }
+
     fn resolve(
         &self,
         request: &ImportRequest,

@@ -55,12 +55,7 @@ impl ModelSource for SingleFile {
         request: &ImportRequest,
         _context: &mut Context<'_>,
     ) -> Result<Resolved, ImportError> {
-        let path = Path::new(&request.model);
-        files::require_file(path, self.wanted)?;
-        let file = std::path::absolute(path).map_err(|e| ImportError::io(path, e))?;
-        Ok(Resolved {
-            model: self.short_name(&request.model),
-            ..Resolved::of_file(request, file)
-        })
+        files::require_file(Path::new(&request.model), self.wanted)?;
+        Resolved::at_path(request)
     }
 }

@@ -33,10 +33,7 @@ impl ModelSource for Torch {
     /// A file's stem, or the name itself.
     fn short_name(&self, model: &str) -> String {
         match ending(model) {
-            Some(_) => {
-                let stem = Path::new(model).file_stem().unwrap_or_default();
-                stem.to_string_lossy().into_owned()
-            }
+            Some(_) => super::stem(model),
             None => model.to_owned(),
         }
     }
@@ -59,11 +56,7 @@ impl ModelSource for Torch {
             let config = std::path::absolute(&config).map_err(|e| ImportError::io(&config, e))?;
             return transformers::built(request, self.short_name(&request.model), Some(config));
         }
-        let file = std::path::absolute(path).map_err(|e| ImportError::io(path, e))?;
-        Ok(Resolved {
-            model: self.short_name(&request.model),
-            ..Resolved::of_file(request, file)
-        })
+        Resolved::at_path(request)
     }
 }
 

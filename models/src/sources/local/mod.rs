@@ -20,6 +20,10 @@ impl ModelSource for Local {
         "name a model, e.g. --modelname resnet-18; `opcollect list models` shows them"
     }
 
+    fn is_onnx(&self) -> bool {
+        true
+    }
+
     fn resolve(
         &self,
         request: &ImportRequest,

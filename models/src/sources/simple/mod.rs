@@ -36,6 +36,10 @@ impl ModelSource for Simple {
         "name an operator, e.g. --modelname matmul:m=512,n=512,k=512; `opcollect list ops` shows them"
     }
 
+    fn is_onnx(&self) -> bool {
+        true
+    }
+
     fn resolve(
         &self,
         request: &ImportRequest,

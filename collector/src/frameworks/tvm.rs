@@ -1,0 +1,140 @@
+//! TVM: the whole model with the schedules of the main job, as it times and watches it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::bail;
+use opdata::contract::StopRule;
+use opengine::measure::TimingPolicy;
+use opengine::protocol::{WholeModelReady, WholeModelSpec};
+use opengine::runner::{Failure, Runner};
+use opmodels::ImportRequest;
+use tvm_bridge::libs::TVM_VERSION;
+
+use super::contender::{Contender, Facts, OperatorTime, Round};
+use super::kinds::Kind;
+use crate::plan::Planned;
+use crate::run::{Session, runner};
+
+/// Most timed runs in a round.
+const MOST_RUNS: u32 = 500;
+
+/// The model in a worker.
+pub(super) struct Tvm {
+    runner: Box<dyn Runner>,
+    model: String,
+    batch: u64,
+    threads: usize,
+    /// Name and kind of each operator by its function.
+    operators: HashMap<String, (String, Kind)>,
+    ready: WholeModelReady,
+}
+
+impl Tvm {
+    /// Imports, builds and checks the model.
+    ///
+    /// # Errors
+    /// It cannot be imported or built, or computes something else.
+    pub(super) fn build(
+        planned: &Planned,
+        request: &ImportRequest,
+        session: &mut Session<'_>,
+        scratch: &Path,
+    ) -> anyhow::Result<Tvm> {
+        let plan = &planned.plan;
+        let python = planned.python.as_deref();
+        let imported = session.importer.import(request, python, &mut |_| {})?;
+        let environment = session.environment();
+        let target = plan.target.dictionary(&environment);
+        let jobs = environment.state.cores_usable as usize;
+        let mut runner = runner(plan, &imported, &target, jobs, session, scratch)?;
+        let graph = imported.graph;
+        let model = plan.model.model.clone();
+        let operators = graph.operators.iter().map(|operator| {
+            let kind = Kind::of_ours(operator.kind.name());
+            (operator.symbol.clone(), (operator.name.clone(), kind))
+        });
+        let operators = operators.collect();
+        let batch = graph.batch;
+        let spec = WholeModelSpec {
+            graph,
+            jobs,
+            watch_tasks: false,
+        };
+        let ready = runner
+            .build_whole_model(spec)
+            .map_err(|failure| failed(&model, &failure))?;
+        if let Some(complaint) = ready.comparison.complaint() {
+            bail!(
+                "{model} computes something else in TVM: output against {}: {complaint}",
+                ready.checked_against
+            );
+        }
+        Ok(Tvm {
+            runner,
+            model,
+            batch,
+            threads: plan.threads.iter().copied().max().unwrap_or(1) as usize,
+            operators,
+            ready,
+        })
+    }
+
+    /// The same, with another name for what its outputs were compared with.
+    pub(super) fn checked_against(mut self, origin: &str) -> Tvm {
+        origin.clone_into(&mut self.ready.checked_against);
+        self
+    }
+}
+
+fn failed(model: &str, failure: &Failure) -> anyhow::Error {
+    anyhow::anyhow!("{model} in TVM: {}", failure.reason)
+}
+
+impl Contender for Tvm {
+    fn facts(&self) -> Facts {
+        Facts {
+            version: TVM_VERSION.to_owned(),
+            batch: self.batch,
+            checked_against: self.ready.checked_against.clone(),
+            error: None,
+        }
+    }
+
+    fn round(&mut self, budget: Duration) -> anyhow::Result<Round> {
+        let policy = TimingPolicy {
+            warmup: 1,
+            number: Some(1),
+            stop: StopRule {
+                // Until the time is spent, however alike the runs are.
+                ci_target: 0.0,
+                min_samples: 1,
+                max_samples: MOST_RUNS,
+                budget_ns: budget.as_nanos() as u64,
+            },
+        };
+        let measured = self
+            .runner
+            .measure_whole_model(self.threads, policy)
+            .map_err(|failure| failed(&self.model, &failure))?;
+        let operators = measured.operators.iter().map(|seen| {
+            let (name, kind) = self
+                .operators
+                .get(&seen.symbol)
+                .cloned()
+                .unwrap_or_else(|| (seen.symbol.clone(), Kind::Other));
+            let calls = seen.calls as f64;
+            OperatorTime {
+                name,
+                kind,
+                calls,
+                ns: calls * seen.median_ns,
+            }
+        });
+        Ok(Round {
+            runs_ns: measured.taken.samples.times().map(|ns| ns.get()).collect(),
+            operators: operators.collect(),
+        })
+    }
+}

@@ -1,0 +1,1 @@
+"""Runs a model in ONNX Runtime for `opcollect compare --framework onnxruntime`."""
