@@ -403,6 +403,8 @@ fn a_gpu_that_was_not_seen_is_predicted_by_its_figures() {
         let report = json(oppredict(&bench, &[&compare[..], more].concat()).done());
         assert_eq!(report["rows"], 60);
         assert_eq!(report["by_machine"]["Tesla d"]["mape"], report["mape"]);
+        let others = report["other_machines"].as_array().expect("names");
+        assert!(others.len() == 1 && others[0].to_string().contains("Tesla d"));
         inside.set(report["inside"].as_f64().expect("a share"));
         report["mape"].as_f64().expect("a number")
     };

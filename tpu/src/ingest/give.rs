@@ -85,6 +85,41 @@ impl Binder<'_> {
             }
         }
     }
+
+    /// Binds nodes again of which some are lost, in a dump of so many kernels, and doubts what may be of others.
+    fn doubt_nodes(&mut self, kernels: usize, stages: &[Stage; 3], given: &mut [Given; 3]) {
+        let doubted = stages.iter().zip(given.iter_mut());
+        for (stage, given) in doubted.filter(|(stage, _)| stage.commands.are_nodes()) {
+            let trust = trust_in_engine(kernels, given.sections().unwrap_or_default());
+            *given = self.bind(stage, None, false, trust);
+            if stage.counts.implausible > 0 || lacks_both(kernels, given) {
+                // Records are lost as well: what fits exactly may do so by accident.
+                given.doubt_sections(|_| false);
+            }
+        }
+        let fits = all_fit(given);
+        if self.parts.file.nodes_restored {
+            doubt_restored(self.parts, given);
+        } else if self.parts.file.details_lost && !fits {
+            // Which details are whose is only likely where nodes are lost as well.
+            given
+                .iter_mut()
+                .for_each(|given| given.doubt_sections(|_| false));
+        }
+        if fits {
+            return;
+        }
+        for (stage, given) in stages.iter().zip(given.iter_mut()) {
+            if stage.commands.are_nodes() {
+                doubt_last(&self.records[stage.stream.engine.slot()], given);
+            }
+        }
+        let [tiu, gdma, sdma] = given;
+        if !tiu.any_certain() && !gdma.any_certain() && stages[2].commands.are_nodes() {
+            // Nodes that fit neither of these fit the system DMA by accident.
+            sdma.doubt_sections(|_| false);
+        }
+    }
 }
 
 /// Whether commands are missing, as far as nodes and what they fit tell; if so, in a dump of at least so many sections.
@@ -201,31 +236,7 @@ pub(super) fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Comm
         trust = trust_in_nodes(binder.parts, stages, &given);
     }
     if let Trust::Lost(kernels) = trust {
-        let doubted = stages.iter().zip(&mut given);
-        for (stage, given) in doubted.filter(|(stage, _)| stage.commands.are_nodes()) {
-            let trust = trust_in_engine(kernels, given.sections().unwrap_or_default());
-            *given = binder.bind(stage, None, false, trust);
-            if stage.counts.implausible > 0 || lacks_both(kernels, given) {
-                // Records are lost as well: what fits exactly may do so by accident.
-                given.doubt_sections(|_| false);
-            }
-        }
-        let fits = all_fit(&given);
-        if binder.parts.file.nodes_restored {
-            doubt_restored(binder.parts, &mut given);
-        } else if binder.parts.file.details_lost && !fits {
-            // Which details are whose is only likely where nodes are lost as well.
-            given
-                .iter_mut()
-                .for_each(|given| given.doubt_sections(|_| false));
-        }
-        if !fits {
-            for (stage, given) in stages.iter().zip(&mut given) {
-                if stage.commands.are_nodes() {
-                    doubt_last(&binder.records[stage.stream.engine.slot()], given);
-                }
-            }
-        }
+        binder.doubt_nodes(kernels, stages, &mut given);
     }
     for (stage, given) in stages.iter().zip(&mut given) {
         if !stage.commands.are_nodes() && given.misfit() {
@@ -234,6 +245,11 @@ pub(super) fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Comm
         }
     }
     parts.records = binder.records;
+    note_given(parts, stages, given, common);
+}
+
+/// Keeps what was found, and says it.
+fn note_given(parts: &mut CoreParts, stages: &mut [Stage; 3], given: [Given; 3], common: &Common) {
     for (stage, given) in stages.iter_mut().zip(given) {
         let slot = stage.stream.engine.slot();
         for binding in &given.bindings {

@@ -68,6 +68,8 @@ impl Marks {
         }
         let usual = (0..counts.len()).max_by_key(|&k| (counts[k], k.count_ones()));
         let mut usual = usual.unwrap_or(0) as u8;
+        let most = |bit: &u8| kernels.iter().filter(|&&k| k & bit != 0).count() * 2 > kernels.len();
+        usual |= [BATCH, NAME].iter().filter(|bit| most(bit)).sum::<u8>();
         // Where one kernel has its end, each that has a name should; batches may be written only where they begin.
         if kernels.iter().any(|k| k & END != 0) && usual & NAME != 0 {
             usual |= END;

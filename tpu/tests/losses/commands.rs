@@ -92,8 +92,8 @@ impl CommandLoss {
             CommandLoss::Resets(part) => remove_kind(&mut core.nodes, 12, part, 0),
             CommandLoss::Batches(part) => {
                 // Runtimes may write them only where one begins: most kernels must have one, or none is missed.
-                let all = core.nodes.iter().filter(|&word| word & 0x7f == 14);
-                let keep = all.count() / 2 + 1;
+                let kernels = core.truth[0].last().map_or(0, |last| last.kernel + 1);
+                let keep = kernels as usize / 2 + 1;
                 remove_kind(&mut core.nodes, 14, part, keep);
             }
             CommandLoss::Ends(part) => remove_kind(&mut core.nodes, 15, part, 1),
