@@ -5,6 +5,7 @@
 //! files. They never check how fast something was.
 
 mod bench;
+mod browser;
 mod onnx;
 mod outcome;
 pub mod predict;
@@ -12,6 +13,7 @@ mod sandbox;
 mod stand_in;
 
 pub use bench::{Bench, Started};
+pub use browser::Browser;
 pub use onnx::{Node, Tensor, model, relu};
 pub use outcome::Outcome;
 pub use sandbox::{Disk, skip};

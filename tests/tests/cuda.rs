@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use e2e::{Bench, Outcome, StandInGpu, relu, skip};
+use e2e::{Bench, Node, Outcome, StandInGpu, Tensor, model, relu, skip};
 use opdata::{Status, read_rows};
 
 /// Whether NVRTC is where `scripts/setup --with cuda` puts it; says so where it is not.
@@ -106,8 +106,48 @@ fn an_unknown_architecture_is_told_the_known_ones() {
     outcome.failed(2, &["sm_81", "did you mean sm_80", "sm_121"]);
 }
 
+#[test]
+fn a_remainder_of_halves_is_compiled() {
+    if !has_compiler() {
+        return;
+    }
+    let tensor = |name| Tensor {
+        name,
+        shape: &[33, 65],
+    };
+    // Element types 1 and 10 are float32 and float16.
+    let cast = |input: &'static [&'static str], output, to: &'static [(&'static str, u64)]| Node {
+        op: "Cast",
+        name: output,
+        inputs: input,
+        output,
+        attributes: to,
+    };
+    let remainder = Node {
+        op: "Mod",
+        name: "remainder",
+        inputs: &["a", "b"],
+        output: "c",
+        attributes: &[("fmod", 1)],
+    };
+    let nodes = [
+        cast(&["x"], "a", &[("to", 10)]),
+        cast(&["z"], "b", &[("to", 10)]),
+        remainder,
+        cast(&["c"], "y", &[("to", 1)]),
+    ];
+    let bench = Bench::new();
+    let file = model(&[tensor("x"), tensor("z")], &nodes, tensor("y"));
+    bench.file("mod.onnx", file);
+    let args = ["--modelsource", "onnx", "--modelname", "mod.onnx"];
+    let job = ["--target", "cuda", "--compile-only", "--out", "run"];
+    bench.run(&[&args[..], &job].concat()).done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    assert!(rows.iter().all(|row| row.status == Status::Compiled));
+}
+
 /// The main job on a model of one rectifier, with a row for each size of its blocks.
-fn sweep_of_block_sizes(gpu: &StandInGpu, bench: &Bench, faults: &str) -> Outcome {
+fn sweep_of_block_sizes(gpu: &StandInGpu, bench: &Bench, settings: &[(&str, &str)]) -> Outcome {
     bench.file("relu.onnx", relu(&[64, 1024]));
     bench.file(
         "sizes.toml",
@@ -117,7 +157,7 @@ fn sweep_of_block_sizes(gpu: &StandInGpu, bench: &Bench, faults: &str) -> Outcom
     let job = ["--target", "cuda", "--sweep", "sizes.toml", "--out", "run"];
     let limits = ["--budget", "5ms", "--timeout", "8s", "--max-failed", "1"];
     let command = bench.command([&model[..], &job, &limits].concat());
-    Outcome::of(gpu.around(command, faults))
+    Outcome::of(gpu.around(command, settings))
 }
 
 /// What became of the point with blocks of so many threads.
@@ -135,7 +175,8 @@ fn a_fault_of_the_gpu_costs_its_point_and_the_run_goes_on() {
         return;
     };
     let bench = Bench::new();
-    sweep_of_block_sizes(&gpu, &bench, "64=sticky,128=memory,512=hang").done();
+    let faults = ("FAULTS", "64=sticky,128=memory,512=hang");
+    sweep_of_block_sizes(&gpu, &bench, &[faults]).done();
     let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
     let (status, reason) = point(&rows, 64);
     assert_eq!(status, Status::Crashed);
@@ -153,4 +194,33 @@ fn a_fault_of_the_gpu_costs_its_point_and_the_run_goes_on() {
     // Each of the stand-in's events lies a quarter of a millisecond after the one before.
     let times = rows.iter().filter_map(|row| row.time_median_ns);
     assert!(times.clone().count() == 2 && times.clone().all(|ns| ns == 250_000.0));
+}
+
+#[test]
+fn two_gpus_share_the_points_and_one_that_fails_costs_its_own() {
+    let Some(gpu) = StandInGpu::new() else {
+        return;
+    };
+    let bench = Bench::new();
+    let settings = [("GPUS", "2"), ("FAULTS", "128=sticky")];
+    sweep_of_block_sizes(&gpu, &bench, &settings).done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    assert_eq!(point(&rows, 128).0, Status::Crashed);
+    for threads in [32, 64, 256, 512] {
+        assert_eq!(point(&rows, threads), (Status::Measured, ""));
+    }
+}
+
+#[test]
+fn an_old_driver_is_told_what_is_needed_and_doctor_knows_it() {
+    let Some(gpu) = StandInGpu::new() else {
+        return;
+    };
+    let bench = Bench::new();
+    let old = [("DRIVER_CUDA", "12040")];
+    let job = bench.command(["--modelname", "mlp", "--target", "cuda"]);
+    let needs = ["CUDA 12.4", "580 or later", "--compile-only"];
+    Outcome::of(gpu.around(job, &old)).failed(1, &needs);
+    let outcome = Outcome::of(gpu.around(bench.command(["doctor"]), &old));
+    assert!(outcome.stdout.contains("CUDA 12.4"), "{}", outcome.stdout);
 }

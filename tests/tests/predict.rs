@@ -398,14 +398,20 @@ fn a_gpu_that_was_not_seen_is_predicted_by_its_figures() {
         "new.csv",
         "--json",
     ];
+    let inside = std::cell::Cell::new(0.0);
     let error = |more: &[&str]| {
         let report = json(oppredict(&bench, &[&compare[..], more].concat()).done());
         assert_eq!(report["rows"], 60);
         assert_eq!(report["by_machine"]["Tesla d"]["mape"], report["mape"]);
+        let others = report["other_machines"].as_array().expect("names");
+        assert!(others.len() == 1 && others[0].to_string().contains("Tesla d"));
+        inside.set(report["inside"].as_f64().expect("a share"));
         report["mape"].as_f64().expect("a number")
     };
-    let (with, without) = (error(&["--devices", "devices.csv"]), error(&[]));
+    let without = error(&[]);
+    let with = error(&["--devices", "devices.csv"]);
     assert!(with < 15.0, "{with}");
+    assert!(inside.get() > 0.7, "{}", inside.get());
     assert!(without > 2.0 * with, "{without}");
     bench.file("devices.csv", "device,singleflops\nTesla a,fast\n");
     oppredict(&bench, &train).failed(

@@ -1,9 +1,8 @@
 //! `opcollect report` of the sample dataset: its files, and its page in a browser, wide and narrow.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use e2e::{Bench, skip};
+use e2e::{Bench, Browser, skip};
 use serde_json::Value;
 
 fn sample() -> String {
@@ -46,48 +45,29 @@ fn what_is_no_run_is_refused_by_name() {
     }
 }
 
-fn browser() -> Option<&'static str> {
-    ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| {
-            let version = Command::new(name).arg("--version").output();
-            version.is_ok_and(|o| o.status.success())
-        })
-}
-
-/// The page's DOM in a window of this width, after a script has written what it measured into the body's attributes.
-fn shown(browser: &str, page: &Path, width: u32) -> String {
-    let output = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--virtual-time-budget=5000",
-        ])
-        .arg(format!("--window-size={width},900"))
-        .arg("--dump-dom")
-        .arg(format!("file://{}", page.display()))
-        .output()
-        .expect("the browser starts");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 #[test]
 fn the_page_fits_a_wide_and_a_narrow_window() {
-    let Some(browser) = browser() else {
+    let Some(browser) = Browser::find() else {
         return skip("the report in a browser", "no Chromium here");
     };
     let bench = Bench::new();
     bench.run(&["report", &sample(), "--out", "o"]).done();
     let page = bench.path().join("o/report.html");
     let html = std::fs::read_to_string(&page).expect("a page");
-    let script = "<script>const d=document,b=d.body;\
-        b.dataset.fits=d.documentElement.scrollWidth<=innerWidth?'yes':'no';\
-        b.dataset.blank=[...d.querySelectorAll('figure svg')].filter(s=>s.getBoundingClientRect().height<50).length;\
-        b.dataset.pictures=d.querySelectorAll('figure svg').length</script></body>";
-    let measured: PathBuf = bench.file("measured.html", html.replace("</body>", script));
+    // The page stands in a frame, which can be as narrow as a telephone, and tells the page around it what it measured.
+    let script = "<script>const d=document;parent.postMessage({\
+        width:innerWidth,\
+        fits:d.documentElement.scrollWidth<=innerWidth?'yes':'no',\
+        blank:[...d.querySelectorAll('figure svg')].filter(s=>s.getBoundingClientRect().height<50).length,\
+        pictures:d.querySelectorAll('figure svg').length},'*')</script></body>";
+    bench.file("measured.html", html.replace("</body>", script));
     for width in [1280, 400] {
-        let dom = shown(browser, &measured, width);
+        let frame = format!(
+            "<body><script>onmessage=e=>Object.assign(document.body.dataset,e.data)</script>\
+            <iframe width={width} height=900 style=border:0 src=measured.html></iframe></body>"
+        );
+        let dom = browser.dom(&bench.file("frame.html", frame), 1400);
+        assert!(dom.contains(&format!("data-width=\"{width}\"")), "{dom}");
         assert!(
             dom.contains("data-fits=\"yes\""),
             "{width} pixels: the page is wider than its window"

@@ -3,23 +3,13 @@
 #[path = "../../tpu/tests/dumps/mod.rs"]
 mod dumps;
 
-use std::process::Command;
-
 use dumps::{Capture, Spec, make};
-use e2e::{Bench, skip};
+use e2e::{Bench, Browser, skip};
 use tpuprofile::chip::Chip;
 
 #[test]
 fn the_page_runs_in_a_browser() {
-    let browser = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| {
-            Command::new(name)
-                .arg("--version")
-                .output()
-                .is_ok_and(|o| o.status.success())
-        });
-    let Some(browser) = browser else {
+    let Some(browser) = Browser::find() else {
         return skip("the page in a browser", "no Chromium here");
     };
     let bench = Bench::new();
@@ -38,25 +28,9 @@ fn the_page_runs_in_a_browser() {
         std::fs::write(path, bytes).expect("a core's file");
     }
     bench.run(&["tpu", "d", "--out", "o", "--web"]).done();
-    let page = format!("file://{}", bench.path().join("o/result.html").display());
-    let output = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--virtual-time-budget=5000",
-            "--dump-dom",
-        ])
-        .arg(page)
-        .output()
-        .expect("the browser starts");
-    let dom = String::from_utf8_lossy(&output.stdout);
+    let dom = browser.dom(&bench.path().join("o/result.html"), 1280);
     // The last line of the page's script sets this mark: an error before it leaves it out.
-    assert!(
-        dom.contains("data-ready=\"yes\""),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(dom.contains("data-ready=\"yes\""), "{dom}");
     for part in [
         "core 7",
         "MM2_NN",

@@ -7,9 +7,13 @@ mod dumps;
 mod losses;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use dumps::{CAPTURES, Capture, Spec};
-use losses::{Key, Loss, Random, Said, first_wrong, read, said, two_cores};
+use losses::{
+    Key, Loss, Random, Said, first_wrong, matched, none_wrong, read, said, seeds_of_environment,
+    two_cores,
+};
 use tpuprofile::Profile;
 use tpuprofile::chip::Chip;
 use tpuprofile::matching::event::Certainty;
@@ -41,8 +45,7 @@ fn compare(
     if let Some(wrong) = first_wrong(truth, &said) {
         panic!("{place}: {wrong}");
     }
-    let matched = |(_, certainty): &&(Said, Certainty)| *certainty == Certainty::Matched;
-    (said.values().filter(matched).count(), said.len())
+    matched(&said)
 }
 
 fn check_losses(seed: u64, kernels: u32, vary: u32, engines: &[usize]) {
@@ -171,25 +174,13 @@ fn each_descriptor_damaged() {
 }
 
 /// Dumps of any shape with one to three losses in any of their engines.
-fn check_random(seeds: std::ops::Range<u64>) {
-    let (mut matched, mut all) = (0, 0);
+fn check_random(seeds: Range<u64>) {
+    let (mut certain, mut all) = (0, 0);
     let mut wrong = Vec::new();
     for seed in seeds {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        for _ in 0..8 {
-            random.below(2);
-        }
-        let chip = Chip::ALL[random.below(Chip::ALL.len())];
-        let capture = CAPTURES[random.below(CAPTURES.len())];
-        let spec = Spec {
-            seed,
-            kernels: 1 + random.below(14) as u32,
-            vary: 1 + random.below(4) as u32,
-            tiles: 1 + random.below(6) as u32,
-            counts: random.below(2) == 0,
-            wrap: random.below(4) == 0,
-            ..Spec::new(chip, capture)
-        };
+        let mut random = Random::of_seed(seed);
+        let mut spec = random.spec(seed, &CAPTURES);
+        spec.wrap = random.below(4) == 0;
         let whole = two_cores(spec);
         let truth = said(&read(&whole));
         let mut dump = two_cores(spec);
@@ -202,29 +193,22 @@ fn check_random(seeds: std::ops::Range<u64>) {
                 done.push((engine, loss));
             }
         }
-        let place = format!("{chip} {capture:?} {spec:?} {done:?}");
+        let place = format!("{spec:?} {done:?}");
         let profile = read(&dump);
         let said = said(&profile);
         wrong.extend(first_wrong(&truth, &said).map(|text| format!("{place}: {text}")));
-        matched += said
-            .values()
-            .filter(|(_, c)| *c == Certainty::Matched)
-            .count();
-        all += said.len();
-        let changed = (0..3).any(|e| dump.cores[1].records[e] != whole.cores[1].records[e]);
-        let tiu_only = done.iter().all(|(engine, _)| *engine == 0);
-        let seen = capture != Capture::Pmu && (chip != Chip::Cv84x6 || !tiu_only);
-        if changed && seen && profile.report.is_whole() {
+        let (sure, here) = matched(&said);
+        (certain, all) = (certain + sure, all + here);
+        let [tiu, gdma, sdma] =
+            [0, 1, 2].map(|e| dump.cores[1].records[e] != whole.cores[1].records[e]);
+        // The strays of CV84X6 nobody misses.
+        let changed = gdma || sdma || tiu && spec.chip != Chip::Cv84x6;
+        if changed && spec.capture != Capture::Pmu && profile.report.is_whole() {
             wrong.push(format!("{place}: nothing is missed"));
         }
     }
-    println!("{matched} of {all} records matched");
-    assert!(
-        wrong.is_empty(),
-        "{} dumps:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    println!("{certain} of {all} records matched");
+    none_wrong(&wrong);
 }
 
 #[test]
@@ -232,15 +216,10 @@ fn dumps_of_any_shape_lost_anything() {
     check_random(0..120);
 }
 
-/// The same with many more dumps: `cargo nextest run -p tpuprofile --run-ignored all many_more`; `OPBENCH_SEEDS` is their
-/// number, `OPBENCH_FIRST_SEED` the first seed.
+/// The same with many more dumps: `cargo nextest run -p tpuprofile --run-ignored all many_more`, see
+/// [`seeds_of_environment`].
 #[test]
 #[ignore = "takes minutes"]
 fn many_more_dumps_of_any_shape() {
-    let number = |name: &str, default| {
-        let value = std::env::var(name).ok().and_then(|text| text.parse().ok());
-        value.unwrap_or(default)
-    };
-    let first = number("OPBENCH_FIRST_SEED", 1000);
-    check_random(first..first + number("OPBENCH_SEEDS", 3000));
+    check_random(seeds_of_environment());
 }

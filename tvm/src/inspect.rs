@@ -64,6 +64,9 @@ pub struct Index {
     pub terms: Vec<(usize, Option<i64>)>,
     /// Number of consecutive values that the block touches at once: 1 for a point, more for a region.
     pub extent: i64,
+    /// The iterator that this index is, divided by a constant and rounded down, and the constant, if it is nothing else
+    /// but for constants that are added.
+    pub quotient: Option<(usize, i64)>,
 }
 
 impl Index {
@@ -215,11 +218,13 @@ fn access(region: &Obj, names: &[String]) -> Result<Access> {
     let indices = elements(&field(region, "region")?)?
         .iter()
         .map(|range| {
+            let min = field(range, "min")?;
             let mut index = Index {
                 terms: Vec::new(),
                 extent: constant(&field(range, "extent")?).unwrap_or(0),
+                quotient: quotient(&min, names)?,
             };
-            collect_terms(&field(range, "min")?, Some(1), names, &mut index)?;
+            collect_terms(&min, Some(1), names, &mut index)?;
             Ok(index)
         })
         .collect::<Result<_>>()?;
@@ -229,6 +234,30 @@ fn access(region: &Obj, names: &[String]) -> Result<Access> {
         shape,
         indices,
     })
+}
+
+/// The iterator and the constant of an index that divides one by the other, whatever constants are added.
+fn quotient(expr: &Obj, names: &[String]) -> Result<Option<(usize, i64)>> {
+    let expr = without_constant(expr)?;
+    if type_key(&expr) != Some("prim.FloorDiv") {
+        return Ok(None);
+    }
+    let dividend = without_constant(&field(&expr, "a")?)?;
+    if type_key(&dividend) != Some("ir.Var") {
+        return Ok(None);
+    }
+    let name = string(&field(&dividend, "name")?)?;
+    let iter = names.iter().position(|n| *n == name);
+    Ok(iter.zip(constant(&field(&expr, "b")?)))
+}
+
+/// What a constant is added to or subtracted from; another expression as it is.
+fn without_constant(expr: &Obj) -> Result<Obj> {
+    let sum = matches!(type_key(expr), Some("prim.Add" | "prim.Sub"));
+    match sum && constant(&field(expr, "b")?).is_some() {
+        true => field(expr, "a"),
+        false => Ok(expr.clone()),
+    }
 }
 
 /// Adds the iterators of `expr`, each multiplied by `factor`, to `index`.

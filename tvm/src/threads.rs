@@ -17,6 +17,11 @@ use crate::tasks::{Group, parallel_launch};
 /// `ThreadGroup::kSpecifyOneCorePerThread` of TVM's runtime.
 const ONE_CORE_PER_THREAD: i64 = -2;
 
+thread_local! {
+    /// Whether this thread has started a pool.
+    static HAS_POOL: Cell<bool> = const { Cell::new(false) };
+}
+
 /// The pool of the thread that started it.
 #[derive(Debug)]
 pub struct Pool {
@@ -52,6 +57,7 @@ impl Pool {
             _bound_to_thread: PhantomData,
         };
         pool.use_threads(threads)?;
+        HAS_POOL.set(true);
         Ok(pool)
     }
 
@@ -107,38 +113,7 @@ impl Pool {
     /// # Errors
     /// TVM has no such function, or a task panicked.
     pub fn run<F: Fn(usize, usize) + Sync>(&self, task: &F) -> Result<()> {
-        /// A task, and whether one of its calls panicked: with one thread, TVM drops what a task returns.
-        struct Shared<'a, F> {
-            task: &'a F,
-            panicked: AtomicBool,
-        }
-
-        unsafe extern "C" fn call_task<F: Fn(usize, usize) + Sync>(
-            number: i32,
-            group: *const Group,
-            shared: *const c_void,
-        ) -> i32 {
-            // SAFETY: TVM passes back the pointer given below, and a group that lives through the call.
-            let (shared, of) = unsafe { (&*shared.cast::<Shared<'_, F>>(), (*group).num_task) };
-            let run = || (shared.task)(number.max(0) as usize, of.max(1) as usize);
-            // No panic may cross into TVM.
-            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-                shared.panicked.store(true, Ordering::Relaxed);
-            }
-            0
-        }
-
-        let launch = parallel_launch()?;
-        let shared = Shared {
-            task,
-            panicked: AtomicBool::new(false),
-        };
-        // SAFETY: what is shared outlives the launch, which returns when all tasks have ended.
-        let code = unsafe { launch(call_task::<F>, std::ptr::from_ref(&shared).cast(), 0) };
-        if code != 0 || shared.panicked.load(Ordering::Relaxed) {
-            return Err(Error::unexpected("Pool::run", "a task failed"));
-        }
-        Ok(())
+        launch(task)
     }
 
     /// Number of threads that parallel loops use at present.
@@ -150,6 +125,57 @@ impl Pool {
         let n: i64 = value(NAME, call(NAME, &[])?)?;
         Ok(n.max(0) as usize)
     }
+}
+
+/// Calls `task(number, of)` once on each of the threads that parallel loops of this thread use, with the same number on
+/// the same thread every time; on this thread alone if it has no [`Pool`].
+///
+/// # Errors
+/// As for [`Pool::run`].
+pub fn on_each<F: Fn(usize, usize) + Sync>(task: &F) -> Result<()> {
+    if !HAS_POOL.get() {
+        task(0, 1);
+        return Ok(());
+    }
+    launch(task)
+}
+
+fn launch<F: Fn(usize, usize) + Sync>(task: &F) -> Result<()> {
+    /// A task, and whether one of its calls panicked: with one thread, TVM drops what a task returns.
+    struct Shared<'a, F> {
+        task: &'a F,
+        panicked: AtomicBool,
+    }
+
+    unsafe extern "C" fn call_task<F: Fn(usize, usize) + Sync>(
+        number: i32,
+        group: *const Group,
+        shared: *const c_void,
+    ) -> i32 {
+        // SAFETY: TVM passes back the pointer given below, and a group that lives through the call.
+        let (shared, of) = unsafe { (&*shared.cast::<Shared<'_, F>>(), (*group).num_task) };
+        let run = || (shared.task)(number.max(0) as usize, of.max(1) as usize);
+        // No panic may cross into TVM.
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+            shared.panicked.store(true, Ordering::Relaxed);
+        }
+        0
+    }
+
+    let launch = parallel_launch()?;
+    let shared = Shared {
+        task,
+        panicked: AtomicBool::new(false),
+    };
+    // SAFETY: what is shared outlives the launch, which returns when all tasks have ended.
+    let code = unsafe { launch(call_task::<F>, std::ptr::from_ref(&shared).cast(), 0) };
+    if code != 0 || shared.panicked.load(Ordering::Relaxed) {
+        return Err(Error::unexpected(
+            "TVMBackendParallelLaunch",
+            "a task failed",
+        ));
+    }
+    Ok(())
 }
 
 /// The processors that this thread may run on, as the kernel numbers them.

@@ -13,7 +13,7 @@ use opdata::CacheState;
 use opmodels::Graph;
 use opmodels::graph::{self, InputRole};
 use tvm_bridge::compile::{Asserts, Lowered};
-use tvm_bridge::vm::{self, Moment};
+use tvm_bridge::vm::{self, Linked, Moment, WatchedMachine};
 use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Target, Tensor, VirtualMachine};
 
 use super::arguments::compare_outputs;
@@ -31,6 +31,8 @@ const INSTRUMENTED_RUNS: usize = 11;
 /// A model that runs.
 pub(super) struct LoadedModel {
     pub(super) machine: VirtualMachine,
+    /// The same model with the same kernels, for runs whose calls are watched.
+    pub(super) watched: WatchedMachine,
     pub(super) graph: Graph,
     /// The model's inputs and weights, by where their values lie.
     pub(super) addresses: HashMap<usize, usize>,
@@ -61,7 +63,9 @@ impl LoadedModel {
             device: shared.session.tensors(),
             compiler: shared.session.compiler(),
         };
-        let machine = own.start(&module, jobs)?;
+        let Built { linked, kernels } = own.build(&module, jobs)?;
+        let watched = linked.start_watched(&kernels, own.device)?;
+        let machine = linked.start(&kernels, own.target, own.device)?;
         let build_ns = start.elapsed().as_nanos() as u64;
         let on_host = inputs(shared, &graph)?;
         let inputs = on_host
@@ -72,7 +76,9 @@ impl LoadedModel {
         let addresses = places
             .filter_map(|(place, tensor)| Some((tensor.host_bytes()?.as_ptr() as usize, place)))
             .collect();
-        machine.set_inputs(&graph.entry, &inputs)?;
+        for machine in [&machine, &watched.machine] {
+            machine.set_inputs(&graph.entry, &inputs)?;
+        }
         machine.runner(&graph.entry)?.run()?;
         let outputs = machine.outputs(&graph.entry)?;
         let (comparison, checked_against) = check(shared, &graph, jobs, &on_host, &outputs)?;
@@ -84,6 +90,7 @@ impl LoadedModel {
             },
             LoadedModel {
                 machine,
+                watched,
                 graph,
                 addresses,
             },
@@ -107,7 +114,9 @@ impl LoadedModel {
             anyhow::Ok(runner.run()?)
         })?;
         let drift = before.max(session.drift()?);
-        let instrumented = self.instrument(session.marks()?)?;
+        let runner = self.watched.machine.runner(&self.graph.entry)?;
+        runner.run()?;
+        let instrumented = self.instrument(session.marks()?);
         let mut totals = Vec::with_capacity(INSTRUMENTED_RUNS);
         let mut sums = Vec::with_capacity(INSTRUMENTED_RUNS);
         for _ in 0..INSTRUMENTED_RUNS {
@@ -119,7 +128,7 @@ impl LoadedModel {
             totals.push(total);
             sums.push(sum);
         }
-        self.machine.clear_instrument()?;
+        self.watched.unwatch();
         let operators = instrumented
             .borrow()
             .times
@@ -140,7 +149,7 @@ impl LoadedModel {
     }
 
     /// Puts a hook into the machine that marks begin and end of every call of an operator.
-    fn instrument(&self, marks: Box<dyn Marks>) -> anyhow::Result<Rc<RefCell<Calls>>> {
+    fn instrument(&self, marks: Box<dyn Marks>) -> Rc<RefCell<Calls>> {
         let calls = Rc::new(RefCell::new(Calls {
             marks,
             run: Vec::new(),
@@ -154,13 +163,13 @@ impl LoadedModel {
             .map(|o| o.symbol.clone())
             .collect();
         let in_hook = Rc::clone(&calls);
-        self.machine.set_instrument(move |call| {
+        self.watched.watch(move |call| {
             let mut calls = in_hook.borrow_mut();
             match call.moment() {
                 Moment::Before => {
                     let symbol = call.symbol();
-                    if symbols.contains(&symbol) {
-                        calls.run.push(symbol);
+                    if symbols.contains(symbol) {
+                        calls.run.push(symbol.to_owned());
                         calls.open = true;
                         calls.marks.mark();
                     }
@@ -172,8 +181,8 @@ impl LoadedModel {
                 }
                 Moment::After => {}
             }
-        })?;
-        Ok(calls)
+        });
+        calls
     }
 }
 
@@ -234,13 +243,13 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Compiles the model's functions on `jobs` threads and starts a machine with them.
-    fn start(&self, module: &IrModule, jobs: usize) -> anyhow::Result<VirtualMachine> {
-        let (linked, kernels) = vm::generate(module, self.target)?;
+    /// Compiles the model's functions on `jobs` threads.
+    fn build(&self, module: &IrModule, jobs: usize) -> anyhow::Result<Built> {
+        let (linked, functions) = vm::generate(module, self.target)?;
         let (target, compiler) = (self.target, &self.compiler);
         let compile = |part: IrModule| compiler.load(Lowered::new(&part, target, Asserts::Kept)?);
-        let modules = std::thread::scope(|scope| {
-            let parts = kernels.distribute(jobs)?;
+        let kernels = std::thread::scope(|scope| {
+            let parts = functions.distribute(jobs)?;
             let builders: Vec<_> = parts
                 .into_iter()
                 .map(|part| scope.spawn(move || compile(part)))
@@ -251,8 +260,14 @@ impl Place<'_> {
                 .map(|b| b.join().map_err(lost)?)
                 .collect::<anyhow::Result<Vec<KernelModule>>>()
         })?;
-        Ok(linked.start(&modules, target, self.device)?)
+        Ok(Built { linked, kernels })
     }
+}
+
+/// A model's program and its compiled functions.
+struct Built {
+    linked: Linked,
+    kernels: Vec<KernelModule>,
 }
 
 /// The entry function's arguments: values that came with the model, else made up.
@@ -330,7 +345,8 @@ fn check(
         device: Device::cpu(),
         compiler: HostCompiler::shared(),
     };
-    let plain = host.start(&shared.module, jobs)?;
+    let Built { linked, kernels } = host.build(&shared.module, jobs)?;
+    let plain = linked.start(&kernels, host.target, host.device)?;
     plain.set_inputs(&graph.entry, inputs)?;
     plain.runner(&graph.entry)?.run()?;
     let expected = plain.outputs(&graph.entry)?;

@@ -19,8 +19,6 @@ const TRANSCENDENTAL_FLOPS: f64 = 40.0;
 const CHOICE_BYTES: f64 = 1.0;
 /// Operations that take as long as calling a kernel at all: tiny operators do not shrink below it.
 const CALL_OPERATIONS: f64 = 5e4;
-/// A call beside what arithmetic and traffic take at calibrated rates, ns.
-const CALL_NS: f64 = 1000.0;
 /// Workers of a CPU whose number is not known.
 const WORKERS: f64 = 8.0;
 
@@ -40,7 +38,7 @@ pub enum Base {
     /// busiest worker.
     Steps,
     /// Arithmetic and traffic at the calibrated rates of the machine, each part of the traffic at that of the cache that
-    /// holds it; [`Base::Work`] where no rates are known.
+    /// holds it, and a floor, with fitted factors (`models::rates`).
     Calibrated,
     /// A sum of the others with rates fitted to the samples (`models::rates`).
     Fitted,
@@ -73,8 +71,8 @@ pub struct Bases {
     work: f64,
     serial: f64,
     steps: f64,
-    /// Missing where no rates are known.
-    calibrated: Option<f64>,
+    /// What arithmetic and traffic take at the calibrated rates, ns; missing where no rates are known.
+    at_best: Option<[f64; 2]>,
     /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
     pieces: Option<Pieces>,
     /// Arithmetic (flop), compulsory traffic with choices between inputs (bytes) and exponentials (calls) of one of the threads
@@ -107,7 +105,7 @@ impl Bases {
             work,
             serial: work,
             steps: work,
-            calibrated: best.map(|best| (best.arithmetic + best.moving + CALL_NS).log2()),
+            at_best: best.map(|best| [best.arithmetic, best.moving]),
             pieces: None,
             shared,
         };
@@ -175,17 +173,22 @@ impl Bases {
 
     /// Whether the rates of the machine are known.
     pub fn knows_rates(&self) -> bool {
-        self.calibrated.is_some()
+        self.at_best.is_some()
+    }
+
+    /// What arithmetic and traffic take at the calibrated rates of the machine, ns; where none are known, nominal operations
+    /// in place of both.
+    pub fn at_best(&self) -> [f64; 2] {
+        self.at_best.unwrap_or_else(|| [self.work.exp2(), 0.0])
     }
 
     /// One of them; 0 for those that are not of the point alone.
     pub fn get(&self, base: Base) -> f64 {
         match base {
-            Base::None | Base::Fitted => 0.0,
+            Base::None | Base::Fitted | Base::Calibrated => 0.0,
             Base::Work => self.work,
             Base::Serial => self.serial,
             Base::Steps => self.steps,
-            Base::Calibrated => self.calibrated.unwrap_or(self.work),
         }
     }
 }

@@ -48,6 +48,18 @@ impl Default for Choice {
 }
 
 impl Choice {
+    /// The members for machines that were not trained on, counting alike; none if there are none.
+    pub fn for_foreign_machines(&self) -> Option<Self> {
+        let members = self.members.iter().filter(|member| member.is_foreign());
+        let members: Vec<MemberSpec> = members.cloned().collect();
+        let alike = vec![1.0 / members.len() as f64; members.len()];
+        (!members.is_empty()).then(|| Self {
+            members,
+            unseen: alike.clone(),
+            known: alike,
+        })
+    }
+
     /// Without the members that count for no query of these kinds.
     #[must_use]
     pub fn for_queries(&self, kinds: &[Familiarity]) -> Self {

@@ -132,11 +132,17 @@ impl Ensemble {
         Ok(spread)
     }
 
+    /// Whether the point is on a machine that was not trained on, and members for such machines predict it.
+    pub fn is_foreign(&self, point: &Point) -> bool {
+        point.bases.knows_rates()
+            && self.machines.binary_search(&point.machine).is_err()
+            && self.members.iter().any(|member| member.spec.is_foreign())
+    }
+
     fn asked(&self, point: &Point) -> Asked {
         Asked {
             of_known_workload: self.familiarity(point) == Familiarity::Known,
-            is_foreign: point.bases.knows_rates()
-                && self.machines.binary_search(&point.machine).is_err(),
+            is_foreign: self.is_foreign(point),
             has_code: point.has_code,
         }
     }

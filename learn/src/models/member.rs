@@ -267,7 +267,11 @@ impl Member {
         let columns = spec.columns();
         let points: Vec<&Point> = samples().map(|s| &s.point).collect();
         let values = select(&points, &columns);
-        let rates = (spec.base == Base::Fitted).then(|| Rates::fit(dataset, indices));
+        let rates = match spec.base {
+            Base::Fitted => Some(Rates::fit(dataset, indices)),
+            Base::Calibrated => Some(Rates::fit_at_best(dataset, indices)),
+            Base::None | Base::Work | Base::Serial | Base::Steps => None,
+        };
         let targets: Vec<f32> = samples()
             .zip(times)
             .map(|(s, time)| (time - estimate(spec.base, rates.as_ref(), &s.point)) as f32)

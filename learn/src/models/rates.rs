@@ -2,7 +2,9 @@
 //! samples at hand.
 //!
 //! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f. The last is the floor of the device, below
-//! which nothing gets; traffic alone decides where there is little arithmetic for a byte, as in products with one row.
+//! which nothing gets; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Over
+//! several machines of which the rates are known, arithmetic and traffic are what they take there at best, so that c and d
+//! are how much longer it takes in fact, and the first two and exponentials are left out.
 //! Non-negative least squares of the relative error (coordinate descent on the normal equations), in rounds that count
 //! samples less the further off they were.
 
@@ -28,11 +30,25 @@ const UNITS: [f64; 20] = [
 /// Samples that these are judged on at most.
 const JUDGED: usize = 1500;
 
+/// What arithmetic and traffic are counted in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Unit {
+    /// Operations and bytes.
+    #[default]
+    Counts,
+    /// The time that they take at the calibrated rates of their machine.
+    AtBest,
+}
+
 /// What a unit of each part takes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// By part, ns.
     rates: [f64; PARTS],
+    /// What arithmetic and traffic are counted in.
+    #[serde(default)]
+    unit: Unit,
     /// Cores or multiprocessors that share the pieces of a schedule, where the machine's own number is not known.
     units: Option<f64>,
 }
@@ -40,8 +56,20 @@ pub struct Rates {
 /// A point, its time (log2 ns), and how much it counts.
 pub type Timed<'a> = (&'a Point, f64, f64);
 
-fn parts(point: &Point, units: Option<f64>) -> [f64; PARTS] {
+/// Samples as they are fitted to.
+fn timed<'a>(dataset: &'a Dataset, indices: &[usize]) -> Vec<Timed<'a>> {
+    let samples = indices.iter().map(|&i| &dataset.samples[i]);
+    samples
+        .map(|s| (&s.point, s.log2_time, f64::from(s.weight)))
+        .collect()
+}
+
+fn parts(point: &Point, unit: Unit, units: Option<f64>) -> [f64; PARTS] {
     let bases = &point.bases;
+    if unit == Unit::AtBest {
+        let [arithmetic, traffic] = bases.at_best();
+        return [0.0, 0.0, arithmetic, traffic, 0.0, 1.0];
+    }
     let [arithmetic, traffic, exponentials] = bases.shared;
     let [serial, steps] = bases.schedule(units);
     [serial, steps, arithmetic, traffic, exponentials, 1.0]
@@ -50,32 +78,34 @@ fn parts(point: &Point, units: Option<f64>) -> [f64; PARTS] {
 impl Rates {
     /// Fits the rates to some samples.
     pub fn fit(dataset: &Dataset, indices: &[usize]) -> Self {
-        let samples = indices.iter().map(|&i| &dataset.samples[i]);
-        let timed: Vec<Timed<'_>> = samples
-            .map(|s| (&s.point, s.log2_time, f64::from(s.weight)))
-            .collect();
-        Self::fit_times(&timed)
+        Self::fit_times(&timed(dataset, indices))
+    }
+
+    /// Fits to some samples how much longer than at best arithmetic and traffic take, and the floor.
+    pub fn fit_at_best(dataset: &Dataset, indices: &[usize]) -> Self {
+        Self::with_units(&timed(dataset, indices), Unit::AtBest, None).0
     }
 
     /// Fits the rates to points with their times (log2 ns) and how much each counts.
     pub fn fit_times(timed: &[Timed<'_>]) -> Self {
         let step = timed.len().div_ceil(JUDGED).max(1);
         let some: Vec<Timed<'_>> = timed.iter().copied().step_by(step).collect();
-        let tried = UNITS.map(|units| Self::with_units(&some, Some(units)));
+        let tried = UNITS.map(|units| Self::with_units(&some, Unit::Counts, Some(units)));
         let best = tried.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
         let units = best.and_then(|(rates, _)| rates.units);
-        Self::with_units(timed, units).0
+        Self::with_units(timed, Unit::Counts, units).0
     }
 
     /// The rates for a number of units, and the sum of their errors: by size and not by square.
-    fn with_units(timed: &[Timed<'_>], units: Option<f64>) -> (Self, f64) {
+    fn with_units(timed: &[Timed<'_>], unit: Unit, units: Option<f64>) -> (Self, f64) {
         let samples: Vec<([f64; PARTS], f64, f64)> = timed
             .iter()
-            .map(|&(point, time, weight)| (parts(point, units), time, weight))
+            .map(|&(point, time, weight)| (parts(point, unit, units), time, weight))
             .collect();
         let mut weights: Vec<f64> = samples.iter().map(|(_, _, weight)| *weight).collect();
         let mut fitted = Self {
             rates: [0.0; PARTS],
+            unit,
             units,
         };
         let mut cost = 0.0;
@@ -106,7 +136,7 @@ impl Rates {
 
     /// The estimate of a point, base-2 logarithm of ns.
     pub fn estimate(&self, point: &Point) -> f64 {
-        self.of(&parts(point, self.units))
+        self.of(&parts(point, self.unit, self.units))
     }
 }
 
@@ -140,6 +170,8 @@ fn solved(samples: &[([f64; PARTS], f64, f64)], weights: &[f64]) -> [f64; PARTS]
 mod tests {
     use super::*;
     use crate::data::{Machines, RowSet};
+    use crate::features::machine::{self, MachineFacts};
+    use crate::features::point_of;
     use crate::testing::dense_row;
 
     #[test]
@@ -182,6 +214,44 @@ mod tests {
         for sample in &dataset.samples {
             let error = rates.estimate(&sample.point) - sample.log2_time;
             assert!(error.abs() < 0.1, "{error}: {rates:?}");
+        }
+    }
+
+    #[test]
+    fn a_floor_over_machines_of_known_rates_is_found() {
+        // Half of the peak, a third of the bandwidth, and 20 µs for the call; the second machine is four times as fast.
+        let rows = (0..60u64).map(|number| {
+            let (columns, depth) = (64 << (number % 6), 64 << (number / 6 % 5));
+            let mut row = dense_row(1 + 63 * (number % 2), columns, depth, "{}");
+            row.point_id = number.to_string();
+            row.workload_hash = Some(number.to_string());
+            row.threads = Some(1);
+            row.env_hash = Some(if number < 30 { "a" } else { "b" }.to_owned());
+            row
+        });
+        let mut set = RowSet::from(rows.collect::<Vec<_>>());
+        for (name, times) in [("a", 1.0), ("b", 4.0)] {
+            let facts = MachineFacts {
+                rates: vec![machine::Rates {
+                    threads: 1,
+                    gflops: Some(100.0 * times),
+                    memory_gbytes_per_s: Some(10.0 * times),
+                    ..machine::Rates::default()
+                }],
+                ..MachineFacts::named(name)
+            };
+            set.facts.insert(name.to_owned(), facts);
+        }
+        for row in &mut set.rows {
+            let facts = &set.facts[row.env_hash.as_deref().unwrap()];
+            let [arithmetic, traffic] = point_of(row, facts).bases.at_best();
+            row.time_median_ns = Some(2.0 * arithmetic + 3.0 * traffic + 20_000.0);
+        }
+        let dataset = Dataset::new(&set, &Machines::Mixed).unwrap();
+        let rates = Rates::fit_at_best(&dataset, &dataset.all());
+        let found = [rates.rates[2], rates.rates[3], rates.rates[5]];
+        for (found, wanted) in found.into_iter().zip([2.0, 3.0, 20_000.0]) {
+            assert!((found / wanted - 1.0).abs() < 0.02, "{rates:?}");
         }
     }
 }

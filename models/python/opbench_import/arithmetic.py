@@ -34,13 +34,21 @@ def infinite(e: Emitter) -> list[onnx.NodeProto] | None:
 
 
 def remainder(e: Emitter) -> list[onnx.NodeProto] | None:
-    """Mod with the sign of the divisor, of floating-point numbers: the frontend's loses infinities. From the remainder with
-    the sign of the dividend, ``r``, it is ``r + divisor`` where the signs differ."""
+    """Mod of floating-point numbers. With the sign of the divisor the frontend's loses infinities: from the remainder with
+    the sign of the dividend, ``r``, it is ``r + divisor`` where the signs differ. Halves go through single precision, as
+    code for GPUs has no other remainder; it has the same value, which a half can hold."""
     dtype = e.graph.dtype(e.input(0)) or "float32"
-    if not floating(dtype) or e.options.get("fmod", 0):
+    halves = dtype in ("float16", "bfloat16")
+    if not floating(dtype) or e.options.get("fmod", 0) and not halves:
         return None
+    operands = [e.input(0), e.input(1)]
+    if halves:
+        plain = e.cast(e.emit("Mod", [e.cast(o, "float32") for o in operands], fmod=1), dtype)
+    else:
+        plain = e.emit("Mod", operands, fmod=1)
+    if e.options.get("fmod", 0):
+        return e.finish(plain)
     nothing = e.constant(0.0, dtype)
-    plain = e.emit("Mod", [e.input(0), e.input(1)], fmod=1)
     unlike = e.emit("Less", [e.emit("Mul", [e.emit("Sign", [plain]), e.emit("Sign", [e.input(1)])]), nothing])
     return e.finish(e.emit("Where", [unlike, e.emit("Add", [plain, e.input(1)]), plain]))
 

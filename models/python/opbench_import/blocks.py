@@ -56,10 +56,12 @@ def dtype_of(buffer) -> str:
 
 
 def extents(block: SBlock) -> list[int]:
-    """Extents of the axes that count: without the padding that a packed layout adds (``legalise`` marks it)."""
+    """Extents of the axes that count: without the padding that a packed layout adds (``legalise`` marks it for the block
+    that has all of the axes)."""
     facts = json.loads(str(block.annotations[MARK])) if MARK in block.annotations else {}
+    own = {short(v.var.name): int(v.dom.extent) for v in block.iter_vars}
     real = facts.get("extents", {})
-    return [min(int(v.dom.extent), real.get(short(v.var.name), int(v.dom.extent))) for v in block.iter_vars]
+    return list((own | real if real.keys() <= own.keys() else own).values())
 
 
 def iterations(block: SBlock) -> list[dict]:

@@ -110,28 +110,6 @@ def convolution(data: te.Tensor, weight: te.Tensor, options: dict, block: int | 
     return rounded(cropped(sums, 1, channels), data.dtype)
 
 
-def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> te.Tensor:
-    """Convolution with one filter (or ``multiplier`` filters) a channel; weight [C * multiplier, 1, K...]."""
-    spatial = len(data.shape) - 2
-    strides, dilation = options["strides"], options["dilation"]
-    padded = pad(data, options["padding"][:spatial], options["padding"][spatial:])
-    kernel = [int(d) for d in weight.shape[2:]]
-    out_channels = int(weight.shape[0])
-    multiplier = out_channels // int(data.shape[1])
-    extents = [output_extent(int(padded.shape[2 + i]), kernel[i], strides[i], dilation[i]) for i in range(spatial)]
-    window = [te.reduce_axis((0, k), n) for k, n in zip(kernel, REDUCE_NAMES[spatial])]
-
-    def body(axes):
-        nn, ff, position = axes[0], axes[1], axes[2:]
-        channel = ff if multiplier == 1 else tirx.indexdiv(ff, multiplier)
-        at = [p * s + w * d for p, s, w, d in zip(position, strides, window, dilation)]
-        return products(padded[(nn, channel, *at)], weight[(ff, 0, *window)], window)
-
-    shape = [data.shape[0], out_channels, *extents]
-    sums = named_compute(shape, ["nn", "ff", *SPATIAL_NAMES[spatial]], body, f"depthwise_conv{spatial}d")
-    return rounded(sums, data.dtype)
-
-
 def dense(data: te.Tensor, weight: te.Tensor, block: int | None, width: int) -> te.Tensor:
     """``data [..., K]`` times a weight [K, N], packed as [N/b, K, b] when ``block`` is given; ``width`` is N."""
     rank = len(data.shape)

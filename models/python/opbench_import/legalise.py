@@ -15,7 +15,7 @@ from tvm.ir import Op
 import tvm
 from tvm import relax, te, tirx, topi
 
-from . import functions, kernels, tensor_ir
+from . import functions, kernels, tensor_ir, windows
 
 MARK = "opbench"
 VIEWS = ("relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten")
@@ -143,13 +143,84 @@ def convolution_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Exp
             "out_channels": shape[0],
             "weight_layout": letters,
         },
+        "extents": {"xx": int(call.ty.shape.values[-1])},
     }
 
     def expression(data, weight):
-        return kernels.depthwise_convolution(data, weight, options)
+        return windows.depthwise_convolution(data, weight, options)
 
     made = builder.call_te(expression, data, weight, primfunc_name_hint=f"depthwise_conv{rank}d")
     return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
+
+
+def transposed_convolution_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Transposed convolutions as one plain convolution for each phase; dilated ones by TVM's rule."""
+    options = conv_options(call)
+    if any(d != 1 for d in options["dilation"]):
+        return default_rule(call.op.name)(builder, call)
+    shapes = argument_shapes(call)
+    output = [int(d) for d in call.ty.shape.values]
+    axes = kernels.SPATIAL_NAMES[len(output) - 2]
+    window = kernels.REDUCE_NAMES[len(output) - 2]
+    facts = {
+        "op": call.op.name,
+        "attrs": attribute_map(call),
+        "shapes": shapes,
+        # Every value of the data meets every tap once, whatever the phases compute beside that.
+        "extents": {"pp": 1, **dict(zip(axes, shapes[0][2:])), **dict(zip(window, shapes[1][2:]))},
+    }
+
+    def expression(data, weight):
+        return windows.transposed_convolution(data, weight, {**options, "extents": output[2:]})
+
+    made = builder.call_te(expression, *call.args, primfunc_name_hint=call.op.name.rsplit(".", 1)[-1])
+    return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
+
+
+def max_pool_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Maximum over windows of images; other layouts by TVM's rule."""
+    attrs = attribute_map(call)
+    if attrs["layout"] != "NCHW" or attrs["out_layout"] not in ("", "NCHW"):
+        return default_rule(call.op.name)(builder, call)
+    width = int(call.ty.shape.values[-1])
+    options = {name: attrs[name] for name in ("strides", "padding", "dilation")}
+    options["extents"] = [int(d) for d in call.ty.shape.values[2:]]
+
+    def expression(data):
+        return windows.max_pool(data, attrs["pool_size"], options)
+
+    made = builder.call_te(expression, call.args[0], primfunc_name_hint="max_pool2d")
+    facts = {"op": call.op.name, "attrs": attrs, "shapes": argument_shapes(call), "extents": {"xx": width}}
+    return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
+
+
+def enlargement(call: relax.Call) -> list[int] | None:
+    """How often each value of an image occurs along each axis of a nearest-neighbour resize; None for any other."""
+    attrs = call.attrs
+    images = call.args[0].ty.shape.values, call.ty.shape.values
+    before, after = ([int(d) for d in shape[2:]] for shape in images)
+    if attrs.layout != "NCHW" or attrs.method != "nearest_neighbor" or any(a % b for a, b in zip(after, before)):
+        return None
+    transformation, rounding = attrs.coordinate_transformation_mode, attrs.rounding_method
+    # Which source position these take for the values of a run follows from their definitions in ONNX.
+    whole_runs = (transformation == "asymmetric" and rounding == "floor") or (
+        transformation == "half_pixel" and rounding.startswith("round")
+    )
+    return [a // b for a, b in zip(after, before)] if whole_runs else None
+
+
+def resize_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Images that are enlarged by whole numbers copy their values; others take TVM's rule."""
+    scales = enlargement(call)
+    if scales is None:
+        return default_rule(call.op.name)(builder, call)
+
+    def expression(data):
+        return windows.enlarged(data, scales)
+
+    made = builder.call_te(expression, call.args[0], primfunc_name_hint="resize2d")
+    facts = {"op": call.op.name, "attrs": attribute_map(call), "shapes": argument_shapes(call)}
+    return mark(builder, made, facts)
 
 
 def matmul_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -214,7 +285,7 @@ def reinterpretation(builder: relax.BlockBuilder, data: relax.Expr, dtype: str) 
 
 
 def function_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """Exponential functions as polynomials where there are some."""
+    """Functions in the form of ``functions`` where there is one."""
     expression = functions.expression(call)
     if expression is None:
         return default_rule(call.op.name)(builder, call)
@@ -254,9 +325,16 @@ def rules(module: tvm.IRModule) -> dict:
         "relax.nn.conv1d": convolution_rule,
         "relax.nn.conv2d": convolution_rule,
         "relax.nn.conv3d": convolution_rule,
+        "relax.nn.conv1d_transpose": transposed_convolution_rule,
+        "relax.nn.conv2d_transpose": transposed_convolution_rule,
+        "relax.nn.conv3d_transpose": transposed_convolution_rule,
+        "relax.nn.max_pool2d": max_pool_rule,
+        "relax.image.resize2d": resize_rule,
         "relax.matmul": matmul_rule,
         "relax.mean": mean_rule,
         "relax.nn.softmax": function_rule,
+        "relax.nn.log_softmax": function_rule,
+        "relax.nn.leakyrelu": function_rule,
         **dict.fromkeys(functions.UNARY, function_rule),
     }
     table.update({name: rule for name, rule in own.items() if name in used})

@@ -54,6 +54,11 @@ impl Known {
         Self { points }
     }
 
+    /// Whether no operator was measured with its default schedule.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
     /// What was measured on a machine, if it was.
     pub fn get(&self, key: &QueryKey, machine: &str) -> Option<KnownTimes> {
         let entries = self.points.get(key.workload())?;

@@ -60,6 +60,17 @@ pub struct KindFacts {
     pub ranges: Vec<Range>,
 }
 
+/// What is new about a point to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum New {
+    /// At most its schedule.
+    Schedule,
+    /// Its workload.
+    Workload,
+    /// Its machine, of which the rates are known.
+    Machine,
+}
+
 /// Everything about a model but its trees.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
@@ -89,6 +100,10 @@ pub struct Facts {
     pub unseen: Calibration,
     /// … and errors on samples that were held out of those for other schedules of workloads trained on.
     pub known: Calibration,
+    /// … and errors on machines that were held out of those for machines of which the rates are known; missing where too
+    /// few were trained on.
+    #[serde(default)]
+    pub foreign: Option<Calibration>,
     /// Whole models over the sum of their operators.
     pub whole: WholeFactor,
     /// Cache state of most training rows, for queries that do not say.
@@ -96,11 +111,12 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What is known of the errors of one kind of query.
-    pub fn calibration(&self, familiarity: Familiarity) -> &Calibration {
-        match familiarity {
-            Familiarity::Unseen => &self.unseen,
-            Familiarity::Known => &self.known,
+    /// What is known of the errors on points that this is new about.
+    pub fn calibration(&self, new: New) -> &Calibration {
+        match new {
+            New::Schedule => &self.known,
+            New::Workload => &self.unseen,
+            New::Machine => self.foreign.as_ref().unwrap_or(&self.unseen),
         }
     }
 
@@ -163,8 +179,8 @@ pub(crate) struct Expected {
     pub bias: f64,
     /// How much the members disagree.
     pub doubt: f64,
-    /// Whether the workload was trained on.
-    pub familiarity: Familiarity,
+    /// What is new about it.
+    pub new: New,
 }
 
 /// Trains a model. `done` is called after each of the parts that calibration takes.
@@ -217,7 +233,10 @@ pub fn train(
         .known
         .as_ref()
         .map(|out_of_fold| Calibration::fit(dataset, out_of_fold));
-    let facts = facts(dataset, device_kind, &out_of_fold, known, whole);
+    let facts = Facts {
+        foreign: foreign(dataset, &fit)?,
+        ..facts(dataset, device_kind, &out_of_fold, known, whole)
+    };
     let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
     let taught = ensemble.predict(&points)?;
     let seed = options.fit.seed;
@@ -231,6 +250,22 @@ pub fn train(
         ensemble,
         facts,
     })
+}
+
+/// What errors on held-out machines say of predictions for others, where members were chosen for these.
+fn foreign(dataset: &Dataset, fit: &FitOptions) -> Result<Option<Calibration>> {
+    let Some(choice) = fit.choice.for_foreign_machines() else {
+        return Ok(None);
+    };
+    let fit = FitOptions {
+        choice,
+        ..fit.clone()
+    };
+    let folds = Split::LeaveOneMachineOut.folds(dataset, fit.seed)?;
+    let members = (Members::Given, Ranking::Without);
+    let ensemble = ModelKind::Ensemble;
+    let held_out = out_of_fold(dataset, &folds, ensemble, &fit, members, &|| ())?;
+    Ok(Some(Calibration::fit_machines(dataset, &held_out)))
 }
 
 fn facts(
@@ -284,6 +319,7 @@ fn facts(
         kinds,
         known: known.unwrap_or_else(|| unseen.clone()),
         unseen,
+        foreign: None,
         whole,
         usual_cache: dataset.usual_cache,
     }
@@ -311,21 +347,10 @@ impl Trained {
     /// # Errors
     /// XGBoost's library fails.
     pub(crate) fn expected(&self, points: &[&Point], kinds: &[&str]) -> Result<Vec<Expected>> {
-        let spread = self.ensemble.spread(points)?;
-        let of = points.iter().zip(kinds).zip(spread);
-        let expected = of.map(|((point, kind), (mean, doubt))| {
-            let familiarity = self.ensemble.familiarity(point);
-            Expected {
-                centre: mean,
-                bias: self.facts.calibration(familiarity).bias.for_kind(kind),
-                doubt,
-                familiarity,
-            }
-        });
+        let expected = self.before_adaptation(points, kinds)?;
         let Some(adaptation) = &self.adaptation else {
-            return Ok(expected.collect());
+            return Ok(expected);
         };
-        let expected: Vec<Expected> = expected.collect();
         let old: Vec<f64> = expected.iter().map(|e| e.centre + e.bias).collect();
         let carried = adaptation.carried(points, kinds, &old)?;
         // A model of the new measurements alone is not moved by what was found on the old machine.
@@ -339,6 +364,36 @@ impl Trained {
                 ..old
             });
         Ok(moved.collect())
+    }
+
+    /// … by the trees alone, before anything carries it over to another machine.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub(crate) fn before_adaptation(
+        &self,
+        points: &[&Point],
+        kinds: &[&str],
+    ) -> Result<Vec<Expected>> {
+        let spread = self.ensemble.spread(points)?;
+        let of = points.iter().zip(kinds).zip(spread);
+        let expected = of.map(|((point, kind), (mean, doubt))| {
+            let new = if self.ensemble.is_foreign(point) {
+                New::Machine
+            } else {
+                match self.ensemble.familiarity(point) {
+                    Familiarity::Unseen => New::Workload,
+                    Familiarity::Known => New::Schedule,
+                }
+            };
+            Expected {
+                centre: mean,
+                bias: self.facts.calibration(new).bias.for_kind(kind),
+                doubt,
+                new,
+            }
+        });
+        Ok(expected.collect())
     }
 
     /// Refuses a number of threads that neither the machine has cores for nor the training data have rows of: estimates

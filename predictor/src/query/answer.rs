@@ -3,14 +3,13 @@
 use opdata::Row;
 use oplearn::features::machine::MachineFacts;
 use oplearn::features::{FEATURES, Point, Scope, point_of};
-use oplearn::models::Familiarity;
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::error::Result;
 use crate::model::known::KnownTimes;
 use crate::model::neighbours::Neighbour;
-use crate::model::trained::{Expected, Trained};
+use crate::model::trained::{Expected, New, Trained};
 
 /// A feature may leave its range by this share of it (at least of 1) before it counts as extrapolated.
 const MARGIN: f32 = 0.02;
@@ -146,17 +145,19 @@ impl Trained {
     ) -> Result<Vec<Answer>> {
         let all: Vec<&Point> = points.iter().collect();
         let expected = self.expected(&all, kinds)?;
-        let of = |familiarity| {
-            let conformal = self.facts.calibration(familiarity).conformal.as_ref();
+        let of = |new| {
+            let conformal = self.facts.calibration(new).conformal.as_ref();
             conformal.map(|c| c.at(level))
         };
-        let (unseen, known) = (of(Familiarity::Unseen), of(Familiarity::Known));
+        let (schedule, workload) = (of(New::Schedule), of(New::Workload));
+        let machine = of(New::Machine);
         let asked = points.iter().zip(kinds).zip(expected);
         asked
             .map(|((point, kind), expected)| {
-                let intervals = match expected.familiarity {
-                    Familiarity::Unseen => unseen,
-                    Familiarity::Known => known,
+                let intervals = match expected.new {
+                    New::Schedule => schedule,
+                    New::Workload => workload,
+                    New::Machine => machine,
                 };
                 let interval = intervals.map(|i| i.around(expected.doubt));
                 self.one(point, kind, expected, (level, interval), detail)

@@ -1,6 +1,6 @@
 //! A model against rows that were measured: what it predicts of each, and how far off that is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use opdata::{Row, Status};
 use oplearn::crossval::metrics::Metrics;
@@ -53,6 +53,8 @@ pub struct Comparison {
     pub by_kind: BTreeMap<String, Metrics>,
     /// … by the machine that measured them, as the rows name it.
     pub by_machine: BTreeMap<String, Metrics>,
+    /// Machines that measured some of them and that the model was not trained on, as they are called.
+    pub other_machines: Vec<String>,
     /// Level of the intervals, 0 to 1.
     pub level: f64,
     /// Share of the measured times inside them, 0 to 1; missing without a calibration.
@@ -146,6 +148,7 @@ impl Trained {
             unseen: (unseen > 0).then(|| metrics(all().filter(|c| !c.trained_on))),
             by_kind: by_name(&kinds, &compared),
             by_machine: by_name(&machines, &compared),
+            other_machines: self.others(&machines, set),
             level,
             inside: inside.map(|all| all.iter().filter(|i| **i).count() as f64 / count),
             furthest: Vec::new(),
@@ -155,6 +158,17 @@ impl Trained {
             furthest: compared,
             ..comparison
         })
+    }
+
+    /// What machines are called that the model was not trained on; of rows that do not name theirs, none.
+    fn others(&self, names: &[&str], set: &RowSet) -> Vec<String> {
+        let names: BTreeSet<&str> = names.iter().copied().filter(|n| !n.is_empty()).collect();
+        let is_known = |name: &str| self.facts.machines.iter().any(|m| m.id == name);
+        let others = names.into_iter().filter(|name| !is_known(name));
+        let label = |name: &str| set.facts.get(name).map(MachineFacts::label);
+        others
+            .map(|name| label(name).unwrap_or_else(|| name.to_owned()))
+            .collect()
     }
 
     /// The machine of a row as the model knows it, else as its run recorded it.

@@ -4,6 +4,8 @@
 //! counts with its measured time, all others with the predicted one. The sum leaves nothing out: an operator of an unknown
 //! kind counts with its estimate, and the coverage says how much of the sum is from kinds that the model was trained on.
 
+use std::collections::BTreeSet;
+
 use opdata::stats::two_sided_quantile;
 use opdata::{CacheState, DeviceKind, Row};
 use oplearn::data::{QueryKey, points};
@@ -15,7 +17,7 @@ use serde::Serialize;
 
 use super::answer::{Answer, Detail, Knowledge};
 use super::blank::blank;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::trained::Trained;
 
 /// One operator of a model.
@@ -108,7 +110,8 @@ impl Trained {
     /// Predicts a whole model at a number of threads.
     ///
     /// # Errors
-    /// XGBoost's library fails.
+    /// The model has seen searches of schedules alone, which do not say how long any default schedule takes; or XGBoost's
+    /// library fails.
     pub fn network(
         &self,
         graph: &Graph,
@@ -117,6 +120,7 @@ impl Trained {
         level: f64,
         detail: Detail,
     ) -> Result<NetworkAnswer> {
+        self.check_schedules(graph)?;
         let rows: Vec<Row> = graph
             .operators
             .iter()
@@ -173,6 +177,32 @@ impl Trained {
             measured,
             operators,
         })
+    }
+
+    /// Refuses a model that has learned from searches of schedules alone, such as a tuner's logs: most of what they try is
+    /// slow, and the default schedule is not among it, so sums over a network are too long many times over.
+    fn check_schedules(&self, graph: &Graph) -> Result<()> {
+        let facts = &self.facts;
+        // Tables of libraries have one time for each workload and number of threads.
+        let cases = facts.workloads * facts.threads.len().max(1);
+        if !self.known.is_empty() || facts.samples <= 2 * cases {
+            return Ok(());
+        }
+        let kinds: BTreeSet<&str> = graph.operators.iter().map(|o| o.kind.name()).collect();
+        let strangers: Vec<&str> = kinds
+            .into_iter()
+            .filter(|kind| !facts.kinds.contains_key(*kind))
+            .collect();
+        let strangers = match strangers.is_empty() {
+            true => String::new(),
+            false => format!(", and nothing of {}", strangers.join(", ")),
+        };
+        Err(Error::Query(format!(
+            "{} cannot be predicted: the model knows {} tries of {} workloads by tuners or sweeps, none with the default \
+             schedule that a whole model runs{strangers}; train it with rows that opcollect measured of whole models for {} \
+             among the data",
+            graph.model, facts.samples, facts.workloads, facts.device_kind
+        )))
     }
 
     /// Each operator inside a model: as it was measured, or as it is predicted.
@@ -247,5 +277,56 @@ impl Trained {
             Some(time_ns * ends? / sum)
         };
         (weighted(|a| a.low_ns), weighted(|a| a.high_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oplearn::data::{Dataset, Machines, RowSet};
+    use oplearn::models::FitOptions;
+    use oplearn::testing::dense_row;
+
+    use super::*;
+    use crate::model::{TrainOptions, train};
+
+    /// A model of six workloads with eight schedules each, of which the first is of this space.
+    fn trained(first: &str) -> Trained {
+        let row = |number: u64| {
+            let mut row = dense_row(1, 16 * (1 + number / 8), 256, "{}");
+            row.row_id = format!("run.{number:06}");
+            row.point_id = number.to_string();
+            row.workload_hash = Some((number / 8).to_string());
+            row.threads = Some(1);
+            row.cache_state = Some(CacheState::Hot);
+            row.time_median_ns = Some(1000.0 * (1 + number) as f64);
+            let space = if number.is_multiple_of(8) {
+                first
+            } else {
+                "autotvm"
+            };
+            row.schedule_space = Some(space.to_owned());
+            row
+        };
+        let set = RowSet::from((0..48).map(row).collect::<Vec<_>>());
+        let dataset = Dataset::new(&set, &Machines::Single).unwrap();
+        let options = TrainOptions {
+            fit: FitOptions::default(),
+        };
+        train(&dataset, DeviceKind::Cpu, &options, &|| ()).unwrap()
+    }
+
+    #[test]
+    fn a_model_of_searches_alone_refuses_whole_models() {
+        let graph: Graph = serde_json::from_value(serde_json::json!({
+            "format": 1, "source": "simple", "model": "pair", "versions": {
+                "tvm": "0", "tvm_ffi": "0", "onnx": "0", "python": "3" },
+            "batch": 1, "entry": "main", "inputs": [], "outputs": [], "reference": null,
+            "operators": [],
+        }))
+        .unwrap();
+        let refused = trained("autotvm").check_schedules(&graph).unwrap_err();
+        let expected = "the model knows 48 tries of 6 workloads by tuners or sweeps";
+        assert!(refused.to_string().contains(expected), "{refused}");
+        assert!(trained("default").check_schedules(&graph).is_ok());
     }
 }

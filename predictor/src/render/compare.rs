@@ -54,6 +54,12 @@ pub fn comparison(comparison: &Comparison, furthest: usize, style: Style) -> Str
             figure(100.0 * c.level)
         );
     }
+    if !c.other_machines.is_empty() {
+        text += &format!(
+            "the model was not trained on these machines, whose rows it was asked about: {}\n",
+            c.other_machines.join("; ")
+        );
+    }
     if furthest == 0 {
         return text;
     }

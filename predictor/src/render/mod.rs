@@ -49,9 +49,9 @@ fn too_few(workloads: usize, level: f64, needed: usize) -> String {
     )
 }
 
-/// A number with two decimals at most, and a prefix from a thousand on: `0.83`, `131`, `99.9`, `1.048 M`.
+/// A number with two decimals at most, and a prefix where it is long: `0.83`, `3136`, `99.9`, `1.048 M`.
 fn figure(value: f64) -> String {
-    if value.abs() >= 1000.0 {
+    if value.abs() >= 1e5 {
         return opreport::units::count(value);
     }
     let text = format!("{value:.2}");

@@ -43,12 +43,13 @@ pub struct Gain {
 /// # Errors
 /// XGBoost's library fails.
 pub fn old_predictions(model: &Trained, dataset: &Dataset) -> Result<Vec<f64>> {
-    let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
-    let predicted = model.ensemble.predict(&points)?.into_iter();
-    Ok(predicted
-        .zip(&dataset.samples)
-        .map(|(p, sample)| p + model.facts.unseen.bias.for_kind(&sample.kind))
-        .collect())
+    let (points, kinds): (Vec<&Point>, Vec<&str>) = dataset
+        .samples
+        .iter()
+        .map(|s| (&s.point, s.kind.as_str()))
+        .unzip();
+    let expected = model.before_adaptation(&points, &kinds)?;
+    Ok(expected.into_iter().map(|e| e.centre + e.bias).collect())
 }
 
 /// Adapts a model with `measurements` points of a new machine, and tells the errors on the rest.

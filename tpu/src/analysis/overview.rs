@@ -4,6 +4,7 @@
 //! how long the dump would take at least if one kind of loss were gone. Steps are lower bounds from what was measured, not
 //! predictions: nothing is said about whether a program could reach them.
 
+use opreport::units::{count as counted, time};
 use serde::Serialize;
 
 use crate::analysis::gaps::{Cause, Gaps};
@@ -269,16 +270,17 @@ fn waits(summary: &Summary, gaps: &Gaps) -> Option<String> {
         Cause::Cdma => "CDMA transfers",
     };
     Some(format!(
-        "The TIU waits in {} of the time; {} of that for {what} ({count} gaps). The longest gap, {:.3} us on core {} at \
-         {:.3} us, ends with {}.",
+        "The TIU waits in {} of the time; {} of that for {what} ({} gaps). The longest gap, {} on core {} at {}, \
+         ends with {}.",
         percent(ratio(
             idle as f64,
             (summary.total_ns * summary.cores.len() as i64) as f64
         )),
         percent(ratio(*ns as f64, idle as f64)),
-        longest.length_ns as f64 / 1000.0,
+        counted(*count as f64),
+        time(longest.length_ns as f64),
         longest.core,
-        longest.start_ns as f64 / 1000.0,
+        time(longest.start_ns as f64),
         longest.before.as_deref().unwrap_or("the end of the dump")
     ))
 }

@@ -34,10 +34,29 @@ pub(super) struct Given {
 }
 
 impl Given {
+    /// What so many records are given where there are no commands.
+    fn nothing(records: usize) -> Given {
+        let none = Bound {
+            certainty: Certainty::NoCommands,
+            ..Bound::UNMATCHED
+        };
+        Given {
+            bound: vec![none; records],
+            outside: (0, 0),
+            bindings: Vec::new(),
+        }
+    }
+
     /// Records whose command is not certain though there is one.
     pub fn guessed(&self) -> usize {
         let guessed = |b: &&Bound| b.certainty == Certainty::Guessed;
         self.bound.iter().filter(guessed).count()
+    }
+
+    /// Whether the command of any record is certain.
+    pub fn any_certain(&self) -> bool {
+        let certain = |b: &Bound| b.certainty == Certainty::Matched;
+        self.bound.iter().any(certain)
     }
 
     /// Whether commands have no record.
@@ -106,7 +125,7 @@ impl Commands {
     ) -> Commands {
         let lists = std::mem::take(&mut file.commands[engine.slot()]);
         let mut nodes = lists.nodes;
-        drop_preamble(&mut nodes, spec.preamble_len());
+        drop_preamble(&mut nodes, spec.preamble_len(), lists.framing);
         Commands {
             engine,
             descriptors: if global.bmodel {
@@ -142,6 +161,19 @@ impl Commands {
         self.leading().first().map(|command| command.id)
     }
 
+    /// Numbers the nodes of the first section from 0 on.
+    pub fn begin_at_zero(&mut self) {
+        let Some(first) = self.nodes.first().map(|node| node.id) else {
+            return;
+        };
+        let falls = |w: &[Command]| w[1].id <= w[0].id;
+        let end = self.nodes.windows(2).position(falls);
+        let end = end.map_or(self.nodes.len(), |at| at + 1);
+        for node in &mut self.nodes[..end] {
+            node.id -= first;
+        }
+    }
+
     /// Commands in the last section, if there are any.
     pub fn last_section(&self) -> Option<u64> {
         let last = self.leading().last()?;
@@ -154,15 +186,7 @@ impl Commands {
     /// Gives records their commands; nodes only where descriptors leave any.
     pub fn give(&self, giving: &Giving, records: &mut [Record]) -> Given {
         if !self.any() {
-            let none = Bound {
-                certainty: Certainty::NoCommands,
-                ..Bound::UNMATCHED
-            };
-            return Given {
-                bound: vec![none; records.len()],
-                outside: (0, 0),
-                bindings: Vec::new(),
-            };
+            return Given::nothing(records.len());
         }
         let counts = giving.counts;
         let stream = Stream {
@@ -228,6 +252,9 @@ impl Commands {
             outside = (0, 0);
             first.misfit = true;
         }
+        // Records are missing by their number, but none of a command: that command is missing too.
+        let short = counts.expected.is_some_and(|n| n > counts.records);
+        first.misfit |= short && self.are_nodes() && first.commands_used >= first.commands;
         Given {
             bound,
             outside,
@@ -270,15 +297,17 @@ fn outside(binding: &Binding, records: &[Record]) -> (usize, usize) {
     (before, tail.len() - kept)
 }
 
-/// Takes the preamble's commands off: the first, up to a reset of ids if one of them is lost.
-fn drop_preamble(nodes: &mut Vec<Command>, length: usize) {
+/// Takes the preamble's commands off: the first, up to a reset of ids if one of them is lost. `framing` is how many stand
+/// before the first reset, if there is one.
+fn drop_preamble(nodes: &mut Vec<Command>, length: usize, framing: Option<usize>) {
     let section_end = |from: usize| {
         let falls = |w: &[Command]| w[1].id <= w[0].id;
         let at = nodes[from..].windows(2).position(falls);
         at.map_or(nodes.len(), |at| from + at + 1)
     };
-    let section = section_end(0);
-    if section >= length || section == nodes.len() {
+    let cut = framing.filter(|&n| n < length && n <= nodes.len());
+    let section = cut.unwrap_or_else(|| section_end(0));
+    if cut.is_none() && (section >= length || section == nodes.len()) {
         nodes.drain(..length.min(nodes.len()));
         return;
     }
@@ -318,7 +347,7 @@ mod tests {
     use super::*;
     use crate::input::nodes::{NONE, Tags};
 
-    fn left(ids: &[u32], restored: usize) -> Vec<u32> {
+    fn left(ids: &[u32], restored: usize, framing: Option<usize>) -> Vec<u32> {
         let mut nodes: Vec<Command> = ids
             .iter()
             .enumerate()
@@ -337,17 +366,21 @@ mod tests {
                 },
             })
             .collect();
-        drop_preamble(&mut nodes, 2);
+        drop_preamble(&mut nodes, 2, framing);
         nodes.iter().map(|node| node.id).collect()
     }
 
     #[test]
     fn a_preamble_that_lost_a_command_takes_none_of_the_program() {
-        assert_eq!(left(&[0, 1, 0, 1, 2], 99), [0, 1, 2]);
-        assert_eq!(left(&[0, 0, 1, 2], 99), [0, 1, 2]);
-        assert_eq!(left(&[0, 0, 1, 2, 0], 1), [0, 1, 0]);
-        assert_eq!(left(&[0, 1, 2, 3], 99), [2, 3]);
-        assert_eq!(left(&[0], 99), [0; 0]);
+        assert_eq!(left(&[0, 1, 0, 1, 2], 99, None), [0, 1, 2]);
+        assert_eq!(left(&[0, 0, 1, 2], 99, None), [0, 1, 2]);
+        assert_eq!(left(&[0, 0, 1, 2, 0], 1, None), [0, 1, 0]);
+        assert_eq!(left(&[0, 1, 2, 3], 99, None), [2, 3]);
+        assert_eq!(left(&[0], 99, None), [0; 0]);
+        // The others had theirs before the reset, this engine none.
+        assert_eq!(left(&[0, 1, 0, 1], 99, Some(0)), [0, 1, 0, 1]);
+        assert_eq!(left(&[0, 0, 1], 99, Some(1)), [0, 1]);
+        assert_eq!(left(&[0, 1, 0, 1], 99, Some(2)), [0, 1]);
     }
 
     #[test]

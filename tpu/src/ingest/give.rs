@@ -9,6 +9,7 @@ use std::ops::Range;
 use crate::ingest::commands::{Given, Giving};
 use crate::ingest::core::{Common, CoreParts, Stage};
 use crate::ingest::findings::{note_binding, note_gaps};
+use crate::matching::bind::doubt;
 use crate::matching::order::Record;
 use crate::matching::sections::Mended;
 use crate::matching::stream::Trust;
@@ -84,6 +85,41 @@ impl Binder<'_> {
             }
         }
     }
+
+    /// Binds nodes again of which some are lost, in a dump of so many kernels, and doubts what may be of others.
+    fn doubt_nodes(&mut self, kernels: usize, stages: &[Stage; 3], given: &mut [Given; 3]) {
+        let doubted = stages.iter().zip(given.iter_mut());
+        for (stage, given) in doubted.filter(|(stage, _)| stage.commands.are_nodes()) {
+            let trust = trust_in_engine(kernels, given.sections().unwrap_or_default());
+            *given = self.bind(stage, None, false, trust);
+            if stage.counts.implausible > 0 || lacks_both(kernels, given) {
+                // Records are lost as well: what fits exactly may do so by accident.
+                given.doubt_sections(|_| false);
+            }
+        }
+        let fits = all_fit(given);
+        if self.parts.file.nodes_restored {
+            doubt_restored(self.parts, given);
+        } else if self.parts.file.details_lost && !fits {
+            // Which details are whose is only likely where nodes are lost as well.
+            given
+                .iter_mut()
+                .for_each(|given| given.doubt_sections(|_| false));
+        }
+        if fits {
+            return;
+        }
+        for (stage, given) in stages.iter().zip(given.iter_mut()) {
+            if stage.commands.are_nodes() {
+                doubt_last(&self.records[stage.stream.engine.slot()], given);
+            }
+        }
+        let [tiu, gdma, sdma] = given;
+        if !tiu.any_certain() && !gdma.any_certain() && stages[2].commands.are_nodes() {
+            // Nodes that fit neither of these fit the system DMA by accident.
+            sdma.doubt_sections(|_| false);
+        }
+    }
 }
 
 /// Whether commands are missing, as far as nodes and what they fit tell; if so, in a dump of at least so many sections.
@@ -113,6 +149,12 @@ fn trust_in_engine(kernels: usize, sections: (usize, usize)) -> Trust {
     }
 }
 
+/// Whether an engine has neither the records nor the commands of all kernels: what is left of them may be of others.
+fn lacks_both(kernels: usize, given: &Given) -> bool {
+    let lacks = |(records, commands)| records < kernels && commands < kernels;
+    given.sections().is_some_and(lacks)
+}
+
 /// Commands whose nodes are lost stand where their details do, but before or behind which other nodes is only likely,
 /// since programs repeat themselves: between the first and the last section that does not fit nothing is certain, and
 /// nothing at all if the sections of the engines are not in step or some have lost their names.
@@ -139,16 +181,36 @@ fn doubt_restored(parts: &CoreParts, given: &mut [Given; 3]) {
     }
 }
 
-/// Which details are whose is only likely if some are lost and nodes as well.
-fn doubt_details(given: &mut [Given; 3]) {
-    let fits = |given: &Given| {
+/// Whether sections of all engines are in step, and each fits.
+fn all_fit(given: &[Given; 3]) -> bool {
+    given.iter().all(|given| {
         let list = given.bindings.first().map_or(&[][..], |b| &b.in_step);
         given.bound.is_empty() || !list.is_empty() && list.iter().all(|(_, fits)| *fits)
+    })
+}
+
+/// What ends a stream may fit by accident: its last records are lost, and as many of its commands.
+fn doubt_last(records: &[Record], given: &mut Given) {
+    let fall = records.windows(2).rposition(|w| w[1].id <= w[0].id);
+    doubt(&mut given.bound[fall.map_or(0, |at| at + 1)..]);
+}
+
+/// The reset between preamble and program is one for all engines: if one's records show that it is lost, it is lost for
+/// those as well whose first records are gone. What anchors CDMA ports is no loss, if the core has any (`anchored`).
+fn mend_first_ids(stages: &mut [Stage; 3], records: &[Vec<Record>; 3], anchored: bool) {
+    let first = |stage: &Stage| {
+        let id = records[stage.stream.engine.slot()].first()?.id;
+        Some((id, stage.commands.first_id()?))
     };
-    if !given.iter().all(fits) {
-        given
-            .iter_mut()
-            .for_each(|given| given.doubt_sections(|_| false));
+    let shows = |stage: &Stage| !stage.lapped && first(stage).is_some_and(|(r, c)| r < c);
+    if !stages.iter().any(shows) {
+        return;
+    }
+    for stage in stages.iter_mut() {
+        let anchored = anchored && stage.stream.engine == Engine::Sdma;
+        if !anchored && first(stage).is_some_and(|(record, command)| record >= command) {
+            stage.commands.begin_at_zero();
+        }
     }
 }
 
@@ -161,28 +223,20 @@ pub(super) fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Comm
         records,
         mended: Default::default(),
     };
+    let anchored = !binder.parts.port_anchors.is_empty();
+    mend_first_ids(stages, &binder.records, anchored);
     let mut given = [&stages[0], &stages[1], &stages[2]]
         .map(|stage| binder.bind(stage, None, false, Trust::Whole));
     let mut trust = trust_in_nodes(binder.parts, stages, &given);
     if trust == Trust::Whole {
         binder.ask_each_other(stages, &mut given);
+        if given[2].lacks_records() {
+            given[2] = binder.bind(&stages[2], given[1].timeline(), false, Trust::Whole);
+        }
         trust = trust_in_nodes(binder.parts, stages, &given);
     }
     if let Trust::Lost(kernels) = trust {
-        let doubted = stages.iter().zip(&mut given);
-        for (stage, given) in doubted.filter(|(stage, _)| stage.commands.are_nodes()) {
-            let trust = trust_in_engine(kernels, given.sections().unwrap_or_default());
-            *given = binder.bind(stage, None, false, trust);
-            if stage.counts.implausible > 0 {
-                // Records are lost as well: what fits exactly may do so by accident.
-                given.doubt_sections(|_| false);
-            }
-        }
-        if binder.parts.file.nodes_restored {
-            doubt_restored(binder.parts, &mut given);
-        } else if binder.parts.file.details_lost {
-            doubt_details(&mut given);
-        }
+        binder.doubt_nodes(kernels, stages, &mut given);
     }
     for (stage, given) in stages.iter().zip(&mut given) {
         if !stage.commands.are_nodes() && given.misfit() {
@@ -191,6 +245,11 @@ pub(super) fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Comm
         }
     }
     parts.records = binder.records;
+    note_given(parts, stages, given, common);
+}
+
+/// Keeps what was found, and says it.
+fn note_given(parts: &mut CoreParts, stages: &mut [Stage; 3], given: [Given; 3], common: &Common) {
     for (stage, given) in stages.iter_mut().zip(given) {
         let slot = stage.stream.engine.slot();
         for binding in &given.bindings {

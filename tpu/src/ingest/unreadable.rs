@@ -67,9 +67,10 @@ fn counted_block(block: &[Command], have: Option<usize>, lengths: &[usize]) -> V
     // Gaps of one descriptor each are certain. More than that may be of others that are gone, anywhere: the first gap gets
     // it, and all is only likely. Where records are lost as well, only what stands before the gaps is certain.
     let single = |&(_, bytes): &(usize, u32)| lengths.contains(&(bytes as usize));
-    let certain = lost == Some(gaps.len()) && gaps.iter().all(single);
-    // One more may be a neighbour that could not be told from the damage.
-    let many = lost.is_some_and(|lost| lost > gaps.len() + 1);
+    let all_single = gaps.iter().all(single);
+    let certain = lost == Some(gaps.len()) && all_single;
+    // One more may be a neighbour that could not be told from the damage, unless each gap is of one descriptor.
+    let many = lost.is_some_and(|lost| lost > gaps.len() + usize::from(!all_single));
     let uncounted = match gaps.first() {
         Some(_) if many => 0..block.len(),
         Some(first) if !certain => first.0..block.len(),

@@ -25,6 +25,8 @@ pub struct CommandLists {
     pub descriptors: Vec<Command>,
     /// From command nodes.
     pub nodes: Vec<Command>,
+    /// How many of those stand before the first reset of the engine's ids, where that tells where a program begins.
+    pub framing: Option<usize>,
 }
 
 /// A core's file, read.
@@ -166,6 +168,7 @@ fn read_descriptors(
     core: &mut CoreFile,
     report: &mut Report,
 ) {
+    let mut chains = Vec::new();
     for block in found {
         let engine = match block.kind {
             BlockKind::DesTiu => Engine::Tiu,
@@ -175,7 +178,9 @@ fn read_descriptors(
         };
         let unit = unit_of(engine);
         let (decoded, stop) = decode_stream(chip, unit, block.payload, block.offset);
-        let pieces: Vec<Piece> = if stop == DecodeStop::End {
+        let walked = matches!(stop, DecodeStop::End | DecodeStop::Open);
+        chains.push((engine, stop.clone()));
+        let pieces: Vec<Piece> = if walked {
             decoded.into_iter().map(Piece::Command).collect()
         } else {
             let pieces = salvage(chip, unit, block.payload, block.offset);
@@ -202,6 +207,20 @@ fn read_descriptors(
                 origin: Origin::Recorded,
             });
         }
+    }
+    note_open(&chains, name, report);
+}
+
+/// Where some chains of descriptors have their end mark, each should.
+fn note_open(chains: &[(Engine, DecodeStop)], name: &str, report: &mut Report) {
+    if !chains.iter().any(|(_, stop)| *stop == DecodeStop::End) {
+        return;
+    }
+    for (engine, _) in chains.iter().filter(|(_, s)| *s == DecodeStop::Open) {
+        let text = format!(
+            "the {engine} descriptors lack the one that ends them; others before it may be gone as well"
+        );
+        report.add(Severity::Loss, "descriptors_cut", name, 1, text);
     }
 }
 
@@ -261,7 +280,7 @@ fn note_skipped(
             DecodeStop::Unknown { offset, head } => {
                 format!("at byte {offset}: {head:#018x} begins no {engine} command of {chip}")
             }
-            DecodeStop::End => return,
+            DecodeStop::End | DecodeStop::Open => return,
         };
         report.add(Severity::Loss, "undecodable_command", name, 1, text);
     }
@@ -289,7 +308,8 @@ fn read_runs(
         let mut fits_any = false;
         for unit in [CommandUnit::Tiu, CommandUnit::Dma, CommandUnit::Cdma] {
             let (decoded, stop) = decode_stream(chip, unit, commands, block.offset + 12);
-            if stop == DecodeStop::End && !decoded.is_empty() {
+            let walked = matches!(stop, DecodeStop::End | DecodeStop::Open);
+            if walked && !decoded.is_empty() {
                 let start = core.pool.len() as u32;
                 core.runs.insert(
                     (offset, count, unit_key(unit)),
@@ -351,6 +371,7 @@ fn read_nodes(
     }
     note_bad_nodes(&nodes.bad, name, report);
     note_missing_marks(nodes.marks.missing(), name, report);
+    note_preamble(&nodes, chip.spec().preamble_len(), core, name, report);
     core.nodes_doubtful = report.losses().count() > known;
     core.hau_nodes = nodes.hau;
     if let Some(plan) = plan {
@@ -372,6 +393,31 @@ fn read_nodes(
     core.cdma_commands = nodes.cdma;
     core.scopes = nodes.scopes;
     Ok(())
+}
+
+/// The runtime frames a program by the same commands of all engines, before it resets their ids: an engine that has fewer
+/// than the others has lost some.
+fn note_preamble(
+    nodes: &Nodes,
+    framed: usize,
+    core: &mut CoreFile,
+    name: &str,
+    report: &mut Report,
+) {
+    if !nodes.framing.iter().flatten().any(|&n| n > 0) {
+        return;
+    }
+    for (engine, lists) in Engine::OF_CORE.into_iter().zip(&mut core.commands) {
+        lists.framing = nodes.framing[engine.slot()];
+        let lost = lists.framing.map_or(0, |n| framed.saturating_sub(n)) as u64;
+        if lost > 0 {
+            let text = format!(
+                "{} missing of the pair that opens a profile",
+                plural(lost, &format!("{engine} node"))
+            );
+            report.add(Severity::Loss, "preamble_lost", name, lost, text);
+        }
+    }
 }
 
 fn note_missing_marks(missing: u64, name: &str, report: &mut Report) {

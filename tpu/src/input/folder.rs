@@ -38,16 +38,7 @@ pub fn scan(path: &Path) -> Result<Folder> {
         names.push(entry.file_name().to_string_lossy().into_owned());
     }
     names.sort();
-    let old = |name: &str| {
-        let iteration = name
-            .strip_prefix("iter")
-            .and_then(|rest| rest.strip_suffix(".profile"));
-        iteration
-            .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
-            || name == "net_0.profile"
-            || (name.starts_with("bmlib") && name.ends_with(".profile"))
-    };
-    if let Some(name) = names.iter().find(|name| old(name)) {
+    if let Some(name) = names.iter().find(|name| is_of_older_runtime(name)) {
         return Err(not(
             format!(
                 "a bmprofile dump of the older runtime (it has {name}), not a cdm_profile_data one"
@@ -113,6 +104,16 @@ pub fn scan(path: &Path) -> Result<Folder> {
         folder.layers = Some((location, mlir));
     }
     Ok(folder)
+}
+
+/// Whether a file is of a `bmprofile` dump.
+fn is_of_older_runtime(name: &str) -> bool {
+    let iteration = name
+        .strip_prefix("iter")
+        .and_then(|rest| rest.strip_suffix(".profile"));
+    iteration.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+        || name == "net_0.profile"
+        || (name.starts_with("bmlib") && name.ends_with(".profile"))
 }
 
 #[cfg(test)]

@@ -67,7 +67,13 @@ impl Marks {
             counts[usize::from(kernel)] += 1;
         }
         let usual = (0..counts.len()).max_by_key(|&k| (counts[k], k.count_ones()));
-        let usual = usual.unwrap_or(0) as u8;
+        let mut usual = usual.unwrap_or(0) as u8;
+        let most = |bit: &u8| kernels.iter().filter(|&&k| k & bit != 0).count() * 2 > kernels.len();
+        usual |= [BATCH, NAME].iter().filter(|bit| most(bit)).sum::<u8>();
+        // Where one kernel has its end, each that has a name should; batches may be written only where they begin.
+        if kernels.iter().any(|k| k & END != 0) && usual & NAME != 0 {
+            usual |= END;
+        }
         // Ids of the first kernel may begin at 0 without a reset.
         if let Some(first) = kernels.first_mut()
             && *first & RESETS == 0
@@ -137,5 +143,7 @@ mod tests {
             assert_eq!(missing(&[WHOLE, &kernel, WHOLE]), 1, "{gone}");
         }
         assert_eq!(missing(&[WHOLE, &WHOLE[3..]]), 3);
+        let open = &WHOLE[..5];
+        assert_eq!(missing(&[WHOLE, open, open, open]), 3);
     }
 }

@@ -158,6 +158,8 @@ pub struct Nodes {
     pub hau: u64,
     /// What stands between the commands.
     pub(crate) marks: Marks,
+    /// Commands of TIU, GDMA and SDMA before the first reset of their ids.
+    pub framing: [Option<usize>; 3],
     /// Command nodes of type 1 read so far.
     sent: usize,
     /// Commands of all engines read so far.
@@ -257,6 +259,8 @@ impl Reader {
     fn reset(&mut self, nodes: &mut Nodes, word: u32) -> Result<(), &'static str> {
         let mut core = |engine: usize| {
             nodes.marks.see(Mark::Reset(engine as u32));
+            let sent = [&nodes.tiu, &nodes.gdma, &nodes.sdma][engine].len();
+            nodes.framing[engine].get_or_insert(sent);
             self.ids[engine] = 0;
         };
         match self.chip.spec().node_engine(word >> 7 & 7) {

@@ -102,7 +102,7 @@ pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Bi
     let places: Vec<usize> = (0..records.len()).filter(|&p| known(p)).collect();
     let elsewhere = || {
         let (parts, _) = of_records(&mut records.to_vec());
-        correspond_shifted(&parts, &sections, stream.base)
+        stream.may_begin_elsewhere(commands) && correspond_shifted(&parts, &sections, stream.base)
     };
     if places.len() == records.len() || elsewhere() {
         return bind_known(stream, records, commands);

@@ -15,6 +15,7 @@ use crate::matching::sections::{
     of_commands,
 };
 use crate::matching::stream::{Stream, Trust};
+use crate::report::Engine;
 
 /// Records of one command section.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,7 +138,9 @@ impl Search<'_> {
             let found = self.one_to_one(|_| None);
             return (sections, found);
         }
-        if correspond_shifted(self.parts, &sections, base) {
+        if self.stream.may_begin_elsewhere(self.commands)
+            && correspond_shifted(self.parts, &sections, base)
+        {
             let found = self.one_to_one(|part| Some(part.low));
             return (sections, found);
         }
@@ -147,7 +150,8 @@ impl Search<'_> {
             found.certain.fill(true);
             return (sections, found);
         }
-        if let Some(found) = self.ordered(0..self.parts.len(), &sections, |_| true) {
+        if let Some(mut found) = self.ordered(0..self.parts.len(), &sections, |_| true) {
+            found.misfit |= self.first_is_too_short(&sections, &found);
             return (sections, found);
         }
         let recorded = sections.len();
@@ -162,7 +166,7 @@ impl Search<'_> {
                 found.misfit = true;
                 found
             });
-        found.misfit |= mended || !self.only_frames_left(&pairs);
+        found.misfit |= mended || !self.only_frames_left(&pairs, &sections);
         (sections, found)
     }
 
@@ -182,20 +186,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether all sections of records without commands are such as frame a program: before all others or after them,
-    /// and, unless it is a compiled model, pairs.
-    fn only_frames_left(&self, pairs: &[Pair]) -> bool {
-        const PAIR: usize = 2;
-        let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {
-            return false;
-        };
-        let frames = |part: &RecordSection| self.of_descriptors() || part.range.len() <= PAIR;
-        last.records - first.records + 1 == pairs.len()
-            && self.parts[..first.records].iter().all(frames)
-            && self.parts[last.records + 1..].iter().all(frames)
-    }
-
-    fn of_descriptors(&self) -> bool {
+    pub(super) fn of_descriptors(&self) -> bool {
         let of_model = |c: &Command| {
             matches!(
                 c.kind,
@@ -304,6 +295,8 @@ impl Search<'_> {
         }
         let mut misfit = false;
         match self.by_times(records, sections, &bounds) {
+            // The system DMA may still be at what was sent before a reset: its times contradict, but decide nothing.
+            Some(ByTimes::Closer(_)) if self.stream.engine == Engine::Sdma => {}
             Some(ByTimes::Closer(closer)) => bounds = closer,
             Some(ByTimes::Contradiction) => misfit = true,
             None => {}

@@ -1,10 +1,10 @@
-//! Sections where commands are lost: which of those that fit are believed.
+//! Sections where commands are lost: what shows it, and which of those that fit are believed.
 
 use std::ops::Range;
 
 use crate::input::nodes::{Command, NONE, Origin};
 use crate::matching::certain::{Found, Search};
-use crate::matching::sections::{CommandSection, Pair, RecordSection, fits_exactly};
+use crate::matching::sections::{Anchor, CommandSection, Pair, RecordSection, fits_exactly};
 use crate::matching::strict;
 
 /// More restored commands than this may stand in another section than they were sent in: programs repeat themselves.
@@ -61,6 +61,34 @@ impl Search<'_> {
             }
         }
         (sections, found)
+    }
+
+    /// Whether all sections of records without commands are such as frame a program: before all others or after them,
+    /// and, unless it is a compiled model, pairs, in a program without sections as short.
+    pub(super) fn only_frames_left(&self, pairs: &[Pair], sections: &[CommandSection]) -> bool {
+        const PAIR: usize = 2;
+        let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {
+            return false;
+        };
+        let like_frames = || sections.iter().any(|s| s.count <= PAIR as u64);
+        let frames = |part: &RecordSection| {
+            self.of_descriptors() || part.range.len() <= PAIR && !like_frames()
+        };
+        last.records - first.records + 1 == pairs.len()
+            && self.parts[..first.records].iter().all(frames)
+            && self.parts[last.records + 1..].iter().all(frames)
+    }
+
+    /// Whether the first section of records begins with the first id, but is longer than the first section of commands, so
+    /// that it was taken for a later one: that commands are missing is as likely as that whole sections of records are.
+    pub(super) fn first_is_too_short(&self, sections: &[CommandSection], found: &Found) -> bool {
+        let (part, first) = (&self.parts[0], &sections[0]);
+        let zero = self.stream.base.saturating_add(first.first);
+        self.stream.anchor == Anchor::Start
+            && !self.of_descriptors()
+            && part.low == zero
+            && u64::from(part.high - zero) >= first.count
+            && found.groups.first().is_some_and(|group| group.commands > 0)
     }
 
     /// How many of these commands are restored.

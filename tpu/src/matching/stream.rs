@@ -74,6 +74,15 @@ impl Stream<'_> {
         }
     }
 
+    /// Whether ids may begin elsewhere than at the base: only where nothing else explains that the first are missing,
+    /// neither a ring that lapped nor commands that are not all known.
+    pub(super) fn may_begin_elsewhere(&self, commands: &[Command]) -> bool {
+        let counted = |c: &Command| {
+            c.origin == Origin::Recorded && !matches!(c.kind, CommandKind::Unreadable { .. })
+        };
+        self.anchor == Anchor::Start && commands.iter().all(counted)
+    }
+
     /// Whether a record can be that of the last of these commands: what ends a chain moves nothing and takes no time.
     pub fn may_end(&self, commands: &[Command], record: &Record) -> bool {
         const LONGEST: u64 = 64;

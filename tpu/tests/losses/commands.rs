@@ -17,6 +17,10 @@ pub enum CommandLoss {
     Nodes(Part),
     /// Resets of ids alone.
     Resets(Part),
+    /// Batches alone.
+    Batches(Part),
+    /// Ends of kernels alone.
+    Ends(Part),
     /// Details of nodes.
     Details(Part),
     /// Details whose bytes were never written.
@@ -60,7 +64,7 @@ impl CommandLoss {
             _ => (a.min(b), a.max(b)),
         };
         let engine = random.below(2);
-        match (capture, random.below(7)) {
+        match (capture, random.below(9)) {
             (Capture::Bmodel, 0..=2) => CommandLoss::Descriptors(engine, part),
             (Capture::Bmodel, 3 | 4) => CommandLoss::BlankDescriptors(engine, part),
             (Capture::Bmodel, _) => CommandLoss::UnknownDescriptors(engine, part),
@@ -70,6 +74,8 @@ impl CommandLoss {
             (_, 3) => CommandLoss::BlankWords(part),
             (_, 0 | 4) => CommandLoss::Nodes(part),
             (_, 5) => CommandLoss::Resets(part),
+            (_, 7) => CommandLoss::Batches(part),
+            (_, 8) => CommandLoss::Ends(part),
             _ => CommandLoss::Words(part),
         }
     }
@@ -82,8 +88,15 @@ impl CommandLoss {
                 let range = places(part, core.nodes.len());
                 core.nodes[range].fill(0);
             }
-            CommandLoss::Nodes(part) => remove_kind(&mut core.nodes, 1, part),
-            CommandLoss::Resets(part) => remove_kind(&mut core.nodes, 12, part),
+            CommandLoss::Nodes(part) => remove_kind(&mut core.nodes, 1, part, 0),
+            CommandLoss::Resets(part) => remove_kind(&mut core.nodes, 12, part, 0),
+            CommandLoss::Batches(part) => {
+                // Runtimes may write them only where one begins: most kernels must have one, or none is missed.
+                let kernels = core.truth[0].last().map_or(0, |last| last.kernel + 1);
+                let keep = kernels as usize / 2 + 1;
+                remove_kind(&mut core.nodes, 14, part, keep);
+            }
+            CommandLoss::Ends(part) => remove_kind(&mut core.nodes, 15, part, 1),
             CommandLoss::Details(part) => drop(core.extra.drain(places(part, core.extra.len()))),
             CommandLoss::BlankDetails(part) => {
                 let range = places(part, core.extra.len());
@@ -119,15 +132,17 @@ impl CommandLoss {
     }
 }
 
-/// Takes a part of the words of one kind; words of names are looked at as words, as a damaged file's are.
-fn remove_kind(words: &mut Vec<u32>, kind: u32, part: Part) {
+/// Takes a part of the words of one kind, but `keep` of them; words of names are looked at as words, as a damaged file's are.
+fn remove_kind(words: &mut Vec<u32>, kind: u32, part: Part, keep: usize) {
     let all: Vec<usize> = (0..words.len())
         .filter(|&at| words[at] & 0x7f == kind)
         .collect();
     if all.is_empty() {
         return;
     }
-    let gone = &all[places(part, all.len())];
+    let range = places(part, all.len());
+    let most = all.len().saturating_sub(keep);
+    let gone = &all[range.start..range.end.min(range.start + most)];
     let mut at = 0;
     words.retain(|_| {
         at += 1;

@@ -8,7 +8,9 @@
 pub mod commands;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
+use tpuprofile::chip::Chip;
 use tpuprofile::matching::event::Certainty;
 use tpuprofile::report::{Engine, Stream};
 use tpuprofile::view::Viewer;
@@ -71,12 +73,21 @@ pub enum Loss {
     Ring(usize),
     /// A burst of records that were never written.
     Zeroed(usize, usize),
+    /// Every so many-th record.
+    Every(usize),
 }
 
 impl Loss {
     pub fn apply(self, list: &mut Vec<Rec>) {
         let at = |percent: usize| list.len() * percent / 100;
         match self {
+            Loss::Every(step) => {
+                let mut place = 0;
+                list.retain(|_| {
+                    place += 1;
+                    place % step != 0
+                });
+            }
             Loss::Burst(from, to) => {
                 let (from, to) = (at(from), at(to).max(at(from) + 1));
                 list.drain(from..to.min(list.len()));
@@ -142,10 +153,59 @@ pub fn first_wrong(
     ))
 }
 
+/// How many records have a command for certain, and how many there are.
+pub fn matched(said: &HashMap<Key, (Said, Certainty)>) -> (usize, usize) {
+    let sure = |(_, certainty): &&(Said, Certainty)| *certainty == Certainty::Matched;
+    (said.values().filter(sure).count(), said.len())
+}
+
+/// Ends a test of many dumps: of none was anything wrong said.
+pub fn none_wrong(wrong: &[String]) {
+    assert!(
+        wrong.is_empty(),
+        "{} dumps:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// The seeds of a long run: `OPBENCH_SEEDS` is their number, `OPBENCH_FIRST_SEED` the first.
+pub fn seeds_of_environment() -> Range<u64> {
+    let number = |name: &str, default| {
+        let value = std::env::var(name).ok().and_then(|text| text.parse().ok());
+        value.unwrap_or(default)
+    };
+    let first = number("OPBENCH_FIRST_SEED", 1000);
+    first..first + number("OPBENCH_SEEDS", 3000)
+}
+
 /// Numbers that look random, the same for the same seed.
-pub struct Random(pub u64);
+pub struct Random(u64);
 
 impl Random {
+    /// The numbers of a seed; neighbouring seeds have nothing in common.
+    pub fn of_seed(seed: u64) -> Random {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        for _ in 0..8 {
+            random.below(2);
+        }
+        random
+    }
+
+    /// A dump of any shape, of one of these captures.
+    pub fn spec(&mut self, seed: u64, captures: &[Capture]) -> Spec {
+        let chip = Chip::ALL[self.below(Chip::ALL.len())];
+        let capture = captures[self.below(captures.len())];
+        Spec {
+            seed,
+            kernels: 1 + self.below(14) as u32,
+            vary: 1 + self.below(4) as u32,
+            tiles: 1 + self.below(6) as u32,
+            counts: self.below(2) == 0,
+            ..Spec::new(chip, capture)
+        }
+    }
+
     pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -156,7 +216,8 @@ impl Random {
     pub fn loss(&mut self) -> Loss {
         let (a, b) = (self.below(100), self.below(100));
         let (low, high) = (a.min(b), a.max(b));
-        match self.below(5) {
+        match self.below(6) {
+            5 => Loss::Every(2 + low),
             0 => Loss::Burst(low, high),
             1 => Loss::Head(1 + low),
             2 => Loss::Tail(high),

@@ -1,18 +1,25 @@
-//! What the virtual machine tells its instrument of a call: which function, before or after, and the tensors it is given.
+//! Watching the calls of a virtual machine: a hook before and after each, told which function and which tensors.
 //!
-//! Everything is read when it is asked for: a hook that takes the time only pays for nothing else.
+//! TVM's own way (`set_instrument`) turns the function's name and every element type among the arguments into text and
+//! back, twice a call. Here the functions themselves are wrapped: a machine looks every function that it calls up by
+//! name when it starts, first in the modules that it is linked with and then among TVM's global functions. One that is
+//! linked with nothing, started while wrappers stand under those names, calls them ever after. Functions of the Relax
+//! program itself are no such calls; what they call is.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
 use tvm_ffi::collections::shape::Shape;
 use tvm_ffi::collections::tensor::Tensor;
-use tvm_ffi::{Any, AnyView};
+use tvm_ffi::{Any, AnyView, Function};
 
+use crate::call::{call, int, invoke, text, value};
 use crate::dtype::DType;
+use crate::error::{Error, Result};
 
-/// Places of the instrument's arguments: the function comes first, those of the call itself last.
-const SYMBOL: usize = 1;
-const BEFORE: usize = 2;
-const RESULT: usize = 3;
-const ARGUMENTS: usize = 4;
+/// What the names of the machine's own functions begin with.
+const BUILTINS: &str = "vm.builtin.";
 
 /// When the hook is told of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +30,15 @@ pub enum Moment {
     After,
 }
 
-/// A call of the virtual machine, as its instrument sees it.
+/// A call of the virtual machine, as the hook sees it.
+///
+/// Everything is read when it is asked for: a hook that takes the time only pays for nothing else.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
+    symbol: &'a str,
+    moment: Moment,
     arguments: &'a [AnyView<'a>],
+    result: Option<&'a Any>,
 }
 
 /// A tensor that a call was given or has returned.
@@ -57,45 +69,169 @@ impl TensorFacts {
     }
 }
 
-impl<'a> Call<'a> {
-    pub(super) fn new(arguments: &'a [AnyView<'a>]) -> Call<'a> {
-        Call { arguments }
-    }
-
+impl Call<'_> {
     /// Whether the call is about to be made or has returned.
     #[inline]
     pub fn moment(&self) -> Moment {
-        match self.arguments.get(BEFORE).and_then(AnyView::try_as) {
-            Some(true) => Moment::Before,
-            _ => Moment::After,
-        }
+        self.moment
     }
 
-    /// Name of the function; empty if TVM gave none.
-    pub fn symbol(&self) -> String {
-        // It comes as a raw C++ string, which has to be copied to become a TVM one.
-        self.arguments
-            .get(SYMBOL)
-            .and_then(|a| Any::from(*a).try_as::<tvm_ffi::String>())
-            .map_or_else(String::new, |s| s.as_str().to_owned())
+    /// Name of the function.
+    pub fn symbol(&self) -> &str {
+        self.symbol
     }
 
     /// The tensors among the call's arguments, in order.
     pub fn tensors(&self) -> Vec<TensorFacts> {
-        let own = self.arguments.get(ARGUMENTS..).unwrap_or_default();
-        own.iter().filter_map(TensorFacts::of).collect()
+        self.arguments.iter().filter_map(TensorFacts::of).collect()
     }
 
     /// The shapes among the call's arguments, in order.
     pub fn shapes(&self) -> Vec<Vec<i64>> {
-        let own = self.arguments.get(ARGUMENTS..).unwrap_or_default();
-        own.iter()
+        self.arguments
+            .iter()
             .filter_map(|a| Some(a.try_as::<Shape>()?.as_slice().to_vec()))
             .collect()
     }
 
     /// The tensor that was returned, if it was one; known after the call only.
     pub fn result(&self) -> Option<TensorFacts> {
-        self.arguments.get(RESULT).and_then(TensorFacts::of)
+        self.result.and_then(|r| TensorFacts::of(&AnyView::from(r)))
+    }
+}
+
+/// Is told of a call.
+type Told = Box<dyn Fn(&Call<'_>)>;
+
+/// What is called at each call of a machine, if anything is; it can be changed while the machine stands.
+#[derive(Clone, Default)]
+pub(super) struct Hook(Rc<RefCell<Option<Told>>>);
+
+impl Hook {
+    pub(super) fn set(&self, hook: Option<Told>) {
+        self.0.replace(hook);
+    }
+
+    #[inline]
+    fn tell(&self, call: &Call<'_>) {
+        if let Some(hook) = &*self.0.borrow() {
+            hook(call);
+        }
+    }
+
+    /// `function` with the hook before and after it.
+    fn around(&self, symbol: String, function: Function) -> Function {
+        let hook = self.clone();
+        let watched = move |arguments: &[AnyView<'_>]| {
+            let mut call = Call {
+                symbol: &symbol,
+                moment: Moment::Before,
+                arguments,
+                result: None,
+            };
+            hook.tell(&call);
+            let result = function.call_packed(arguments);
+            call.moment = Moment::After;
+            call.result = result.as_ref().ok();
+            hook.tell(&call);
+            result
+        };
+        Function::from_packed(move |arguments: &[AnyView<'_>]| {
+            // No panic may cross into TVM.
+            catch_unwind(AssertUnwindSafe(|| watched(arguments))).unwrap_or_else(|_| {
+                let message = "the hook of the virtual machine panicked";
+                Err(tvm_ffi::Error::new(tvm_ffi::RUNTIME_ERROR, message, ""))
+            })
+        })
+    }
+}
+
+/// Calls `start` while these kernels and the machine's own functions stand among TVM's global functions with `hook`
+/// around them; afterwards the global functions are what they were.
+pub(super) fn with_wrappers<T>(
+    hook: &Hook,
+    mut functions: Vec<(String, Function)>,
+    start: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    for name in builtins()? {
+        let function = Function::get_global(&name).map_err(|e| Error::from_tvm(&name, &e))?;
+        functions.push((name, function));
+    }
+    let mut originals = Vec::with_capacity(functions.len());
+    let wrapped = functions.into_iter().try_for_each(|(name, function)| {
+        originals.push((name.clone(), Function::get_global(&name).ok()));
+        replace(&name, Some(hook.around(name.clone(), function)))
+    });
+    let started = wrapped.and_then(|()| start());
+    originals
+        .into_iter()
+        .try_for_each(|(name, original)| replace(&name, original))?;
+    started
+}
+
+/// Puts `function`, or none, in the place of the global function `name`.
+fn replace(name: &str, function: Option<Function>) -> Result<()> {
+    call("ffi.FunctionRemoveGlobal", &[&text(name)])?;
+    function.map_or(Ok(()), |function| {
+        Function::register_global(name, function).map_err(|e| Error::from_tvm(name, &e))
+    })
+}
+
+/// Names of the machine's own functions.
+fn builtins() -> Result<Vec<String>> {
+    const LIST: &str = "ffi.FunctionListGlobalNamesFunctor";
+    let names: Function = value(LIST, call(LIST, &[])?)?;
+    // Asked for a negative number it says how many there are.
+    let count: i64 = value(LIST, invoke(LIST, &names, &[&int(-1)])?)?;
+    let mut builtins = Vec::new();
+    for i in 0..count {
+        let name: tvm_ffi::String = value(LIST, invoke(LIST, &names, &[&int(i)])?)?;
+        if name.as_str().starts_with(BUILTINS) {
+            builtins.push(name.as_str().to_owned());
+        }
+    }
+    Ok(builtins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::libs::Libraries;
+
+    #[test]
+    fn wrappers_tell_the_hook_of_every_call_and_leave_nothing_behind() {
+        Libraries::load().unwrap();
+        const NAME: &str = "opbench.test.negated";
+        let negated = Function::from_packed(|arguments: &[AnyView<'_>]| {
+            let number: Option<i64> = arguments[0].try_as();
+            Ok(Any::from(-number.unwrap()))
+        });
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let in_hook = Rc::clone(&seen);
+        let hook = Hook::default();
+        hook.set(Some(Box::new(move |call: &Call<'_>| {
+            let seen = (call.symbol().to_owned(), call.moment());
+            in_hook.borrow_mut().push(seen);
+        })));
+        let copied = || call("vm.builtin.copy", &[&int(5)]).unwrap();
+        let (own, builtin) = with_wrappers(&hook, vec![(NAME.to_owned(), negated)], || {
+            let builtin = Function::get_global("vm.builtin.copy").unwrap();
+            Ok((call(NAME, &[&int(3)])?, builtin))
+        })
+        .unwrap();
+        assert_eq!(value::<i64>(NAME, own).unwrap(), -3);
+        let twice = [Moment::Before, Moment::After];
+        assert_eq!(
+            *seen.borrow(),
+            twice.map(|moment| (NAME.to_owned(), moment))
+        );
+        // Whoever looked a name up meanwhile goes on calling the wrapper; others no more.
+        assert!(Function::get_global(NAME).is_err());
+        assert_eq!(value::<i64>("copy", copied()).unwrap(), 5);
+        assert_eq!(seen.borrow().len(), 2);
+        invoke("copy", &builtin, &[&int(5)]).unwrap();
+        assert_eq!(seen.borrow().len(), 4);
+        hook.set(Some(Box::new(|_| panic!("in the hook"))));
+        assert!(invoke("copy", &builtin, &[&int(5)]).is_err());
     }
 }

@@ -1,16 +1,15 @@
-//! Whole models on the Relax virtual machine, with a hook around every operator call.
+//! Whole models on the Relax virtual machine, with a hook around every call where one is wanted.
 //!
-//! [`build`] takes a module whose Relax `main` calls TensorIR functions, plans its memory and links it with kernels
-//! that were compiled before; [`VirtualMachine`] runs it. The pass list is that of `tvm.relax` in the wheel (0.27),
+//! [`generate`] takes a module whose Relax `main` calls TensorIR functions and plans its memory; linked with kernels that
+//! were compiled elsewhere it becomes a [`VirtualMachine`], or a [`WatchedMachine`]. The pass list is that of `tvm.relax` in the wheel (0.27),
 //! without the operator legalisation that import has already done.
 
 mod instrument;
 
 pub use instrument::{Call, Moment, TensorFacts};
+use instrument::{Hook, with_wrappers};
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use tvm_ffi::{Any, AnyView, Function};
+use tvm_ffi::{Any, Function};
 
 use crate::call::{Obj, array, boolean, call, int, invoke, map, module_function, none, value};
 use crate::device::Device;
@@ -41,6 +40,8 @@ pub struct VirtualMachine {
 /// The parts of a model between its Relax program and a running machine.
 pub struct Linked {
     builder: Obj,
+    /// Names of the kernels that the program calls.
+    symbols: Vec<String>,
 }
 
 /// Plans memory and generates the virtual machine's code; the TensorIR functions left are returned to be compiled.
@@ -62,7 +63,8 @@ pub fn generate(module: &IrModule, target: &Target) -> Result<(Linked, IrModule)
         .filter(|(_, f)| crate::ir::is_prim_func(f))
         .collect();
     let kernels = IrModule::of_functions(&functions)?;
-    Ok((Linked { builder }, kernels))
+    let symbols = kernels.function_names()?;
+    Ok((Linked { builder, symbols }, kernels))
 }
 
 fn plan(module: &IrModule) -> Result<Obj> {
@@ -76,6 +78,30 @@ fn plan(module: &IrModule) -> Result<Obj> {
 }
 
 impl Linked {
+    /// Starts a machine whose tensors lie on `device` and whose calls can be watched.
+    ///
+    /// # Errors
+    /// A kernel is missing, or the device is not here.
+    pub fn start_watched(
+        &self,
+        kernels: &[KernelModule],
+        device: Device,
+    ) -> Result<WatchedMachine> {
+        let hook = Hook::default();
+        let executable = call("relax.ExecBuilderGet", &[&self.builder])?;
+        // The machine says by name which one it lacks.
+        let functions = self.symbols.iter().filter_map(|symbol| {
+            let modules = kernels.iter().map(|module| &module.handle);
+            let function = modules
+                .filter_map(|m| module_function(m, symbol).ok())
+                .next();
+            Some((symbol.clone(), function?))
+        });
+        let functions = functions.collect();
+        let machine = with_wrappers(&hook, functions, || start(&executable, device))?;
+        Ok(WatchedMachine { machine, hook })
+    }
+
     /// Links the compiled kernels and starts a machine whose tensors lie on `device`.
     ///
     /// # Errors
@@ -97,24 +123,50 @@ impl Linked {
             "relax.VMLink",
             &[&self.builder, &target.handle, &first, &others, &map([])?],
         )?;
-        const LOAD: &str = "vm_load_executable";
-        let module = invoke(LOAD, &module_function(&executable, LOAD)?, &[])?;
-        /// TVM's pooled allocator, as a server would use.
-        const POOLED: i64 = 2;
-        const INIT: &str = "vm_initialization";
-        // Shapes are computed on the host, which must stand among the devices, last.
-        let host = Some(Device::cpu()).filter(|_| !device.kind.is_host());
-        let arguments: Vec<Obj> = [Some(device), host]
-            .into_iter()
-            .flatten()
-            .flat_map(|d| [int(d.kind.code()), int(d.id.into()), int(POOLED)])
-            .collect();
-        invoke(
-            INIT,
-            &module_function(&module, INIT)?,
-            &arguments.iter().collect::<Vec<_>>(),
-        )?;
-        Ok(VirtualMachine { module })
+        start(&executable, device)
+    }
+}
+
+/// Starts a machine, which looks up all functions that it will call.
+fn start(executable: &Obj, device: Device) -> Result<VirtualMachine> {
+    const LOAD: &str = "vm_load_executable";
+    let module = invoke(LOAD, &module_function(executable, LOAD)?, &[])?;
+    /// TVM's pooled allocator, as a server would use.
+    const POOLED: i64 = 2;
+    const INIT: &str = "vm_initialization";
+    // Shapes are computed on the host, which must stand among the devices, last.
+    let host = Some(Device::cpu()).filter(|_| !device.kind.is_host());
+    let arguments: Vec<Obj> = [Some(device), host]
+        .into_iter()
+        .flatten()
+        .flat_map(|d| [int(d.kind.code()), int(d.id.into()), int(POOLED)])
+        .collect();
+    invoke(
+        INIT,
+        &module_function(&module, INIT)?,
+        &arguments.iter().collect::<Vec<_>>(),
+    )?;
+    Ok(VirtualMachine { module })
+}
+
+/// A machine that tells a hook of every call that it makes of a kernel or of one of its own functions.
+pub struct WatchedMachine {
+    /// The machine itself.
+    pub machine: VirtualMachine,
+    hook: Hook,
+}
+
+impl WatchedMachine {
+    /// Calls `hook` before and after every call of each later run.
+    ///
+    /// The hook runs on the thread of the machine and must be quick: it is part of what is measured.
+    pub fn watch(&self, hook: impl Fn(&Call<'_>) + 'static) {
+        self.hook.set(Some(Box::new(hook)));
+    }
+
+    /// Takes the hook out again.
+    pub fn unwatch(&self) {
+        self.hook.set(None);
     }
 }
 
@@ -163,36 +215,6 @@ impl VirtualMachine {
                     .ok_or_else(|| Error::unexpected("get_output", "not a contiguous tensor"))
             })
             .collect()
-    }
-
-    /// Calls `hook` before and after every call of each later run: operators and the machine's own functions.
-    ///
-    /// The hook runs on the thread of the machine and must be quick: it is part of what is measured.
-    ///
-    /// # Errors
-    /// TVM's.
-    pub fn set_instrument(&self, hook: impl Fn(&Call<'_>) + 'static) -> Result<()> {
-        let function = Function::from_packed(move |args: &[AnyView<'_>]| {
-            match catch_unwind(AssertUnwindSafe(|| hook(&Call::new(args)))) {
-                Ok(()) => Ok(Any::new()),
-                Err(_) => Err(tvm_ffi::Error::new(
-                    tvm_ffi::RUNTIME_ERROR,
-                    "the instrument hook panicked",
-                    "",
-                )),
-            }
-        });
-        self.invoke("set_instrument", &[&Obj(Any::from(function))])
-            .map(drop)
-    }
-
-    /// Takes the hook out again.
-    ///
-    /// # Errors
-    /// TVM's.
-    pub fn clear_instrument(&self) -> Result<()> {
-        self.invoke("set_instrument", &[&crate::call::none()])
-            .map(drop)
     }
 
     fn invoke(&self, name: &str, args: &[&Obj]) -> Result<Obj> {

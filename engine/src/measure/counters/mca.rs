@@ -1,8 +1,8 @@
 //! `mca`: LLVM's machine code analyser on the kernel's hottest block, a static estimate: every load hits the first cache,
 //! every branch is predicted, and the block is repeated a hundred times.
 //!
-//! Which block that is follows from the kernel's assembly ([`super::assembly`]). `llvm-mca` must know the processor that the kernel was compiled for; it is not asked about
-//! another one.
+//! Which block that is follows from the kernel's assembly ([`super::assembly`]). `llvm-mca` must know the processor that the
+//! kernel was compiled for; it is not asked about another one.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ const NAME: &str = "mca";
 const ITERATIONS: f64 = 100.0;
 /// Newest version that is looked for by number, and the oldest with output that can be read.
 const VERSIONS: std::ops::RangeInclusive<u32> = 13..=25;
+/// A block that every architecture has.
+const TRIAL: &str = "nop\n";
 /// Counters with their units: of one pass through the block.
 const EVENTS: [(&str, &str); 4] = [
     ("block-cycles", "cycles"),
@@ -50,6 +52,15 @@ fn analyser() -> Result<PathBuf, CounterError> {
     find_program(&names).ok_or_else(|| problem("llvm-mca is not installed", INSTALL))
 }
 
+/// The newest analyser, if it knows this machine's processor, and what it is in a few words.
+fn fit_for_this_machine() -> Result<String, CounterError> {
+    let tool = analyser()?;
+    let cpu = tvm_bridge::target::host_cpu()
+        .map_err(|error| problem(error.to_string(), "see opcollect doctor"))?;
+    analyse(&tool, &cpu, TRIAL)?;
+    Ok(format!("{}; it knows {cpu}", tool.display()))
+}
+
 impl SourceKind for Mca {
     fn name(&self) -> &'static str {
         NAME
@@ -64,8 +75,7 @@ impl SourceKind for Mca {
     }
 
     fn survey(&self) -> Survey {
-        let state = analyser().map(|path| path.display().to_string());
-        Survey::of_tool(state, counters())
+        Survey::of_tool(fit_for_this_machine(), counters())
     }
 
     fn check(&self, event: &str) -> Result<(), CounterError> {
@@ -235,8 +245,11 @@ mod tests {
             // Two chains of multiply-adds with a latency of five cycles.
             assert!((5.0..8.0).contains(&cycles), "{cycles}");
             assert!(value(&report, "busiest-port-cycles").unwrap() >= 1.0);
-            let error = analyse(&tool, "znver99", &block).unwrap_err();
-            assert!(error.reason.contains("does not know"), "{error}");
+            assert!(analyse(&tool, "haswell", TRIAL).is_ok());
+            for block in [&block, TRIAL] {
+                let error = analyse(&tool, "znver99", block).unwrap_err();
+                assert!(error.reason.contains("does not know"), "{error}");
+            }
         }
     }
 }

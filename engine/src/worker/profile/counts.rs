@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use anyhow::bail;
-use tvm_bridge::vm::Moment;
+use tvm_bridge::vm::{Call, Moment};
 
 use super::Watch;
 use crate::measure::counters::{CounterError, CounterSource, Opened, Reading};
@@ -50,16 +50,16 @@ impl Watch<'_> {
     ) -> anyhow::Result<Vec<CallCounts>> {
         let tally = Rc::new(RefCell::new(Tally::new(source, calls)));
         let in_hook = Rc::clone(&tally);
-        let machine = &self.model.machine;
-        machine.set_instrument(move |call| in_hook.borrow_mut().note(call.moment()))?;
+        let note = move |call: &Call<'_>| in_hook.borrow_mut().note(call.moment());
+        self.machine.watch(note);
         let runs = (0..=RUNS).try_for_each(|run| {
             if run == 1 {
                 tally.borrow_mut().drop_all();
             }
             tally.borrow_mut().begin_run();
-            self.runner.run()
+            self.watched.run()
         });
-        machine.clear_instrument()?;
+        self.machine.unwatch();
         runs?;
         let tally = tally.borrow();
         if tally.next != calls {

@@ -1,8 +1,8 @@
-//! Profiling a whole model in the worker: the virtual machine's instrument takes the time of every call.
+//! Profiling a whole model in the worker: a hook around the virtual machine's calls takes the time of each.
 //!
 //! What calls there are is looked at in one run ([`seen`]); in the runs that are kept the hook takes the time and nothing
-//! else. What watching costs is measured by runs without it and with it that take turns. Counters count in runs of their
-//! own ([`counts`]).
+//! else. What watching costs is measured by runs of a machine that has no hooks and of the watched one, which take turns.
+//! Counters count in runs of their own ([`counts`]).
 
 mod counts;
 mod seen;
@@ -15,7 +15,7 @@ use anyhow::bail;
 use opdata::CacheState;
 use tvm_bridge::clock::{self, ns_between, ticks};
 use tvm_bridge::tasks::{self, Task};
-use tvm_bridge::vm::{Moment, Runner};
+use tvm_bridge::vm::{Call, Moment, Runner, WatchedMachine};
 
 use super::serve::Shared;
 use super::whole_model::LoadedModel;
@@ -23,7 +23,7 @@ use crate::device::Conditions;
 use crate::protocol::{ProfileSpec, Profiled, ProfiledCycle, ProfiledStep, TaskSpan};
 use seen::Seen;
 
-/// Fewest and most pairs of runs without and with the instrument.
+/// Fewest and most pairs of runs without and with the hooks.
 const PAIRS: (usize, usize) = (10, 500);
 
 impl LoadedModel {
@@ -31,15 +31,15 @@ impl LoadedModel {
     pub fn profile(&self, shared: &mut Shared, spec: &ProfileSpec) -> anyhow::Result<Profiled> {
         let session = &mut shared.session;
         session.prepare(&Conditions::new(spec.threads as u32, CacheState::Model))?;
-        let runner = self.machine.runner(&self.graph.entry)?;
-        runner.run()?;
         clock::calibrate();
         let watch = Watch {
-            model: self,
-            runner: &runner,
+            plain: self.machine.runner(&self.graph.entry)?,
+            watched: self.watched.machine.runner(&self.graph.entry)?,
+            machine: &self.watched,
             started: ticks(),
             stamps: Rc::default(),
         };
+        watch.plain(1)?;
         let seen = watch.look()?;
         let before = session.drift()?;
         let mut cycles = Vec::new();
@@ -48,14 +48,14 @@ impl LoadedModel {
         watch.plain(schedule.skip_first)?;
         for _ in 0..schedule.repeat {
             watch.plain(schedule.wait)?;
-            watch.on()?;
+            watch.on();
             for _ in 0..schedule.warmup {
                 watch.step(&seen)?;
             }
             step += u64::from(schedule.wait) + u64::from(schedule.warmup);
             let steps = (0..schedule.active).map(|_| watch.step(&seen));
             let steps = steps.collect::<anyhow::Result<_>>()?;
-            watch.off()?;
+            watch.off();
             cycles.push(ProfiledCycle {
                 first_step: step,
                 steps,
@@ -80,8 +80,10 @@ impl LoadedModel {
 
 /// The model under watch.
 struct Watch<'a> {
-    model: &'a LoadedModel,
-    runner: &'a Runner,
+    machine: &'a WatchedMachine,
+    watched: Runner,
+    /// Runs of the model in a machine without hooks.
+    plain: Runner,
     /// In ticks, as all times here.
     started: u64,
     /// Times of the hook's calls in a run.
@@ -93,40 +95,39 @@ impl Watch<'_> {
     fn look(&self) -> anyhow::Result<Seen> {
         let seen = Rc::new(RefCell::new(Seen::default()));
         let in_hook = Rc::clone(&seen);
-        let machine = &self.model.machine;
-        machine.set_instrument(move |call| in_hook.borrow_mut().note(call))?;
-        let run = self.runner.run();
-        machine.clear_instrument()?;
+        let look = move |call: &Call<'_>| in_hook.borrow_mut().note(call);
+        self.machine.watch(look);
+        let run = self.watched.run();
+        self.machine.unwatch();
         run?;
         Ok(seen.take())
     }
 
-    /// Runs without the instrument.
+    /// Runs that nobody watches.
     fn plain(&self, runs: u32) -> anyhow::Result<()> {
         for _ in 0..runs {
-            self.runner.run()?;
+            self.plain.run()?;
         }
         Ok(())
     }
 
-    fn on(&self) -> anyhow::Result<()> {
+    fn on(&self) {
         let stamps = Rc::clone(&self.stamps);
-        let machine = &self.model.machine;
-        machine.set_instrument(move |_| stamps.borrow_mut().push(ticks()))?;
+        self.machine
+            .watch(move |_| stamps.borrow_mut().push(ticks()));
         tasks::record(true);
-        Ok(())
     }
 
-    fn off(&self) -> anyhow::Result<()> {
+    fn off(&self) {
         tasks::record(false);
-        Ok(self.model.machine.clear_instrument()?)
+        self.machine.unwatch();
     }
 
     /// One run that is watched.
     fn step(&self, seen: &Seen) -> anyhow::Result<ProfiledStep> {
         self.forget();
         let begin = ticks();
-        self.runner.run()?;
+        self.watched.run()?;
         let end = ticks();
         let stamps = self.stamps.borrow();
         if stamps.len() != seen.events.len() {
@@ -163,7 +164,7 @@ impl Watch<'_> {
         tasks::take(&mut Vec::new());
     }
 
-    /// Runs without and with the instrument that take turns; which comes first changes from pair to pair.
+    /// Runs without and with hooks that take turns; which comes first changes from pair to pair.
     fn pairs(&self, budget: Duration) -> anyhow::Result<Vec<(f64, f64)>> {
         let begun = Instant::now();
         let mut pairs = Vec::new();
@@ -182,13 +183,14 @@ impl Watch<'_> {
     fn timed(&self, watched: bool) -> anyhow::Result<f64> {
         if watched {
             self.forget();
-            self.on()?;
+            self.on();
         }
+        let runner = if watched { &self.watched } else { &self.plain };
         let begin = Instant::now();
-        self.runner.run()?;
+        runner.run()?;
         let elapsed = begin.elapsed();
         if watched {
-            self.off()?;
+            self.off();
         }
         Ok(elapsed.as_nanos() as f64)
     }

@@ -29,11 +29,11 @@ pub(super) struct SeenCall {
 }
 
 impl Seen {
-    /// Notes what the instrument is told of a call.
+    /// Notes what the hook is told of a call.
     pub fn note(&mut self, call: &Call<'_>) {
         match call.moment() {
             Moment::Before => {
-                let symbol = call.symbol();
+                let symbol = call.symbol().to_owned();
                 if symbol == ALLOC_STORAGE {
                     let extents = call.shapes();
                     let bytes: i64 = extents.first().map_or(0, |shape| shape.iter().product());

@@ -20,8 +20,10 @@ pub struct Decoded {
 /// Why a walk ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeStop {
-    /// At the end of the block or at an end mark.
+    /// At an end mark, or behind a system command at the end of the block.
     End,
+    /// At the end of the block, behind a command that ends no chain.
+    Open,
     /// At a command that is not in the chip's table; byte offset in the file, and its first bytes.
     Unknown {
         /// Where.
@@ -78,6 +80,7 @@ pub fn decode_stream(
 ) -> (Vec<Decoded>, DecodeStop) {
     let table = Table::of(chip);
     let mut commands = Vec::new();
+    let mut stop = DecodeStop::End;
     let mut at = 0;
     while at < bytes.len() {
         let decoded = match decode_one(chip, unit, &bytes[at..], offset + at as u64) {
@@ -88,12 +91,17 @@ pub fn decode_stream(
         let layout = table.layout(decoded.op);
         let here = &bytes[at..at + layout.bytes];
         at += layout.bytes;
+        stop = if layout.is_system() {
+            DecodeStop::End
+        } else {
+            DecodeStop::Open
+        };
         if ends_chain(chip, unit, layout, here, &bytes[at..]) {
             break;
         }
     }
     without_end_mark(chip, unit, &mut commands, bytes, offset);
-    (commands, DecodeStop::End)
+    (commands, stop)
 }
 
 /// Takes the mark that ends a chain off, where the engine records nothing for it.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use opreport::html::escape;
 
-use opreport::units::plural;
+use opreport::units::{count as counted, plural, time};
 
 use crate::analysis::gaps::find;
 use crate::analysis::overview::overview;
@@ -105,9 +105,9 @@ fn data(profile: &Profile, summary: &Summary, most: usize) -> Value {
     json!({
         "title": profile.name(),
         "about": format!(
-            "{}, mode {}, {}, TIU {} MHz, DMA {} MHz, {:.3} µs in all; DDR limit {} GB/s a core",
+            "{}, mode {}, {}, TIU {} MHz, DMA {} MHz, {} in all; DDR limit {} GB/s a core",
             profile.chip, profile.mode.name(), plural(profile.cores.len() as u64, "core"), profile.tiu_mhz, profile.dma_mhz,
-            summary.total_ns as f64 / 1000.0, spec.ddr_gbps
+            time(summary.total_ns as f64), spec.ddr_gbps
         ),
         "damage": profile.report.headline().unwrap_or_default(),
         "window": profile.report.window().unwrap_or_default(),
@@ -140,10 +140,11 @@ fn reduced(profile: &Profile, block_ns: i64) -> String {
         .map(|(_, events)| events.len() as u64)
         .sum();
     format!(
-        "{count} commands are more than a browser can hold: the timelines show blocks of about {:.3} µs, named after the \
+        "{} commands are more than a browser can hold: the timelines show blocks of about {}, named after the \
          function that takes most of their time; tables count every command. A part of the time (--from, --to) is shown \
          command by command.",
-        block_ns as f64 / 1000.0
+        counted(count as f64),
+        time(block_ns as f64)
     )
 }
 

@@ -28,6 +28,8 @@ pub(super) fn write(
     sheet.set_name("Summary")?;
     widths(sheet, &[""; 12], 20.0)?;
     sheet.set_column_width(0, 68)?;
+    // Several tables, each with its own header: what stays in view is what the rows are.
+    sheet.set_freeze_panes(0, 1)?;
     let operators = roll_up(profile, Grouping::Operator, &Filter::default());
     let found = overview(
         profile,

@@ -226,7 +226,18 @@ impl Pairing<'_> {
                 one.word = Some(engines.balanced(word, &self.meanings[detail]));
             }
         }
-        // Nodes behind all details: too many for the records, so not cut off details.
+        self.drop_behind(&mut nodes, &mut engines, account);
+        let restored = self.place(homeless, &mut nodes, account);
+        (nodes, restored)
+    }
+
+    /// Takes nodes behind all details off that are too many for the records: they did not lose their details.
+    fn drop_behind(
+        &self,
+        nodes: &mut [Option<Planned>],
+        engines: &mut Engines,
+        account: &mut Account,
+    ) {
         for (node, planned) in nodes.iter_mut().enumerate().rev() {
             match planned {
                 Some(Planned { word, detail, .. }) if *detail == NONE => {
@@ -241,6 +252,15 @@ impl Pairing<'_> {
                 _ => break,
             }
         }
+    }
+
+    /// Puts commands that found their node in its place; those that stand between nodes are the result.
+    fn place(
+        &self,
+        homeless: Vec<Homeless>,
+        nodes: &mut [Option<Planned>],
+        account: &mut Account,
+    ) -> Vec<(usize, Planned)> {
         let mut restored = Vec::new();
         for one in homeless {
             let (Some(word), Some(detail)) = (one.word, one.detail) else {
@@ -262,7 +282,7 @@ impl Pairing<'_> {
                 account.contrary += 1;
             }
         }
-        (nodes, restored)
+        restored
     }
 
     /// Nodes that were swapped stand beside details of others: gives each its own, where they fit exactly.

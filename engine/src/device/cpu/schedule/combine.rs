@@ -1,6 +1,6 @@
 //! Combinations of factor values: putting them into the knobs of the default schedule, and refusing what does not divide
-//! the operator's loops or would unroll more than [`MAX_UNROLLED`] vector operations, which costs LLVM more than the
-//! kernel is worth.
+//! the operator's loops or would unroll more than [`MAX_UNROLLED`] vector operations (or than the default schedule), which
+//! costs LLVM more than the kernel is worth.
 
 use opmodels::tile::pieces;
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ pub(super) fn combine(
             Shape::Contraction { axes, lanes },
         ) => {
             normalise(knobs, base, axes)?;
-            check(knobs, axes, *lanes)?;
+            check(knobs, base, axes, *lanes)?;
         }
         (Knobs::Rows(knobs), _, Shape::Rows { rows }) => {
             knobs.parallel_extent = even_extent(knobs.parallel_extent, *rows)?;
@@ -226,8 +226,12 @@ fn unrolled_steps(knobs: &ContractionKnobs, axes: &[Axis]) -> i64 {
     if steps > 1 { steps } else { 0 }
 }
 
-fn check(knobs: &ContractionKnobs, axes: &[Axis], lanes: i64) -> Result<(), String> {
-    let mut tiles = 1;
+fn check(
+    knobs: &ContractionKnobs,
+    base: &ContractionKnobs,
+    axes: &[Axis],
+    lanes: i64,
+) -> Result<(), String> {
     for (place, name) in knobs.loop_order.iter().enumerate() {
         let Some(axis) = axes.iter().find(|a| a.name == *name) else {
             return Err(format!("there is no axis {name}"));
@@ -248,16 +252,24 @@ fn check(knobs: &ContractionKnobs, axes: &[Axis], lanes: i64) -> Result<(), Stri
                 "a tile of {tile} does not divide {name}, which is fused or in blocks"
             ));
         }
-        if knobs.vector_axis.as_ref() != Some(name) {
-            tiles *= tile;
-        }
     }
-    let vectors = knobs.vector_blocks * pieces(knobs.vector_length, lanes);
-    let unrolled = tiles * vectors * knobs.unroll.max(1);
-    if unrolled > MAX_UNROLLED {
+    let unrolled = unrolled_operations(knobs, lanes);
+    // As many as the default schedule has are worth it.
+    let most = MAX_UNROLLED.max(unrolled_operations(base, lanes));
+    if unrolled > most {
         return Err(format!(
-            "{unrolled} unrolled vector operations, more than {MAX_UNROLLED}"
+            "{unrolled} unrolled vector operations, more than {most}"
         ));
     }
     Ok(())
+}
+
+/// Vector operations of a tile that follow each other without a loop.
+fn unrolled_operations(knobs: &ContractionKnobs, lanes: i64) -> i64 {
+    let others = knobs
+        .loop_order
+        .iter()
+        .filter(|name| knobs.vector_axis.as_ref() != Some(name));
+    let tiles: i64 = others.map(|name| knobs.tile_of(name)).product();
+    tiles * knobs.vector_blocks * pieces(knobs.vector_length, lanes) * knobs.unroll.max(1)
 }

@@ -5,7 +5,7 @@
 //! before it leaves the cache. Outer loops run in parallel.
 
 use opmodels::tile::{VectorUnit, efficiency, even_vector_length};
-use tvm_bridge::inspect::IterKind;
+use tvm_bridge::inspect::{BlockInfo, Index, IterKind};
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::layout::Access as Buffer;
 use tvm_bridge::schedule::Loop;
@@ -25,6 +25,10 @@ pub(super) fn suggested(
     padding: Padding,
 ) -> Result<ContractionKnobs> {
     let (parts, anchor) = anchored(s)?;
+    let epilogue = match epilogue {
+        Epilogue::Tile if crops_vectors(&parts, &anchor.info) => Epilogue::Outer,
+        other => other,
+    };
     let knobs = ContractionKnobs {
         epilogue,
         padding,
@@ -41,6 +45,27 @@ pub(super) fn with_knobs(
 ) -> Result<ContractionKnobs> {
     let (parts, anchor) = anchored(s)?;
     apply(s, &parts, &anchor, knobs.clone(), unit)
+}
+
+/// Whether the tail leaves out the end of the axis along which the vectors run: it then takes whole rows rather than
+/// tiles, the last of which would be full of conditions.
+fn crops_vectors(parts: &Parts, info: &BlockInfo) -> bool {
+    let (Some(tail), Some(vector), Some(write)) =
+        (&parts.tail, vector_axis(info), info.writes.first())
+    else {
+        return false;
+    };
+    let own = |index: &Index| index.plain() == Some(vector.iter);
+    let Some(dim) = write.indices.iter().position(own) else {
+        return false;
+    };
+    let reads = &tail.info.reads;
+    let wanted = reads
+        .iter()
+        .find(|r| r.buffer == write.buffer)
+        .and_then(|r| r.indices[dim].plain())
+        .map(|i| tail.info.iters[i].extent);
+    vector.packed.is_none() && wanted.is_some_and(|w| w < info.iters[vector.iter].extent)
 }
 
 /// The operator's parts, and its one reduction as the template tiles it.
@@ -87,6 +112,7 @@ fn apply(
                 .transpose()?
         }
         (Some(last), Epilogue::Tile | Epilogue::Outer) => {
+            follows(last, anchor)?;
             if local {
                 s.set_scope(&anchor.block, 0, "local")?;
             }
@@ -106,6 +132,21 @@ fn apply(
     };
     nest.build(staged.as_ref())?;
     Ok(knobs)
+}
+
+/// Refuses a tail that takes the sums in an order of its own, as one that brings phases together: TVM computes it beside a
+/// tile without an error, but for the wrong elements.
+fn follows(tail: &Part, anchor: &Part) -> Result<()> {
+    let sums = anchor.info.writes.first().map(|w| &w.buffer);
+    let mut indices = tail.info.reads.iter().filter(|r| Some(&r.buffer) == sums);
+    let ordered = indices.all(|r| {
+        let mut terms = r.indices.iter().flat_map(|i| &i.terms);
+        terms.all(|(_, factor)| factor.is_some())
+    });
+    match ordered {
+        true => Ok(()),
+        false => Err(unfit("the tail takes the sums in another order")),
+    }
 }
 
 /// Where no operand is contiguous along a spatial axis (both walk along the reduction), the operand of the last output
@@ -185,12 +226,13 @@ impl Nest<'_> {
         }
         let fused = knobs.fused_outer.clamp(1, levels.outer.len());
         for (name, l) in knobs.loop_order.iter().zip(&levels.outer).skip(fused) {
-            let tile = knobs.tile_of(name) * knobs.cache_tile_of(name);
-            if self.extent_of(name)? % tile != 0 {
-                s.part_loop(l)?;
-            }
+            self.part_uneven(name, l)?;
         }
         let pieces = s.fuse(&levels.outer[..fused].iter().collect::<Vec<_>>())?;
+        if fused == 1 && knobs.parallel_extent.is_none() {
+            // Nothing else has a loop that the tile divides: the last piece is parted from the others.
+            self.part_uneven(&knobs.loop_order[0], &pieces)?;
+        }
         let (parallel, of_piece) = match knobs.parallel_extent {
             Some(extent) => {
                 let split = s.split(&pieces, &[Some(extent), None])?;
@@ -237,6 +279,15 @@ impl Nest<'_> {
             Some(copy_out) => vectorize_tail(s, copy_out, around, knobs, self.unit),
             None => Ok(()),
         }
+    }
+
+    /// Parts the last iteration of an axis's outer loop from the others where the tile does not divide the axis.
+    fn part_uneven(&self, axis: &str, outer: &Loop) -> Result<()> {
+        let tile = self.knobs.tile_of(axis) * self.knobs.cache_tile_of(axis);
+        if self.extent_of(axis)? % tile != 0 {
+            self.s.part_loop(outer)?;
+        }
+        Ok(())
     }
 
     fn place(&self, axis: &str) -> Result<usize> {
@@ -379,7 +430,7 @@ fn vectorize_tail(
         .and_then(|i| i.plain());
     let vectors_are_last =
         written_last.map(|i| Some(&info.iters[i].name)) == Some(knobs.vector_axis.as_ref());
-    let length = if vectors_are_last {
+    let length = if vectors_are_last && extent % knobs.vector_length == 0 {
         knobs.vector_length
     } else {
         even_vector_length(extent, unit.lanes())

@@ -12,6 +12,9 @@ const PARALLEL_PIECES: i64 = 64;
 /// An operand up to this size is read again and again from the second-level cache without harm, in bytes.
 const CACHED_OPERAND_BYTES: i64 = 1 << 20;
 
+/// Longest window that is unrolled whole where the tile's rows share what they load of the image alone.
+const UNROLLED_WINDOW: i64 = 49;
+
 /// How an axis is vectorised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct VectorAxis {
@@ -57,9 +60,17 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
     let axis = vector_axis(info);
     let reusing = tiled_axes(info, &spatial, axis);
     let extent_of = |place: usize| reusing.get(place).map_or(1, |&i| info.iters[i].extent);
-    let vector = axis.map(|a| VectorExtent {
-        extent: info.iters[a.iter].extent,
-        packed: a.packed,
+    let window = sliding_window(info, &reusing, axis);
+    let vector = axis.map(|a| match info.iters[a.iter].extent {
+        // More rows of a tile share what they load of the image than vectors of a row do.
+        extent if window.is_some() && extent % unit.lanes() == 0 => VectorExtent {
+            extent: unit.lanes(),
+            packed: Some(unit.lanes()),
+        },
+        extent => VectorExtent {
+            extent,
+            packed: a.packed,
+        },
     });
     let suits = Tile::choose(vector, [extent_of(0), extent_of(1)], unit);
     let tile: Vec<(String, i64)> = suits
@@ -81,7 +92,7 @@ pub(super) fn default_knobs(info: &BlockInfo, unit: VectorUnit) -> ContractionKn
         level_order: LevelOrder::default(),
         fused_outer: 1,
         parallel_extent: None,
-        unroll: 0,
+        unroll: window.filter(|taps| *taps <= UNROLLED_WINDOW).unwrap_or(0),
         epilogue: Epilogue::default(),
         padding: Padding::default(),
         cache_write: CacheWrite::default(),
@@ -107,6 +118,26 @@ fn tiled_axes(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> 
     } else {
         reusing
     }
+}
+
+/// Values of a window that slides over each channel on its own, along the vector axis and the tiled ones; nothing for other
+/// reductions. Rows of the tile then load a row of the image once for all the steps that need it, if these are unrolled
+/// (windows of 25 and 49 take three quarters of the time).
+fn sliding_window(info: &BlockInfo, tiled: &[usize], axis: Option<VectorAxis>) -> Option<i64> {
+    let axis = axis?;
+    let slides = info.reads.iter().any(|r| {
+        let own = |i: usize| {
+            r.indices
+                .iter()
+                .any(|index| index.terms.len() > 1 && index.uses(i))
+        };
+        own(axis.iter) && !tiled.is_empty() && tiled.iter().all(|&i| own(i))
+    });
+    let taps = info
+        .of_kind(IterKind::Reduction)
+        .map(|i| info.iters[i].extent)
+        .product();
+    slides.then_some(taps)
 }
 
 /// Outer loop order: the vector axis outside all others if what it indexes is too big to be read for every row of them,

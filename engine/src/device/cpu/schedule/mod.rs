@@ -136,7 +136,7 @@ impl Templates for CpuTemplates {
                 Knobs::Contraction(contraction::with_knobs(schedule, unit, &knobs)?)
             }
             Knobs::Rows(knobs) => Knobs::Rows(rows::with_knobs(schedule, unit, knobs)?),
-            Knobs::Partial(knobs) => Knobs::Partial(partial::with_knobs(schedule, knobs)?),
+            Knobs::Partial(knobs) => Knobs::Partial(partial::with_knobs(schedule, unit, knobs)?),
             Knobs::Spatial(knobs) => Knobs::Spatial(spatial::with_knobs(schedule, unit, knobs)?),
             Knobs::Dot(knobs) => Knobs::Dot(dot::with_knobs(schedule, unit, self.dot, knobs)?),
         };

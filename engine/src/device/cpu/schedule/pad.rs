@@ -59,8 +59,14 @@ pub(super) fn near(
         return Ok(());
     };
     if s.can_decompose_padding(&padding.block, &first)? {
-        // The fill is left as it is: LLVM turns it into one call of memset.
-        s.decompose_padding(&padding.block, &first)?;
+        let fill = s.decompose_padding(&padding.block, &first)?;
+        if let Some(row) = own_loops(&fill)?.pop().filter(|_| stride > 1)
+            && s.extent(&row)? % stride == 0
+        {
+            // In the order in which the phases lie: LLVM turns a fill of what is contiguous into calls of memset.
+            let split = s.split(&row, &[None, Some(stride)])?;
+            s.reorder(&[&split[1], &split[0]])?;
+        }
     }
     let Some(row) = own_loops(&padding.block)?.pop() else {
         return Ok(());
@@ -81,6 +87,10 @@ pub(super) fn near(
 fn vectorize_row(s: &Schedule, row: &Loop, unit: VectorUnit) -> Result<()> {
     let extent = s.extent(row)?;
     let length = vector_length(extent, unit.lanes());
+    if extent > unit.lanes() && length % (unit.lanes() / 2).max(1) != 0 {
+        // LLVM's own vectors, with shorter ones for the rest, are better than those of an odd length.
+        return Ok(());
+    }
     let split = s.split(row, &[None, Some(length)])?;
     if extent % length != 0 {
         s.part_loop(&split[0])?;

@@ -8,7 +8,8 @@ use opmodels::tile::{VectorUnit, even_vector_length};
 use tvm_bridge::inspect::IterKind;
 use tvm_bridge::{Result, Schedule};
 
-use super::prepare::{Part, prepare};
+use super::prepare::{Part, Parts, prepare};
+use super::spatial;
 use crate::schedule::unfit;
 
 /// Shortest reduction worth two stages.
@@ -22,8 +23,8 @@ const REGISTERS: i64 = 4;
 
 /// The template with the knobs that the operator's extents suggest.
 pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<PartialKnobs> {
-    let reductions = reductions(s)?;
-    let total = length(&reductions[0]);
+    let parts = parts(s)?;
+    let total = length(&parts.reductions[0]);
     if total < SHORTEST {
         return Err(unfit("the reduction is too short for two stages"));
     }
@@ -36,21 +37,25 @@ pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<PartialKnobs> 
         vector_length: lanes,
         parallel_extent: pieces,
     };
-    apply(s, &reductions, knobs)
+    apply(s, &parts, knobs, unit)
 }
 
 /// The template with knobs of one's own.
-pub(super) fn with_knobs(s: &Schedule, knobs: PartialKnobs) -> Result<PartialKnobs> {
-    apply(s, &reductions(s)?, knobs)
+pub(super) fn with_knobs(
+    s: &Schedule,
+    unit: VectorUnit,
+    knobs: PartialKnobs,
+) -> Result<PartialKnobs> {
+    apply(s, &parts(s)?, knobs, unit)
 }
 
 /// Elements that the operator reduces.
 pub(super) fn elements(s: &Schedule) -> Result<i64> {
-    Ok(length(&reductions(s)?[0]))
+    Ok(length(&parts(s)?.reductions[0]))
 }
 
-/// The reductions of an operator that reduces to single values only, all of one length.
-fn reductions(s: &Schedule) -> Result<Vec<Part>> {
+/// The parts of an operator that reduces to single values only, all of one length.
+fn parts(s: &Schedule) -> Result<Parts> {
     let parts = prepare(s)?;
     let is_single = |part: &Part| {
         let mut spatial = part.info.of_kind(IterKind::Spatial);
@@ -68,7 +73,7 @@ fn reductions(s: &Schedule) -> Result<Vec<Part>> {
     {
         return Err(unfit("not reductions of whole tensors to one value"));
     }
-    Ok(parts.reductions)
+    Ok(parts)
 }
 
 /// Elements that are reduced.
@@ -77,10 +82,19 @@ fn length(part: &Part) -> i64 {
     reduced.map(|i| part.info.iters[i].extent).product()
 }
 
-fn apply(s: &Schedule, reductions: &[Part], knobs: PartialKnobs) -> Result<PartialKnobs> {
+fn apply(
+    s: &Schedule,
+    parts: &Parts,
+    knobs: PartialKnobs,
+    unit: VectorUnit,
+) -> Result<PartialKnobs> {
     let step = knobs.vector_length * knobs.parallel_extent;
-    if knobs.vector_length < 2 || knobs.parallel_extent < 1 || length(&reductions[0]) % step != 0 {
+    let total = length(&parts.reductions[0]);
+    if knobs.vector_length < 2 || knobs.parallel_extent < 1 || total % step != 0 {
         return Err(unfit("the pieces do not divide the reduction"));
+    }
+    if let Some(tail) = &parts.tail {
+        spatial::nest(s, tail, unit)?;
     }
     // TVM cannot factor a reduction beside a block without a loop.
     for block in s.blocks()? {
@@ -88,7 +102,7 @@ fn apply(s: &Schedule, reductions: &[Part], knobs: PartialKnobs) -> Result<Parti
             s.add_unit_loop(&block)?;
         }
     }
-    for part in reductions {
+    for part in &parts.reductions {
         let spatial = part.info.of_kind(IterKind::Spatial).count();
         let loops = s.loops(&part.block)?;
         let reduced: Vec<_> = loops.iter().skip(spatial).collect();

@@ -46,7 +46,7 @@ pub(super) fn prepare(s: &Schedule) -> Result<Parts> {
 }
 
 /// Whether a spatial block is a padding that can be partitioned into filling and copying.
-fn is_padding(s: &Schedule, block: &Block) -> Result<bool> {
+pub(super) fn is_padding(s: &Schedule, block: &Block) -> Result<bool> {
     match s.loops(block)?.first() {
         Some(outermost) => s.can_decompose_padding(block, outermost),
         None => Ok(false),

@@ -70,17 +70,14 @@ impl Rows {
             .map(|p| &p.info)
             .filter(|i| i.is_reduction())
             .collect();
-        let spatial = reductions
-            .iter()
-            .map(|r| r.of_kind(IterKind::Spatial).count());
-        let rows = spatial.min().unwrap_or(0);
+        let rows = reductions.iter().map(|r| rows_of(r)).min().unwrap_or(0);
         if rows == 0 || rows > output.info.iters.len() {
             return Err(unfit("no rows around the reductions"));
         }
         let fits = match &reductions[..] {
             // One reduction is rather a contraction's, unless it is of rows in memory.
             [only] => sums_up_rows(only),
-            _ => !output.info.is_reduction() && rows < output.info.iters.len(),
+            _ => !output.info.is_reduction(),
         };
         if !fits {
             return Err(unfit("not reductions of rows"));
@@ -91,6 +88,12 @@ impl Rows {
     /// The block that writes the operator's output.
     fn output(&self) -> &Part {
         &self.parts[self.parts.len() - 1]
+    }
+
+    /// Whether a reduction has one result for each row.
+    fn is_one_a_row(&self, info: &BlockInfo) -> bool {
+        let mut inside = info.of_kind(IterKind::Spatial).skip(self.rows);
+        inside.all(|i| info.iters[i].extent == 1)
     }
 
     /// Whether the outermost loops of all blocks are the same rows.
@@ -118,7 +121,7 @@ impl Rows {
             let row = s.fuse(&own.iter().collect::<Vec<_>>())?;
             if !info.is_reduction() {
                 vectorize(s, &fused_suffix(s, info, inside)?, lanes)?;
-            } else if info.of_kind(IterKind::Spatial).count() == self.rows
+            } else if self.is_one_a_row(info)
                 && reduces_along_memory(info)
                 && let Some(factored) = factor(s, &fused_suffix(s, info, inside)?, lanes)?
             {
@@ -150,6 +153,17 @@ impl Rows {
         }
         Ok(row)
     }
+}
+
+/// Number of leading iterators that tell a reduction's results apart: axes that were reduced and kept as extents of one
+/// are none of them.
+fn rows_of(info: &BlockInfo) -> usize {
+    let spatial: Vec<i64> = info
+        .of_kind(IterKind::Spatial)
+        .map(|i| info.iters[i].extent)
+        .collect();
+    let last = spatial.iter().rposition(|&extent| extent > 1);
+    last.map_or(spatial.len().min(1), |last| last + 1)
 }
 
 /// Whether a reduction walks through one operand as it lies in memory, for longer than the lanes of any processor.

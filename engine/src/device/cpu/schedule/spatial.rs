@@ -1,21 +1,26 @@
 //! Operators without a reduction: element-wise chains, copies, transposes, concatenations.
 //!
 //! The innermost loops that all accesses walk through alike are fused, vectorised and what is outside runs in parallel.
+//! Transposes go block by block, paddings fill and copy, and images that are enlarged or put together are
+//! stored interleaved.
 
 use opdata::contract::knobs::SpatialKnobs;
-use opmodels::tile::{VectorUnit, even_vector_length};
+use opmodels::tile::{VectorUnit, divisors, even_vector_length, vector_length};
 use tvm_bridge::inspect::IterKind;
 use tvm_bridge::schedule::Loop;
-use tvm_bridge::{Result, Schedule};
+use tvm_bridge::{BlockInfo, Result, Schedule};
 
 use super::pad;
-use super::prepare::{Part, prepare};
+use super::prepare::{Part, is_padding, prepare};
 use crate::schedule::unfit;
 
 /// The template with the knobs that the operator's structure suggests.
 pub(super) fn suggested(s: &Schedule, unit: VectorUnit) -> Result<SpatialKnobs> {
     let tail = prepared(s, unit)?;
-    nest(s, &tail, unit)
+    match padded(s, &tail, unit)? {
+        Some(knobs) => Ok(knobs),
+        None => nest(s, &tail, unit),
+    }
 }
 
 /// The template with knobs of one's own.
@@ -25,19 +30,29 @@ pub(super) fn with_knobs(
     knobs: SpatialKnobs,
 ) -> Result<SpatialKnobs> {
     let tail = prepared(s, unit)?;
-    let flat = Flat::of(s, &tail)?.ok_or_else(|| unfit("a single element has no loops"))?;
+    if let Some(knobs) = padded(s, &tail, unit)? {
+        return Ok(knobs);
+    }
+    let step = |_| knobs.vector_length * knobs.unroll;
+    let flat = Flat::of(s, &tail, step)?;
+    let flat = flat.ok_or_else(|| unfit("a single element has no loops"))?;
     flat.schedule(s, &tail, knobs)?;
     Ok(knobs)
 }
 
-/// Extent of the loop that is vectorised, and of all loops together; nothing for a single element.
+/// Extent of the loop that is vectorised, and of all loops that can run in parallel together; nothing for a single
+/// element, or for a padding, of which nothing varies.
 pub(super) fn extents(s: &Schedule, unit: VectorUnit) -> Result<Option<(i64, i64)>> {
     let tail = prepared(s, unit)?;
-    let total = tail.info.iters.iter().map(|i| i.extent).product();
-    match Flat::of(s, &tail)? {
-        Some(flat) => Ok(Some((s.extent(&flat.inner)?, total))),
-        None => Ok(None),
+    if is_padding(s, &tail.block)? {
+        return Ok(None);
     }
+    let total: i64 = tail.info.iters.iter().map(|i| i.extent).product();
+    let Some(flat) = Flat::of(s, &tail, |extent| even_vector_length(extent, unit.lanes()))? else {
+        return Ok(None);
+    };
+    let kept = flat.across.as_ref().map_or(Ok(1), |l| s.extent(l))?;
+    Ok(Some((s.extent(&flat.inner)?, total / kept)))
 }
 
 fn prepared(s: &Schedule, unit: VectorUnit) -> Result<Part> {
@@ -52,6 +67,20 @@ fn prepared(s: &Schedule, unit: VectorUnit) -> Result<Part> {
     Ok(tail)
 }
 
+/// An operator that pads and does nothing else fills and copies; returns what that is in knobs, nothing for others.
+fn padded(s: &Schedule, tail: &Part, unit: VectorUnit) -> Result<Option<SpatialKnobs>> {
+    if !is_padding(s, &tail.block)? {
+        return Ok(None);
+    }
+    pad::apart(s, tail, unit)?;
+    let row = tail.info.iters.last().map_or(1, |i| i.extent);
+    Ok(Some(SpatialKnobs {
+        vector_length: vector_length(row, unit.lanes()),
+        unroll: 1,
+        parallel_extent: None,
+    }))
+}
+
 /// Schedules one spatial block by its structure; returns what was chosen.
 pub(super) fn nest(s: &Schedule, part: &Part, unit: VectorUnit) -> Result<SpatialKnobs> {
     let mut knobs = SpatialKnobs {
@@ -59,8 +88,14 @@ pub(super) fn nest(s: &Schedule, part: &Part, unit: VectorUnit) -> Result<Spatia
         unroll: 1,
         parallel_extent: None,
     };
-    if let Some(flat) = Flat::of(s, part)? {
-        knobs.vector_length = even_vector_length(s.extent(&flat.inner)?, unit.lanes());
+    let length = |extent| even_vector_length(extent, unit.lanes());
+    if let Some(flat) = Flat::of(s, part, length)? {
+        match flat.interleaved {
+            Some(values) => knobs.unroll = values,
+            None => {
+                knobs.vector_length = length(s.extent(&flat.inner)?);
+            }
+        }
         flat.schedule(s, part, knobs)?;
     }
     Ok(knobs)
@@ -70,11 +105,21 @@ pub(super) fn nest(s: &Schedule, part: &Part, unit: VectorUnit) -> Result<Spatia
 struct Flat {
     outer: Vec<Loop>,
     inner: Loop,
+    /// A piece of the axis along which a transposed operand is contiguous: inside the parallel loop, so that what a
+    /// vector gathers from one line of the cache is used before the line is gone.
+    across: Option<Loop>,
+    /// Neighbours along the inner loop that come from one place (an image that is enlarged) or from as many in turn (the
+    /// phases of a transposed convolution).
+    interleaved: Option<i64>,
 }
 
 impl Flat {
-    /// Fuses; nothing for a block without loops.
-    fn of(s: &Schedule, part: &Part) -> Result<Option<Flat>> {
+    /// Fuses; nothing for a block without loops. `step` says of an extent in how large steps such a loop is to be gone
+    /// through.
+    ///
+    /// No more loops are fused than a step needs: TVM sees that `f / 56 * 56 + f % 56` is `f`, but not if the step divides
+    /// more loops together (the vectors would be gathered).
+    fn of(s: &Schedule, part: &Part, step: impl Fn(i64) -> i64) -> Result<Option<Flat>> {
         let mut loops = s.loops(&part.block)?;
         if loops.len() != part.info.iters.len() {
             return Err(unfit("the block has other loops than iterators"));
@@ -82,8 +127,22 @@ impl Flat {
         if loops.is_empty() {
             return Ok(None);
         }
+        let across = match transposed_axis(&part.info) {
+            Some(axis) => {
+                let piece = piece(part.info.iters[axis].extent);
+                let split = s.split(&loops[axis], &[None, Some(piece)])?;
+                loops[axis] = split[0].clone();
+                Some(split[1].clone())
+            }
+            None => None,
+        };
         // At least one: the innermost loop is always the one to be vectorised.
-        let kept = loops.len() - part.info.contiguous_suffix().max(1);
+        let most = part.info.contiguous_suffix().max(1);
+        let extents: Vec<i64> = part.info.iters.iter().rev().map(|i| i.extent).collect();
+        let together = |count: usize| extents[..count].iter().product::<i64>();
+        let step = step(together(most));
+        let fused = (1..most).find(|&count| together(count) % step == 0);
+        let kept = loops.len() - fused.unwrap_or(most);
         let suffix = loops.split_off(kept);
         let inner = if suffix.len() > 1 {
             s.fuse(&suffix.iter().collect::<Vec<_>>())?
@@ -93,6 +152,8 @@ impl Flat {
         Ok(Some(Flat {
             outer: loops,
             inner,
+            across,
+            interleaved: interleaved(&part.info),
         }))
     }
 
@@ -104,7 +165,16 @@ impl Flat {
             .collect();
         let split = s.split(&self.inner, &factors)?;
         let mut outer: Vec<_> = self.outer.iter().collect();
-        outer.push(&split[0]);
+        // Without vectors, a row of them stays a loop: LLVM makes vectors of it, which are stored interleaved.
+        let row_is_a_loop =
+            self.interleaved.is_some() && knobs.vector_length == 1 && !outer.is_empty();
+        if !row_is_a_loop {
+            outer.push(&split[0]);
+        }
+        if let Some(across) = &self.across {
+            let order = outer.iter().copied().chain([across]);
+            s.reorder(&order.chain(&split[1..]).collect::<Vec<_>>())?;
+        }
         let outer = s.fuse(&outer)?;
         match knobs.parallel_extent {
             Some(extent) => s.parallel(&s.split(&outer, &[Some(extent), None])?[0])?,
@@ -121,4 +191,43 @@ impl Flat {
         }
         Ok(())
     }
+}
+
+/// The axis along which an operand is contiguous that is not the innermost one of the loops, which walks through the
+/// same operand with a stride.
+fn transposed_axis(info: &BlockInfo) -> Option<usize> {
+    /// Shorter rows leave nothing to be used again.
+    const SHORTEST: i64 = 8;
+    let last = info.iters.len().checked_sub(1)?;
+    info.reads.iter().find_map(|read| {
+        let (contiguous, others) = read.indices.split_last()?;
+        let axis = contiguous.plain().filter(|&axis| axis != last)?;
+        let strided = others.iter().any(|i| i.plain() == Some(last));
+        let long = |iter: usize| info.iters[iter].extent >= SHORTEST;
+        (strided && long(axis) && long(last)).then_some(axis)
+    })
+}
+
+/// Values of a transposed axis that a piece has: a line of the cache or two of them, all where none of that size divides
+/// the axis.
+fn piece(extent: i64) -> i64 {
+    const FEWEST: i64 = 4;
+    const MOST: i64 = 32;
+    let divisor = divisors(extent).take_while(|&d| d <= MOST).last();
+    divisor.filter(|&d| d >= FEWEST).unwrap_or(extent)
+}
+
+/// How many neighbours along the innermost axis come from as many places, or from one, in turn; nothing where their runs
+/// do not divide the axis, or are too few to fill vectors.
+fn interleaved(info: &BlockInfo) -> Option<i64> {
+    /// Runs that make a vector of a width that is worth it.
+    const FEWEST: i64 = 16;
+    let last = info.iters.len().checked_sub(1)?;
+    let extent = info.iters[last].extent;
+    let (_, values) = info
+        .reads
+        .iter()
+        .filter_map(|read| read.indices.last()?.quotient)
+        .find(|&(iter, _)| iter == last)?;
+    (values > 1 && extent % values == 0 && extent / values >= FEWEST).then_some(values)
 }

@@ -19,17 +19,24 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 12] = [
+const OPERATORS: [&str; 19] = [
     "conv2d_prime",
     "conv2d_strided",
+    "depthwise",
     "depthwise_strided",
+    "conv_transpose",
     "dense",
+    "matmul_prime",
     "batch_matmul_prime",
     "max_pool_strided",
     "softmax",
     "layer_norm",
     "global_avg_pool",
     "elementwise",
+    "padded",
+    "transposed",
+    "enlarged",
+    "variance",
     "qconv2d",
     "qdense",
 ];

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use tvm_bridge::{DType, PrimFunc, Result, Schedule};
 
 use super::factors::*;
+use super::knobs::{FragmentKnobs, TileKnobs};
 use super::parts::Parts;
 use super::product::{Product, SPLITS, check_split};
 use super::{Knobs, contraction, limits, reduction, rows, tensor_core, window};
@@ -41,51 +42,14 @@ pub(super) enum Shape {
 /// TVM's.
 pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Vec<Dimension>)> {
     let s = Schedule::new(function, 0)?;
-    let unroll = |own| numbers(UNROLL, UNROLLS, own);
-    let stages = |own| numbers(STAGES, [1, 2, 3, 4], own);
-    let split = |own, shape| {
-        let parts = SPLITS.into_iter().filter(|p| match shape {
-            Shape::Product { steps, .. } => check_split(*p, steps).is_ok(),
-            _ => false,
-        });
-        numbers(REDUCTION_SPLIT, parts, own)
-    };
-    let block_size = |own| numbers(BLOCK_SIZE, BLOCK_SIZES, own);
-    let vector = |values: &[i64], own| numbers(VECTOR_WIDTH, values.iter().copied(), own);
     Ok(match base {
         Knobs::Contraction(k) => {
-            let tiles = [8, 16, 32, 64, 128, 256];
-            let threads = [1, 2, 4, 8, 16];
             let shape = product_shape(&s)?;
-            let dimensions = vec![
-                numbers(BLOCK_TILE, tiles, k.block_m).of_axis(M),
-                numbers(BLOCK_TILE, tiles, k.block_n).of_axis(N),
-                numbers(THREAD_TILE, threads, k.thread_m).of_axis(M),
-                numbers(THREAD_TILE, threads, k.thread_n).of_axis(N),
-                numbers(REDUCTION_TILE, [4, 8, 16, 32], k.block_k),
-                vector(&[1, 2, 4], k.vector),
-                unroll(k.unroll),
-                stages(k.stages),
-                split(k.split, shape),
-            ];
-            (shape, dimensions)
+            (shape, of_contraction(k, shape))
         }
         Knobs::TensorCore(k) => {
-            let tiles = [16, 32, 64, 128, 256];
-            let warps = [16, 32, 64];
             let shape = product_shape(&s)?;
-            let dimensions = vec![
-                numbers(BLOCK_TILE, tiles, k.block_m).of_axis(M),
-                numbers(BLOCK_TILE, tiles, k.block_n).of_axis(N),
-                numbers(WARP_TILE, warps, k.warp_m).of_axis(M),
-                numbers(WARP_TILE, warps, k.warp_n).of_axis(N),
-                numbers(REDUCTION_TILE, [16, 32, 64], k.block_k),
-                vector(&[1, 2, 4, 8], k.vector),
-                unroll(k.unroll),
-                stages(k.stages),
-                split(k.split, shape),
-            ];
-            (shape, dimensions)
+            (shape, of_tensor_cores(k, shape))
         }
         Knobs::Reduction(k) => {
             let parts = Parts::inlined(&s)?;
@@ -121,6 +85,65 @@ pub(super) fn dimensions(function: &PrimFunc, base: &Knobs) -> Result<(Shape, Ve
             (Shape::Threads, dimensions)
         }
     })
+}
+
+/// Those of a product on the plain cores.
+fn of_contraction(k: &TileKnobs, shape: Shape) -> Vec<Dimension> {
+    let tiles = [8, 16, 32, 64, 128, 256];
+    let threads = [1, 2, 4, 8, 16];
+    vec![
+        numbers(BLOCK_TILE, tiles, k.block_m).of_axis(M),
+        numbers(BLOCK_TILE, tiles, k.block_n).of_axis(N),
+        numbers(THREAD_TILE, threads, k.thread_m).of_axis(M),
+        numbers(THREAD_TILE, threads, k.thread_n).of_axis(N),
+        numbers(REDUCTION_TILE, [4, 8, 16, 32], k.block_k),
+        vector(&[1, 2, 4], k.vector),
+        unroll(k.unroll),
+        stages(k.stages),
+        split(k.split, shape),
+    ]
+}
+
+/// Those of a product on tensor cores.
+fn of_tensor_cores(k: &FragmentKnobs, shape: Shape) -> Vec<Dimension> {
+    let tiles = [16, 32, 64, 128, 256];
+    let warps = [16, 32, 64];
+    vec![
+        numbers(BLOCK_TILE, tiles, k.block_m).of_axis(M),
+        numbers(BLOCK_TILE, tiles, k.block_n).of_axis(N),
+        numbers(WARP_TILE, warps, k.warp_m).of_axis(M),
+        numbers(WARP_TILE, warps, k.warp_n).of_axis(N),
+        numbers(REDUCTION_TILE, [16, 32, 64], k.block_k),
+        vector(&[1, 2, 4, 8], k.vector),
+        unroll(k.unroll),
+        stages(k.stages),
+        split(k.split, shape),
+    ]
+}
+
+fn block_size(own: i64) -> Dimension {
+    numbers(BLOCK_SIZE, BLOCK_SIZES, own)
+}
+
+fn vector(values: &[i64], own: i64) -> Dimension {
+    numbers(VECTOR_WIDTH, values.iter().copied(), own)
+}
+
+fn unroll(own: i64) -> Dimension {
+    numbers(UNROLL, UNROLLS, own)
+}
+
+fn stages(own: i64) -> Dimension {
+    numbers(STAGES, [1, 2, 3, 4], own)
+}
+
+/// How many blocks may share a sum.
+fn split(own: i64, shape: Shape) -> Dimension {
+    let parts = SPLITS.into_iter().filter(|p| match shape {
+        Shape::Product { steps, .. } => check_split(*p, steps).is_ok(),
+        _ => false,
+    });
+    numbers(REDUCTION_SPLIT, parts, own)
 }
 
 fn product_shape(s: &Schedule) -> Result<Shape> {

@@ -40,6 +40,8 @@ const VERSIONS: [(u8, u8); 8] = [
 pub(super) const OK: c_int = 0;
 /// The events cannot be counted together.
 pub(super) const CONFLICT: c_int = -8;
+/// The event does not exist.
+const NO_EVENT: c_int = -7;
 /// The component cannot do this.
 const COMPONENT_CANNOT: [c_int; 3] = [-4, -18, -19];
 /// No event set.
@@ -50,6 +52,11 @@ const NO_SET: c_int = -1;
 pub(super) struct Code(pub c_int);
 
 impl Code {
+    /// Whether there is no such event here.
+    pub fn is_no_event(self) -> bool {
+        self.0 == NO_EVENT
+    }
+
     /// Whether the component has no such capability at all.
     pub fn is_incapable(self) -> bool {
         COMPONENT_CANNOT.contains(&self.0)
@@ -60,7 +67,7 @@ impl Code {
 pub(super) type Set = c_int;
 
 /// The part of PAPI that is used: the library, or a stand-in.
-pub(super) trait Api {
+pub(super) trait Api: Sync {
     /// Version of its interface.
     fn version(&self) -> (u8, u8);
     /// What an error means, in PAPI's words.

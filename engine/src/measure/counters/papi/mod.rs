@@ -2,22 +2,21 @@
 //!
 //! An event counts here if adding it *and* counting with it succeeds: PAPI lists presets that it then cannot add, and
 //! adds some that stay 0. Events that cannot be counted together are put into sets of their own, each of which counts in
-//! a pass of its own, so nothing is multiplexed. Each thread of the process has its own set, attached to it.
+//! a pass of its own, so nothing is multiplexed. Each thread has its own set ([`source`]).
 
 mod library;
+mod source;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::c_int;
 
-use library::{Api, CONFLICT, Code, Set, papi};
+use library::{Api, CONFLICT, Code, papi};
+use source::{PapiSource, Scope};
 
 use super::perf::some_of_everything;
 use super::request::Selection;
-use super::{
-    Counter, CounterError, CounterFact, CounterSource, Opened, Reading, SourceKind, Survey,
-    refused, tasks,
-};
+use super::{Counter, CounterError, CounterFact, Opened, SourceKind, Survey, refused};
 
 /// The kind.
 pub(super) struct PapiEvents;
@@ -82,6 +81,7 @@ struct Event {
     name: String,
     code: c_int,
     component: c_int,
+    scope: Scope,
 }
 
 /// PAPI's words about an event, with what to do.
@@ -109,27 +109,11 @@ fn check(api: &dyn Api, name: &str) -> Result<Event, CounterError> {
     let no = |code| refusal(api, name, code);
     let code = api.event(name).map_err(no)?;
     let (component, component_name) = api.component(code).map_err(no)?;
+    let scope = Scope::of(api, component).map_err(no)?;
     let set = api.set(component).map_err(no)?;
-    // SAFETY: a plain system call without arguments.
-    let this = unsafe { libc::gettid() };
-    let attached = api.attach(set, this);
-    if let Err(code) = attached.or_else(|code| {
-        if code.is_incapable() {
-            Ok(())
-        } else {
-            Err(code)
-        }
-    }) {
-        api.free(set);
-        // PAPI 7.0 tries a hardware event before it attaches, whatever it is to count then.
-        return Err(CounterError::new(
-            format!("{NAME}:{name}"),
-            format!("PAPI attaches to no thread here: {}", api.words(code)),
-            "without a PMU name the event of perf, as in --counters perf:page-faults",
-        ));
-    }
     let mut value = [0i64];
-    let tried = api.add(set, code).and_then(|()| {
+    let tried = scope.place(api, set).and_then(|()| {
+        api.add(set, code)?;
         api.start(set)?;
         let _ = std::hint::black_box(some_of_everything());
         api.stop(set, &mut value)
@@ -148,6 +132,7 @@ fn check(api: &dyn Api, name: &str) -> Result<Event, CounterError> {
         name: name.to_owned(),
         code,
         component,
+        scope,
     })
 }
 
@@ -268,111 +253,5 @@ impl SourceKind for PapiEvents {
             Selection::Usual => open(api, &USUAL.map(str::to_owned)),
             Selection::Listed(names) => open(api, names),
         }
-    }
-}
-
-/// A set of events for every thread.
-struct PapiSource {
-    api: &'static dyn Api,
-    counters: Vec<Counter>,
-    /// A set for each thread, that of the calling one last; a single one for components that know no threads.
-    sets: Vec<Set>,
-}
-
-impl PapiSource {
-    fn open(api: &'static dyn Api, events: &[Event]) -> Result<PapiSource, CounterError> {
-        let mut source = PapiSource {
-            api,
-            counters: events.iter().map(|event| counter(&event.name)).collect(),
-            sets: Vec::new(),
-        };
-        let [first, ..] = events else {
-            return Ok(source);
-        };
-        let no = |code| refusal(api, &first.name, code);
-        // SAFETY: a plain system call without arguments.
-        let this = unsafe { libc::gettid() };
-        let mut ids = tasks::all().map_err(|error| {
-            CounterError::new(NAME, format!("no list of threads: {error}"), "mount /proc")
-        })?;
-        ids.sort_by_key(|id| *id == this);
-        for id in ids {
-            let set = api.set(first.component).map_err(no)?;
-            source.sets.push(set);
-            let attached = api.attach(set, id);
-            attached.or_else(|code| {
-                if code.is_incapable() {
-                    Ok(())
-                } else {
-                    Err(no(code))
-                }
-            })?;
-            for event in events {
-                let added = api.add(set, event.code);
-                added.map_err(|code| refusal(api, &event.name, code))?;
-            }
-            if attached.is_err() {
-                // What it counts is of no thread, such as the machine's energy.
-                break;
-            }
-        }
-        Ok(source)
-    }
-
-    fn failed(&self, code: Code) -> CounterError {
-        CounterError::new(
-            NAME,
-            format!("PAPI fails while counting: {}", self.api.words(code)),
-            "see papi_component_avail for what this PAPI counts here",
-        )
-    }
-}
-
-impl CounterSource for PapiSource {
-    fn name(&self) -> &str {
-        NAME
-    }
-
-    fn counters(&self) -> &[Counter] {
-        &self.counters
-    }
-
-    fn start(&mut self) -> Result<(), CounterError> {
-        for (place, set) in self.sets.iter().enumerate() {
-            if let Err(code) = self.api.start(*set) {
-                let mut values = vec![0i64; self.counters.len()];
-                for begun in &self.sets[..place] {
-                    let _ = self.api.stop(*begun, &mut values);
-                }
-                return Err(self.failed(code));
-            }
-        }
-        Ok(())
-    }
-
-    fn stop(&mut self) -> Result<Vec<Reading>, CounterError> {
-        let mut sums: Vec<Option<f64>> = vec![Some(0.0); self.counters.len()];
-        let mut values = vec![0i64; self.counters.len()];
-        let mut failure = None;
-        for set in self.sets.iter().rev() {
-            if let Err(code) = self.api.stop(*set, &mut values) {
-                failure = Some(code);
-            }
-            for (sum, value) in sums.iter_mut().zip(&values) {
-                *sum = sum.filter(|_| *value >= 0).map(|sum| sum + *value as f64);
-            }
-        }
-        if let Some(code) = failure {
-            return Err(self.failed(code));
-        }
-        let overflowed = || Reading::NotCounted("it overflowed: its count is negative".to_owned());
-        let reading = |sum: Option<f64>| sum.map_or_else(overflowed, Reading::whole);
-        Ok(sums.into_iter().map(reading).collect())
-    }
-}
-
-impl Drop for PapiSource {
-    fn drop(&mut self) {
-        self.sets.iter().for_each(|set| self.api.free(*set));
     }
 }
