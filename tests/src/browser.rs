@@ -18,7 +18,7 @@ impl Browser {
         names.into_iter().find(starts).map(Browser)
     }
 
-    /// The DOM of a page's file after its scripts, in a window of this width in pixels.
+    /// The DOM of a page's file after its scripts, in a window of this width in pixels; Chromium's are not narrower than 500.
     ///
     /// # Panics
     /// The browser does not start any more.

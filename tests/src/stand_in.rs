@@ -90,13 +90,14 @@ impl StandInGpu {
         self.toolkit().join("lib")
     }
 
-    /// The command with this GPU in its machine, and what happens to kernels by the threads of their block.
+    /// The command with this GPU in its machine, set as `fixtures/stand_in_gpu.c` says.
     #[must_use]
-    pub fn around(&self, mut command: Command, faults: &str) -> Command {
+    pub fn around(&self, mut command: Command, settings: &[(&str, &str)]) -> Command {
         command
             .env("CUDA_HOME", self.toolkit())
             .env("LD_LIBRARY_PATH", self.libraries())
-            .env("FAULTS", faults);
+            .env_remove("CUDA_VISIBLE_DEVICES")
+            .envs(settings.iter().copied());
         command
     }
 }

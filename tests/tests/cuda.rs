@@ -147,7 +147,7 @@ fn a_remainder_of_halves_is_compiled() {
 }
 
 /// The main job on a model of one rectifier, with a row for each size of its blocks.
-fn sweep_of_block_sizes(gpu: &StandInGpu, bench: &Bench, faults: &str) -> Outcome {
+fn sweep_of_block_sizes(gpu: &StandInGpu, bench: &Bench, settings: &[(&str, &str)]) -> Outcome {
     bench.file("relu.onnx", relu(&[64, 1024]));
     bench.file(
         "sizes.toml",
@@ -157,7 +157,7 @@ fn sweep_of_block_sizes(gpu: &StandInGpu, bench: &Bench, faults: &str) -> Outcom
     let job = ["--target", "cuda", "--sweep", "sizes.toml", "--out", "run"];
     let limits = ["--budget", "5ms", "--timeout", "8s", "--max-failed", "1"];
     let command = bench.command([&model[..], &job, &limits].concat());
-    Outcome::of(gpu.around(command, faults))
+    Outcome::of(gpu.around(command, settings))
 }
 
 /// What became of the point with blocks of so many threads.
@@ -175,7 +175,8 @@ fn a_fault_of_the_gpu_costs_its_point_and_the_run_goes_on() {
         return;
     };
     let bench = Bench::new();
-    sweep_of_block_sizes(&gpu, &bench, "64=sticky,128=memory,512=hang").done();
+    let faults = ("FAULTS", "64=sticky,128=memory,512=hang");
+    sweep_of_block_sizes(&gpu, &bench, &[faults]).done();
     let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
     let (status, reason) = point(&rows, 64);
     assert_eq!(status, Status::Crashed);
@@ -193,4 +194,33 @@ fn a_fault_of_the_gpu_costs_its_point_and_the_run_goes_on() {
     // Each of the stand-in's events lies a quarter of a millisecond after the one before.
     let times = rows.iter().filter_map(|row| row.time_median_ns);
     assert!(times.clone().count() == 2 && times.clone().all(|ns| ns == 250_000.0));
+}
+
+#[test]
+fn two_gpus_share_the_points_and_one_that_fails_costs_its_own() {
+    let Some(gpu) = StandInGpu::new() else {
+        return;
+    };
+    let bench = Bench::new();
+    let settings = [("GPUS", "2"), ("FAULTS", "128=sticky")];
+    sweep_of_block_sizes(&gpu, &bench, &settings).done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    assert_eq!(point(&rows, 128).0, Status::Crashed);
+    for threads in [32, 64, 256, 512] {
+        assert_eq!(point(&rows, threads), (Status::Measured, ""));
+    }
+}
+
+#[test]
+fn an_old_driver_is_told_what_is_needed_and_doctor_knows_it() {
+    let Some(gpu) = StandInGpu::new() else {
+        return;
+    };
+    let bench = Bench::new();
+    let old = [("DRIVER_CUDA", "12040")];
+    let job = bench.command(["--modelname", "mlp", "--target", "cuda"]);
+    let needs = ["CUDA 12.4", "580 or later", "--compile-only"];
+    Outcome::of(gpu.around(job, &old)).failed(1, &needs);
+    let outcome = Outcome::of(gpu.around(bench.command(["doctor"]), &old));
+    assert!(outcome.stdout.contains("CUDA 12.4"), "{}", outcome.stdout);
 }

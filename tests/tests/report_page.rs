@@ -1,6 +1,6 @@
 //! `opcollect report` of the sample dataset: its files, and its page in a browser, wide and narrow.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use e2e::{Bench, Browser, skip};
 use serde_json::Value;
@@ -54,14 +54,20 @@ fn the_page_fits_a_wide_and_a_narrow_window() {
     bench.run(&["report", &sample(), "--out", "o"]).done();
     let page = bench.path().join("o/report.html");
     let html = std::fs::read_to_string(&page).expect("a page");
-    // It writes what it measured into the body's attributes.
-    let script = "<script>const d=document,b=d.body;\
-        b.dataset.fits=d.documentElement.scrollWidth<=innerWidth?'yes':'no';\
-        b.dataset.blank=[...d.querySelectorAll('figure svg')].filter(s=>s.getBoundingClientRect().height<50).length;\
-        b.dataset.pictures=d.querySelectorAll('figure svg').length</script></body>";
-    let measured: PathBuf = bench.file("measured.html", html.replace("</body>", script));
+    // The page stands in a frame, which can be as narrow as a telephone, and tells the page around it what it measured.
+    let script = "<script>const d=document;parent.postMessage({\
+        width:innerWidth,\
+        fits:d.documentElement.scrollWidth<=innerWidth?'yes':'no',\
+        blank:[...d.querySelectorAll('figure svg')].filter(s=>s.getBoundingClientRect().height<50).length,\
+        pictures:d.querySelectorAll('figure svg').length},'*')</script></body>";
+    bench.file("measured.html", html.replace("</body>", script));
     for width in [1280, 400] {
-        let dom = browser.dom(&measured, width);
+        let frame = format!(
+            "<body><script>onmessage=e=>Object.assign(document.body.dataset,e.data)</script>\
+            <iframe width={width} height=900 style=border:0 src=measured.html></iframe></body>"
+        );
+        let dom = browser.dom(&bench.file("frame.html", frame), 1400);
+        assert!(dom.contains(&format!("data-width=\"{width}\"")), "{dom}");
         assert!(
             dom.contains("data-fits=\"yes\""),
             "{width} pixels: the page is wider than its window"

@@ -14,7 +14,7 @@ use crate::call::{Obj, array, boolean, call, elements, field, int, map, none, te
 use crate::device::DeviceKind;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::inspect::string;
+use crate::inspect::{Access, string};
 use crate::ir::{PrimFunc, type_key};
 use crate::limits::{BlockLimits, MOST_THREADS};
 use crate::schedule::Schedule;
@@ -74,17 +74,21 @@ impl Rules {
     }
 }
 
-/// Whether a function sums products of half precision.
+/// Whether a function sums products of half precision in a way that the rules for tensor cores can take: where single
+/// precision sums are rounded to halves in the same function, they store fragments of one type into a buffer of the other,
+/// and no sample can be lowered.
 fn multiplies_halves(function: &PrimFunc) -> Result<bool> {
     let schedule = Schedule::new(function, 0)?;
+    let (mut multiplies, mut rounds) = (false, false);
     for block in schedule.blocks()? {
         let info = schedule.info(&block)?;
-        let halves = info.reads.iter().all(|r| r.dtype == Some(DType::Float16));
-        if info.is_reduction() && info.reads.len() == 2 && halves {
-            return Ok(true);
-        }
+        let is = |dtype| move |access: &Access| access.dtype == Some(dtype);
+        let halves = info.reads.iter().all(is(DType::Float16));
+        multiplies |= info.is_reduction() && info.reads.len() == 2 && halves;
+        rounds |=
+            info.reads.iter().any(is(DType::Float32)) && info.writes.iter().any(is(DType::Float16));
     }
-    Ok(false)
+    Ok(multiplies && !rounds)
 }
 
 /// A sample of a design space.

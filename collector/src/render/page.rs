@@ -13,7 +13,7 @@ body{font:15px/1.45 system-ui,sans-serif;max-width:75rem;margin:2rem auto;paddin
 h1{font-size:1.6rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}\
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;display:block;overflow-x:auto}\
 th,td{padding:.2rem .7rem;border-bottom:1px solid var(--line);text-align:left;white-space:nowrap}\
-.n{text-align:right}.w{white-space:normal;min-width:18rem}\
+.n{text-align:right}.w{white-space:normal;min-width:min(18rem,45vw)}\
 p{margin:.4rem 0}.lead{font-size:1.15rem;font-weight:600}.bad{color:var(--bad)}.good{color:var(--good)}\
 svg{max-width:100%;height:auto;font:12px system-ui,sans-serif}svg text:not([fill]){fill:currentColor}\
 figure{display:inline-block;width:36rem;max-width:100%;margin:.4rem 0}figure:has(.wide){width:100%}\

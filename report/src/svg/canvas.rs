@@ -66,7 +66,7 @@ impl Canvas {
         let (_, height) = SIZE;
         self.line(format_args!(
             "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n\
-             <text transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+             <text transform=\"translate(10 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
             height - 12.0,
             escape(below),
             height / 2.0,

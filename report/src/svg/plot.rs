@@ -74,6 +74,11 @@ impl Range {
         }
     }
 
+    /// Leaves this share of the axis free above all values.
+    fn leave_above(&mut self, share: f64) {
+        self.high += (self.high - self.low) * share / (1.0 - share);
+    }
+
     /// Where a value is, 0 to 1.
     fn share(&self, value: f64) -> Option<f64> {
         Some((place(value, self.scale)? - self.low) / (self.high - self.low))
@@ -117,6 +122,9 @@ fn place(value: f64, scale: Scale) -> Option<f64> {
     placed.is_finite().then_some(placed)
 }
 
+/// Height of a series' name in the legend, in pixels.
+const LEGEND_LINE: f64 = 16.0;
+
 /// Pixels of a share of the width, from the left.
 fn px(share: f64) -> f64 {
     MARGIN + share * (SIZE.0 - 2.0 * MARGIN)
@@ -132,7 +140,10 @@ pub fn plot(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> String {
     let along =
         |pick: fn(&(f64, f64)) -> f64| series.iter().flat_map(move |s| s.points.iter().map(pick));
     let range_x = Range::of(along(|p| p.0), x.scale);
-    let range_y = Range::of(along(|p| p.1), y.scale);
+    let mut range_y = Range::of(along(|p| p.1), y.scale);
+    // The legend stands above the points, not among them.
+    let legend = LEGEND_LINE * (series.len() as f64 + 0.5) / (SIZE.1 - 2.0 * MARGIN);
+    range_y.leave_above(legend.min(0.5));
     let mut canvas = Canvas::new(title, 15);
     grid(&mut canvas, &range_x, &range_y);
     canvas.axes(SIZE.0 / 2.0, &x.label, &y.label);
@@ -149,16 +160,25 @@ pub fn plot(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> String {
     canvas.finish()
 }
 
+/// A tick's label, short enough for the margin.
+fn label(tick: f64) -> String {
+    match tick.abs() >= 1e5 {
+        true => format!("{tick:e}"),
+        false => tick.to_string(),
+    }
+}
+
 /// Lines with labels at the ticks of both axes.
 fn grid(canvas: &mut Canvas, x: &Range, y: &Range) {
     for tick in x.ticks() {
         if let Some(share) = x.share(tick) {
             let at = px(share);
             canvas.line(format_args!(
-                "<path d=\"M{at:.1} {:.1}V{:.1}\" stroke=\"#ddd\"/><text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{tick}</text>",
+                "<path d=\"M{at:.1} {:.1}V{:.1}\" stroke=\"#ddd\"/><text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                 py(0.0),
                 py(1.0),
-                py(0.0) + 16.0
+                py(0.0) + 16.0,
+                label(tick)
             ));
         }
     }
@@ -166,11 +186,12 @@ fn grid(canvas: &mut Canvas, x: &Range, y: &Range) {
         if let Some(share) = y.share(tick) {
             let at = py(share);
             canvas.line(format_args!(
-                "<path d=\"M{:.1} {at:.1}H{:.1}\" stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{tick}</text>",
+                "<path d=\"M{:.1} {at:.1}H{:.1}\" stroke=\"#ddd\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 px(0.0),
                 px(1.0),
                 px(0.0) - 4.0,
-                at + 4.0
+                at + 4.0,
+                label(tick)
             ));
         }
     }
@@ -204,7 +225,7 @@ fn draw(canvas: &mut Canvas, series: &Series, number: usize, placed: &[(f64, f64
     canvas.line(format_args!(
         "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\" stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
         px(0.0) + 8.0,
-        py(1.0) + 16.0 * (number as f64 + 1.0),
+        py(1.0) + LEGEND_LINE * (number as f64 + 1.0),
         escape(&series.name)
     ));
 }
@@ -236,6 +257,16 @@ mod tests {
             "no place for 0 on a logarithmic axis"
         );
         assert!(svg.contains("a &lt; b") && svg.contains("t &amp; u"));
+        let highest = svg
+            .split("cy=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next());
+        let highest: Vec<f64> = highest.filter_map(|y| y.parse().ok()).collect();
+        assert!(
+            highest.iter().all(|y| *y > py(1.0) + LEGEND_LINE),
+            "a point is behind the legend: {highest:?}"
+        );
+        assert_eq!([0.01, 10000.0, 1e6].map(label), ["0.01", "10000", "1e6"]);
         let empty = plot("", &axis("x", Scale::Log), &axis("y", Scale::Log), &[]);
         assert!(empty.ends_with("</svg>\n") && !empty.contains("NaN"));
     }

@@ -34,10 +34,29 @@ pub(super) struct Given {
 }
 
 impl Given {
+    /// What so many records are given where there are no commands.
+    fn nothing(records: usize) -> Given {
+        let none = Bound {
+            certainty: Certainty::NoCommands,
+            ..Bound::UNMATCHED
+        };
+        Given {
+            bound: vec![none; records],
+            outside: (0, 0),
+            bindings: Vec::new(),
+        }
+    }
+
     /// Records whose command is not certain though there is one.
     pub fn guessed(&self) -> usize {
         let guessed = |b: &&Bound| b.certainty == Certainty::Guessed;
         self.bound.iter().filter(guessed).count()
+    }
+
+    /// Whether the command of any record is certain.
+    pub fn any_certain(&self) -> bool {
+        let certain = |b: &Bound| b.certainty == Certainty::Matched;
+        self.bound.iter().any(certain)
     }
 
     /// Whether commands have no record.
@@ -167,15 +186,7 @@ impl Commands {
     /// Gives records their commands; nodes only where descriptors leave any.
     pub fn give(&self, giving: &Giving, records: &mut [Record]) -> Given {
         if !self.any() {
-            let none = Bound {
-                certainty: Certainty::NoCommands,
-                ..Bound::UNMATCHED
-            };
-            return Given {
-                bound: vec![none; records.len()],
-                outside: (0, 0),
-                bindings: Vec::new(),
-            };
+            return Given::nothing(records.len());
         }
         let counts = giving.counts;
         let stream = Stream {

@@ -106,12 +106,18 @@ impl Binder<'_> {
                 .iter_mut()
                 .for_each(|given| given.doubt_sections(|_| false));
         }
-        if !fits {
-            for (stage, given) in stages.iter().zip(given.iter_mut()) {
-                if stage.commands.are_nodes() {
-                    doubt_last(&self.records[stage.stream.engine.slot()], given);
-                }
+        if fits {
+            return;
+        }
+        for (stage, given) in stages.iter().zip(given.iter_mut()) {
+            if stage.commands.are_nodes() {
+                doubt_last(&self.records[stage.stream.engine.slot()], given);
             }
+        }
+        let [tiu, gdma, sdma] = given;
+        if !tiu.any_certain() && !gdma.any_certain() && stages[2].commands.are_nodes() {
+            // Nodes that fit neither of these fit the system DMA by accident.
+            sdma.doubt_sections(|_| false);
         }
     }
 }

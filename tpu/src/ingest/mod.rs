@@ -24,7 +24,7 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::input::folder::scan;
 use crate::input::global::GlobalProfile;
-use crate::profile::{CaptureMode, CoreProfile, Profile};
+use crate::profile::{CaptureMode, CoreProfile, PortProfile, Profile};
 use crate::report::Report;
 
 pub use clock::Clocks;
@@ -143,14 +143,7 @@ pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
     let tail_ns = frame::shift_to_zero(&mut cores, &mut ports)?;
     frame::frame(spec, &mut cores, &mut ports, &scratch, &mut report)?;
     frame::count_certainties(&cores, &ports, &mut report);
-    let empty = |cores: &[timed::TimedCore], ports: &[crate::profile::PortProfile]| {
-        cores
-            .iter()
-            .flat_map(|core| &core.profile.events)
-            .all(|list| list.is_empty())
-            && ports.iter().all(|port| port.events.is_empty())
-    };
-    if empty(&cores, &ports) {
+    if is_empty(&cores, &ports) {
         return Err(Error::NotADump {
             path: path.to_path_buf(),
             what: "there is not one record in its files".to_string(),
@@ -165,7 +158,7 @@ pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
             &scratch,
             &mut report,
         )?;
-        if empty(&cores, &ports) {
+        if is_empty(&cores, &ports) {
             return Err(Error::Option {
                 option: "--from",
                 what: format!(
@@ -191,16 +184,28 @@ pub fn ingest(path: &Path, options: &IngestOptions) -> Result<Profile> {
         span_ns: OnceLock::new(),
     };
     if options.strictness == Strictness::Strict {
-        let losses: Vec<_> = profile.report.losses().collect();
-        if let Some(first) = losses.first() {
-            return Err(Error::Strict {
-                path: path.to_path_buf(),
-                count: losses.len(),
-                first: format!("{}: {}", first.place, first.text),
-            });
-        }
+        check_whole(&profile)?;
     }
     Ok(profile)
+}
+
+/// Whether there is not one event.
+fn is_empty(cores: &[timed::TimedCore], ports: &[PortProfile]) -> bool {
+    let mut of_cores = cores.iter().flat_map(|core| &core.profile.events);
+    of_cores.all(|list| list.is_empty()) && ports.iter().all(|port| port.events.is_empty())
+}
+
+/// Makes the first loss an error.
+fn check_whole(profile: &Profile) -> Result<()> {
+    let losses: Vec<_> = profile.report.losses().collect();
+    match losses.first() {
+        None => Ok(()),
+        Some(first) => Err(Error::Strict {
+            path: profile.path.clone(),
+            count: losses.len(),
+            first: format!("{}: {}", first.place, first.text),
+        }),
+    }
 }
 
 /// Reads cores in parallel, but only so many at a time that memory does not grow with their number.

@@ -5,6 +5,7 @@
 
 use crate::chip::Chip;
 use crate::input::core::CoreFile;
+use crate::input::nodes::Command;
 use crate::input::pmu::RawRecord;
 use crate::input::source::SourceFile;
 use crate::matching::bind::{Bound, bind};
@@ -130,19 +131,7 @@ pub fn bind_port(
         commands_used: 0,
     };
     let mut ambiguous = vec![false; records.len()];
-    let lists: Vec<_> = cores
-        .iter()
-        .filter_map(|core| {
-            let all = core.cdma_commands.get(port)?;
-            let skip = if Some(core.number) == anchor_core {
-                chip.spec().preamble_len()
-            } else {
-                0
-            };
-            let list = all.get(skip..).filter(|list| !list.is_empty())?;
-            Some((*core, list))
-        })
-        .collect();
+    let lists = commands_of_port(chip, port, cores, anchor_core);
     if !lists.is_empty() {
         for (bound, _) in &mut result.bound {
             bound.certainty = Certainty::Unmatched;
@@ -194,18 +183,45 @@ pub fn bind_port(
             }
         }
     }
-    for (place, many) in ambiguous.iter().enumerate() {
-        if *many {
-            result.bound[place] = (Bound::UNMATCHED, None);
-            result.ambiguous += 1;
-        }
-    }
-    result.commands_used = result
-        .bound
-        .iter()
-        .filter(|(bound, _)| bound.link != Link::None)
-        .count() as u64;
+    result.leave_out(&ambiguous);
     result
+}
+
+/// The cores that have commands for a port, with those, but for the preamble's.
+fn commands_of_port<'a>(
+    chip: Chip,
+    port: usize,
+    cores: &[&'a CoreFile],
+    anchor_core: Option<u32>,
+) -> Vec<(&'a CoreFile, &'a [Command])> {
+    let of_core = |core: &&'a CoreFile| {
+        let all = core.cdma_commands.get(port)?;
+        let skip = if Some(core.number) == anchor_core {
+            chip.spec().preamble_len()
+        } else {
+            0
+        };
+        let list = all.get(skip..).filter(|list| !list.is_empty())?;
+        Some((*core, list))
+    };
+    cores.iter().filter_map(of_core).collect()
+}
+
+impl PortBinding {
+    /// Leaves records without a command that several cores explain, and counts commands that have one.
+    fn leave_out(&mut self, ambiguous: &[bool]) {
+        for (place, many) in ambiguous.iter().enumerate() {
+            if *many {
+                self.bound[place] = (Bound::UNMATCHED, None);
+                self.ambiguous += 1;
+            }
+        }
+        let used = self
+            .bound
+            .iter()
+            .filter(|(bound, _)| bound.link != Link::None);
+        self.commands_used = used.count() as u64;
+    }
 }
 
 #[cfg(test)]

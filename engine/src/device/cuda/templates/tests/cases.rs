@@ -51,7 +51,7 @@ const BATCH_MATMUL: &[&[u64]] = &[&[3, 20, 40], &[3, 40, 24], &[3, 20, 24]];
 const CONV2D: &[&[u64]] = &[&[1, 6, 11, 11], &[20, 6, 3, 3], &[1, 20, 11, 11]];
 
 /// Products of half precision and of bfloat16.
-pub(super) const HALVES: [Half; 8] = [
+pub(super) const HALVES: [Half; 9] = [
     ("matmul_even", HALF, &[&[64, 64], &[64, 64], &[64, 64]], 64),
     (
         "matmul_single",
@@ -65,6 +65,12 @@ pub(super) const HALVES: [Half; 8] = [
     ("bfloat_dense", BFLOAT, DENSE, 50),
     ("bfloat_batch_matmul", BFLOAT, BATCH_MATMUL, 40),
     ("bfloat_conv2d", BFLOAT, CONV2D, 54),
+    (
+        "matmul_rounded",
+        HALF,
+        &[&[37, 53], &[53, 29], &[37, 29]],
+        53,
+    ),
 ];
 
 impl Case {

@@ -169,6 +169,18 @@ fn samples_of_half_precision_use_tensor_cores() {
 }
 
 #[test]
+fn samples_whose_sums_are_rounded_to_halves_compute_what_the_operator_does() {
+    if !can_emulate() {
+        return;
+    }
+    let case = Case::half(HALVES[8]);
+    assert_eq!(case.name, "half matmul_rounded");
+    let space = DesignSpace::generate(&case.function, &gpu(), 0).unwrap();
+    let schedule = space.sample(0).unwrap().schedule;
+    assert_eq!(case.complaint(&schedule, &case.reference()), None);
+}
+
+#[test]
 fn impossible_combinations_are_refused_with_their_reason() {
     let case = Case::named("conv2d_prime");
     let space = templates().space(&case.function).unwrap();
