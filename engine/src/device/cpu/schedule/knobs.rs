@@ -5,7 +5,7 @@
 
 use opdata::contract::knobs::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding};
 use opmodels::tile::{Tile, VectorExtent, VectorUnit};
-use tvm_bridge::inspect::{Access, BlockInfo, Iter, IterKind};
+use tvm_bridge::inspect::{Access, BlockInfo, Index, Iter, IterKind};
 
 /// Smallest number of parallel pieces wanted: enough to share out evenly over a few tens of threads.
 const PARALLEL_PIECES: i64 = 64;
@@ -124,13 +124,13 @@ fn tiled_axes(info: &BlockInfo, spatial: &[usize], axis: Option<VectorAxis>) -> 
 /// reductions. Rows of the tile then load a row of the image once for all the steps that need it, if these are unrolled
 /// (windows of 25 and 49 take three quarters of the time).
 fn sliding_window(info: &BlockInfo, tiled: &[usize], axis: Option<VectorAxis>) -> Option<i64> {
-    let axis = axis?;
+    let axis = axis.filter(|a| a.packed.is_none())?;
     let slides = info.reads.iter().any(|r| {
-        let own = |i: usize| {
-            r.indices
-                .iter()
-                .any(|index| index.terms.len() > 1 && index.uses(i))
+        // Sums of an axis and a step of the window; groups of channels are quotients.
+        let window = |index: &&Index| {
+            index.terms.len() > 1 && index.terms.iter().all(|(_, factor)| factor.is_some())
         };
+        let own = |i: usize| r.indices.iter().filter(window).any(|index| index.uses(i));
         own(axis.iter) && !tiled.is_empty() && tiled.iter().all(|&i| own(i))
     });
     let taps = info

@@ -19,9 +19,10 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 20] = [
+const OPERATORS: [&str; 21] = [
     "conv2d_prime",
     "conv2d_strided",
+    "conv2d_grouped",
     "depthwise",
     "depthwise_strided",
     "conv_transpose",
