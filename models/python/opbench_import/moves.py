@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from .emit import Emitter
+from .onnx_graph import OnnxGraph, attributes
 
 MOST_PLACES = 128
 """Largest window of a pooling with indices: each of its places is a slice."""
@@ -154,29 +155,54 @@ def largest(e: Emitter) -> list[onnx.NodeProto]:
     return e.finish(e.emit("GatherElements", [e.input(0), indices], axis=axis)) if e.node.output[0] else e.nodes
 
 
-def written_at_one_place(e: Emitter) -> list[onnx.NodeProto] | None:
-    """ScatterElements whose indices are one known place of an axis, over all of the others: what is before it, the updates, and
-    what is behind it. PyTorch's exporter writes ``x[:, k] = y`` so."""
-    data, updates = e.input(0), e.input(2)
-    shape, indices = e.graph.shape(data), e.graph.value(e.input(1))
-    if shape is None or indices is None or e.options.get("reduction", "none") != "none" or not indices.size:
+def write_places(graph: OnnxGraph) -> None:
+    """Replaces ScatterElements that write one known place of an axis, over all of the others, as PyTorch's exporter has
+    ``x[:, k] = y``: by a Concat of what is before it, the updates, and what is behind it. Of writes that follow each other, each
+    is one Concat of pieces rather than a Concat of slices of the last one, which would be one kernel of all of them."""
+    pieces: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.nodes:
+        place = place_of(graph, node) if node.op_type == "ScatterElements" else None
+        nodes += [node] if place is None else written(Emitter(graph, node), *place, pieces)
+    if pieces:
+        graph.nodes = nodes
+        graph.drop_unused()
+        graph.infer()
+
+
+def place_of(graph: OnnxGraph, node: onnx.NodeProto) -> tuple[int, int] | None:
+    """The axis and the one place of it that a ScatterElements writes; None for other ones."""
+    options = attributes(node)
+    shape, indices = graph.shape(node.input[0]), graph.value(node.input[1])
+    if shape is None or indices is None or not indices.size or options.get("reduction", "none") != "none":
         return None
-    axis = e.options.get("axis", 0) % len(shape)
+    axis = options.get("axis", 0) % len(shape)
     place = int(indices.flat[0])
     whole = tuple(1 if i == axis else d for i, d in enumerate(shape))
-    if indices.shape != whole or np.any(indices != place):
-        return None
-    place %= shape[axis]
-    ranges = ((0, place), (place + 1, shape[axis]))
-    before, behind = (
-        [e.emit("Slice", [data, e.ints([start]), e.ints([end]), e.ints([axis])])] if start < end else []
-        for start, end in ranges
-    )
-    return e.finish(e.emit("Concat", [*before, updates, *behind], axis=axis))
+    return (axis, place % shape[axis]) if indices.shape == whole and np.all(indices == place) else None
+
+
+def written(e: Emitter, axis: int, place: int, pieces: dict) -> list[onnx.NodeProto]:
+    """The pieces of the data along the axis, with the updates at their place; ``pieces`` has those of earlier writes."""
+    data = e.input(0)
+    kept: list[tuple[str, int]] = []
+    start = 0
+    for value, extent in pieces.get((data, axis), [(data, e.graph.shape(data)[axis])]):
+        at = place - start
+        start += extent
+        if not 0 <= at < extent:
+            kept.append((value, extent))
+            continue
+        for begin, end in ((0, at), (at, at + 1), (at + 1, extent)):
+            if begin == at < end:
+                kept.append((e.input(2), 1))
+            elif begin < end:
+                kept.append((e.emit("Slice", [value, e.ints([begin]), e.ints([end]), e.ints([axis])]), end - begin))
+    pieces[e.node.output[0], axis] = kept
+    return e.finish(e.emit("Concat", [value for value, _ in kept], axis=axis))
 
 
 RULES = {
-    "ScatterElements": written_at_one_place,
     "CumSum": accumulated("Add", 0),
     "CumProd": accumulated("Mul", 1),
     "TopK": largest,

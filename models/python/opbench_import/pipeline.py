@@ -25,6 +25,7 @@ from . import (
     integers,
     load,
     lower,
+    moves,
     normalise,
     onnx_graph,
     operators,
@@ -93,6 +94,7 @@ def clean(graph: OnnxGraph) -> None:
     unfaithful.refuse_types(graph)
     simplify.drop_no_ops(graph)
     recurrent.unroll(graph)
+    moves.write_places(graph)
     expand.expand(graph)
     simplify.drop_no_ops(graph)
     normalise.explicit_pads(graph)
@@ -109,6 +111,7 @@ def clean(graph: OnnxGraph) -> None:
     normalise.scalars(graph)
     fold.fold(graph)
     arithmetic.seek_larger(graph)
+    arithmetic.keep_infinities(graph)
     simplify.drop_no_ops(graph)
     graph.drop_unused()
     graph.drop_unread_inputs()

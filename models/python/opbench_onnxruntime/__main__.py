@@ -5,6 +5,7 @@ Orders and answers are those of ``libtorch/src/protocol.rs``, as JSON.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -19,6 +20,8 @@ def main() -> None:
     # Libraries print to stdout at will: keep the real one for the answers alone.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    # A collection in the middle of a run would count as the model's time.
+    gc.disable()
     model = None
     for line in sys.stdin:
         ((name, order),) = json.loads(line).items()

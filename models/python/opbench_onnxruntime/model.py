@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import tempfile
@@ -25,8 +24,6 @@ class Model:
     def __init__(self, order: dict) -> None:
         if onnxruntime is None:
             raise RuntimeError(f"its Python package cannot be loaded ({why_missing}); run scripts/setup dev")
-        # A collection in the middle of a run would count as the model's time.
-        gc.disable()
         self.version = onnxruntime.__version__
         self.path, self.threads = order["model"], order["threads"]
         self.session = self.opened(None)

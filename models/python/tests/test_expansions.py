@@ -53,6 +53,29 @@ class Expansions(unittest.TestCase):
                 imported = self.agree(m.build("y"))
                 self.assertEqual(len(imported.operators("concat")), 1)
 
+    def test_places_that_are_written_one_after_the_other_are_one_row_of_pieces(self):
+        m = Model()
+        x = m.input("x", 2, 4, 3)
+        for step, place in enumerate((2, 0, 3)):
+            indices = m.constant(f"i{step}", np.full((2, 1, 3), place, np.int64))
+            x = m.node("ScatterElements", [x, indices, m.input(f"u{step}", 2, 1, 3)], f"y{step}", axis=1)
+        (concat,) = self.agree(m.build("y2")).operators("concat")
+        self.assertEqual(sum(a["shape"] == [2, 1, 3] for a in concat["args"]), 3)
+
+    def test_maxima_of_infinities_are_infinite(self):
+        x = np.random.default_rng(3).standard_normal((4, 8)).astype(np.float32)
+        x[1] = -np.inf
+        x[2] = np.finfo(np.float32).min
+        x[3, 5] = np.inf
+        for op, sign in (("ReduceMax", 1), ("ReduceMin", -1)):
+            m = Model()
+            m.node(op, [m.input("x", 4, 8)], "y", axes=[1], keepdims=0)
+            model = m.build("y", opset=13)
+            feeds = {"x": sign * x}
+            with self.subTest(op=op):
+                found = support.import_model(model).run(feeds)[0]
+                np.testing.assert_array_equal(found, (sign * x.max(axis=1)).astype(np.float32))
+
     def test_one_hot_of_other_types_and_axes(self):
         m = Model()
         indices = m.input("i", 2, 3, dtype=TensorProto.INT32)

@@ -7,11 +7,11 @@ import unittest
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
-
 from opbench_import import deployed, pipeline
 from opbench_import.request import InputOverride, Request
 from opbench_onnxruntime import model as runtime
-from tests import support
+
+from . import support
 
 
 def recorded(name: str, category: str, start: int, duration: int, operator: str | None = None) -> dict:

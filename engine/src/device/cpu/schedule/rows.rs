@@ -8,7 +8,7 @@ use opdata::contract::knobs::RowsKnobs;
 use opmodels::tile::{VectorUnit, even_vector_length, vector_length};
 use tvm_bridge::inspect::IterKind;
 use tvm_bridge::schedule::Loop;
-use tvm_bridge::{BlockInfo, Result, Schedule};
+use tvm_bridge::{BlockInfo, DType, Result, Schedule};
 
 use super::prepare::Part;
 use crate::schedule::unfit;
@@ -119,7 +119,9 @@ impl Rows {
             }
             let inside = own.split_off(self.rows);
             let row = s.fuse(&own.iter().collect::<Vec<_>>())?;
-            if !info.is_reduction() {
+            if writes_truth(info) {
+                // LLVM makes vectors of such a loop itself; TVM's truth values are of two types, which it mixes up.
+            } else if !info.is_reduction() {
                 vectorize(s, &fused_suffix(s, info, inside)?, lanes)?;
             } else if self.is_one_a_row(info)
                 && reduces_along_memory(info)
@@ -144,7 +146,8 @@ impl Rows {
         for producer in self.parts.iter().rev().skip(1) {
             s.compute_at(&producer.block, &row)?;
         }
-        for part in self.parts.iter().filter(|p| !p.info.is_reduction()) {
+        let plain = |p: &&Part| !p.info.is_reduction() && !writes_truth(&p.info);
+        for part in self.parts.iter().filter(plain) {
             let loops = s.loops(&part.block)?;
             if let Some(innermost) = loops.get(around..).and_then(|inside| inside.last()) {
                 let length = even_vector_length(s.extent(innermost)?, lanes);
@@ -181,6 +184,11 @@ fn sums_up_rows(info: &BlockInfo) -> bool {
 fn reduces_along_memory(info: &BlockInfo) -> bool {
     let innermost = info.iters.last().map(|i| i.kind);
     innermost == Some(IterKind::Reduction) && info.contiguous_suffix() > 0
+}
+
+/// Whether a block compares rather than computes.
+fn writes_truth(info: &BlockInfo) -> bool {
+    info.writes.iter().any(|w| w.dtype == Some(DType::Bool))
 }
 
 /// The innermost of `own` loops, fused with those around it that all accesses walk through alike.

@@ -19,7 +19,7 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 19] = [
+const OPERATORS: [&str; 20] = [
     "conv2d_prime",
     "conv2d_strided",
     "depthwise",
@@ -37,6 +37,7 @@ const OPERATORS: [&str; 19] = [
     "transposed",
     "enlarged",
     "variance",
+    "ranked",
     "qconv2d",
     "qdense",
 ];
