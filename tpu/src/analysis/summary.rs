@@ -13,7 +13,7 @@ use crate::chip::names::{DMA_SYS, TIU_SYS};
 use crate::input::nodes::Mode;
 use crate::profile::Profile;
 use crate::report::{Engine, Stream};
-use crate::view::{Memory, Role, Viewer};
+use crate::view::{DmaDetail, Memory, Role, View, Viewer};
 
 /// Bytes and cycles of transfers of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -146,6 +146,40 @@ struct StreamTotals {
     ops_known: bool,
 }
 
+impl EngineTotals {
+    /// Adds a transfer.
+    fn add(&mut self, engine: Engine, view: &View, dma: &DmaDetail) {
+        let cycles = view.event.cycles();
+        self.bytes += dma.bytes;
+        self.all.add(dma.bytes, cycles);
+        let touches = |memory| dma.from == memory || dma.to == memory;
+        if touches(Memory::Unknown) && view.task != DMA_SYS {
+            self.unknown_direction_bytes += dma.bytes;
+            return;
+        }
+        // As bigTpuProfile: GDMA transfers of no bytes do not dilute the bandwidth, those of SDMA do.
+        if dma.bytes > 0 || engine != Engine::Gdma {
+            if touches(Memory::Ddr) {
+                self.ddr.add(dma.bytes, cycles);
+            } else if touches(Memory::L2) {
+                self.l2.add(dma.bytes, cycles);
+            }
+        }
+        if dma.bytes > 0 {
+            for (memory, traffic) in [
+                (dma.from == Memory::Ddr, &mut self.ddr_read),
+                (dma.to == Memory::Ddr, &mut self.ddr_write),
+                (dma.from == Memory::L2, &mut self.l2_read),
+                (dma.to == Memory::L2, &mut self.l2_write),
+            ] {
+                if memory {
+                    traffic.add(dma.bytes, cycles);
+                }
+            }
+        }
+    }
+}
+
 fn totals(profile: &Profile, stream: Stream, total_ns: i64) -> StreamTotals {
     let mut sum = StreamTotals {
         totals: EngineTotals::default(),
@@ -187,33 +221,8 @@ fn totals(profile: &Profile, stream: Stream, total_ns: i64) -> StreamTotals {
             continue;
         }
         t.work_cycles += event.cycles();
-        let Some(dma) = view.dma() else { continue };
-        t.bytes += dma.bytes;
-        t.all.add(dma.bytes, event.cycles());
-        let touches = |memory| dma.from == memory || dma.to == memory;
-        if touches(Memory::Unknown) && view.task != DMA_SYS {
-            t.unknown_direction_bytes += dma.bytes;
-            continue;
-        }
-        // As bigTpuProfile: GDMA transfers of no bytes do not dilute the bandwidth, those of SDMA do.
-        if dma.bytes > 0 || stream.engine != Engine::Gdma {
-            if touches(Memory::Ddr) {
-                t.ddr.add(dma.bytes, event.cycles());
-            } else if touches(Memory::L2) {
-                t.l2.add(dma.bytes, event.cycles());
-            }
-        }
-        if dma.bytes > 0 {
-            for (memory, traffic) in [
-                (dma.from == Memory::Ddr, &mut t.ddr_read),
-                (dma.to == Memory::Ddr, &mut t.ddr_write),
-                (dma.from == Memory::L2, &mut t.l2_read),
-                (dma.to == Memory::L2, &mut t.l2_write),
-            ] {
-                if memory {
-                    traffic.add(dma.bytes, event.cycles());
-                }
-            }
+        if let Some(dma) = view.dma() {
+            t.add(stream.engine, &view, dma);
         }
     }
     viewer.release();

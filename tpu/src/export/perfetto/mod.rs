@@ -24,7 +24,7 @@ use crate::report::{Engine, Stream};
 use crate::view::{Detail, View, Viewer};
 use args::{Args, KEYS, annotate, is_sync};
 use flows::Flows;
-use launches::{note_launch, push_or_extend, write_launches};
+use launches::{Launch, note_launch, push_or_extend, write_launches};
 use opreport::trace::{Order, Slice, TrackState, Writer};
 
 /// Writes the trace of a profile, with a host trace merged in if there is one.
@@ -124,6 +124,35 @@ impl Shared {
     }
 }
 
+/// What of a core takes longer than a command.
+#[derive(Default)]
+struct Spans {
+    /// From a layer's first command to its last, nanoseconds of the trace.
+    layers: BTreeMap<u32, (i64, i64)>,
+    launches: Vec<Launch>,
+}
+
+impl Spans {
+    fn add(&mut self, profile: &Profile, shared: &Shared, view: &View) {
+        let (start_ns, end_ns) = (
+            view.event.start_ns + shared.offset_ns,
+            view.event.end_ns + shared.offset_ns,
+        );
+        if let Some(layer) = layer_of(profile, view) {
+            let span = self.layers.entry(layer).or_insert((start_ns, end_ns));
+            *span = (span.0.min(start_ns), span.1.max(end_ns));
+        }
+        let with_ports = |kernel: &str| {
+            let batch = view.event.batch();
+            let mut keys = shared.cdma_kernels.iter();
+            keys.any(|(name, of)| name == kernel && *of == batch)
+        };
+        if view.kernel.is_some_and(|kernel| !with_ports(kernel)) {
+            push_or_extend(&mut self.launches, view, shared.offset_ns);
+        }
+    }
+}
+
 /// Puts the packets of a core into `packets`; what is more than fits the cache goes `out` on the way, if that is given.
 fn core_packets(
     profile: &Profile,
@@ -157,8 +186,7 @@ fn core_packets(
         0..=LONG => Flows::of(profile, core, u64::from(number + 1) << 40),
         _ => Flows::default(),
     };
-    let mut layers: BTreeMap<u32, (i64, i64)> = BTreeMap::new();
-    let mut launches = Vec::new();
+    let mut spans = Spans::default();
     let tracks = [
         (Engine::Tiu, Some(tiu)),
         (Engine::Gdma, Some(gdma)),
@@ -170,24 +198,15 @@ fn core_packets(
             continue;
         };
         let events = &core.events[engine.slot()];
-        let slices: Vec<Slice<usize>> = events
-            .iter()
-            .enumerate()
-            .map(|(index, event)| Slice {
-                start_ns: event.start_ns + shared.offset_ns,
-                end_ns: event.end_ns + shared.offset_ns,
-                args: index,
-            })
-            .collect();
-        writer.lanes(track, slices, |writer, track, slice| {
+        let slices = events.iter().enumerate().map(|(index, event)| Slice {
+            start_ns: event.start_ns + shared.offset_ns,
+            end_ns: event.end_ns + shared.offset_ns,
+            args: index,
+        });
+        writer.lanes(track, slices.collect(), |writer, track, slice| {
             let view = viewer.view(slice.args, &events[slice.args]);
             write_command(writer, track, slice, &view, &flows);
-            if let Some(layer) = layer_of(profile, &view) {
-                let span = layers
-                    .entry(layer)
-                    .or_insert((slice.start_ns, slice.end_ns));
-                *span = (span.0.min(slice.start_ns), span.1.max(slice.end_ns));
-            }
+            spans.add(profile, shared, &view);
             let counter = match engine {
                 Engine::Tiu => Some(&utilisation),
                 Engine::Gdma => Some(&bandwidth),
@@ -196,15 +215,6 @@ fn core_packets(
             if let Some(counter) = counter {
                 writer.count(counter, slice.start_ns, rate(&view));
                 writer.count(counter, slice.end_ns, 0.0);
-            }
-            let with_ports = |kernel: &str| {
-                shared
-                    .cdma_kernels
-                    .iter()
-                    .any(|(k, batch)| k == kernel && *batch == view.event.batch())
-            };
-            if view.kernel.is_some_and(|kernel| !with_ports(kernel)) {
-                push_or_extend(&mut launches, &view, shared.offset_ns);
             }
             if let Some(out) = out.as_mut().filter(|_| writer.out.0.len() >= BUFFER) {
                 let done = out.write_all(&writer.out.0);
@@ -215,8 +225,8 @@ fn core_packets(
         });
         viewer.release();
     }
-    write_launches(&mut writer, kernels, launches);
-    write_layers(profile, &mut writer, parent.id, layers);
+    write_launches(&mut writer, kernels, spans.launches);
+    write_layers(profile, &mut writer, parent.id, spans.layers);
     *packets = writer.out.0;
     written
 }

@@ -31,89 +31,94 @@ pub(super) struct Account {
 impl Account {
     /// Writes the findings.
     pub fn write(&self, details: &[Detail], meanings: &[Meaning], name: &str, report: &mut Report) {
-        let mut add = |kind, count: u64, text: String| {
+        let undecodable = undecodable(details, meanings);
+        for (kind, count, text) in self.findings().into_iter().chain([undecodable]) {
             if count > 0 {
                 report.add(Severity::Loss, kind, name, count, text);
             }
-        };
-        let n = |count, what| plural(count, what);
-        add(
-            "details_doubled",
-            self.doubled,
-            format!(
-                "details of {} stood there twice",
-                n(self.doubled, "command")
+        }
+    }
+
+    /// What may have happened: its kind, how often it did, and its text.
+    fn findings(&self) -> [(&'static str, u64, String); 8] {
+        let commands = |count| plural(count, "command");
+        let nodes = |count| plural(count, "command node");
+        let contrary = if self.habit { 0 } else { self.contrary };
+        [
+            (
+                "details_doubled",
+                self.doubled,
+                format!("details of {} stood there twice", commands(self.doubled)),
             ),
-        );
-        add(
-            "details_out_of_order",
-            self.moved,
-            format!(
-                "ids of details fall at {}; put in the order of their ids",
-                n(self.moved, "place")
+            (
+                "details_out_of_order",
+                self.moved,
+                format!(
+                    "ids of details fall at {}; put in the order of their ids",
+                    plural(self.moved, "place")
+                ),
             ),
-        );
-        add(
-            "nodes_out_of_order",
-            self.swapped,
-            format!(
-                "{} beside details of another command; put where its own are",
-                n(self.swapped, "command node")
+            (
+                "nodes_out_of_order",
+                self.swapped,
+                format!(
+                    "{} beside details of another command; put where its own are",
+                    nodes(self.swapped)
+                ),
             ),
-        );
-        if !self.habit {
-            add(
+            (
                 "nodes_contradicted",
-                self.contrary,
+                contrary,
                 format!(
                     "{} of another kind than the details; the details are believed",
-                    n(self.contrary, "command node")
+                    nodes(contrary)
                 ),
-            );
-        }
-        add(
-            "nodes_restored",
-            self.restored,
-            format!(
-                "the nodes of {} are lost; restored from their details",
-                n(self.restored, "command")
             ),
-        );
-        add(
-            "nodes_doubled",
-            self.doubles,
-            format!(
-                "{} without details where no details are missing: no commands of their own, left out",
-                n(self.doubles, "command node")
+            (
+                "nodes_restored",
+                self.restored,
+                format!(
+                    "the nodes of {} are lost; restored from their details",
+                    commands(self.restored)
+                ),
             ),
-        );
-        add(
-            "details_lost",
-            self.lost,
-            format!(
-                "the details of {} are lost; their nodes are used",
-                n(self.lost, "command")
+            (
+                "nodes_doubled",
+                self.doubles,
+                format!(
+                    "{} without details where no details are missing: no commands of their own, left out",
+                    nodes(self.doubles)
+                ),
             ),
-        );
-        add(
-            "commands_lost",
-            self.gone,
-            format!(
-                "{} of which neither a node nor details that can be read are left",
-                n(self.gone, "command")
+            (
+                "details_lost",
+                self.lost,
+                format!(
+                    "the details of {} are lost; their nodes are used",
+                    commands(self.lost)
+                ),
             ),
-        );
-        let unread = |m: &&Meaning| m.tiu.is_none() && m.dma.is_none();
-        let bad = meanings.iter().filter(unread).count() as u64;
-        let first = meanings.iter().position(|m| unread(&m));
-        let offset = first.map_or(0, |first| details[first].offset);
-        add(
-            "undecodable_command",
-            bad,
-            format!(
-                "the details of {} are no commands of the chip, the first at byte {offset}; their nodes are used",
-                n(bad, "command")
+            (
+                "commands_lost",
+                self.gone,
+                format!(
+                    "{} of which neither a node nor details that can be read are left",
+                    commands(self.gone)
+                ),
             ),
-        );
+        ]
     }
+}
+
+/// Details that are no commands of the chip.
+fn undecodable(details: &[Detail], meanings: &[Meaning]) -> (&'static str, u64, String) {
+    let unread = |m: &&Meaning| m.tiu.is_none() && m.dma.is_none();
+    let bad = meanings.iter().filter(unread).count() as u64;
+    let first = meanings.iter().position(|m| unread(&m));
+    let offset = first.map_or(0, |first| details[first].offset);
+    let commands = plural(bad, "command");
+    let text = format!(
+        "the details of {commands} are no commands of the chip, the first at byte {offset}; their nodes are used"
+    );
+    ("undecodable_command", bad, text)
 }
