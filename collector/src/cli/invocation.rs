@@ -184,17 +184,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
         Some(Command::Profile(args)) => {
             let matches = innermost(&matches);
             let (planned, settings) = (planned(matches)?, settings(matches)?);
-            let planned = with_one_thread_count(planned, &settings)?;
-            match args.framework {
-                Framework::Tvm => {
-                    check_profile(&planned, &args)?;
-                    Action::Profile(args.request(planned))
-                }
-                Framework::Torch => {
-                    let request = super::libtorch::request(*args, planned, &settings);
-                    Action::ProfileTorch(request.map_err(refused)?)
-                }
-            }
+            profile(args, planned, &settings)?
         }
         Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
         Some(Command::Completions { shell }) => Action::Completions(shell),
@@ -202,6 +192,25 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
         Some(Command::Worker { args }) => Action::Worker(args),
     };
     Ok(Invocation { view, action })
+}
+
+/// `profile`: by TVM or by libtorch.
+fn profile(
+    args: Box<ProfileArgs>,
+    planned: Box<Planned>,
+    settings: &Settings,
+) -> Result<Action, CliError> {
+    let planned = with_one_thread_count(planned, settings)?;
+    Ok(match args.framework {
+        Framework::Tvm => {
+            check_profile(&planned, &args)?;
+            Action::Profile(args.request(planned))
+        }
+        Framework::Torch => {
+            let request = super::libtorch::request(*args, planned, settings);
+            Action::ProfileTorch(request.map_err(refused)?)
+        }
+    })
 }
 
 /// `list ops`: without a model, the operators that `--modelsource simple` builds.

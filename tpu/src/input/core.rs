@@ -6,16 +6,14 @@ use std::path::Path;
 use opreport::units::plural;
 
 use crate::chip::Chip;
-use crate::chip::regs::{
-    CommandUnit, DecodeStop, Decoded, Piece, Table, decode_stream, salvage, without_end_mark,
-};
+use crate::chip::regs::{CommandUnit, DecodeStop, Decoded, Table, decode_stream};
 use crate::error::{Error, Result};
 use crate::input::container::{Block, BlockKind, blocks};
-use crate::input::details;
-use crate::input::nodes::{BadNode, Command, CommandKind, NONE, Nodes, Origin, Tags};
+use crate::input::nodes::{BadNode, Command, CommandKind, NONE, Nodes};
 use crate::input::pairing;
 use crate::input::pmu::{self, RawRecord};
 use crate::input::source::SourceFile;
+use crate::input::{descriptors, details};
 use crate::report::{Engine, Report, Severity};
 
 /// Commands of one engine as they were recorded.
@@ -123,7 +121,12 @@ pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> R
         );
     }
     let name = file.name();
-    read_descriptors(chip, &found, &name, &mut core, report);
+    let descriptors = descriptors::read(chip, &found, &name, report);
+    core.pool = descriptors.pool;
+    core.has_descriptors = descriptors.present;
+    for (lists, commands) in core.commands.iter_mut().zip(descriptors.commands) {
+        lists.descriptors = commands;
+    }
     read_runs(chip, &found, path, &name, &mut core, report)?;
     read_nodes(chip, &found, path, &name, &mut core, report)?;
     core.has_commands = core
@@ -151,139 +154,6 @@ pub(crate) fn check_whole_records(
         found: format!("{left} bytes at the end of a block of {engine} records"),
         expected: format!("whole records of {size} bytes; the block is cut off or damaged"),
     })
-}
-
-fn unit_of(engine: Engine) -> CommandUnit {
-    match engine {
-        Engine::Tiu => CommandUnit::Tiu,
-        Engine::Gdma | Engine::Sdma => CommandUnit::Dma,
-        Engine::Cdma => CommandUnit::Cdma,
-    }
-}
-
-fn read_descriptors(
-    chip: Chip,
-    found: &[Block],
-    name: &str,
-    core: &mut CoreFile,
-    report: &mut Report,
-) {
-    let mut chains = Vec::new();
-    for block in found {
-        let engine = match block.kind {
-            BlockKind::DesTiu => Engine::Tiu,
-            BlockKind::DesGdma => Engine::Gdma,
-            BlockKind::DesSdma => Engine::Sdma,
-            _ => continue,
-        };
-        let unit = unit_of(engine);
-        let (decoded, stop) = decode_stream(chip, unit, block.payload, block.offset);
-        let walked = matches!(stop, DecodeStop::End | DecodeStop::Open);
-        chains.push((engine, stop.clone()));
-        let pieces: Vec<Piece> = if walked {
-            decoded.into_iter().map(Piece::Command).collect()
-        } else {
-            let pieces = salvage(chip, unit, block.payload, block.offset);
-            note_skipped(chip, engine, &stop, &pieces, name, report);
-            without_last_mark(chip, unit, pieces, block)
-        };
-        core.has_descriptors[engine.slot()] |= !pieces.is_empty();
-        let list = &mut core.commands[engine.slot()].descriptors;
-        for (id, piece) in pieces.into_iter().enumerate() {
-            let kind = match piece {
-                Piece::Command(command) => {
-                    core.pool.push(command);
-                    CommandKind::Descriptor(core.pool.len() as u32 - 1)
-                }
-                Piece::Skipped { bytes, .. } => CommandKind::Unreadable {
-                    bytes: bytes as u32,
-                },
-            };
-            list.push(Command {
-                kind,
-                id: id as u32,
-                order: 0,
-                tags: Tags::NONE,
-                origin: Origin::Recorded,
-            });
-        }
-    }
-    note_open(&chains, name, report);
-}
-
-/// Where some chains of descriptors have their end mark, each should.
-fn note_open(chains: &[(Engine, DecodeStop)], name: &str, report: &mut Report) {
-    if !chains.iter().any(|(_, stop)| *stop == DecodeStop::End) {
-        return;
-    }
-    for (engine, _) in chains.iter().filter(|(_, s)| *s == DecodeStop::Open) {
-        let text = format!(
-            "the {engine} descriptors lack the one that ends them; others before it may be gone as well"
-        );
-        report.add(Severity::Loss, "descriptors_cut", name, 1, text);
-    }
-}
-
-/// Pieces without the mark that ends a chain, where the engine records nothing for it.
-fn without_last_mark(
-    chip: Chip,
-    unit: CommandUnit,
-    mut pieces: Vec<Piece>,
-    block: &Block,
-) -> Vec<Piece> {
-    if let Some(&Piece::Command(last)) = pieces.last() {
-        let mut last = vec![last];
-        without_end_mark(chip, unit, &mut last, block.payload, block.offset);
-        if last.is_empty() {
-            pieces.pop();
-        }
-    }
-    pieces
-}
-
-fn note_skipped(
-    chip: Chip,
-    engine: Engine,
-    stop: &DecodeStop,
-    pieces: &[Piece],
-    name: &str,
-    report: &mut Report,
-) {
-    const SHOWN: usize = 5;
-    let skipped = pieces.iter().filter_map(|piece| match piece {
-        Piece::Skipped { offset, bytes } => Some((*offset, *bytes)),
-        Piece::Command(_) => None,
-    });
-    let skipped: Vec<(u64, usize)> = skipped.collect();
-    for &(offset, bytes) in skipped.iter().take(SHOWN) {
-        let text = format!(
-            "at byte {offset}: no {engine} command of {chip} in {bytes} bytes; its record has no command"
-        );
-        report.add(Severity::Loss, "undecodable_command", name, 1, text);
-    }
-    if skipped.len() > SHOWN {
-        let more = (skipped.len() - SHOWN) as u64;
-        let text = format!(
-            "{} of {engine} commands that cannot be read",
-            plural(more, "more place")
-        );
-        report.add(Severity::Loss, "undecodable_command", name, more, text);
-    }
-    if skipped.is_empty() {
-        let text = match stop {
-            DecodeStop::Short {
-                offset,
-                name,
-                need,
-                left,
-            } => format!("at byte {offset}: a {name} command of {need} bytes, but {left} are left"),
-            DecodeStop::Unknown { offset, head } => {
-                format!("at byte {offset}: {head:#018x} begins no {engine} command of {chip}")
-            }
-            DecodeStop::End | DecodeStop::Open => return,
-        };
-        report.add(Severity::Loss, "undecodable_command", name, 1, text);
-    }
 }
 
 fn read_runs(

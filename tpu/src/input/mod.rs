@@ -5,6 +5,7 @@
 
 pub mod container;
 pub mod core;
+mod descriptors;
 pub(crate) mod details;
 pub mod folder;
 pub mod global;
