@@ -42,6 +42,8 @@ pub(super) struct Timing {
     pub min_ns: Option<f64>,
     /// Time of the sentinel kernel around the point over its best; 1 where it is not known.
     pub drift: f64,
+    /// Whether other processes took much of the CPU time meanwhile.
+    pub busy: bool,
 }
 
 /// Standard errors of a logarithm.
@@ -272,6 +274,7 @@ mod tests {
             samples: Some(10),
             min_ns: None,
             drift: 1.0,
+            busy: false,
         }
     }
 

@@ -11,6 +11,9 @@ use super::estimate::{LogRatio, Noise, Timing, mean};
 use super::source::{Point, Side};
 use super::{Change, FAMILY_ERROR, FailedPoint, PointChange, Subject, Verdict, holm};
 
+/// Share of an operator's points beyond which a busy machine leaves a change unclear.
+const MOST: f64 = 0.5;
+
 /// A change before it is known what the others look like.
 pub(super) struct Draft<'a> {
     pub subject: Subject,
@@ -139,6 +142,8 @@ fn change(draft: &Draft<'_>, ratio: &LogRatio, p: Option<f64>, threshold: f64) -
         ),
         drift_a: geometric_mean(of_a(|t| t.drift))?,
         drift_b: geometric_mean(of_b(|t| t.drift))?,
+        busy_a: of_a(|t| f64::from(t.busy)).sum::<f64>() / timings.len() as f64,
+        busy_b: of_b(|t| f64::from(t.busy)).sum::<f64>() / timings.len() as f64,
         p_adjusted: p,
         verdict: Verdict::Unknown,
         slowest,
@@ -153,15 +158,19 @@ fn verdict(change: &Change, threshold: f64) -> Verdict {
         return Verdict::Unknown;
     };
     let (ratio, bound) = (change.ratio.value, 1.0 + threshold);
-    let sure = |ratio: f64, min_ratio: Option<f64>, drift: f64| {
-        p < FAMILY_ERROR && ratio > bound * drift && min_ratio.is_none_or(|min| min > bound)
+    let sure = |ratio: f64, min_ratio: Option<f64>, drift: f64, busy: f64| {
+        p < FAMILY_ERROR
+            && ratio > bound * drift
+            && min_ratio.is_none_or(|min| min > bound)
+            && busy <= MOST
     };
-    if sure(ratio, change.min_ratio, change.drift_b) {
+    if sure(ratio, change.min_ratio, change.drift_b, change.busy_b) {
         Verdict::Regression
     } else if sure(
         ratio.recip(),
         change.min_ratio.map(f64::recip),
         change.drift_a,
+        change.busy_a,
     ) {
         Verdict::Improvement
     } else if ratio > bound || ratio.recip() > bound {

@@ -152,7 +152,8 @@ pub enum Verdict {
 /// How one operator's times compare, or one whole model's.
 ///
 /// A change counts if it is significant, and beyond the threshold in three ways: by the medians; by the shortest samples, which a busy machine
-/// disturbs least; and by the medians if the slower side's had been as much shorter as the sentinel kernel was slower around them.
+/// disturbs least; and by the medians if the slower side's had been as much shorter as the sentinel kernel was slower around them. It is unclear
+/// where other processes had much of the CPU at most of the slower side's points.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// What it is about.
@@ -189,6 +190,11 @@ pub struct Change {
     pub drift_a: f64,
     /// The same on the second side.
     pub drift_b: f64,
+    /// Share of these points that were measured while other processes took more than [`opdata::row::BUSY`] of the CPU time, on the
+    /// first side.
+    pub busy_a: f64,
+    /// The same on the second side.
+    pub busy_b: f64,
     /// Probability of a ratio at least as far from 1 if nothing has changed, corrected for all that is asked here;
     /// `None` where the spread is not known.
     pub p_adjusted: Option<f64>,

@@ -109,6 +109,16 @@ fn a_busy_machine_is_no_regression() {
         row.time_min_ns = shortest;
     };
     assert_eq!(verdict(&busy), Verdict::Unclear);
+    // Other processes had half of the CPU while the slower one was measured.
+    let beside_others = |row: &mut Row, factor| {
+        scale(row, factor);
+        row.other_cpu_share = Some(0.5);
+    };
+    assert_eq!(verdict(&|row| beside_others(row, 1.6)), Verdict::Unclear);
+    assert_eq!(
+        verdict(&|row| beside_others(row, 0.7)),
+        Verdict::Improvement
+    );
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn read(path: &Path, of_import: &Point) -> Result<Vec<Point>, CompareError> {
             samples: Some(s.samples),
             min_ns: Some(s.min.get()).filter(|min| *min > 0.0),
             drift: drift(at.times.drift),
+            busy: false,
         });
         of_import.whole_model(at.threads.into(), timing.filter(|t| t.median_ns > 0.0))
     });

@@ -264,7 +264,27 @@ fn closing(comparison: &Comparison, style: Style) -> String {
         0 => style.green("no regression"),
         found => style.red(&units::plural(found, "regression")),
     };
-    format!("{verdict} (surely slower by more than {threshold}): {rest}{failed}\n")
+    let busy = match busy(comparison) {
+        Some(text) => format!("{}\n", style.yellow(&text)),
+        None => String::new(),
+    };
+    format!("{busy}{verdict} (surely slower by more than {threshold}): {rest}{failed}\n")
+}
+
+/// That other processes ran while points were measured; nothing where none did.
+pub(super) fn busy(comparison: &Comparison) -> Option<String> {
+    let all: u64 = comparison.changes.iter().map(|c| c.points).sum();
+    let of = |share: fn(&Change) -> f64| {
+        let busy = comparison.changes.iter();
+        busy.map(|c| share(c) * c.points as f64).sum::<f64>() as u64
+    };
+    let (a, b) = (of(|c| c.busy_a), of(|c| c.busy_b));
+    (a + b > 0).then(|| {
+        format!(
+            "other processes took more than {} of the CPU time at {a} points of A and {b} of B, of {all}",
+            units::percent(opdata::row::BUSY)
+        )
+    })
 }
 
 #[cfg(test)]

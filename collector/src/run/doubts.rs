@@ -4,6 +4,7 @@
 //! Bounds are wide: on a quiet machine the operators of a model measured alone sum to 70 to 112 % of it.
 
 use opdata::contract::Environment;
+use opdata::row::BUSY;
 use opdata::{CacheState, Row};
 use opengine::device::Conditions;
 use opreport::units;
@@ -22,8 +23,6 @@ const SHORT_NS: f64 = 1e6;
 const ALONE_OVER_INSIDE: f64 = 2.0;
 /// Operators shorter than this, in nanoseconds, differ by how they are called.
 const SHORT_CALL_NS: f64 = 20e3;
-/// Share of CPU time beyond which other processes count as a disturbance.
-const OTHERS: f64 = 0.10;
 
 /// What the load says of the machine when the run begins.
 pub(super) fn of_environment(environment: &Environment) -> Option<String> {
@@ -70,15 +69,10 @@ pub(super) fn of_load(disturbed: u64, measured: u64) -> Option<String> {
     (disturbed > 0).then(|| {
         format!(
             "other processes took more than {} of the CPU time while {disturbed} of {} were measured: their grades are lower for it",
-            units::percent(OTHERS),
+            units::percent(BUSY),
             units::plural(measured, "point")
         )
     })
-}
-
-/// Whether other processes disturbed a row's point.
-pub(super) fn is_disturbed(row: &Row) -> bool {
-    row.other_cpu_share.is_some_and(|share| share > OTHERS)
 }
 
 /// Whether the whole model was slower with so many threads than with fewer of them.

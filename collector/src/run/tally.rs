@@ -6,7 +6,6 @@ use opdata::{Quality, Row, Status};
 use opengine::device::Conditions;
 use opmodels::Graph;
 
-use super::doubts;
 use crate::report::{
     Best, OperatorReport, PointOutcome, PointReport, ResourcesReport, SweptReport, TimeReport,
 };
@@ -73,7 +72,7 @@ impl Tally {
         };
         if row.status == Status::Measured {
             self.load.measured += 1;
-            self.load.disturbed += u64::from(doubts::is_disturbed(row));
+            self.load.disturbed += u64::from(row.is_of_busy_machine());
         }
         let operator = &mut self.operators[place];
         if row.has_default_schedule() {

@@ -11,7 +11,7 @@ use opreport::html::escape;
 use opreport::units;
 use serde_json::{Value, json};
 
-use super::compare::{estimate, noise as noise_words, operator, probability, word};
+use super::compare::{busy, estimate, noise as noise_words, operator, probability, word};
 use super::page::{PAGE_END, Section, escape_markdown, page_head, section_html, section_markdown};
 use super::profile::standing_json;
 use crate::compare::{Comparison, Verdict};
@@ -156,6 +156,9 @@ fn changes(comparison: &Comparison) -> Section {
     let mut section = Section::new("What changed")
         .says(noise_words(comparison))
         .table(&head, rows.collect());
+    if let Some(text) = busy(comparison) {
+        section = section.says(text);
+    }
     let hidden = comparison.changes.len().saturating_sub(SHOWN);
     if hidden > 0 {
         section = section.says(format!("{hidden} more, which changed less, are left out."));
