@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::perf::tests::touch_pages;
 use super::request::CounterRequest;
@@ -20,9 +20,23 @@ fn perf_stat() -> Option<Child> {
         .stderr(Stdio::piped())
         .spawn()
         .ok()?;
-    // It says nothing when it has begun.
-    std::thread::sleep(Duration::from_millis(700));
+    // It says nothing when it has begun; its open files tell.
+    let begun = Instant::now();
+    while !counts(&child) && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // It opens its counter a moment before it starts it.
+    std::thread::sleep(Duration::from_millis(300));
     Some(child)
+}
+
+/// Whether a process has a counter of the kernel open.
+fn counts(child: &Child) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{}/fd", child.id()));
+    let targets = files.into_iter().flatten().flatten();
+    targets
+        .filter_map(|file| std::fs::read_link(file.path()).ok())
+        .any(|target| target.to_string_lossy().contains("perf_event"))
 }
 
 /// Ends it as Ctrl-C would; the page faults that it counted.

@@ -93,7 +93,10 @@ fn apply(
     if knobs.vector_length < 2 || knobs.parallel_extent < 1 || total % step != 0 {
         return Err(unfit("the pieces do not divide the reduction"));
     }
-    if let Some(tail) = &parts.tail {
+    // A tail of a single value has no loop to arrange.
+    if let Some(tail) = &parts.tail
+        && !s.loops(&tail.block)?.is_empty()
+    {
         spatial::nest(s, tail, unit)?;
     }
     // TVM cannot factor a reduction beside a block without a loop.
