@@ -34,10 +34,14 @@ fn opcollect(arguments: &[&str]) -> Output {
 
 /// The row of a run with these counters on one thread.
 fn measured(folder: &Path, counters: &str, more: &[&str]) -> Row {
+    measured_model(&MODEL, folder, counters, more)
+}
+
+fn measured_model(model: &[&str], folder: &Path, counters: &str, more: &[&str]) -> Row {
     let out = folder.join("run");
     let out = out.to_str().unwrap();
     let own = ["--out", out, "--counters", counters];
-    let arguments = [&MODEL[..], &QUICK, &own, more].concat();
+    let arguments = [model, &QUICK, &own, more].concat();
     let output = opcollect(&arguments);
     assert!(
         output.status.success(),
@@ -147,19 +151,17 @@ fn callgrind_counts_what_valgrind_by_hand_counts() {
     }
     let folder = tempfile::tempdir().unwrap();
     let keep = folder.path().join("kept");
-    let row = measured(
-        folder.path(),
-        "callgrind",
-        &["--keep-kernels", keep.to_str().unwrap()],
-    );
+    let model = [&MODEL[..3], &["dense:m=128,n=128,k=128"]].concat();
+    let keeping = ["--keep-kernels", keep.to_str().unwrap()];
+    let row = measured_model(&model, folder.path(), "callgrind", &keeping);
     let instructions = row
         .simulated_instructions
         .expect("instructions were simulated");
     assert_eq!(row.counter_sources.as_deref(), Some("callgrind"));
     assert!(row.simulated_cpu.as_ref().unwrap().starts_with("x86-64-v"));
-    // 64³ multiply-adds, eight to an instruction with AVX2.
+    // 128³ multiply-adds, eight to an instruction with AVX2.
     assert!(
-        (32_768.0..2_000_000.0).contains(&instructions),
+        (262_144.0..4_000_000.0).contains(&instructions),
         "{instructions}"
     );
     assert!(row.simulated_l1d_misses.unwrap() > 0.0);
@@ -168,10 +170,11 @@ fn callgrind_counts_what_valgrind_by_hand_counts() {
         .flatten()
         .map(|entry| entry.path())
         .collect();
-    // Not equal: where the stack begins depends on the environment, and moves a few instructions of the C library.
+    // Not equal: the kernel calls the C library, whose few hundred instructions depend on the environment and on what the
+    // process allocated before.
     let by_hand = by_hand(&kept[0]) as f64;
     assert!(
-        (instructions / by_hand - 1.0).abs() < 1e-3,
+        (instructions / by_hand - 1.0).abs() < 5e-3,
         "{instructions} against {by_hand} by hand"
     );
 }
