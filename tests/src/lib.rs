@@ -6,6 +6,7 @@
 
 mod bench;
 mod browser;
+pub mod installed;
 mod onnx;
 mod outcome;
 pub mod predict;

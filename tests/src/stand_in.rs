@@ -7,6 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::installed::nvrtc;
 use crate::skip;
 
 /// The libraries, in a toolkit of their own.
@@ -23,15 +24,8 @@ impl StandInGpu {
     #[must_use]
     pub fn new() -> Option<StandInGpu> {
         const WHAT: &str = "measuring on a stand-in for a GPU";
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let toolkit = root.join("../.venv/cuda/nvidia/cu13").canonicalize();
-        let Some(toolkit) = toolkit
-            .ok()
-            .filter(|t| t.join("lib/libnvrtc.so.13").is_file())
-        else {
-            skip(WHAT, "NVRTC is not installed (scripts/setup --with cuda)");
-            return None;
-        };
+        // Links to its parts must not depend on where they stand.
+        let toolkit = nvrtc(WHAT)?.canonicalize().expect("NVRTC's folder");
         if Command::new("cc").arg("--version").output().is_err() {
             skip(WHAT, "there is no C compiler");
             return None;

@@ -1,23 +1,12 @@
 //! `--target cuda --compile-only` from the command line to the rows, on a machine without a GPU: what is compiled, swept,
 //! kept, and what is said where it cannot be; and measuring on a stand-in for a GPU, whose kernels fail as a script says.
 //! Left out where NVRTC is not installed (`scripts/setup --with cuda`).
-
-use std::path::Path;
-
-use e2e::{Bench, Node, Outcome, StandInGpu, Tensor, model, relu, skip};
+use e2e::installed::nvrtc;
+use e2e::{Bench, Node, Outcome, StandInGpu, Tensor, model, relu};
 use opdata::{Status, read_rows};
 
-/// Whether NVRTC is where `scripts/setup --with cuda` puts it; says so where it is not.
 fn has_compiler() -> bool {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.venv/cuda/nvidia/cu13");
-    let there = root.join("lib/libnvrtc.so.13").is_file();
-    if !there {
-        skip(
-            "compiling for CUDA",
-            "NVRTC is not installed (scripts/setup --with cuda)",
-        );
-    }
-    there
+    nvrtc("compiling for CUDA").is_some()
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! `opcollect compare --framework`: one model in several frameworks, side by side, and what is refused.
 
-use std::path::Path;
-
-use e2e::{Bench, Outcome, skip};
+use e2e::installed::{has_libtorch, has_packages};
+use e2e::{Bench, Outcome};
 use serde_json::Value;
 
 /// Status of a wrong request.
@@ -10,26 +9,8 @@ const USAGE: i32 = 2;
 /// Status of a failure.
 const FAILED: i32 = 1;
 
-/// Whether the Python environment has ONNX Runtime, as `scripts/setup dev` makes it; says so where not.
 fn has_onnxruntime(check: &str) -> bool {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.venv/bin/python");
-    let mut command = std::process::Command::new(python);
-    command.args(["-P", "-c", "import onnxruntime"]);
-    let there = command.output().is_ok_and(|output| output.status.success());
-    if !there {
-        skip(check, "scripts/setup dev has not run");
-    }
-    there
-}
-
-/// Whether `scripts/setup --with torch` has run and built the program; says so where not.
-fn has_libtorch(check: &str) -> bool {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.venv/torch/bin/optorch");
-    let there = program.is_file();
-    if !there {
-        skip(check, "scripts/setup --with torch has not run");
-    }
-    there
+    has_packages("onnxruntime", check)
 }
 
 fn compared(bench: &Bench, arguments: &[&str]) -> Value {

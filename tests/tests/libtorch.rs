@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use e2e::{Bench, Outcome, skip};
+use e2e::installed::has_libtorch;
+use e2e::{Bench, Outcome};
 use serde_json::Value;
 
 /// Status of a wrong request.
@@ -47,15 +48,6 @@ print(json.dumps({l.key: [l.count / 20, l.self_cpu_time_total / whole * 100] for
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// Whether `scripts/setup --with torch` has run and built the program; says so where not.
-fn has_libtorch(check: &str) -> bool {
-    let there = root().join(".venv/torch/bin/optorch").is_file();
-    if !there {
-        skip(check, "scripts/setup --with torch has not run");
-    }
-    there
 }
 
 type Lines = BTreeMap<String, (f64, f64)>;

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use e2e::{Bench, Outcome, skip};
+use e2e::installed::has_packages;
+use e2e::{Bench, Outcome};
 use serde_json::Value;
 
 /// Reads a run's rows in each way and says as JSON what came out: a type and the values of each column that is looked at.
@@ -50,15 +51,8 @@ fn root() -> &'static Path {
 
 #[test]
 fn counts_are_numbers_and_what_was_not_counted_is_missing() {
-    let python = root().join(".venv/bin/python");
-    let imports = Command::new(&python)
-        .args(["-c", "import duckdb, pandas"])
-        .output();
-    if !imports.is_ok_and(|output| output.status.success()) {
-        return skip(
-            "rows in pandas and DuckDB",
-            "scripts/setup dev installs them",
-        );
+    if !has_packages("duckdb, pandas", "rows in pandas and DuckDB") {
+        return;
     }
     let bench = Bench::new();
     let counters = "perf:task-clock,perf:page-faults";
@@ -76,7 +70,7 @@ fn counts_are_numbers_and_what_was_not_counted_is_missing() {
             "run",
         ])
         .done();
-    let mut read = Command::new(&python);
+    let mut read = Command::new(root().join(".venv/bin/python"));
     read.args(["-c", READ]).arg(bench.path().join("run"));
     let outcome = Outcome::of(read);
     let said: Value = serde_json::from_str(outcome.done()).expect("JSON");

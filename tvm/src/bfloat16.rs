@@ -11,8 +11,8 @@ use tvm_ffi::Any;
 use crate::call::{Obj, elements, field, register as register_global};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::inspect::string;
-use crate::ir::{IrModule, is_prim_func, type_key};
+use crate::inspect::{any_statement, string};
+use crate::ir::{IrModule, type_key};
 
 thread_local! {
     /// Whether the passes that run on this thread keep it.
@@ -53,39 +53,19 @@ impl Drop for Guard {
     }
 }
 
-/// Whether a function of the module multiplies fragments of bfloat16.
+/// Whether a block of the module allocates fragments of bfloat16.
 fn has_fragments(module: &IrModule) -> Result<bool> {
-    for (_, function) in module.entries()? {
-        if is_prim_func(&function) && in_statement(&field(&function, "body")?)? {
-            return Ok(true);
+    any_statement(module, |statement| {
+        if type_key(statement) != Some("s_tir.SBlock") {
+            return Ok(false);
         }
-    }
-    Ok(false)
-}
-
-/// Whether a block of a statement allocates them.
-fn in_statement(statement: &Obj) -> Result<bool> {
-    match type_key(statement) {
-        Some("tirx.SeqStmt") => {
-            for part in elements(&field(statement, "seq")?)? {
-                if in_statement(&part)? {
-                    return Ok(true);
-                }
+        for buffer in elements(&field(statement, "alloc_buffers")?)? {
+            if is_fragment(&buffer)? {
+                return Ok(true);
             }
-            Ok(false)
         }
-        Some("tirx.For" | "tirx.AttrStmt") => in_statement(&field(statement, "body")?),
-        Some("s_tir.SBlockRealize") => {
-            let block = field(statement, "block")?;
-            for buffer in elements(&field(&block, "alloc_buffers")?)? {
-                if is_fragment(&buffer)? {
-                    return Ok(true);
-                }
-            }
-            in_statement(&field(&block, "body")?)
-        }
-        _ => Ok(false),
-    }
+        Ok(false)
+    })
 }
 
 fn is_fragment(buffer: &Obj) -> Result<bool> {

@@ -169,6 +169,45 @@ impl BlockInfo {
     }
 }
 
+/// Whether `test` holds for a loop or a block of a TensorIR function of a module that is not lowered yet.
+pub(crate) fn any_statement(
+    module: &IrModule,
+    test: impl Fn(&Obj) -> Result<bool>,
+) -> Result<bool> {
+    for (_, function) in module.entries()? {
+        if is_prim_func(&function) && any_statement_in(&field(&function, "body")?, &test)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The same for a statement and what is inside it.
+pub(crate) fn any_statement_in(
+    statement: &Obj,
+    test: &impl Fn(&Obj) -> Result<bool>,
+) -> Result<bool> {
+    match type_key(statement) {
+        Some("tirx.SeqStmt") => {
+            for part in elements(&field(statement, "seq")?)? {
+                if any_statement_in(&part, test)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Some("tirx.For") => {
+            Ok(test(statement)? || any_statement_in(&field(statement, "body")?, test)?)
+        }
+        Some("tirx.AttrStmt") => any_statement_in(&field(statement, "body")?, test),
+        Some("s_tir.SBlockRealize") => {
+            let block = field(statement, "block")?;
+            Ok(test(&block)? || any_statement_in(&field(&block, "body")?, test)?)
+        }
+        _ => Ok(false),
+    }
+}
+
 /// Number of statements of all functions of a module; counting stops beyond `limit`.
 pub(crate) fn statements(module: &IrModule, limit: u64) -> Result<u64> {
     let mut count = 0;

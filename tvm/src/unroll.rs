@@ -5,9 +5,9 @@
 //! `#pragma unroll` become the same instructions (`docs/cuda.md` compares) in a fraction of that time. The schedule and its trace
 //! keep their mark; only what is lowered for a GPU loses it.
 
-use crate::call::{Obj, elements, field, text};
+use crate::call::{Obj, field, text};
 use crate::error::Result;
-use crate::inspect::{annotation, attribute, string};
+use crate::inspect::{annotation, any_statement_in, attribute, string};
 use crate::ir::{IrModule, PrimFunc, is_prim_func, type_key};
 use crate::schedule::Schedule;
 
@@ -24,7 +24,7 @@ pub(crate) fn leave_to_compiler(module: &IrModule) -> Result<Option<IrModule>> {
     let mut functions = module.entries()?;
     let mut changed = false;
     for (_, function) in &mut functions {
-        if is_prim_func(function) && is_marked(&field(function, "body")?)? {
+        if is_prim_func(function) && any_statement_in(&field(function, "body")?, &is_marked)? {
             let unmarked = unmark(&PrimFunc {
                 handle: function.clone(),
             })?;
@@ -37,25 +37,13 @@ pub(crate) fn leave_to_compiler(module: &IrModule) -> Result<Option<IrModule>> {
         .transpose()
 }
 
-/// Whether a loop of a statement is marked.
+/// Whether a statement is a marked loop.
 fn is_marked(statement: &Obj) -> Result<bool> {
-    match type_key(statement) {
-        Some("tirx.SeqStmt") => {
-            for part in elements(&field(statement, "seq")?)? {
-                if is_marked(&part)? {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        }
-        Some("tirx.For") => {
-            let mark = annotation(&field(statement, "annotations")?, EXPLICIT)?;
-            Ok(mark.is_some_and(|mark| mark != 0) || is_marked(&field(statement, "body")?)?)
-        }
-        Some("tirx.AttrStmt") => is_marked(&field(statement, "body")?),
-        Some("s_tir.SBlockRealize") => is_marked(&field(&field(statement, "block")?, "body")?),
-        _ => Ok(false),
+    if type_key(statement) != Some("tirx.For") {
+        return Ok(false);
     }
+    let mark = annotation(&field(statement, "annotations")?, EXPLICIT)?;
+    Ok(mark.is_some_and(|mark| mark != 0))
 }
 
 fn unmark(function: &PrimFunc) -> Result<PrimFunc> {
@@ -63,8 +51,7 @@ fn unmark(function: &PrimFunc) -> Result<PrimFunc> {
     for block in schedule.blocks()? {
         for l in schedule.loops(&block)? {
             let node = schedule.call("ScheduleGet", &[&l.0])?;
-            let mark = annotation(&field(&node, "annotations")?, EXPLICIT)?;
-            if mark.is_some_and(|mark| mark != 0) {
+            if is_marked(&node)? {
                 schedule.done("ScheduleUnannotate", &[&l.0, &text(EXPLICIT)])?;
                 schedule.annotate_loop(&l, EXPLICIT, 0)?;
             }
@@ -84,6 +71,7 @@ mod tests {
 
     use super::*;
     use crate::compile::{Asserts, Lowered};
+    use crate::inspect::any_statement;
     use crate::target::Target;
 
     #[test]
@@ -107,10 +95,7 @@ mod tests {
         schedule.annotate_loop(&split[1], EXPLICIT, 1).unwrap();
         let module = schedule.module().unwrap();
         let left = leave_to_compiler(&module).unwrap().unwrap();
-        let marked = |module: &IrModule| {
-            let function = module.prim_func(crate::ir::ENTRY).unwrap();
-            is_marked(&field(&function.handle, "body").unwrap()).unwrap()
-        };
+        let marked = |module: &IrModule| any_statement(module, is_marked).unwrap();
         assert!(marked(&module) && !marked(&left));
         let target = json!({ "kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024 });
         let host = Target::llvm("x86-64-v3", 1).unwrap();

@@ -131,14 +131,12 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
     let settings = |matches: &ArgMatches| {
         merge(matches, config.clone(), &process).map(|merged| merged.settings)
     };
-    let planned = |matches: &ArgMatches| -> Result<Box<Planned>, CliError> {
+    let planned_and_settings = |matches: &ArgMatches| -> Result<_, CliError> {
         let merged = merge(matches, config.clone(), &process)?;
-        Ok(Box::new(Planned::from_settings(
-            &merged.settings,
-            merged.sweep,
-            process.host,
-        )?))
+        let planned = Planned::from_settings(&merged.settings, merged.sweep, process.host)?;
+        Ok((Box::new(planned), merged.settings))
     };
+    let planned = |matches: &ArgMatches| planned_and_settings(matches).map(|both| both.0);
     let action = match cli.command {
         None if cli.job.run.print_config => Action::PrintConfig(settings(&matches)?),
         None => match cli.job.run.resume {
@@ -169,8 +167,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
         Some(Command::Compare(args)) => match args.rows() {
             Some(request) => Action::Compare(request),
             None => {
-                let matches = innermost(&matches);
-                let (planned, settings) = (planned(matches)?, settings(matches)?);
+                let (planned, settings) = planned_and_settings(innermost(&matches))?;
                 let planned = with_one_thread_count(planned, &settings)?;
                 let request = args.frameworks.request(planned, &settings);
                 Action::CompareFrameworks(request.map_err(refused)?)
@@ -182,8 +179,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             Action::Nightly(args.request(config.clone(), process.host.now)?)
         }
         Some(Command::Profile(args)) => {
-            let matches = innermost(&matches);
-            let (planned, settings) = (planned(matches)?, settings(matches)?);
+            let (planned, settings) = planned_and_settings(innermost(&matches))?;
             profile(args, planned, &settings)?
         }
         Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),

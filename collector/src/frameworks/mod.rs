@@ -141,15 +141,16 @@ impl Measured {
 }
 
 impl SideBySide {
-    /// The kinds that some framework has, the slowest of the first framework first.
+    /// The kinds that some framework has, those first that take all of them together longest.
     pub fn kinds(&self) -> Vec<Kind> {
-        let ns = |kind: Kind| self.frameworks.iter().map(move |f| f.of_kind(kind).1);
-        let mut found: Vec<Kind> = Kind::ALL
+        let ns = |kind: Kind| -> f64 { self.frameworks.iter().map(|f| f.of_kind(kind).1).sum() };
+        let mut found: Vec<(Kind, f64)> = Kind::ALL
             .into_iter()
-            .filter(|kind| ns(*kind).any(|ns| ns > 0.0))
+            .map(|kind| (kind, ns(kind)))
+            .filter(|(_, ns)| *ns > 0.0)
             .collect();
-        found.sort_by(|a, b| ns(*b).sum::<f64>().total_cmp(&ns(*a).sum::<f64>()));
-        found
+        found.sort_by(|a, b| b.1.total_cmp(&a.1));
+        found.into_iter().map(|(kind, _)| kind).collect()
     }
 }
 

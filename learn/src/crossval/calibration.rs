@@ -24,17 +24,22 @@ impl Calibration {
         let kinds = out_of_fold.kinds(dataset);
         let bias = BiasEstimator::new(&out_of_fold.predicted, &measured, &out_of_fold.fold, &kinds)
             .estimate(None);
-        Self::with_bias(bias, dataset, out_of_fold)
+        Self::with_bias(bias, dataset, out_of_fold, &measured)
     }
 
     /// From predictions of samples of held-out machines. What these have in common says nothing of the next machine, so
     /// predictions are left as they are and intervals hold it.
     pub fn fit_machines(dataset: &Dataset, out_of_fold: &OutOfFold) -> Self {
-        Self::with_bias(BiasCorrection::default(), dataset, out_of_fold)
+        let measured = out_of_fold.measured(dataset);
+        Self::with_bias(BiasCorrection::default(), dataset, out_of_fold, &measured)
     }
 
-    fn with_bias(bias: BiasCorrection, dataset: &Dataset, out_of_fold: &OutOfFold) -> Self {
-        let measured = out_of_fold.measured(dataset);
+    fn with_bias(
+        bias: BiasCorrection,
+        dataset: &Dataset,
+        out_of_fold: &OutOfFold,
+        measured: &[f64],
+    ) -> Self {
         let predicted = bias.corrected(dataset, out_of_fold);
         let errors: Vec<CalibrationSample> = (0..measured.len())
             .map(|i| CalibrationSample {

@@ -166,9 +166,7 @@ impl Commands {
         let Some(first) = self.nodes.first().map(|node| node.id) else {
             return;
         };
-        let falls = |w: &[Command]| w[1].id <= w[0].id;
-        let end = self.nodes.windows(2).position(falls);
-        let end = end.map_or(self.nodes.len(), |at| at + 1);
+        let end = section_end(&self.nodes, 0);
         for node in &mut self.nodes[..end] {
             node.id -= first;
         }
@@ -297,16 +295,18 @@ fn outside(binding: &Binding, records: &[Record]) -> (usize, usize) {
     (before, tail.len() - kept)
 }
 
+/// Where the section that begins at `from` ends: before the first id that is not larger than the one before it.
+fn section_end(nodes: &[Command], from: usize) -> usize {
+    let falls = |w: &[Command]| w[1].id <= w[0].id;
+    let at = nodes[from..].windows(2).position(falls);
+    at.map_or(nodes.len(), |at| from + at + 1)
+}
+
 /// Takes the preamble's commands off: the first, up to a reset of ids if one of them is lost. `framing` is how many stand
 /// before the first reset, if there is one.
 fn drop_preamble(nodes: &mut Vec<Command>, length: usize, framing: Option<usize>) {
-    let section_end = |from: usize| {
-        let falls = |w: &[Command]| w[1].id <= w[0].id;
-        let at = nodes[from..].windows(2).position(falls);
-        at.map_or(nodes.len(), |at| from + at + 1)
-    };
     let cut = framing.filter(|&n| n < length && n <= nodes.len());
-    let section = cut.unwrap_or_else(|| section_end(0));
+    let section = cut.unwrap_or_else(|| section_end(nodes, 0));
     if cut.is_none() && (section >= length || section == nodes.len()) {
         nodes.drain(..length.min(nodes.len()));
         return;
@@ -317,7 +317,7 @@ fn drop_preamble(nodes: &mut Vec<Command>, length: usize, framing: Option<usize>
         .take(length - section)
         .take_while(|node| node.origin == Origin::Restored)
         .count();
-    let end = section_end(section);
+    let end = section_end(nodes, section);
     for node in &mut nodes[section..end] {
         node.id = node.id.saturating_sub(restored as u32);
     }

@@ -124,8 +124,12 @@ impl PapiSource {
         added.map(|()| set).inspect_err(|_| self.api.free(set))
     }
 
-    /// Does something with every set, own ones on their threads; the last failure, if any.
-    fn on_all(&self, act: impl Fn(Set) -> Result<(), Code> + Sync) -> Result<(), CounterError> {
+    /// Does something with every set: own ones on their threads, others in the order of `sets`; the last failure, if any.
+    fn on_all<'a>(
+        &'a self,
+        sets: impl Iterator<Item = &'a Set>,
+        act: impl Fn(Set) -> Result<(), Code> + Sync,
+    ) -> Result<(), CounterError> {
         let failure = Mutex::new(None);
         let act = |set: Set| {
             if let Err(code) = act(set) {
@@ -137,7 +141,7 @@ impl PapiSource {
                 on_each(&|number, _| self.sets.get(number).copied().map_or((), act))
                     .map_err(no_launch)?;
             }
-            Scope::Attached | Scope::Machine => self.sets.iter().copied().for_each(act),
+            Scope::Attached | Scope::Machine => sets.copied().for_each(act),
         }
         match failure.into_inner().unwrap() {
             None => Ok(()),
@@ -172,7 +176,7 @@ impl CounterSource for PapiSource {
     }
 
     fn start(&mut self) -> Result<(), CounterError> {
-        let started = self.on_all(|set| self.api.start(set));
+        let started = self.on_all(self.sets.iter(), |set| self.api.start(set));
         if started.is_err() {
             // Those that did not start refuse to stop.
             let mut values = vec![0i64; self.counters.len()];
@@ -186,7 +190,8 @@ impl CounterSource for PapiSource {
     fn stop(&mut self) -> Result<Vec<Reading>, CounterError> {
         let sums: Vec<Option<f64>> = vec![Some(0.0); self.counters.len()];
         let sums = Mutex::new(sums);
-        self.on_all(|set| {
+        // The calling thread's first: it is not to count that the others are stopped.
+        self.on_all(self.sets.iter().rev(), |set| {
             let mut values = vec![0i64; self.counters.len()];
             self.api.stop(set, &mut values)?;
             for (sum, value) in sums.lock().unwrap().iter_mut().zip(&values) {
