@@ -12,7 +12,8 @@
 //! | [`point`] | a row as its features and estimates |
 //! | [`moving`] | arithmetic and traffic at the machine's calibrated rates |
 //! | [`base`] | estimates that the models correct |
-//! | [`steps`] | instructions along a CPU kernel's loops, for one of them |
+//! | [`steps`] | instructions along the loops of other tools' CPU kernels, for one of them |
+//! | [`cycles`] | what a core takes for this project's own, for the same |
 
 pub mod base;
 pub mod cpu;
@@ -25,6 +26,7 @@ pub mod point;
 pub mod scope;
 
 mod cpu_templates;
+mod cycles;
 mod default_tile;
 mod derive_cpu;
 mod derive_gpu;

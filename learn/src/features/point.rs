@@ -91,8 +91,14 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     }
     match &nest {
         Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest, machine),
-        Nest::Cpu(nest) => derive_cpu::derive(&mut values, nest),
+        Nest::Cpu(nest) => {
+            derive_cpu::derive(&mut values, nest);
+            derive_cpu::derive_step(&mut values, &operator, nest, machine);
+        }
         Nest::None => {
+            if let Some(flat) = knobs.flat() {
+                derive_cpu::derive_flat(&mut values, flat);
+            }
             if let Some([outer, middle, inner]) = knobs.products() {
                 values.knobs_outer = log(outer);
                 values.knobs_middle = log(middle);
@@ -102,7 +108,12 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     }
     let threads = Threads {
         asked: threads,
-        busy: describe_threads(&mut values, &nest, &operator, threads),
+        busy: describe_threads(
+            &mut values,
+            pieces(&nest, &knobs, &operator),
+            &operator,
+            threads,
+        ),
     };
     machine.describe(&mut values, row.threads);
     let best = moving::at_best(row, &operator, machine);
@@ -146,7 +157,7 @@ fn nest_of(row: &Row, operator: &Operator, knobs: &Knobs) -> Nest {
     }
     let nest = match row.device_kind {
         DeviceKind::Cuda => GpuNest::of(operator, knobs).map(Nest::Gpu),
-        _ => CpuNest::of(operator, &row.op_name, knobs).map(Nest::Cpu),
+        _ => CpuNest::of(operator, row, knobs).map(Nest::Cpu),
     };
     nest.unwrap_or(Nest::None)
 }
@@ -270,12 +281,18 @@ fn describe_code(values: &mut Values, row: &Row) {
     values.loop_spill_share = share(row.loop_spills);
 }
 
-/// Threads, and how many of them find work; returns these.
-fn describe_threads(values: &mut Values, nest: &Nest, o: &Operator, threads: Option<f64>) -> f64 {
-    let parallel = match nest {
-        Nest::Cpu(nest) => nest.parallel,
-        _ => (o.batch * o.rows * o.columns).max(1.0),
+/// Pieces that a schedule divides an operator into; as many as there are results where that is not known.
+fn pieces(nest: &Nest, knobs: &Knobs, o: &Operator) -> f64 {
+    let known = match nest {
+        Nest::Cpu(nest) => Some(nest.parallel),
+        Nest::Gpu(_) => None,
+        Nest::None => knobs.flat().and_then(|flat| flat.pieces),
     };
+    known.unwrap_or(o.batch * o.rows * o.columns).max(1.0)
+}
+
+/// Threads, and how many of them find work, of a schedule of so many pieces; returns these.
+fn describe_threads(values: &mut Values, parallel: f64, o: &Operator, threads: Option<f64>) -> f64 {
     let Some(threads) = threads else { return 1.0 };
     let busy = threads.min(parallel).max(1.0);
     values.threads = log(threads);
@@ -338,6 +355,32 @@ mod tests {
         assert_eq!(value(&point, "depth_stage"), 4.0);
         assert!(value(&point, "vector").is_nan());
         assert!(value(&point, "threads").is_nan());
+    }
+
+    #[test]
+    fn of_a_schedule_without_a_tile_vectors_and_pieces_are_known() {
+        let row = |pieces: &str| Row {
+            threads: Some(4),
+            ..dense_row(
+                64,
+                64,
+                1,
+                &format!(
+                    r#"{{"template":"spatial","vector_length":8,"unroll":2,"parallel_extent":{pieces}}}"#
+                ),
+            )
+        };
+        let point = point_of(&row("2"), &MachineFacts::default());
+        for (feature, wanted) in [
+            ("vector", 3.0),
+            ("unroll_limit", 2.0),
+            ("threads_busy", 1.0),
+        ] {
+            assert_eq!(value(&point, feature), wanted, "{feature}");
+        }
+        let all = point_of(&row("null"), &MachineFacts::default());
+        assert_eq!(value(&all, "threads_busy"), 2.0);
+        assert!(value(&all, "parallel").is_nan());
     }
 
     #[test]
