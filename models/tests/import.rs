@@ -267,18 +267,3 @@ fn impossible_requests_are_refused_with_their_own_errors() {
         .collect();
     assert!(left.is_empty(), "refused imports left {left:?}");
 }
-
-#[test]
-fn the_importers_own_tests_pass() {
-    let bench = Bench::new();
-    let output = std::process::Command::new(&bench.tooling.python)
-        .args(["-m", "unittest", "discover", "-s", "tests", "-t", "."])
-        .current_dir(root().join("models/python"))
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
