@@ -172,7 +172,7 @@ features! {
     Tile {
         /// what divides the last axis of a row of outputs evenly, up to 8
         row_divisor_8,
-        /// … up to 16
+        /// what divides the last axis of a row of outputs evenly, up to 16
         row_divisor_16,
         /// what divides the output channels evenly, up to 64
         columns_divisor_64,
@@ -418,9 +418,9 @@ features! {
         compiled_occupancy,
         /// tiling knobs of an unknown template: product of innermost factors
         knobs_inner: Log2,
-        /// … of outermost factors
+        /// tiling knobs of an unknown template: product of outermost factors
         knobs_outer: Log2,
-        /// … of those between
+        /// tiling knobs of an unknown template: product of the factors between
         knobs_middle: Log2,
     }
     Code {
@@ -480,11 +480,11 @@ features! {
         peak_flops: Log2,
         /// calibrated bandwidth of the first-level caches at this number of threads, byte/ns
         bandwidth_l1: Log2,
-        /// … of the second-level caches
+        /// calibrated bandwidth of the second-level caches at this number of threads, byte/ns
         bandwidth_l2: Log2,
-        /// … of the third-level cache
+        /// calibrated bandwidth of the third-level cache at this number of threads, byte/ns
         bandwidth_l3: Log2,
-        /// … of main memory
+        /// calibrated bandwidth of main memory at this number of threads, byte/ns
         bandwidth_memory: Log2,
         /// number of the machine among those of the training data
         machine,
