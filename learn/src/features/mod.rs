@@ -10,6 +10,7 @@
 //! | [`sampled`] | … of a sample of MetaSchedule's space |
 //! | [`machine`] | where it runs, from the run's environment |
 //! | [`point`] | a row as its features and estimates |
+//! | [`compiled`] | what compilers and counters say of a kernel |
 //! | [`moving`] | arithmetic and traffic at the machine's calibrated rates |
 //! | [`base`] | estimates that the models correct |
 //! | [`steps`] | instructions along the loops of other tools' CPU kernels, for one of them |
@@ -25,6 +26,7 @@ pub mod operator;
 pub mod point;
 pub mod scope;
 
+mod compiled;
 mod cpu_templates;
 mod cycles;
 mod default_tile;

@@ -12,20 +12,17 @@ use super::base::{Bases, Threads};
 use super::cpu::CpuNest;
 use super::gpu::GpuNest;
 use super::knobs::Knobs;
-use super::list::Values;
+use super::list::{Values, positions_of};
 use super::machine::MachineFacts;
-use super::moving::AtBest;
 use super::nest::Nest;
 use super::operator::{Class, Operator};
-use super::scale::{ceil_div, divisor, fill, log, log1};
-use super::{default_tile, derive_cpu, derive_gpu, moving};
+use super::scale::{divisor, fill, log, log1};
+use super::scope::Scope;
+use super::{compiled, default_tile, derive_cpu, derive_gpu, moving};
 
 /// Weights that so much is read between two uses of have left the caches of a core; how much more does not matter, and
 /// would only tell models apart.
 const COLD_BYTES: f64 = 4e6;
-
-/// Rows and columns of a tile of outputs as libraries of GPUs divide them.
-const NOMINAL_TILE: f64 = 128.0;
 
 /// Everything that is known of a point before it is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,8 +39,15 @@ pub struct Point {
     pub workload: u64,
     /// Its machine, as a number that is the same in every build.
     pub machine: u64,
-    /// Whether its emitted code was read.
-    pub has_code: bool,
+    /// What is known of it, of [`Scope::OF_BUILT`].
+    pub known: Vec<Scope>,
+}
+
+impl Point {
+    /// Whether the features of all of these are known, as far as they are not known of every point.
+    pub fn knows(&self, mut scopes: impl Iterator<Item = Scope>) -> bool {
+        scopes.all(|scope| self.known.contains(&scope))
+    }
 }
 
 /// What tells the workload of a row.
@@ -85,10 +89,11 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let threads = row.threads.map(|t| t as f64);
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
-    describe_resources(&mut values, row);
+    compiled::describe_resources(&mut values, row);
     if !row.has_default_schedule() {
-        describe_code(&mut values, row);
+        compiled::describe_code(&mut values, row);
     }
+    compiled::describe_counts(&mut values, row, &operator);
     match &nest {
         Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest, machine),
         Nest::Cpu(nest) => {
@@ -118,7 +123,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     machine.describe(&mut values, row.threads);
     let best = moving::at_best(row, &operator, machine);
     if let Some(best) = best.filter(|_| row.device_kind == DeviceKind::Cuda) {
-        describe_share_of_device(&mut values, &operator, best, machine);
+        derive_gpu::derive_share(&mut values, &operator, best, machine);
     }
     values.cache_state = match row.cache_state {
         Some(CacheState::Hot) => 0.0,
@@ -129,15 +134,25 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     values.weight_reuse_bytes = row
         .weight_reuse_bytes
         .map_or(f32::NAN, |b| log1((b as f64).min(COLD_BYTES)));
+    let features = values.to_vec();
     Point {
-        features: values.to_vec(),
+        known: known(&features),
+        features,
         bases: Bases::of(&operator, &nest, (row.device_kind, machine, best), threads),
         flops: operator.total_flops(),
         bytes: operator.bytes(),
         workload: workload_number(row, machine),
         machine: number(machine.id.bytes()),
-        has_code: !values.loop_instructions.is_nan(),
     }
+}
+
+/// The scopes of built kernels of which some feature is known.
+fn known(features: &[f32]) -> Vec<Scope> {
+    let is_known = |scope: &Scope| {
+        let own = positions_of(&[*scope]);
+        own.into_iter().any(|place| !features[place].is_nan())
+    };
+    Scope::OF_BUILT.into_iter().filter(is_known).collect()
 }
 
 /// The nest of a schedule that is not looked at, because it follows from the operator.
@@ -230,57 +245,6 @@ fn fused_operators(name: &str) -> f32 {
     count
 }
 
-/// What the row's kernel takes of a GPU by its compiler; nothing of rows that no compiler has seen.
-fn describe_resources(values: &mut Values, row: &Row) {
-    let count = |column: Option<u64>| column.map_or(f32::NAN, |n| log1(n as f64));
-    values.compiled_launches = count(row.device_launches);
-    values.compiled_threads = count(row.threads_per_block);
-    values.compiled_blocks = count(row.blocks);
-    values.compiled_registers = count(row.registers_per_thread);
-    values.compiled_shared_bytes = count(row.shared_bytes_per_block);
-    values.compiled_local_bytes = count(row.local_bytes_per_thread);
-    values.compiled_spill_bytes = count(row.spill_bytes_per_thread);
-    values.compiled_occupancy = row.occupancy.map_or(f32::NAN, |share| share as f32);
-}
-
-/// How an operator fills a GPU of which the figures are known: what carries over from one GPU to another.
-fn describe_share_of_device(
-    values: &mut Values,
-    o: &Operator,
-    best: AtBest,
-    machine: &MachineFacts,
-) {
-    values.bound = log(best.arithmetic / best.moving);
-    values.cache_share = machine
-        .l2_bytes
-        .map_or(f32::NAN, |cache| log(o.bytes() / cache as f64));
-    if let Some(units) = machine.cores {
-        let tiles = o.batch * ceil_div(o.rows, NOMINAL_TILE) * ceil_div(o.columns, NOMINAL_TILE);
-        let rounds = tiles / f64::from(units);
-        values.tiles_per_unit = log(rounds);
-        values.tiles_idle = (1.0 - rounds / rounds.ceil()) as f32;
-    }
-}
-
-/// The innermost loop of the row's kernel in its emitted code; nothing of rows whose code nobody has read.
-fn describe_code(values: &mut Values, row: &Row) {
-    let count = |column: Option<f64>| column.unwrap_or(f64::NAN);
-    let (vector, scalar) = (
-        count(row.loop_vector_instructions),
-        count(row.loop_scalar_instructions),
-    );
-    let all = vector + scalar;
-    let flops = count(row.loop_flops);
-    let share = |column: Option<f64>| (count(column) / all) as f32;
-    values.loop_flops = log(flops + 1.0);
-    values.loop_instructions = log(all);
-    values.loop_flops_per_instruction = (flops / all) as f32;
-    values.loop_vector_share = share(row.loop_vector_instructions);
-    values.loop_load_share = share(row.loop_loads);
-    values.loop_store_share = share(row.loop_stores);
-    values.loop_spill_share = share(row.loop_spills);
-}
-
 /// Pieces that a schedule divides an operator into; as many as there are results where that is not known.
 fn pieces(nest: &Nest, knobs: &Knobs, o: &Operator) -> f64 {
     let known = match nest {
@@ -329,6 +293,30 @@ mod tests {
             value(&compiled, "compiled_spill_bytes").is_nan(),
             "not known"
         );
+    }
+
+    #[test]
+    fn counts_are_features_where_a_row_has_them_and_the_task_clock_is_none() {
+        let mut row = dense_row(64, 64, 64, "{}");
+        row.task_clock_ns = Some(1e5);
+        row.cycles = Some(4e5);
+        let timed = point_of(&row, &MachineFacts::default());
+        assert_eq!(timed.known, []);
+        row.simulated_instructions = Some(2.0 * 64.0 * 64.0 * 64.0 / 8.0 - 1.0);
+        row.instructions = Some(0.0);
+        let counted = point_of(&row, &MachineFacts::default());
+        assert_eq!(counted.known, [Scope::Counted]);
+        assert_eq!(value(&counted, "simulated_instructions"), -3.0);
+        assert_eq!(value(&counted, "counted_instructions"), -19.0);
+        assert!(value(&counted, "simulated_l1d_misses").is_nan());
+        row.loop_vector_instructions = Some(8.0);
+        row.loop_scalar_instructions = Some(2.0);
+        let both = point_of(&row, &MachineFacts::default());
+        assert_eq!(both.known, Scope::OF_BUILT);
+        // Units of work: bytes where there is no arithmetic to speak of.
+        row.flops = Some(0);
+        let moved = point_of(&row, &MachineFacts::default());
+        assert!(value(&moved, "simulated_instructions").is_finite());
     }
 
     #[test]

@@ -22,8 +22,6 @@ from .request import Request
 from .torch_graph import SEED, Example
 
 FORMAT = 2
-TORCHSCRIPT = "torchscript"
-ONNX = "onnx"
 PYTORCH = "PyTorch"
 ONNX_RUNTIME = "ONNX Runtime"
 
