@@ -6,6 +6,7 @@
 use opdata::DeviceKind;
 
 use super::cpu::Template;
+use super::cycles;
 use super::machine::MachineFacts;
 use super::moving::AtBest;
 use super::operator::Operator;
@@ -90,6 +91,9 @@ pub struct Bases {
     at_best: Option<[f64; 2]>,
     /// What is known of the schedule.
     scheduled: Scheduled,
+    /// Cycles of all arithmetic under a schedule of which nothing is known, of one of the threads that find work; missing
+    /// where the core is not known.
+    unscheduled: Option<f64>,
     /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
     pieces: Option<Pieces>,
     /// Arithmetic (flop), compulsory traffic with choices between inputs (bytes) and exponentials (calls) of one of the threads
@@ -125,6 +129,10 @@ impl Bases {
             at_best: best.map(|best| [best.arithmetic, best.moving]),
             pieces: None,
             scheduled: Scheduled::Nothing,
+            unscheduled: machine
+                .core()
+                .filter(|_| device == DeviceKind::Cpu)
+                .map(|core| cycles::unscheduled(operator, core) / busy_threads),
             shared,
         };
         match nest {
@@ -149,9 +157,9 @@ impl Bases {
                 let workers = threads.asked.unwrap_or_else(|| machine.units_or(WORKERS));
                 let rounds = (nest.parallel / workers).ceil();
                 let serial = (rounds * nest.task_work).max(1.0);
-                let cycles = || Some(nest.task_cycles(operator, machine.core()?));
+                let own = || Some(nest.task_cycles(operator, machine.core()?));
                 let steps = match (device, nest.template) {
-                    (DeviceKind::Cpu, Template::Tiled) => cycles(),
+                    (DeviceKind::Cpu, Template::Tiled) => own(),
                     (DeviceKind::Cpu, _) => nest.task_instructions(operator),
                     _ => None,
                 };
@@ -186,7 +194,10 @@ impl Bases {
         let [arithmetic, traffic, exponentials] = self.shared;
         let [serial, steps] = self.schedule(units);
         let [serial, steps, arithmetic] = match self.scheduled {
-            Scheduled::Nothing => [0.0, 0.0, arithmetic],
+            Scheduled::Nothing => match self.unscheduled {
+                Some(cycles) => [0.0, cycles, 0.0],
+                None => [0.0, 0.0, arithmetic],
+            },
             Scheduled::Serial => [serial, 0.0, arithmetic],
             Scheduled::Steps => [serial, steps, arithmetic],
             Scheduled::Cycles => [0.0, steps, 0.0],

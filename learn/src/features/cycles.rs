@@ -75,6 +75,17 @@ impl Vectors {
     }
 }
 
+/// Cycles of all arithmetic of an operator of whose schedule nothing is known: at the peak where what is loaded is used again,
+/// else a vector, or under a stride a value, after the other.
+pub(super) fn unscheduled(operator: &Operator, core: Core) -> f64 {
+    let values = operator.own_elements * operator.depth;
+    match operator.class {
+        Class::Pool | Class::Depthwise if operator.stride > 1.0 => values,
+        Class::Pool | Class::Depthwise => values * LATENCY / core.unit.lanes() as f64,
+        _ => operator.total_flops() / 2.0 / core.multiply_adds,
+    }
+}
+
 impl CpuNest {
     /// Cycles of a piece of the parallel loop.
     pub(super) fn task_cycles(&self, operator: &Operator, core: Core) -> f64 {
@@ -147,7 +158,7 @@ mod tests {
             [1, 64, 56, 56],
             [64, 1, 1],
             &format!(
-                r#"{{"template":"contraction","vector_axis":"f","vector_length":{vector},"vector_blocks":{blocks},"tile":[["xx",{broadcast}]],"loop_order":["xx"],"fused_outer":1,"parallel_extent":1}}"#
+                r#"{{"template":"contraction","vector_axis":"ff","vector_length":{vector},"vector_blocks":{blocks},"tile":[["xx",{broadcast}]],"loop_order":["xx"],"fused_outer":1,"parallel_extent":1}}"#
             ),
         );
         let operator = Operator::of_row(&row);
@@ -185,6 +196,20 @@ mod tests {
             nest.step(&pool, CORE).all
         };
         assert_eq!((of(1.0), of(2.0)), (7.0, 7.0 * 16.0));
+    }
+
+    #[test]
+    fn without_a_schedule_what_is_used_again_is_at_the_peak() {
+        let (_, _, operator) = nest(16, 1, 7);
+        let all = operator.own_elements * operator.depth;
+        assert_eq!(unscheduled(&operator, CORE), all / 16.0);
+        let pool = |stride: f64| Operator {
+            class: Class::Pool,
+            stride,
+            ..operator.clone()
+        };
+        assert_eq!(unscheduled(&pool(1.0), CORE), all / 4.0);
+        assert_eq!(unscheduled(&pool(2.0), CORE), all);
     }
 
     #[test]
