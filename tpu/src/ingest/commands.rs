@@ -65,6 +65,16 @@ impl Given {
         self.bindings.iter().any(lacks)
     }
 
+    /// Whether sections lack records for some of their commands.
+    pub fn has_gaps(&self) -> bool {
+        self.bindings.iter().any(|binding| !binding.gaps.is_empty())
+    }
+
+    /// Whether ids begin elsewhere than at 0, if any record has a command.
+    pub fn begins_elsewhere(&self) -> Option<bool> {
+        self.bindings.first()?.elsewhere
+    }
+
     /// Whether commands must be missing.
     pub fn misfit(&self) -> bool {
         self.bindings.iter().any(|binding| binding.misfit)

@@ -68,6 +68,8 @@ pub struct Binding {
     pub misfit: bool,
     /// Resets of ids that are missing among the commands.
     pub resets_lost: u64,
+    /// Whether ids begin elsewhere than at the base, if any record is paired.
+    pub elsewhere: Option<bool>,
 }
 
 impl Binding {
@@ -109,6 +111,14 @@ pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Bi
     }
     let mut kept: Vec<Record> = places.iter().map(|&p| records[p]).collect();
     let mut binding = bind_known(stream, &mut kept, commands);
+    // In a compiled model one that goes on with others, beyond all commands, says that some of those are missing.
+    let goes_on = |w: &[usize]| {
+        let next = w[0] + 1;
+        next < w[1] && records[next].id > records[w[0]].id
+    };
+    let ends = places.iter().copied().chain([records.len()]);
+    let ends: Vec<usize> = ends.collect();
+    binding.misfit |= commands[0].kind.is_of_model() && ends.windows(2).any(goes_on);
     let mut bound = vec![Bound::UNMATCHED; records.len()];
     for (&place, found) in places.iter().zip(&binding.bound) {
         bound[place] = *found;
@@ -163,6 +173,7 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         in_step,
         misfit,
         resets_lost,
+        elsewhere: groups.first().map(|group| group.shift.is_some()),
     };
     if let (Some(first), Some(last)) = (groups.first(), groups.last()) {
         binding.before = first.records.start;
@@ -179,8 +190,12 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
             certain: &certain,
         };
         parts.bind(group, &mut binding);
-        stretches.extend(parts.stretch(group, &binding));
+        let next = sections.get(group.commands + 1);
+        let next = next.map(|section| section.extent(commands).0);
+        stretches.extend(parts.stretch(group, next, &binding));
     }
+    // What its counters contradict has another command: one of those before it is missing.
+    binding.misfit |= binding.contradictions > 0;
     binding.timeline = Timeline::new(&stretches);
     binding
 }
@@ -200,7 +215,7 @@ impl Parts<'_> {
     }
 
     /// When the section ran, by its records that are certain.
-    fn stretch(&self, group: &Group, binding: &Binding) -> Option<Stretch> {
+    fn stretch(&self, group: &Group, next: Option<u32>, binding: &Binding) -> Option<Stretch> {
         let sure = |&p: &usize| binding.bound[p].certainty == Certainty::Matched;
         let times = |p: usize| self.stream.times_ns(&self.records[p]);
         let mut places = group.records.clone().filter(sure);
@@ -214,6 +229,7 @@ impl Parts<'_> {
         Some(Stretch {
             first,
             last,
+            next,
             start_ns,
             end_ns,
         })
