@@ -32,10 +32,9 @@ pub(super) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
             top,
             fail_above,
         } => {
-            let mut comparison = Comparison::of(&first, &ingest)?;
+            let mut comparison = Comparison::of(&first, others.len() > 1, &ingest)?;
             for dump in &others {
-                let several = others.len() > 1;
-                comparison.add(dump, &ingest, by, &filter, several.then_some(view))?;
+                comparison.add(dump, &ingest, by, &filter, view)?;
             }
             comparison.show(top, view)?;
             Ok(comparison.verdict(fail_above, view))

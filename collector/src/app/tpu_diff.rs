@@ -17,41 +17,47 @@ pub(super) struct Comparison {
     /// As they were given, the first one's name first.
     names: Vec<String>,
     diffs: Vec<Diff>,
+    /// Whether more than one is to be compared with it.
+    several: bool,
     /// Whether all were read, and nothing is missing in any.
     whole: bool,
 }
 
 impl Comparison {
-    /// Of the dump that others are compared with.
-    pub(super) fn of(dump: &Path, options: &IngestOptions) -> anyhow::Result<Comparison> {
+    /// Of the dump that another is compared with, or `several` others.
+    pub(super) fn of(
+        dump: &Path,
+        several: bool,
+        options: &IngestOptions,
+    ) -> anyhow::Result<Comparison> {
         let first = ingest(dump, options)?;
         Ok(Comparison {
             names: vec![dump.display().to_string()],
             diffs: Vec::new(),
+            several,
             whole: first.report.is_whole(),
             first,
         })
     }
 
-    /// Compares another dump. Where it is one of several (`skip`), one that cannot be read is told and does not cost the
-    /// others.
+    /// Compares another dump. One of several that cannot be read is told, and does not cost the others.
     pub(super) fn add(
         &mut self,
         dump: &Path,
         options: &IngestOptions,
         by: Grouping,
         filter: &Filter,
-        skip: Option<View>,
+        view: View,
     ) -> anyhow::Result<()> {
-        let other = match (ingest(dump, options), skip) {
-            (Ok(other), _) => other,
-            (Err(error), Some(view)) => {
+        let other = match ingest(dump, options) {
+            Ok(other) => other,
+            Err(error) if self.several => {
                 let text = format!("error: {error}; the other dumps are compared\n");
                 note(view, Verbosity::Quiet, &text);
                 self.whole = false;
                 return Ok(());
             }
-            (Err(error), None) => return Err(error.into()),
+            Err(error) => return Err(error.into()),
         };
         self.whole &= other.report.is_whole();
         self.names.push(dump.display().to_string());
@@ -69,7 +75,7 @@ impl Comparison {
             object
         };
         for (name, diff) in self.names.iter().skip(1).zip(&self.diffs) {
-            let place = if self.diffs.len() > 1 {
+            let place = if self.several {
                 format!("{name}: ")
             } else {
                 String::new()
@@ -79,7 +85,9 @@ impl Comparison {
             note(view, Verbosity::Normal, &warnings);
         }
         match (view.format, self.diffs.as_slice()) {
-            (OutputFormat::Json, [only]) => print(format!("{:#}\n", one(only)).as_bytes())?,
+            (OutputFormat::Json, [only]) if !self.several => {
+                print(format!("{:#}\n", one(only)).as_bytes())?;
+            }
             (OutputFormat::Json, all) => {
                 let named = self.names.iter().skip(1).zip(all);
                 let named = named.map(|(name, diff)| json!({ "dump": name, "diff": one(diff) }));

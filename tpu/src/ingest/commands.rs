@@ -70,6 +70,11 @@ impl Given {
         self.bindings.iter().any(|binding| !binding.gaps.is_empty())
     }
 
+    /// Whether ids go on from one section into the next.
+    pub fn runs_over(&self) -> bool {
+        self.bindings.iter().any(|binding| binding.runs_over)
+    }
+
     /// Whether ids begin elsewhere than at 0, if any record has a command.
     pub fn begins_elsewhere(&self) -> Option<bool> {
         self.bindings.first()?.elsewhere

@@ -147,9 +147,14 @@ fn contradict_each_other(given: &[Given; 3]) -> bool {
     let outlasts = |one: Option<&Timeline>| one.zip(sdma).is_some_and(|(a, b)| a.outlasts(b));
     let apart = || tiu.zip(gdma).is_some_and(|(a, b)| !a.goes_with(b));
     let by_times = given.iter().any(open) && (outlasts(tiu) || outlasts(gdma) || apart());
+    // Where ids go on over a border, the other engine's times must say that there is one.
+    let alone = |one: usize| {
+        let other = given[1 - one].timeline();
+        given[one].runs_over() && other.is_none_or(Timeline::is_empty)
+    };
     // Ids of TIU and GDMA are reset together, so they begin elsewhere together.
     let elsewhere = given[0].begins_elsewhere().zip(given[1].begins_elsewhere());
-    by_times || elsewhere.is_some_and(|(a, b)| a != b)
+    by_times || alone(0) || alone(1) || elsewhere.is_some_and(|(a, b)| a != b)
 }
 
 /// What that means for one engine, of which `sections` are left where others have so many.

@@ -96,7 +96,7 @@ fn note_open(chains: &[(Engine, DecodeStop)], name: &str, report: &mut Report) {
 }
 
 /// Pieces without the mark that ends a chain, where the engine records nothing for it; what cannot be read at the end of a
-/// block is taken for the mark if it is as long.
+/// block ends with the mark.
 fn without_last_mark(
     chip: Chip,
     unit: CommandUnit,
@@ -105,8 +105,11 @@ fn without_last_mark(
 ) -> Vec<Piece> {
     const MARK: usize = 16;
     let unrecorded = chip == Chip::Bm1688 && unit == CommandUnit::Dma;
-    if unrecorded && matches!(pieces.last(), Some(Piece::Skipped { bytes: MARK, .. })) {
-        pieces.pop();
+    if unrecorded && let Some(Piece::Skipped { bytes, .. }) = pieces.last_mut() {
+        *bytes -= MARK;
+        if *bytes == 0 {
+            pieces.pop();
+        }
     }
     if let Some(&Piece::Command(last)) = pieces.last() {
         let mut last = vec![last];

@@ -68,6 +68,9 @@ pub struct Binding {
     pub misfit: bool,
     /// Resets of ids that are missing among the commands.
     pub resets_lost: u64,
+    /// Whether ids go on from one section into the next: all of the first one's end and of the second's beginning would have
+    /// to be lost.
+    pub runs_over: bool,
     /// Whether ids begin elsewhere than at the base, if any record is paired.
     pub elsewhere: Option<bool>,
 }
@@ -173,6 +176,10 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         in_step,
         misfit,
         resets_lost,
+        runs_over: groups.windows(2).any(|w| {
+            let (last, next) = (w[0].records.end - 1, w[1].records.start);
+            next == last + 1 && records[next].id == records[last].id + 1
+        }),
         elsewhere: groups.first().map(|group| group.shift.is_some()),
     };
     if let (Some(first), Some(last)) = (groups.first(), groups.last()) {

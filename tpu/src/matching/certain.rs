@@ -298,10 +298,6 @@ impl Search<'_> {
             None => {}
         }
         let Bounds { earliest, latest } = bounds;
-        // Ids that go on over a border: all of the first part's end and of the second's beginning would have to be lost.
-        let runs_over =
-            |at: usize| records[at + 1].id == records[at].id + 1 && latest[at] < earliest[at + 1];
-        misfit |= (0..records.len() - 1).any(runs_over);
         let certain = earliest.iter().zip(&latest).map(|(a, b)| a == b).collect();
         // What is left of a stream without its head is more likely its end.
         let headless = records[0].id > self.stream.base || self.stream.anchor == Anchor::End;
