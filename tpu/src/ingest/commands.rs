@@ -11,7 +11,7 @@ use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
 use crate::matching::stream::{Completeness, Stream, Trust};
-use crate::matching::timeline::Timeline;
+use crate::matching::timeline::{Stretch, Timeline};
 use crate::report::{Engine, StreamCounts};
 
 /// The commands of an engine.
@@ -70,9 +70,9 @@ impl Given {
         self.bindings.iter().any(|binding| !binding.gaps.is_empty())
     }
 
-    /// Whether ids go on from one section into the next.
-    pub fn runs_over(&self) -> bool {
-        self.bindings.iter().any(|binding| binding.runs_over)
+    /// Sections whose ids go on in the next, and when that one's first record ran.
+    pub fn run_over(&self) -> impl Iterator<Item = &Stretch> {
+        self.bindings.iter().flat_map(|binding| &binding.run_over)
     }
 
     /// Whether ids begin elsewhere than at 0, if any record has a command.

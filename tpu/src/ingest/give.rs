@@ -13,7 +13,7 @@ use crate::matching::bind::doubt;
 use crate::matching::order::Record;
 use crate::matching::sections::Mended;
 use crate::matching::stream::Trust;
-use crate::matching::timeline::Timeline;
+use crate::matching::timeline::{Stretch, Timeline};
 use crate::report::Engine;
 
 /// Rounds in which TIU and GDMA ask each other.
@@ -150,7 +150,8 @@ fn contradict_each_other(given: &[Given; 3]) -> bool {
     // Where ids go on over a border, the other engine's times must say that there is one.
     let alone = |one: usize| {
         let other = given[1 - one].timeline();
-        given[one].runs_over() && other.is_none_or(Timeline::is_empty)
+        let behind = |s: &Stretch| other.is_some_and(|other| other.was_behind(s));
+        !given[one].run_over().all(behind)
     };
     // Ids of TIU and GDMA are reset together, so they begin elsewhere together.
     let elsewhere = given[0].begins_elsewhere().zip(given[1].begins_elsewhere());

@@ -68,9 +68,9 @@ pub struct Binding {
     pub misfit: bool,
     /// Resets of ids that are missing among the commands.
     pub resets_lost: u64,
-    /// Whether ids go on from one section into the next: all of the first one's end and of the second's beginning would have
-    /// to be lost.
-    pub runs_over: bool,
+    /// Sections whose ids go on in the next, and when that one's first record ran: all of the one's end and of the other's
+    /// beginning would have to be lost.
+    pub run_over: Vec<Stretch>,
     /// Whether ids begin elsewhere than at the base, if any record is paired.
     pub elsewhere: Option<bool>,
 }
@@ -176,10 +176,7 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         in_step,
         misfit,
         resets_lost,
-        runs_over: groups.windows(2).any(|w| {
-            let (last, next) = (w[0].records.end - 1, w[1].records.start);
-            next == last + 1 && records[next].id == records[last].id + 1
-        }),
+        run_over: Vec::new(),
         elsewhere: groups.first().map(|group| group.shift.is_some()),
     };
     if let (Some(first), Some(last)) = (groups.first(), groups.last()) {
@@ -201,6 +198,22 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         let next = next.map(|section| section.extent(commands).0);
         stretches.extend(parts.stretch(group, next, &binding));
     }
+    let goes_on = |w: &[Group]| {
+        let (last, next) = (w[0].records.end - 1, w[1].records.start);
+        let over = next == last + 1 && records[next].id == records[last].id + 1;
+        over.then(|| {
+            let (first, last) = sections[w[0].commands].extent(commands);
+            let (start_ns, end_ns) = stream.times_ns(&records[next]);
+            Stretch {
+                first,
+                last,
+                next: None,
+                start_ns,
+                end_ns,
+            }
+        })
+    };
+    binding.run_over = groups.windows(2).filter_map(goes_on).collect();
     // What its counters contradict has another command: one of those before it is missing.
     binding.misfit |= binding.contradictions > 0;
     binding.timeline = Timeline::new(&stretches);

@@ -98,6 +98,12 @@ impl Timeline {
         same_part && same_time && self.goes_with(other)
     }
 
+    /// Whether this engine had begun something that was sent behind a stretch when that started.
+    pub fn was_behind(&self, stretch: &Stretch) -> bool {
+        let (_, to) = self.window(stretch.first, stretch.last);
+        stretch.start_ns + SLACK_NS >= to
+    }
+
     /// Whether each stretch of two engines ran when the other's say it may have.
     pub fn goes_with(&self, other: &Timeline) -> bool {
         let allowed = |one: &Timeline, by: &Timeline| {
