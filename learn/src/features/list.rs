@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 9;
+pub const FEATURE_VERSION: u32 = 10;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -438,6 +438,24 @@ features! {
         loop_store_share,
         /// CPU: share that read or write the stack, as registers ran out
         loop_spill_share,
+    }
+    Counted {
+        /// CPU: instructions of a call as the processor counted them, for each flop or byte of traffic, of which there is more
+        counted_instructions: Log2,
+        /// … misses of the last cache
+        counted_cache_misses: Log2,
+        /// … branches that were predicted wrongly
+        counted_branch_misses: Log2,
+        /// CPU: instructions of a call in a simulator, for each flop or byte of traffic, of which there is more
+        simulated_instructions: Log2,
+        /// … misses of the first data cache
+        simulated_l1d_misses: Log2,
+        /// … misses of the last cache
+        simulated_llc_misses: Log2,
+        /// … branches that the simulated predictor got wrong
+        simulated_branch_misses: Log2,
+        /// CPU: estimated cycles of a pass through the hottest block
+        estimated_block_cycles: Log2,
     }
     Machine {
         /// threads

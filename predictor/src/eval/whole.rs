@@ -277,7 +277,7 @@ mod tests {
     fn dataset(calls: &[u64]) -> Dataset {
         let sample = |number: usize| Sample {
             point: Point {
-                has_code: false,
+                known: Vec::new(),
                 machine: 0,
                 features: Vec::new(),
                 bases: Bases::default(),
