@@ -129,6 +129,9 @@ class Refused(unittest.TestCase):
             build()
         self.assertEqual(caught.exception.kind, kind)
 
+    def test_threads_do_not_wait_for_each_other(self):
+        self.assertEqual(str(torch.get_num_threads()), os.environ["OMP_NUM_THREADS"])
+
     def test_names(self):
         self.refuse("did you mean 'bert'", "unknown_model", lambda: transformer("bertt"))
         self.refuse("did you mean 'resnet18'", "unknown_model", lambda: import_built("torch", "resnt18"))
