@@ -98,32 +98,6 @@ def is_least(e: Emitter, reduction: onnx.NodeProto, bound: str) -> list[onnx.Nod
     return e.finish(e.emit("Equal", [found, e.constant(0, "int32")]))
 
 
-def keep_infinities(graph: OnnxGraph) -> None:
-    """ReduceMax and ReduceMin whose result can be infinite. TVM's maximum begins at the smallest number, which is larger than minus
-    infinity; of halves no maximum but that of nothing else is so small."""
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.nodes:
-        ends = ENDS.get(node.op_type)
-        known = ends is not None and (graph.dtype(node.input[0]) or "").startswith("float")
-        nodes += extremum(Emitter(graph, node), *ends) if known else [node]
-    if len(nodes) > len(graph.nodes):
-        graph.nodes = nodes
-        graph.infer()
-
-
-ENDS = {"ReduceMax": ("LessOrEqual", "min", -np.inf), "ReduceMin": ("GreaterOrEqual", "max", np.inf)}
-"""Of each reduction: the comparison, the name of the number at which TVM begins, and what it stands for."""
-
-
-def extremum(e: Emitter, beyond: str, begin: str, infinity: float) -> list[onnx.NodeProto]:
-    """The reduction of halves, doubled, or infinity where it is where TVM begins."""
-    dtype = e.graph.dtype(e.input(0))
-    half = e.emit("Mul", [e.input(0), e.constant(0.5, dtype)])
-    found = e.emit(e.node.op_type, [half, *e.node.input[1:]], **e.options)
-    lost = e.emit(beyond, [found, e.constant(getattr(np.finfo(dtype), begin), dtype)])
-    return e.finish(e.emit("Where", [lost, e.constant(infinity, dtype), e.emit("Mul", [found, e.constant(2.0, dtype)])]))
-
-
 def root_mean_square(e: Emitter) -> list[onnx.NodeProto] | None:
     """RMSNormalization of whole tensors, for which TVM's kernel cannot be built."""
     shape = e.graph.shape(e.input(0))

@@ -19,7 +19,7 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 21] = [
+const OPERATORS: [&str; 23] = [
     "conv2d_prime",
     "conv2d_strided",
     "conv2d_grouped",
@@ -41,6 +41,8 @@ const OPERATORS: [&str; 21] = [
     "ranked",
     "qconv2d",
     "qdense",
+    "largest",
+    "place_of_largest",
 ];
 
 fn operator(name: &str) -> (PrimFunc, Operator) {
