@@ -6,7 +6,6 @@ import numpy as np
 import onnx
 
 from .emit import Emitter
-from .onnx_graph import OnnxGraph, attributes
 
 
 def floating(dtype: str | None) -> bool:
@@ -64,38 +63,6 @@ def power(e: Emitter) -> list[onnx.NodeProto] | None:
         raise e.refusal(f"TVM has no powers of {base}, and double precision does not hold all of them; cast to int32 or float")
     result = e.emit("Pow", [e.cast(e.input(i), "float64") for i in range(2)])
     return e.finish(e.cast(result, base))
-
-
-def seek_larger(graph: OnnxGraph) -> None:
-    """Whether a maximum is minus infinity, as whether nothing is larger: TVM's maximum of nothing but minus infinity is the
-    smallest number. Attention asks so for rows that are masked whole."""
-    makers = {o: n for n in graph.nodes for o in n.output}
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.nodes:
-        found = maximum_of(graph, makers, node) if node.op_type == "Equal" else None
-        nodes += [node] if found is None else is_least(Emitter(graph, node), *found)
-    if len(nodes) > len(graph.nodes):
-        graph.nodes = nodes
-        graph.drop_unused()
-        graph.infer()
-
-
-def maximum_of(graph: OnnxGraph, makers: dict, node: onnx.NodeProto) -> tuple[onnx.NodeProto, str] | None:
-    """The maximum that is compared with minus infinity, and the name of that; None for other comparisons."""
-    for own, other in (node.input, reversed(node.input)):
-        bound, reduction = graph.value(other), makers.get(own)
-        if bound is None or bound.size != 1 or not floating(graph.dtype(other)) or not np.all(np.isneginf(bound)):
-            continue
-        if reduction is not None and reduction.op_type == "ReduceMax":
-            return reduction, other
-    return None
-
-
-def is_least(e: Emitter, reduction: onnx.NodeProto, bound: str) -> list[onnx.NodeProto]:
-    """No element of what is reduced is larger than minus infinity."""
-    larger = e.cast(e.emit("Greater", [reduction.input[0], bound]), "int32")
-    found = e.emit("ReduceMax", [larger, *reduction.input[1:]], **attributes(reduction))
-    return e.finish(e.emit("Equal", [found, e.constant(0, "int32")]))
 
 
 def root_mean_square(e: Emitter) -> list[onnx.NodeProto] | None:

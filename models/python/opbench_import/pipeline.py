@@ -14,7 +14,6 @@ from tvm import relax
 
 from . import (
     GRAPH_FORMAT,
-    arithmetic,
     bind,
     composites,
     convert,
@@ -111,7 +110,6 @@ def clean(graph: OnnxGraph) -> None:
     normalise.split_bias(graph)
     normalise.scalars(graph)
     fold.fold(graph)
-    arithmetic.seek_larger(graph)
     simplify.drop_no_ops(graph)
     graph.drop_unused()
     graph.drop_unread_inputs()

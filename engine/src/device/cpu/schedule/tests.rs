@@ -19,10 +19,11 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 23] = [
+const OPERATORS: [&str; 24] = [
     "conv2d_prime",
     "conv2d_strided",
     "conv2d_grouped",
+    "conv2d_swish",
     "depthwise",
     "depthwise_strided",
     "conv_transpose",
