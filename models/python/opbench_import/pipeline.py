@@ -46,7 +46,7 @@ from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import OnnxGraph
 from .params import Param
 from .rebuild import op_name
-from .request import Request
+from .request import ONNX, TORCHSCRIPT, Request
 from .translated import Translated
 
 
@@ -144,11 +144,11 @@ def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[st
 
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
-    if request.form == deployed.TORCHSCRIPT:
+    if request.form == TORCHSCRIPT:
         return deployed.to_torchscript(request, BUILDERS[request.source](request))
-    if request.form == deployed.ONNX and request.source in BUILDERS:
+    if request.form == ONNX and request.source in BUILDERS:
         return deployed.module_to_onnx(request, BUILDERS[request.source](request))
-    if request.form == deployed.ONNX:
+    if request.form == ONNX:
         return deployed.graph_to_onnx(request, *bound(request))
     model = translated(request)
     steps = {"source": model.source, "relax": relax_steps(model.module)}
