@@ -91,7 +91,7 @@ fn turned_axis(tail: &BlockInfo, anchor: &BlockInfo, knobs: &ContractionKnobs) -
         && knobs.vector_length > 1
         && same_extent
         && of_sums.iter().all(|r| is_whole(r))
-        && tail.writes.first().is_some_and(|w| is_whole(w))
+        && tail.writes.first().is_some_and(is_whole)
         && others.iter().all(|r| !r.uses(last));
     fits.then_some(dim)
 }
