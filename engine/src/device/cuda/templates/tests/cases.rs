@@ -26,18 +26,26 @@ pub(super) struct Case {
 }
 
 /// Operators of awkward shapes (primes, strides, groups, paddings).
-pub(super) const OPERATORS: [&str; 11] = [
+pub(super) const OPERATORS: [&str; 19] = [
     "batch_matmul_prime",
     "conv2d_grouped",
     "conv2d_prime",
     "conv2d_strided",
+    "conv_transpose",
     "dense",
     "depthwise",
     "depthwise_strided",
     "elementwise",
+    "enlarged",
+    "global_avg_pool",
     "layer_norm",
+    "matmul_prime",
     "max_pool_strided",
+    "padded",
+    "ranked",
     "softmax",
+    "transposed",
+    "variance",
 ];
 
 /// A product for tensor cores: its name, the types of its operands and of its result, the shapes of its arguments, and the
