@@ -105,7 +105,9 @@ pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
         };
         if unevenly_shared && takes_some(&s.info(block)?, &s.info(consumer)?) {
             // TVM would put the consumer's bounds in the place of the block's condition, and forget that.
-            return Err(unfit("a part is taken of results that threads share unevenly"));
+            return Err(unfit(
+                "a part is taken of results that threads share unevenly",
+            ));
         }
         for producer in s.producers(consumer)? {
             if s.info(&producer)?.name != own {

@@ -112,7 +112,8 @@ fn tail(s: &Schedule, part: &Part, thread: &Loop) -> Result<()> {
     if let [consumer] = &s.consumers(&part.block)?[..]
         && s.is_guarded(&part.block)?
         && takes_some(&part.info, &s.info(consumer)?)
-        && s.reverse_compute_at_with_unit_loops(consumer, thread).is_ok()
+        && s.reverse_compute_at_with_unit_loops(consumer, thread)
+            .is_ok()
     {
         // Not written into a copy of the results, which cannot have the bounds of both.
         return s.set_scope(&part.block, 0, "local");
