@@ -90,6 +90,28 @@ def pooling_with_indices(e: Emitter) -> list[onnx.NodeProto] | None:
     return e.finish(e.emit("MaxPool", [e.input(0)], **e.options))
 
 
+def written_cache(e: Emitter) -> list[onnx.NodeProto]:
+    """TensorScatter(cache, update, places): each position of the cache takes the update's element that is written there, if one
+    is."""
+    shape, new = (e.graph.shape(e.input(i)) for i in (0, 1))
+    if shape is None or new is None:
+        raise e.refusal("the shape of its cache or of its update is not known")
+    axis = e.options.get("axis", -2) % len(shape)
+    along = e.ints(np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))]))
+    if e.input(2):
+        first = [shape[0]] + [1] * (len(shape) - 1)
+        along = e.emit("Sub", [along, e.emit("Reshape", [e.cast(e.input(2), "int64"), e.ints(first)])])
+    nothing = e.ints(0)
+    if e.options.get("mode", "linear") == "circular":
+        around = e.emit("Add", [along, e.ints(shape[axis])])
+        along = e.emit("Where", [e.emit("Less", [along, nothing]), around, along])
+    inside = [e.emit("GreaterOrEqual", [along, nothing]), e.emit("Less", [along, e.ints(new[axis])])]
+    hit = e.emit("And", inside)
+    at = e.emit("Expand", [e.emit("Where", [hit, along, nothing]), e.ints(list(shape))])
+    taken = e.emit("GatherElements", [e.input(1), at], axis=axis)
+    return e.finish(e.emit("Where", [hit, taken, e.input(0)]))
+
+
 def accumulated(op: str, neutral: int):
     """CumSum and CumProd: after the k-th step each element holds what 2^k elements up to it come to (TVM has library functions
     for them, which cannot be described)."""
@@ -203,6 +225,7 @@ def written(e: Emitter, axis: int, place: int, pieces: dict) -> list[onnx.NodePr
 
 
 RULES = {
+    "TensorScatter": written_cache,
     "CumSum": accumulated("Add", 0),
     "CumProd": accumulated("Mul", 1),
     "TopK": largest,
