@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import unittest
 
 import numpy as np
@@ -91,6 +92,19 @@ class Expansions(unittest.TestCase):
                 with self.subTest(op=op, last=last):
                     found = support.import_file(path).run({"x": x})
                     self.assertEqual(support.largest_difference(found, support.expected(path, {"x": x})), 0)
+
+    def test_long_rows_are_accumulated_block_by_block(self):
+        x = np.random.default_rng(3).standard_normal((3, 300)).astype(np.float32)
+        x[1, 200] = np.inf
+        for axis, turned in ((1, x), (0, np.ascontiguousarray(x.T))):
+            for exclusive, reverse in itertools.product((0, 1), repeat=2):
+                m = Model()
+                data = m.input("x", *turned.shape)
+                m.node("CumSum", [data, m.constant("a", np.array(axis))], "y", exclusive=exclusive, reverse=reverse)
+                path = support.save(m.build("y"))
+                with self.subTest(axis=axis, exclusive=exclusive, reverse=reverse):
+                    found = support.import_file(path).run({"x": turned})[0]
+                    np.testing.assert_allclose(found, support.expected(path, {"x": turned})[0], rtol=1e-5, atol=1e-4)
 
     def test_windows_of_nothing_but_minus_infinity(self):
         x = np.full((1, 2, 6, 6), -np.inf, np.float32)
