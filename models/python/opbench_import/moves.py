@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -112,9 +113,13 @@ def written_cache(e: Emitter) -> list[onnx.NodeProto]:
     return e.finish(e.emit("Where", [hit, taken, e.input(0)]))
 
 
-def accumulated(op: str, neutral: int):
-    """CumSum and CumProd: after the k-th step each element holds what 2^k elements up to it come to (TVM has library functions
-    for them, which cannot be described)."""
+BLOCK = 16
+"""Elements of a row that are accumulated together: lanes of a vector."""
+
+
+def accumulated(reduction: str, op: str, neutral: int):
+    """CumSum and CumProd block by block (TVM has library functions for them, which cannot be described): what comes before an
+    element in its block, and what the blocks before come to."""
 
     def rule(e: Emitter) -> list[onnx.NodeProto]:
         shape, axis = e.graph.shape(e.input(0)), e.graph.value(e.input(1))
@@ -122,28 +127,58 @@ def accumulated(op: str, neutral: int):
             raise e.refusal("its axis is computed by the model")
         axis = int(np.asarray(axis).reshape(-1)[0]) % len(shape)
         dtype = e.graph.dtype(e.input(0)) or "float32"
-        backwards, value = bool(e.options.get("reverse", 0)), e.input(0)
-        distance = 1 if e.options.get("exclusive", 0) else 0
-        if distance:
-            value = shifted(e, value, shape, axis, distance, backwards, e.constant(neutral, dtype))
-        distance = 1
-        while distance < shape[axis]:
-            earlier = shifted(e, value, shape, axis, distance, backwards, e.constant(neutral, dtype))
-            value = e.emit(op, [value, earlier])
-            distance *= 2
-        return e.finish(value)
+        last = [i for i in range(len(shape)) if i != axis] + [axis]
+        moved = [shape[i] for i in last]
+        value = e.input(0) if axis == len(shape) - 1 else e.emit("Transpose", [e.input(0)], perm=last)
+        rows = e.emit("Reshape", [value, e.ints([-1, shape[axis]])])
+        scan = Scan(e, reduction, op, e.constant(neutral, dtype), bool(e.options.get("reverse", 0)))
+        found = scan.rows(rows, shape[axis], bool(e.options.get("exclusive", 0)))
+        found = e.emit("Reshape", [found, e.ints(moved)])
+        return e.finish(found if axis == len(shape) - 1 else e.emit("Transpose", [found], perm=list(np.argsort(last))))
 
     return rule
 
 
-def shifted(e: Emitter, value: str, shape: tuple, axis: int, distance: int, backwards: bool, filling: str) -> str:
-    """``value`` moved along an axis, with ``filling`` where nothing has moved to."""
-    begin, end = (distance, shape[axis]) if backwards else (0, shape[axis] - distance)
-    rest = e.emit("Expand", [filling, e.ints([distance if i == axis else d for i, d in enumerate(shape)])])
-    if begin == end:
-        return rest
-    kept = e.emit("Slice", [value, e.ints([begin]), e.ints([end]), e.ints([axis])])
-    return e.emit("Concat", [kept, rest] if backwards else [rest, kept], axis=axis)
+@dataclass
+class Scan:
+    """Writes the accumulation of rows by one operator."""
+
+    e: Emitter
+    reduction: str
+    op: str
+    neutral: str
+    backwards: bool
+
+    def rows(self, value: str, extent: int, exclusive: bool) -> str:
+        """All rows [R, ``extent``] accumulated, each element with itself unless ``exclusive``."""
+        e = self.e
+        if extent <= 2 * BLOCK:
+            return self.block(value, extent, exclusive)
+        count = -(-extent // BLOCK)
+        if count * BLOCK > extent:
+            value = e.emit("Pad", [value, e.ints([0, 0, 0, count * BLOCK - extent]), self.neutral])
+        blocks = e.emit("Reshape", [value, e.ints([-1, BLOCK])])
+        inside = self.block(blocks, BLOCK, exclusive)
+        whole = e.emit("Reshape", [self.reduced(blocks), e.ints([-1, count])])
+        before = e.emit("Reshape", [self.rows(whole, count, True), e.ints([-1, 1])])
+        found = e.emit("Reshape", [e.emit(self.op, [inside, before]), e.ints([-1, count * BLOCK])])
+        if count * BLOCK == extent:
+            return found
+        return e.emit("Slice", [found, e.ints([0]), e.ints([extent]), e.ints([1])])
+
+    def block(self, value: str, extent: int, exclusive: bool) -> str:
+        """Rows so short that each element looks at all others: a choice, not a product with 0, which infinities would not
+        survive."""
+        place = np.arange(extent)
+        own, other = (place[::-1], place[::-1]) if self.backwards else (place, place)
+        counts = other[:, None] < own[None, :] if exclusive else other[:, None] <= own[None, :]
+        column = self.e.emit("Unsqueeze", [value, self.e.ints([2])])
+        seen = self.e.emit("Where", [self.e.constant(counts, "bool"), column, self.neutral])
+        return self.reduced(seen)
+
+    def reduced(self, value: str) -> str:
+        """What the second axis comes to."""
+        return self.e.emit(self.reduction, [value, self.e.ints([1])], keepdims=0)
 
 
 LONGEST_RANKING = 1024
@@ -226,8 +261,8 @@ def written(e: Emitter, axis: int, place: int, pieces: dict) -> list[onnx.NodePr
 
 RULES = {
     "TensorScatter": written_cache,
-    "CumSum": accumulated("Add", 0),
-    "CumProd": accumulated("Mul", 1),
+    "CumSum": accumulated("ReduceSum", "Add", 0),
+    "CumProd": accumulated("ReduceProd", "Mul", 1),
     "TopK": largest,
     "SpaceToDepth": space_to_depth,
     "EyeLike": eye,
