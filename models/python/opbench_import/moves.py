@@ -214,30 +214,74 @@ LONGEST_RANKING = 1024
 
 
 def largest(e: Emitter) -> list[onnx.NodeProto]:
-    """TopK: an element's place is the number of those that go before it (TVM has a library function for it, which cannot be
-    described)."""
+    """TopK (TVM has a library function for it, which cannot be described)."""
     shape, count = e.graph.shape(e.input(0)), e.graph.value(e.input(1))
     if shape is None or count is None:
         raise e.refusal("how many elements it takes is computed by the model")
     axis, dtype = e.options.get("axis", -1) % len(shape), e.graph.dtype(e.input(0)) or "float32"
-    extent, count = shape[axis], int(np.asarray(count).reshape(-1)[0])
-    if extent > LONGEST_RANKING:
-        raise e.refusal(f"it takes from {extent} elements; more than {LONGEST_RANKING} need a sort, which TVM has no kernel for")
+    count = int(np.asarray(count).reshape(-1)[0])
     last = [i for i in range(len(shape)) if i != axis] + [axis]
-    rows = e.emit("Transpose", [e.input(0)], perm=last)
-    own, other = (e.emit("Unsqueeze", [rows, e.ints([a])]) for a in (-1, -2))
-    before = e.emit("Greater" if e.options.get("largest", 1) else "Less", [other, own])
-    earlier = e.constant(np.tri(extent, k=-1), "bool")
-    tied = e.emit("And", [e.emit("Equal", [other, own]), earlier])
-    goes_first = e.cast(e.emit("Or", [before, tied]), "int64")
-    place = e.emit("ReduceSum", [goes_first, e.ints([-1])], keepdims=0)
-    hit = e.emit("Equal", [e.emit("Unsqueeze", [place, e.ints([-2])]), e.ints(np.arange(count).reshape(-1, 1))])
-    # Of the elements of a row, exactly one has a place.
-    at = e.emit("ReduceSum", [e.emit("Mul", [e.cast(hit, "int64"), e.ints(np.arange(extent))]), e.ints([-1])], keepdims=0)
+    moved = e.emit("Transpose", [e.input(0)], perm=last)
+    rows = e.emit("Reshape", [moved, e.ints([-1, shape[axis]])])
+    at = Ranking(e, dtype, bool(e.options.get("largest", 1))).first(rows, shape[axis], count)
+    at = e.emit("Reshape", [at, e.ints([*(shape[i] for i in last[:-1]), count])])
     indices = e.emit("Transpose", [at], perm=[int(i) for i in np.argsort(last)])
     if len(e.node.output) > 1 and e.node.output[1]:
         e.finish(indices, 1)
     return e.finish(e.emit("GatherElements", [e.input(0), indices], axis=axis)) if e.node.output[0] else e.nodes
+
+
+@dataclass
+class Ranking:
+    """Writes which elements of rows are the largest, or the smallest; of equal ones the earlier is first."""
+
+    e: Emitter
+    dtype: str
+    by_size: bool
+
+    def first(self, rows: str, extent: int, count: int) -> str:
+        """Places [R, ``count``] in rows [R, ``extent``]: of long rows the first of each block are found, and of these the first
+        of all."""
+        e, block = self.e, 32 if count <= 8 else 128
+        if count > block // 4 or extent < 4 * block:
+            return self.compared(rows, extent, count)
+        blocks = -(-extent // block)
+        if blocks * block > extent:
+            # Behind all elements of the row, so that it is first of nothing.
+            rows = e.emit("Pad", [rows, e.ints([0, 0, 0, blocks * block - extent]), e.constant(self.last(), self.dtype)])
+        rows = e.emit("Reshape", [rows, e.ints([-1, block])])
+        own = self.compared(rows, block, count)
+        found = e.emit("Reshape", [e.emit("GatherElements", [rows, own], axis=1), e.ints([-1, blocks * count])])
+        own = e.emit("Reshape", [own, e.ints([-1, blocks, count])])
+        own = e.emit("Add", [own, e.ints(block * np.arange(blocks).reshape(-1, 1))])
+        own = e.emit("Reshape", [own, e.ints([-1, blocks * count])])
+        return e.emit("GatherElements", [own, self.first(found, blocks * count, count)], axis=1)
+
+    def last(self) -> float:
+        """A value that is before no other."""
+        if self.dtype.startswith(("float", "bfloat")):
+            return -np.inf if self.by_size else np.inf
+        limits = np.iinfo(self.dtype)
+        return limits.min if self.by_size else limits.max
+
+    def compared(self, rows: str, extent: int, count: int) -> str:
+        """The same by comparing each element with each: its place is the number of those that go before it."""
+        e = self.e
+        if extent > LONGEST_RANKING:
+            raise e.refusal(
+                f"it takes {count} from {extent} elements; more than 32 from more than {LONGEST_RANKING} need a sort, which TVM "
+                "has no kernel for"
+            )
+        own, other = (e.emit("Unsqueeze", [rows, e.ints([a])]) for a in (-1, -2))
+        before = e.emit("Greater" if self.by_size else "Less", [other, own])
+        earlier = e.constant(np.tri(extent, k=-1), "bool")
+        tied = e.emit("And", [e.emit("Equal", [other, own]), earlier])
+        goes_first = e.cast(e.emit("Or", [before, tied]), "int64")
+        place = e.emit("ReduceSum", [goes_first, e.ints([-1])], keepdims=0)
+        hit = e.emit("Equal", [e.emit("Unsqueeze", [place, e.ints([-2])]), e.ints(np.arange(count).reshape(-1, 1))])
+        # Of the elements of a row, exactly one has a place.
+        own = e.emit("Mul", [e.cast(hit, "int64"), e.ints(np.arange(extent))])
+        return e.emit("ReduceSum", [own, e.ints([-1])], keepdims=0)
 
 
 def write_places(graph: OnnxGraph) -> None:

@@ -93,6 +93,22 @@ class Expansions(unittest.TestCase):
                     found = support.import_file(path).run({"x": x})
                     self.assertEqual(support.largest_difference(found, support.expected(path, {"x": x})), 0)
 
+    def test_the_largest_of_long_rows(self):
+        x = np.random.default_rng(3).integers(0, 50, (3, 700)).astype(np.float32)
+        x[1] = -np.inf
+        x[1, 600] = 2.0
+        for axis, turned in ((1, x), (0, np.ascontiguousarray(x.T))):
+            for count, of_all in ((5, 1), (5, 0), (20, 1)):
+                m = Model()
+                k = m.constant("k", np.array([count]))
+                m.node("TopK", [m.input("x", *turned.shape), k], ["y", "place"], axis=axis, largest=of_all)
+                m.node("Cast", ["place"], "at", to=TensorProto.FLOAT)
+                path = support.save(m.build("y", "at"))
+                with self.subTest(axis=axis, count=count, largest=of_all):
+                    found = support.import_file(path).run({"x": turned})
+                    for ours, theirs in zip(found, support.expected(path, {"x": turned})):
+                        np.testing.assert_array_equal(ours, theirs)
+
     def test_long_rows_are_accumulated_block_by_block(self):
         x = np.random.default_rng(3).standard_normal((3, 300)).astype(np.float32)
         x[1, 200] = np.inf
