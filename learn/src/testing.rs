@@ -109,7 +109,7 @@ pub fn points(values: &[(f32, f32)]) -> Vec<Point> {
             let mut features = vec![f32::NAN; FEATURES.len()];
             (features[0], features[1]) = (first, second);
             Point {
-                has_code: false,
+                known: Vec::new(),
                 machine: 0,
                 features,
                 bases: Bases::default(),

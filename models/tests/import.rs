@@ -2,6 +2,7 @@
 //!
 //! Needs the project's virtual environment (`scripts/setup` makes it); nothing else, and no network.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use opmodels::graph::{ArgumentRole, BlockRole, InputRole, OperatorKind};
@@ -12,6 +13,15 @@ use opmodels::{
 /// The repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The importer that is run by this Python.
+fn tooling(python: PathBuf) -> Tooling {
+    Tooling::new(
+        python,
+        root().join("models/python"),
+        root().join("scripts/requirements.txt"),
+    )
 }
 
 /// A bench of everything that an import needs, with a cache of its own.
@@ -32,11 +42,7 @@ impl Bench {
         Self {
             folder: tempfile::tempdir().unwrap(),
             registry: Registry::load(&root().join("models/registry.toml")).unwrap(),
-            tooling: Tooling::new(
-                python,
-                root().join("models/python"),
-                root().join("scripts/requirements.txt"),
-            ),
+            tooling: tooling(python),
         }
     }
 
@@ -70,20 +76,19 @@ impl Bench {
 
 #[test]
 fn resnet18_imports_once_and_then_comes_from_the_cache() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     let first = bench.local("resnet18");
     assert!(matches!(first.provenance, Provenance::Fresh(_)));
     assert!(first.folder.join("module.json").is_file());
-    let started = std::time::Instant::now();
+    // What is in the cache is taken without starting Python, which would fail now.
+    let fails = bench.folder.path().join("python");
+    std::fs::write(&fails, "#!/bin/sh\nexit 1\n").unwrap();
+    std::fs::set_permissions(&fails, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let importer = std::mem::replace(&mut bench.tooling, tooling(fails));
     let second = bench.local("resnet-18");
     assert_eq!(second.provenance, Provenance::Cached);
     assert_eq!(second.graph, first.graph);
-    // Hashing and reading cost milliseconds; starting Python alone would take longer than this.
-    assert!(
-        started.elapsed().as_millis() < 400,
-        "{:?}",
-        started.elapsed()
-    );
+    bench.tooling = importer;
 
     let totals = first.graph.totals();
     let published = 2.0 * 1_814_073_344.0;
@@ -266,19 +271,4 @@ fn impossible_requests_are_refused_with_their_own_errors() {
         .filter(|n| !n.starts_with(".lock-"))
         .collect();
     assert!(left.is_empty(), "refused imports left {left:?}");
-}
-
-#[test]
-fn the_importers_own_tests_pass() {
-    let bench = Bench::new();
-    let output = std::process::Command::new(&bench.tooling.python)
-        .args(["-m", "unittest", "discover", "-s", "tests", "-t", "."])
-        .current_dir(root().join("models/python"))
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
 }

@@ -1,9 +1,10 @@
-//! What `scripts/setup` may have installed: each says so where it is not there, and what is left out for that.
+//! What `scripts/setup` may have installed, and what the system may allow: each says so where it is not there, and what is
+//! left out for that.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::skip;
+use crate::{Bench, skip};
 
 /// The Python environment.
 fn environment() -> PathBuf {
@@ -28,6 +29,23 @@ pub fn has_packages(names: &str, check: &str) -> bool {
         skip(check, "scripts/setup dev has not run");
     }
     there
+}
+
+/// Whether counters count here, as `--counters` names them: containers may refuse `perf_event_open`.
+///
+/// # Panics
+/// When the program refuses for another reason.
+pub fn counts(counters: &str, check: &str) -> bool {
+    let model = ["--modelsource", "simple", "--modelname", "softmax"];
+    let asked = ["--counters", counters, "--dry-run"];
+    let outcome = Bench::new().run(&[&model[..], &asked].concat());
+    if outcome.code == Some(0) {
+        return true;
+    }
+    let why = outcome.stderr.trim_end();
+    assert!(why.contains("cannot be counted"), "{why}");
+    skip(check, why);
+    false
 }
 
 /// The folder of NVIDIA's compiler, if it is where `scripts/setup --with cuda` puts it.

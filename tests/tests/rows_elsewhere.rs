@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use e2e::installed::has_packages;
+use e2e::installed::{counts, has_packages};
 use e2e::{Bench, Outcome};
 use serde_json::Value;
 
@@ -54,8 +54,11 @@ fn counts_are_numbers_and_what_was_not_counted_is_missing() {
     if !has_packages("duckdb, pandas", "rows in pandas and DuckDB") {
         return;
     }
-    let bench = Bench::new();
     let counters = "perf:task-clock,perf:page-faults";
+    if !counts(counters, "counts in rows") {
+        return;
+    }
+    let bench = Bench::new();
     bench
         .measure(&[
             "--modelsource",

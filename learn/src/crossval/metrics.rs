@@ -18,9 +18,9 @@ pub struct Metrics {
     pub median_ape: f64,
     /// Share of predictions within 5 %.
     pub within_5: f64,
-    /// … within 10 %.
+    /// Share of predictions within 10 %.
     pub within_10: f64,
-    /// … within 20 %.
+    /// Share of predictions within 20 %.
     pub within_20: f64,
     /// Root mean squared error of the time, ms.
     pub rmse_ms: f64,
@@ -28,7 +28,7 @@ pub struct Metrics {
     pub rmse_log2: f64,
     /// Coefficient of determination of the time.
     pub r2: Option<f64>,
-    /// … of its logarithm.
+    /// Coefficient of determination of the time's logarithm.
     pub r2_log2: Option<f64>,
     /// Spearman's rank correlation.
     pub spearman: Option<f64>,

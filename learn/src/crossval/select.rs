@@ -12,9 +12,9 @@ use super::weights::Predictions;
 use crate::data::Dataset;
 use crate::data::split::{Fold, shuffled};
 use crate::error::Result;
-use crate::features::Point;
+use crate::features::{Point, Scope};
 use crate::models::member::{Member, MemberSpec};
-use crate::models::pool::{self, Code, Pool};
+use crate::models::pool::{self, Pool};
 use crate::models::{Choice, Familiarity, FitOptions, Regressor};
 
 /// Folds of workloads.
@@ -187,7 +187,7 @@ impl Judge<'_> {
         }
         let workload = |&i: &usize| self.dataset.samples[i].workload;
         let parts: Vec<usize> = self.judged.iter().map(|i| part[workload(i)]).collect();
-        let pool = pool::unseen(self.code());
+        let pool = pool::unseen(&self.known());
         Ok(Mixture {
             weights: self.predictions(&pool, &parts)?.mixture(),
             members: pool.members,
@@ -201,7 +201,7 @@ impl Judge<'_> {
         for (place, number) in shuffled(parts.len(), self.seed).into_iter().enumerate() {
             parts[number] = place % SAMPLE_PARTS;
         }
-        let pool = pool::known(self.code());
+        let pool = pool::known(&self.known());
         let predictions = self.predictions(&pool, &parts)?;
         let weights = predictions.mixture();
         let (predicted, disagreement) = predictions.mixed(&weights);
@@ -216,14 +216,14 @@ impl Judge<'_> {
         Ok((Mixture { members, weights }, predictions))
     }
 
-    /// Whether enough of the samples have emitted code for members that see it.
-    fn code(&self) -> Code {
-        let has_code = |i: &&usize| self.dataset.samples[**i].point.has_code;
-        if self.judged.iter().filter(has_code).count() < LEAST_SAMPLES {
-            Code::Absent
-        } else {
-            Code::Present
-        }
+    /// What enough of the samples have for members that see it.
+    fn known(&self) -> Vec<Scope> {
+        let having = |scope: Scope| {
+            let samples = self.judged.iter().map(|&i| &self.dataset.samples[i]);
+            samples.filter(|s| s.point.known.contains(&scope)).count()
+        };
+        let enough = |scope: &Scope| having(*scope) >= LEAST_SAMPLES;
+        Scope::OF_BUILT.into_iter().filter(enough).collect()
     }
 
     /// Out-of-fold predictions of all members, one member and part a task.
@@ -270,14 +270,14 @@ impl Judge<'_> {
         })
     }
 
-    /// Members that see code say nothing of samples without ([`Ensemble`](crate::models::ensemble::Ensemble)): there they
+    /// Members that see code or counts say nothing of samples without ([`Ensemble`](crate::models::ensemble::Ensemble)): there they
     /// are taken to say what the usual ones do on average.
     fn leave_out_readers(&self, pool: &Pool, by_member: &mut [Vec<f64>]) {
         let (usual, others) = by_member.split_at_mut(pool.usual);
         let readers = others.iter_mut().zip(&pool.members[pool.usual..]);
-        for (own, _) in readers.filter(|(_, spec)| spec.reads_code()) {
+        for (own, spec) in readers {
             for (place, &i) in self.judged.iter().enumerate() {
-                if !self.dataset.samples[i].point.has_code {
+                if !self.dataset.samples[i].point.knows(spec.reads()) {
                     let sum: f64 = usual.iter().map(|one| one[place]).sum();
                     own[place] = sum / usual.len() as f64;
                 }

@@ -42,7 +42,8 @@ pub struct Sample {
     pub point: Point,
     /// Base-2 logarithm of the time in ns.
     pub log2_time: f64,
-    /// … of the time of a call inside the running model, if the run timed the whole model with this schedule.
+    /// Base-2 logarithm of the time in ns of a call inside the running model, if the run timed the whole model with this
+    /// schedule.
     pub log2_in_model: Option<f64>,
     /// Ends of the confidence intervals of all measurements, base-2 logarithms of ns; missing where a row has none.
     pub log2_interval: Option<(f64, f64)>,

@@ -177,6 +177,11 @@ impl<'a> Collected<'a> {
         self.times[place].add(row, time_ns);
         self.parts.add(row, place);
         let sample = &mut self.samples[place];
+        // Counts may have come with a later measurement.
+        if sample.counts.is_none() && row.counters.is_some() {
+            sample.counts = counts(row);
+            sample.point = point_of(row, &self.machines[sample.machine]);
+        }
         sample.weight = sample.weight.max(weight(row.quality));
         let new = |model: &&String| !sample.models.contains(model);
         if let Some(model) = row.model_name.as_ref().filter(new) {
@@ -329,6 +334,7 @@ fn counts(row: &Row) -> Option<BTreeMap<String, f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::Scope;
     use crate::testing::dense_row;
 
     fn row(point: &str, time_ns: f64, machine: &str) -> Row {
@@ -361,6 +367,22 @@ mod tests {
         assert_eq!(dataset.samples[0].log2_time, 105f64.log2());
         assert_eq!(dataset.intake.duplicates, 1);
         assert!((dataset.intake.repeat_noise.unwrap() - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn counts_of_a_later_measurement_are_taken() {
+        let counted = Row {
+            counters: Some(r#"{"callgrind:instructions":5.0}"#.parse().unwrap()),
+            simulated_instructions: Some(5.0),
+            ..row("a", 110.0, "m")
+        };
+        let rows = vec![row("a", 100.0, "m"), counted, row("b", 400.0, "m")];
+        let dataset = made(rows, &Machines::Single).unwrap();
+        assert_eq!(dataset.samples[0].point.known, [Scope::Counted]);
+        assert_eq!(dataset.samples[0].row_id, row("a", 100.0, "m").row_id);
+        let counts = dataset.samples[0].counts.as_ref().unwrap();
+        assert_eq!(counts["callgrind:instructions"], 5.0);
+        assert!(dataset.samples[1].point.known.is_empty());
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub struct GpuNest {
     pub steps: f64,
     /// Reduction inside a staged step, middle factor (unrolled).
     pub depth_middle: f64,
-    /// … innermost factor.
+    /// Reduction inside a staged step, innermost factor.
     pub depth_inner: f64,
     /// Multiply-adds of a thread.
     pub thread_work: f64,

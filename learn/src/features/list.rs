@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 9;
+pub const FEATURE_VERSION: u32 = 10;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -172,7 +172,7 @@ features! {
     Tile {
         /// what divides the last axis of a row of outputs evenly, up to 8
         row_divisor_8,
-        /// … up to 16
+        /// what divides the last axis of a row of outputs evenly, up to 16
         row_divisor_16,
         /// what divides the output channels evenly, up to 64
         columns_divisor_64,
@@ -418,9 +418,9 @@ features! {
         compiled_occupancy,
         /// tiling knobs of an unknown template: product of innermost factors
         knobs_inner: Log2,
-        /// … of outermost factors
+        /// tiling knobs of an unknown template: product of outermost factors
         knobs_outer: Log2,
-        /// … of those between
+        /// tiling knobs of an unknown template: product of the factors between
         knobs_middle: Log2,
     }
     Code {
@@ -438,6 +438,24 @@ features! {
         loop_store_share,
         /// CPU: share that read or write the stack, as registers ran out
         loop_spill_share,
+    }
+    Counted {
+        /// CPU: instructions of a call as the processor counted them, for each flop or byte of traffic, of which there is more
+        counted_instructions: Log2,
+        /// … misses of the last cache
+        counted_cache_misses: Log2,
+        /// … branches that were predicted wrongly
+        counted_branch_misses: Log2,
+        /// CPU: instructions of a call in a simulator, for each flop or byte of traffic, of which there is more
+        simulated_instructions: Log2,
+        /// … misses of the first data cache
+        simulated_l1d_misses: Log2,
+        /// … misses of the last cache
+        simulated_llc_misses: Log2,
+        /// … branches that the simulated predictor got wrong
+        simulated_branch_misses: Log2,
+        /// CPU: estimated cycles of a pass through the hottest block
+        estimated_block_cycles: Log2,
     }
     Machine {
         /// threads
@@ -462,11 +480,11 @@ features! {
         peak_flops: Log2,
         /// calibrated bandwidth of the first-level caches at this number of threads, byte/ns
         bandwidth_l1: Log2,
-        /// … of the second-level caches
+        /// calibrated bandwidth of the second-level caches at this number of threads, byte/ns
         bandwidth_l2: Log2,
-        /// … of the third-level cache
+        /// calibrated bandwidth of the third-level cache at this number of threads, byte/ns
         bandwidth_l3: Log2,
-        /// … of main memory
+        /// calibrated bandwidth of main memory at this number of threads, byte/ns
         bandwidth_memory: Log2,
         /// number of the machine among those of the training data
         machine,

@@ -12,12 +12,13 @@ use super::base::{Bases, Threads};
 use super::cpu::CpuNest;
 use super::gpu::GpuNest;
 use super::knobs::Knobs;
-use super::list::Values;
+use super::list::{Values, positions_of};
 use super::machine::MachineFacts;
 use super::moving::AtBest;
 use super::nest::Nest;
 use super::operator::{Class, Operator};
 use super::scale::{ceil_div, divisor, fill, log, log1};
+use super::scope::Scope;
 use super::{default_tile, derive_cpu, derive_gpu, moving};
 
 /// Weights that so much is read between two uses of have left the caches of a core; how much more does not matter, and
@@ -42,8 +43,15 @@ pub struct Point {
     pub workload: u64,
     /// Its machine, as a number that is the same in every build.
     pub machine: u64,
-    /// Whether its emitted code was read.
-    pub has_code: bool,
+    /// What is known of it, of [`Scope::OF_BUILT`].
+    pub known: Vec<Scope>,
+}
+
+impl Point {
+    /// Whether the features of all of these are known, as far as they are not known of every point.
+    pub fn knows(&self, mut scopes: impl Iterator<Item = Scope>) -> bool {
+        scopes.all(|scope| self.known.contains(&scope))
+    }
 }
 
 /// What tells the workload of a row.
@@ -89,6 +97,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     if !row.has_default_schedule() {
         describe_code(&mut values, row);
     }
+    describe_counts(&mut values, row, &operator);
     match &nest {
         Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest, machine),
         Nest::Cpu(nest) => derive_cpu::derive(&mut values, nest),
@@ -118,15 +127,25 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     values.weight_reuse_bytes = row
         .weight_reuse_bytes
         .map_or(f32::NAN, |b| log1((b as f64).min(COLD_BYTES)));
+    let features = values.to_vec();
     Point {
-        features: values.to_vec(),
+        known: known(&features),
+        features,
         bases: Bases::of(&operator, &nest, (row.device_kind, machine, best), threads),
         flops: operator.total_flops(),
         bytes: operator.bytes(),
         workload: workload_number(row, machine),
         machine: number(machine.id.bytes()),
-        has_code: !values.loop_instructions.is_nan(),
     }
+}
+
+/// The scopes of built kernels of which some feature is known.
+fn known(features: &[f32]) -> Vec<Scope> {
+    let is_known = |scope: &Scope| {
+        let own = positions_of(&[*scope]);
+        own.into_iter().any(|place| !features[place].is_nan())
+    };
+    Scope::OF_BUILT.into_iter().filter(is_known).collect()
 }
 
 /// The nest of a schedule that is not looked at, because it follows from the operator.
@@ -270,6 +289,20 @@ fn describe_code(values: &mut Values, row: &Row) {
     values.loop_spill_share = share(row.loop_spills);
 }
 
+/// What was counted of the row's kernel, for each unit of its work, so that it carries over to problems of another size.
+fn describe_counts(values: &mut Values, row: &Row, o: &Operator) {
+    let work = o.total_flops().max(o.bytes());
+    let share = |column: Option<f64>| column.map_or(f32::NAN, |count| log((count + 1.0) / work));
+    values.counted_instructions = share(row.instructions);
+    values.counted_cache_misses = share(row.cache_misses);
+    values.counted_branch_misses = share(row.branch_misses);
+    values.simulated_instructions = share(row.simulated_instructions);
+    values.simulated_l1d_misses = share(row.simulated_l1d_misses);
+    values.simulated_llc_misses = share(row.simulated_llc_misses);
+    values.simulated_branch_misses = share(row.simulated_branch_misses);
+    values.estimated_block_cycles = row.estimated_block_cycles.map_or(f32::NAN, log1);
+}
+
 /// Threads, and how many of them find work; returns these.
 fn describe_threads(values: &mut Values, nest: &Nest, o: &Operator, threads: Option<f64>) -> f64 {
     let parallel = match nest {
@@ -312,6 +345,30 @@ mod tests {
             value(&compiled, "compiled_spill_bytes").is_nan(),
             "not known"
         );
+    }
+
+    #[test]
+    fn counts_are_features_where_a_row_has_them_and_the_task_clock_is_none() {
+        let mut row = dense_row(64, 64, 64, "{}");
+        row.task_clock_ns = Some(1e5);
+        row.cycles = Some(4e5);
+        let timed = point_of(&row, &MachineFacts::default());
+        assert_eq!(timed.known, []);
+        row.simulated_instructions = Some(2.0 * 64.0 * 64.0 * 64.0 / 8.0 - 1.0);
+        row.instructions = Some(0.0);
+        let counted = point_of(&row, &MachineFacts::default());
+        assert_eq!(counted.known, [Scope::Counted]);
+        assert_eq!(value(&counted, "simulated_instructions"), -3.0);
+        assert_eq!(value(&counted, "counted_instructions"), -19.0);
+        assert!(value(&counted, "simulated_l1d_misses").is_nan());
+        row.loop_vector_instructions = Some(8.0);
+        row.loop_scalar_instructions = Some(2.0);
+        let both = point_of(&row, &MachineFacts::default());
+        assert_eq!(both.known, Scope::OF_BUILT);
+        // Units of work: bytes where there is no arithmetic to speak of.
+        row.flops = Some(0);
+        let moved = point_of(&row, &MachineFacts::default());
+        assert!(value(&moved, "simulated_instructions").is_finite());
     }
 
     #[test]

@@ -17,8 +17,16 @@ pub enum Scope {
     Tile,
     /// The code that was emitted: known of kernels that were compiled, not of those that are only asked about.
     Code,
+    /// What a processor, a simulator or an analyser counted of the kernel, in units of its work: known of kernels that were
+    /// counted. What a clock says under another name (cycles, stalls, task clock, energy) is not among it.
+    Counted,
     /// Where it runs.
     Machine,
+}
+
+impl Scope {
+    /// What is known of some kernels alone: those that were built, and more.
+    pub const OF_BUILT: [Scope; 2] = [Scope::Code, Scope::Counted];
 }
 
 /// What the number of a feature is.

@@ -25,7 +25,7 @@ pub struct Choice {
     pub members: Vec<MemberSpec>,
     /// How much each counts for workloads that were not seen.
     pub unseen: Vec<f64>,
-    /// … for those that were.
+    /// How much each counts for workloads that were seen.
     pub known: Vec<f64>,
 }
 

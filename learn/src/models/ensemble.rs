@@ -13,8 +13,8 @@ use super::similarity::{Importance, Similarity};
 use super::smooth::Smoother;
 use crate::data::Dataset;
 use crate::error::Result;
-use crate::features::Point;
 use crate::features::base::Base;
+use crate::features::{Point, Scope};
 
 /// A trained ensemble.
 #[derive(Debug)]
@@ -30,12 +30,13 @@ pub struct Ensemble {
 }
 
 /// What decides which members a point is predicted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Asked {
     of_known_workload: bool,
     /// On a machine that was not trained on, whose rates are known.
     is_foreign: bool,
-    has_code: bool,
+    /// See [`Point::known`].
+    known: Vec<Scope>,
 }
 
 /// How much each member counts.
@@ -124,7 +125,7 @@ impl Ensemble {
         let mut spread = vec![(0.0, 0.0); points.len()];
         for (asked, places) in places {
             let own: Vec<&Point> = places.iter().map(|&place| points[place]).collect();
-            let found = self.spread_of(&own, &self.weights_for(asked))?;
+            let found = self.spread_of(&own, &self.weights_for(&asked))?;
             for (place, found) in places.into_iter().zip(found) {
                 spread[place] = found;
             }
@@ -143,13 +144,13 @@ impl Ensemble {
         Asked {
             of_known_workload: self.familiarity(point) == Familiarity::Known,
             is_foreign: self.is_foreign(point),
-            has_code: point.has_code,
+            known: point.known.clone(),
         }
     }
 
     /// How much each member counts. Members for other machines count for these alone, and there alone of all; of what
-    /// members count for that see emitted code, points without any have nothing.
-    fn weights_for(&self, asked: Asked) -> Vec<f64> {
+    /// members count for that see emitted code or counts, points without have nothing.
+    fn weights_for(&self, asked: &Asked) -> Vec<f64> {
         let weights = match asked.of_known_workload {
             false => &self.weights.unseen,
             true => &self.weights.known,
@@ -161,12 +162,12 @@ impl Ensemble {
             (sum > 0.0).then(|| counts.into_iter().map(|c| c / sum).collect())
         };
         let foreign = |spec: &MemberSpec, _| f64::from(u8::from(spec.is_foreign()));
-        let without_code = |spec: &MemberSpec, weight: f64| match spec.reads_code() {
-            true => 0.0,
-            false => weight,
+        let of_use = |spec: &MemberSpec, weight: f64| {
+            let has_all = spec.reads().all(|scope| asked.known.contains(&scope));
+            if has_all { weight } else { 0.0 }
         };
         let found = asked.is_foreign.then(|| of(&foreign)).flatten();
-        let found = found.or_else(|| (!asked.has_code).then(|| of(&without_code)).flatten());
+        let found = found.or_else(|| of(&of_use));
         found.unwrap_or_else(|| weights.clone())
     }
 

@@ -12,9 +12,9 @@ pub enum ModelKind {
     Roofline,
     /// Ordinary least squares.
     Linear,
-    /// … with squared penalty.
+    /// Least squares with a squared penalty.
     Ridge,
-    /// … with absolute penalty.
+    /// Least squares with an absolute penalty.
     Lasso,
     /// k nearest neighbours.
     Knn,

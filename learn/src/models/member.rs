@@ -85,19 +85,30 @@ pub const DEEP_TREES: Trees = Trees {
 /// than the median.
 pub const ROBUST: Objective = Objective::Quantile(0.4);
 
-/// What a member does not see: it has to answer about kernels that nobody compiled, too.
+/// What a member does not see: it has to answer about kernels that nobody compiled or counted, too.
 pub const VIEWS: [&[Scope]; 3] = [
+    &[Scope::Code, Scope::Counted],
+    &[Scope::Size, Scope::Code, Scope::Counted],
+    &[Scope::Size, Scope::Total, Scope::Code, Scope::Counted],
+];
+
+/// The same for members that are asked about compiled kernels alone.
+pub const VIEWS_OF_CODE: [&[Scope]; 3] = [
+    &[Scope::Counted],
+    &[Scope::Size, Scope::Counted],
+    &[Scope::Size, Scope::Total, Scope::Counted],
+];
+
+/// The same for members that are asked about counted kernels alone.
+pub const VIEWS_OF_COUNTS: [&[Scope]; 3] = [
     &[Scope::Code],
     &[Scope::Size, Scope::Code],
     &[Scope::Size, Scope::Total, Scope::Code],
 ];
 
-/// The same for members that are asked about compiled kernels alone.
-pub const VIEWS_OF_CODE: [&[Scope]; 3] = [&[], &[Scope::Size], &[Scope::Size, Scope::Total]];
-
 /// What a member does not see that is asked about machines it was not trained on: figures of machines beyond those seen
 /// would send trees astray, so their effect is left to the estimate.
-pub const FOREIGN: &[Scope] = &[Scope::Machine, Scope::Code];
+pub const FOREIGN: &[Scope] = &[Scope::Machine, Scope::Code, Scope::Counted];
 
 /// A member with the usual trees.
 pub fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) -> MemberSpec {
@@ -200,9 +211,11 @@ impl MemberSpec {
         self.without.contains(&Scope::Machine)
     }
 
-    /// Whether it sees emitted code, and is of no use to points without.
-    pub fn reads_code(&self) -> bool {
-        !self.without.contains(&Scope::Code)
+    /// What it sees that is known of some built kernels alone: it is of no use to points without.
+    pub fn reads(&self) -> impl Iterator<Item = Scope> {
+        let hidden = |scope: &Scope| self.without.contains(scope);
+        let of_built = Scope::OF_BUILT.into_iter();
+        of_built.filter(move |scope| !hidden(scope))
     }
 
     /// Positions of the features that it sees, of those that vary.

@@ -1,12 +1,13 @@
 //! Members that a choice is made from.
 //!
 //! Estimates, what is seen of the features (all, no sizes, neither sizes nor totals), objectives, shallow and deep trees; and
-//! members that see emitted code, where there is some, which count for points that have it.
+//! members that see emitted code or counts, where there are some, which count for points that have them.
 
 use super::member::{
-    DEEP_TREES, FOREIGN, MemberSpec, Objective, ROBUST, VIEWS, VIEWS_OF_CODE, default_members,
-    member,
+    DEEP_TREES, FOREIGN, MemberSpec, Objective, ROBUST, VIEWS, VIEWS_OF_CODE, VIEWS_OF_COUNTS,
+    default_members, member,
 };
+use crate::features::Scope;
 use crate::features::base::Base;
 
 /// Members for one kind of query: the first [`Pool::usual`] are good everywhere, the others on some machines.
@@ -18,17 +19,9 @@ pub struct Pool {
     pub usual: usize,
 }
 
-/// Whether there is emitted code to learn from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
-    /// Too few samples have any.
-    Absent,
-    /// There is.
-    Present,
-}
-
-/// Members that may carry over to workloads that were not seen.
-pub fn unseen(code: Code) -> Pool {
+/// Members that may carry over to workloads that were not seen; of those that read what not all points have, those that
+/// read `available`.
+pub fn unseen(available: &[Scope]) -> Pool {
     let [all, no_sizes, no_totals] = VIEWS;
     let usual = default_members();
     let others = vec![
@@ -45,11 +38,17 @@ pub fn unseen(code: Code) -> Pool {
         member(Base::Work, no_sizes, ROBUST, 16),
         member(Base::Work, no_totals, ROBUST, 17),
     ];
-    Pool::of(usual, others, of_code, code)
+    let [all, no_sizes, no_totals] = VIEWS_OF_COUNTS;
+    let of_counts = vec![
+        member(Base::Fitted, all, ROBUST, 22),
+        member(Base::Work, no_sizes, ROBUST, 23),
+        member(Base::Work, no_totals, ROBUST, 24),
+    ];
+    Pool::of(usual, others, [of_code, of_counts].concat(), available)
 }
 
-/// Members that may know workloads of which other schedules were measured.
-pub fn known(code: Code) -> Pool {
+/// Members that may know workloads of which other schedules were measured; `available` as for [`unseen`].
+pub fn known(available: &[Scope]) -> Pool {
     let [all, no_sizes, _] = VIEWS;
     let usual = vec![
         deep(&member(Base::Fitted, all, ROBUST, 9)),
@@ -67,7 +66,12 @@ pub fn known(code: Code) -> Pool {
         deep(&member(Base::Fitted, all, ROBUST, 18)),
         deep(&member(Base::Work, no_sizes, Objective::Squared, 19)),
     ];
-    Pool::of(usual, others, of_code, code)
+    let [all, no_sizes, _] = VIEWS_OF_COUNTS;
+    let of_counts = vec![
+        deep(&member(Base::Fitted, all, ROBUST, 25)),
+        deep(&member(Base::Work, no_sizes, Objective::Squared, 26)),
+    ];
+    Pool::of(usual, others, [of_code, of_counts].concat(), available)
 }
 
 /// Members for machines that were not seen, which count alike: their estimate knows the machine's rates.
@@ -82,16 +86,13 @@ impl Pool {
     fn of(
         usual: Vec<MemberSpec>,
         others: Vec<MemberSpec>,
-        of_code: Vec<MemberSpec>,
-        code: Code,
+        mut readers: Vec<MemberSpec>,
+        available: &[Scope],
     ) -> Pool {
-        let of_code = match code {
-            Code::Absent => Vec::new(),
-            Code::Present => of_code,
-        };
+        readers.retain(|spec| spec.reads().all(|scope| available.contains(&scope)));
         Pool {
             usual: usual.len(),
-            members: [usual, others, of_code].concat(),
+            members: [usual, others, readers].concat(),
         }
     }
 }

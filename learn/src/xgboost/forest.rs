@@ -235,7 +235,7 @@ fn rank(value: f32, thresholds: &[f32]) -> [u8; 2] {
     [rank, if value.is_nan() { ABOVE_ALL } else { rank }]
 }
 
-/// … of many values. Their thresholds are few enough to be counted one by one.
+/// The same ranks of many values. Their thresholds are few enough to be counted one by one.
 fn rank_together(
     values: &[f32; TOGETHER],
     thresholds: &[f32],

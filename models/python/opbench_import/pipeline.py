@@ -14,12 +14,12 @@ from tvm import relax
 
 from . import (
     GRAPH_FORMAT,
-    arithmetic,
     bind,
     composites,
     convert,
     deployed,
     expand,
+    extremes,
     fill,
     fold,
     integers,
@@ -46,7 +46,7 @@ from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import OnnxGraph
 from .params import Param
 from .rebuild import op_name
-from .request import Request
+from .request import ONNX, TORCHSCRIPT, Request
 from .translated import Translated
 
 
@@ -110,8 +110,6 @@ def clean(graph: OnnxGraph) -> None:
     normalise.split_bias(graph)
     normalise.scalars(graph)
     fold.fold(graph)
-    arithmetic.seek_larger(graph)
-    arithmetic.keep_infinities(graph)
     simplify.drop_no_ops(graph)
     graph.drop_unused()
     graph.drop_unread_inputs()
@@ -146,11 +144,11 @@ def converted(graph: OnnxGraph, request: Request) -> tuple[tvm.IRModule, list[st
 
 def run(request: Request) -> dict:
     """Imports one model into ``request.out``; the answer's facts."""
-    if request.form == deployed.TORCHSCRIPT:
+    if request.form == TORCHSCRIPT:
         return deployed.to_torchscript(request, BUILDERS[request.source](request))
-    if request.form == deployed.ONNX and request.source in BUILDERS:
+    if request.form == ONNX and request.source in BUILDERS:
         return deployed.module_to_onnx(request, BUILDERS[request.source](request))
-    if request.form == deployed.ONNX:
+    if request.form == ONNX:
         return deployed.graph_to_onnx(request, *bound(request))
     model = translated(request)
     steps = {"source": model.source, "relax": relax_steps(model.module)}
@@ -200,7 +198,7 @@ def kernels(request: Request, module: tvm.IRModule, nodes: list[tuple[str, str]]
         raise library_function(nodes, left[0])
     if request.composites is not None:
         module = composites.apply(module, request.composites)
-    return lower.fused(module) if request.fusion == "full" else module
+    return extremes.begin_at_infinity(lower.fused(module) if request.fusion == "full" else module)
 
 
 OPAQUE = ("ScatterElements", "ScatterND", "Scatter", "NonZero", "Unique", "RoiAlign", "Resize")

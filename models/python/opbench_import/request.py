@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from .errors import ImportFailure
 
+TORCHSCRIPT, ONNX = "torchscript", "onnx"
+"""Forms that are files for other frameworks: for libtorch and for ONNX Runtime."""
+
 
 @dataclass
 class InputOverride:
@@ -40,7 +43,7 @@ class Request:
     """Sequences of operators that count as one: ``file``, for messages, and ``table``, entries of ``name``, ``operators``
     and ``line``."""
     form: str = "graph"
-    """What is made of it: ``graph``, its operators for TVM, ``torchscript``, a file for libtorch, or ``onnx``, one for ONNX Runtime."""
+    """What is made of it: ``graph``, its operators for TVM, or one of the forms above."""
     architecture: dict | None = None
     """For models that are built from a configuration: ``name``, ``part``, sizes (``hidden``, ``layers``, ``heads``,
     ``intermediate``), and ``config``, the settings of a file."""

@@ -12,7 +12,7 @@ import difflib
 from . import torch_graph, torch_library, transformers_models
 from .errors import ImportFailure, bad_shape
 from .onnx_graph import first_line
-from .request import InputOverride, Request
+from .request import TORCHSCRIPT, InputOverride, Request
 from .torch_graph import SEED, Example
 
 DEFAULT_IMAGE = (3, 224, 224)
@@ -171,7 +171,7 @@ def scripted(torch, request: Request) -> Example:
             "--input NAME:SHAPE[:DTYPE]"
         )
     inputs = {i.name: seeded(torch, i) for i in request.inputs}
-    if request.form == "torchscript":
+    if request.form == TORCHSCRIPT:
         return Example(module, inputs)
     converter = torch_library.load("torch._export.converter").TS2EPConverter
     return Example(converter(module, tuple(inputs.values()), {}).convert().module(), inputs)

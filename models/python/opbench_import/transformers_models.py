@@ -11,12 +11,11 @@ import difflib
 import json
 import os
 
-from . import torch_graph, torch_library
+from . import torch_graph, torch_library, transformers_parts
 from .errors import ImportFailure, bad_shape
 from .onnx_graph import first_line
-from .request import Request
+from .request import TORCHSCRIPT, Request
 from .torch_graph import SEED, Example
-from .transformers_parts import Parts
 
 SMALLER = "choose a smaller one with --layers, --hidden or --config FILE.json"
 
@@ -37,6 +36,9 @@ SIZES = {
 }
 """The settings of a configuration that each size of the command line is, by the names that configurations use."""
 
+LISTED = {"num_stages"}
+"""Settings that other ones list the sizes of, one by one."""
+
 
 def build(request: Request) -> Example:
     """The part of the model that was asked for, with its inputs."""
@@ -47,13 +49,17 @@ def build(request: Request) -> Example:
     wanted = request.architecture or {}
     folder = os.path.dirname(request.file) if request.file else None
     config = configuration(library, wanted, request.file)
-    # Written out step by step, attention is what an exporter can see through; it computes the same.
-    config._attn_implementation = "eager"  # noqa: SLF001 - the library's own way to choose it by configuration
+    runs_in_torch = request.form == TORCHSCRIPT
+    if not runs_in_torch:
+        # Written out step by step, attention is what an exporter can see through; it computes the same. libtorch runs
+        # the library's own choice, as Python does.
+        config._attn_implementation = "eager"  # noqa: SLF001 - the library's own way to choose it by configuration
     config._experts_implementation = "batched_mm"  # noqa: SLF001
     # Where an architecture has several models, the library takes the first one if none is named, but not if nothing is.
     config.architectures = config.architectures or []
     try:
-        parts = Parts(torch, library, config, wanted["name"], wanted.get("part"))
+        chosen = transformers_parts.every(torch) if runs_in_torch else transformers_parts.first
+        parts = transformers_parts.Parts(torch, library, config, wanted["name"], wanted.get("part"), chosen)
         with torch.device("meta"):
             torch_graph.require_memory(torch, parts.model(), request.model, SMALLER)
         weights = folder is not None and any(name.endswith(".safetensors") for name in os.listdir(folder))
@@ -135,7 +141,7 @@ def settings_of(kind: type, architecture: str, sizes: dict) -> dict:
         if sizes.get(size) is None:
             continue
         # None is a size that follows from another one.
-        own = {alias.get(n, n) for n in names if isinstance(getattr(plain, alias.get(n, n), ""), int | None)}
+        own = {alias.get(n, n) for n in names if isinstance(getattr(plain, alias.get(n, n), ""), int | None)} - LISTED
         if not own:
             raise bad_shape(f"{architecture} has no single number for --{size}; give a configuration with --config FILE.json")
         settings.update(dict.fromkeys(own, int(sizes[size])))

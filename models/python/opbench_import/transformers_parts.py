@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from . import torch_graph
 from .errors import bad_shape
 from .torch_graph import SEED, Example
 
@@ -12,11 +15,25 @@ AUDIO_SAMPLES = 16_000
 """One second at the rate that speech models use."""
 
 
+Chosen = Callable[[object], object]
+"""What a module returns of the model's result."""
+
+
+def first(result):
+    """The first tensor: what an exporter is given, since the others are seldom read."""
+    return result[0]
+
+
+def every(torch) -> Chosen:
+    """All tensors, as whoever runs the model in Python has them computed."""
+    return lambda result: tuple(torch_graph.outputs(torch, result))
+
+
 class Parts:
     """A configuration and the part of its model that was asked for."""
 
-    def __init__(self, torch, library, config, name: str, part: str | None) -> None:
-        self.torch, self.library, self.config, self.name = torch, library, config, name
+    def __init__(self, torch, library, config, name: str, part: str | None, chosen: Chosen) -> None:
+        self.torch, self.library, self.config, self.name, self.chosen = torch, library, config, name, chosen
         dtype = getattr(config, "dtype", None)
         self.dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
         """The type that the model computes in; None for the library's own."""
@@ -57,13 +74,26 @@ class Parts:
         if self.part == "encoder":
             encoder = model.get_encoder()
             name = getattr(encoder, "main_input_name", model.main_input_name)
-            return Example(first_output(torch, encoder, name), {name: self.data(name, batch, seqlen)})
+            return self.one_input(encoder, name, batch, seqlen)
         if self.part == "decoder":
             return self.decoder(model, batch, seqlen)
         if self.part == "decode":
             return self.decode(model, batch, seqlen)
-        name = model.main_input_name
-        return Example(first_output(torch, model, name), {name: self.data(name, batch, seqlen)})
+        return self.one_input(model, model.main_input_name, batch, seqlen)
+
+    def one_input(self, model, name: str, batch: int, seqlen: int | None) -> Example:
+        """A model that reads one tensor, of this name."""
+        chosen = self.chosen
+
+        class OneInput(self.torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(self, data):
+                return chosen(self.model(**{name: data}))
+
+        return Example(OneInput().eval(), {name: self.data(name, batch, seqlen)})
 
     def data(self, name: str, batch: int, seqlen: int | None):
         """Seeded values for the main input, in the shape that the configuration says."""
@@ -125,7 +155,7 @@ class Parts:
         if most is not None and 0 < most < past + 1:
             raise bad_shape(f"a cache of {past} tokens leaves no position for one more in {self.name} ({most})")
         with torch.no_grad():
-            filled = model(input_ids=self.tokens(batch, past), use_cache=True).past_key_values
+            filled = getattr(model(input_ids=self.tokens(batch, past), use_cache=True), "past_key_values", None)
         if not isinstance(filled, cache_kind) or not all(hasattr(layer, "keys") for layer in filled.layers):
             raise bad_shape(f"{self.name} keeps another state than keys and values; only {self.name}:prefill is there")
 
@@ -147,17 +177,3 @@ class Parts:
             inputs[f"past_key_{index}"] = layer.keys
             inputs[f"past_value_{index}"] = layer.values
         return Example(Decode().eval(), inputs)
-
-
-def first_output(torch, model, name: str):
-    """A module of one tensor in and the model's first result out."""
-
-    class First(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, data):
-            return self.model(**{name: data})[0]
-
-    return First().eval()

@@ -18,6 +18,10 @@ import tvm
 from tvm import relax
 
 
+QUICKLY = {"kind": "llvm", "opt-level": 0}
+"""Nothing is timed here, and optimising takes most of the time."""
+
+
 class Imported:
     """One finished import, readable as the Rust side reads it."""
 
@@ -52,7 +56,7 @@ class Imported:
             raise AssertionError(f"parameter {entry['name']} has no value")
         return np.full(entry["shape"], entry["fill"]["value"], dtype=entry["dtype"])
 
-    def run(self, feeds: dict, target: str | dict = "llvm") -> list[np.ndarray]:
+    def run(self, feeds: dict, target: str | dict = QUICKLY) -> list[np.ndarray]:
         """Outputs of the unscheduled model."""
         executable = relax.build(self.module, target=tvm.target.Target(target))
         machine = relax.VirtualMachine(executable, tvm.cpu())
@@ -112,6 +116,8 @@ def save(model: onnx.ModelProto) -> str:
 def expected(path: str, feeds: dict) -> list[np.ndarray]:
     """What ONNX Runtime computes."""
     options = onnxruntime.SessionOptions()
+    # Threads that wait for each other spin, which on a busy machine takes longer than they save.
+    options.intra_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return session.run(None, feeds)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 from opbench_import import deployed, pipeline
-from opbench_import.request import InputOverride, Request
+from opbench_import.request import ONNX, InputOverride, Request
 from opbench_onnxruntime import model as runtime
 
 from . import support
@@ -63,7 +63,7 @@ class Files(unittest.TestCase):
         folder = support.scratch()
         onnx.save(proto, f"{folder}/net.onnx")
         given = [InputOverride("x", [2, 8])]
-        request = Request("onnx", "net", support.scratch(), file=f"{folder}/net.onnx", inputs=given, form=deployed.ONNX)
+        request = Request("onnx", "net", support.scratch(), file=f"{folder}/net.onnx", inputs=given, form=ONNX)
         pipeline.run(request)
         written = onnx.load(f"{request.out}/model.onnx")
         self.assertEqual([i.name for i in written.graph.input], ["x"])

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy as np
 from opbench_import import deployed, pipeline, torch_graph, torch_library
 from opbench_import.errors import ImportFailure
 from opbench_import.reference import RTOL
-from opbench_import.request import InputOverride, Request
+from opbench_import.request import TORCHSCRIPT, InputOverride, Request
 
 from . import support
 
@@ -129,6 +130,13 @@ class Refused(unittest.TestCase):
             build()
         self.assertEqual(caught.exception.kind, kind)
 
+    def test_threads_do_not_wait_for_each_other(self):
+        self.assertEqual(str(torch.get_num_threads()), os.environ["OMP_NUM_THREADS"])
+
+    def test_graphs_of_too_many_operators(self):
+        with unittest.mock.patch.object(torch_graph, "MOST_NODES", 5):
+            self.refuse("more than 5.*--layers or --seqlen", "bad_shape", lambda: transformer("bert", seqlen=4))
+
     def test_names(self):
         self.refuse("did you mean 'bert'", "unknown_model", lambda: transformer("bertt"))
         self.refuse("did you mean 'resnet18'", "unknown_model", lambda: import_built("torch", "resnt18"))
@@ -139,7 +147,7 @@ class Refused(unittest.TestCase):
         self.refuse("not a multiple", "corrupt_model", lambda: transformer("bert", sizes={"hidden": 30, "heads": 4}))
         self.refuse("beyond what bert allows", "bad_shape", lambda: transformer("bert", seqlen=4096))
         self.refuse(
-            "million parameters", "bad_shape", lambda: transformer("llama", sizes={"layers": 4000, "hidden": 8192})
+            "million parameters", "bad_shape", lambda: transformer("llama", sizes={"layers": 40, "hidden": 65536})
         )
         self.refuse("expected int", "bad_shape", lambda: transformer("bert", sizes={"config": {"hidden_size": "many"}}))
         self.refuse("no single number for --heads", "bad_shape", lambda: transformer("resnet", sizes={"heads": 2}))
@@ -151,7 +159,7 @@ class Deployed(unittest.TestCase):
 
     def deploy(self, module, *inputs):
         """The traced module as it is read back."""
-        request = Request("torch", "net", support.scratch(), form=deployed.TORCHSCRIPT)
+        request = Request("torch", "net", support.scratch(), form=TORCHSCRIPT)
         example = torch_graph.Example(module.eval(), {f"x{i}": x for i, x in enumerate(inputs)})
         deployed.to_torchscript(request, example)
         return torch.jit.load(f"{request.out}/model.pt")
@@ -176,6 +184,27 @@ class Deployed(unittest.TestCase):
         self.assertFalse(torch.jit.is_tracing())
         self.assertIsInstance(x.shape, torch.Size)
         torch.testing.assert_close(loaded(x), net(x))
+
+    def test_what_python_does_not_call_is_left_out(self):
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                whole, part, row = x[:, :8], x[:, 2:8], x[:, 3]
+                return whole + 1, part.contiguous(), row.sum(0), x.contiguous() * 2
+
+        x = torch.randn(4, 8)
+        net = Net()
+        loaded = self.deploy(net, x)
+
+        def calls(module) -> dict[str, int]:
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+                module(x)
+            found = {line.key.removeprefix("aten::"): line.count for line in profile.key_averages()}
+            return {name: found.get(name, 0) for name in ("slice", "alias", "select", "contiguous", "as_strided", "add")}
+
+        self.assertEqual(calls(loaded), calls(net))
+        self.assertEqual(
+            calls(net), {"slice": 1, "alias": 1, "select": 1, "contiguous": 1, "as_strided": 3, "add": 1}
+        )
 
     def test_what_is_no_fixed_sequence_of_operators_is_refused(self):
         class Random(torch.nn.Module):

@@ -86,7 +86,7 @@ pub struct FactorReport {
     pub mutual_bits: f64,
     /// Permutation p-value of Spearman's correlation, corrected for the number of factors.
     pub p_spearman: f64,
-    /// … of the mutual information.
+    /// Permutation p-value of the mutual information, corrected likewise.
     pub p_mutual: f64,
     /// Partial dependence, if asked for.
     pub partial: Vec<Dependence>,

@@ -40,11 +40,11 @@ pub struct Ordering {
     pub ranked_workloads: usize,
     /// Share of pairs in the right order, mean over workloads, percent.
     pub pairwise: Option<f64>,
-    /// … over all pairs.
+    /// Share of pairs in the right order, over all pairs, percent.
     pub pairwise_micro: Option<f64>,
     /// Best true time over the true time of the predicted best, mean over workloads, 0 to 1.
     pub top1: Option<f64>,
-    /// … over the best of the five predicted best.
+    /// Best true time over that of the best of the five predicted best, mean over workloads, 0 to 1.
     pub top5: Option<f64>,
 }
 

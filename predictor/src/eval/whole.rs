@@ -28,13 +28,13 @@ const OWN_FACTOR: usize = 3;
 pub struct WholeFactor {
     /// Whole over the sum of operators, by number of threads.
     by_threads: BTreeMap<u64, f64>,
-    /// … over all.
+    /// Whole over the sum of operators, over all numbers of threads.
     overall: Option<f64>,
     /// Time between two operators, ns, by number of threads.
     call_ns: BTreeMap<u64, f64>,
     /// Standard deviation of the logarithm of predicted over measured whole, log2.
     pub deviation: Option<f64>,
-    /// … where all operators were measured.
+    /// The same deviation of the models all of whose operators were measured.
     pub measured_deviation: Option<f64>,
     /// Models that it was learned from.
     pub models: usize,
@@ -277,7 +277,7 @@ mod tests {
     fn dataset(calls: &[u64]) -> Dataset {
         let sample = |number: usize| Sample {
             point: Point {
-                has_code: false,
+                known: Vec::new(),
                 machine: 0,
                 features: Vec::new(),
                 bases: Bases::default(),

@@ -105,7 +105,7 @@ mod tests {
 
     fn point(flops: f64, bytes: f64) -> Point {
         Point {
-            has_code: false,
+            known: Vec::new(),
             machine: 0,
             features: Vec::new(),
             bases: Bases::default(),

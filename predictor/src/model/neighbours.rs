@@ -49,7 +49,7 @@ impl Neighbours {
         let chosen: Vec<usize> = (0..dataset.samples.len()).step_by(step).collect();
         let (mut columns, mut scales) = (Vec::new(), Vec::new());
         for (column, feature) in FEATURES.iter().enumerate() {
-            if matches!(feature.scope, Scope::Total | Scope::Code) {
+            if matches!(feature.scope, Scope::Total | Scope::Code | Scope::Counted) {
                 continue;
             }
             let values: Vec<f32> = dataset

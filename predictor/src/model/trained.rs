@@ -92,16 +92,16 @@ pub struct Facts {
     pub disturbed: Option<f64>,
     /// Errors on workloads that were held out.
     pub mape: f64,
-    /// … median.
+    /// Median of these errors, percent.
     pub median_ape: f64,
     /// What it knows of each kind.
     pub kinds: BTreeMap<String, KindFacts>,
     /// What errors on workloads that were held out say of predictions for other workloads.
     pub unseen: Calibration,
-    /// … and errors on samples that were held out of those for other schedules of workloads trained on.
+    /// What errors on held-out samples say of predictions for other schedules of workloads trained on.
     pub known: Calibration,
-    /// … and errors on machines that were held out of those for machines of which the rates are known; missing where too
-    /// few were trained on.
+    /// What errors on held-out machines say of predictions for machines of which only the rates are known; missing where
+    /// too few were trained on.
     #[serde(default)]
     pub foreign: Option<Calibration>,
     /// Whole models over the sum of their operators.
@@ -366,7 +366,7 @@ impl Trained {
         Ok(moved.collect())
     }
 
-    /// … by the trees alone, before anything carries it over to another machine.
+    /// The same by the trees alone, before anything carries it over to another machine.
     ///
     /// # Errors
     /// XGBoost's library fails.

@@ -47,11 +47,11 @@ pub struct Comparison {
     /// Errors of all rows.
     #[serde(flatten)]
     pub overall: Metrics,
-    /// … of those whose operator was not in the training data; missing without any.
+    /// Errors of rows whose operator was not in the training data; missing without any.
     pub unseen: Option<Metrics>,
-    /// … by kind.
+    /// Errors by kind.
     pub by_kind: BTreeMap<String, Metrics>,
-    /// … by the machine that measured them, as the rows name it.
+    /// Errors by the machine that measured the rows, as they name it.
     pub by_machine: BTreeMap<String, Metrics>,
     /// Machines that measured some of them and that the model was not trained on, as they are called.
     pub other_machines: Vec<String>,

@@ -58,6 +58,7 @@ pub fn features_markdown() -> String {
         (Scope::Total, "Totals of the scheduled loops"),
         (Scope::Tile, "Tiles, blocks and steps"),
         (Scope::Code, "The code that was emitted"),
+        (Scope::Counted, "What was counted of the kernel"),
         (Scope::Machine, "Where it runs"),
     ] {
         let _ = write!(

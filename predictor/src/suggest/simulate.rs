@@ -55,7 +55,7 @@ pub struct Step {
     pub cost_s: f64,
     /// Mean absolute percentage error on the samples held out.
     pub mape: f64,
-    /// … median.
+    /// Median absolute percentage error on these samples.
     pub median_ape: f64,
     /// Pairs of schedules in the right order, percent; missing where workloads have too few samples.
     pub pairwise: Option<f64>,

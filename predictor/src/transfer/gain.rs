@@ -23,14 +23,14 @@ pub struct Gain {
     pub held_out: usize,
     /// The old machine's model as it is.
     pub zero_shot_mape: f64,
-    /// … with one factor from the measurements.
+    /// The old machine's model times one factor from the measurements.
     pub one_factor_mape: f64,
-    /// … adapted: mixed of several corrections and a model of these measurements.
+    /// The adapted model: mixed of several corrections and a model of these measurements.
     pub adapted_mape: f64,
     /// How much each counts: the old model, with one factor, corrected, corrected by trees, too, by
     /// rates, a model of the measurements.
     pub shares: Shares,
-    /// … adapted by as many points at random.
+    /// The model adapted by as many points at random.
     pub random_mape: f64,
     /// A model of these measurements alone; missing where they are too few for one.
     pub afresh_mape: Option<f64>,

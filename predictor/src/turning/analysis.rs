@@ -60,7 +60,7 @@ pub struct Analysis {
     pub sweeps: Vec<SweepReport>,
     /// Mean over sweeps of the choice from probes over the best.
     pub mean_ratio: Option<f64>,
-    /// … of the choice after more measurements.
+    /// Mean over sweeps of the choice after more measurements over the best.
     pub mean_ratio_with_more: Option<f64>,
     /// Measurements beyond the probes.
     pub more: usize,

@@ -1,42 +1,62 @@
 //! Software events of `perf` and `papi` against the program `perf`, which counts the same process meanwhile.
 
-use std::io::Read as _;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::perf::tests::touch_pages;
 use super::request::CounterRequest;
 use super::*;
 
-/// `perf stat` on the calling thread, once it has attached itself.
+/// A pipe with a name, open for reading and writing, so that nobody waits for its other end.
+fn pipe(folder: &Path, name: &str) -> (PathBuf, File) {
+    let path = folder.join(name);
+    let text = CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: a C string.
+    assert_eq!(unsafe { libc::mkfifo(text.as_ptr(), 0o600) }, 0);
+    let both = File::options().read(true).write(true).open(&path).unwrap();
+    (path, both)
+}
+
+/// `perf stat` on the calling thread, once it says that it counts; none where it is not installed or ends without.
 fn perf_stat() -> Option<Child> {
     // SAFETY: a plain system call without arguments.
     let thread = unsafe { libc::gettid() };
-    let child = Command::new("perf")
-        .args(["stat", "-x,", "-e", "page-faults", "-t"])
-        .arg(thread.to_string())
+    let folder = tempfile::tempdir().unwrap();
+    let (commands, mut to_perf) = pipe(folder.path(), "commands");
+    let (answers, mut from_perf) = pipe(folder.path(), "answers");
+    let control = format!("fifo:{},{}", commands.display(), answers.display());
+    let mut child = Command::new("perf")
+        .args([
+            "stat",
+            "-x,",
+            "-e",
+            "page-faults",
+            "--delay=-1",
+            "--control",
+        ])
+        .arg(control)
+        .args(["-t", &thread.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .ok()?;
-    // It says nothing when it has begun; its open files tell.
-    let begun = Instant::now();
-    while !counts(&child) && begun.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(20));
+    to_perf.write_all(b"enable\n").unwrap();
+    let (send, answered) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send.send(from_perf.read_exact(&mut [0; 4])));
+    loop {
+        if answered.recv_timeout(Duration::from_millis(20)).is_ok() {
+            return Some(child);
+        }
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
     }
-    // It opens its counter a moment before it starts it.
-    std::thread::sleep(Duration::from_millis(300));
-    Some(child)
-}
-
-/// Whether a process has a counter of the kernel open.
-fn counts(child: &Child) -> bool {
-    let files = std::fs::read_dir(format!("/proc/{}/fd", child.id()));
-    let targets = files.into_iter().flatten().flatten();
-    targets
-        .filter_map(|file| std::fs::read_link(file.path()).ok())
-        .any(|target| target.to_string_lossy().contains("perf_event"))
 }
 
 /// Ends it as Ctrl-C would; the page faults that it counted.
@@ -64,7 +84,7 @@ fn software_events_are_those_of_perf_stat() {
         }
         let mut opened = open(&request);
         let Some(stat) = perf_stat() else {
-            eprintln!("skipped: perf is not installed");
+            eprintln!("skipped: perf is not installed, or does not count here");
             return;
         };
         let source = &mut opened.meters[0];

@@ -44,6 +44,9 @@ pub(super) const CONFLICT: c_int = -8;
 const NO_EVENT: c_int = -7;
 /// The component cannot do this.
 const COMPONENT_CANNOT: [c_int; 3] = [-4, -18, -19];
+/// Where `PAPI_component_info_t` has `disabled_reason`: behind name (128), short name (64), description (128), and three
+/// versions (64 each), in `papi.h` of 5.7, 6.0, 7.0 and 7.3 alike.
+const DISABLED_REASON: usize = 512;
 /// No event set.
 const NO_SET: c_int = -1;
 
@@ -76,6 +79,8 @@ pub(super) trait Api: Sync {
     fn event(&self, name: &str) -> Result<c_int, Code>;
     /// The component that an event is of, with its name.
     fn component(&self, event: c_int) -> Result<(c_int, String), Code>;
+    /// Why PAPI switched a component off when it began, in its words; none of one that works, or is not there.
+    fn disabled(&self, component: &str) -> Option<String>;
     /// An empty set for events of a component.
     fn set(&self, component: c_int) -> Result<Set, Code>;
     /// Counts a thread rather than the calling one.
@@ -96,6 +101,7 @@ pub(super) struct Papi {
     strerror: unsafe extern "C" fn(c_int) -> *const c_char,
     name_to_code: unsafe extern "C" fn(*const c_char, *mut c_int) -> c_int,
     event_component: unsafe extern "C" fn(c_int) -> c_int,
+    component_index: unsafe extern "C" fn(*const c_char) -> c_int,
     component_info: unsafe extern "C" fn(c_int) -> *const c_void,
     create: unsafe extern "C" fn(*mut c_int) -> c_int,
     assign: unsafe extern "C" fn(c_int, c_int) -> c_int,
@@ -172,6 +178,7 @@ fn bind(name: &str, library: &'static Library) -> Result<Papi, CounterError> {
             strerror: find(library, "PAPI_strerror")?,
             name_to_code: find(library, "PAPI_event_name_to_code")?,
             event_component: find(library, "PAPI_get_event_component")?,
+            component_index: find(library, "PAPI_get_component_index")?,
             component_info: find(library, "PAPI_get_component_info")?,
             create: find(library, "PAPI_create_eventset")?,
             assign: find(library, "PAPI_assign_eventset_component")?,
@@ -268,6 +275,21 @@ impl Api for Papi {
         // SAFETY: the structure begins with the name, an array of characters that ends with a zero.
         let name = unsafe { CStr::from_ptr(info.cast::<c_char>()) };
         Ok((component, name.to_string_lossy().into_owned()))
+    }
+
+    fn disabled(&self, component: &str) -> Option<String> {
+        let name = CString::new(component).ok()?;
+        // SAFETY: a C string; a number for each component, also for those that are switched off.
+        let place = unsafe { (self.component_index)(name.as_ptr()) };
+        // SAFETY: the call takes any number and returns null or a structure of the library.
+        let info = unsafe { (self.component_info)(place) };
+        if info.is_null() {
+            return None;
+        }
+        // SAFETY: the structure is longer, and has an array of characters here that ends with a zero.
+        let reason = unsafe { CStr::from_ptr(info.cast::<c_char>().add(DISABLED_REASON)) };
+        let reason = reason.to_string_lossy().trim().to_owned();
+        (!reason.is_empty()).then_some(reason)
     }
 
     fn set(&self, component: c_int) -> Result<Set, Code> {

@@ -14,7 +14,7 @@ use std::ffi::c_int;
 use library::{Api, CONFLICT, Code, papi};
 use source::{PapiSource, Scope};
 
-use super::perf::some_of_everything;
+use super::perf::{permission, some_of_everything};
 use super::request::Selection;
 use super::{Counter, CounterError, CounterFact, Opened, SourceKind, Survey, refused};
 
@@ -84,18 +84,19 @@ struct Event {
     scope: Scope,
 }
 
+/// What lists the events of a machine.
+const LISTS: &str = "`papi_avail -a` and `papi_native_avail` list the events of this machine; without a PMU use --counters callgrind";
+
 /// PAPI's words about an event, with what to do.
 fn refusal(api: &dyn Api, event: &str, code: Code) -> CounterError {
     const UNKNOWN: [c_int; 2] = [-1, -7];
     const REFUSED: c_int = -15;
     let words = api.words(code);
     let next = match code.0 {
-        code if UNKNOWN.contains(&code) => {
-            "`papi_avail -a` and `papi_native_avail` list the events of this machine; without a PMU use --counters callgrind"
-        }
-        REFUSED => "sudo sysctl kernel.perf_event_paranoid=1",
-        CONFLICT => "name it without the others",
-        _ => "see papi_component_avail for what this PAPI counts here",
+        code if UNKNOWN.contains(&code) => LISTS.to_owned(),
+        REFUSED => permission(2),
+        CONFLICT => "name it without the others".to_owned(),
+        _ => "see papi_component_avail for what this PAPI counts here".to_owned(),
     };
     CounterError::new(
         format!("{NAME}:{event}"),
@@ -104,10 +105,36 @@ fn refusal(api: &dyn Api, event: &str, code: Code) -> CounterError {
     )
 }
 
+/// The refusal of an event where PAPI switched off the component of the processor and the kernel, whose events it then
+/// says not to know; none where it did not, and of events of other components, which have three colons in their names.
+fn switched_off(api: &dyn Api, event: &str) -> Option<CounterError> {
+    let reason = api.disabled(PROCESSOR).filter(|_| !event.contains(":::"))?;
+    // Its library of events knows the processors of its day.
+    let next = match &reason {
+        reason if reason.contains("paranoid") => permission(2),
+        reason if reason.contains("libpfm") => {
+            "a newer PAPI may know this processor; without a PMU use --counters callgrind"
+                .to_owned()
+        }
+        _ => "`papi_component_avail` says more; without a PMU use --counters callgrind".to_owned(),
+    };
+    Some(CounterError::new(
+        format!("{NAME}:{event}"),
+        format!("PAPI has switched off {PROCESSOR}: {reason}"),
+        next,
+    ))
+}
+
 /// Whether an event counts, tried on work that has some of everything.
 fn check(api: &dyn Api, name: &str) -> Result<Event, CounterError> {
-    let no = |code| refusal(api, name, code);
-    let code = api.event(name).map_err(no)?;
+    let no = |code| switched_off(api, name).unwrap_or_else(|| refusal(api, name, code));
+    let unknown = |code| {
+        switched_off(api, name).unwrap_or_else(|| CounterError {
+            next: LISTS.to_owned(),
+            ..refusal(api, name, code)
+        })
+    };
+    let code = api.event(name).map_err(unknown)?;
     let (component, component_name) = api.component(code).map_err(no)?;
     let scope = Scope::of(api, component).map_err(no)?;
     let set = api.set(component).map_err(no)?;
@@ -221,13 +248,22 @@ impl SourceKind for PapiEvents {
         let counters: Vec<CounterFact> = facts.collect();
         let here = counters.iter().filter(|c| c.problem.is_none()).count();
         let (major, minor) = api.version();
-        Survey {
-            state: Ok(format!(
+        // Where nothing counts that people ask for, the source is not there; an event by its name may be, all the same.
+        let state = match counters.iter().find_map(|c| c.problem.clone()) {
+            Some(problem) if here == 0 => Err(CounterError {
+                subject: NAME.to_owned(),
+                reason: format!(
+                    "PAPI {major}.{minor} counts nothing usual: {}",
+                    problem.reason
+                ),
+                ..problem
+            }),
+            _ => Ok(format!(
                 "PAPI {major}.{minor}; {here} of the {} below count here, others by name",
                 counters.len()
             )),
-            counters,
-        }
+        };
+        Survey { state, counters }
     }
 
     fn check(&self, event: &str) -> Result<(), CounterError> {

@@ -248,13 +248,9 @@ impl Event {
             _ => 2,
         };
         let (reason, next) = match errno {
-            errno if is_refusal(errno) && paranoid.is_some_and(|value| value <= wanted) => (
-                format!("the system refuses it{setting}"),
-                "in a container, allow perf_event_open (e.g. --cap-add PERFMON)".to_owned(),
-            ),
             errno if is_refusal(errno) => (
                 format!("the system refuses it{setting}"),
-                format!("sudo sysctl kernel.perf_event_paranoid={wanted}"),
+                mend(paranoid, wanted),
             ),
             Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO) => (
                 "there is no PMU with it here, or the hypervisor passes none on"
@@ -282,6 +278,21 @@ impl Event {
             ),
         };
         CounterError::new(format!("{NAME}:{}", self.name), reason, next)
+    }
+}
+
+/// What lets everybody count who is refused, where that needs `kernel.perf_event_paranoid` to be at most `wanted`.
+pub(in crate::measure::counters) fn permission(wanted: i64) -> String {
+    mend(paranoid(), wanted)
+}
+
+/// The same where the setting is known.
+fn mend(paranoid: Option<i64>, wanted: i64) -> String {
+    match paranoid {
+        Some(value) if value <= wanted => {
+            "in a container, allow perf_event_open (e.g. --cap-add PERFMON)".to_owned()
+        }
+        _ => format!("sudo sysctl kernel.perf_event_paranoid={wanted}"),
     }
 }
 

@@ -19,8 +19,8 @@ use super::{
     refused, tasks,
 };
 
-pub(super) use events::some_of_everything;
 use events::{EVENTS, Event, event, paranoid, usual};
+pub(super) use events::{permission, some_of_everything};
 
 /// The kind.
 pub(super) struct Perf;

@@ -76,6 +76,10 @@ fn threads_that_were_there_before_are_counted_with_the_calling_one() {
         touch_pages(300);
         done.send(()).unwrap();
     });
+    if let Err(error) = Perf.check("page-faults") {
+        eprintln!("skipped: {error}");
+        return;
+    }
     let events = Selection::Listed(vec!["page-faults".to_owned()]);
     let faults = faults_of(Perf.open(&events), || {
         touch_pages(200);
@@ -83,7 +87,8 @@ fn threads_that_were_there_before_are_counted_with_the_calling_one() {
         end.recv().unwrap();
     });
     other.join().unwrap();
-    assert!((500.0..560.0).contains(&faults), "{faults}");
+    // Counted twice, either thread's would be 200 more, and the runtime makes some of its own.
+    assert!((500.0..690.0).contains(&faults), "{faults}");
 }
 
 /// Touches this many pages for the first time.
