@@ -29,6 +29,16 @@ typedef unsigned short ushort;
 typedef unsigned int uint;
 ";
 
+/// What is no number, and what is larger than all, under the names of `<math_constants.h>`, which NVRTC does not have.
+const INFINITIES: &str = "\
+#ifndef CUDART_INF_F
+#define CUDART_INF_F __int_as_float(0x7f800000)
+#define CUDART_NAN_F __int_as_float(0x7fffffff)
+#define CUDART_INF __longlong_as_double(0x7ff0000000000000ULL)
+#define CUDART_NAN __longlong_as_double(0xfff8000000000000ULL)
+#endif
+";
+
 /// What TVM's code for half precision takes for granted beside `<cuda_fp16.h>`.
 const HALVES: &str = "#include <cuda_fp16.h>\n";
 
@@ -141,6 +151,7 @@ fn header(tags: &[String]) -> String {
             }
             "fp8" => lines.push_str("#include <cuda_fp8.h>\n"),
             "mma" => lines.push_str("#include <mma.h>\n"),
+            "math_constants" => lines.push_str(INFINITIES),
             // Shuffles and the like are part of the language.
             _ => {}
         }

@@ -29,6 +29,7 @@ pub mod llvm;
 pub mod lower;
 pub mod nest;
 pub mod pass;
+mod reducers;
 pub mod schedule;
 pub mod space;
 pub mod target;

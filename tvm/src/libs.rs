@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
+use crate::reducers;
 
 /// Version of the `apache-tvm` wheel this crate is written for.
 pub const TVM_VERSION: &str = "0.27.0.post1";
@@ -34,7 +35,8 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// Loads TVM, compiler and runtime, once a process; later calls return at once.
+    /// Loads TVM, compiler and runtime, once a process, and tells it what reductions there are beside its own; later calls
+    /// return at once.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::WrongVersion`] or [`Error::Load`]; the same one at every call.
@@ -43,6 +45,7 @@ impl Libraries {
         let load = || {
             let found = Self::load_runtime()?;
             COMPILER.iter().try_for_each(|name| found.open(name))?;
+            reducers::register()?;
             Ok(found)
         };
         LOADED.get_or_init(load).clone()

@@ -180,4 +180,17 @@ impl Schedule {
         let kind = crate::call::field(&self.call("ScheduleGet", &[&l.0])?, "kind")?;
         Ok(crate::call::value::<i64>("For.kind", kind)? == BOUND)
     }
+
+    /// Whether a block runs under a condition, because its loops have more steps than it has elements.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn is_guarded(&self, block: &Block) -> Result<bool> {
+        let realize = self.call("GetSBlockRealize", &[&block.0])?;
+        let condition = crate::call::field(&realize, "predicate")?;
+        // A condition that always holds is the constant 1.
+        let always = crate::call::field(&condition, "value")
+            .and_then(|number| crate::call::value::<i64>("predicate", number));
+        Ok(!matches!(always, Ok(1)))
+    }
 }

@@ -6,7 +6,7 @@
 //! because sums that cancel keep the error of their terms. Integers must agree exactly.
 
 use half::{bf16, f16};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tvm_bridge::{DType, Tensor};
 
 /// How far an output may be from its reference.
@@ -52,9 +52,11 @@ impl Tolerance {
 /// What a comparison found.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Largest absolute difference.
+    /// Largest absolute difference; infinite where one side alone is.
+    #[serde(deserialize_with = "perhaps_infinite")]
     pub max_abs_error: f64,
     /// Largest difference relative to the reference's element, over elements that are not zero there.
+    #[serde(deserialize_with = "perhaps_infinite")]
     pub max_rel_error: f64,
     /// Absolute tolerance that was applied (the relative one comes on top).
     pub tolerance_abs: f64,
@@ -66,6 +68,11 @@ pub struct Comparison {
     pub elements: u64,
     /// Flat index of the worst element, if any is wrong.
     pub worst: Option<u64>,
+}
+
+/// A difference as JSON has it, which writes an infinite one as null.
+fn perhaps_infinite<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
 
 impl Comparison {
@@ -207,6 +214,14 @@ mod tests {
         let wrong = result(&[1.0, 2.1], &[1.0, 2.0]);
         assert_eq!((wrong.wrong, wrong.worst), (1, Some(1)));
         assert!(wrong.complaint().unwrap().contains("1 of 2 elements"));
+    }
+
+    #[test]
+    fn an_infinite_difference_can_be_said() {
+        let lost = result(&[f32::MIN, 2.0], &[f32::NEG_INFINITY, 2.0]);
+        assert_eq!((lost.wrong, lost.max_abs_error), (1, f64::INFINITY));
+        let said = serde_json::to_string(&lost).unwrap();
+        assert_eq!(serde_json::from_str::<Comparison>(&said).unwrap(), lost);
     }
 
     #[test]

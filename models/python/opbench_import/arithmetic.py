@@ -6,7 +6,6 @@ import numpy as np
 import onnx
 
 from .emit import Emitter
-from .onnx_graph import OnnxGraph, attributes
 
 
 def floating(dtype: str | None) -> bool:
@@ -64,64 +63,6 @@ def power(e: Emitter) -> list[onnx.NodeProto] | None:
         raise e.refusal(f"TVM has no powers of {base}, and double precision does not hold all of them; cast to int32 or float")
     result = e.emit("Pow", [e.cast(e.input(i), "float64") for i in range(2)])
     return e.finish(e.cast(result, base))
-
-
-def seek_larger(graph: OnnxGraph) -> None:
-    """Whether a maximum is minus infinity, as whether nothing is larger: TVM's maximum of nothing but minus infinity is the
-    smallest number. Attention asks so for rows that are masked whole."""
-    makers = {o: n for n in graph.nodes for o in n.output}
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.nodes:
-        found = maximum_of(graph, makers, node) if node.op_type == "Equal" else None
-        nodes += [node] if found is None else is_least(Emitter(graph, node), *found)
-    if len(nodes) > len(graph.nodes):
-        graph.nodes = nodes
-        graph.drop_unused()
-        graph.infer()
-
-
-def maximum_of(graph: OnnxGraph, makers: dict, node: onnx.NodeProto) -> tuple[onnx.NodeProto, str] | None:
-    """The maximum that is compared with minus infinity, and the name of that; None for other comparisons."""
-    for own, other in (node.input, reversed(node.input)):
-        bound, reduction = graph.value(other), makers.get(own)
-        if bound is None or bound.size != 1 or not floating(graph.dtype(other)) or not np.all(np.isneginf(bound)):
-            continue
-        if reduction is not None and reduction.op_type == "ReduceMax":
-            return reduction, other
-    return None
-
-
-def is_least(e: Emitter, reduction: onnx.NodeProto, bound: str) -> list[onnx.NodeProto]:
-    """No element of what is reduced is larger than minus infinity."""
-    larger = e.cast(e.emit("Greater", [reduction.input[0], bound]), "int32")
-    found = e.emit("ReduceMax", [larger, *reduction.input[1:]], **attributes(reduction))
-    return e.finish(e.emit("Equal", [found, e.constant(0, "int32")]))
-
-
-def keep_infinities(graph: OnnxGraph) -> None:
-    """ReduceMax and ReduceMin whose result can be infinite. TVM's maximum begins at the smallest number, which is larger than minus
-    infinity; of halves no maximum but that of nothing else is so small."""
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.nodes:
-        ends = ENDS.get(node.op_type)
-        known = ends is not None and (graph.dtype(node.input[0]) or "").startswith("float")
-        nodes += extremum(Emitter(graph, node), *ends) if known else [node]
-    if len(nodes) > len(graph.nodes):
-        graph.nodes = nodes
-        graph.infer()
-
-
-ENDS = {"ReduceMax": ("LessOrEqual", "min", -np.inf), "ReduceMin": ("GreaterOrEqual", "max", np.inf)}
-"""Of each reduction: the comparison, the name of the number at which TVM begins, and what it stands for."""
-
-
-def extremum(e: Emitter, beyond: str, begin: str, infinity: float) -> list[onnx.NodeProto]:
-    """The reduction of halves, doubled, or infinity where it is where TVM begins."""
-    dtype = e.graph.dtype(e.input(0))
-    half = e.emit("Mul", [e.input(0), e.constant(0.5, dtype)])
-    found = e.emit(e.node.op_type, [half, *e.node.input[1:]], **e.options)
-    lost = e.emit(beyond, [found, e.constant(getattr(np.finfo(dtype), begin), dtype)])
-    return e.finish(e.emit("Where", [lost, e.constant(infinity, dtype), e.emit("Mul", [found, e.constant(2.0, dtype)])]))
 
 
 def root_mean_square(e: Emitter) -> list[onnx.NodeProto] | None:

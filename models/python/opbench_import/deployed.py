@@ -108,6 +108,8 @@ def computed_by_onnx_runtime(request: Request, inputs: dict[str, np.ndarray]) ->
     """What ONNX Runtime computes with the file that was written."""
     onnxruntime = extras.pinned("onnxruntime", "dev")
     options = onnxruntime.SessionOptions()
+    # Threads that wait for each other spin, which on a busy machine takes longer than they save.
+    options.intra_op_num_threads = 1
     options.log_severity_level = 4
     try:
         session = onnxruntime.InferenceSession(

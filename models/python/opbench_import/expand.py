@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from . import arithmetic, moves, unfaithful
+from . import arithmetic, blockwise, frames, moves, unfaithful
 from .attention import attention
 from .emit import Emitter
 from .onnx_graph import OnnxGraph
@@ -246,6 +246,8 @@ RULES = {
     "RoiAlign": aligned_region,
     "Dropout": dropout,
     **arithmetic.RULES,
+    **blockwise.RULES,
+    **frames.RULES,
     **moves.RULES,
     **unfaithful.RULES,
 }

@@ -66,6 +66,7 @@ def load(path: str) -> OnnxGraph:
 
 def from_proto(model: onnx.ModelProto, path: str) -> OnnxGraph:
     """A model in memory as a graph ready for rewriting; ``path`` is what messages call it. Takes its weights away."""
+    widen_weights(model)
     params = take_weights(model)
     operators = [n.op_type for n in model.graph.node]
     if model.functions:
@@ -93,6 +94,30 @@ def reject_foreign_nodes(model: onnx.ModelProto) -> None:
                 f"operator {node.domain}::{node.op_type} (node '{label}') belongs to a vendor domain; "
                 "export the model with standard ONNX operators",
             )
+
+
+WIDER = {
+    onnx.TensorProto.INT4: onnx.TensorProto.INT8,
+    onnx.TensorProto.INT2: onnx.TensorProto.INT8,
+    onnx.TensorProto.UINT4: onnx.TensorProto.UINT8,
+    onnx.TensorProto.UINT2: onnx.TensorProto.UINT8,
+}
+"""Types of which ONNX has several in a byte, and those with a byte for each."""
+
+
+def widen_weights(model: onnx.ModelProto) -> None:
+    """Gives weights of less than a byte a byte for each number, where all that reads them makes numbers of them again: TVM
+    has no tensors that share bytes."""
+    others = {name for n in model.graph.node if n.op_type != "DequantizeLinear" for name in n.input}
+    for tensor in model.graph.initializer:
+        wider = WIDER.get(tensor.data_type)
+        if wider is None or tensor.name in others:
+            continue
+        value = numpy_helper.to_array(tensor).astype(onnx.helper.tensor_dtype_to_np_dtype(wider))
+        tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+        for declared in (*model.graph.input, *model.graph.value_info):
+            if declared.name == tensor.name:
+                declared.type.tensor_type.elem_type = wider
 
 
 def take_weights(model: onnx.ModelProto) -> dict[str, Param]:

@@ -39,6 +39,8 @@ VALUE_INPUTS = {
     "DequantizeLinear": {1, 2},
     "TopK": {1},
     "ReduceSum": {1},
+    "STFT": {1, 3},
+    "Col2Im": {1, 2},
 }
 
 

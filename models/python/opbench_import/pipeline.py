@@ -14,12 +14,12 @@ from tvm import relax
 
 from . import (
     GRAPH_FORMAT,
-    arithmetic,
     bind,
     composites,
     convert,
     deployed,
     expand,
+    extremes,
     fill,
     fold,
     integers,
@@ -110,8 +110,6 @@ def clean(graph: OnnxGraph) -> None:
     normalise.split_bias(graph)
     normalise.scalars(graph)
     fold.fold(graph)
-    arithmetic.seek_larger(graph)
-    arithmetic.keep_infinities(graph)
     simplify.drop_no_ops(graph)
     graph.drop_unused()
     graph.drop_unread_inputs()
@@ -200,7 +198,7 @@ def kernels(request: Request, module: tvm.IRModule, nodes: list[tuple[str, str]]
         raise library_function(nodes, left[0])
     if request.composites is not None:
         module = composites.apply(module, request.composites)
-    return lower.fused(module) if request.fusion == "full" else module
+    return extremes.begin_at_infinity(lower.fused(module) if request.fusion == "full" else module)
 
 
 OPAQUE = ("ScatterElements", "ScatterND", "Scatter", "NonZero", "Unique", "RoiAlign", "Resize")

@@ -43,15 +43,15 @@ def map_blocks(function: tirx.PrimFunc, change: Callable[[SBlock], SBlock]) -> t
     return function.with_body(walk(function.body, True))
 
 
-def rebuild(block: SBlock, body, annotations) -> SBlock:
-    """A copy of ``block`` with another body and annotations."""
+def rebuild(block: SBlock, body, annotations, init=None) -> SBlock:
+    """A copy of ``block`` with another body and annotations, and another beginning if there is one."""
     return SBlock(
         block.iter_vars,
         block.reads,
         block.writes,
         block.name_hint,
         body,
-        block.init,
+        block.init if init is None else init,
         block.alloc_buffers,
         block.match_buffers,
         annotations,

@@ -19,6 +19,9 @@ def load(name: str = "torch") -> ModuleType:
     """PyTorch, or a library of models for it; raises ``ImportFailure`` (missing_extra) where it is not installed."""
     # Nothing that is asked for here may reach for a network.
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
+    # What is computed here takes seconds of one processor. Threads of OpenMP wait for each other spinning: on a busy machine that
+    # took ninety times as long, and sums would depend on the number of processors.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     flags = sys.getdlopenflags()

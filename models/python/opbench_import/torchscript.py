@@ -108,7 +108,7 @@ def drop_whole_slices(graph) -> None:
     """Leaves out slices that take everything, as Python's indexing does; an index of nothing else is an ``aten::alias`` there."""
     for chain in slices_by_index(graph):
         whole = [takes_everything(node) for node in chain]
-        if all(whole) and not is_selected(chain[-1].output()):
+        if all(whole) and not is_part(chain):
             replace(chain[0], graph.create("aten::alias", [chain[0].inputsAt(0)], 1))
             whole[0] = False
         for node, drop in zip(chain, whole):
@@ -138,9 +138,11 @@ def is_next_slice(node, following) -> bool:
     return None not in axes and axes[0] < axes[1]
 
 
-def is_selected(value) -> bool:
-    """Whether all that reads a value is the choice of one element along an axis, part of the same index."""
-    return len(value.uses()) == 1 and value.uses()[0].user.kind() == "aten::select"
+def is_part(chain: list) -> bool:
+    """Whether an index has more than these slices: elements that are chosen, or new axes."""
+    after = chain[-1].output().uses()
+    neighbours = [chain[0].inputsAt(0).node(), *(use.user for use in after if len(after) == 1)]
+    return any(node.kind() in ("aten::select", "aten::unsqueeze") for node in neighbours)
 
 
 def takes_everything(node) -> bool:

@@ -36,6 +36,9 @@ SIZES = {
 }
 """The settings of a configuration that each size of the command line is, by the names that configurations use."""
 
+LISTED = {"num_stages"}
+"""Settings that other ones list the sizes of, one by one."""
+
 
 def build(request: Request) -> Example:
     """The part of the model that was asked for, with its inputs."""
@@ -138,7 +141,7 @@ def settings_of(kind: type, architecture: str, sizes: dict) -> dict:
         if sizes.get(size) is None:
             continue
         # None is a size that follows from another one.
-        own = {alias.get(n, n) for n in names if isinstance(getattr(plain, alias.get(n, n), ""), int | None)}
+        own = {alias.get(n, n) for n in names if isinstance(getattr(plain, alias.get(n, n), ""), int | None)} - LISTED
         if not own:
             raise bad_shape(f"{architecture} has no single number for --{size}; give a configuration with --config FILE.json")
         settings.update(dict.fromkeys(own, int(sizes[size])))

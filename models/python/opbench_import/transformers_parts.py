@@ -155,7 +155,7 @@ class Parts:
         if most is not None and 0 < most < past + 1:
             raise bad_shape(f"a cache of {past} tokens leaves no position for one more in {self.name} ({most})")
         with torch.no_grad():
-            filled = model(input_ids=self.tokens(batch, past), use_cache=True).past_key_values
+            filled = getattr(model(input_ids=self.tokens(batch, past), use_cache=True), "past_key_values", None)
         if not isinstance(filled, cache_kind) or not all(hasattr(layer, "keys") for layer in filled.layers):
             raise bad_shape(f"{self.name} keeps another state than keys and values; only {self.name}:prefill is there")
 

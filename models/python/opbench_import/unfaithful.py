@@ -26,19 +26,31 @@ def resize(e: Emitter) -> list[onnx.NodeProto] | None:
     axes, before = e.options.get("axes"), e.graph.shape(e.input(0))
     if axes is None:
         return None
-    if before is None or e.options.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise e.refusal("it names axes, but its data have no static shape, or it keeps their ratio")
+    if before is None:
+        raise e.refusal("it names axes, but its data have no static shape")
     if e.input(1) and e.options.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         raise e.refusal("it names axes of a part to be cut out; export it with all axes")
     given = {axis % len(before): i for i, axis in enumerate(axes)}
     inputs = [e.input(0), "", "", ""]
+    policy = e.options.get("keep_aspect_ratio_policy", "stretch")
     for position, dtype, others in ((2, "float32", np.ones(len(before))), (3, "int64", np.array(before))):
         value = e.graph.value(e.input(position)) if e.input(position) else None
         if value is not None and value.size:
+            if policy != "stretch" and position == 3:
+                value = one_ratio(e, [before[axis] for axis in axes], value, policy)
             whole = [value[given[i]] if i in given else others[i] for i in range(len(before))]
             inputs[position] = e.constant(whole, dtype)
-    options = {k: v for k, v in e.options.items() if k != "axes"}
+    options = {k: v for k, v in e.options.items() if k not in ("axes", "keep_aspect_ratio_policy")}
     return e.finish(e.emit("Resize", inputs if inputs[3] else inputs[:3], **options))
+
+
+def one_ratio(e: Emitter, before: list[int], wanted: np.ndarray, policy: str) -> np.ndarray:
+    """The sizes that keep the ratio of the data, none larger (or none smaller) than what is wanted."""
+    choose = {"not_larger": np.min, "not_smaller": np.max}[policy]
+    sizes = np.array(before) * choose(wanted / np.array(before))
+    if not np.allclose(sizes, np.round(sizes), rtol=1e-6):
+        raise e.refusal("it keeps the ratio of its data, with sizes that are no whole numbers before they are rounded")
+    return np.round(sizes)
 
 
 def require_plain_resize(e: Emitter) -> None:
@@ -69,12 +81,21 @@ def batch_normalisation(e: Emitter) -> None:
         raise e.refusal("in training mode it computes its statistics; export the model for inference")
 
 
-def shift(e: Emitter) -> None:
-    """BitShift: machines disagree on shifts by less than nothing or by all bits."""
-    amounts = e.graph.value(e.input(1))
-    bits = np.dtype(e.graph.dtype(e.input(0)) or "uint8").itemsize * 8
-    if amounts is None or amounts.min(initial=0) < 0 or amounts.max(initial=0) >= bits:
-        raise e.refusal(f"it is imported only where all shifts are constants from 0 to {bits - 1}")
+def shift(e: Emitter) -> list[onnx.NodeProto] | None:
+    """BitShift: machines disagree on shifts by less than nothing or by all bits, of which the sign is left to the right and
+    nothing to the left."""
+    amounts, dtype = e.graph.value(e.input(1)), e.graph.dtype(e.input(0)) or "uint8"
+    bits = np.dtype(dtype).itemsize * 8
+    if amounts is not None and amounts.min(initial=0) >= 0 and amounts.max(initial=0) < bits:
+        return None
+    possible = e.emit("Less", [e.input(1), e.constant(bits, dtype)])
+    if dtype.startswith("int"):
+        possible = e.emit("And", [possible, e.emit("GreaterOrEqual", [e.input(1), e.constant(0, dtype)])])
+    amount = e.emit("Where", [possible, e.input(1), e.constant(bits - 1, dtype)])
+    moved = e.emit("BitShift", [e.input(0), amount], **e.options)
+    if dtype.startswith("int") and e.options["direction"] == "RIGHT":
+        return e.finish(moved)
+    return e.finish(e.emit("Where", [possible, moved, e.constant(0, dtype)]))
 
 
 def layer_normalisation(e: Emitter):

@@ -10,6 +10,7 @@ import math
 
 from tvm import te, tirx, topi
 
+from . import extremes
 from .kernels import LANES, REDUCE_NAMES, SPATIAL_NAMES, cropped, named_compute, output_extent, pad, products, rounded
 
 MOST_WASTE = 1.4
@@ -64,8 +65,8 @@ def max_pool(data: te.Tensor, kernel: list[int], options: dict) -> te.Tensor:
     after = [max(0, n - b - int(size)) for n, b, size in zip(needed, before, data.shape[2:])]
     if any(before) or any(after):
         after[-1] += -(int(data.shape[-1]) + before[-1] + after[-1]) % strides[-1]
-        lowest = tirx.min_value(data.dtype)
-        data = topi.nn.pad(data, [0, 0, *before], [0, 0, *after], pad_value=lowest, name="pad_temp")
+        least = extremes.least(data.dtype)
+        data = topi.nn.pad(data, [0, 0, *before], [0, 0, *after], pad_value=least, name="pad_temp")
     window = [te.reduce_axis((0, k), n) for k, n in zip(kernel, REDUCE_NAMES[len(kernel)])]
 
     def body(axes):

@@ -116,6 +116,8 @@ def save(model: onnx.ModelProto) -> str:
 def expected(path: str, feeds: dict) -> list[np.ndarray]:
     """What ONNX Runtime computes."""
     options = onnxruntime.SessionOptions()
+    # Threads that wait for each other spin, which on a busy machine takes longer than they save.
+    options.intra_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return session.run(None, feeds)

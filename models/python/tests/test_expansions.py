@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import unittest
 
 import numpy as np
@@ -62,19 +63,74 @@ class Expansions(unittest.TestCase):
         (concat,) = self.agree(m.build("y2")).operators("concat")
         self.assertEqual(sum(a["shape"] == [2, 1, 3] for a in concat["args"]), 3)
 
-    def test_maxima_of_infinities_are_infinite(self):
+    def test_extremes_of_infinities_are_infinite(self):
         x = np.random.default_rng(3).standard_normal((4, 8)).astype(np.float32)
         x[1] = -np.inf
         x[2] = np.finfo(np.float32).min
         x[3, 5] = np.inf
         for op, sign in (("ReduceMax", 1), ("ReduceMin", -1)):
-            m = Model()
-            m.node(op, [m.input("x", 4, 8)], "y", axes=[1], keepdims=0)
-            model = m.build("y", opset=13)
-            feeds = {"x": sign * x}
-            with self.subTest(op=op):
-                found = support.import_model(model).run(feeds)[0]
-                np.testing.assert_array_equal(found, (sign * x.max(axis=1)).astype(np.float32))
+            for dtype in (np.float32, np.float16):
+                m = Model()
+                m.node(op, [m.input("x", 4, 8, dtype=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))], "y", axes=[1], keepdims=0)
+                model = m.build("y", opset=13)
+                values = (sign * x).astype(dtype)
+                with self.subTest(op=op, dtype=dtype):
+                    imported = support.import_model(model)
+                    np.testing.assert_array_equal(imported.run({"x": values})[0], sign * (sign * values).max(axis=1))
+                    self.assertEqual(len(imported.graph["operators"]), 1)
+
+    def test_places_of_infinities_are_in_their_rows(self):
+        x = np.random.default_rng(3).standard_normal((4, 8)).astype(np.float32)
+        x[1] = -np.inf
+        x[2] = np.inf
+        for op in ("ArgMax", "ArgMin"):
+            for last in (0, 1):
+                m = Model()
+                place = m.node(op, [m.input("x", 4, 8)], "place", axis=1, keepdims=0, select_last_index=last)
+                m.node("Cast", [place], "y", to=TensorProto.FLOAT)
+                path = support.save(m.build("y"))
+                with self.subTest(op=op, last=last):
+                    found = support.import_file(path).run({"x": x})
+                    self.assertEqual(support.largest_difference(found, support.expected(path, {"x": x})), 0)
+
+    def test_the_largest_of_long_rows(self):
+        x = np.random.default_rng(3).integers(0, 50, (3, 700)).astype(np.float32)
+        x[1] = -np.inf
+        x[1, 600] = 2.0
+        for axis, turned in ((1, x), (0, np.ascontiguousarray(x.T))):
+            for count, of_all in ((5, 1), (5, 0), (20, 1)):
+                m = Model()
+                k = m.constant("k", np.array([count]))
+                m.node("TopK", [m.input("x", *turned.shape), k], ["y", "place"], axis=axis, largest=of_all)
+                m.node("Cast", ["place"], "at", to=TensorProto.FLOAT)
+                path = support.save(m.build("y", "at"))
+                with self.subTest(axis=axis, count=count, largest=of_all):
+                    found = support.import_file(path).run({"x": turned})
+                    for ours, theirs in zip(found, support.expected(path, {"x": turned})):
+                        np.testing.assert_array_equal(ours, theirs)
+
+    def test_long_rows_are_accumulated_block_by_block(self):
+        x = np.random.default_rng(3).standard_normal((3, 300)).astype(np.float32)
+        x[1, 200] = np.inf
+        for axis, turned in ((1, x), (0, np.ascontiguousarray(x.T))):
+            for exclusive, reverse in itertools.product((0, 1), repeat=2):
+                m = Model()
+                data = m.input("x", *turned.shape)
+                m.node("CumSum", [data, m.constant("a", np.array(axis))], "y", exclusive=exclusive, reverse=reverse)
+                path = support.save(m.build("y"))
+                with self.subTest(axis=axis, exclusive=exclusive, reverse=reverse):
+                    found = support.import_file(path).run({"x": turned})[0]
+                    np.testing.assert_allclose(found, support.expected(path, {"x": turned})[0], rtol=1e-5, atol=1e-4)
+
+    def test_windows_of_nothing_but_minus_infinity(self):
+        x = np.full((1, 2, 6, 6), -np.inf, np.float32)
+        x[0, 1, 3, 3] = 1.0
+        m = Model()
+        m.node("MaxPool", [m.input("x", 1, 2, 6, 6)], "y", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+        found = support.import_model(m.build("y")).run({"x": x})[0]
+        wanted = np.full((2, 3, 3), -np.inf, np.float32)
+        wanted[1, 1:, 1:] = 1.0
+        np.testing.assert_array_equal(found[0], wanted)
 
     def test_one_hot_of_other_types_and_axes(self):
         m = Model()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unittest
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -179,3 +180,21 @@ class Products(unittest.TestCase):
         # ONNX Runtime would quantise the data too.
         np.testing.assert_allclose(imported.run(feeds)[0], feeds["x"] @ (values["w"] * values["s"]), rtol=1e-3, atol=1e-5)
         self.assertEqual([o["kind"] for o in imported.graph["operators"]], ["dense"])
+
+    def test_weights_of_four_bits_in_blocks(self):
+        scales = np.abs(GENERATOR.standard_normal((4, 16))).astype(np.float32) * 0.1 + 0.01
+        places = GENERATOR.integers(0, 16, (128, 16))
+        values = {"w": places.astype(ml_dtypes.uint4), "s": scales, "z": np.full((4, 16), 8).astype(ml_dtypes.uint4)}
+        nodes = [
+            node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=0, block_size=32),
+            node("MatMul", ["x", "d"], ["y"]),
+        ]
+        proto = model(nodes, values, ("x", [8, 128], FLOAT), ("y", [8, 16], FLOAT))
+        proto.opset_import[0].version = 21
+        proto.ir_version = 10
+        imported = support.import_model(proto)
+        feeds = imported.random_feeds()
+        # ONNX Runtime would compute with the data in bytes.
+        expected = feeds["x"] @ ((places - 8) * np.repeat(scales, 32, axis=0))
+        self.assertLess(support.largest_difference(imported.run(feeds), [expected]), 1e-5)
+        self.assertIn("dense", [o["kind"] for o in imported.graph["operators"]])

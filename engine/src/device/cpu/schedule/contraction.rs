@@ -4,8 +4,8 @@
 //! axis that is contiguous in memory, times `tile` values of other spatial axes. The element-wise tail runs on the tile
 //! before it leaves the cache. Outer loops run in parallel.
 
-use opmodels::tile::{VectorUnit, efficiency, even_vector_length};
-use tvm_bridge::inspect::{BlockInfo, Index, IterKind};
+use opmodels::tile::VectorUnit;
+use tvm_bridge::inspect::IterKind;
 use tvm_bridge::ir::IndexMap;
 use tvm_bridge::layout::Access as Buffer;
 use tvm_bridge::schedule::Loop;
@@ -14,7 +14,7 @@ use tvm_bridge::{Block, Result, Schedule};
 use super::knobs::{default_knobs, vector_axis};
 use super::prepare::{Part, Parts, prepare};
 use super::staged::Staged;
-use super::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, pad, spatial};
+use super::{CacheWrite, ContractionKnobs, Epilogue, LevelOrder, Padding, pad, spatial, tail};
 use crate::schedule::unfit;
 
 /// The template with the knobs that the operator's structure suggests, the epilogue and paddings placed as said.
@@ -26,7 +26,7 @@ pub(super) fn suggested(
 ) -> Result<ContractionKnobs> {
     let (parts, anchor) = anchored(s)?;
     let epilogue = match epilogue {
-        Epilogue::Tile if crops_vectors(&parts, &anchor.info) => Epilogue::Outer,
+        Epilogue::Tile if tail::crops_vectors(&parts, &anchor.info) => Epilogue::Outer,
         other => other,
     };
     let knobs = ContractionKnobs {
@@ -45,27 +45,6 @@ pub(super) fn with_knobs(
 ) -> Result<ContractionKnobs> {
     let (parts, anchor) = anchored(s)?;
     apply(s, &parts, &anchor, knobs.clone(), unit)
-}
-
-/// Whether the tail leaves out the end of the axis along which the vectors run: it then takes whole rows rather than
-/// tiles, the last of which would be full of conditions.
-fn crops_vectors(parts: &Parts, info: &BlockInfo) -> bool {
-    let (Some(tail), Some(vector), Some(write)) =
-        (&parts.tail, vector_axis(info), info.writes.first())
-    else {
-        return false;
-    };
-    let own = |index: &Index| index.plain() == Some(vector.iter);
-    let Some(dim) = write.indices.iter().position(own) else {
-        return false;
-    };
-    let reads = &tail.info.reads;
-    let wanted = reads
-        .iter()
-        .find(|r| r.buffer == write.buffer)
-        .and_then(|r| r.indices[dim].plain())
-        .map(|i| tail.info.iters[i].extent);
-    vector.packed.is_none() && wanted.is_some_and(|w| w < info.iters[vector.iter].extent)
 }
 
 /// The operator's parts, and its one reduction as the template tiles it.
@@ -104,6 +83,7 @@ fn apply(
         knobs.fused_outer = staged.outer_axes;
     }
     let local = knobs.cache_write == CacheWrite::Local;
+    let mut turned = None;
     let copy_out = match (&parts.tail, knobs.epilogue) {
         (Some(last), Epilogue::Root) => {
             spatial::nest(s, last, unit)?;
@@ -112,11 +92,16 @@ fn apply(
                 .transpose()?
         }
         (Some(last), Epilogue::Tile | Epilogue::Outer) => {
-            follows(last, anchor)?;
+            tail::follows(last, anchor)?;
+            let mut copy = None;
             if local {
                 s.set_scope(&anchor.block, 0, "local")?;
+                if knobs.epilogue == Epilogue::Tile {
+                    copy = tail::turn(s, last, anchor, &knobs)?;
+                }
             }
-            Some(last.block.clone())
+            turned = copy.is_some().then_some(&last.block);
+            Some(copy.unwrap_or_else(|| last.block.clone()))
         }
         (None, _) => local
             .then(|| s.cache_write(&anchor.block, 0, "local"))
@@ -125,6 +110,7 @@ fn apply(
     let nest = Nest {
         s,
         anchor,
+        turned,
         copy_out: copy_out.as_ref(),
         owns_output: parts.tail.is_none() && !local,
         knobs: &knobs,
@@ -132,21 +118,6 @@ fn apply(
     };
     nest.build(staged.as_ref())?;
     Ok(knobs)
-}
-
-/// Refuses a tail that takes the sums in an order of its own, as one that brings phases together: TVM computes it beside a
-/// tile without an error, but for the wrong elements.
-fn follows(tail: &Part, anchor: &Part) -> Result<()> {
-    let sums = anchor.info.writes.first().map(|w| &w.buffer);
-    let mut indices = tail.info.reads.iter().filter(|r| Some(&r.buffer) == sums);
-    let ordered = indices.all(|r| {
-        let mut terms = r.indices.iter().flat_map(|i| &i.terms);
-        terms.all(|(_, factor)| factor.is_some())
-    });
-    match ordered {
-        true => Ok(()),
-        false => Err(unfit("the tail takes the sums in another order")),
-    }
 }
 
 /// Where no operand is contiguous along a spatial axis (both walk along the reduction), the operand of the last output
@@ -175,7 +146,7 @@ fn pack_if_nothing_is_contiguous(s: &Schedule, anchor: Part) -> Result<Part> {
         &copy,
         0,
         Buffer::Write,
-        &IndexMap::permutation(&moved_last(access.indices.len(), dim))?,
+        &IndexMap::permutation(&tail::moved_last(access.indices.len(), dim))?,
     )?;
     let loops = s.loops(&copy)?;
     s.parallel(&loops[0])?;
@@ -186,16 +157,13 @@ fn pack_if_nothing_is_contiguous(s: &Schedule, anchor: Part) -> Result<Part> {
     })
 }
 
-/// All dimensions in order but `dim`, which comes last.
-pub(super) fn moved_last(dims: usize, dim: usize) -> Vec<usize> {
-    (0..dims).filter(|&d| d != dim).chain([dim]).collect()
-}
-
 /// The loop nest that the knobs describe.
 struct Nest<'a> {
     s: &'a Schedule,
     anchor: &'a Part,
-    /// The tail, or the copy out of the accumulators, if there is one.
+    /// The tail, if it takes the accumulators in their own order.
+    turned: Option<&'a Block>,
+    /// The tail otherwise, or the copy out of the accumulators, if there is one.
     copy_out: Option<&'a Block>,
     /// Whether the reduction writes the operator's output, whose layout is not ours to change.
     owns_output: bool,
@@ -261,8 +229,8 @@ impl Nest<'_> {
             Epilogue::Tile | Epilogue::Root => (of_tile, around_piece + around_tile),
             Epilogue::Outer => (&of_piece, around_piece),
         };
-        if let Some(copy_out) = self.copy_out {
-            s.reverse_compute_at(copy_out, place)?;
+        for block in self.turned.iter().chain(&self.copy_out) {
+            s.reverse_compute_at(block, place)?;
         }
         s.parallel(&parallel)?;
         if let Some(staged) = staged {
@@ -275,8 +243,11 @@ impl Nest<'_> {
             .or(levels.inner_reduction.first())
             .ok_or_else(|| unfit("no reduction loop"))?;
         s.decompose_reduction(&self.anchor.block, first_reduction)?;
+        if let Some(turned) = self.turned {
+            tail::vectorize_turned(s, turned, knobs.vector_length)?;
+        }
         match self.copy_out {
-            Some(copy_out) => vectorize_tail(s, copy_out, around, knobs, self.unit),
+            Some(copy_out) => tail::vectorize(s, copy_out, around, knobs, self.unit),
             None => Ok(()),
         }
     }
@@ -311,7 +282,7 @@ impl Nest<'_> {
             && dim + 1 != write.indices.len()
             && !self.owns_output
         {
-            let order = moved_last(write.indices.len(), dim);
+            let order = tail::moved_last(write.indices.len(), dim);
             self.s.transform_layout(
                 &self.anchor.block,
                 0,
@@ -405,38 +376,4 @@ impl Nest<'_> {
         }
         Ok(())
     }
-}
-
-/// Vectorises the tail's innermost loop where that fills a good part of a register; `around` loops it shares with the
-/// reduction.
-fn vectorize_tail(
-    s: &Schedule,
-    tail: &Block,
-    around: usize,
-    knobs: &ContractionKnobs,
-    unit: VectorUnit,
-) -> Result<()> {
-    let info = s.info(tail)?;
-    // Loops of one iteration are not there: a tail of a single element has none of its own.
-    let loops = s.loops(tail)?;
-    let Some(innermost) = loops.get(around..).and_then(|own| own.last()) else {
-        return Ok(());
-    };
-    let extent = s.extent(innermost)?;
-    let written_last = info
-        .writes
-        .first()
-        .and_then(|w| w.indices.last())
-        .and_then(|i| i.plain());
-    let vectors_are_last =
-        written_last.map(|i| Some(&info.iters[i].name)) == Some(knobs.vector_axis.as_ref());
-    let length = if vectors_are_last && extent % knobs.vector_length == 0 {
-        knobs.vector_length
-    } else {
-        even_vector_length(extent, unit.lanes())
-    };
-    if extent > 1 && extent % length == 0 && efficiency(length, unit.lanes()) > 0.25 {
-        s.vectorize(&s.split(innermost, &[None, Some(length)])?[1])?;
-    }
-    Ok(())
 }

@@ -12,7 +12,7 @@ use tvm_bridge::schedule::Loop;
 use tvm_bridge::tensorize::DotProduct;
 use tvm_bridge::{Block, Result, Schedule};
 
-use super::contraction::moved_last;
+use super::tail::moved_last;
 use super::{DotKnobs, Knobs, spatial};
 use crate::schedule::{Part, unfit};
 

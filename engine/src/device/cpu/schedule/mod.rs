@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`contraction`] | one dominating reduction: convolutions, dense, matmuls, pooling, means |
 //! | [`knobs`] | the knobs of a contraction, and the tile that suits it |
+//! | [`tail`] | what is done with the sums before they leave the tile |
 //! | [`staged`], [`pad`] | an operand's padding or copy, filled near its use or before |
 //! | [`dot`] | products of bytes, four at once in each lane |
 //! | [`rows`] | several reductions over the same rows: softmax, layer norm |
@@ -23,6 +24,7 @@ mod rows;
 mod space;
 mod spatial;
 mod staged;
+mod tail;
 #[cfg(test)]
 mod tests;
 

@@ -19,10 +19,11 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 21] = [
+const OPERATORS: [&str; 25] = [
     "conv2d_prime",
     "conv2d_strided",
     "conv2d_grouped",
+    "conv2d_swish",
     "depthwise",
     "depthwise_strided",
     "conv_transpose",
@@ -41,6 +42,9 @@ const OPERATORS: [&str; 21] = [
     "ranked",
     "qconv2d",
     "qdense",
+    "largest",
+    "place_of_largest",
+    "scores_of_one_query",
 ];
 
 fn operator(name: &str) -> (PrimFunc, Operator) {

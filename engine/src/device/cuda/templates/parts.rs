@@ -3,6 +3,7 @@
 //! On a GPU a padding costs nothing but a condition where it is read, so everything that only computes what others read
 //! is written into its readers. What remains are reductions and outputs.
 
+use tvm_bridge::inspect::{BlockInfo, IterKind};
 use tvm_bridge::{Block, Result, Schedule};
 
 use crate::schedule::{Part, unfit};
@@ -76,9 +77,12 @@ pub(super) fn inline_producers(s: &Schedule, block: &Block) -> Result<()> {
 /// Writes everything behind `block` into it, so that the block computes the operator's output.
 ///
 /// # Errors
-/// Something behind it reads its result in another order, or there are several outputs.
+/// Something behind it reads its result in another order, or there are several outputs, or some of the results of a block
+/// whose threads do not all have one.
 pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
     let own = s.info(block)?.name;
+    // Before anything that is written into it puts bounds of its own there, which are fine to be replaced by narrower ones.
+    let unevenly_shared = s.is_guarded(block)?;
     loop {
         let consumers = s.consumers(block)?;
         let consumer = match &consumers[..] {
@@ -99,6 +103,12 @@ pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
                 return Err(unfit("several outputs read the result"));
             }
         };
+        if unevenly_shared && takes_some(&s.info(block)?, &s.info(consumer)?) {
+            // TVM would put the consumer's bounds in the place of the block's condition, and forget that.
+            return Err(unfit(
+                "a part is taken of results that threads share unevenly",
+            ));
+        }
         for producer in s.producers(consumer)? {
             if s.info(&producer)?.name != own {
                 inline_producers(s, &producer)?;
@@ -107,4 +117,14 @@ pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
         }
         s.reverse_compute_inline(consumer)?;
     }
+}
+
+/// Whether a block without a reduction computes fewer results than the block that it reads.
+pub(super) fn takes_some(block: &BlockInfo, consumer: &BlockInfo) -> bool {
+    let results = |info: &BlockInfo| -> i64 {
+        info.of_kind(IterKind::Spatial)
+            .map(|i| info.iters[i].extent)
+            .product()
+    };
+    !consumer.is_reduction() && results(consumer) < results(block)
 }

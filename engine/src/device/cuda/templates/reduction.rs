@@ -152,6 +152,7 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &ReductionKnobs) -> Result<
     check(knobs, row(&part.info)).map_err(|reason| unfit(&reason))?;
     let along_results = is_contiguous_along_results(&part.info);
     let (spatial, summed) = spatial_and_summed(s, part)?;
+    let spatial = s.fuse(&spatial.iter().collect::<Vec<_>>())?;
     let fused = s.fuse(&summed.iter().collect::<Vec<_>>())?;
     let sharing = knobs.block_size / knobs.results;
     let vector = match along_results {

@@ -8,7 +8,7 @@ use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Result, Schedule};
 
 use super::contraction::unroll_hint;
-use super::parts::{Parts, inline_consumers};
+use super::parts::{Parts, inline_consumers, takes_some};
 use super::{WindowKnobs, fallback, limits, reduction};
 use crate::schedule::{Part, unfit};
 
@@ -65,25 +65,19 @@ fn apply(s: &Schedule, parts: &Parts, knobs: &WindowKnobs) -> Result<()> {
 /// Schedules one reduction and what is behind it.
 pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()> {
     check(knobs, reduction::row(&part.info)).map_err(|reason| unfit(&reason))?;
-    let (spatial, summed) = spatial_and_summed(s, part)?;
-    let total = s.extent(&spatial)?;
-    let tile = knobs.thread_tile;
-    let threads = knobs.block_size.min(total / tile).max(1);
-    let split = s.split(&spatial, &[None, Some(threads), Some(tile)])?;
-    let mut order = vec![&split[0], &split[1]];
-    order.extend(&summed);
-    order.push(&split[2]);
+    let (mut spatial, summed) = spatial_and_summed(s, part)?;
+    let tile = of_row(s, &mut spatial, knobs.thread_tile)?;
+    let mut order: Vec<&Loop> = spatial.iter().chain(&summed).collect();
+    order.push(&tile);
     s.reorder(&order)?;
+    let spatial = s.fuse(&spatial.iter().collect::<Vec<_>>())?;
+    let total = s.extent(&spatial)?;
+    let threads = knobs.block_size.min(total).max(1);
+    let split = s.split(&spatial, &[None, Some(threads)])?;
     s.bind(&split[0], "blockIdx.x")?;
     s.bind(&split[1], "threadIdx.x")?;
     match part.info.writes.len() {
-        1 => {
-            let copy_out = s.cache_write(&part.block, 0, "local")?;
-            s.reverse_compute_at_with_unit_loops(&copy_out, &split[1])?;
-            if inline_consumers(s, &copy_out).is_err() {
-                fallback::rest(s, &copy_out)?;
-            }
-        }
+        1 => tail(s, part, &split[1])?,
         several => {
             // A reduction of pairs (the largest value and its place): what reads them does so where they are.
             for consumer in s.consumers(&part.block)? {
@@ -99,8 +93,41 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &WindowKnobs) -> Result<()>
     Ok(())
 }
 
-/// A reduction's spatial loops, moved outside and fused into one, and the loops that it sums over.
-pub(super) fn spatial_and_summed(s: &Schedule, part: &Part) -> Result<(Loop, Vec<Loop>)> {
+/// Takes the loop over the results of a thread, neighbours in a row, out of the loops over all results.
+fn of_row(s: &Schedule, spatial: &mut [Loop], tile: i64) -> Result<Loop> {
+    let extents = spatial.iter().map(|l| s.extent(l));
+    let extents = extents.collect::<Result<Vec<_>>>()?;
+    // Split from the row before it is fused with others, so that TVM sees how few results a thread keeps.
+    let row = extents.iter().rposition(|extent| *extent > 1).unwrap_or(0);
+    let [outer, inner]: [Loop; 2] = s
+        .split(&spatial[row], &[None, Some(tile)])?
+        .try_into()
+        .map_err(|_| unfit("a row that is not split in two"))?;
+    spatial[row] = outer;
+    Ok(inner)
+}
+
+/// Computes what is behind a reduction where its results are.
+fn tail(s: &Schedule, part: &Part, thread: &Loop) -> Result<()> {
+    if let [consumer] = &s.consumers(&part.block)?[..]
+        && s.is_guarded(&part.block)?
+        && takes_some(&part.info, &s.info(consumer)?)
+        && s.reverse_compute_at_with_unit_loops(consumer, thread)
+            .is_ok()
+    {
+        // Not written into a copy of the results, which cannot have the bounds of both.
+        return s.set_scope(&part.block, 0, "local");
+    }
+    let copy_out = s.cache_write(&part.block, 0, "local")?;
+    s.reverse_compute_at_with_unit_loops(&copy_out, thread)?;
+    if inline_consumers(s, &copy_out).is_err() {
+        fallback::rest(s, &copy_out)?;
+    }
+    Ok(())
+}
+
+/// A reduction's spatial loops, moved outside, and the loops that it sums over.
+pub(super) fn spatial_and_summed(s: &Schedule, part: &Part) -> Result<(Vec<Loop>, Vec<Loop>)> {
     let loops = s.loops(&part.block)?;
     if loops.len() != part.info.iters.len() {
         return Err(unfit("the block has other loops than iterators"));
@@ -122,5 +149,5 @@ pub(super) fn spatial_and_summed(s: &Schedule, part: &Part) -> Result<(Loop, Vec
         let outermost = summed.first().ok_or_else(|| unfit("no loops"))?;
         spatial.push(s.add_unit_loop_around(outermost)?);
     }
-    Ok((s.fuse(&spatial.iter().collect::<Vec<_>>())?, summed))
+    Ok((spatial, summed))
 }

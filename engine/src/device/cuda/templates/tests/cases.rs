@@ -26,7 +26,7 @@ pub(super) struct Case {
 }
 
 /// Operators of awkward shapes (primes, strides, groups, paddings).
-pub(super) const OPERATORS: [&str; 11] = [
+pub(super) const OPERATORS: [&str; 18] = [
     "batch_matmul_prime",
     "conv2d_grouped",
     "conv2d_prime",
@@ -35,9 +35,16 @@ pub(super) const OPERATORS: [&str; 11] = [
     "depthwise",
     "depthwise_strided",
     "elementwise",
+    "enlarged",
+    "global_avg_pool",
     "layer_norm",
+    "matmul_prime",
     "max_pool_strided",
+    "padded",
+    "ranked",
     "softmax",
+    "transposed",
+    "variance",
 ];
 
 /// A product for tensor cores: its name, the types of its operands and of its result, the shapes of its arguments, and the

@@ -250,6 +250,33 @@ fn assert_products_compute(knobs: &[(&str, i64)]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+#[test]
+fn threads_without_a_result_store_nothing() {
+    if !can_emulate() {
+        return;
+    }
+    let mut complaints = Vec::new();
+    for name in ["max_pool_strided", "depthwise", "depthwise_strided"] {
+        let case = Case::named(name);
+        let reference = case.reference();
+        // Of none of them do 96 or 64 × 4 divide the results.
+        for (block_size, thread_tile) in [(96, 1), (64, 4), (1024, 1)] {
+            let knobs = Knobs::Window(WindowKnobs {
+                block_size,
+                thread_tile,
+                unroll: 64,
+            });
+            let scheduled = with_choice(&case.function, &templates(), 0, &knobs.choice());
+            let found = match scheduled {
+                Ok(scheduled) => case.complaint(&scheduled.schedule, &reference),
+                Err(refused) => Some(refused.to_string()),
+            };
+            complaints.extend(found.map(|c| format!("{name} {knobs:?}: {c}")));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
 /// An operator with its space, and what it computes.
 struct Subject {
     case: Case,
