@@ -127,7 +127,12 @@ def dense(data: te.Tensor, weight: te.Tensor, block: int | None, width: int) -> 
     return rounded(cropped(sums, rank - 1, width), data.dtype)
 
 
-def matmul(left: te.Tensor, right: te.Tensor) -> te.Tensor:
+def inner_products(left: te.Tensor, right: te.Tensor) -> te.Tensor:
+    """Matrix product [..., M, K] x [..., N, K] of two activations, both read row by row; leading axes broadcast."""
+    return matmul(left, right, right_is_transposed=True)
+
+
+def matmul(left: te.Tensor, right: te.Tensor, right_is_transposed: bool = False) -> te.Tensor:
     """Matrix product [..., M, K] x [..., K, N] of two activations; leading axes broadcast."""
     batch = max(len(left.shape), len(right.shape)) - 2
     k = te.reduce_axis((0, left.shape[len(left.shape) - 1]), "k")
@@ -143,10 +148,12 @@ def matmul(left: te.Tensor, right: te.Tensor) -> te.Tensor:
 
     def body(axes):
         i, j = axes[batch], axes[batch + 1]
-        return products(left[(*lead(left, axes), i, k)], right[(*lead(right, axes), k, j)], [k])
+        of_right = (j, k) if right_is_transposed else (k, j)
+        return products(left[(*lead(left, axes), i, k)], right[(*lead(right, axes), *of_right)], [k])
 
+    columns = right.shape[len(right.shape) - (2 if right_is_transposed else 1)]
     names = ["b"] if batch == 1 else [f"b{n}" for n in range(batch)]
-    shape = [*(extent(a) for a in range(batch)), left.shape[len(left.shape) - 2], right.shape[len(right.shape) - 1]]
+    shape = [*(extent(a) for a in range(batch)), left.shape[len(left.shape) - 2], columns]
     return rounded(named_compute(shape, [*names, "i", "j"], body, "batch_matmul" if batch else "matmul"), left.dtype)
 
 

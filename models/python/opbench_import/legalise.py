@@ -9,6 +9,7 @@ the virtual machine turns them into views.
 from __future__ import annotations
 
 import json
+from functools import partial
 
 from tvm.ir import Op
 
@@ -223,14 +224,38 @@ def resize_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return mark(builder, made, facts)
 
 
-def matmul_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """Products of two activations, and products with a weight that could not be packed."""
+FEW_ROWS = 2
+"""Rows of a product for which the other operand is not worth being transposed: it would be read and written for them alone."""
+
+
+def turned_operands(module: tvm.IRModule) -> dict:
+    """What the transposed matrices of a module were before: for each variable the expression whose last two axes it swaps."""
+    found = {}
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            call = binding.value
+            if isinstance(call, tvm.ir.Call) and call.op == Op.get("relax.permute_dims"):
+                rank = len(call.args[0].ty.shape.values)
+                axes = [int(a) % rank for a in call.attrs.axes] if call.attrs.axes is not None else list(range(rank))[::-1]
+                if rank >= 2 and axes == [*range(rank - 2), rank - 1, rank - 2]:
+                    found[binding.var] = call.args[0]
+    return found
+
+
+def matmul_rule(turned: dict, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Products of two activations, and products with a weight that could not be packed; ``turned`` has what matrices were
+    before they were transposed."""
     left, right = call.args
     ranks = len(left.ty.shape.values), len(right.ty.shape.values)
     if min(ranks) < 2:
         return default_rule("relax.matmul")(builder, call)
+    as_it_was = turned.get(right) if int(left.ty.shape.values[-2]) <= FEW_ROWS else None
+    expression = kernels.matmul if as_it_was is None else kernels.inner_products
     made = builder.call_te(
-        kernels.matmul, left, right, primfunc_name_hint="matmul" if max(ranks) == 2 else "batch_matmul"
+        expression,
+        left,
+        right if as_it_was is None else as_it_was,
+        primfunc_name_hint="matmul" if max(ranks) == 2 else "batch_matmul",
     )
     return mark(builder, made, {"op": call.op.name, "attrs": {}, "shapes": argument_shapes(call)}, OUT_ELEMWISE_FUSABLE)
 
@@ -330,7 +355,7 @@ def rules(module: tvm.IRModule) -> dict:
         "relax.nn.conv3d_transpose": transposed_convolution_rule,
         "relax.nn.max_pool2d": max_pool_rule,
         "relax.image.resize2d": resize_rule,
-        "relax.matmul": matmul_rule,
+        "relax.matmul": partial(matmul_rule, turned_operands(module)),
         "relax.mean": mean_rule,
         "relax.nn.softmax": function_rule,
         "relax.nn.log_softmax": function_rule,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -10,6 +11,10 @@ import onnx
 from .emit import Emitter
 from .onnx_graph import OnnxGraph, attributes
 
+SCATTERED = {"none": None, "add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+"""What a scatter does with the element that is there."""
+MOST_UPDATES = 64
+"""Along the axis of a scatter: each is one more choice for every element of the data."""
 MOST_PLACES = 128
 """Largest window of a pooling with indices: each of its places is a slice."""
 
@@ -112,9 +117,37 @@ def written_cache(e: Emitter) -> list[onnx.NodeProto]:
     return e.finish(e.emit("Where", [hit, taken, e.input(0)]))
 
 
-def accumulated(op: str, neutral: int):
-    """CumSum and CumProd: after the k-th step each element holds what 2^k elements up to it come to (TVM has library functions
-    for them, which cannot be described)."""
+BLOCK = 16
+"""Elements of a row that are accumulated together: lanes of a vector."""
+
+
+def scattered(e: Emitter) -> list[onnx.NodeProto] | None:
+    """ScatterElements of a few elements along its axis: a choice between the data and each update in turn, so that the last
+    of several on one place stays. None for more, and where other axes of the update are shorter."""
+    shape, given = (e.graph.shape(e.input(i)) for i in (0, 1))
+    if shape is None or given is None:
+        raise e.refusal("the shape of its data or of its indices is not known")
+    axis = e.options.get("axis", 0) % len(shape)
+    if given[axis] > MOST_UPDATES or any(g != d for i, (g, d) in enumerate(zip(given, shape)) if i != axis):
+        return None
+    combine = SCATTERED[e.options.get("reduction", "none")]
+    along = e.ints(np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))]))
+    places, result = e.cast(e.input(1), "int64"), e.input(0)
+    counted = e.emit("Add", [places, e.ints(shape[axis])])
+    places = e.emit("Where", [e.emit("Less", [places, e.ints(0)]), counted, places])
+    for step in range(given[axis]):
+        bounds = [e.ints([step]), e.ints([step + 1]), e.ints([axis])]
+        hit = e.emit("Equal", [e.emit("Slice", [places, *bounds]), along])
+        update = e.emit("Slice", [e.input(2), *bounds])
+        if combine is not None:
+            update = e.emit(combine, [result, update])
+        result = e.emit("Where", [hit, update, result])
+    return e.finish(result)
+
+
+def accumulated(reduction: str, op: str, neutral: int):
+    """CumSum and CumProd block by block (TVM has library functions for them, which cannot be described): what comes before an
+    element in its block, and what the blocks before come to."""
 
     def rule(e: Emitter) -> list[onnx.NodeProto]:
         shape, axis = e.graph.shape(e.input(0)), e.graph.value(e.input(1))
@@ -122,28 +155,58 @@ def accumulated(op: str, neutral: int):
             raise e.refusal("its axis is computed by the model")
         axis = int(np.asarray(axis).reshape(-1)[0]) % len(shape)
         dtype = e.graph.dtype(e.input(0)) or "float32"
-        backwards, value = bool(e.options.get("reverse", 0)), e.input(0)
-        distance = 1 if e.options.get("exclusive", 0) else 0
-        if distance:
-            value = shifted(e, value, shape, axis, distance, backwards, e.constant(neutral, dtype))
-        distance = 1
-        while distance < shape[axis]:
-            earlier = shifted(e, value, shape, axis, distance, backwards, e.constant(neutral, dtype))
-            value = e.emit(op, [value, earlier])
-            distance *= 2
-        return e.finish(value)
+        last = [i for i in range(len(shape)) if i != axis] + [axis]
+        moved = [shape[i] for i in last]
+        value = e.input(0) if axis == len(shape) - 1 else e.emit("Transpose", [e.input(0)], perm=last)
+        rows = e.emit("Reshape", [value, e.ints([-1, shape[axis]])])
+        scan = Scan(e, reduction, op, e.constant(neutral, dtype), bool(e.options.get("reverse", 0)))
+        found = scan.rows(rows, shape[axis], bool(e.options.get("exclusive", 0)))
+        found = e.emit("Reshape", [found, e.ints(moved)])
+        return e.finish(found if axis == len(shape) - 1 else e.emit("Transpose", [found], perm=list(np.argsort(last))))
 
     return rule
 
 
-def shifted(e: Emitter, value: str, shape: tuple, axis: int, distance: int, backwards: bool, filling: str) -> str:
-    """``value`` moved along an axis, with ``filling`` where nothing has moved to."""
-    begin, end = (distance, shape[axis]) if backwards else (0, shape[axis] - distance)
-    rest = e.emit("Expand", [filling, e.ints([distance if i == axis else d for i, d in enumerate(shape)])])
-    if begin == end:
-        return rest
-    kept = e.emit("Slice", [value, e.ints([begin]), e.ints([end]), e.ints([axis])])
-    return e.emit("Concat", [kept, rest] if backwards else [rest, kept], axis=axis)
+@dataclass
+class Scan:
+    """Writes the accumulation of rows by one operator."""
+
+    e: Emitter
+    reduction: str
+    op: str
+    neutral: str
+    backwards: bool
+
+    def rows(self, value: str, extent: int, exclusive: bool) -> str:
+        """All rows [R, ``extent``] accumulated, each element with itself unless ``exclusive``."""
+        e = self.e
+        if extent <= 2 * BLOCK:
+            return self.block(value, extent, exclusive)
+        count = -(-extent // BLOCK)
+        if count * BLOCK > extent:
+            value = e.emit("Pad", [value, e.ints([0, 0, 0, count * BLOCK - extent]), self.neutral])
+        blocks = e.emit("Reshape", [value, e.ints([-1, BLOCK])])
+        inside = self.block(blocks, BLOCK, exclusive)
+        whole = e.emit("Reshape", [self.reduced(blocks), e.ints([-1, count])])
+        before = e.emit("Reshape", [self.rows(whole, count, True), e.ints([-1, 1])])
+        found = e.emit("Reshape", [e.emit(self.op, [inside, before]), e.ints([-1, count * BLOCK])])
+        if count * BLOCK == extent:
+            return found
+        return e.emit("Slice", [found, e.ints([0]), e.ints([extent]), e.ints([1])])
+
+    def block(self, value: str, extent: int, exclusive: bool) -> str:
+        """Rows so short that each element looks at all others: a choice, not a product with 0, which infinities would not
+        survive."""
+        place = np.arange(extent)
+        own, other = (place[::-1], place[::-1]) if self.backwards else (place, place)
+        counts = other[:, None] < own[None, :] if exclusive else other[:, None] <= own[None, :]
+        column = self.e.emit("Unsqueeze", [value, self.e.ints([2])])
+        seen = self.e.emit("Where", [self.e.constant(counts, "bool"), column, self.neutral])
+        return self.reduced(seen)
+
+    def reduced(self, value: str) -> str:
+        """What the second axis comes to."""
+        return self.e.emit(self.reduction, [value, self.e.ints([1])], keepdims=0)
 
 
 LONGEST_RANKING = 1024
@@ -151,30 +214,74 @@ LONGEST_RANKING = 1024
 
 
 def largest(e: Emitter) -> list[onnx.NodeProto]:
-    """TopK: an element's place is the number of those that go before it (TVM has a library function for it, which cannot be
-    described)."""
+    """TopK (TVM has a library function for it, which cannot be described)."""
     shape, count = e.graph.shape(e.input(0)), e.graph.value(e.input(1))
     if shape is None or count is None:
         raise e.refusal("how many elements it takes is computed by the model")
     axis, dtype = e.options.get("axis", -1) % len(shape), e.graph.dtype(e.input(0)) or "float32"
-    extent, count = shape[axis], int(np.asarray(count).reshape(-1)[0])
-    if extent > LONGEST_RANKING:
-        raise e.refusal(f"it takes from {extent} elements; more than {LONGEST_RANKING} need a sort, which TVM has no kernel for")
+    count = int(np.asarray(count).reshape(-1)[0])
     last = [i for i in range(len(shape)) if i != axis] + [axis]
-    rows = e.emit("Transpose", [e.input(0)], perm=last)
-    own, other = (e.emit("Unsqueeze", [rows, e.ints([a])]) for a in (-1, -2))
-    before = e.emit("Greater" if e.options.get("largest", 1) else "Less", [other, own])
-    earlier = e.constant(np.tri(extent, k=-1), "bool")
-    tied = e.emit("And", [e.emit("Equal", [other, own]), earlier])
-    goes_first = e.cast(e.emit("Or", [before, tied]), "int64")
-    place = e.emit("ReduceSum", [goes_first, e.ints([-1])], keepdims=0)
-    hit = e.emit("Equal", [e.emit("Unsqueeze", [place, e.ints([-2])]), e.ints(np.arange(count).reshape(-1, 1))])
-    # Of the elements of a row, exactly one has a place.
-    at = e.emit("ReduceSum", [e.emit("Mul", [e.cast(hit, "int64"), e.ints(np.arange(extent))]), e.ints([-1])], keepdims=0)
+    moved = e.emit("Transpose", [e.input(0)], perm=last)
+    rows = e.emit("Reshape", [moved, e.ints([-1, shape[axis]])])
+    at = Ranking(e, dtype, bool(e.options.get("largest", 1))).first(rows, shape[axis], count)
+    at = e.emit("Reshape", [at, e.ints([*(shape[i] for i in last[:-1]), count])])
     indices = e.emit("Transpose", [at], perm=[int(i) for i in np.argsort(last)])
     if len(e.node.output) > 1 and e.node.output[1]:
         e.finish(indices, 1)
     return e.finish(e.emit("GatherElements", [e.input(0), indices], axis=axis)) if e.node.output[0] else e.nodes
+
+
+@dataclass
+class Ranking:
+    """Writes which elements of rows are the largest, or the smallest; of equal ones the earlier is first."""
+
+    e: Emitter
+    dtype: str
+    by_size: bool
+
+    def first(self, rows: str, extent: int, count: int) -> str:
+        """Places [R, ``count``] in rows [R, ``extent``]: of long rows the first of each block are found, and of these the first
+        of all."""
+        e, block = self.e, 32 if count <= 8 else 128
+        if count > block // 4 or extent < 4 * block:
+            return self.compared(rows, extent, count)
+        blocks = -(-extent // block)
+        if blocks * block > extent:
+            # Behind all elements of the row, so that it is first of nothing.
+            rows = e.emit("Pad", [rows, e.ints([0, 0, 0, blocks * block - extent]), e.constant(self.last(), self.dtype)])
+        rows = e.emit("Reshape", [rows, e.ints([-1, block])])
+        own = self.compared(rows, block, count)
+        found = e.emit("Reshape", [e.emit("GatherElements", [rows, own], axis=1), e.ints([-1, blocks * count])])
+        own = e.emit("Reshape", [own, e.ints([-1, blocks, count])])
+        own = e.emit("Add", [own, e.ints(block * np.arange(blocks).reshape(-1, 1))])
+        own = e.emit("Reshape", [own, e.ints([-1, blocks * count])])
+        return e.emit("GatherElements", [own, self.first(found, blocks * count, count)], axis=1)
+
+    def last(self) -> float:
+        """A value that is before no other."""
+        if self.dtype.startswith(("float", "bfloat")):
+            return -np.inf if self.by_size else np.inf
+        limits = np.iinfo(self.dtype)
+        return limits.min if self.by_size else limits.max
+
+    def compared(self, rows: str, extent: int, count: int) -> str:
+        """The same by comparing each element with each: its place is the number of those that go before it."""
+        e = self.e
+        if extent > LONGEST_RANKING:
+            raise e.refusal(
+                f"it takes {count} from {extent} elements; more than 32 from more than {LONGEST_RANKING} need a sort, which TVM "
+                "has no kernel for"
+            )
+        own, other = (e.emit("Unsqueeze", [rows, e.ints([a])]) for a in (-1, -2))
+        before = e.emit("Greater" if self.by_size else "Less", [other, own])
+        earlier = e.constant(np.tri(extent, k=-1), "bool")
+        tied = e.emit("And", [e.emit("Equal", [other, own]), earlier])
+        goes_first = e.cast(e.emit("Or", [before, tied]), "int64")
+        place = e.emit("ReduceSum", [goes_first, e.ints([-1])], keepdims=0)
+        hit = e.emit("Equal", [e.emit("Unsqueeze", [place, e.ints([-2])]), e.ints(np.arange(count).reshape(-1, 1))])
+        # Of the elements of a row, exactly one has a place.
+        own = e.emit("Mul", [e.cast(hit, "int64"), e.ints(np.arange(extent))])
+        return e.emit("ReduceSum", [own, e.ints([-1])], keepdims=0)
 
 
 def write_places(graph: OnnxGraph) -> None:
@@ -226,8 +333,10 @@ def written(e: Emitter, axis: int, place: int, pieces: dict) -> list[onnx.NodePr
 
 RULES = {
     "TensorScatter": written_cache,
-    "CumSum": accumulated("Add", 0),
-    "CumProd": accumulated("Mul", 1),
+    "ScatterElements": scattered,
+    "Scatter": scattered,
+    "CumSum": accumulated("ReduceSum", "Add", 0),
+    "CumProd": accumulated("ReduceProd", "Mul", 1),
     "TopK": largest,
     "SpaceToDepth": space_to_depth,
     "EyeLike": eye,

@@ -24,6 +24,9 @@ SEED = 0
 """Of weights and of inputs."""
 MEMORY_SHARE = 0.25
 """Of the memory that is free, for a model's weights: the export and its check hold them up to three times."""
+MOST_NODES = 20_000
+"""Of a graph: each loop over tokens is written out by an export, and TVM's passes take hours beyond this (mamba of 24 layers
+and 128 tokens)."""
 
 
 @dataclass
@@ -38,7 +41,13 @@ def export(example: Example, model: str) -> tuple[OnnxGraph, reference.Reference
     """The graph of a module, and what PyTorch computes for the example's inputs."""
     torch = torch_library.load()
     computed = results(torch, example, model)
-    graph = load.from_proto(to_onnx(example, model), model)
+    proto = to_onnx(example, model)
+    if len(proto.graph.node) > MOST_NODES:
+        raise bad_shape(
+            f"{model} is a graph of {len(proto.graph.node):,} operators, more than {MOST_NODES:,}: its loops over tokens or steps are "
+            "written out one by one; choose a smaller one with --layers or --seqlen"
+        )
+    graph = load.from_proto(proto, model)
     values = {name: array(value) for name, value in example.inputs.items()}
     if len(computed) != len(graph.outputs):
         raise ImportFailure("corrupt_model", f"{model}: PyTorch's export lost outputs of the model")

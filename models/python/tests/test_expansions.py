@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import unittest
 
 import numpy as np
@@ -91,6 +92,35 @@ class Expansions(unittest.TestCase):
                 with self.subTest(op=op, last=last):
                     found = support.import_file(path).run({"x": x})
                     self.assertEqual(support.largest_difference(found, support.expected(path, {"x": x})), 0)
+
+    def test_the_largest_of_long_rows(self):
+        x = np.random.default_rng(3).integers(0, 50, (3, 700)).astype(np.float32)
+        x[1] = -np.inf
+        x[1, 600] = 2.0
+        for axis, turned in ((1, x), (0, np.ascontiguousarray(x.T))):
+            for count, of_all in ((5, 1), (5, 0), (20, 1)):
+                m = Model()
+                k = m.constant("k", np.array([count]))
+                m.node("TopK", [m.input("x", *turned.shape), k], ["y", "place"], axis=axis, largest=of_all)
+                m.node("Cast", ["place"], "at", to=TensorProto.FLOAT)
+                path = support.save(m.build("y", "at"))
+                with self.subTest(axis=axis, count=count, largest=of_all):
+                    found = support.import_file(path).run({"x": turned})
+                    for ours, theirs in zip(found, support.expected(path, {"x": turned})):
+                        np.testing.assert_array_equal(ours, theirs)
+
+    def test_long_rows_are_accumulated_block_by_block(self):
+        x = np.random.default_rng(3).standard_normal((3, 300)).astype(np.float32)
+        x[1, 200] = np.inf
+        for axis, turned in ((1, x), (0, np.ascontiguousarray(x.T))):
+            for exclusive, reverse in itertools.product((0, 1), repeat=2):
+                m = Model()
+                data = m.input("x", *turned.shape)
+                m.node("CumSum", [data, m.constant("a", np.array(axis))], "y", exclusive=exclusive, reverse=reverse)
+                path = support.save(m.build("y"))
+                with self.subTest(axis=axis, exclusive=exclusive, reverse=reverse):
+                    found = support.import_file(path).run({"x": turned})[0]
+                    np.testing.assert_allclose(found, support.expected(path, {"x": turned})[0], rtol=1e-5, atol=1e-4)
 
     def test_windows_of_nothing_but_minus_infinity(self):
         x = np.full((1, 2, 6, 6), -np.inf, np.float32)

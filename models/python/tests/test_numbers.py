@@ -28,6 +28,26 @@ class Numbers(unittest.TestCase):
         return imported
 
 
+class FewRows(Numbers):
+    """Products of so few rows that transposing the other operand would take longer."""
+
+    def test_keys_of_a_single_query_are_read_as_they_lie(self):
+        for rows in (1, 2, 3):
+            m = Model()
+            keys = m.node("Add", [m.input("k", 2, 3, 7, 5), m.weight("w", 5)], "own")
+            turned = m.node("Transpose", [keys], "turned", perm=[0, 1, 3, 2])
+            m.node("MatMul", [m.input("q", 2, 3, rows, 5), turned], "y")
+            with self.subTest(rows=rows):
+                moved = self.check(m.build("y")).operators("transpose")
+                self.assertEqual(len(moved), int(rows > 2))
+
+    def test_other_transposes_stay(self):
+        m = Model()
+        turned = m.node("Transpose", [m.input("k", 4, 2, 5)], "turned", perm=[1, 2, 0])
+        m.node("MatMul", [m.input("q", 2, 1, 5), turned], "y")
+        self.assertEqual(len(self.check(m.build("y")).operators("transpose")), 1)
+
+
 class Convolutions(Numbers):
     """Convolutions of all ranks with folded norms, packed or not."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy as np
 from opbench_import import deployed, pipeline, torch_graph, torch_library
@@ -129,6 +130,13 @@ class Refused(unittest.TestCase):
             build()
         self.assertEqual(caught.exception.kind, kind)
 
+    def test_threads_do_not_wait_for_each_other(self):
+        self.assertEqual(str(torch.get_num_threads()), os.environ["OMP_NUM_THREADS"])
+
+    def test_graphs_of_too_many_operators(self):
+        with unittest.mock.patch.object(torch_graph, "MOST_NODES", 5):
+            self.refuse("more than 5.*--layers or --seqlen", "bad_shape", lambda: transformer("bert", seqlen=4))
+
     def test_names(self):
         self.refuse("did you mean 'bert'", "unknown_model", lambda: transformer("bertt"))
         self.refuse("did you mean 'resnet18'", "unknown_model", lambda: import_built("torch", "resnt18"))
@@ -139,7 +147,7 @@ class Refused(unittest.TestCase):
         self.refuse("not a multiple", "corrupt_model", lambda: transformer("bert", sizes={"hidden": 30, "heads": 4}))
         self.refuse("beyond what bert allows", "bad_shape", lambda: transformer("bert", seqlen=4096))
         self.refuse(
-            "million parameters", "bad_shape", lambda: transformer("llama", sizes={"layers": 4000, "hidden": 8192})
+            "million parameters", "bad_shape", lambda: transformer("llama", sizes={"layers": 40, "hidden": 65536})
         )
         self.refuse("expected int", "bad_shape", lambda: transformer("bert", sizes={"config": {"hidden_size": "many"}}))
         self.refuse("no single number for --heads", "bad_shape", lambda: transformer("resnet", sizes={"heads": 2}))

@@ -6,7 +6,7 @@
 
 use opdata::contract::knobs::RowsKnobs;
 use opmodels::tile::{VectorUnit, even_vector_length, vector_length};
-use tvm_bridge::inspect::IterKind;
+use tvm_bridge::inspect::{Access, IterKind};
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{BlockInfo, DType, Result, Schedule};
 
@@ -169,15 +169,27 @@ fn rows_of(info: &BlockInfo) -> usize {
     last.map_or(spatial.len().min(1), |last| last + 1)
 }
 
-/// Whether a reduction walks through one operand as it lies in memory, for longer than the lanes of any processor.
+/// Whether a reduction walks through one operand as it lies in memory, or through several of which one is used up as it is
+/// read (the keys of a single query), for longer than the lanes of any processor.
 fn sums_up_rows(info: &BlockInfo) -> bool {
     const SHORTEST: i64 = 32;
     let reduced = info.of_kind(IterKind::Reduction).map(|i| &info.iters[i]);
     let innermost = info.iters.len() - 1;
-    let operands = info.reads.iter().filter(|r| r.uses(innermost)).count();
+    let operands: Vec<&Access> = info.reads.iter().filter(|r| r.uses(innermost)).collect();
     reduces_along_memory(info)
-        && operands == 1
+        && (operands.len() == 1 || operands.iter().any(|r| is_used_up(info, r)))
         && reduced.map(|i| i.extent).product::<i64>() >= SHORTEST
+}
+
+/// Whether a block reads each value of an operand so seldom that keeping it in registers saves nothing.
+fn is_used_up(info: &BlockInfo, operand: &Access) -> bool {
+    const MOST_READS: i64 = 2;
+    let again = info
+        .iters
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| !operand.uses(*i));
+    again.map(|(_, iter)| iter.extent).product::<i64>() <= MOST_READS
 }
 
 /// Whether the innermost iterator is a reduction that walks through memory in every operand that it indexes.

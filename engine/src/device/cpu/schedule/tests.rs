@@ -19,7 +19,7 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 24] = [
+const OPERATORS: [&str; 25] = [
     "conv2d_prime",
     "conv2d_strided",
     "conv2d_grouped",
@@ -44,6 +44,7 @@ const OPERATORS: [&str; 24] = [
     "qdense",
     "largest",
     "place_of_largest",
+    "scores_of_one_query",
 ];
 
 fn operator(name: &str) -> (PrimFunc, Operator) {
