@@ -111,11 +111,10 @@ impl CounterRequest {
     /// # Errors
     /// The first that does not, and those that do.
     pub fn check_side(&self, side: Side) -> Result<(), CounterError> {
-        let others = self.sources().into_iter().map(|(kind, _)| kind);
-        let Some(other) = others
-            .filter(|kind| kind.side() != side && *self != CounterRequest::Auto)
-            .next()
-        else {
+        let mut kinds = self.sources().into_iter().map(|(kind, _)| kind);
+        // `auto` names none: it asks for those that count here.
+        let wrong = kinds.find(|kind| kind.side() != side && *self != CounterRequest::Auto);
+        let Some(other) = wrong else {
             return Ok(());
         };
         let where_it_counts = match other.side() {
