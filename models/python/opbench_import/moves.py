@@ -11,6 +11,10 @@ import onnx
 from .emit import Emitter
 from .onnx_graph import OnnxGraph, attributes
 
+SCATTERED = {"none": None, "add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+"""What a scatter does with the element that is there."""
+MOST_UPDATES = 64
+"""Along the axis of a scatter: each is one more choice for every element of the data."""
 MOST_PLACES = 128
 """Largest window of a pooling with indices: each of its places is a slice."""
 
@@ -115,6 +119,30 @@ def written_cache(e: Emitter) -> list[onnx.NodeProto]:
 
 BLOCK = 16
 """Elements of a row that are accumulated together: lanes of a vector."""
+
+
+def scattered(e: Emitter) -> list[onnx.NodeProto] | None:
+    """ScatterElements of a few elements along its axis: a choice between the data and each update in turn, so that the last
+    of several on one place stays. None for more, and where other axes of the update are shorter."""
+    shape, given = (e.graph.shape(e.input(i)) for i in (0, 1))
+    if shape is None or given is None:
+        raise e.refusal("the shape of its data or of its indices is not known")
+    axis = e.options.get("axis", 0) % len(shape)
+    if given[axis] > MOST_UPDATES or any(g != d for i, (g, d) in enumerate(zip(given, shape)) if i != axis):
+        return None
+    combine = SCATTERED[e.options.get("reduction", "none")]
+    along = e.ints(np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))]))
+    places, result = e.cast(e.input(1), "int64"), e.input(0)
+    counted = e.emit("Add", [places, e.ints(shape[axis])])
+    places = e.emit("Where", [e.emit("Less", [places, e.ints(0)]), counted, places])
+    for step in range(given[axis]):
+        bounds = [e.ints([step]), e.ints([step + 1]), e.ints([axis])]
+        hit = e.emit("Equal", [e.emit("Slice", [places, *bounds]), along])
+        update = e.emit("Slice", [e.input(2), *bounds])
+        if combine is not None:
+            update = e.emit(combine, [result, update])
+        result = e.emit("Where", [hit, update, result])
+    return e.finish(result)
 
 
 def accumulated(reduction: str, op: str, neutral: int):
@@ -305,6 +333,8 @@ def written(e: Emitter, axis: int, place: int, pieces: dict) -> list[onnx.NodePr
 
 RULES = {
     "TensorScatter": written_cache,
+    "ScatterElements": scattered,
+    "Scatter": scattered,
     "CumSum": accumulated("ReduceSum", "Add", 0),
     "CumProd": accumulated("ReduceProd", "Mul", 1),
     "TopK": largest,
