@@ -32,6 +32,7 @@ mod libtorch;
 mod profile;
 mod runs;
 mod tpu;
+mod tpu_diff;
 
 /// Why an action was not done, and how the program ends with it.
 #[derive(Debug)]

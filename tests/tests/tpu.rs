@@ -132,6 +132,32 @@ fn two_dumps_are_compared() {
 }
 
 #[test]
+fn several_dumps_are_compared_with_the_first() {
+    let bench = Bench::new();
+    dump(&bench, "a");
+    for (name, tiles) in [("b", 6), ("c", 8)] {
+        let spec = Spec {
+            tiles,
+            ..Spec::new(Chip::Aks, Capture::Nodes)
+        };
+        make(spec).write(&bench.path().join(name));
+    }
+    let outcome = bench.run(&["tpu", "diff", "a", "b", "c"]);
+    let text = outcome.done();
+    assert!(text.contains("3 / 1") && text.contains("MM2_NN"), "{text}");
+    let slower = bench.run(&["tpu", "diff", "a", "a", "c", "--fail-above", "3%"]);
+    assert_eq!(slower.code, Some(REGRESSION), "{}", slower.stderr);
+    let said = slower.stderr.matches("--fail-above").count();
+    assert_eq!(said, 1, "{}", slower.stderr);
+    // One that cannot be read does not cost the others.
+    let partial = bench.run(&["tpu", "diff", "a", "nothing", "c", "--json"]);
+    assert_eq!(partial.code, Some(NOT_WHOLE), "{}", partial.stderr);
+    let object: serde_json::Value = serde_json::from_str(&partial.stdout).unwrap();
+    assert_eq!(object["others"].as_array().map(Vec::len), Some(1));
+    assert_eq!(object["others"][0]["dump"], "c");
+}
+
+#[test]
 fn a_slower_second_dump_fails_the_comparison() {
     let bench = Bench::new();
     let (_, a) = dump(&bench, "a");

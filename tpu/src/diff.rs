@@ -1,4 +1,4 @@
-//! Two dumps compared: totals, and operators, kernels or layers side by side, the largest change first.
+//! Dumps compared with the first of them: totals, and operators, kernels or layers side by side, the largest change first.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -57,7 +57,6 @@ pub struct Diff {
 /// Compares two profiles.
 pub fn diff(a: &Profile, b: &Profile, grouping: Grouping, filter: &Filter) -> Diff {
     let (sa, sb) = (summarise(a), summarise(b));
-    type Key = (String, String, Option<Engine>);
     let mut sides: BTreeMap<Key, (Option<Group>, Option<Group>)> = BTreeMap::new();
     let key = |group: &Group| (group.label(), group.kind.clone(), group.engine);
     for group in roll_up(a, grouping, filter) {
@@ -142,8 +141,6 @@ fn warnings(a: &Profile, b: &Profile, sa: &Summary, sb: &Summary) -> Vec<String>
 /// The comparison as a table of at most `top` lines.
 pub fn text(diff: &Diff, top: usize) -> String {
     let mut text = String::new();
-    let us = |ns: i64| ns as f64 / 1000.0;
-    let times = |ratio: Option<f64>| ratio.map_or("-".to_string(), |r| format!("{r:.3}"));
     let _ = writeln!(
         text,
         "total {:.3} us -> {:.3} us (x {}), TIU {:.2}% -> {:.2}%, parallelism {:.2}% -> {:.2}%",
@@ -185,4 +182,100 @@ pub fn text(diff: &Diff, top: usize) -> String {
         let _ = writeln!(text, "… {} more", diff.changes.len() - top);
     }
     text
+}
+
+/// Several dumps, each compared with the first, as one table of at most `top` lines, those that differ most first; `names` are
+/// theirs, the first one's first.
+pub fn table(names: &[String], diffs: &[Diff], top: usize) -> String {
+    let Some(one) = diffs.first() else {
+        return String::new();
+    };
+    let mut text = totals(names, diffs, one);
+    let _ = write!(
+        text,
+        "\n{:<40} {:>6} {:>14}",
+        one.grouping.name(),
+        "engine",
+        "1 (us)"
+    );
+    for number in 2..=diffs.len() + 1 {
+        let (time, ratio) = (format!("{number} (us)"), format!("{number} / 1"));
+        let _ = write!(text, " {time:>14} {ratio:>8}");
+    }
+    text.push('\n');
+    let lines = lines(diffs);
+    let time = |ns: Option<i64>| ns.map_or("-".to_string(), |ns| format!("{:.3}", us(ns)));
+    for ((name, _, engine), of_first, of_others) in lines.iter().take(top) {
+        let engine = engine.map_or("", Engine::name);
+        let _ = write!(text, "{name:<40} {engine:>6} {:>14}", time(*of_first));
+        for &ns in of_others {
+            let both = ns.zip(of_first.filter(|&first| first > 0));
+            let ratio = both.map(|(ns, first)| ns as f64 / first as f64);
+            let _ = write!(text, " {:>14} {:>8}", time(ns), times(ratio));
+        }
+        text.push('\n');
+    }
+    if lines.len() > top {
+        let _ = writeln!(text, "… {} more", lines.len() - top);
+    }
+    text
+}
+
+/// A line for each dump; the first one's numbers are in any comparison with it (`one`).
+fn totals(names: &[String], diffs: &[Diff], one: &Diff) -> String {
+    let mut text = format!(
+        "{:>4} {:>14} {:>8} {:>8} {:>12}  dump\n",
+        "", "total (us)", "/ 1", "TIU", "parallelism"
+    );
+    let (tiu, parallelism) = (one.tiu_working_ratio.0, one.parallelism.0);
+    let first = (one.total_a_ns, Some(1.0), tiu, parallelism);
+    let others = diffs.iter().map(|diff| {
+        let (tiu, parallelism) = (diff.tiu_working_ratio.1, diff.parallelism.1);
+        (diff.total_b_ns, diff.ratio, tiu, parallelism)
+    });
+    let all = std::iter::once(first).chain(others);
+    for (number, (name, (total, ratio, tiu, parallelism))) in names.iter().zip(all).enumerate() {
+        let _ = writeln!(
+            text,
+            "{:>4} {:>14.3} {:>8} {:>7.2}% {:>11.2}%  {name}",
+            number + 1,
+            us(total),
+            times(ratio),
+            tiu * 100.0,
+            parallelism * 100.0
+        );
+    }
+    text
+}
+
+fn us(ns: i64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+fn times(ratio: Option<f64>) -> String {
+    ratio.map_or("-".to_string(), |ratio| format!("{ratio:.3}"))
+}
+
+/// What a line is of: name, type, engine.
+type Key = (String, String, Option<Engine>);
+
+/// Times in ns of all that any dump has, in the first dump and in each other one, those that differ most first.
+fn lines(diffs: &[Diff]) -> Vec<(Key, Option<i64>, Vec<Option<i64>>)> {
+    let mut found: BTreeMap<Key, (Option<i64>, Vec<Option<i64>>)> = BTreeMap::new();
+    for (number, diff) in diffs.iter().enumerate() {
+        for change in &diff.changes {
+            let key = (change.name.clone(), change.kind.clone(), change.engine);
+            let line = found.entry(key).or_default();
+            line.0 = (change.count_a > 0).then_some(change.total_a_ns);
+            line.1.resize(diffs.len(), None);
+            line.1[number] = (change.count_b > 0).then_some(change.total_b_ns);
+        }
+    }
+    let mut lines: Vec<_> = found.into_iter().map(|(key, (a, b))| (key, a, b)).collect();
+    lines.sort_by_key(|(_, first, others)| {
+        let first = first.unwrap_or(0);
+        let change = |ns: &Option<i64>| (ns.unwrap_or(0) - first).abs();
+        std::cmp::Reverse(others.iter().map(change).max())
+    });
+    lines
 }

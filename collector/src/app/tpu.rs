@@ -8,11 +8,11 @@ use std::io::Write as _;
 use opreport::output::print;
 use opreport::{Exit, OutputFormat, Verbosity, View};
 use serde_json::{Value, json};
-use tpuprofile::diff::{diff, text as diff_text};
 use tpuprofile::export::comparison::{Side, remove_old, write as write_comparison};
 use tpuprofile::job::{Output, run_one};
 use tpuprofile::record::{RecordOptions, record};
 
+use crate::app::tpu_diff::Comparison;
 use crate::cli::tpu::{TpuReading, TpuRequest};
 use crate::render::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};
 
@@ -24,38 +24,20 @@ pub(super) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
     match request {
         TpuRequest::Read(reading) => read(&reading, None, view),
         TpuRequest::Diff {
-            a,
-            b,
+            first,
+            others,
             by,
             ingest,
             filter,
             top,
             fail_above,
         } => {
-            let (a, b) = (
-                tpuprofile::ingest(&a, &ingest)?,
-                tpuprofile::ingest(&b, &ingest)?,
-            );
-            let result = diff(&a, &b, by, &filter);
-            let warnings = result.warnings.iter();
-            let warnings: String = warnings.map(|w| format!("warning: {w}\n")).collect();
-            note(view, Verbosity::Normal, &warnings);
-            match view.format {
-                OutputFormat::Json => {
-                    let mut object = json!(result);
-                    if let Some(changes) = object["changes"].as_array_mut() {
-                        changes.truncate(top);
-                    }
-                    print(format!("{object:#}\n").as_bytes())?;
-                }
-                OutputFormat::Text => print(diff_text(&result, top).as_bytes())?,
+            let mut comparison = Comparison::of(&first, others.len() > 1, &ingest)?;
+            for dump in &others {
+                comparison.add(dump, &ingest, by, &filter, view)?;
             }
-            let whole = a.report.is_whole() && b.report.is_whole();
-            Ok(match verdict(result.ratio, fail_above, view) {
-                // What is missing in one of them may be the difference.
-                Exit::Done if !whole => Exit::PointsFailed,
-                exit => exit,
-            })
+            comparison.show(top, view)?;
+            Ok(comparison.verdict(fail_above, view))
         }
         TpuRequest::Record {
             options,
@@ -73,20 +55,6 @@ pub(super) fn perform(request: TpuRequest, view: View) -> anyhow::Result<Exit> {
             note(view, Verbosity::Normal, &recorded);
             read(&reading, Some(&options), view)
         }
-    }
-}
-
-/// Whether the second dump takes longer than is allowed, in percent.
-fn verdict(ratio: Option<f64>, fail_above: Option<f64>, view: View) -> Exit {
-    match (fail_above, ratio.map(|ratio| (ratio - 1.0) * 100.0)) {
-        (Some(percent), Some(longer)) if longer > percent => {
-            let text = format!(
-                "the second dump takes {longer:.2} % longer, more than --fail-above {percent} %\n"
-            );
-            note(view, Verbosity::Normal, &text);
-            Exit::Regression
-        }
-        _ => Exit::Done,
     }
 }
 
@@ -165,7 +133,7 @@ fn read(
 }
 
 /// Writes to standard error, if that much is to be shown.
-fn note(view: View, least: Verbosity, text: &str) {
+pub(super) fn note(view: View, least: Verbosity, text: &str) {
     if view.verbosity >= least && !text.is_empty() {
         // A closed standard error is no reason to stop.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());

@@ -29,7 +29,7 @@ pub struct TpuArgs {
 /// What else can be done with dumps.
 #[derive(Debug, Subcommand)]
 pub enum TpuCommand {
-    /// Compare two dumps, the largest change first
+    /// Compare dumps with the first of them, the largest change first
     Diff(TpuDiffArgs),
     /// Run a command with profiling on and read the dumps that it writes
     Record(TpuRecordArgs),
@@ -151,14 +151,14 @@ pub struct TpuJobArgs {
 pub struct TpuDiffArgs {
     /// The first dump
     #[arg(value_name = "A", value_hint = ValueHint::DirPath)]
-    pub a: PathBuf,
-    /// The second dump
-    #[arg(value_name = "B", value_hint = ValueHint::DirPath)]
-    pub b: PathBuf,
+    pub first: PathBuf,
+    /// The second dump, and more: each is compared with the first
+    #[arg(value_name = "B", required = true, value_hint = ValueHint::DirPath)]
+    pub others: Vec<PathBuf>,
     /// What to put side by side
     #[arg(long, value_name = "WHAT", default_value = "operator")]
     pub by: GroupingName,
-    /// Exit with 3 if the second takes longer by more than this, e.g. 3%
+    /// Exit with 3 if another than the first takes longer by more than this, e.g. 3%
     #[arg(long = "fail-above", value_name = "PERCENT", value_parser = percent)]
     pub fail_above: Option<f64>,
     /// How to read.
@@ -254,12 +254,12 @@ impl From<GroupingName> for Grouping {
 pub enum TpuRequest {
     /// Read dumps and write files.
     Read(TpuReading),
-    /// Compare two dumps.
+    /// Compare dumps.
     Diff {
         /// The first.
-        a: PathBuf,
-        /// The second.
-        b: PathBuf,
+        first: PathBuf,
+        /// Those that are compared with it.
+        others: Vec<PathBuf>,
         /// What to put side by side.
         by: Grouping,
         /// How to read.
@@ -268,7 +268,7 @@ pub enum TpuRequest {
         filter: Filter,
         /// Length of the list.
         top: usize,
-        /// By how many percent the second may take longer.
+        /// By how many percent another than the first may take longer.
         fail_above: Option<f64>,
     },
     /// Record, then read.
@@ -388,8 +388,8 @@ impl TpuArgs {
                 ingest: args.read.ingest(),
                 filter: args.read.filter(),
                 top: args.read.top,
-                a: args.a,
-                b: args.b,
+                first: args.first,
+                others: args.others,
                 fail_above: args.fail_above,
             },
             Some(TpuCommand::Record(args)) => TpuRequest::Record {

@@ -5,6 +5,8 @@
 
 use opdata::DeviceKind;
 
+use super::cpu::Template;
+use super::cycles;
 use super::machine::MachineFacts;
 use super::moving::AtBest;
 use super::operator::Operator;
@@ -35,7 +37,7 @@ pub enum Base {
     /// What the busiest unit does one piece after the other, whole rounds counted.
     Serial,
     /// Instructions of a thread, step by step, and how often its multiprocessor is filled anew; on a CPU those of the
-    /// busiest worker.
+    /// busiest worker, or the cycles that it takes for them.
     Steps,
     /// Arithmetic and traffic at the calibrated rates of the machine, each part of the traffic at that of the cache that
     /// holds it, and a floor, with fitted factors (`models::rates`).
@@ -50,10 +52,24 @@ struct Pieces {
     count: f64,
     /// Operations of a piece.
     work: f64,
-    /// Instructions of a piece, where they can be counted.
+    /// Instructions or cycles of a piece, where they can be counted.
     steps: Option<f64>,
     /// Whether a last round that is not full takes as many instructions as a full one.
     whole_rounds: bool,
+}
+
+/// What is known of a point's schedule.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Scheduled {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What is done one piece after the other.
+    Serial,
+    /// That, and the instructions that it takes.
+    Steps,
+    /// The cycles that all its arithmetic takes.
+    Cycles,
 }
 
 /// Threads that run a kernel.
@@ -73,11 +89,16 @@ pub struct Bases {
     steps: f64,
     /// What arithmetic and traffic take at the calibrated rates, ns; missing where no rates are known.
     at_best: Option<[f64; 2]>,
+    /// What is known of the schedule.
+    scheduled: Scheduled,
+    /// Cycles of all arithmetic under a schedule of which nothing is known, of one of the threads that find work; missing
+    /// where the core is not known.
+    unscheduled: Option<f64>,
     /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
     pieces: Option<Pieces>,
     /// Arithmetic (flop), compulsory traffic with choices between inputs (bytes) and exponentials (calls) of one of the threads
     /// that find work.
-    pub shared: [f64; 3],
+    shared: [f64; 3],
 }
 
 impl Bases {
@@ -107,6 +128,11 @@ impl Bases {
             steps: work,
             at_best: best.map(|best| [best.arithmetic, best.moving]),
             pieces: None,
+            scheduled: Scheduled::Nothing,
+            unscheduled: machine
+                .core()
+                .filter(|_| device == DeviceKind::Cpu)
+                .map(|core| cycles::unscheduled(operator, core) / busy_threads),
             shared,
         };
         match nest {
@@ -123,6 +149,7 @@ impl Bases {
                     pieces: Some(pieces).filter(|_| machine.units.is_none()),
                     serial: (rounds * nest.thread_work * nest.warps()).log2(),
                     steps: (nest.steps * nest.step_instructions() * filled.max(1.0)).log2(),
+                    scheduled: Scheduled::Steps,
                     ..plain
                 }
             }
@@ -130,14 +157,16 @@ impl Bases {
                 let workers = threads.asked.unwrap_or_else(|| machine.units_or(WORKERS));
                 let rounds = (nest.parallel / workers).ceil();
                 let serial = (rounds * nest.task_work).max(1.0);
-                let instructions = match device {
-                    DeviceKind::Cpu => nest.task_instructions(operator, machine.vector),
+                let own = || Some(nest.task_cycles(operator, machine.core()?));
+                let steps = match (device, nest.template) {
+                    (DeviceKind::Cpu, Template::Tiled) => own(),
+                    (DeviceKind::Cpu, _) => nest.task_instructions(operator),
                     _ => None,
                 };
                 let pieces = Pieces {
                     count: nest.parallel,
                     work: nest.task_work,
-                    steps: instructions,
+                    steps,
                     whole_rounds: true,
                 };
                 let known =
@@ -145,7 +174,12 @@ impl Bases {
                 Self {
                     pieces: Some(pieces).filter(|_| !known),
                     serial: serial.log2(),
-                    steps: instructions.map_or(work, |count| (rounds * count).max(1.0).log2()),
+                    steps: steps.map_or(work, |count| (rounds * count).max(1.0).log2()),
+                    scheduled: match (nest.template, steps) {
+                        (Template::Tiled, Some(_)) => Scheduled::Cycles,
+                        (_, Some(_)) => Scheduled::Steps,
+                        (_, None) => Scheduled::Serial,
+                    },
                     ..plain
                 }
             }
@@ -153,9 +187,26 @@ impl Bases {
         }
     }
 
-    /// What the schedule does one piece after the other, as plain operations: [`Base::Serial`] and [`Base::Steps`]. With
-    /// so many cores or multiprocessors, if a number is given and the machine's own is not known.
-    pub fn schedule(&self, units: Option<f64>) -> [f64; 2] {
+    /// The parts of a time that rates are fitted for: what the schedule does one piece after the other, its steps, and the
+    /// arithmetic, traffic and exponentials of one of the threads that find work; 0 where a part is not known or is in another
+    /// one. With so many cores or multiprocessors, if a number is given and the machine's own is not known.
+    pub fn parts(&self, units: Option<f64>) -> [f64; 5] {
+        let [arithmetic, traffic, exponentials] = self.shared;
+        let [serial, steps] = self.schedule(units);
+        let [serial, steps, arithmetic] = match self.scheduled {
+            Scheduled::Nothing => match self.unscheduled {
+                Some(cycles) => [0.0, cycles, 0.0],
+                None => [0.0, 0.0, arithmetic],
+            },
+            Scheduled::Serial => [serial, 0.0, arithmetic],
+            Scheduled::Steps => [serial, steps, arithmetic],
+            Scheduled::Cycles => [0.0, steps, 0.0],
+        };
+        [serial, steps, arithmetic, traffic, exponentials]
+    }
+
+    /// What the schedule does one piece after the other, as plain operations: [`Base::Serial`] and [`Base::Steps`].
+    fn schedule(&self, units: Option<f64>) -> [f64; 2] {
         let (Some(pieces), Some(units)) = (self.pieces, units) else {
             return [self.serial.exp2(), self.steps.exp2()];
         };

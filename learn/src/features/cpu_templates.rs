@@ -4,6 +4,8 @@
 //! and Winograd, VTA), the knobs of this project's own tiled schedules, and MetaSchedule's decisions
 //! ([`sampled`]).
 
+use opdata::{Loop, LoopKind, Row};
+
 use super::cpu::{CpuNest, RegisterTile, Template};
 use super::knobs::Knobs;
 use super::operator::{Class, Operator};
@@ -12,9 +14,9 @@ use super::scale::ceil_div;
 
 impl CpuNest {
     /// The nest, if the knobs are those of a template that is known here.
-    pub fn of(operator: &Operator, name: &str, knobs: &Knobs) -> Option<Self> {
+    pub fn of(operator: &Operator, row: &Row, knobs: &Knobs) -> Option<Self> {
         match knobs.text("template") {
-            Some("contraction") => return tiled(operator, knobs),
+            Some("contraction") => return tiled(operator, row, knobs),
             Some("sampled") => return sampled::nest(operator, knobs),
             _ => (),
         }
@@ -33,7 +35,7 @@ impl CpuNest {
         }
         match (arity("tile_y"), arity("tile_x"), arity("tile_k")) {
             (3, 3, 2) => packed_dense(operator, knobs),
-            (2, 2, 2) => plain(operator, name.contains("nopack"), knobs),
+            (2, 2, 2) => plain(operator, row.op_name.contains("nopack"), knobs),
             _ => None,
         }
     }
@@ -261,7 +263,7 @@ fn vta(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
 }
 
 /// A register-tiled reduction of this project: `tile` names axes, the vector axis has `vector_blocks` vectors.
-fn tiled(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
+fn tiled(o: &Operator, row: &Row, knobs: &Knobs) -> Option<CpuNest> {
     let knobs = knobs.contraction()?;
     let factor = |n: i64| n.max(1) as f64;
     let tile = RegisterTile {
@@ -270,21 +272,29 @@ fn tiled(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
         broadcast: knobs.tile.iter().map(|(_, n)| *n as f64).product(),
     };
     let nest = tile.nest(o);
-    let inner: f64 = knobs
-        .reduction_tile
-        .iter()
-        .map(|(_, n)| *n as f64)
-        .product();
-    let depth_tile = if knobs.reduction_tile.is_empty() {
-        o.depth
-    } else {
-        inner.max(1.0)
+    let loops = |kind: LoopKind| {
+        let all = row.loop_nest.iter().flat_map(|nest| &nest.0);
+        all.filter(move |l| l.kind == kind)
+    };
+    // A tile that does not divide its axis is computed as a whole where the axis ends.
+    let along = |l: &Loop| ceil_div(l.extent as f64, factor(knobs.tile_of(l.name())));
+    let tiles = match loops(LoopKind::Spatial).count() {
+        0 => nest.parallel,
+        _ => loops(LoopKind::Spatial).map(along).product(),
+    };
+    let inner = |l: &Loop| {
+        let extent = i64::try_from(l.extent).unwrap_or(i64::MAX);
+        factor(knobs.reduction_tile_of(l.name(), extent))
+    };
+    let depth_tile = match loops(LoopKind::Reduction).count() {
+        0 => o.depth,
+        _ => loops(LoopKind::Reduction).map(inner).product(),
     };
     // Without a number of pieces every tile may be one.
-    let parallel = knobs.parallel_extent.map_or(nest.parallel, factor);
+    let parallel = knobs.parallel_extent.map_or(tiles, factor);
     Some(CpuNest {
-        task_work: nest.task_work * nest.parallel / parallel,
-        tiles: nest.parallel / parallel,
+        task_work: nest.task_work * tiles / parallel,
+        tiles: tiles / parallel,
         parallel,
         unroll: knobs.unroll.max(0) as f64,
         depth_tile,
@@ -300,7 +310,7 @@ mod tests {
 
     fn nest(row: &opdata::Row) -> CpuNest {
         let knobs = Knobs::read(row.schedule_knobs.as_ref());
-        CpuNest::of(&Operator::of_row(row), &row.op_name, &knobs).unwrap()
+        CpuNest::of(&Operator::of_row(row), row, &knobs).unwrap()
     }
 
     #[test]

@@ -2,8 +2,11 @@
 //!
 //! Lanes and workers are not in an imported log, so what depends on them is given for several widths and counts.
 
-use super::cpu::CpuNest;
+use super::cpu::{CpuNest, Template};
+use super::knobs::Flat;
 use super::list::Values;
+use super::machine::MachineFacts;
+use super::operator::Operator;
 use crate::features::scale::{fill, log, log1};
 
 pub(super) fn derive(v: &mut Values, n: &CpuNest) {
@@ -43,6 +46,24 @@ pub(super) fn derive(v: &mut Values, n: &CpuNest) {
     v.depth_block_alignment = log1((1u64 << block.trailing_zeros().min(63)) as f64);
     registers(v, n);
     imbalance(v, n);
+}
+
+/// What a step of this project's own kernels takes on a core that is known.
+pub(super) fn derive_step(v: &mut Values, o: &Operator, n: &CpuNest, machine: &MachineFacts) {
+    let core = machine.core().filter(|_| n.template == Template::Tiled);
+    let Some(step) = core.map(|core| n.step(o, core)) else {
+        return;
+    };
+    v.step_cycles = log(step.all);
+    v.step_stall = log(step.all / step.arithmetic);
+}
+
+/// The features of a schedule without a register tile.
+pub(super) fn derive_flat(v: &mut Values, flat: Flat) {
+    v.template = flat.template as u8 as f32;
+    v.vector = log(flat.vector);
+    v.unroll_limit = flat.unroll.map_or(f32::NAN, |n| n as f32);
+    v.parallel = flat.pieces.map_or(f32::NAN, log);
 }
 
 fn registers(v: &mut Values, n: &CpuNest) {

@@ -6,14 +6,17 @@
 use super::gpu::{GpuNest, SMS};
 use super::list::Values;
 use super::machine::MachineFacts;
+use super::moving::AtBest;
 use super::operator::Operator;
-use crate::features::scale::{log, log1};
+use crate::features::scale::{ceil_div, log, log1};
 
 const RESIDENT_BLOCKS: f64 = 16.0;
 const RESIDENT_THREADS: f64 = 1024.0;
 const REGISTERS: f64 = 65536.0;
 /// Most registers of one thread.
 const THREAD_REGISTERS: f64 = 255.0;
+/// Rows and columns of a tile of outputs as libraries of GPUs divide them.
+const NOMINAL_TILE: f64 = 128.0;
 
 /// Blocks that fit on a multiprocessor with `shared` bytes of shared memory, at least 1.
 fn resident(nest: &GpuNest, shared: f64, used: f64) -> f64 {
@@ -66,6 +69,25 @@ pub(super) fn derive(v: &mut Values, o: &Operator, n: &GpuNest, machine: &Machin
     shared(v, n, staged);
     waves(v, n, machine.units_or(SMS));
     step(v, n);
+}
+
+/// How an operator fills a GPU of which the figures are known: what carries over from one GPU to another.
+pub(super) fn derive_share(
+    values: &mut Values,
+    o: &Operator,
+    best: AtBest,
+    machine: &MachineFacts,
+) {
+    values.bound = log(best.arithmetic / best.moving);
+    values.cache_share = machine
+        .l2_bytes
+        .map_or(f32::NAN, |cache| log(o.bytes() / cache as f64));
+    if let Some(units) = machine.cores {
+        let tiles = o.batch * ceil_div(o.rows, NOMINAL_TILE) * ceil_div(o.columns, NOMINAL_TILE);
+        let rounds = tiles / f64::from(units);
+        values.tiles_per_unit = log(rounds);
+        values.tiles_idle = (1.0 - rounds / rounds.ceil()) as f32;
+    }
 }
 
 fn tile(v: &mut Values, n: &GpuNest) {

@@ -9,6 +9,28 @@ use serde_json::Value;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Knobs(Vec<(String, Value)>);
 
+/// This project's templates without a register tile; their numbers follow those of [`super::cpu::Template`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlatTemplate {
+    /// Flattened, vectorised, parallel.
+    Spatial = 20,
+    /// Whole rows, one after the other.
+    Rows = 21,
+}
+
+/// A schedule without a register tile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Flat {
+    /// The template.
+    pub template: FlatTemplate,
+    /// Lanes of its vectors.
+    pub vector: f64,
+    /// Vectors of a step, where the template has such.
+    pub unroll: Option<f64>,
+    /// Pieces of the parallel loop; missing for one a step.
+    pub pieces: Option<f64>,
+}
+
 impl<'de> Deserialize<'de> for Knobs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
@@ -73,6 +95,21 @@ impl Knobs {
             Choice::Contraction(knobs) => Some(knobs),
             _ => None,
         }
+    }
+
+    /// What is known of this project's schedules without a register tile, if it is such.
+    pub fn flat(&self) -> Option<Flat> {
+        let template = match self.text("template")? {
+            "spatial" => FlatTemplate::Spatial,
+            "rows" => FlatTemplate::Rows,
+            _ => return None,
+        };
+        Some(Flat {
+            template,
+            vector: self.number("vector_length")?,
+            unroll: self.number("unroll"),
+            pieces: self.number("parallel_extent"),
+        })
     }
 
     /// The number of factors of a split, 0 if there is no such split.
@@ -157,5 +194,18 @@ mod tests {
             (Some(1.0), 3, 0)
         );
         assert_eq!(knobs.products(), Some([3.0, 4.0, 10.0]));
+    }
+
+    #[test]
+    fn schedules_without_a_register_tile_are_read() {
+        let flat =
+            knobs(r#"{"template":"spatial","vector_length":16,"unroll":2,"parallel_extent":4}"#);
+        let flat = flat.flat().unwrap();
+        assert_eq!((flat.template, flat.vector), (FlatTemplate::Spatial, 16.0));
+        assert_eq!((flat.unroll, flat.pieces), (Some(2.0), Some(4.0)));
+        let rows = knobs(r#"{"template":"rows","vector_length":8,"parallel_extent":null}"#);
+        let rows = rows.flat().unwrap();
+        assert_eq!((rows.template, rows.pieces), (FlatTemplate::Rows, None));
+        assert_eq!(knobs(r#"{"template":"contraction"}"#).flat(), None);
     }
 }

@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 10;
+pub const FEATURE_VERSION: u32 = 11;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -370,6 +370,10 @@ features! {
         tile_loads_8: Log2,
         /// CPU: loads for each multiply-add, 16 lanes
         tile_loads_16: Log2,
+        /// CPU: cycles of one step of a register tile, estimated
+        step_cycles: Log2,
+        /// CPU: them over those of its arithmetic alone
+        step_stall: Log2,
         /// CPU: imbalance over 4 workers
         imbalance_4,
         /// CPU: imbalance over 8 workers

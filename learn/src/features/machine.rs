@@ -9,6 +9,7 @@ use opmodels::tile::VectorUnit;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::cycles::Core;
 use super::list::Values;
 use crate::features::scale::{log, log1};
 
@@ -79,6 +80,21 @@ impl MachineFacts {
     /// Cores or multiprocessors that share the work of a kernel, or a nominal number.
     pub(super) fn units_or(&self, nominal: f64) -> f64 {
         self.units.map_or(nominal, f64::from)
+    }
+
+    /// One of its cores, where the vector unit is known: at the calibrated peak, else one vector of the widest sort in a
+    /// cycle. A clock that was not calibrated may be off, but no core has more than two such units or less than half of one.
+    pub(super) fn core(&self) -> Option<Core> {
+        let unit = self.vector?;
+        let lanes = unit.lanes() as f64;
+        let peak = self.rates_at(1).and_then(|rates| rates.gflops);
+        let multiply_adds = peak
+            .zip(self.frequency_ghz)
+            .map_or(lanes, |(peak, clock)| peak / clock / 2.0);
+        Some(Core {
+            unit,
+            multiply_adds: multiply_adds.clamp(lanes / 2.0, lanes * 2.0),
+        })
     }
 
     /// The facts in a run's environment; a machine that nothing is known of if the run recorded none.

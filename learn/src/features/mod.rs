@@ -10,9 +10,11 @@
 //! | [`sampled`] | … of a sample of MetaSchedule's space |
 //! | [`machine`] | where it runs, from the run's environment |
 //! | [`point`] | a row as its features and estimates |
+//! | [`compiled`] | what compilers and counters say of a kernel |
 //! | [`moving`] | arithmetic and traffic at the machine's calibrated rates |
 //! | [`base`] | estimates that the models correct |
-//! | [`steps`] | instructions along a CPU kernel's loops, for one of them |
+//! | [`steps`] | instructions along the loops of other tools' CPU kernels, for one of them |
+//! | [`cycles`] | what a core takes for this project's own, for the same |
 
 pub mod base;
 pub mod cpu;
@@ -24,7 +26,9 @@ pub mod operator;
 pub mod point;
 pub mod scope;
 
+mod compiled;
 mod cpu_templates;
+mod cycles;
 mod default_tile;
 mod derive_cpu;
 mod derive_gpu;

@@ -14,19 +14,15 @@ use super::gpu::GpuNest;
 use super::knobs::Knobs;
 use super::list::{Values, positions_of};
 use super::machine::MachineFacts;
-use super::moving::AtBest;
 use super::nest::Nest;
 use super::operator::{Class, Operator};
-use super::scale::{ceil_div, divisor, fill, log, log1};
+use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
-use super::{default_tile, derive_cpu, derive_gpu, moving};
+use super::{compiled, default_tile, derive_cpu, derive_gpu, moving};
 
 /// Weights that so much is read between two uses of have left the caches of a core; how much more does not matter, and
 /// would only tell models apart.
 const COLD_BYTES: f64 = 4e6;
-
-/// Rows and columns of a tile of outputs as libraries of GPUs divide them.
-const NOMINAL_TILE: f64 = 128.0;
 
 /// Everything that is known of a point before it is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,15 +89,21 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let threads = row.threads.map(|t| t as f64);
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
-    describe_resources(&mut values, row);
+    compiled::describe_resources(&mut values, row);
     if !row.has_default_schedule() {
-        describe_code(&mut values, row);
+        compiled::describe_code(&mut values, row);
     }
-    describe_counts(&mut values, row, &operator);
+    compiled::describe_counts(&mut values, row, &operator);
     match &nest {
         Nest::Gpu(nest) => derive_gpu::derive(&mut values, &operator, nest, machine),
-        Nest::Cpu(nest) => derive_cpu::derive(&mut values, nest),
+        Nest::Cpu(nest) => {
+            derive_cpu::derive(&mut values, nest);
+            derive_cpu::derive_step(&mut values, &operator, nest, machine);
+        }
         Nest::None => {
+            if let Some(flat) = knobs.flat() {
+                derive_cpu::derive_flat(&mut values, flat);
+            }
             if let Some([outer, middle, inner]) = knobs.products() {
                 values.knobs_outer = log(outer);
                 values.knobs_middle = log(middle);
@@ -111,12 +113,17 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     }
     let threads = Threads {
         asked: threads,
-        busy: describe_threads(&mut values, &nest, &operator, threads),
+        busy: describe_threads(
+            &mut values,
+            pieces(&nest, &knobs, &operator),
+            &operator,
+            threads,
+        ),
     };
     machine.describe(&mut values, row.threads);
     let best = moving::at_best(row, &operator, machine);
     if let Some(best) = best.filter(|_| row.device_kind == DeviceKind::Cuda) {
-        describe_share_of_device(&mut values, &operator, best, machine);
+        derive_gpu::derive_share(&mut values, &operator, best, machine);
     }
     values.cache_state = match row.cache_state {
         Some(CacheState::Hot) => 0.0,
@@ -165,7 +172,7 @@ fn nest_of(row: &Row, operator: &Operator, knobs: &Knobs) -> Nest {
     }
     let nest = match row.device_kind {
         DeviceKind::Cuda => GpuNest::of(operator, knobs).map(Nest::Gpu),
-        _ => CpuNest::of(operator, &row.op_name, knobs).map(Nest::Cpu),
+        _ => CpuNest::of(operator, row, knobs).map(Nest::Cpu),
     };
     nest.unwrap_or(Nest::None)
 }
@@ -238,77 +245,18 @@ fn fused_operators(name: &str) -> f32 {
     count
 }
 
-/// What the row's kernel takes of a GPU by its compiler; nothing of rows that no compiler has seen.
-fn describe_resources(values: &mut Values, row: &Row) {
-    let count = |column: Option<u64>| column.map_or(f32::NAN, |n| log1(n as f64));
-    values.compiled_launches = count(row.device_launches);
-    values.compiled_threads = count(row.threads_per_block);
-    values.compiled_blocks = count(row.blocks);
-    values.compiled_registers = count(row.registers_per_thread);
-    values.compiled_shared_bytes = count(row.shared_bytes_per_block);
-    values.compiled_local_bytes = count(row.local_bytes_per_thread);
-    values.compiled_spill_bytes = count(row.spill_bytes_per_thread);
-    values.compiled_occupancy = row.occupancy.map_or(f32::NAN, |share| share as f32);
-}
-
-/// How an operator fills a GPU of which the figures are known: what carries over from one GPU to another.
-fn describe_share_of_device(
-    values: &mut Values,
-    o: &Operator,
-    best: AtBest,
-    machine: &MachineFacts,
-) {
-    values.bound = log(best.arithmetic / best.moving);
-    values.cache_share = machine
-        .l2_bytes
-        .map_or(f32::NAN, |cache| log(o.bytes() / cache as f64));
-    if let Some(units) = machine.cores {
-        let tiles = o.batch * ceil_div(o.rows, NOMINAL_TILE) * ceil_div(o.columns, NOMINAL_TILE);
-        let rounds = tiles / f64::from(units);
-        values.tiles_per_unit = log(rounds);
-        values.tiles_idle = (1.0 - rounds / rounds.ceil()) as f32;
-    }
-}
-
-/// The innermost loop of the row's kernel in its emitted code; nothing of rows whose code nobody has read.
-fn describe_code(values: &mut Values, row: &Row) {
-    let count = |column: Option<f64>| column.unwrap_or(f64::NAN);
-    let (vector, scalar) = (
-        count(row.loop_vector_instructions),
-        count(row.loop_scalar_instructions),
-    );
-    let all = vector + scalar;
-    let flops = count(row.loop_flops);
-    let share = |column: Option<f64>| (count(column) / all) as f32;
-    values.loop_flops = log(flops + 1.0);
-    values.loop_instructions = log(all);
-    values.loop_flops_per_instruction = (flops / all) as f32;
-    values.loop_vector_share = share(row.loop_vector_instructions);
-    values.loop_load_share = share(row.loop_loads);
-    values.loop_store_share = share(row.loop_stores);
-    values.loop_spill_share = share(row.loop_spills);
-}
-
-/// What was counted of the row's kernel, for each unit of its work, so that it carries over to problems of another size.
-fn describe_counts(values: &mut Values, row: &Row, o: &Operator) {
-    let work = o.total_flops().max(o.bytes());
-    let share = |column: Option<f64>| column.map_or(f32::NAN, |count| log((count + 1.0) / work));
-    values.counted_instructions = share(row.instructions);
-    values.counted_cache_misses = share(row.cache_misses);
-    values.counted_branch_misses = share(row.branch_misses);
-    values.simulated_instructions = share(row.simulated_instructions);
-    values.simulated_l1d_misses = share(row.simulated_l1d_misses);
-    values.simulated_llc_misses = share(row.simulated_llc_misses);
-    values.simulated_branch_misses = share(row.simulated_branch_misses);
-    values.estimated_block_cycles = row.estimated_block_cycles.map_or(f32::NAN, log1);
-}
-
-/// Threads, and how many of them find work; returns these.
-fn describe_threads(values: &mut Values, nest: &Nest, o: &Operator, threads: Option<f64>) -> f64 {
-    let parallel = match nest {
-        Nest::Cpu(nest) => nest.parallel,
-        _ => (o.batch * o.rows * o.columns).max(1.0),
+/// Pieces that a schedule divides an operator into; as many as there are results where that is not known.
+fn pieces(nest: &Nest, knobs: &Knobs, o: &Operator) -> f64 {
+    let known = match nest {
+        Nest::Cpu(nest) => Some(nest.parallel),
+        Nest::Gpu(_) => None,
+        Nest::None => knobs.flat().and_then(|flat| flat.pieces),
     };
+    known.unwrap_or(o.batch * o.rows * o.columns).max(1.0)
+}
+
+/// Threads, and how many of them find work, of a schedule of so many pieces; returns these.
+fn describe_threads(values: &mut Values, parallel: f64, o: &Operator, threads: Option<f64>) -> f64 {
     let Some(threads) = threads else { return 1.0 };
     let busy = threads.min(parallel).max(1.0);
     values.threads = log(threads);
@@ -395,6 +343,32 @@ mod tests {
         assert_eq!(value(&point, "depth_stage"), 4.0);
         assert!(value(&point, "vector").is_nan());
         assert!(value(&point, "threads").is_nan());
+    }
+
+    #[test]
+    fn of_a_schedule_without_a_tile_vectors_and_pieces_are_known() {
+        let row = |pieces: &str| Row {
+            threads: Some(4),
+            ..dense_row(
+                64,
+                64,
+                1,
+                &format!(
+                    r#"{{"template":"spatial","vector_length":8,"unroll":2,"parallel_extent":{pieces}}}"#
+                ),
+            )
+        };
+        let point = point_of(&row("2"), &MachineFacts::default());
+        for (feature, wanted) in [
+            ("vector", 3.0),
+            ("unroll_limit", 2.0),
+            ("threads_busy", 1.0),
+        ] {
+            assert_eq!(value(&point, feature), wanted, "{feature}");
+        }
+        let all = point_of(&row("null"), &MachineFacts::default());
+        assert_eq!(value(&all, "threads_busy"), 2.0);
+        assert!(value(&all, "parallel").is_nan());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! samples at hand.
 //!
 //! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f. The last is the floor of the device, below
-//! which nothing gets; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Over
+//! which nothing gets; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where
+//! b counts cycles, arithmetic is in them, and a and c are left out. Over
 //! several machines of which the rates are known, arithmetic and traffic are what they take there at best, so that c and d
 //! are how much longer it takes in fact, and the first two and exponentials are left out.
 //! Non-negative least squares of the relative error (coordinate descent on the normal equations), in rounds that count
@@ -70,8 +71,7 @@ fn parts(point: &Point, unit: Unit, units: Option<f64>) -> [f64; PARTS] {
         let [arithmetic, traffic] = bases.at_best();
         return [0.0, 0.0, arithmetic, traffic, 0.0, 1.0];
     }
-    let [arithmetic, traffic, exponentials] = bases.shared;
-    let [serial, steps] = bases.schedule(units);
+    let [serial, steps, arithmetic, traffic, exponentials] = bases.parts(units);
     [serial, steps, arithmetic, traffic, exponentials, 1.0]
 }
 

@@ -36,7 +36,7 @@ impl Side {
         let name = folder.file_name().unwrap_or(folder.as_os_str());
         Side {
             folder: name.to_string_lossy().into_owned(),
-            chip: format!("{} {}", profile.chip, profile.mode.name()),
+            chip: format!("{}, mode {}", profile.chip, profile.mode.name()),
             summary: summary.clone(),
             headline: profile.report.headline(),
             operators,

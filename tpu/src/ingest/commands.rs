@@ -11,7 +11,7 @@ use crate::matching::event::{Certainty, Link};
 use crate::matching::order::Record;
 use crate::matching::sections::{Anchor, Fit};
 use crate::matching::stream::{Completeness, Stream, Trust};
-use crate::matching::timeline::Timeline;
+use crate::matching::timeline::{Stretch, Timeline};
 use crate::report::{Engine, StreamCounts};
 
 /// The commands of an engine.
@@ -63,6 +63,21 @@ impl Given {
     pub fn lacks_records(&self) -> bool {
         let lacks = |binding: &Binding| binding.commands_used < binding.commands;
         self.bindings.iter().any(lacks)
+    }
+
+    /// Whether sections lack records for some of their commands.
+    pub fn has_gaps(&self) -> bool {
+        self.bindings.iter().any(|binding| !binding.gaps.is_empty())
+    }
+
+    /// Sections whose ids go on in the next, and when that one's first record ran.
+    pub fn run_over(&self) -> impl Iterator<Item = &Stretch> {
+        self.bindings.iter().flat_map(|binding| &binding.run_over)
+    }
+
+    /// Whether ids begin elsewhere than at 0, if any record has a command.
+    pub fn begins_elsewhere(&self) -> Option<bool> {
+        self.bindings.first()?.elsewhere
     }
 
     /// Whether commands must be missing.

@@ -13,7 +13,7 @@ use crate::matching::bind::doubt;
 use crate::matching::order::Record;
 use crate::matching::sections::Mended;
 use crate::matching::stream::Trust;
-use crate::matching::timeline::Timeline;
+use crate::matching::timeline::{Stretch, Timeline};
 use crate::report::Engine;
 
 /// Rounds in which TIU and GDMA ask each other.
@@ -92,7 +92,7 @@ impl Binder<'_> {
         for (stage, given) in doubted.filter(|(stage, _)| stage.commands.are_nodes()) {
             let trust = trust_in_engine(kernels, given.sections().unwrap_or_default());
             *given = self.bind(stage, None, false, trust);
-            if stage.counts.implausible > 0 || lacks_both(kernels, given) {
+            if stage.counts.implausible > 0 || lacks_both(kernels, given) || given.has_gaps() {
                 // Records are lost as well: what fits exactly may do so by accident.
                 given.doubt_sections(|_| false);
             }
@@ -128,7 +128,8 @@ fn trust_in_nodes(parts: &CoreParts, stages: &[Stage; 3], given: &[Given; 3]) ->
         let both = stages.iter().zip(given);
         both.filter(|(stage, _)| stage.commands.are_nodes())
     };
-    if !parts.file.nodes_doubtful && !of_nodes().any(|(_, given)| given.misfit()) {
+    let whole = !parts.file.nodes_doubtful && !of_nodes().any(|(_, given)| given.misfit());
+    if whole && !contradict_each_other(given) {
         return Trust::Whole;
     }
     let kernels = of_nodes().filter_map(|(_, given)| given.sections());
@@ -136,6 +137,25 @@ fn trust_in_nodes(parts: &CoreParts, stages: &[Stage; 3], given: &[Given; 3]) ->
         .flat_map(|(records, commands)| [records, commands])
         .max();
     Trust::Lost(kernels.unwrap_or(0))
+}
+
+/// Whether what is certain of the engines of a core cannot be so together: then commands of one are missing.
+fn contradict_each_other(given: &[Given; 3]) -> bool {
+    // Where each record has its command and each command its record, times say nothing.
+    let open = |given: &Given| given.lacks_records() || given.guessed() > 0;
+    let [tiu, gdma, sdma] = given.each_ref().map(Given::timeline);
+    let outlasts = |one: Option<&Timeline>| one.zip(sdma).is_some_and(|(a, b)| a.outlasts(b));
+    let apart = || tiu.zip(gdma).is_some_and(|(a, b)| !a.goes_with(b));
+    let by_times = given.iter().any(open) && (outlasts(tiu) || outlasts(gdma) || apart());
+    // Where ids go on over a border, the other engine's times must say that there is one.
+    let alone = |one: usize| {
+        let other = given[1 - one].timeline();
+        let behind = |s: &Stretch| other.is_some_and(|other| other.was_behind(s));
+        !given[one].run_over().all(behind)
+    };
+    // Ids of TIU and GDMA are reset together, so they begin elsewhere together.
+    let elsewhere = given[0].begins_elsewhere().zip(given[1].begins_elsewhere());
+    by_times || alone(0) || alone(1) || elsewhere.is_some_and(|(a, b)| a != b)
 }
 
 /// What that means for one engine, of which `sections` are left where others have so many.
@@ -157,7 +177,7 @@ fn lacks_both(kernels: usize, given: &Given) -> bool {
 
 /// Commands whose nodes are lost stand where their details do, but before or behind which other nodes is only likely,
 /// since programs repeat themselves: between the first and the last section that does not fit nothing is certain, and
-/// nothing at all if the sections of the engines are not in step or some have lost their names.
+/// nothing at all if the sections of the engines are not in step, some have lost their names or resets had to be put back.
 fn doubt_restored(parts: &CoreParts, given: &mut [Given; 3]) {
     let sections: Vec<&[(Range<usize>, bool)]> = given
         .iter()
@@ -168,7 +188,9 @@ fn doubt_restored(parts: &CoreParts, given: &mut [Given; 3]) {
     let scopes = parts.file.scopes.len();
     let named = scopes == 0 || scopes >= count;
     let paired = !parts.file.details_lost;
-    let in_step = named && paired && sections.iter().all(|list| list.len() == count);
+    let bindings = given.iter().flat_map(|given| &given.bindings);
+    let bordered = bindings.map(|binding| binding.resets_lost).sum::<u64>() == 0;
+    let in_step = named && paired && bordered && sections.iter().all(|list| list.len() == count);
     let fits = |list: &&[(Range<usize>, bool)], at: usize| list.get(at).is_some_and(|f| f.1);
     let misfits = || (0..count).filter(|&at| !sections.iter().all(|list| fits(list, at)));
     let doubted = match (in_step, misfits().next(), misfits().next_back()) {

@@ -246,7 +246,8 @@ fn read_nodes(
     core.hau_nodes = nodes.hau;
     if let Some(plan) = plan {
         core.nodes_restored = plan.restores();
-        core.details_lost = plan.lacks_details();
+        // Where nodes are known to be lost, one without details is no double: its details are lost.
+        core.details_lost = plan.lacks_details() || !nodes.bad.is_empty() && plan.doubles();
         for list in [&mut nodes.tiu, &mut nodes.gdma, &mut nodes.sdma] {
             plan.decode(list, core);
         }

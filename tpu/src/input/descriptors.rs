@@ -45,12 +45,17 @@ pub(super) fn read(chip: Chip, found: &[Block], name: &str, report: &mut Report)
         let (decoded, stop) = decode_stream(chip, unit, block.payload, block.offset);
         let walked = matches!(stop, DecodeStop::End | DecodeStop::Open);
         chains.push((engine, stop.clone()));
-        let pieces: Vec<Piece> = if walked {
-            decoded.into_iter().map(Piece::Command).collect()
+        let (pieces, in_step) = if walked {
+            (decoded.into_iter().map(Piece::Command).collect(), true)
         } else {
-            let pieces = salvage(chip, unit, block.payload, block.offset);
+            let (pieces, in_step) = salvage(chip, unit, block.payload, block.offset);
             note_skipped(chip, engine, &stop, &pieces, name, report);
-            without_last_mark(chip, unit, pieces, block)
+            (without_last_mark(chip, unit, pieces, block), in_step)
+        };
+        let origin = if in_step {
+            Origin::Recorded
+        } else {
+            Origin::Uncounted
         };
         read.present[engine.slot()] |= !pieces.is_empty();
         let list = &mut read.commands[engine.slot()];
@@ -69,7 +74,7 @@ pub(super) fn read(chip: Chip, found: &[Block], name: &str, report: &mut Report)
                 id: id as u32,
                 order: 0,
                 tags: Tags::NONE,
-                origin: Origin::Recorded,
+                origin,
             });
         }
     }
@@ -90,13 +95,22 @@ fn note_open(chains: &[(Engine, DecodeStop)], name: &str, report: &mut Report) {
     }
 }
 
-/// Pieces without the mark that ends a chain, where the engine records nothing for it.
+/// Pieces without the mark that ends a chain, where the engine records nothing for it; what cannot be read at the end of a
+/// block ends with the mark.
 fn without_last_mark(
     chip: Chip,
     unit: CommandUnit,
     mut pieces: Vec<Piece>,
     block: &Block,
 ) -> Vec<Piece> {
+    const MARK: usize = 16;
+    let unrecorded = chip == Chip::Bm1688 && unit == CommandUnit::Dma;
+    if unrecorded && let Some(Piece::Skipped { bytes, .. }) = pieces.last_mut() {
+        *bytes -= MARK;
+        if *bytes == 0 {
+            pieces.pop();
+        }
+    }
     if let Some(&Piece::Command(last)) = pieces.last() {
         let mut last = vec![last];
         without_end_mark(chip, unit, &mut last, block.payload, block.offset);

@@ -197,6 +197,11 @@ impl Plan {
             || self.nodes.iter().flatten().any(lacks)
     }
 
+    /// Whether it has nodes that are no command of their own.
+    pub fn doubles(&self) -> bool {
+        self.nodes.iter().any(Option::is_none)
+    }
+
     /// Whether it has commands whose nodes are lost.
     pub fn restores(&self) -> bool {
         !self.restored.is_empty()

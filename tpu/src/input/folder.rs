@@ -80,10 +80,7 @@ pub fn scan(path: &Path) -> Result<Folder> {
             ));
         };
         if let Some((_, other)) = list.iter().find(|(n, _)| *n == number) {
-            let other = other
-                .file_name()
-                .map(|n| n.to_string_lossy().into_owned())
-                .unwrap_or_default();
+            let other = other.file_name().unwrap_or_default().display();
             return Err(not(
                 format!("{name} and {other} are both of {kind} {number}"),
                 "keep the dumps of several devices in folders of their own",

@@ -85,6 +85,13 @@ pub enum CommandKind {
     },
 }
 
+impl CommandKind {
+    /// Whether it is one of a compiled model's descriptors.
+    pub fn is_of_model(&self) -> bool {
+        matches!(self, Self::Descriptor(_) | Self::Unreadable { .. })
+    }
+}
+
 /// Where a command is known from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
@@ -191,6 +198,7 @@ impl Nodes {
             port_ids: vec![0; self.cdma.len()],
             tags: Tags::NONE,
             sent_tags: Tags::NONE,
+            sent_named: true,
             named: true,
         };
         for (at, word, item) in Items::new(payload) {
@@ -230,6 +238,7 @@ impl Nodes {
         }
         if let (Some(plan), true) = (plan, last) {
             reader.tags = reader.sent_tags;
+            reader.named = reader.sent_named;
             reader.restore(self, plan);
         }
     }
@@ -243,6 +252,8 @@ struct Reader {
     tags: Tags,
     /// Tags of the latest command.
     sent_tags: Tags,
+    /// Whether its kernel's name was whole.
+    sent_named: bool,
     /// Whether the kernel's name is whole.
     named: bool,
 }
@@ -316,7 +327,7 @@ impl Reader {
     ) -> Result<(), &'static str> {
         let tags = Tags { mode, ..self.tags };
         let origin = if self.named { origin } else { Origin::Unnamed };
-        self.sent_tags = self.tags;
+        (self.sent_tags, self.sent_named) = (self.tags, self.named);
         let kind = CommandKind::Node { word, detail };
         nodes.order += 1;
         let order = nodes.order;

@@ -68,6 +68,11 @@ pub struct Binding {
     pub misfit: bool,
     /// Resets of ids that are missing among the commands.
     pub resets_lost: u64,
+    /// Sections whose ids go on in the next, and when that one's first record ran: all of the one's end and of the other's
+    /// beginning would have to be lost.
+    pub run_over: Vec<Stretch>,
+    /// Whether ids begin elsewhere than at the base, if any record is paired.
+    pub elsewhere: Option<bool>,
 }
 
 impl Binding {
@@ -109,6 +114,14 @@ pub fn bind(stream: &Stream, records: &mut [Record], commands: &[Command]) -> Bi
     }
     let mut kept: Vec<Record> = places.iter().map(|&p| records[p]).collect();
     let mut binding = bind_known(stream, &mut kept, commands);
+    // In a compiled model one that goes on with others, beyond all commands, says that some of those are missing.
+    let goes_on = |w: &[usize]| {
+        let next = w[0] + 1;
+        next < w[1] && records[next].id > records[w[0]].id
+    };
+    let ends = places.iter().copied().chain([records.len()]);
+    let ends: Vec<usize> = ends.collect();
+    binding.misfit |= commands[0].kind.is_of_model() && ends.windows(2).any(goes_on);
     let mut bound = vec![Bound::UNMATCHED; records.len()];
     for (&place, found) in places.iter().zip(&binding.bound) {
         bound[place] = *found;
@@ -163,6 +176,8 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
         in_step,
         misfit,
         resets_lost,
+        run_over: Vec::new(),
+        elsewhere: groups.first().map(|group| group.shift.is_some()),
     };
     if let (Some(first), Some(last)) = (groups.first(), groups.last()) {
         binding.before = first.records.start;
@@ -179,8 +194,28 @@ fn bind_known(stream: &Stream, records: &mut [Record], commands: &[Command]) -> 
             certain: &certain,
         };
         parts.bind(group, &mut binding);
-        stretches.extend(parts.stretch(group, &binding));
+        let next = sections.get(group.commands + 1);
+        let next = next.map(|section| section.extent(commands).0);
+        stretches.extend(parts.stretch(group, next, &binding));
     }
+    let goes_on = |w: &[Group]| {
+        let (last, next) = (w[0].records.end - 1, w[1].records.start);
+        let over = next == last + 1 && records[next].id == records[last].id + 1;
+        over.then(|| {
+            let (first, last) = sections[w[0].commands].extent(commands);
+            let (start_ns, end_ns) = stream.times_ns(&records[next]);
+            Stretch {
+                first,
+                last,
+                next: None,
+                start_ns,
+                end_ns,
+            }
+        })
+    };
+    binding.run_over = groups.windows(2).filter_map(goes_on).collect();
+    // What its counters contradict has another command: one of those before it is missing.
+    binding.misfit |= binding.contradictions > 0;
     binding.timeline = Timeline::new(&stretches);
     binding
 }
@@ -200,7 +235,7 @@ impl Parts<'_> {
     }
 
     /// When the section ran, by its records that are certain.
-    fn stretch(&self, group: &Group, binding: &Binding) -> Option<Stretch> {
+    fn stretch(&self, group: &Group, next: Option<u32>, binding: &Binding) -> Option<Stretch> {
         let sure = |&p: &usize| binding.bound[p].certainty == Certainty::Matched;
         let times = |p: usize| self.stream.times_ns(&self.records[p]);
         let mut places = group.records.clone().filter(sure);
@@ -214,6 +249,7 @@ impl Parts<'_> {
         Some(Stretch {
             first,
             last,
+            next,
             start_ns,
             end_ns,
         })

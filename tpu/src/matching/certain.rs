@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::input::nodes::{Command, CommandKind};
+use crate::input::nodes::Command;
 use crate::matching::embed::{Bounds, Embedding};
 use crate::matching::order::Record;
 use crate::matching::repair::repartition;
@@ -116,7 +116,8 @@ pub(super) fn groups(
         groups: found.groups,
         certain: found.certain,
         in_step: found.in_step,
-        misfit: found.misfit,
+        // One reset is for all engines: if this one's is lost, so are others'.
+        misfit: found.misfit || resets_lost > 0,
         resets_lost,
     }
 }
@@ -187,13 +188,8 @@ impl Search<'_> {
     }
 
     pub(super) fn of_descriptors(&self) -> bool {
-        let of_model = |c: &Command| {
-            matches!(
-                c.kind,
-                CommandKind::Descriptor(_) | CommandKind::Unreadable { .. }
-            )
-        };
-        self.commands.first().is_some_and(of_model)
+        let first = self.commands.first();
+        first.is_some_and(|command| command.kind.is_of_model())
     }
 
     fn align(&self, sections: &[CommandSection]) -> Vec<Pair> {
@@ -339,7 +335,11 @@ impl Search<'_> {
             base: self.stream.base,
             allowed: &allowed,
         };
-        by_both.bounds().map(ByTimes::Closer)
+        Some(match by_both.bounds() {
+            Some(closer) => ByTimes::Closer(closer),
+            None if self.stream.engine == Engine::Sdma => return None,
+            None => ByTimes::Contradiction,
+        })
     }
 
     /// A compiled model is framed by pairs of records that are of no command: what may be such a pair is not certain,

@@ -70,9 +70,15 @@ impl Search<'_> {
         let (Some(first), Some(last)) = (pairs.first(), pairs.last()) else {
             return false;
         };
+        // What frames a program has ids of its own, one after the other.
+        let highest = sections.iter().map(|s| u64::from(s.first) + s.count).max();
+        let whole = |part: &RecordSection| {
+            (part.high - part.low) as usize + 1 == part.range.len()
+                && (part.low == self.stream.base || Some(u64::from(part.low)) >= highest)
+        };
         let like_frames = || sections.iter().any(|s| s.count <= PAIR as u64);
         let frames = |part: &RecordSection| {
-            self.of_descriptors() || part.range.len() <= PAIR && !like_frames()
+            self.of_descriptors() || part.range.len() <= PAIR && !like_frames() && whole(part)
         };
         last.records - first.records + 1 == pairs.len()
             && self.parts[..first.records].iter().all(frames)

@@ -75,11 +75,10 @@ impl Stream<'_> {
     }
 
     /// Whether ids may begin elsewhere than at the base: only where nothing else explains that the first are missing,
-    /// neither a ring that lapped nor commands that are not all known.
+    /// neither a ring that lapped nor commands that are not all known. Those of a compiled model begin at the base: each
+    /// run of it resets them.
     pub(super) fn may_begin_elsewhere(&self, commands: &[Command]) -> bool {
-        let counted = |c: &Command| {
-            c.origin == Origin::Recorded && !matches!(c.kind, CommandKind::Unreadable { .. })
-        };
+        let counted = |c: &Command| c.origin == Origin::Recorded && !c.kind.is_of_model();
         self.anchor == Anchor::Start && commands.iter().all(counted)
     }
 

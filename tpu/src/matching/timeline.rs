@@ -10,6 +10,8 @@ pub struct Stretch {
     pub first: u32,
     /// Place of its last command.
     pub last: u32,
+    /// Place of the first command of the engine's next section, if there is one: ids were reset before it.
+    pub next: Option<u32>,
     /// Start of the earliest of the records in ns.
     pub start_ns: f64,
     /// End of the latest of the records in ns.
@@ -26,6 +28,8 @@ pub struct Timeline {
     ends: Vec<(u32, f64)>,
     /// Place of a section's first command; the start of all sections from it on.
     starts: Vec<(u32, f64)>,
+    /// Place of the first command after a section.
+    nexts: Vec<Option<u32>>,
 }
 
 impl Timeline {
@@ -44,7 +48,24 @@ impl Timeline {
         });
         let mut starts: Vec<(u32, f64)> = starts.collect();
         starts.reverse();
-        Timeline { ends, starts }
+        Timeline {
+            ends,
+            starts,
+            nexts: stretches.iter().map(|s| s.next).collect(),
+        }
+    }
+
+    /// Whether another engine began what it was sent behind a reset of ids before this one had ended what it was sent before
+    /// that reset: then one of the two is of other commands. The system DMA may be late, but not early.
+    pub fn outlasts(&self, other: &Timeline) -> bool {
+        let began_behind = |next: u32| {
+            let behind = other.starts.partition_point(|&(place, _)| place <= next);
+            other.starts.get(behind).map(|&(_, start)| start)
+        };
+        self.nexts.iter().zip(&self.ends).any(|(next, &(_, end))| {
+            let began = next.and_then(began_behind);
+            began.is_some_and(|start| start + SLACK_NS < end)
+        })
     }
 
     /// Whether it says nothing.
@@ -69,25 +90,37 @@ impl Timeline {
     /// Whether two engines' stretches go together to their ends: each ran when the other's say it may have, and the last
     /// ones are of the same part of the program and ran at the same time.
     pub fn ends_with(&self, other: &Timeline) -> bool {
+        let (Some(a), Some(b)) = (self.stretches().last(), other.stretches().last()) else {
+            return false;
+        };
+        let same_part = a.first <= b.last && b.first <= a.last;
+        let same_time = a.start_ns <= b.end_ns && b.start_ns <= a.end_ns;
+        same_part && same_time && self.goes_with(other)
+    }
+
+    /// Whether this engine had begun something that was sent behind a stretch when that started.
+    pub fn was_behind(&self, stretch: &Stretch) -> bool {
+        let (_, to) = self.window(stretch.first, stretch.last);
+        stretch.start_ns + SLACK_NS >= to
+    }
+
+    /// Whether each stretch of two engines ran when the other's say it may have.
+    pub fn goes_with(&self, other: &Timeline) -> bool {
         let allowed = |one: &Timeline, by: &Timeline| {
             one.stretches().all(|s| {
                 let (from, to) = by.window(s.first, s.last);
                 s.start_ns >= from && s.end_ns <= to
             })
         };
-        let (Some(a), Some(b)) = (self.stretches().last(), other.stretches().last()) else {
-            return false;
-        };
-        let same_part = a.first <= b.last && b.first <= a.last;
-        let same_time = a.start_ns <= b.end_ns && b.start_ns <= a.end_ns;
-        same_part && same_time && allowed(self, other) && allowed(other, self)
+        allowed(self, other) && allowed(other, self)
     }
 
     fn stretches(&self) -> impl DoubleEndedIterator<Item = Stretch> + '_ {
-        let pairs = self.starts.iter().zip(&self.ends);
-        pairs.map(|(&(first, start_ns), &(last, end_ns))| Stretch {
+        let pairs = self.starts.iter().zip(&self.ends).zip(&self.nexts);
+        pairs.map(|((&(first, start_ns), &(last, end_ns)), &next)| Stretch {
             first,
             last,
+            next,
             start_ns,
             end_ns,
         })
@@ -98,16 +131,37 @@ impl Timeline {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_section_lies_between_its_neighbours() {
-        let stretch = |first, last, start_ns, end_ns| Stretch {
+    fn stretch(first: u32, last: u32, next: Option<u32>, start_ns: f64, end_ns: f64) -> Stretch {
+        Stretch {
             first,
             last,
+            next,
             start_ns,
             end_ns,
-        };
-        let timeline =
-            Timeline::new(&[stretch(1, 9, 100.0, 900.0), stretch(20, 29, 2000.0, 2900.0)]);
+        }
+    }
+
+    #[test]
+    fn what_was_sent_behind_a_reset_begins_when_all_before_it_has_ended() {
+        let gdma = |end| Timeline::new(&[stretch(1, 9, Some(20), 100.0, end)]);
+        // The second of its sections stands behind the first command after the reset.
+        let sdma = Timeline::new(&[
+            stretch(10, 12, Some(30), 300.0, 500.0),
+            stretch(30, 32, None, 2000.0, 2300.0),
+        ]);
+        assert!(!gdma(900.0).outlasts(&sdma));
+        assert!(!gdma(2040.0).outlasts(&sdma));
+        assert!(gdma(2100.0).outlasts(&sdma));
+        // Its first may run as long as it likes, and nothing is known of what was sent before the reset.
+        assert!(!sdma.outlasts(&gdma(900.0)));
+    }
+
+    #[test]
+    fn a_section_lies_between_its_neighbours() {
+        let timeline = Timeline::new(&[
+            stretch(1, 9, None, 100.0, 900.0),
+            stretch(20, 29, None, 2000.0, 2900.0),
+        ]);
         assert_eq!(timeline.window(2, 8), (f64::NEG_INFINITY, 2050.0));
         assert_eq!(timeline.window(10, 15), (850.0, 2050.0));
         assert_eq!(timeline.window(21, 40), (850.0, f64::INFINITY));

@@ -134,10 +134,31 @@ fn names_another(real: &Said, said: &Said) -> bool {
     plain(&real.0) != plain(&said.0) || differ(&said.1) || bytes
 }
 
-/// The earliest matched record that is said to be another than it is.
+/// Whether nobody can tell that a command of a record's kernel is gone: commands are counted, and the last record of the
+/// kernel, by whose id one would be missed, is gone as well. The kernel can be told nevertheless.
+pub fn uncounted(
+    truth: &HashMap<Key, (Said, Certainty)>,
+    said: &HashMap<Key, (Said, Certainty)>,
+    key: &Key,
+) -> bool {
+    let Some((real, _)) = truth.get(key) else {
+        return false;
+    };
+    // Of the TIU's id word the upper half counts something else.
+    let id = |key: &Key| u16::from_le_bytes([key.2[8], key.2[9]]);
+    let of_kernel = truth.iter().filter(|(other, (one, _))| {
+        (other.0, other.1) == (key.0, key.1) && one.1.is_some() && one.1 == real.1
+    });
+    let last = of_kernel.map(|(other, _)| other).max_by_key(|key| id(key));
+    let kernel = &said[key].0.1;
+    (kernel.is_none() || *kernel == real.1) && last.is_some_and(|last| !said.contains_key(last))
+}
+
+/// The earliest matched record that is said to be another than it is, of those that anybody could tell.
 pub fn first_wrong(
     truth: &HashMap<Key, (Said, Certainty)>,
     said: &HashMap<Key, (Said, Certainty)>,
+    untold: impl Fn(&Key) -> bool,
 ) -> Option<String> {
     let matched = said.iter().filter(|(_, (_, c))| *c == Certainty::Matched);
     let wrong = matched.filter(|(key, (one, _))| {
@@ -145,6 +166,7 @@ pub fn first_wrong(
             .get(*key)
             .is_none_or(|(real, _)| names_another(real, one))
     });
+    let wrong = wrong.filter(|(key, _)| !untold(key));
     let (key, (one, _)) = wrong.min_by_key(|(key, _)| (key.0, key.1, key.2.clone()))?;
     let real = truth.get(key).map(|(real, _)| real);
     Some(format!(

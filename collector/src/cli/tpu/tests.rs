@@ -69,11 +69,12 @@ fn defaults_and_subcommands() {
         (3, DEFAULT_OUTPUTS.into())
     );
     assert!(matches!(
-        parse("diff a b --by kernel"),
+        parse("diff a b c --by kernel"),
         TpuRequest::Diff {
             by: Grouping::Kernel,
+            others,
             ..
-        }
+        } if others.len() == 2
     ));
     let TpuRequest::Record { options, .. } = parse("record --profile-mode 2 -- run --x") else {
         panic!()

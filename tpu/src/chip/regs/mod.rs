@@ -51,6 +51,8 @@ pub struct Layout {
     /// Fields in order.
     pub fields: Vec<Field>,
     index: HashMap<&'static str, usize>,
+    /// Bits that mean anything, byte by byte.
+    used: Vec<u8>,
 }
 
 impl Layout {
@@ -59,6 +61,24 @@ impl Layout {
         self.index
             .get(field)
             .map(|&i| read_bits(bytes, self.fields[i].bit, self.fields[i].width))
+    }
+
+    /// Whether a bit is set that no field has, or one that is reserved: runtimes leave those at 0.
+    pub fn has_stray_bits(&self, bytes: &[u8]) -> bool {
+        bytes.iter().zip(&self.used).any(|(b, used)| b & !used != 0)
+    }
+
+    /// Adds a field.
+    fn push(&mut self, field: Field) {
+        const RESERVED: [&str; 3] = ["reserve", "resered", "rsvd"];
+        let name = field.name.to_ascii_lowercase();
+        if !RESERVED.iter().any(|start| name.starts_with(start)) {
+            for bit in field.bit..field.bit + field.width {
+                self.used[(bit / 8) as usize] |= 1 << (bit % 8);
+            }
+        }
+        self.index.insert(field.name, self.fields.len());
+        self.fields.push(field);
     }
 
     /// Whether it is a system command, which may end a chain.
@@ -210,6 +230,7 @@ impl Table {
                     bytes: bits / 8,
                     fields: Vec::new(),
                     index: HashMap::new(),
+                    used: vec![0; bits / 8],
                 });
             } else if let Some(key) = line.strip_prefix("\tkey ") {
                 let mut words = key.splitn(4, ' ');
@@ -235,8 +256,7 @@ impl Table {
                     } else {
                         name
                     };
-                    layout.index.insert(name, layout.fields.len());
-                    layout.fields.push(Field {
+                    layout.push(Field {
                         name,
                         des_name: format!("des_{name}"),
                         bit,

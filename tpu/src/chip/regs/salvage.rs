@@ -13,7 +13,7 @@ const UNIT: usize = 16;
 
 /// Price of beginning to skip, besides 1 for each unit.
 const SKIP: u32 = 8;
-/// Price of a command that waits for an earlier one than the command before it, or has no size.
+/// Price of a command that waits for an earlier one than the command before it, has no size, or sets bits that mean nothing.
 const ODD: u32 = 6;
 /// Price of a block that ends without a mark.
 const UNENDED: u32 = 12;
@@ -42,14 +42,17 @@ struct Start {
     units: usize,
     /// Id of the other engine's command that it waits for.
     waits: u64,
-    /// What is odd about it by itself.
+    /// Price of what is odd about it by itself.
     own: u32,
+    /// Whether it sets bits that mean nothing.
+    stray: bool,
     /// Whether it ends the chain.
     last: bool,
 }
 
-/// Reads a damaged block whose payload lies at `offset` in the file.
-pub fn salvage(chip: Chip, unit: CommandUnit, bytes: &[u8], offset: u64) -> Vec<Piece> {
+/// Reads a damaged block whose payload lies at `offset` in the file, and says whether it is in step: if a command of it
+/// sets bits that mean nothing, it may be read from the midst of others.
+pub fn salvage(chip: Chip, unit: CommandUnit, bytes: &[u8], offset: u64) -> (Vec<Piece>, bool) {
     let count = bytes.len() / UNIT;
     let starts: Vec<Option<Start>> = (0..count)
         .map(|at| start(chip, unit, bytes, at * UNIT, offset))
@@ -65,6 +68,7 @@ pub fn salvage(chip: Chip, unit: CommandUnit, bytes: &[u8], offset: u64) -> Vec<
         }
     }
     let mut pieces = Vec::new();
+    let mut in_step = true;
     let mut at = 0;
     let mut skipping = read[0] > SKIP + skip[0];
     while at < count {
@@ -82,13 +86,14 @@ pub fn salvage(chip: Chip, unit: CommandUnit, bytes: &[u8], offset: u64) -> Vec<
         }
         let Some(start) = starts[at] else { break };
         pieces.push(Piece::Command(start.decoded));
+        in_step &= !start.stray;
         if start.last {
             break;
         }
         skipping = follow(&starts, &read, &skip, at, &start).1;
         at += start.units;
     }
-    pieces
+    (pieces, in_step)
 }
 
 /// Price of what follows a command, and whether bytes are skipped then.
@@ -120,15 +125,17 @@ fn start(chip: Chip, unit: CommandUnit, bytes: &[u8], at: usize, offset: u64) ->
         return None;
     }
     let command = &rest[..layout.bytes];
+    let stray = !layout.is_system() && layout.has_stray_bits(command);
     Some(Start {
         decoded,
         units: layout.bytes / UNIT,
         waits: layout.value(command, "cmd_id_dep"),
-        own: if has_no_size(unit, layout, command) {
+        own: if stray || has_no_size(unit, layout, command) {
             ODD
         } else {
             0
         },
+        stray,
         last: ends_chain(chip, unit, layout, command, &rest[layout.bytes..]),
     })
 }
@@ -158,7 +165,8 @@ mod tests {
     }
 
     fn shape(bytes: &[u8]) -> Vec<i64> {
-        salvage(Chip::Aks, CommandUnit::Dma, bytes, 1000)
+        let (pieces, _) = salvage(Chip::Aks, CommandUnit::Dma, bytes, 1000);
+        pieces
             .iter()
             .map(|piece| match piece {
                 Piece::Command(decoded) => decoded.offset as i64 - 1000,
@@ -170,6 +178,16 @@ mod tests {
     #[test]
     fn a_whole_block_is_read_whole() {
         assert_eq!(shape(&block(3)), [0, 96, 192, 288]);
+    }
+
+    #[test]
+    fn commands_with_bits_that_mean_nothing_are_out_of_step() {
+        let mut bytes = block(4);
+        bytes[4] ^= 0x1e;
+        assert!(salvage(Chip::Aks, CommandUnit::Dma, &bytes, 0).1);
+        // Reserved bits of the third one.
+        bytes[2 * 96 + 79] = 0xff;
+        assert!(!salvage(Chip::Aks, CommandUnit::Dma, &bytes, 0).1);
     }
 
     #[test]

@@ -99,7 +99,9 @@ table("cores", ["core", "TIU busy", "GDMA busy", "SDMA busy", "both at once", "n
   D.summary.cores.map(c => ["core " + c.core, bar(c.tiu.utilisation, colours.TIU), bar(c.gdma.utilisation, colours.GDMA), bar(c.sdma.utilisation, colours.SDMA), pct(c.overlap_share), pct(c.idle_share),
     c.uarch_ops ? pct(c.alg_ops / c.uarch_ops) : null, fixed(c.tiu.busy_ns / 1e3, 3), fixed(c.gdma.busy_ns / 1e3, 3), gb(c.gdma.ddr_read), gb(c.gdma.ddr_write), gb(c.gdma.l2_read), gb(c.gdma.l2_write)]));
 const groupHead = ["name", "kind", "engine", "count", "total µs", "share", "median µs", "bytes", "operations", "Gop/s", "of the peak"];
-const group = g => [g.name, g.kind, g.engine ? g.engine.toUpperCase() : "", whole(g.count), fixed(g.total_ns / 1e3, 3), bar(g.share, colour(g.name)), fixed(g.median_ns / 1e3, 3), whole(g.bytes),
+// In the timeline the direction of a transfer is no part of its name, nor of its colour; the TIU moves nothing.
+const plain = name => name.replace(/ [A-Z0-9]+->[A-Z0-9]+$/, "");
+const group = g => [g.name, g.kind, g.engine ? g.engine.toUpperCase() : "", whole(g.count), fixed(g.total_ns / 1e3, 3), bar(g.share, colour(plain(g.name))), fixed(g.median_ns / 1e3, 3), g.engine && g.engine.toUpperCase() == "TIU" ? null : whole(g.bytes),
   whole(g.alg_ops), g.alg_ops == null || !g.total_ns ? null : fixed(g.alg_ops / g.total_ns, 2), pct(g.peak_share)];
 const layerAt = new Map(); for (const l of allLanes) if (l.lane == "layer") l.keys.forEach((k, i) => { const s = layerAt.get(k); layerAt.set(k, s ? [Math.min(s[0], l.start[i]), Math.max(s[1], l.end[i])] : [l.start[i], l.end[i]]); });
 // Operators and kernels of what passes the filters, counted here.
@@ -125,7 +127,7 @@ function tables(filtered) {
   const recount = filtered && !blocks, ops = recount ? counted(false) : D.by_operator, kernels = recount ? counted(true) : D.by_kernel;
   const note = recount ? "of what passes the filters; click: only this" : filtered ? "of all commands: blocks cannot be filtered; click: only this" : "click: only this";
   document.querySelectorAll(".tablenote").forEach(n => n.textContent = note);
-  table("ops", groupHead, ops.map(group), ops.map(g => () => only(g.name.replace(/ [A-Z0-9]+->[A-Z0-9]+$/, ""))));
+  table("ops", groupHead, ops.map(group), ops.map(g => () => only(plain(g.name))));
   table("kernels", groupHead, kernels.map(group), kernels.map(g => () => only(g.name)));
 }
 $("layersection").hidden = !D.by_layer.length;

@@ -54,7 +54,13 @@ pub(super) fn plan(
     let fits = |(&word, meaning): (&u32, &Meaning)| price(chip, word, Some(meaning)) == 0;
     let whole = words.len() == details.len() && words.iter().zip(&meanings).all(fits);
     let counted = match order {
-        Order::Counted if !whole => by_id(&details, words.len()),
+        Order::Counted if !whole => {
+            let numbered = details.iter().zip(&meanings).all(|(detail, meaning)| {
+                let word = words.get(detail.id as usize);
+                word.is_some_and(|&word| price(chip, word, Some(meaning)) == 0)
+            });
+            by_id(&details, words.len(), numbered)
+        }
         _ => None,
     };
     let pairing = Pairing {
@@ -105,13 +111,18 @@ fn in_order(mut details: Vec<Detail>) -> (Vec<Detail>, Order) {
     }
 }
 
-/// One place for each id, empty where its details are lost; `None` if ids do not count the commands.
-fn by_id(details: &[Detail], nodes: usize) -> Option<Vec<Option<usize>>> {
+/// One place for each id, empty where its details are lost; `None` if ids do not count the commands. They begin at 0 if each
+/// is like the node of its number.
+fn by_id(details: &[Detail], nodes: usize, numbered: bool) -> Option<Vec<Option<usize>>> {
     let (first, last) = (details.first()?.id, details.last()?.id);
     // They begin at 0, or the first are lost.
-    let all = last as usize + 1 == nodes;
+    let all = numbered || last as usize + 1 == nodes;
     let base = if all { 0 } else { first };
-    let span = (last - base) as usize + 1;
+    let span = if numbered {
+        nodes
+    } else {
+        (last - base) as usize + 1
+    };
     if !all && span > details.len() + details.len() / 4 + 64 {
         return None;
     }

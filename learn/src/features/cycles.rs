@@ -1,0 +1,240 @@
+//! Cycles that a core takes for one piece of the parallel loop of this project's own tiled kernels, for the estimate
+//! `steps`.
+//!
+//! What a core does side by side does not add up: a step of the reduction in one register tile takes as long as its busiest
+//! part. Parts are the arithmetic, the loads (and what does not fit the registers, written and read again), the
+//! instructions to be decoded, and the wait for the sums of the step before: with few sums a kernel waits, however little
+//! else it does. Figures of cores are nominal, those that x86 cores of the last ten years have in common (Agner Fog,
+//! "Instruction tables", 2025); what the machine was calibrated to reach is taken from there.
+
+use opmodels::tile::VectorUnit;
+
+use super::cpu::CpuNest;
+use super::operator::{Class, Operator};
+
+/// Cycles until a multiply-add's result can be added to.
+const LATENCY: f64 = 4.0;
+/// Instructions that are decoded in a cycle.
+const DECODED: f64 = 5.0;
+/// The shortest time for an instruction of arithmetic or a load: there are two units of each.
+const SHORTEST: f64 = 0.5;
+/// Lanes up to which a load takes no longer than that.
+const NARROW_LANES: f64 = 8.0;
+/// Cycles for a load of more.
+const WIDE_LOAD: f64 = 0.75;
+/// Cycles for a value that is written to the stack and read again.
+const SPILL: f64 = 1.5;
+/// Instructions that close an iteration: count, compare, jump.
+const LOOP_INSTRUCTIONS: f64 = 3.0;
+/// Cycles for a tile beside its steps: its loops, and for each of its vectors.
+const TILE: f64 = 10.0;
+/// See [`TILE`].
+const FINISH: f64 = 2.0;
+
+/// A core, as far as kernels are estimated by it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Core {
+    /// Its vector unit.
+    pub unit: VectorUnit,
+    /// Multiply-adds of 4 bytes in a cycle at its peak.
+    pub multiply_adds: f64,
+}
+
+/// What one step of the reduction in a register tile takes, cycles.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Step {
+    /// All of it.
+    pub all: f64,
+    /// Its arithmetic alone.
+    pub arithmetic: f64,
+}
+
+/// Vectors of a register tile as LLVM makes them.
+struct Vectors {
+    /// Values in the lanes of one.
+    lanes: f64,
+    /// Side by side, for one value of the other axes.
+    side_by_side: f64,
+}
+
+impl Vectors {
+    /// Those of a nest. A length that is no power of two is widened; values side by side that the schedule left as they are
+    /// become a vector.
+    fn of(nest: &CpuNest, core: Core) -> Self {
+        let length = if nest.vector > 1.0 {
+            nest.vector
+        } else {
+            nest.columns_block
+        };
+        let blocks = nest.columns_block / length;
+        let most = core.unit.lanes() as f64;
+        Self {
+            lanes: length.min(most).log2().ceil().exp2(),
+            side_by_side: (length / most).ceil() * blocks,
+        }
+    }
+}
+
+/// Cycles of all arithmetic of an operator of whose schedule nothing is known: at the peak where what is loaded is used again,
+/// else a vector, or under a stride a value, after the other.
+pub(super) fn unscheduled(operator: &Operator, core: Core) -> f64 {
+    let values = operator.own_elements * operator.depth;
+    match operator.class {
+        Class::Pool | Class::Depthwise if operator.stride > 1.0 => values,
+        Class::Pool | Class::Depthwise => values * LATENCY / core.unit.lanes() as f64,
+        _ => operator.total_flops() / 2.0 / core.multiply_adds,
+    }
+}
+
+impl CpuNest {
+    /// Cycles of a piece of the parallel loop.
+    pub(super) fn task_cycles(&self, operator: &Operator, core: Core) -> f64 {
+        let vectors = Vectors::of(self, core).side_by_side * self.width_tile;
+        let steps = self.depth_outer * self.depth_tile * self.step(operator, core).all;
+        self.tiles * (steps + FINISH * vectors + TILE)
+    }
+
+    /// One step of the reduction.
+    pub(super) fn step(&self, operator: &Operator, core: Core) -> Step {
+        let Vectors {
+            lanes,
+            side_by_side,
+        } = Vectors::of(self, core);
+        let sums = side_by_side * self.width_tile;
+        let load = if lanes > NARROW_LANES {
+            WIDE_LOAD
+        } else {
+            SHORTEST
+        };
+        let (loads, loading) = match operator.class {
+            // Each output has inputs of its own; under a stride they are not side by side, and are loaded one by one.
+            Class::Pool | Class::Depthwise if operator.stride > 1.0 => (sums * lanes, sums * lanes),
+            Class::Pool | Class::Depthwise => (sums, sums * load),
+            _ => {
+                let loads = side_by_side + self.width_tile;
+                (loads, loads * load)
+            }
+        };
+        // Beside the sums, a vector of each operand is held.
+        let held = sums + side_by_side.min(2.0) + 1.0;
+        let spilled = (held - f64::from(core.unit.registers)).max(0.0);
+        let arithmetic = sums * (lanes / core.multiply_adds).max(SHORTEST);
+        let instructions = sums + loads + 2.0 * spilled + LOOP_INSTRUCTIONS / self.unroll.max(1.0);
+        let all = [
+            arithmetic,
+            loading + SPILL * spilled,
+            instructions / DECODED,
+            LATENCY,
+        ];
+        Step {
+            all: all.into_iter().fold(0.0, f64::max),
+            arithmetic,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::knobs::Knobs;
+    use super::*;
+    use crate::testing::conv_row;
+
+    /// A core that does two multiply-adds of half its widest vectors in a cycle.
+    const CORE: Core = Core {
+        unit: VectorUnit {
+            bits: 512,
+            registers: 32,
+        },
+        multiply_adds: 16.0,
+    };
+
+    /// The step of a convolution's tile, and the cycles of a multiply-add of a vector of its lanes.
+    fn step(vector: u64, blocks: u64, broadcast: u64) -> Step {
+        nest(vector, blocks, broadcast).0
+    }
+
+    fn nest(vector: u64, blocks: u64, broadcast: u64) -> (Step, CpuNest, Operator) {
+        let row = conv_row(
+            [1, 64, 56, 56],
+            [64, 1, 1],
+            &format!(
+                r#"{{"template":"contraction","vector_axis":"ff","vector_length":{vector},"vector_blocks":{blocks},"tile":[["xx",{broadcast}]],"loop_order":["xx"],"fused_outer":1,"parallel_extent":1}}"#
+            ),
+        );
+        let operator = Operator::of_row(&row);
+        let nest = CpuNest::of(&operator, &row, &Knobs::read(row.schedule_knobs.as_ref())).unwrap();
+        (nest.step(&operator, CORE), nest, operator)
+    }
+
+    #[test]
+    fn few_sums_wait_and_many_keep_the_core_busy() {
+        // One sum, or four: no more is done in the four cycles that a sum takes.
+        assert_eq!((step(16, 1, 1).all, step(16, 1, 4).all), (4.0, 4.0));
+        // 2 × 7 sums, a cycle each.
+        assert_eq!(
+            (step(16, 2, 7).all, step(16, 2, 7).arithmetic),
+            (14.0, 14.0)
+        );
+        // Narrower vectors take half a cycle, not less.
+        assert_eq!(
+            (step(8, 2, 8).arithmetic, step(4, 2, 8).arithmetic),
+            (8.0, 8.0)
+        );
+        // A vector four times as long as a register is four.
+        assert_eq!(step(64, 1, 7).all, step(16, 4, 7).all);
+    }
+
+    #[test]
+    fn windows_under_a_stride_are_loaded_value_by_value() {
+        let (_, nest, operator) = nest(16, 1, 7);
+        let of = |stride: f64| {
+            let pool = Operator {
+                class: Class::Pool,
+                stride,
+                ..operator.clone()
+            };
+            nest.step(&pool, CORE).all
+        };
+        assert_eq!((of(1.0), of(2.0)), (7.0, 7.0 * 16.0));
+    }
+
+    #[test]
+    fn without_a_schedule_what_is_used_again_is_at_the_peak() {
+        let (_, _, operator) = nest(16, 1, 7);
+        let all = operator.own_elements * operator.depth;
+        assert_eq!(unscheduled(&operator, CORE), all / 16.0);
+        let pool = |stride: f64| Operator {
+            class: Class::Pool,
+            stride,
+            ..operator.clone()
+        };
+        assert_eq!(unscheduled(&pool(1.0), CORE), all / 4.0);
+        assert_eq!(unscheduled(&pool(2.0), CORE), all);
+    }
+
+    #[test]
+    fn values_side_by_side_become_a_vector() {
+        assert_eq!(step(1, 8, 16).all, step(8, 1, 16).all);
+        // 12 lanes take as long as 16.
+        assert_eq!(step(12, 1, 14).all, step(16, 1, 14).all);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_registers_costs() {
+        assert_eq!(step(16, 4, 6).all, 24.0);
+        // 8 × 8 sums and 3 operands are 35 more than there are: with 16 loads longer than the arithmetic.
+        let over = step(16, 8, 8);
+        assert_eq!((over.all, over.arithmetic), (12.0 + 1.5 * 35.0, 64.0));
+    }
+
+    #[test]
+    fn a_task_is_its_tiles_with_what_is_left_over_of_an_axis() {
+        let (step, nest, operator) = nest(16, 2, 7);
+        assert_eq!((nest.parallel, nest.tiles), (1.0, 2.0 * 56.0 * 8.0));
+        let tile = 64.0 * step.all + FINISH * 14.0 + TILE;
+        assert!((nest.task_cycles(&operator, CORE) - nest.tiles * tile).abs() < 1e-6);
+        // 56 outputs in a row are seven tiles of 9, as 63 would be.
+        let (_, partial, _) = self::nest(16, 2, 9);
+        assert_eq!(partial.tiles, 2.0 * 56.0 * 7.0);
+    }
+}
