@@ -7,12 +7,10 @@
 use std::collections::BTreeMap;
 
 use crate::contract::{Calibration, Level};
-use crate::roofline::{Roof, Work};
+use crate::roofline::{MARGIN, Roof, Work};
 use crate::schema::Row;
 use crate::values::CacheState;
 
-/// Rates up to this much above the calibrated ones are noise of either.
-const MARGIN: f64 = 1.05;
 /// Cores run this much faster than the clock that was calibrated, at most.
 const BOOST: f64 = 1.25;
 /// Counters of cycles, in the sources that have them.
@@ -86,7 +84,7 @@ pub fn findings(row: &Row, calibration: Option<&Calibration>) -> Vec<Finding> {
     let Some(calibration) = calibration else {
         return all;
     };
-    all.extend(above_roof(row, calibration));
+    all.extend(above_roof(row, calibration).or_else(|| above_memory(row, calibration)));
     all.extend(too_many_cycles(row, median_ns, calibration));
     all
 }
@@ -120,6 +118,22 @@ fn above_roof(row: &Row, calibration: &Calibration) -> Option<Finding> {
         .flatten()
         .find(|(_, share)| *share > MARGIN)
         .map(|(roof, share)| Finding::AboveRoof { roof, share })
+}
+
+/// The roof of memory: weights that are multiplied are read in whole, and what the caches do not hold of them comes from
+/// memory at every call, whatever state they were in.
+fn above_memory(row: &Row, calibration: &Calibration) -> Option<Finding> {
+    const FLOAT_BYTES: f64 = 4.0;
+    let work = Work::of(row)?;
+    let weights = row.weight_shapes.as_ref()?.0.iter();
+    let elements = weights.map(|shape| shape.elements()).sum::<Option<u64>>()? as f64;
+    // Each takes part in a multiplication and an addition at least; of a table that is looked up most rows do not.
+    let are_all_read = work.flops >= 2.0 * elements;
+    let bytes = elements * FLOAT_BYTES - calibration.cache_bytes(work.threads)?;
+    let from_memory = Work { bytes, ..work };
+    let roof = Roof::Read(Level::Memory);
+    let share = calibration.standing(&from_memory)?.share(roof)?;
+    (are_all_read && share > MARGIN).then_some(Finding::AboveRoof { roof, share })
 }
 
 fn too_many_cycles(row: &Row, median_ns: f64, calibration: &Calibration) -> Option<Finding> {
@@ -189,6 +203,22 @@ mod tests {
         );
         let traffic = found(|r| r.bytes_written = Some(500_000));
         assert!(traffic[0].contains("L1 roof"), "{traffic:?}");
+        // 10 MB of weights, 1 MB of which the caches hold, at 10 GB/s and a tenth of the peak.
+        let weights = |time_ns: f64, flops: u64| {
+            found(|r| {
+                r.weight_shapes = Some("1000x2500".parse().unwrap());
+                r.flops = Some(flops);
+                r.time_median_ns = Some(time_ns);
+                (r.time_min_ns, r.time_p95_ns) = (None, None);
+            })
+        };
+        assert_eq!(weights(900_000.0, 5_000_000), [""; 0]);
+        let read = weights(500_000.0, 5_000_000);
+        assert!(
+            read[0].contains("180 % of the calibrated memory roof"),
+            "{read:?}"
+        );
+        assert_eq!(weights(500_000.0, 4_000_000), [""; 0], "a table");
         let cycles = |n: f64| {
             let json = serde_json::json!({ "perf:cycles": n });
             found(|r| r.counters = Some(JsonText::from(&json)))

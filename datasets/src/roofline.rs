@@ -4,7 +4,8 @@
 //! Waterman and Patterson, "Roofline", CACM 52, 2009). Peak and bandwidths are those that calibration measured with the
 //! same number of threads; without such there is no roofline. B is the compulsory traffic (every tensor once), so the
 //! share of a level is a lower bound of what really came from it. The level that counts is the nearest one whose cache
-//! holds B, main memory for a flushed one.
+//! holds B, main memory for a flushed one. A call that would have to read faster than the first cache gives did not read all
+//! of its tensors (it gathers a few rows of a table): what it moved is not known, and it has no shares of levels.
 
 use crate::contract::{Calibration, Level, ThreadRates};
 use crate::schema::Row;
@@ -14,6 +15,8 @@ use crate::values::CacheState;
 pub const BOUND_FROM: f64 = 0.25;
 /// A calibrated working set fills half of its cache.
 const CACHE_PER_SET: f64 = 2.0;
+/// Rates up to this much above the calibrated ones are noise of either.
+pub(crate) const MARGIN: f64 = 1.05;
 
 /// What a call does, and how.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,7 +58,8 @@ impl Row {
         let Some(standing) = standing else {
             return;
         };
-        let read = |level| standing.share(Roof::Read(level));
+        let knows_traffic = standing.knows_traffic();
+        let read = |level| standing.share(Roof::Read(level)).filter(|_| knows_traffic);
         self.compute_roof_share = standing.share(Roof::Compute);
         self.l1_roof_share = read(Level::L1);
         self.l2_roof_share = read(Level::L2);
@@ -100,10 +104,20 @@ impl Standing {
         found.map(|(_, share)| *share)
     }
 
+    /// Whether the call can have moved all of its tensors in its time.
+    pub fn knows_traffic(&self) -> bool {
+        let nearest = Level::ALL
+            .into_iter()
+            .find_map(|level| self.share(Roof::Read(level)));
+        nearest.is_none_or(|share| share <= MARGIN)
+    }
+
     /// The roof that the call is nearest to, arithmetic or the level of its data, and the share of it.
     pub fn nearest(&self) -> Option<(Roof, f64)> {
-        [Roof::Compute, Roof::Read(self.level)]
+        let level = self.knows_traffic().then_some(Roof::Read(self.level));
+        [Some(Roof::Compute), level]
             .into_iter()
+            .flatten()
             .filter_map(|roof| Some((roof, self.share(roof)?)))
             .max_by(|a, b| a.1.total_cmp(&b.1))
     }
@@ -111,10 +125,12 @@ impl Standing {
     /// The name of the roof that bounds the call; `none` if it is far from all of them.
     pub fn bound_by(&self) -> Option<&'static str> {
         let (roof, share) = self.nearest()?;
-        Some(match share < BOUND_FROM {
-            true => "none",
-            false => roof.name(),
-        })
+        match share < BOUND_FROM {
+            // What is known is far, and the rest is not known.
+            true if !self.knows_traffic() => None,
+            true => Some("none"),
+            false => Some(roof.name()),
+        }
     }
 
     /// What bounds the call, in words: `compute 61 %`, `L2 40 %`, or that none of them does.
@@ -129,6 +145,14 @@ impl Standing {
 }
 
 impl Calibration {
+    /// Bytes that all caches of this number of threads hold together, as far as they were calibrated; nothing without rates.
+    pub fn cache_bytes(&self, threads: u32) -> Option<f64> {
+        let levels = self.rates_of(threads)?.read_gbytes_per_s.iter();
+        let caches = levels.filter(|(level, _)| **level != Level::Memory);
+        let held = caches.map(|(_, read)| held_bytes(read.set_bytes, threads));
+        Some(held.fold(0.0, f64::max))
+    }
+
     /// The rates of this number of threads.
     pub fn rates_of(&self, threads: u32) -> Option<&ThreadRates> {
         self.rates.iter().find(|rates| rates.threads == threads)
@@ -151,10 +175,7 @@ impl Calibration {
             let share = reached(work.bytes, read.rate.best);
             (Roof::Read(*level), share)
         });
-        let holds = |set_bytes: u64| {
-            let all = set_bytes as f64 * CACHE_PER_SET * f64::from(work.threads.max(1));
-            work.bytes <= all
-        };
+        let holds = |set_bytes: u64| work.bytes <= held_bytes(set_bytes, work.threads);
         let level = match work.cache {
             Some(CacheState::Flushed) => Level::Memory,
             _ => rates
@@ -168,6 +189,11 @@ impl Calibration {
             level,
         })
     }
+}
+
+/// What the caches of a level hold together, of which each thread has one as large as twice the calibrated set.
+fn held_bytes(set_bytes: u64, threads: u32) -> f64 {
+    set_bytes as f64 * CACHE_PER_SET * f64::from(threads.max(1))
 }
 
 #[cfg(test)]
@@ -250,6 +276,29 @@ mod tests {
         (other.compute_roof_share, other.bound_by) = (None, None);
         other.fill_roofline(&calibration());
         assert_eq!((other.compute_roof_share, other.bound_by), (None, None));
+    }
+
+    #[test]
+    fn a_call_that_cannot_have_read_all_has_no_shares_of_levels() {
+        let calibration = calibration();
+        let gather = calibration.standing(&work(1_000.0, 5e6)).unwrap();
+        assert!(!gather.knows_traffic());
+        assert_eq!((gather.words(), gather.bound_by()), (None, None));
+        let product = calibration.standing(&work(50_000.0, 5e6)).unwrap();
+        assert_eq!(product.words().unwrap(), "compute 50 %");
+        let mut row = Row {
+            threads: Some(1),
+            dtypes: Some("float32;float32".to_owned()),
+            flops: Some(1_000),
+            bytes_read: Some(5_000_000),
+            bytes_written: Some(1_000),
+            time_median_ns: Some(1_000.0),
+            ..crate::testing::measured("gather")
+        };
+        row.fill_roofline(&calibration);
+        assert_eq!(row.compute_roof_share, Some(0.01));
+        assert_eq!((row.l1_roof_share, row.memory_roof_share), (None, None));
+        assert_eq!(row.bound_by, None);
     }
 
     fn work(flops: f64, bytes: f64) -> Work {

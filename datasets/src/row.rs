@@ -79,10 +79,11 @@ impl Row {
         self.gbytes_per_s = ratio(traffic_bytes, self.time_median_ns);
     }
 
-    /// Whether other processes took more than [`BUSY`] of the CPU time while the point was measured.
+    /// Whether other processes took more than [`BUSY`] of the CPU time while the point was measured, and it ran there.
     #[must_use]
     pub fn is_of_busy_machine(&self) -> bool {
-        self.other_cpu_share.is_some_and(|share| share > BUSY)
+        self.device_kind == DeviceKind::Cpu
+            && self.other_cpu_share.is_some_and(|share| share > BUSY)
     }
 
     /// Whether the row may be part of a dataset.

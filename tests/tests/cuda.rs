@@ -1,6 +1,8 @@
 //! `--target cuda --compile-only` from the command line to the rows, on a machine without a GPU: what is compiled, swept,
 //! kept, and what is said where it cannot be; and measuring on a stand-in for a GPU, whose kernels fail as a script says.
 //! Left out where NVRTC is not installed (`scripts/setup --with cuda`).
+use std::process::Command;
+
 use e2e::installed::nvrtc;
 use e2e::{Bench, Node, Outcome, StandInGpu, Tensor, model, relu};
 use opdata::{Status, read_rows};
@@ -137,6 +139,12 @@ fn a_remainder_of_halves_is_compiled() {
 
 /// The main job on a model of one rectifier, with a row for each size of its blocks.
 fn sweep_of_block_sizes(gpu: &StandInGpu, bench: &Bench, settings: &[(&str, &str)]) -> Outcome {
+    let command = command_of_sweep(bench, &[]);
+    Outcome::of(gpu.around(command, settings))
+}
+
+/// The command of that job, with more arguments.
+fn command_of_sweep(bench: &Bench, more: &[&str]) -> Command {
     bench.file("relu.onnx", relu(&[64, 1024]));
     bench.file(
         "sizes.toml",
@@ -145,8 +153,7 @@ fn sweep_of_block_sizes(gpu: &StandInGpu, bench: &Bench, settings: &[(&str, &str
     let model = ["--modelsource", "onnx", "--modelname", "relu.onnx"];
     let job = ["--target", "cuda", "--sweep", "sizes.toml", "--out", "run"];
     let limits = ["--budget", "5ms", "--timeout", "8s", "--max-failed", "1"];
-    let command = bench.command([&model[..], &job, &limits].concat());
-    Outcome::of(gpu.around(command, settings))
+    bench.command([&model[..], &job, &limits, more].concat())
 }
 
 /// What became of the point with blocks of so many threads.
@@ -183,6 +190,48 @@ fn a_fault_of_the_gpu_costs_its_point_and_the_run_goes_on() {
     // Each of the stand-in's events lies a quarter of a millisecond after the one before.
     let times = rows.iter().filter_map(|row| row.time_median_ns);
     assert!(times.clone().count() == 2 && times.clone().all(|ns| ns == 250_000.0));
+}
+
+#[test]
+fn rows_have_the_state_of_the_gpu_and_the_energy_that_was_asked_for() {
+    let Some(gpu) = StandInGpu::new() else {
+        return;
+    };
+    let bench = Bench::new();
+    let command = command_of_sweep(&bench, &["--counters", "nvml"]);
+    Outcome::of(gpu.around(command, &[])).done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    assert!(!rows.is_empty());
+    for row in &rows {
+        assert_eq!(row.device_clock_mhz, Some(1410));
+        assert_eq!(row.device_temperature_c, Some(41));
+        assert_eq!(row.device_held_back_by.as_deref(), Some("none"));
+        // Half a second of calls of a quarter of a millisecond each take the joule that the stand-in's meter rises by.
+        assert_eq!(row.energy_uj, Some(1e6 / 2000.0));
+        assert_eq!(row.counter_sources.as_deref(), Some("nvml"));
+    }
+}
+
+#[test]
+fn counters_of_the_processor_count_no_kernels_of_a_gpu() {
+    let Some(gpu) = StandInGpu::new() else {
+        return;
+    };
+    let bench = Bench::new();
+    let command = command_of_sweep(&bench, &["--counters", "perf"]);
+    let says = ["threads of this machine", "for this target there are nvml"];
+    Outcome::of(gpu.around(command, &[])).failed(2, &says);
+    let job = [
+        "--modelname",
+        "mlp",
+        "--target",
+        "llvm",
+        "--counters",
+        "nvml",
+    ];
+    bench
+        .run(&job)
+        .failed(2, &["what a GPU does", "perf, papi"]);
 }
 
 #[test]

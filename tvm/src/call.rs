@@ -111,6 +111,11 @@ pub(crate) fn call(name: &str, args: &[&Obj]) -> Result<Obj> {
     invoke(name, &function, args)
 }
 
+/// `a op b`; `op` is a name of TVM's expression constructors (`prim.FloorDiv`).
+pub(crate) fn binary(op: &str, a: &Obj, b: &Obj) -> Result<Obj> {
+    call(op, &[a, b, &none()])
+}
+
 /// Calls `function`; `name` only labels errors.
 pub(crate) fn invoke(name: &str, function: &Function, args: &[&Obj]) -> Result<Obj> {
     let views: Vec<AnyView<'_>> = args.iter().map(|o| o.view()).collect();

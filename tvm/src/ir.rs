@@ -3,7 +3,7 @@
 //! The JSON is that of TVM's graph serialiser (`tvm.ir.save_json` writes it on the Python side). Modules and functions
 //! are immutable here: every change makes a new module.
 
-use crate::call::{Obj, array, boolean, call, elements, field, map, none, text, value};
+use crate::call::{Obj, array, binary, boolean, call, elements, field, map, none, text, value};
 use crate::error::{Error, Result};
 use crate::libs::Libraries;
 
@@ -378,11 +378,6 @@ impl IndexMap {
 /// Block variables of imported operators are 64-bit, and an index map's have to agree with them.
 pub(crate) fn index_constant(value: i64) -> Result<Obj> {
     call("ir.IntImm", &[&int64(), &crate::call::int(value), &none()])
-}
-
-/// `a op b`; `op` is a name of TVM's expression constructors (`prim.FloorDiv`).
-pub(crate) fn binary(op: &str, a: &Obj, b: &Obj) -> Result<Obj> {
-    call(op, &[a, b, &none()])
 }
 
 pub(crate) fn int64() -> Obj {

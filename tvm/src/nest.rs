@@ -5,9 +5,9 @@
 //! generated code can reach. What stands in [`Integers`] is not known to the compiler, which may otherwise do at once
 //! what a loop of known extent says again and again. Owns the construction of the TensorIR alone; which nests there are is the callers' to say.
 
-use crate::call::{Obj, array, boolean, call, int, map, none, text};
+use crate::call::{Obj, array, binary, boolean, call, int, map, none, text};
 use crate::error::Result;
-use crate::ir::{PrimFunc, binary, index_constant, index_var, int64};
+use crate::ir::{PrimFunc, index_constant, index_var, int64};
 use crate::libs::Libraries;
 
 /// How the steps of a loop are taken. The numbers are those of TVM's `ForKind`.

@@ -7,10 +7,9 @@
 
 use tvm_ffi::{Any, AnyView, Function};
 
-use crate::call::{Obj, array, call, elements, field, int, none};
+use crate::call::{Obj, array, binary, call, elements, field, int, none};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::ir::binary;
 
 /// Registers the reductions.
 ///

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use opdata::contract::PLAN_FORMAT;
 use opdata::{CacheState, Timestamp};
 use opengine::device::{ConditionInfo, DeviceRef};
+use opengine::measure::counters::Side;
 
 use super::counters::counters;
 use super::limits::{timing, worker};
@@ -100,7 +101,10 @@ impl Planned {
         }
         let device_conditions = device_conditions(settings, target.device)?;
         let whole_model = whole_model(settings, target.device, compile_only)?;
-        let target_counts = !compile_only && target.device.has_host_threads();
+        let side = match target.device.has_host_threads() {
+            true => Side::Host,
+            false => Side::Device,
+        };
         let plan = Plan {
             format: PLAN_FORMAT,
             model,
@@ -119,7 +123,7 @@ impl Planned {
                 "give which part of how many, e.g. --shard 1/4",
             )?,
             time_budget_ns: Self::time_budget_of(settings)?,
-            counters: counters(settings, target_counts)?,
+            counters: counters(settings, (!compile_only).then_some(side))?,
             timing: timing(settings)?,
             worker: worker(settings)?,
             seed: number(settings, "seed", 0, u64::MAX)?,

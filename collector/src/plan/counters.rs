@@ -1,13 +1,15 @@
 //! The setting `counters`: which counters, checked against this machine.
 
+use opengine::measure::counters::Side;
 use opengine::measure::counters::request::CounterRequest;
 
 use super::PlanError;
 use super::reader::bad;
 use crate::config::{Origin, Settings};
 
-/// What to count, as `--counters` takes it; nothing where kernels do not run on threads of this machine (`runs_here`).
-pub(super) fn counters(settings: &Settings, runs_here: bool) -> Result<Vec<String>, PlanError> {
+/// What to count, as `--counters` takes it, where calls run on `side`; nothing by default where they do not run on threads
+/// of this machine, and nothing at all where they do not run.
+pub(super) fn counters(settings: &Settings, side: Option<Side>) -> Result<Vec<String>, PlanError> {
     let value = settings.get("counters");
     let wrong = |problem: &str, next: &str| bad(&value, &value.text(), problem, next);
     let request = CounterRequest::parse(&value.texts)
@@ -15,21 +17,24 @@ pub(super) fn counters(settings: &Settings, runs_here: bool) -> Result<Vec<Strin
     if request.is_none() {
         return Ok(Vec::new());
     }
-    if !runs_here {
-        return match value.origin {
-            Origin::Default => Ok(Vec::new()),
-            _ => Err(wrong(
-                "nothing runs on threads of this machine, which counters count",
-                "leave it out, or give none",
-            )),
-        };
+    if side != Some(Side::Host) && value.origin == Origin::Default {
+        return Ok(Vec::new());
     }
-    request.check().map_err(|error| {
-        wrong(
-            &format!("{} cannot be counted: {}", error.subject, error.reason),
-            &error.next,
-        )
-    })?;
+    let Some(side) = side else {
+        return Err(wrong(
+            "nothing is run, and counters count what runs",
+            "leave it out, or give none",
+        ));
+    };
+    request
+        .check_side(side)
+        .and_then(|()| request.check())
+        .map_err(|error| {
+            wrong(
+                &format!("{} cannot be counted: {}", error.subject, error.reason),
+                &error.next,
+            )
+        })?;
     Ok(value
         .texts
         .iter()

@@ -90,7 +90,10 @@ const COLUMNS: &[(Cell, &[&str])] = &[
         &["callgrind:branch-misses"],
     ),
     (|row| &mut row.estimated_block_cycles, &["mca:block-cycles"]),
-    (|row| &mut row.energy_uj, &["powercap:package"]),
+    (
+        |row| &mut row.energy_uj,
+        &["powercap:package", "nvml:energy"],
+    ),
     (|row| &mut row.loop_flops, &["code:loop-flops"]),
     (
         |row| &mut row.loop_vector_instructions,

@@ -178,6 +178,11 @@ impl<'a> RunFacts<'a> {
         }
         if let Ok(Ended::Measured(measured)) = &result {
             describe_measurement(&mut row, measured);
+            // What runs on another device and is timed there does not wait for the cores of this machine.
+            if device.has_host_threads() {
+                let others = measured.other_cpu_share.unwrap_or(0.0);
+                row.quality = row.quality.map(|own| quality_under_load(own, others));
+            }
         }
         if let Some(quality) = row.quality
             && (point.doubtful || doubts::contradicts_model(&row))
@@ -253,6 +258,11 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
     row.tolerance_rel = finite(comparison.tolerance_rel);
     row.drift_ratio = finite(measured.drift);
     row.other_cpu_share = measured.other_cpu_share.and_then(finite);
+    if let Some(state) = &measured.state {
+        row.device_clock_mhz = state.clock_mhz.map(u64::from);
+        row.device_temperature_c = state.temperature_c.map(u64::from);
+        row.device_held_back_by = state.held_back_by.clone();
+    }
     let Some(taken) = &measured.taken else { return };
     row.warmup = Some(u64::from(taken.warmup));
     row.number = Some(u64::from(taken.number));
@@ -271,9 +281,5 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
     row.time_std_ns = summary.std.map(|s| s.get());
     row.time_min_ns = Some(summary.min.get());
     row.time_p95_ns = Some(summary.p95.get());
-    let quality = quality(&summary, measured.drift);
-    row.quality = Some(quality_under_load(
-        quality,
-        measured.other_cpu_share.unwrap_or(0.0),
-    ));
+    row.quality = Some(quality(&summary, measured.drift));
 }

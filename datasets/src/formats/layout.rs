@@ -9,8 +9,11 @@ use crate::schema::COLUMNS;
 pub(super) const ABSENT: usize = usize::MAX;
 
 /// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
-const ADDED: [&str; 44] = [
+const ADDED: [&str; 47] = [
     "other_cpu_share",
+    "device_clock_mhz",
+    "device_temperature_c",
+    "device_held_back_by",
     "device_launches",
     "threads_per_block",
     "blocks",

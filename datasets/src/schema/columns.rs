@@ -281,9 +281,9 @@ columns! {
         /// Every count of one run, as `{"source:name": value}`; units are in `counter_units`, those with a fixed meaning
         /// have columns of their own as well.
         counters: Option<JsonText>,
-        /// Sources that counted, joined with `;`: `perf`, `papi`, `callgrind`, `mca`, `powercap`, …
+        /// Sources that counted, joined with `;`: `perf`, `papi`, `callgrind`, `mca`, `powercap`, `nvml`, …
         counter_sources: Option<String>,
-        /// Energy of one run.
+        /// Energy of one run: of the processor's packages, or of a GPU's board.
         energy_uj: Option<f64> ["uJ"],
         /// Time of a run with counting, over its time without: of calls that took turns, none of which is in the times
         /// above.
@@ -327,6 +327,12 @@ columns! {
         instruction_mix: Option<JsonText>,
         /// Every kernel in the order of the source, each with its name and the columns above.
         device_kernels: Option<JsonText>,
+        /// Clock of a GPU's multiprocessors right after the samples, as the GPU tells it.
+        device_clock_mhz: Option<u64> ["MHz"],
+        /// Temperature of its chip then.
+        device_temperature_c: Option<u64> ["°C"],
+        /// What held its clock back then, joined with `;`, or `none`.
+        device_held_back_by: Option<String>,
     }
     Counts {
         /// Units of `counters`, as `{"source:name": unit}`.

@@ -119,7 +119,7 @@ fn title(group: Group) -> &'static str {
         Group::Build => "Build stages",
         Group::Counters => "Counters and energy",
         Group::Provenance => "Provenance",
-        Group::Resources => "Resources of device kernels, as their compiler says",
+        Group::Resources => "Device kernels, as their compiler says, and the state of their device",
         Group::Counts => "Counts with a fixed meaning, for one run",
         Group::Roofline => "Shares of the calibrated roofs, for as many threads",
     }

@@ -26,9 +26,11 @@ use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 #[cfg(test)]
 pub(crate) use cuda::emulation;
 
+pub(crate) use cuda::GpuManagement;
+
 pub use compiler::{CompiledKernel, HostCompiler, KernelCompiler, Program, TooLong};
 pub use conditions::{ConditionInfo, Conditions};
-pub use session::{Kernel, OpenCounters, Opening, Purpose, Session};
+pub use session::{DeviceState, Kernel, OpenCounters, Opening, Purpose, Session};
 pub use target::{Target, TargetOption, TargetProblem};
 
 /// The devices of this build, in the order in which they are listed.

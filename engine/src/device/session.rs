@@ -10,7 +10,7 @@ use tvm_bridge::Target;
 
 use super::{Conditions, KernelCompiler};
 use crate::measure::counters::request::CounterRequest;
-use crate::measure::counters::{self, Opened};
+use crate::measure::counters::{self, Opened, Side};
 use crate::measure::timer::WallMarks;
 use crate::measure::{CacheControl, Marks, Timer};
 use crate::schedule::{Choice, Templates};
@@ -58,6 +58,17 @@ impl Opening {
     }
 }
 
+/// How a device says that it is; what it does not tell is missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceState {
+    /// Clock of its processors.
+    pub clock_mhz: Option<u32>,
+    /// Temperature of its chip.
+    pub temperature_c: Option<u32>,
+    /// What holds its clock back, joined with `;`, or `none`.
+    pub held_back_by: Option<String>,
+}
+
 /// A kernel that is to be timed.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel<'a> {
@@ -97,6 +108,10 @@ pub trait Session {
     /// # Errors
     /// The work fails.
     fn drift(&mut self) -> tvm_bridge::Result<f64>;
+    /// How the device says that it is now, if it says so; asked right after samples were taken.
+    fn state(&mut self) -> Option<DeviceState> {
+        None
+    }
     /// The clock for a kernel under conditions that were prepared, and how its caches are.
     fn instruments(
         &mut self,
@@ -104,10 +119,10 @@ pub trait Session {
         at: &Conditions,
     ) -> (&mut dyn Timer, CacheControl<'_>);
     /// What opens the counters of a kernel's calls, for the threads that there are then; it opens none where kernels do
-    /// not run on threads of this machine.
+    /// not run on threads of this machine, unless the device has counters of its own.
     fn counters(&self) -> OpenCounters {
         match self.tensors().kind.is_host() {
-            true => counters::open,
+            true => |request| counters::open(request, Side::Host),
             false => |_| Opened::default(),
         }
     }

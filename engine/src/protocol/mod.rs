@@ -17,7 +17,7 @@ pub use profile::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Conditions, DeviceRef, Opening, Purpose};
+use crate::device::{Conditions, DeviceRef, DeviceState, Opening, Purpose};
 use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
 use crate::measure::counters::Counted;
@@ -240,6 +240,9 @@ pub struct Measured {
     /// Share of the CPU time of all cores that other processes took meanwhile (0 to 1), where the system tells.
     #[serde(default)]
     pub other_cpu_share: Option<f64>,
+    /// How the device said that it was right after the samples, if it says so.
+    #[serde(default)]
+    pub state: Option<DeviceState>,
     /// What was counted, in calls of its own; none if nothing was to be.
     #[serde(default)]
     pub counted: Option<Box<Counted>>,

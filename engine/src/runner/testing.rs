@@ -337,6 +337,7 @@ pub fn measured(id: u64, ns: f64, drift: f64) -> Measured {
         taken: Some(taken(ns)),
         drift,
         other_cpu_share: None,
+        state: None,
         counted: None,
     }
 }

@@ -113,6 +113,7 @@ impl Bench {
             )?),
             false => None,
         };
+        let state = session.state();
         let other_cpu_share = load.other_cpu_share();
         let drift = before.max(session.drift()?);
         let (taken, mut counted, simulators) = match result {
@@ -131,6 +132,7 @@ impl Bench {
             taken,
             drift,
             other_cpu_share,
+            state,
             counted: counted.map(Box::new),
         })
     }

@@ -195,6 +195,26 @@ def max_pool_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
 
 
+def average_pool_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Means of windows of images that do not reach beyond the padding; others by TVM's rule."""
+    attrs, shapes = attribute_map(call), argument_shapes(call)
+    extents = [int(d) for d in call.ty.shape.values[2:]]
+    ends = [s + attrs["padding"][i] + attrs["padding"][2 + i] for i, s in enumerate(shapes[0][2:])]
+    last = [(e - 1) * s + k for e, s, k in zip(extents, attrs["strides"], attrs["pool_size"])]
+    fits = all(reached <= end for reached, end in zip(last, ends)) and all(d == 1 for d in attrs["dilation"])
+    images = attrs["layout"] == "NCHW" and attrs["out_layout"] in ("", "NCHW")
+    if not fits or not images or str(call.ty.dtype.dtype) != "float32":
+        return default_rule(call.op.name)(builder, call)
+    options = {name: attrs[name] for name in ("strides", "padding", "dilation", "count_include_pad")}
+
+    def expression(data):
+        return windows.average_pool(data, attrs["pool_size"], {**options, "extents": extents})
+
+    made = builder.call_te(expression, call.args[0], primfunc_name_hint="avg_pool2d")
+    facts = {"op": call.op.name, "attrs": attrs, "shapes": shapes, "extents": {"xx": extents[-1]}}
+    return mark(builder, made, facts, OUT_ELEMWISE_FUSABLE)
+
+
 def enlargement(call: relax.Call) -> list[int] | None:
     """How often each value of an image occurs along each axis of a nearest-neighbour resize; None for any other."""
     attrs = call.attrs
@@ -354,6 +374,7 @@ def rules(module: tvm.IRModule) -> dict:
         "relax.nn.conv2d_transpose": transposed_convolution_rule,
         "relax.nn.conv3d_transpose": transposed_convolution_rule,
         "relax.nn.max_pool2d": max_pool_rule,
+        "relax.nn.avg_pool2d": average_pool_rule,
         "relax.image.resize2d": resize_rule,
         "relax.matmul": partial(matmul_rule, turned_operands(module)),
         "relax.mean": mean_rule,

@@ -39,10 +39,10 @@ class Parts:
         """The type that the model computes in; None for the library's own."""
         auto = library.models.auto.modeling_auto
         if hasattr(config, "text_config") and hasattr(config, "vision_config"):
-            raise bad_shape(
-                f"{name} joins a model of text and one of images; name one, e.g. {config.text_config.model_type} or "
-                f"{config.vision_config.model_type}"
-            )
+            halves = [half.model_type for half in (config.text_config, config.vision_config)]
+            built = [kind for kind in halves if kind in auto.MODEL_MAPPING_NAMES]
+            advice = f"name one, e.g. {' or '.join(built)}" if built else "export one and use --modelsource onnx"
+            raise bad_shape(f"{name} joins a model of text and one of images; {advice}")
         both = bool(getattr(config, "is_encoder_decoder", False))
         # Encoders can be built as language models too, but are trained for masked tokens.
         generates = (

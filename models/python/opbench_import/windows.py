@@ -7,6 +7,7 @@ values in three loads. The data are padded for it, with zeros that nobody reads 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tvm import te, tirx, topi
 
@@ -58,6 +59,34 @@ def depthwise_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> 
 
 def max_pool(data: te.Tensor, kernel: list[int], options: dict) -> te.Tensor:
     """Largest value of each window; output of ``options["extents"]``, which may reach beyond the padding."""
+    largest = slid(data, kernel, options, extremes.least(data.dtype), te.max, "max_pool")
+    return cropped(largest, 1 + len(kernel), options["extents"][-1])
+
+
+def average_pool(data: te.Tensor, kernel: list[int], options: dict) -> te.Tensor:
+    """Mean of each window, of the padding too if ``options["count_include_pad"]``; output of ``options["extents"]``."""
+    total = slid(data, kernel, options, tirx.const(0.0, data.dtype), te.sum, "pool_sum")
+    before, sizes = options["padding"], [int(d) for d in data.shape[2:]]
+
+    def counted(axes):
+        """Elements of the data in a window; in integers of the width that vectors of single precision have."""
+        found = tirx.const(1, "int32")
+        for place, stride, k, b, size in zip(axes[2:], options["strides"], kernel, before, sizes):
+            first = place.astype("int32") * stride - b
+            found = found * (tirx.min(first + k, size) - tirx.max(first, 0))
+        return found.astype(data.dtype)
+
+    def mean(axes):
+        if options["count_include_pad"]:
+            return total[tuple(axes)] * tirx.const(1.0 / math.prod(kernel), data.dtype)
+        return total[tuple(axes)] / counted(axes)
+
+    names = ["nn", "cc", *SPATIAL_NAMES[len(kernel)]]
+    return named_compute([*data.shape[:2], *options["extents"]], names, mean, "pool_avg")
+
+
+def slid(data: te.Tensor, kernel: list[int], options: dict, filling, combined: Callable, name: str) -> te.Tensor:
+    """A reduction of the windows of each channel, rows up to whole vectors; ``filling`` is what the padding consists of."""
     strides, dilation, wanted = options["strides"], options["dilation"], options["extents"]
     before = options["padding"][: len(kernel)]
     extents = [*wanted[:-1], whole_row(wanted[-1])]
@@ -65,17 +94,15 @@ def max_pool(data: te.Tensor, kernel: list[int], options: dict) -> te.Tensor:
     after = [max(0, n - b - int(size)) for n, b, size in zip(needed, before, data.shape[2:])]
     if any(before) or any(after):
         after[-1] += -(int(data.shape[-1]) + before[-1] + after[-1]) % strides[-1]
-        least = extremes.least(data.dtype)
-        data = topi.nn.pad(data, [0, 0, *before], [0, 0, *after], pad_value=least, name="pad_temp")
+        data = topi.nn.pad(data, [0, 0, *before], [0, 0, *after], pad_value=filling, name="pad_temp")
     window = [te.reduce_axis((0, k), n) for k, n in zip(kernel, REDUCE_NAMES[len(kernel)])]
 
     def body(axes):
         at = [p * s + w * d for p, s, w, d in zip(axes[2:], strides, window, dilation)]
-        return te.max(data[(*axes[:2], *at)], axis=window)
+        return combined(data[(*axes[:2], *at)], axis=window)
 
     shape = [*data.shape[:2], *extents]
-    largest = named_compute(shape, ["nn", "cc", *SPATIAL_NAMES[len(kernel)]], body, f"max_pool{len(kernel)}d")
-    return cropped(largest, 1 + len(kernel), wanted[-1])
+    return named_compute(shape, ["nn", "cc", *SPATIAL_NAMES[len(kernel)]], body, f"{name}{len(kernel)}d")
 
 
 def transposed_convolution(data: te.Tensor, weight: te.Tensor, options: dict) -> te.Tensor:

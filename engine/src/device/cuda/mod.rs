@@ -43,6 +43,7 @@ use super::target::OptionArity;
 use super::{Device, Finding, Opening, Purpose, Session, Target, TargetOption, TargetProblem};
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 use driver::NoGpu;
+pub(crate) use nvml::Nvml as GpuManagement;
 use nvrtc::{Toolkit, ToolkitMissing};
 use templates::Knobs;
 

@@ -1,12 +1,15 @@
-//! How a GPU is at the moment, as NVIDIA's management library tells it: its clock, its temperature, and what holds the
-//! clock back. It comes with the driver, needs no rights, and is asked between measurements, never during one.
+//! How a GPU is at the moment, as NVIDIA's management library tells it: its clock, its temperature, what holds the clock
+//! back, and the energy that its board took. It comes with the driver, needs no rights, and is asked between measurements,
+//! never during one.
 //!
 //! Not run on a GPU yet (`docs/cuda.md`): tests have a stand-in for the library.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::path::Path;
 
+use super::driver::{NoGpu, driver};
 use super::dynamic::Library;
+use crate::device::DeviceState;
 
 type Status = c_int;
 type Handle = *mut c_void;
@@ -40,6 +43,19 @@ impl State {
         active.map(|(_, words)| *words).collect()
     }
 
+    /// What rows say of it.
+    pub fn of_row(&self) -> DeviceState {
+        let none = || "none".to_owned();
+        DeviceState {
+            clock_mhz: self.clock_mhz,
+            temperature_c: self.temperature_c,
+            held_back_by: self.held_back.map(|_| match &self.reasons()[..] {
+                [] => none(),
+                reasons => reasons.join(";"),
+            }),
+        }
+    }
+
     /// The state in words, for people.
     pub fn words(&self) -> String {
         let mut parts = Vec::new();
@@ -61,10 +77,11 @@ pub(super) trait Telemetry {
 
 /// The library, for one GPU.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Nvml {
+pub(crate) struct Nvml {
     clock: unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> Status,
     temperature: unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> Status,
     reasons: unsafe extern "C" fn(Handle, *mut c_ulonglong) -> Status,
+    energy: unsafe extern "C" fn(Handle, *mut c_ulonglong) -> Status,
     gpu: Handle,
 }
 
@@ -74,9 +91,19 @@ const CLOCK_OF_MULTIPROCESSORS: c_uint = 1;
 const TEMPERATURE_OF_GPU: c_uint = 0;
 
 impl Nvml {
+    /// For the first GPU that the process sees.
+    ///
+    /// # Errors
+    /// Why there is none, or that the library is not there.
+    pub fn of_first() -> Result<Nvml, String> {
+        let driver = driver().as_ref().map_err(NoGpu::to_string)?;
+        Nvml::of(&driver.gpus[0].bus_id)
+            .ok_or_else(|| "there is no NVML (libnvidia-ml.so.1)".to_owned())
+    }
+
     /// For the GPU at a place of the PCI bus as CUDA's runtime names it; none where there is no library, or it does not know
     /// the GPU. By its place, because the library numbers all GPUs and CUDA those that the process may see.
-    pub fn of(bus_id: &std::ffi::CStr) -> Option<Nvml> {
+    pub(super) fn of(bus_id: &std::ffi::CStr) -> Option<Nvml> {
         type Init = unsafe extern "C" fn() -> Status;
         type ByPlace = unsafe extern "C" fn(*const c_char, *mut Handle) -> Status;
         let library = Library::open(Path::new("libnvidia-ml.so.1")).ok()?;
@@ -95,9 +122,22 @@ impl Nvml {
                 reasons: library
                     .function(c"nvmlDeviceGetCurrentClocksThrottleReasons")
                     .ok()?,
+                energy: library
+                    .function(c"nvmlDeviceGetTotalEnergyConsumption")
+                    .ok()?,
                 gpu,
             })
         }
+    }
+}
+
+impl Nvml {
+    /// Energy of the board since the driver was loaded, in millijoules; none where the GPU has no meter (before Volta).
+    pub fn energy_mj(&self) -> Option<u64> {
+        let mut energy = 0;
+        // SAFETY: the handle is the library's, and what is written to is valid.
+        let status = unsafe { (self.energy)(self.gpu, &mut energy) };
+        (status == 0).then_some(energy)
     }
 }
 
@@ -133,6 +173,11 @@ impl<T: Telemetry> Throttling<T> {
             telemetry,
             highest_mhz: 0,
         }
+    }
+
+    /// Who tells the state.
+    pub fn telemetry(&mut self) -> &mut T {
+        &mut self.telemetry
     }
 
     /// The highest clock seen over that of now, at least 1; 1 while nothing holds the clock back, because a GPU without
@@ -187,6 +232,15 @@ mod tests {
         let mut watched = Throttling::new(Scripted(states));
         let drifts: Vec<f64> = (0..6).map(|_| watched.drift()).collect();
         assert_eq!(drifts, [1.0, 1.0, 1.0, 2.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn rows_say_what_holds_the_clock_back_or_that_nothing_does() {
+        let of = |state: State| state.of_row().held_back_by;
+        let both = "software thermal slowdown;hardware thermal slowdown";
+        assert_eq!(of(state(990, 0x60)).as_deref(), Some(both));
+        assert_eq!(of(state(1980, 0x05)).as_deref(), Some("none"));
+        assert_eq!(of(State::default()), None);
     }
 
     #[test]

@@ -11,11 +11,14 @@ use tvm_bridge::{Result, Target};
 use super::compiler::{CudaCompiler, Loading};
 use super::dynamic::Library;
 use super::events::{EventMarks, EventTimer, Flusher, Runtime, Sentinel};
-use super::nvml::{Nvml, Throttling};
+use super::nvml::{Nvml, Telemetry as _, Throttling};
 use super::nvrtc::{HOW_TO_GET_IT, Nvrtc, Toolkit};
 use super::templates::{CudaTemplates, Limits};
 use super::{driver, target};
-use crate::device::{Conditions, Kernel, KernelCompiler, Opening, Purpose, Session};
+use crate::device::{
+    Conditions, DeviceState, Kernel, KernelCompiler, OpenCounters, Opening, Purpose, Session,
+};
+use crate::measure::counters::{self, Side};
 use crate::measure::timer::{WallClock, WallMarks};
 use crate::measure::{CacheControl, Marks, Timer};
 use crate::schedule::Templates;
@@ -118,6 +121,15 @@ impl Session for CudaSession {
         // Filling memory does not slow down with the multiprocessors' clock, and kernels do.
         let throttled = gpu.throttling.as_mut().map_or(1.0, Throttling::drift);
         Ok(fill.max(throttled))
+    }
+
+    fn state(&mut self) -> Option<DeviceState> {
+        let throttling = self.gpu.as_mut()?.throttling.as_mut()?;
+        Some(throttling.telemetry().state().of_row())
+    }
+
+    fn counters(&self) -> OpenCounters {
+        |request| counters::open(request, Side::Device)
     }
 
     fn instruments(

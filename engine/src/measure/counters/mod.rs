@@ -9,6 +9,7 @@ mod assembly;
 mod callgrind;
 mod code;
 mod mca;
+mod nvml;
 mod papi;
 pub mod passes;
 mod perf;
@@ -36,6 +37,7 @@ pub const SOURCES: &[&dyn SourceKind] = &[
     &perf::Perf,
     &papi::PapiEvents,
     &powercap::Powercap,
+    &nvml::Nvml,
     &callgrind::Callgrind,
     &code::Code,
     &mca::Mca,
@@ -247,6 +249,15 @@ pub struct CounterFact {
     pub problem: Option<CounterError>,
 }
 
+/// Where the calls run that a source counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// On threads of this machine.
+    Host,
+    /// On a device beside them.
+    Device,
+}
+
 /// What a source offers on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Survey {
@@ -280,6 +291,10 @@ pub trait SourceKind: Sync {
     fn name(&self) -> &'static str;
     /// What it is, in a few words.
     fn title(&self) -> &'static str;
+    /// Where the calls run that it counts.
+    fn side(&self) -> Side {
+        Side::Host
+    }
     /// Whether `--counters auto` asks it.
     fn is_automatic(&self) -> bool;
     /// What it offers here; adding *and* counting is tried, nothing is believed.
@@ -298,10 +313,11 @@ pub fn source(name: &str) -> Option<&'static dyn SourceKind> {
     SOURCES.iter().copied().find(|kind| kind.name() == name)
 }
 
-/// Opens all sources that a request names.
-pub fn open(request: &CounterRequest) -> Opened {
+/// Opens all sources that a request names, of those that count calls on one side.
+pub fn open(request: &CounterRequest, side: Side) -> Opened {
     let mut all = Opened::default();
-    for (kind, events) in request.sources() {
+    let sources = request.sources().into_iter();
+    for (kind, events) in sources.filter(|(kind, _)| kind.side() == side) {
         let opened = kind.open(&events);
         all.meters.extend(opened.meters);
         all.simulators.extend(opened.simulators);

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use opreport::nearest::{closest, did_you_mean};
 use serde::{Deserialize, Serialize};
 
-use super::{CounterError, SOURCES, SourceKind, source};
+use super::{CounterError, SOURCES, Side, SourceKind, source};
 
 /// Name of the source that native events of PAPI are of.
 const PAPI: &str = "papi";
@@ -104,6 +104,30 @@ impl CounterRequest {
             }
         }
         Ok(())
+    }
+
+    /// Checks that all sources that are named count calls on one side.
+    ///
+    /// # Errors
+    /// The first that does not, and those that do.
+    pub fn check_side(&self, side: Side) -> Result<(), CounterError> {
+        let mut kinds = self.sources().into_iter().map(|(kind, _)| kind);
+        // `auto` names none: it asks for those that count here.
+        let wrong = kinds.find(|kind| kind.side() != side && *self != CounterRequest::Auto);
+        let Some(other) = wrong else {
+            return Ok(());
+        };
+        let where_it_counts = match other.side() {
+            Side::Host => "it counts what threads of this machine do",
+            Side::Device => "it counts what a GPU does",
+        };
+        let fit = SOURCES.iter().filter(|kind| kind.side() == side);
+        let fit: Vec<&str> = fit.map(|kind| kind.name()).collect();
+        Err(CounterError::new(
+            other.name(),
+            format!("{where_it_counts}, and this target runs elsewhere"),
+            format!("for this target there are {}", fit.join(", ")),
+        ))
     }
 
     /// The kinds that are asked, each with its events, in the order of [`SOURCES`].

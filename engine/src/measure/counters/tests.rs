@@ -82,7 +82,7 @@ fn software_events_are_those_of_perf_stat() {
             eprintln!("skipped: {reason}: {error}");
             continue;
         }
-        let mut opened = open(&request);
+        let mut opened = open(&request, Side::Host);
         let Some(stat) = perf_stat() else {
             eprintln!("skipped: perf is not installed, or does not count here");
             return;

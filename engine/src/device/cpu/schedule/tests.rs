@@ -19,7 +19,7 @@ use crate::schedule::testing::nest;
 use crate::schedule::with_choice;
 
 /// Operators of awkward shapes (primes, strides, groups, paddings), one a folder.
-const OPERATORS: [&str; 25] = [
+const OPERATORS: [&str; 26] = [
     "conv2d_prime",
     "conv2d_strided",
     "conv2d_grouped",
@@ -31,6 +31,7 @@ const OPERATORS: [&str; 25] = [
     "matmul_prime",
     "batch_matmul_prime",
     "max_pool_strided",
+    "avg_pool",
     "softmax",
     "layer_norm",
     "global_avg_pool",

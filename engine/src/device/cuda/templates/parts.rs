@@ -81,8 +81,9 @@ pub(super) fn inline_producers(s: &Schedule, block: &Block) -> Result<()> {
 /// whose threads do not all have one.
 pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
     let own = s.info(block)?.name;
-    // Before anything that is written into it puts bounds of its own there, which are fine to be replaced by narrower ones.
-    let unevenly_shared = s.is_guarded(block)?;
+    // Whether not every thread has a result, and how many results there are where it has.
+    let mut guarded = s.is_guarded(block)?;
+    let mut left = results(&s.info(block)?);
     loop {
         let consumers = s.consumers(block)?;
         let consumer = match &consumers[..] {
@@ -103,11 +104,15 @@ pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
                 return Err(unfit("several outputs read the result"));
             }
         };
-        if unevenly_shared && takes_some(&s.info(block)?, &s.info(consumer)?) {
-            // TVM would put the consumer's bounds in the place of the block's condition, and forget that.
-            return Err(unfit(
-                "a part is taken of results that threads share unevenly",
-            ));
+        let taken = results(&s.info(consumer)?);
+        if taken < left {
+            if guarded {
+                // TVM would put the consumer's bounds in the place of the condition that there is, and forget that.
+                return Err(unfit(
+                    "a part is taken of results that not all threads have",
+                ));
+            }
+            (guarded, left) = (true, taken);
         }
         for producer in s.producers(consumer)? {
             if s.info(&producer)?.name != own {
@@ -119,12 +124,14 @@ pub(super) fn inline_consumers(s: &Schedule, block: &Block) -> Result<()> {
     }
 }
 
+/// Number of results of a block.
+fn results(info: &BlockInfo) -> i64 {
+    info.of_kind(IterKind::Spatial)
+        .map(|i| info.iters[i].extent)
+        .product()
+}
+
 /// Whether a block without a reduction computes fewer results than the block that it reads.
 pub(super) fn takes_some(block: &BlockInfo, consumer: &BlockInfo) -> bool {
-    let results = |info: &BlockInfo| -> i64 {
-        info.of_kind(IterKind::Spatial)
-            .map(|i| info.iters[i].extent)
-            .product()
-    };
     !consumer.is_reduction() && results(consumer) < results(block)
 }

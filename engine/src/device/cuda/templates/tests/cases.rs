@@ -26,11 +26,12 @@ pub(super) struct Case {
 }
 
 /// Operators of awkward shapes (primes, strides, groups, paddings).
-pub(super) const OPERATORS: [&str; 18] = [
+pub(super) const OPERATORS: [&str; 19] = [
     "batch_matmul_prime",
     "conv2d_grouped",
     "conv2d_prime",
     "conv2d_strided",
+    "conv_transpose",
     "dense",
     "depthwise",
     "depthwise_strided",

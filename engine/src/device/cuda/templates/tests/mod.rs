@@ -277,6 +277,29 @@ fn threads_without_a_result_store_nothing() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+#[test]
+fn rows_of_a_padded_tile_store_nothing_where_the_tail_moves_results() {
+    if !can_emulate() {
+        return;
+    }
+    // 20 rows in tiles of 16, whose results the tail puts elsewhere and takes a part of.
+    let case = Case::named("conv_transpose");
+    let knobs = Knobs::Contraction(TileKnobs {
+        block_m: 16,
+        block_n: 32,
+        block_k: 16,
+        thread_m: 1,
+        thread_n: 2,
+        vector: 1,
+        unroll: 16,
+        stages: 1,
+        split: 1,
+    });
+    let scheduled = with_choice(&case.function, &templates(), 0, &knobs.choice()).unwrap();
+    let complaint = case.complaint(&scheduled.schedule, &case.reference());
+    assert_eq!(complaint, None);
+}
+
 /// An operator with its space, and what it computes.
 struct Subject {
     case: Case,
