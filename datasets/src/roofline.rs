@@ -58,8 +58,7 @@ impl Row {
         let Some(standing) = standing else {
             return;
         };
-        let knows_traffic = standing.knows_traffic();
-        let read = |level| standing.share(Roof::Read(level)).filter(|_| knows_traffic);
+        let read = |level| standing.share(Roof::Read(level));
         self.compute_roof_share = standing.share(Roof::Compute);
         self.l1_roof_share = read(Level::L1);
         self.l2_roof_share = read(Level::L2);
@@ -98,8 +97,14 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// The share of a roof.
+    /// The share of a roof; none of a level's where the call cannot have moved all of its tensors.
     pub fn share(&self, roof: Roof) -> Option<f64> {
+        let known = roof == Roof::Compute || self.knows_traffic();
+        self.reached(roof).filter(|_| known)
+    }
+
+    /// The share of a roof, if all tensors were moved.
+    fn reached(&self, roof: Roof) -> Option<f64> {
         let found = self.shares.iter().find(|(of, _)| *of == roof);
         found.map(|(_, share)| *share)
     }
@@ -108,16 +113,14 @@ impl Standing {
     pub fn knows_traffic(&self) -> bool {
         let nearest = Level::ALL
             .into_iter()
-            .find_map(|level| self.share(Roof::Read(level)));
+            .find_map(|level| self.reached(Roof::Read(level)));
         nearest.is_none_or(|share| share <= MARGIN)
     }
 
     /// The roof that the call is nearest to, arithmetic or the level of its data, and the share of it.
     pub fn nearest(&self) -> Option<(Roof, f64)> {
-        let level = self.knows_traffic().then_some(Roof::Read(self.level));
-        [Some(Roof::Compute), level]
+        [Roof::Compute, Roof::Read(self.level)]
             .into_iter()
-            .flatten()
             .filter_map(|roof| Some((roof, self.share(roof)?)))
             .max_by(|a, b| a.1.total_cmp(&b.1))
     }

@@ -124,12 +124,12 @@ fn warnings(a: &Profile, b: &Profile, sa: &Summary, sb: &Summary) -> Vec<String>
     }
     if a.cores.len() != b.cores.len() {
         list.push(format!(
-            "{} cores and {} cores",
+            "the numbers of cores differ: {} and {}",
             a.cores.len(),
             b.cores.len()
         ));
     }
-    for (name, profile) in [("first", a), ("second", b)] {
+    for (name, profile) in [("first", a), ("other", b)] {
         let losses = profile.report.losses().count();
         if losses > 0 {
             list.push(format!("the {name} dump is not whole ({losses} findings)"));
