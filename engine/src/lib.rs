@@ -9,6 +9,7 @@ pub mod device;
 pub mod env;
 pub mod interrupt;
 pub mod measure;
+mod nvidia;
 pub mod protocol;
 pub mod runner;
 pub mod schedule;

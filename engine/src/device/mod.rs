@@ -26,8 +26,6 @@ use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 #[cfg(test)]
 pub(crate) use cuda::emulation;
 
-pub(crate) use cuda::GpuManagement;
-
 pub use compiler::{CompiledKernel, HostCompiler, KernelCompiler, Program, TooLong};
 pub use conditions::{ConditionInfo, Conditions};
 pub use session::{DeviceState, Kernel, OpenCounters, Opening, Purpose, Session};

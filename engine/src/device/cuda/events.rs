@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tvm_bridge::Tensor;
 
-use super::dynamic::{Library, NotThere};
 use crate::measure::caches::Place;
 use crate::measure::{Marks, Timer};
+use crate::nvidia::dynamic::{Library, NotThere};
 
 type Status = c_int;
 type Event = *mut c_void;

@@ -3,10 +3,10 @@
 //! Nobody has to have a GPU, so its absence is no problem; a GPU that cannot be used, or not as well as it could, is one.
 
 use super::arch;
-use super::driver::{self, Driver, NoGpu};
-use super::nvml::{Nvml, State, Telemetry as _};
 use super::nvrtc::{self, HOW_TO_GET_IT, Toolkit, ToolkitMissing};
 use crate::device::Finding;
+use crate::nvidia::driver::{self, Driver, NoGpu};
+use crate::nvidia::nvml::{Nvml, State, Telemetry as _};
 
 const GPU: &str = "GPU";
 const COMPILER: &str = "CUDA compiler";
@@ -94,7 +94,7 @@ fn of_compiler(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cuda::driver::Gpu;
+    use crate::nvidia::driver::Gpu;
 
     #[test]
     fn each_state_of_driver_and_compiler_in_words() {

@@ -19,13 +19,10 @@ mod columns;
 mod compiler;
 mod cubin;
 mod disassembler;
-mod driver;
-mod dynamic;
 #[cfg(test)]
 pub(crate) mod emulation;
 mod events;
 mod findings;
-mod nvml;
 mod nvrtc;
 mod occupancy;
 mod session;
@@ -41,9 +38,8 @@ use serde_json::Value;
 
 use super::target::OptionArity;
 use super::{Device, Finding, Opening, Purpose, Session, Target, TargetOption, TargetProblem};
+use crate::nvidia::driver::{self, NoGpu};
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
-use driver::NoGpu;
-pub(crate) use nvml::Nvml as GpuManagement;
 use nvrtc::{Toolkit, ToolkitMissing};
 use templates::Knobs;
 

@@ -9,18 +9,19 @@ use opdata::CacheState;
 use tvm_bridge::{Result, Target};
 
 use super::compiler::{CudaCompiler, Loading};
-use super::dynamic::Library;
 use super::events::{EventMarks, EventTimer, Flusher, Runtime, Sentinel};
-use super::nvml::{Nvml, Telemetry as _, Throttling};
 use super::nvrtc::{HOW_TO_GET_IT, Nvrtc, Toolkit};
+use super::target;
 use super::templates::{CudaTemplates, Limits};
-use super::{driver, target};
 use crate::device::{
     Conditions, DeviceState, Kernel, KernelCompiler, OpenCounters, Opening, Purpose, Session,
 };
 use crate::measure::counters::{self, Side};
 use crate::measure::timer::{WallClock, WallMarks};
 use crate::measure::{CacheControl, Marks, Timer};
+use crate::nvidia::driver;
+use crate::nvidia::dynamic::Library;
+use crate::nvidia::nvml::{Nvml, Telemetry as _, Throttling};
 use crate::schedule::Templates;
 
 /// The device that is measured on.
@@ -125,7 +126,12 @@ impl Session for CudaSession {
 
     fn state(&mut self) -> Option<DeviceState> {
         let throttling = self.gpu.as_mut()?.throttling.as_mut()?;
-        Some(throttling.telemetry().state().of_row())
+        let now = throttling.telemetry().state();
+        Some(DeviceState {
+            clock_mhz: now.clock_mhz,
+            temperature_c: now.temperature_c,
+            held_back_by: now.held_back_by(),
+        })
     }
 
     fn counters(&self) -> OpenCounters {

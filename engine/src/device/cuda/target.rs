@@ -4,8 +4,9 @@ use opdata::contract::Environment;
 use serde_json::{Value, json};
 use tvm_bridge::{Result, Target as TvmTarget};
 
-use super::{arch, driver};
+use super::arch;
 use crate::device::{Target, TargetProblem};
+use crate::nvidia::driver;
 
 /// The option that names the architecture.
 pub(super) const ARCH: &str = "arch";

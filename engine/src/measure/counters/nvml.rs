@@ -11,7 +11,7 @@ use super::{
     Counter, CounterError, CounterSource, Opened, Reading, Side, SourceKind, Survey, known,
     refused, selected,
 };
-use crate::device::GpuManagement;
+use crate::nvidia::nvml::Nvml as GpuManagement;
 
 /// The kind.
 pub(super) struct Nvml;

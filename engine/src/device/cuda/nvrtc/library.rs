@@ -6,7 +6,7 @@ use std::ptr::{null, null_mut};
 use anyhow::{Context as _, bail};
 
 use super::toolkit::Toolkit;
-use crate::device::cuda::dynamic;
+use crate::nvidia::dynamic;
 
 type Program = *mut c_void;
 type Status = c_int;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// A library, open until the process ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Library(*mut c_void);
+pub(crate) struct Library(*mut c_void);
 
 // SAFETY: the handle is only passed to `dlsym`, which may be called from any thread.
 unsafe impl Send for Library {}
@@ -16,7 +16,7 @@ unsafe impl Sync for Library {}
 /// A library, or a function of one, is not there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is not there: {reason}")]
-pub(super) struct NotThere {
+pub(crate) struct NotThere {
     what: String,
     reason: String,
 }

@@ -10,7 +10,7 @@ use super::dynamic::Library;
 
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Gpu {
+pub(crate) struct Gpu {
     /// Its name, e.g. `NVIDIA H200`.
     pub name: String,
     /// Compute capability times ten.
@@ -28,7 +28,7 @@ impl Gpu {
 
 /// The driver and its GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Driver {
+pub(crate) struct Driver {
     /// The newest CUDA that it runs, major and minor.
     pub cuda: (i32, i32),
     /// At least one.
@@ -53,7 +53,7 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// Makes the GPU of this number, among those that the process sees, the only one that it sees: for the driver, CUDA's
 /// runtime and TVM. To be called before any of them is asked.
-pub(super) fn choose(number: u32) {
+pub(crate) fn choose(number: u32) {
     let listed = std::env::var(VISIBLE).ok();
     // SAFETY: a worker calls this while it is set up, before it starts a thread or loads a library that does.
     unsafe { std::env::set_var(VISIBLE, chosen(listed.as_deref(), number)) };
@@ -67,7 +67,7 @@ fn chosen(listed: Option<&str>, number: u32) -> String {
 
 /// Why nothing can be run on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoGpu {
+pub(crate) enum NoGpu {
     /// The driver's library is not there.
     #[error("there is no NVIDIA driver (libcuda.so.1)")]
     NoDriver,
@@ -82,10 +82,10 @@ pub(super) enum NoGpu {
 /// The major version of CUDA that TVM's runtime is built for.
 const NEEDED: i32 = 13;
 /// The first driver for it.
-pub(super) const NEEDED_DRIVER: u32 = 580;
+pub(crate) const NEEDED_DRIVER: u32 = 580;
 
 /// What the driver says; the same answer for the whole process.
-pub(super) fn driver() -> &'static Result<Driver, NoGpu> {
+pub(crate) fn driver() -> &'static Result<Driver, NoGpu> {
     static ASKED: OnceLock<Result<Driver, NoGpu>> = OnceLock::new();
     ASKED.get_or_init(ask)
 }

@@ -9,14 +9,13 @@ use std::path::Path;
 
 use super::driver::{NoGpu, driver};
 use super::dynamic::Library;
-use crate::device::DeviceState;
 
 type Status = c_int;
 type Handle = *mut c_void;
 
 /// What a GPU says of itself now; what it does not tell is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(crate) struct State {
     /// Clock of the multiprocessors.
     pub clock_mhz: Option<u32>,
     /// Temperature of the chip.
@@ -43,17 +42,12 @@ impl State {
         active.map(|(_, words)| *words).collect()
     }
 
-    /// What rows say of it.
-    pub fn of_row(&self) -> DeviceState {
-        let none = || "none".to_owned();
-        DeviceState {
-            clock_mhz: self.clock_mhz,
-            temperature_c: self.temperature_c,
-            held_back_by: self.held_back.map(|_| match &self.reasons()[..] {
-                [] => none(),
-                reasons => reasons.join(";"),
-            }),
-        }
+    /// What holds the clock back as rows say it: the words, separated by semicolons, or `none`.
+    pub fn held_back_by(&self) -> Option<String> {
+        self.held_back.map(|_| match &self.reasons()[..] {
+            [] => "none".to_owned(),
+            reasons => reasons.join(";"),
+        })
     }
 
     /// The state in words, for people.
@@ -70,7 +64,7 @@ impl State {
 }
 
 /// Who tells a GPU's state.
-pub(super) trait Telemetry {
+pub(crate) trait Telemetry {
     /// The state now.
     fn state(&mut self) -> State;
 }
@@ -103,7 +97,7 @@ impl Nvml {
 
     /// For the GPU at a place of the PCI bus as CUDA's runtime names it; none where there is no library, or it does not know
     /// the GPU. By its place, because the library numbers all GPUs and CUDA those that the process may see.
-    pub(super) fn of(bus_id: &std::ffi::CStr) -> Option<Nvml> {
+    pub(crate) fn of(bus_id: &std::ffi::CStr) -> Option<Nvml> {
         type Init = unsafe extern "C" fn() -> Status;
         type ByPlace = unsafe extern "C" fn(*const c_char, *mut Handle) -> Status;
         let library = Library::open(Path::new("libnvidia-ml.so.1")).ok()?;
@@ -161,7 +155,7 @@ impl Telemetry for Nvml {
 }
 
 /// Watches a GPU's clock: how far it is below the highest that was seen, while something holds it back.
-pub(super) struct Throttling<T> {
+pub(crate) struct Throttling<T> {
     telemetry: T,
     highest_mhz: u32,
 }
@@ -236,7 +230,7 @@ mod tests {
 
     #[test]
     fn rows_say_what_holds_the_clock_back_or_that_nothing_does() {
-        let of = |state: State| state.of_row().held_back_by;
+        let of = |state: State| state.held_back_by();
         let both = "software thermal slowdown;hardware thermal slowdown";
         assert_eq!(of(state(990, 0x60)).as_deref(), Some(both));
         assert_eq!(of(state(1980, 0x05)).as_deref(), Some("none"));
