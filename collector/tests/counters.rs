@@ -69,12 +69,11 @@ fn software_events_are_in_every_row_unless_counters_are_switched_off() {
     let folder = tempfile::tempdir().unwrap();
     let row = measured(folder.path(), "auto", &[]);
     let task_clock = row.task_clock_ns.expect("the task clock counts here");
-    // Of one call, on a thread that is busy for all of it: how far both are apart is the load's affair, but a batch has
-    // hundreds of calls.
-    let least = row.time_min_ns.unwrap();
+    let time = row.time_median_ns.unwrap();
+    // One thread, busy for the whole call; other work on the machine makes it at most slower.
     assert!(
-        (0.1..50.0).contains(&(task_clock / least)),
-        "{task_clock} {least}"
+        (0.5..3.0).contains(&(task_clock / time)),
+        "{task_clock} {time}"
     );
     assert!(row.counter_sources.as_ref().unwrap().starts_with("perf"));
     let units = row.counter_units.as_ref().unwrap().as_str();

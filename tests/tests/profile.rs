@@ -50,8 +50,7 @@ fn parts_explain_the_whole_and_every_cycle_has_files() {
     ];
     let object = profile(&bench, &schedule);
     let explained = object["explained"].as_f64().expect("a share");
-    // On a machine that is busy with other work some of the run is nobody's.
-    assert!((0.5..=1.0).contains(&explained), "{object}");
+    assert!((0.9..=1.0).contains(&explained), "{object}");
     assert!(object["overhead"].as_f64().is_some());
     let cycles = object["cycles"].as_array().expect("cycles");
     let first: Vec<_> = cycles.iter().map(|c| c["first_step"].as_u64()).collect();
@@ -61,11 +60,12 @@ fn parts_explain_the_whole_and_every_cycle_has_files() {
         let own: f64 = lines.iter().filter_map(|l| l["self_ns"].as_f64()).sum();
         let sum = cycle["sum_ns"].as_f64().expect("a sum");
         assert!((own / sum - 1.0).abs() < 1e-9);
+        // The clock of the tasks goes on in the machine's steps too, but the operators have most of it.
         let clock = |line: &Value| line["counts"]["perf:task-clock"].as_f64();
         let counted: f64 = lines.iter().filter_map(clock).sum();
         assert_eq!(cycle["counts"]["perf:task-clock"].as_f64(), Some(counted));
         let operators = lines.iter().filter(|line| line["class"] == "operator");
-        assert!(operators.filter_map(clock).sum::<f64>() > 0.0);
+        assert!(operators.filter_map(clock).sum::<f64>() > counted / 2.0);
         let of = |class: &str| lines.iter().filter(|l| l["class"] == class).count();
         assert!(of("operator") > 0 && of("vm") > 0);
         let busy = lines.iter().any(|l| l["busy_share"].as_f64() > Some(0.0));

@@ -97,7 +97,7 @@ impl Nvml {
 
     /// For the GPU at a place of the PCI bus as CUDA's runtime names it; none where there is no library, or it does not know
     /// the GPU. By its place, because the library numbers all GPUs and CUDA those that the process may see.
-    pub(crate) fn of(bus_id: &std::ffi::CStr) -> Option<Nvml> {
+    pub fn of(bus_id: &std::ffi::CStr) -> Option<Nvml> {
         type Init = unsafe extern "C" fn() -> Status;
         type ByPlace = unsafe extern "C" fn(*const c_char, *mut Handle) -> Status;
         let library = Library::open(Path::new("libnvidia-ml.so.1")).ok()?;
@@ -123,9 +123,7 @@ impl Nvml {
             })
         }
     }
-}
 
-impl Nvml {
     /// Energy of the board since the driver was loaded, in millijoules; none where the GPU has no meter (before Volta).
     pub fn energy_mj(&self) -> Option<u64> {
         let mut energy = 0;

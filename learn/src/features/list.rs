@@ -446,17 +446,17 @@ features! {
     Counted {
         /// CPU: instructions of a call as the processor counted them, for each flop or byte of traffic, of which there is more
         counted_instructions: Log2,
-        /// … misses of the last cache
+        /// CPU: misses of the last cache in a call as the processor counted them, for each flop or byte of traffic, of which there is more
         counted_cache_misses: Log2,
-        /// … branches that were predicted wrongly
+        /// CPU: branches of a call that were predicted wrongly, as the processor counted them, for each flop or byte of traffic, of which there is more
         counted_branch_misses: Log2,
         /// CPU: instructions of a call in a simulator, for each flop or byte of traffic, of which there is more
         simulated_instructions: Log2,
-        /// … misses of the first data cache
+        /// CPU: misses of the first data cache in a call in a simulator, for each flop or byte of traffic, of which there is more
         simulated_l1d_misses: Log2,
-        /// … misses of the last cache
+        /// CPU: misses of the last cache in a call in a simulator, for each flop or byte of traffic, of which there is more
         simulated_llc_misses: Log2,
-        /// … branches that the simulated predictor got wrong
+        /// CPU: branches of a call that the simulated predictor got wrong, for each flop or byte of traffic, of which there is more
         simulated_branch_misses: Log2,
         /// CPU: estimated cycles of a pass through the hottest block
         estimated_block_cycles: Log2,
