@@ -78,6 +78,8 @@ features! {
         fused_operators,
         /// tensors that are read, beside weights
         inputs,
+        /// copies and element-wise: innermost extent of the output over that of the first input
+        run_ratio: Log2,
         /// bytes of one element
         element_bytes,
     }
@@ -116,6 +118,8 @@ features! {
         columns_fill_16,
         /// how evenly 16 lanes divide the last axis, 0 to 1
         last_fill_16,
+        /// copies and element-wise: elements in the innermost axes that the first input and the output have alike
+        run: Log2,
     }
     Total {
         /// GPU: blocks of the grid
@@ -338,6 +342,12 @@ features! {
         broadcast_tile: Log2,
         /// CPU: reduction inside a tile
         depth_tile: Log2,
+        /// CPU: longest vectors that divide the run
+        run_vector: Log2,
+        /// windows of single channels: outputs in a row
+        window_row: Log2,
+        /// windows of single channels: outputs in a row beyond whole sixteens
+        window_row_rest,
         /// CPU: results of a tile along the innermost axis that is not the vectors'
         tile_inner: Log2,
         /// CPU: results of a tile along the axis outside of that

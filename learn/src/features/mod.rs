@@ -7,6 +7,7 @@
 //! | [`knobs`] | the schedule's knobs as numbers |
 //! | [`gpu`], [`cpu`] | the loop nest under the schedule |
 //! | [`default_tile`] | … of a default schedule, from the operator |
+//! | [`runs`] | how an operator goes through rows of neighbours |
 //! | [`tile_axes`] | how a register tile lies on the axes |
 //! | [`sampled`] | … of a sample of MetaSchedule's space |
 //! | [`machine`] | where it runs, from the run's environment |
@@ -37,6 +38,7 @@ mod gpu_own;
 mod gpu_templates;
 mod moving;
 mod nest;
+mod runs;
 mod sampled;
 mod scale;
 mod steps;
