@@ -157,8 +157,8 @@ fn contradict_each_other(given: &[Given; 3]) -> bool {
     let open = |given: &Given| given.lacks_records() || given.guessed() > 0;
     let [tiu, gdma, sdma] = given.each_ref().map(Given::timeline);
     let outlasts = |one: Option<&Timeline>| one.zip(sdma).is_some_and(|(a, b)| a.outlasts(b));
-    let apart = || tiu.zip(gdma).is_some_and(|(a, b)| !a.goes_with(b));
-    let by_times = given.iter().any(open) && (outlasts(tiu) || outlasts(gdma) || apart());
+    let out_of_time = || tiu.zip(gdma).is_some_and(|(a, b)| !a.goes_with(b));
+    let by_times = given.iter().any(open) && (outlasts(tiu) || outlasts(gdma) || out_of_time());
     // Where ids go on over a border, the other engine's times must say that there is one.
     let alone = |one: usize| {
         let other = given[1 - one].timeline();
@@ -166,8 +166,12 @@ fn contradict_each_other(given: &[Given; 3]) -> bool {
         !given[one].run_over().all(behind)
     };
     // Ids of TIU and GDMA are reset together, so they begin elsewhere together.
-    let elsewhere = given[0].begins_elsewhere().zip(given[1].begins_elsewhere());
-    by_times || alone(0) || alone(1) || elsewhere.is_some_and(|(a, b)| a != b)
+    let records = given[..2].iter().filter(|given| !given.bound.is_empty());
+    let elsewhere: Vec<bool> = records
+        .map(|given| given.begins_elsewhere() == Some(true))
+        .collect();
+    let apart = elsewhere.contains(&true) && elsewhere.contains(&false);
+    by_times || alone(0) || alone(1) || apart
 }
 
 /// What that means for one engine, of which `sections` are left where others have so many.
