@@ -18,7 +18,11 @@ fn checked(body: &str, seconds: &str) -> Output {
     fs::create_dir_all(&scripts).unwrap();
     fs::create_dir_all(&python).unwrap();
     // It writes ONNX files, and has no torch.
-    fs::write(root.path().join("torch.py"), "raise ImportError('not here')").unwrap();
+    fs::write(
+        root.path().join("torch.py"),
+        "raise ImportError('not here')",
+    )
+    .unwrap();
     symlink("/bin/true", python.join("python")).unwrap();
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu-check");
     fs::copy(own, scripts.join("gpu-check")).unwrap();
@@ -86,7 +90,10 @@ fn it_ends_in_its_time() {
     let done = checked("exec sleep 60", "1");
     assert!(begun.elapsed() < Duration::from_secs(30));
     let table = String::from_utf8(done.stdout).unwrap();
-    assert!(table.contains("mlp               not measured: out of time"), "{table}");
+    assert!(
+        table.contains("mlp               not measured: out of time"),
+        "{table}"
+    );
     assert!(
         table.contains("bert-tiny         not run to its end: out of time"),
         "{table}"

@@ -187,14 +187,21 @@ fn check_arch(target: &Target, gpu: &driver::Gpu) -> Result<(), (String, &'stati
     let wanted = target.value(target::ARCH);
     if wanted.is_none() && is_unknown {
         let known = arch::names().join(", ");
-        let problem = format!("{} is {}, and NVRTC compiles for {known}", gpu.name, gpu.arch());
+        let problem = format!(
+            "{} is {}, and NVRTC compiles for {known}",
+            gpu.name,
+            gpu.arch()
+        );
         return Err((problem, ""));
     }
     let runs = |wanted: u32| wanted / 10 == gpu.capability / 10 && wanted <= gpu.capability;
     match wanted.and_then(arch::named) {
         Some(wanted) if !runs(wanted.capability) => {
             let gpu = format!("{} is {}", gpu.name, gpu.arch());
-            Err((format!("{gpu} and runs no code for {target}"), "leave -arch out, or "))
+            Err((
+                format!("{gpu} and runs no code for {target}"),
+                "leave -arch out, or ",
+            ))
         }
         _ => Ok(()),
     }

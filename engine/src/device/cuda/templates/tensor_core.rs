@@ -312,7 +312,9 @@ fn apply(
 fn written(s: &Schedule, block: &Block) -> Result<String> {
     let writes = s.info(block)?.writes;
     let written = writes.into_iter().next();
-    written.map(|access| access.buffer).ok_or_else(|| unfit("a block that writes nothing"))
+    written
+        .map(|access| access.buffer)
+        .ok_or_else(|| unfit("a block that writes nothing"))
 }
 
 /// As [`super::contraction::unroll_hint`], of all loops of the operator: a hint at a loop of threads becomes a loop of one step
