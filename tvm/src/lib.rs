@@ -18,6 +18,7 @@ pub mod cuda;
 pub mod device;
 mod dtype;
 pub mod error;
+mod fragments;
 pub mod inspect;
 pub mod ir;
 pub mod kernel;

@@ -2,10 +2,12 @@
 //!
 //! A value matters to a tree only by which thresholds it reaches, so each is first replaced by its rank: how many of its
 //! feature's thresholds it reaches, one byte. All decisions of a tree are then taken for many rows at once, byte beside
-//! byte, and merged from the leaves up to the root, without a jump. Every tree is filled up to the same depth for that.
-//! Trees of other kinds (categories, several outputs, very deep ones) have no such layout; the library predicts with them.
+//! byte, from the leaves up to the root, without a jump: every decision takes the leaf that its left or its right side
+//! ends in. Trees of other kinds (categories, several outputs, very deep ones) have no such layout; the library predicts
+//! with them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::ubjson::Value;
 
@@ -13,6 +15,10 @@ use super::ubjson::Value;
 const TOGETHER: usize = 64;
 /// The numbers of a deeper tree's leaves do not fit a byte.
 const DEEPEST: usize = 8;
+/// Most leaves of a tree.
+const LEAVES: usize = 1 << DEEPEST;
+/// Places for leaves that rows end in: the leaves themselves, and two for each depth, one for either side.
+const PLACES: usize = 2 * LEAVES;
 /// Most thresholds of a [`Scale`]: the greatest rank but the one that is kept for missing values.
 const MOST_THRESHOLDS: usize = 254;
 /// The rank of a missing value where it goes right.
@@ -41,12 +47,26 @@ struct Scale {
     thresholds: Vec<f32>,
 }
 
-/// A decision on ranks: right if the rank in `column` is at least `rank`.
+/// A decision on ranks: right if the rank in `column` is at least `rank`. Where it leads to is named by the place that
+/// keeps the leaf in which a row ends there: below [`LEAVES`] the leaf of that number itself.
 #[derive(Debug, Clone, Copy)]
 struct Decision {
     /// Twice the scale, and one more if a missing value goes right.
     column: u16,
     rank: u8,
+    left: u16,
+    right: u16,
+    /// Where the leaf is kept that a row ends in if it comes by.
+    end: u16,
+    /// How many decisions before this one the last one of its left side is.
+    left_before: u16,
+}
+
+/// One tree's part of all decisions.
+#[derive(Debug, Clone)]
+struct Tree {
+    decisions: Range<usize>,
+    leaves: [f32; LEAVES],
 }
 
 /// All trees of a model.
@@ -56,13 +76,10 @@ pub(super) struct Forest {
     base: f32,
     /// Features of a row.
     width: usize,
-    /// Decisions from the root to a leaf.
-    depth: usize,
     scales: Vec<Scale>,
-    /// `2^depth` a tree, level by level from the second on: the children of `n` are `2n` and `2n + 1`.
+    /// Tree by tree, both sides of a decision before it, the left one first.
     decisions: Vec<Decision>,
-    /// `2^depth` a tree, from left to right.
-    leaves: Vec<f32>,
+    trees: Vec<Tree>,
 }
 
 impl Forest {
@@ -87,54 +104,68 @@ impl Forest {
             .iter()
             .map(|tree| nodes(tree, width))
             .collect::<Option<_>>()?;
-        let depth = trees.iter().map(|tree| depth(tree, 0)).max().unwrap_or(0);
-        if depth > DEEPEST {
+        if trees.iter().any(|tree| depth(tree, 0) > DEEPEST) {
             return None;
         }
         let scales = Scales::of(&trees);
         let mut forest = Self {
             base: base.parse().ok()?,
             width,
-            depth,
             decisions: Vec::new(),
-            leaves: Vec::new(),
+            trees: Vec::new(),
             scales: Vec::new(),
         };
         for tree in &trees {
-            forest.fill(tree, &scales)?;
+            forest.append(tree, &scales)?;
         }
         forest.scales = scales.all;
         Some(forest)
     }
 
-    /// Appends a tree, every path filled up to the same depth; nothing if there are too many thresholds to number.
-    fn fill(&mut self, tree: &[Node], scales: &Scales) -> Option<()> {
-        // Where both ways lead to the same leaf, any decision will do.
-        let nothing = Decision { column: 0, rank: 0 };
-        self.decisions.push(nothing);
-        let mut level = vec![0];
-        for _ in 0..self.depth {
-            let mut next = Vec::with_capacity(2 * level.len());
-            for place in level {
-                match &tree[place] {
-                    Node::Inner { split, children } => {
-                        self.decisions.push(scales.decision(split)?);
-                        next.extend(children);
-                    }
-                    Node::Leaf(_) => {
-                        self.decisions.push(nothing);
-                        next.extend([place, place]);
-                    }
-                }
-            }
-            level = next;
-        }
-        self.leaves
-            .extend(level.iter().map(|&place| match &tree[place] {
-                Node::Leaf(value) => *value,
-                Node::Inner { .. } => 0.0,
-            }));
+    /// Appends a tree; nothing if there are too many thresholds to number.
+    fn append(&mut self, tree: &[Node], scales: &Scales) -> Option<()> {
+        let first = self.decisions.len();
+        let mut leaves = Vec::new();
+        self.append_side(tree, scales, (0, LEAVES), &mut leaves)?;
+        let mut all = [0.0; LEAVES];
+        all[..leaves.len()].copy_from_slice(&leaves);
+        self.trees.push(Tree {
+            decisions: first..self.decisions.len(),
+            leaves: all,
+        });
         Some(())
+    }
+
+    /// Appends the part of a tree below a node, to keep its leaf at `end`; returns where it is kept.
+    fn append_side(
+        &mut self,
+        tree: &[Node],
+        scales: &Scales,
+        (place, end): (usize, usize),
+        leaves: &mut Vec<f32>,
+    ) -> Option<u16> {
+        let (split, [left, right]) = match &tree[place] {
+            Node::Leaf(value) => {
+                leaves.push(*value);
+                return u16::try_from(leaves.len() - 1).ok();
+            }
+            Node::Inner { split, children } => (split, *children),
+        };
+        // Places of one depth are free again once the decision above is taken.
+        let below = (end - LEAVES) / 2 * 2 + 2 + LEAVES;
+        let left = self.append_side(tree, scales, (left, below), leaves)?;
+        let last_of_left = self.decisions.len();
+        let right = self.append_side(tree, scales, (right, below + 1), leaves)?;
+        let (column, rank) = scales.decision(split)?;
+        self.decisions.push(Decision {
+            column,
+            rank,
+            left,
+            right,
+            end: u16::try_from(end).ok()?,
+            left_before: u16::try_from(self.decisions.len() - last_of_left + 1).ok()?,
+        });
+        u16::try_from(end).ok()
     }
 
     /// Features of a row.
@@ -150,27 +181,39 @@ impl Forest {
 
     /// The prediction for each of `count` rows, of which `value` tells row and feature.
     pub fn predict(&self, count: usize, value: impl Fn(usize, usize) -> f32) -> Vec<f32> {
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has these instructions.
+            return unsafe { self.predict_wide(count, value) };
+        }
+        self.predict_anywhere(count, value)
+    }
+
+    /// The same with vectors of 32 bytes, twice as long as those of every processor of this kind.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn predict_wide(&self, count: usize, value: impl Fn(usize, usize) -> f32) -> Vec<f32> {
+        self.predict_anywhere(count, value)
+    }
+
+    // What is called here has to be compiled once more for the longer vectors, as part of the function above.
+    #[inline(always)]
+    fn predict_anywhere(&self, count: usize, value: impl Fn(usize, usize) -> f32) -> Vec<f32> {
         let mut sums = vec![self.base; count];
         let (groups, rest) = sums.as_chunks_mut::<TOGETHER>();
         let alone = TOGETHER * groups.len();
-        let mut columns = vec![[0; TOGETHER]; 2 * self.scales.len()];
-        for (group, sums) in groups.iter_mut().enumerate() {
-            let (pairs, _) = columns.as_chunks_mut::<2>();
-            for (scale, pair) in self.scales.iter().zip(pairs) {
-                let first = TOGETHER * group;
-                let values = std::array::from_fn(|row| value(first + row, scale.feature));
-                rank_together(&values, &scale.thresholds, pair);
-            }
-            match self.depth {
-                0 => self.add::<1>(&columns, sums),
-                1 => self.add::<2>(&columns, sums),
-                2 => self.add::<4>(&columns, sums),
-                3 => self.add::<8>(&columns, sums),
-                4 => self.add::<16>(&columns, sums),
-                5 => self.add::<32>(&columns, sums),
-                6 => self.add::<64>(&columns, sums),
-                7 => self.add::<128>(&columns, sums),
-                _ => self.add::<256>(&columns, sums),
+        if !groups.is_empty() {
+            let mut columns = vec![[0; TOGETHER]; 2 * self.scales.len()];
+            let mut ends: Vec<[u8; TOGETHER]> =
+                (0..PLACES).map(|leaf| [leaf as u8; TOGETHER]).collect();
+            for (group, sums) in groups.iter_mut().enumerate() {
+                let (pairs, _) = columns.as_chunks_mut::<2>();
+                for (scale, pair) in self.scales.iter().zip(pairs) {
+                    let first = TOGETHER * group;
+                    let values = std::array::from_fn(|row| value(first + row, scale.feature));
+                    rank_together(&values, &scale.thresholds, pair);
+                }
+                self.add(&columns, &mut ends, sums);
             }
         }
         let mut ranks = vec![0; 2 * self.scales.len()];
@@ -184,47 +227,53 @@ impl Forest {
         sums
     }
 
-    /// Adds all trees, which have `LEAVES` leaves, in their order to the sums of the rows with these ranks.
-    fn add<const LEAVES: usize>(&self, columns: &[[u8; TOGETHER]], sums: &mut [f32; TOGETHER]) {
-        let (decisions, _) = self.decisions.as_chunks::<LEAVES>();
-        let (leaves, _) = self.leaves.as_chunks::<LEAVES>();
-        // For each node of a level, the leaf that a row ends in if it comes by.
-        let mut ends = [[0u8; TOGETHER]; LEAVES];
-        for (decisions, leaves) in decisions.iter().zip(leaves) {
-            for (place, end) in ends.iter_mut().enumerate() {
-                *end = [place as u8; TOGETHER];
-            }
-            let mut level = LEAVES;
-            while level > 1 {
-                level /= 2;
-                for place in 0..level {
-                    let Decision { column, rank } = decisions[level + place];
-                    let (left, right) = (ends[2 * place], ends[2 * place + 1]);
-                    let ways = ends[place].iter_mut().zip(left.iter().zip(&right));
-                    for ((end, (left, right)), found) in ways.zip(&columns[usize::from(column)]) {
-                        // As arithmetic on bits, because compilers put no jump there.
-                        let goes_right = 0u8.wrapping_sub(u8::from(*found >= rank));
-                        *end = left ^ (goes_right & (left ^ right));
-                    }
+    /// Adds all trees in their order to the sums of the rows with these ranks. `ends` has [`PLACES`], the first of which
+    /// hold the numbers of the leaves.
+    #[inline(always)]
+    fn add(
+        &self,
+        columns: &[[u8; TOGETHER]],
+        ends: &mut [[u8; TOGETHER]],
+        sums: &mut [f32; TOGETHER],
+    ) {
+        for tree in &self.trees {
+            let mut root = 0;
+            for decision in &self.decisions[tree.decisions.clone()] {
+                let left = ends[usize::from(decision.left)];
+                let right = ends[usize::from(decision.right)];
+                root = usize::from(decision.end);
+                let ways = ends[root].iter_mut().zip(left.iter().zip(&right));
+                let ranks = &columns[usize::from(decision.column)];
+                for ((end, (left, right)), found) in ways.zip(ranks) {
+                    // As arithmetic on bits, because compilers put no jump there.
+                    let goes_right = 0u8.wrapping_sub(u8::from(*found >= decision.rank));
+                    *end = left ^ (goes_right & (left ^ right));
                 }
             }
-            for (sum, end) in sums.iter_mut().zip(&ends[0]) {
-                *sum += leaves[usize::from(*end) % LEAVES];
+            for (sum, end) in sums.iter_mut().zip(&ends[root]) {
+                *sum += tree.leaves[usize::from(*end)];
             }
         }
     }
 
     /// Adds all trees in their order to the sum of the row with these ranks.
     fn add_alone(&self, ranks: &[u8], sum: &mut f32) {
-        let leaves = 1 << self.depth;
-        let trees = self.decisions.chunks_exact(leaves);
-        for (decisions, leaves) in trees.zip(self.leaves.chunks_exact(leaves)) {
-            let mut at = 1;
-            for _ in 0..self.depth {
-                let Decision { column, rank } = decisions[at];
-                at = 2 * at + usize::from(ranks[usize::from(column)] >= rank);
+        for tree in &self.trees {
+            let decisions = &self.decisions[tree.decisions.clone()];
+            let mut at = decisions.len();
+            let mut end = 0;
+            while at > 0 {
+                let decision = &decisions[at - 1];
+                let goes_right = ranks[usize::from(decision.column)] >= decision.rank;
+                (end, at) = match goes_right {
+                    true => (decision.right, at - 1),
+                    false => (decision.left, at - usize::from(decision.left_before)),
+                };
+                if usize::from(end) < LEAVES {
+                    break;
+                }
             }
-            *sum += leaves[at - leaves.len()];
+            *sum += tree.leaves[usize::from(end)];
         }
     }
 }
@@ -236,6 +285,7 @@ fn rank(value: f32, thresholds: &[f32]) -> [u8; 2] {
 }
 
 /// The same ranks of many values. Their thresholds are few enough to be counted one by one.
+#[inline(always)]
 fn rank_together(
     values: &[f32; TOGETHER],
     thresholds: &[f32],
@@ -293,16 +343,14 @@ impl Scales {
         Self { all, of_feature }
     }
 
-    /// A split as a decision on ranks; none if there are too many scales to number.
-    fn decision(&self, split: &Split) -> Option<Decision> {
+    /// The column and the rank that a split decides by; none if there are too many scales to number.
+    fn decision(&self, split: &Split) -> Option<(u16, u8)> {
         let (first, thresholds) = self.of_feature.get(&split.feature)?;
         let place = thresholds.partition_point(|threshold| *threshold < split.threshold);
         let scale = first + place / MOST_THRESHOLDS;
-        Some(Decision {
-            column: u16::try_from(2 * scale + usize::from(split.missing_right)).ok()?,
-            // Whoever reaches this threshold reaches those before it.
-            rank: (place % MOST_THRESHOLDS + 1) as u8,
-        })
+        let column = u16::try_from(2 * scale + usize::from(split.missing_right)).ok()?;
+        // Whoever reaches this threshold reaches those before it.
+        Some((column, (place % MOST_THRESHOLDS + 1) as u8))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Which value to use, when only a few were measured.
 //!
 //! Probes are powers of two. The curve between them is [`Saturation`] plus what the sweeps of other models on the same
-//! device had beside theirs (odd counts that do not divide the work, cores on another socket); its minimum is the
-//! choice. With more measurements allowed, each goes where the curve, corrected by what was measured nearby, is lowest,
-//! with a small bonus for being far from what is known; the best of all measured is the choice then.
+//! device had beside theirs (odd counts that do not divide the work, cores on another socket); the shortest of its times and
+//! the probes' own is the choice. With more measurements allowed, each goes where the curve, corrected by what was measured
+//! nearby, is lowest, with a small bonus for being far from what is known; the best of all measured is the choice then.
 
 use super::saturation::Saturation;
 use super::sweep::Sweep;
@@ -52,9 +52,14 @@ fn lowest(values: &[f64]) -> usize {
         .unwrap_or(0)
 }
 
-/// The choice from the probes alone.
+/// The choice from the probes alone: where one lies, its own time counts and not what the curve has there.
 pub fn from_probes(sweep: &Sweep, others: &[&Sweep]) -> usize {
-    lowest(&curve(sweep, &probes(sweep), others))
+    let known = probes(sweep);
+    let mut times = curve(sweep, &known, others);
+    for place in known {
+        times[place] = sweep.time[place].log2();
+    }
+    lowest(&times)
 }
 
 /// The choice after `more` measurements, and the positions measured.
@@ -138,6 +143,15 @@ mod tests {
         let helped = from_probes(&one, &[&two]);
         assert_eq!(one.x[helped], 36.0);
         assert_ne!(one.x[alone], 36.0, "nothing in the probes says so");
+    }
+
+    #[test]
+    fn a_probe_counts_by_what_it_took() {
+        // The other sweep is sixteen times as fast with 4 workers as it should be; this one was measured there.
+        let one = sweep("a", 36.0, 30.0);
+        let mut other = sweep("b", 36.0, 10.0);
+        other.time[3] /= 16.0;
+        assert_ne!(one.x[from_probes(&one, &[&other])], 4.0);
     }
 
     #[test]
