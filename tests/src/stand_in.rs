@@ -66,6 +66,9 @@ impl StandInGpu {
             .arg("-o")
             .arg(self.libraries().join(name))
             .arg(source)
+            .arg("-pthread")
+            .arg("-isystem")
+            .arg(self.toolkit().join("include"))
             .arg(format!("-L{}", self.libraries().display()))
             .args(more);
         let done = compiler.output().expect("the C compiler");

@@ -263,3 +263,14 @@ fn an_old_driver_is_told_what_is_needed_and_doctor_knows_it() {
     let outcome = Outcome::of(gpu.around(bench.command(["doctor"]), &old));
     assert!(outcome.stdout.contains("CUDA 12.4"), "{}", outcome.stdout);
 }
+
+#[test]
+fn a_gpu_of_a_generation_that_nothing_is_compiled_for_is_named() {
+    let Some(gpu) = StandInGpu::new() else {
+        return;
+    };
+    let bench = Bench::new();
+    let job = bench.command(["--modelname", "mlp", "--target", "cuda"]);
+    let says = ["Stand-in GPU is sm_70", "sm_75", "--compile-only"];
+    Outcome::of(gpu.around(job, &[("CAPABILITY", "70")])).failed(1, &says);
+}

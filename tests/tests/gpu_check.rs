@@ -17,6 +17,12 @@ fn checked(body: &str, seconds: &str) -> Output {
     let python = root.path().join(".venv/bin");
     fs::create_dir_all(&scripts).unwrap();
     fs::create_dir_all(&python).unwrap();
+    // It writes ONNX files, and has no torch.
+    fs::write(
+        root.path().join("torch.py"),
+        "raise ImportError('not here')",
+    )
+    .unwrap();
     symlink("/bin/true", python.join("python")).unwrap();
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu-check");
     fs::copy(own, scripts.join("gpu-check")).unwrap();
@@ -29,27 +35,52 @@ fn checked(body: &str, seconds: &str) -> Output {
     script("oppredict", r#"echo '{"summary": {"operators": 9}}'"#);
     Command::new(scripts.join("gpu-check"))
         .arg(seconds)
+        // A torch of this machine's would take its time.
+        .env("PYTHONPATH", root.path())
         .output()
         .unwrap()
 }
 
+/// An `opcollect` that gives the report, unless one of its arguments is `fails`.
+fn reporting(fails: &str) -> String {
+    format!(
+        "for word; do [ \"$word\" = '{fails}' ] && {{ echo 'error: no memory left' >&2; exit 1; }}; done\n\
+         while [ $# -gt 0 ]; do [ \"$1\" = --out ] && mkdir -p \"$2\" && touch \"$2/rows.csv\"; shift; done\n\
+         cat <<'END'\n{REPORT}\nEND"
+    )
+}
+
 #[test]
 fn the_table_has_parts_against_the_whole_and_rates() {
-    let report = format!(
-        "while [ $# -gt 0 ]; do [ \"$1\" = --out ] && mkdir -p \"$2\"; shift; done\ncat <<'END'\n{REPORT}\nEND"
-    );
-    let done = checked(&report, "60");
+    let done = checked(&reporting("nothing"), "200");
     let table = String::from_utf8(done.stdout).unwrap();
     assert!(done.status.success(), "{table}");
     for line in [
         "resnet-18: operators measured, results right  35 of 36",
         "bert-tiny: sum of operators                   1.900 ms (95% of the whole)",
+        "torch                                         not here, or it finds no GPU",
         "fp32 product: default schedule                34360 GFLOP/s",
-        "fp16 product: best of a sweep of 12 s         34360 GFLOP/s",
+        "fp16 product: best of a sweep of ",
         "schedules a minute, 1 failed",
         "resnet-18: predicted from the other rows      {\"operators\": 9}",
     ] {
         assert!(table.contains(line), "{line} in\n{table}");
+    }
+}
+
+#[test]
+fn a_part_that_fails_says_so_and_the_others_go_on() {
+    let done = checked(&reporting("resnet-18"), "200");
+    let table = String::from_utf8(done.stdout).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{table}");
+    for line in [
+        "resnet-18                        failed: opcollect ended with 1",
+        "bert-tiny: whole                               2.000 ms",
+        "fp32 convolution: pace of the sweep",
+        "prediction                       failed: the runs that it needs are not there",
+    ] {
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words(&table).contains(&words(line)), "{line} in\n{table}");
     }
 }
 
@@ -60,7 +91,11 @@ fn it_ends_in_its_time() {
     assert!(begun.elapsed() < Duration::from_secs(30));
     let table = String::from_utf8(done.stdout).unwrap();
     assert!(
-        table.contains("bert-tiny         not run: out of time"),
+        table.contains("mlp               not measured: out of time"),
+        "{table}"
+    );
+    assert!(
+        table.contains("bert-tiny         not run to its end: out of time"),
         "{table}"
     );
 }

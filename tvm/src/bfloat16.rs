@@ -8,11 +8,11 @@ use std::cell::Cell;
 
 use tvm_ffi::Any;
 
-use crate::call::{Obj, elements, field, register as register_global};
+use crate::call::register as register_global;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::inspect::{any_statement, string};
-use crate::ir::{IrModule, type_key};
+use crate::fragments::has_fragments;
+use crate::ir::IrModule;
 
 thread_local! {
     /// Whether the passes that run on this thread keep it.
@@ -42,7 +42,7 @@ impl Guard {
     /// # Errors
     /// TVM's.
     pub fn for_module(module: &IrModule) -> Result<Guard> {
-        KEPT.set(has_fragments(module)?);
+        KEPT.set(has_fragments(module, |of| of == Some(DType::BFloat16))?);
         Ok(Guard(()))
     }
 }
@@ -51,27 +51,4 @@ impl Drop for Guard {
     fn drop(&mut self) {
         KEPT.set(false);
     }
-}
-
-/// Whether a block of the module allocates fragments of bfloat16.
-fn has_fragments(module: &IrModule) -> Result<bool> {
-    any_statement(module, |statement| {
-        if type_key(statement) != Some("s_tir.SBlock") {
-            return Ok(false);
-        }
-        for buffer in elements(&field(statement, "alloc_buffers")?)? {
-            if is_fragment(&buffer)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    })
-}
-
-fn is_fragment(buffer: &Obj) -> Result<bool> {
-    let of_type = field(buffer, "ty")?;
-    let dtype = field(&field(&of_type, "dtype")?, "dtype")?;
-    let dtype = dtype.0.try_as().and_then(DType::from_dl);
-    Ok(dtype == Some(DType::BFloat16)
-        && string(&field(&of_type, "storage_scope")?)?.starts_with("wmma."))
 }

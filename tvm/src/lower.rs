@@ -9,9 +9,10 @@ use crate::bfloat16::Guard;
 use crate::call::{Obj, boolean, field, int, text, value};
 use crate::device::DeviceKind;
 use crate::error::{Error, Result};
+use crate::fragments::has_fragments;
 use crate::inspect::attribute;
 use crate::ir::IrModule;
-use crate::pass::{make, run, run_all};
+use crate::pass::{Context, make, run, run_all};
 use crate::target::Target;
 use crate::unroll::leave_to_compiler;
 
@@ -69,6 +70,11 @@ enum Changes {
     Gpu,
 }
 
+/// The pass that lets buffers share memory whose lives do not overlap.
+const SHARING: &str = "tirx.transform.StorageRewrite";
+/// The option that leaves this to `MergeSharedMemoryAllocations`, which alone lets buffers of several types share memory.
+const SHARING_LATER: &str = "tirx.merge_static_smem";
+
 use Argument::{Bool, Int, Text};
 use Changes::{Any, Gpu};
 
@@ -119,7 +125,7 @@ const PASSES: &[(&str, Argument, Changes)] = &[
     ("tirx.transform.VectorizeLoop", Bool(true), Any),
     ("s_tir.transform.InjectVirtualThread", Argument::None, Gpu),
     ("s_tir.transform.InjectDoubleBuffer", Argument::None, Gpu),
-    ("tirx.transform.StorageRewrite", Argument::None, Any),
+    (SHARING, Argument::None, Any),
     ("s_tir.transform.HoistIfThenElse", Argument::None, Any),
     ("tirx.transform.UnrollLoop", Argument::None, Any),
     (
@@ -209,6 +215,8 @@ fn lower_through(
 ) -> Result<Parts> {
     let mut handle = module.handle.clone();
     let _kept = Guard::for_module(module)?;
+    // Results of single precision take the memory of operands of half precision when these are done with.
+    let apart = pipeline == Pipeline::Gpu && has_fragments(module, |_| true)?;
     for &(name, argument, changes) in PASSES {
         if changes == Gpu && pipeline == Pipeline::Cpu {
             continue;
@@ -220,6 +228,9 @@ fn lower_through(
             Text(s) => make(name, &[&text(s)]),
             Argument::Target => make(name, &[&target.handle]),
         };
+        let _context = (apart && name == SHARING)
+            .then(|| Context::enter(&[(SHARING_LATER, true)]))
+            .transpose()?;
         handle = run(&pass?, &handle)?;
     }
     let lowered = IrModule { handle };

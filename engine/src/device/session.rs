@@ -108,6 +108,8 @@ pub trait Session {
     /// # Errors
     /// The work fails.
     fn drift(&mut self) -> tvm_bridge::Result<f64>;
+    /// Ends the process if what failed was the device and not the work alone: nothing would run on it any more.
+    fn after_failure(&mut self) {}
     /// How the device says that it is now, if it says so; asked right after samples were taken.
     fn state(&mut self) -> Option<DeviceState> {
         None

@@ -62,11 +62,8 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
             Request::Setup(_) => anyhow::bail!("a worker is set up once"),
             Request::Spaces { symbols } => {
                 let described = spaces(&shared, &symbols);
-                answer(
-                    &replies,
-                    None,
-                    described.map(|spaces| Reply::Spaces { spaces }),
-                );
+                let reply = described.map(|spaces| Reply::Spaces { spaces });
+                answer(&mut shared, &replies, None, reply);
             }
             Request::Build { kernels, jobs } => {
                 bench.build(&shared, &kernels, jobs, &replies);
@@ -74,23 +71,17 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
             }
             Request::Measure(spec) => {
                 let id = Some(spec.id);
-                answer(
-                    &replies,
-                    id,
-                    bench.measure(&mut shared, &spec).map(Reply::Measured),
-                );
+                let measured = bench.measure(&mut shared, &spec);
+                answer(&mut shared, &replies, id, measured.map(Reply::Measured));
             }
             Request::Drop { ids } => bench.forget(&ids),
             Request::BuildWholeModel(spec) => {
                 let built = LoadedModel::build(&shared, *spec);
-                answer(
-                    &replies,
-                    None,
-                    built.map(|(ready, built)| {
-                        whole_model = Some(built);
-                        Reply::WholeModelReady(ready)
-                    }),
-                );
+                let reply = built.map(|(ready, built)| {
+                    whole_model = Some(built);
+                    Reply::WholeModelReady(ready)
+                });
+                answer(&mut shared, &replies, None, reply);
             }
             Request::MeasureWholeModel { threads, policy } => {
                 let measured = match &whole_model {
@@ -99,7 +90,7 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
                         .map(Reply::WholeModelMeasured),
                     None => Err(anyhow::anyhow!("the whole model was not built")),
                 };
-                answer(&replies, None, measured);
+                answer(&mut shared, &replies, None, measured);
             }
             Request::ProfileWholeModel(spec) => {
                 let profiled = match &whole_model {
@@ -107,7 +98,7 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
                     None => Err(anyhow::anyhow!("the whole model was not built")),
                 };
                 let reply = profiled.map(|p| Reply::WholeModelProfiled(Box::new(p)));
-                answer(&replies, None, reply);
+                answer(&mut shared, &replies, None, reply);
             }
         }
     }
@@ -118,7 +109,11 @@ fn parse(line: &str) -> anyhow::Result<Request> {
     serde_json::from_str(line).with_context(|| format!("not a request: {line}"))
 }
 
-fn answer(replies: &Replies, id: Option<u64>, result: anyhow::Result<Reply>) {
+fn answer(shared: &mut Shared, replies: &Replies, id: Option<u64>, result: anyhow::Result<Reply>) {
+    if result.is_err() {
+        // No answer then: the parent takes the end of this process for one, and starts another for what comes next.
+        shared.session.after_failure();
+    }
     replies.send(&result.unwrap_or_else(|error| Reply::Refused {
         id,
         status: Status::Crashed,

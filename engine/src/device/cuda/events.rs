@@ -1,22 +1,25 @@
 //! Timing by events of the GPU, and driving data out of its second-level cache: through CUDA's runtime library.
 //!
-//! TVM's own timer for CUDA does the same with the same events, but its methods can only be called from C++.
+//! TVM's own timer for CUDA does the same with the same events, but its methods can only be called from C++, and it counts
+//! the time that the first call takes from the host to the GPU ([`super::gate`]).
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::time::{Duration, Instant};
 
 use tvm_bridge::Tensor;
 
+use super::gate::{Closed, Gate, LaunchOnHost};
+
 use crate::measure::caches::Place;
 use crate::measure::{Marks, Timer};
 use crate::nvidia::dynamic::{Library, NotThere};
 
-type Status = c_int;
+pub(super) type Status = c_int;
 type Event = *mut c_void;
-type Stream = *mut c_void;
+pub(super) type Stream = *mut c_void;
 
 /// The stream that TVM starts kernels on unless it is told otherwise.
-const DEFAULT_STREAM: Stream = std::ptr::null_mut();
+pub(super) const DEFAULT_STREAM: Stream = std::ptr::null_mut();
 /// Larger than the second-level cache of any GPU so far (126 MiB), twice.
 const FLUSHED_BYTES: usize = 256 << 20;
 /// Bytes of the sentinel's work.
@@ -32,6 +35,7 @@ pub(super) struct Runtime {
     allocate: unsafe extern "C" fn(*mut *mut c_void, usize) -> Status,
     fill: unsafe extern "C" fn(*mut c_void, c_int, usize, Stream) -> Status,
     place: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> Status,
+    launch_on_host: LaunchOnHost,
 }
 
 impl Runtime {
@@ -50,6 +54,7 @@ impl Runtime {
                 allocate: library.function(c"cudaMalloc")?,
                 fill: library.function(c"cudaMemsetAsync")?,
                 place: library.function(c"cudaDeviceGetPCIBusId")?,
+                launch_on_host: library.function(c"cudaLaunchHostFunc")?,
             })
         }
     }
@@ -75,6 +80,20 @@ impl Runtime {
         // SAFETY: `event` is valid for writing.
         done("cudaEventCreate", unsafe { (self.create)(&mut event) })?;
         Ok(event)
+    }
+
+    /// Puts an event behind what was started so far.
+    fn record(self, event: Event) -> Result<(), CudaError> {
+        // SAFETY: the event was made by this runtime and lives as long as the process.
+        done("cudaEventRecord", unsafe {
+            (self.record)(event, DEFAULT_STREAM)
+        })
+    }
+
+    /// Waits until the GPU has passed an event.
+    fn wait(self, event: Event) -> Result<(), CudaError> {
+        // SAFETY: as above.
+        done("cudaEventSynchronize", unsafe { (self.wait)(event) })
     }
 
     /// Time between two events that the GPU has passed.
@@ -110,16 +129,17 @@ fn words(status: Status) -> &'static str {
     }
 }
 
-fn done(call: &'static str, status: Status) -> Result<(), CudaError> {
+pub(super) fn done(call: &'static str, status: Status) -> Result<(), CudaError> {
     match status {
         0 => Ok(()),
         status => Err(CudaError { call, status }),
     }
 }
 
-/// Times calls between two events on the default stream.
+/// Times calls between two events on the default stream, which the GPU comes to when all calls stand in its queue.
 pub(super) struct EventTimer {
     runtime: Runtime,
+    gate: Gate,
     begin: Event,
     end: Event,
 }
@@ -132,26 +152,25 @@ impl EventTimer {
     pub fn new(runtime: Runtime) -> Result<EventTimer, CudaError> {
         Ok(EventTimer {
             runtime,
+            gate: Gate::new(runtime.launch_on_host),
             begin: runtime.event()?,
             end: runtime.event()?,
         })
     }
 
     fn try_time(&mut self, calls: &mut dyn FnMut()) -> Result<Duration, CudaError> {
-        // SAFETY: the events were made by this runtime and live as long as the process.
-        unsafe {
-            done(
-                "cudaEventRecord",
-                (self.runtime.record)(self.begin, DEFAULT_STREAM),
-            )?;
-            calls();
-            done(
-                "cudaEventRecord",
-                (self.runtime.record)(self.end, DEFAULT_STREAM),
-            )?;
-            done("cudaEventSynchronize", (self.runtime.wait)(self.end))?;
-        }
+        let closed = self.gate.close()?;
+        self.runtime.record(self.begin)?;
+        calls();
+        self.runtime.record(self.end)?;
+        drop(closed);
+        self.runtime.wait(self.end)?;
         self.runtime.between(self.begin, self.end)
+    }
+
+    /// Ends the process if an error of CUDA's stays with it.
+    pub fn check(&mut self) {
+        self.time(0, &mut || {});
     }
 
     /// What the events are made with.
@@ -176,6 +195,9 @@ fn end(error: &CudaError) -> ! {
 /// Events between the kernels of a whole model, which the GPU passes without waiting for the host.
 pub(super) struct EventMarks {
     runtime: Runtime,
+    gate: Gate,
+    /// From the first mark until the times are taken.
+    closed: Option<Closed>,
     /// Those made so far; they are used again in the next run.
     events: Vec<Event>,
     used: usize,
@@ -186,28 +208,32 @@ impl EventMarks {
     pub fn new(runtime: Runtime) -> EventMarks {
         EventMarks {
             runtime,
+            gate: Gate::new(runtime.launch_on_host),
+            closed: None,
             events: Vec::new(),
             used: 0,
         }
     }
 
     fn try_mark(&mut self) -> Result<(), CudaError> {
+        if self.used == 0 {
+            self.closed = Some(self.gate.close()?);
+        }
         if self.used == self.events.len() {
             self.events.push(self.runtime.event()?);
         }
-        // SAFETY: the event was made by this runtime and lives as long as the process.
-        let recorded = unsafe { (self.runtime.record)(self.events[self.used], DEFAULT_STREAM) };
+        let event = self.events[self.used];
         self.used += 1;
-        done("cudaEventRecord", recorded)
+        self.runtime.record(event)
     }
 
     fn try_take(&mut self) -> Result<Vec<Duration>, CudaError> {
+        self.closed = None;
         let passed = &self.events[..std::mem::take(&mut self.used)];
         let (Some(&first), Some(&last)) = (passed.first(), passed.last()) else {
             return Ok(Vec::new());
         };
-        // SAFETY: the events were made and recorded by this runtime.
-        done("cudaEventSynchronize", unsafe { (self.runtime.wait)(last) })?;
+        self.runtime.wait(last)?;
         let since = |&event: &Event| self.runtime.between(first, event);
         passed.iter().map(since).collect()
     }
@@ -283,38 +309,56 @@ impl Place for Flusher {
 pub(super) struct Sentinel {
     scratch: Scratch,
     /// The shortest time so far.
-    best: Duration,
+    best: Option<Duration>,
 }
 
-/// Fills in a reading: the first ones bring the clocks up, the fastest counts.
+/// Fills in a reading, of which the fastest counts.
 const FILLS: usize = 8;
+/// A GPU without work lowers its clocks, and takes up to so long to raise them again.
+const WAKING: Duration = Duration::from_millis(200);
+/// Readings closer to the best than this are of a GPU that is awake.
+const AWAKE: f64 = 1.02;
 
 impl Sentinel {
-    /// Allocates the memory and takes a first reading.
+    /// Allocates the memory and takes readings until the clocks are up.
     ///
     /// # Errors
     /// CUDA's.
     pub fn new(runtime: Runtime, timer: &mut EventTimer) -> Result<Sentinel, CudaError> {
         let mut sentinel = Sentinel {
             scratch: Scratch::new(runtime, SENTINEL_BYTES)?,
-            best: Duration::MAX,
+            best: None,
         };
-        sentinel.drift(timer);
+        let begun = Instant::now();
+        while begun.elapsed() < WAKING {
+            sentinel.read(timer);
+        }
         Ok(sentinel)
     }
 
     /// Time of the work now over its best so far, at least 1.
     pub fn drift(&mut self, timer: &mut EventTimer) -> f64 {
-        let scratch = &mut self.scratch;
         let begun = Instant::now();
-        let readings = (0..FILLS).map(|_| {
+        loop {
+            let drift = self.read(timer);
+            if drift <= AWAKE || begun.elapsed() >= WAKING {
+                return drift;
+            }
+        }
+    }
+
+    /// A reading over the best so far, itself among them.
+    fn read(&mut self, timer: &mut EventTimer) -> f64 {
+        let scratch = &mut self.scratch;
+        let mut fill = || {
             timer.time(1, &mut || {
                 // A failure is the next event's to tell.
                 let _ = scratch.fill();
             })
-        });
-        let now = readings.min().unwrap_or_else(|| begun.elapsed());
-        self.best = self.best.min(now);
-        now.as_secs_f64() / self.best.as_secs_f64().max(f64::MIN_POSITIVE)
+        };
+        let now = (1..FILLS).fold(fill(), |shortest, _| shortest.min(fill()));
+        let best = self.best.map_or(now, |best| best.min(now));
+        self.best = Some(best);
+        now.as_secs_f64() / best.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 }

@@ -7,9 +7,7 @@
 //! | [`nvrtc`] | NVIDIA's compiler, in processes of its own |
 //! | [`cubin`], [`disassembler`], [`occupancy`] | what kernels take of a multiprocessor |
 //! | [`compiler`] | from a lowered program to source, machine code and what it takes of the device |
-//! | [`driver`], [`dynamic`] | NVIDIA's driver and libraries, opened at run time |
-//! | [`events`] | timing on the GPU, and its cache |
-//! | [`nvml`] | its clock, and what holds it back |
+//! | [`events`], [`gate`] | timing on the GPU, and its cache |
 //! | [`session`], [`columns`] | the device in the worker; its columns of rows |
 //!
 //! Compiling needs no GPU; measuring does.
@@ -23,6 +21,7 @@ mod disassembler;
 pub(crate) mod emulation;
 mod events;
 mod findings;
+mod gate;
 mod nvrtc;
 mod occupancy;
 mod session;
@@ -132,13 +131,16 @@ impl Device for Cuda {
     }
 
     fn check_machine(&self, target: &Target, purpose: Purpose) -> Result<(), TargetProblem> {
+        let lacking = |problem: String| TargetProblem {
+            problem,
+            next: nvrtc::HOW_TO_GET_IT.to_owned(),
+        };
         if purpose == Purpose::Measure {
             check_gpu(target)?;
+            nvrtc::runtime().map_err(|missing| lacking(missing.to_string()))?;
         }
-        Toolkit::find().map(drop).map_err(|missing| TargetProblem {
-            problem: missing.to_string(),
-            next: nvrtc::HOW_TO_GET_IT.to_owned(),
-        })
+        let toolkit = Toolkit::find();
+        toolkit.map(drop).map_err(|m| lacking(m.to_string()))
     }
 
     fn findings(&self) -> Vec<Finding> {
@@ -173,19 +175,34 @@ fn check_gpu(target: &Target) -> Result<(), TargetProblem> {
             _ => format!("measure on a machine with an NVIDIA GPU, or {WITHOUT}"),
         },
     })?;
-    let gpu = &driver.gpus[0];
-    let wanted = target.value(target::ARCH).and_then(arch::named);
-    // Code runs on GPUs of its own generation from its own step on.
+    check_arch(target, &driver.gpus[0]).map_err(|(problem, next)| TargetProblem {
+        problem,
+        next: format!("{next}{WITHOUT}"),
+    })
+}
+
+/// Checks that a GPU runs code for a target: that of its own generation, from its own step on.
+fn check_arch(target: &Target, gpu: &driver::Gpu) -> Result<(), (String, &'static str)> {
+    let is_unknown = arch::named(&gpu.arch()).is_none();
+    let wanted = target.value(target::ARCH);
+    if wanted.is_none() && is_unknown {
+        let known = arch::names().join(", ");
+        let problem = format!(
+            "{} is {}, and NVRTC compiles for {known}",
+            gpu.name,
+            gpu.arch()
+        );
+        return Err((problem, ""));
+    }
     let runs = |wanted: u32| wanted / 10 == gpu.capability / 10 && wanted <= gpu.capability;
-    match wanted {
-        Some(wanted) if !runs(wanted.capability) => Err(TargetProblem {
-            problem: format!(
-                "{} is {} and runs no code for {target}",
-                gpu.name,
-                gpu.arch()
-            ),
-            next: format!("leave -arch out, or {WITHOUT}"),
-        }),
+    match wanted.and_then(arch::named) {
+        Some(wanted) if !runs(wanted.capability) => {
+            let gpu = format!("{} is {}", gpu.name, gpu.arch());
+            Err((
+                format!("{gpu} and runs no code for {target}"),
+                "leave -arch out, or ",
+            ))
+        }
         _ => Ok(()),
     }
 }

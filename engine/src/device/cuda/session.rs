@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use opdata::CacheState;
 use tvm_bridge::{Result, Target};
 
 use super::compiler::{CudaCompiler, Loading};
 use super::events::{EventMarks, EventTimer, Flusher, Runtime, Sentinel};
-use super::nvrtc::{HOW_TO_GET_IT, Nvrtc, Toolkit};
+use super::nvrtc::{HOW_TO_GET_IT, Nvrtc, Toolkit, runtime};
 use super::target;
 use super::templates::{CudaTemplates, Limits};
 use crate::device::{
@@ -53,7 +53,7 @@ impl CudaSession {
             Purpose::Compile => (None, Loading::DescribeOnly),
             Purpose::Measure => {
                 driver::choose(opening.unit);
-                (Some(Gpu::open(&toolkit)?), Loading::Load)
+                (Some(Gpu::open()?), Loading::Load)
             }
         };
         let compiler = CudaCompiler::new(Arc::new(nvrtc), opening, loading)?;
@@ -67,10 +67,8 @@ impl CudaSession {
 }
 
 impl Gpu {
-    fn open(toolkit: &Toolkit) -> anyhow::Result<Gpu> {
-        let library = toolkit
-            .runtime()
-            .context("the toolkit has no libcudart.so.13")?;
+    fn open() -> anyhow::Result<Gpu> {
+        let library = runtime().map_err(|missing| anyhow!("{missing}; {HOW_TO_GET_IT}"))?;
         // TVM's CUDA runtime needs it and does not know where it is.
         let runtime = Runtime::of(Library::open(&library)?)?;
         tvm_bridge::cuda::load_runtime()?;
@@ -122,6 +120,12 @@ impl Session for CudaSession {
         // Filling memory does not slow down with the multiprocessors' clock, and kernels do.
         let throttled = gpu.throttling.as_mut().map_or(1.0, Throttling::drift);
         Ok(fill.max(throttled))
+    }
+
+    fn after_failure(&mut self) {
+        if let Some(gpu) = &mut self.gpu {
+            gpu.timer.check();
+        }
     }
 
     fn state(&mut self) -> Option<DeviceState> {

@@ -11,4 +11,4 @@ mod toolkit;
 
 pub(super) use child::{serve, version};
 pub(super) use pool::{Cubin, Nvrtc};
-pub(super) use toolkit::{HOW_TO_GET_IT, Toolkit, ToolkitMissing};
+pub(super) use toolkit::{HOW_TO_GET_IT, Toolkit, ToolkitMissing, runtime};

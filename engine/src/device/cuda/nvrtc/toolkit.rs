@@ -14,6 +14,14 @@ pub(crate) struct Toolkit {
 #[error("NVRTC, NVIDIA's compiler of CUDA source, is not installed")]
 pub(crate) struct ToolkitMissing;
 
+/// There is no CUDA runtime that TVM's can work with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("CUDA's runtime library, {RUNTIME}, is not installed")]
+pub(crate) struct RuntimeMissing;
+
+/// The library.
+const RUNTIME: &str = "libcudart.so.13";
+
 /// What to do about it.
 pub(crate) const HOW_TO_GET_IT: &str = "run scripts/setup --with cuda (97 MB to download, under NVIDIA's licence), or set CUDA_HOME to a CUDA toolkit of version 12 or 13";
 
@@ -34,10 +42,7 @@ impl Toolkit {
     /// # Errors
     /// There is none of them.
     pub fn find() -> Result<Toolkit, ToolkitMissing> {
-        let named = std::env::var_os(VARIABLE).map(PathBuf::from);
-        let extra = opinstall::environments().into_iter().map(|e| e.join(EXTRA));
-        let mut candidates = named.into_iter().chain(extra).chain([SYSTEM.into()]);
-        let found = candidates.find_map(|root| Toolkit::at(&root));
+        let found = roots().find_map(|root| Toolkit::at(&root));
         found.ok_or(ToolkitMissing)
     }
 
@@ -70,11 +75,6 @@ impl Toolkit {
         entries.filter(is_builtins).min()
     }
 
-    /// The runtime library that TVM's CUDA runtime needs.
-    pub fn runtime(&self) -> Option<PathBuf> {
-        self.in_libraries("libcudart.so.13")
-    }
-
     /// The headers.
     pub fn include(&self) -> PathBuf {
         self.root.join("include")
@@ -87,10 +87,31 @@ impl Toolkit {
     }
 
     fn in_libraries(&self, name: &str) -> Option<PathBuf> {
-        let folders = FOLDERS.iter();
-        let mut paths = folders.map(|folder| self.root.join(folder).join(name));
-        paths.find(|path| path.is_file())
+        library(&self.root, name)
     }
+}
+
+/// Folders that may have a toolkit, the first to look in first.
+fn roots() -> impl Iterator<Item = PathBuf> {
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let extra = opinstall::environments().into_iter().map(|e| e.join(EXTRA));
+    named.into_iter().chain(extra).chain([SYSTEM.into()])
+}
+
+/// A library of the toolkit in a folder, if it is there.
+fn library(root: &Path, name: &str) -> Option<PathBuf> {
+    let mut paths = FOLDERS.iter().map(|folder| root.join(folder).join(name));
+    paths.find(|path| path.is_file())
+}
+
+/// The runtime library that TVM's CUDA runtime needs: of the first toolkit that has it, because the one that compiles may be
+/// older.
+///
+/// # Errors
+/// None has it.
+pub(crate) fn runtime() -> Result<PathBuf, RuntimeMissing> {
+    let found = roots().find_map(|root| library(&root, RUNTIME));
+    found.ok_or(RuntimeMissing)
 }
 
 #[cfg(test)]

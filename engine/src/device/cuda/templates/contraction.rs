@@ -73,7 +73,10 @@ fn default_knobs(extents: Extents, limits: &Limits) -> TileKnobs {
     };
     let (block_m, block_n, thread_m, thread_n) =
         TILES.into_iter().min_by_key(cost).unwrap_or(TILES[3]);
-    let block_k = if block_m * block_n >= 64 * 64 { 8 } else { 16 };
+    // More steps of the largest tile take more registers than two blocks of a multiprocessor have.
+    let block_k = if thread_m * thread_n >= 64 { 8 } else { 16 };
+    /// All steps of a tile's sum: a loop that stays one waits for shared memory at each.
+    const UNROLLED: i64 = 2048;
     TileKnobs {
         block_m,
         block_n,
@@ -81,7 +84,7 @@ fn default_knobs(extents: Extents, limits: &Limits) -> TileKnobs {
         thread_m,
         thread_n,
         vector: 4,
-        unroll: 64,
+        unroll: UNROLLED,
         stages: 2,
         split: extents.split(limits, [block_m, block_n]),
     }
@@ -315,7 +318,11 @@ pub(super) fn unroll_hint(s: &Schedule, l: &Loop, steps: i64) -> Result<()> {
     if steps == 0 {
         return Ok(());
     }
-    s.annotate_loop(l, "pragma_auto_unroll_max_step", steps)?;
-    // The source keeps its loops: expanding them here would cost the same twice.
-    s.annotate_loop(l, "pragma_unroll_explicit", 0)
+    s.annotate_loop(l, UNROLL, steps)?;
+    s.annotate_loop(l, UNROLL_EXPLICIT, 0)
 }
+
+/// TVM's mark of how many steps are unrolled.
+pub(super) const UNROLL: &str = "pragma_auto_unroll_max_step";
+/// Its mark of whether the source has the steps written out. It keeps its loops here: expanding them would cost the same twice.
+pub(super) const UNROLL_EXPLICIT: &str = "pragma_unroll_explicit";

@@ -19,7 +19,7 @@ const BLOCK_SIZES: [i64; 16] = [
     1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 320, 384, 512, 768, 1024,
 ];
 /// Unroll limits worth trying.
-const UNROLLS: [i64; 4] = [0, 16, 64, 256];
+const UNROLLS: [i64; 5] = [0, 16, 64, 256, 2048];
 
 /// What a combination is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

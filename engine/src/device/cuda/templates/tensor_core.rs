@@ -7,8 +7,8 @@
 use tvm_bridge::schedule::Loop;
 use tvm_bridge::{Block, DType, Result, Schedule};
 
-use super::contraction::{ceil, even_vector, unroll_hint};
-use super::limits::{DYNAMIC_SHARED_BYTES, Limits, STATIC_SHARED_BYTES, WARP};
+use super::contraction::{UNROLL, UNROLL_EXPLICIT, ceil, even_vector};
+use super::limits::{DYNAMIC_SHARED_BYTES, Limits, STATIC_SHARED_BYTES, SYNCHRONOUS_STAGES, WARP};
 use super::parts::{inline_consumers, inline_producers};
 use super::pipeline::pipeline;
 use super::product::{CopyLayout, Extents, Product, bind_blocks, check_split, loops_of};
@@ -94,17 +94,11 @@ impl Multiplied {
 }
 
 impl Sums {
-    /// For results of so many bytes each.
-    fn of_bytes(bytes: i64) -> Sums {
-        if bytes == 2 { Sums::Half } else { Sums::Single }
-    }
-
-    /// Where results lie on their way out. Single precision has memory of its own: TVM's passes would put it into the
-    /// operands', and then refuse the change of type.
-    fn scope(self) -> &'static str {
+    /// Bytes of each.
+    fn bytes(self) -> i64 {
         match self {
-            Sums::Half => "shared.dyn",
-            Sums::Single => "shared",
+            Sums::Half => 2,
+            Sums::Single => 4,
         }
     }
 }
@@ -126,11 +120,13 @@ fn default_knobs(extents: Extents, limits: &Limits, sums: Sums) -> FragmentKnobs
         let blocks = extents.batch * ceil(extents.m, m) * ceil(extents.n, n);
         ceil(blocks, limits.multiprocessors) * (m * n + LOAD * (m + n))
     };
-    let fits =
-        |&(m, n, _, _): &(i64, i64, i64, i64)| result_bytes(m, n, sums) <= STATIC_SHARED_BYTES;
-    let tiles = TILES
-        .into_iter()
-        .filter(|tile| sums == Sums::Half || fits(tile));
+    // Generations without asynchronous copies have less shared memory.
+    let (stages, most) = match limits.has_async_copies {
+        true => (3, DYNAMIC_SHARED_BYTES),
+        false => (SYNCHRONOUS_STAGES, STATIC_SHARED_BYTES),
+    };
+    let fits = |&(m, n, _, _): &(i64, i64, i64, i64)| result_bytes(m, n, sums.bytes()) <= most;
+    let tiles = TILES.into_iter().filter(fits);
     let (block_m, block_n, warp_m, warp_n) = tiles.min_by_key(cost).unwrap_or(TILES[3]);
     FragmentKnobs {
         block_m,
@@ -140,7 +136,7 @@ fn default_knobs(extents: Extents, limits: &Limits, sums: Sums) -> FragmentKnobs
         warp_n,
         vector: 8,
         unroll: 64,
-        stages: 2,
+        stages,
         split: extents.split(limits, [block_m, block_n]),
     }
 }
@@ -150,13 +146,9 @@ fn spaced(extent: i64) -> i64 {
     extent + FRAGMENT + SKEW
 }
 
-/// Bytes of the results on their way out.
-fn result_bytes(block_m: i64, block_n: i64, sums: Sums) -> i64 {
-    let element = match sums {
-        Sums::Half => 2,
-        Sums::Single => 4,
-    };
-    element * block_m * spaced(block_n)
+/// Bytes of the results on their way out, of so many bytes each.
+fn result_bytes(block_m: i64, block_n: i64, result: i64) -> i64 {
+    result * block_m * spaced(block_n)
 }
 
 /// Bytes of the operands' tiles.
@@ -201,19 +193,13 @@ pub(super) fn check(
     }
     limits::check_threads(knobs.warps() * WARP)?;
     check_split(knobs.split, steps)?;
-    let sums = Sums::of_bytes(result);
-    let results = result_bytes(block_m, block_n, sums);
-    let exceeded = |bytes: i64, most: i64| {
-        let refused = || format!("{bytes} bytes of shared memory, more than {most}");
-        (bytes > most).then(refused).map_or(Ok(()), Err)
-    };
-    match sums {
-        // Half precision takes the operands' memory when they are done with.
-        Sums::Half => exceeded(operand_bytes(knobs).max(results), DYNAMIC_SHARED_BYTES),
-        Sums::Single => {
-            exceeded(results, STATIC_SHARED_BYTES)?;
-            exceeded(operand_bytes(knobs) + results, DYNAMIC_SHARED_BYTES)
-        }
+    // Results take the operands' memory when these are done with.
+    let bytes = operand_bytes(knobs).max(result_bytes(block_m, block_n, result));
+    match bytes <= DYNAMIC_SHARED_BYTES {
+        true => Ok(()),
+        false => Err(format!(
+            "{bytes} bytes of shared memory, more than {DYNAMIC_SHARED_BYTES}"
+        )),
     }
 }
 
@@ -238,7 +224,7 @@ impl Names {
             Sums::Single => (
                 "wmma_fill_16x16x16_f32",
                 "f32",
-                "wmma_store_16x16x16_f32_shared",
+                "wmma_store_16x16x16_f32_shared_dyn",
             ),
         };
         let transposed = if transposed { "_trans" } else { "" };
@@ -273,7 +259,7 @@ fn apply(
     let tile = [1, knobs.block_m, knobs.block_n, knobs.block_k];
     s.pad_einsum(&product.block, &tile)?;
     let tile = Tile::split(s, &product.block, knobs)?;
-    let copy_out = s.cache_write(&tile.fragment, 0, multiplied.sums.scope())?;
+    let copy_out = s.cache_write(&tile.fragment, 0, "shared.dyn")?;
     s.reverse_compute_at_with_unit_loops(&copy_out, &tile.block)?;
     let sums = s.cache_write(&tile.fragment, 0, "wmma.accumulator")?;
     s.reverse_compute_at_with_unit_loops(&sums, &tile.warp)?;
@@ -298,7 +284,7 @@ fn apply(
         copies.push(shared);
         fragments.push(fragment);
     }
-    s.storage_align(&sums, 0, 1, FRAGMENT, SKEW)?;
+    let results = written(s, &sums)?;
     for copy in &copies {
         inline_producers(s, copy)?;
     }
@@ -310,10 +296,36 @@ fn apply(
         in_fragments(s, fragment, &name)?;
     }
     in_fragments(s, &sums, names.store)?;
+    // After the intrinsic is in place, which forgets how its buffer is laid out.
+    for block in s.blocks()? {
+        if written(s, &block).is_ok_and(|buffer| buffer == results) {
+            s.storage_align(&block, 0, 1, FRAGMENT, SKEW)?;
+        }
+    }
     whole_block(s, &init, names.fill)?;
     whole_block(s, &tile.fragment, &names.multiply)?;
-    unroll_hint(s, &tile.warp, knobs.unroll)?;
+    unroll_everywhere(s, knobs.unroll)?;
     pipeline(s, &tile.outer_depth, &copies, knobs.stages)
+}
+
+/// Name of the buffer that a block writes.
+fn written(s: &Schedule, block: &Block) -> Result<String> {
+    let writes = s.info(block)?.writes;
+    let written = writes.into_iter().next();
+    written
+        .map(|access| access.buffer)
+        .ok_or_else(|| unfit("a block that writes nothing"))
+}
+
+/// As [`super::contraction::unroll_hint`], of all loops of the operator: a hint at a loop of threads becomes a loop of one step
+/// inside it, and buffers of one loop share no memory.
+fn unroll_everywhere(s: &Schedule, steps: i64) -> Result<()> {
+    if steps == 0 {
+        return Ok(());
+    }
+    let root = s.block("root")?;
+    s.annotate_block(&root, UNROLL, steps)?;
+    s.annotate_block(&root, UNROLL_EXPLICIT, 0)
 }
 
 /// The loops of a tile that others are placed at, and the block of one fragment.

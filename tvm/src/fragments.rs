@@ -1,0 +1,41 @@
+//! Whether a program multiplies on tensor cores, told from the fragments of matrices that its blocks have.
+
+use crate::call::{Obj, elements, field};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::inspect::{any_statement, string};
+use crate::ir::{IrModule, type_key};
+
+/// Whether a block of a module that is not lowered yet has fragments of a type that `test` is true of; its type is missing
+/// where tensors cannot have it.
+///
+/// # Errors
+/// TVM's.
+pub(crate) fn has_fragments(
+    module: &IrModule,
+    test: impl Fn(Option<DType>) -> bool,
+) -> Result<bool> {
+    any_statement(module, |statement| {
+        if type_key(statement) != Some("s_tir.SBlock") {
+            return Ok(false);
+        }
+        for buffer in elements(&field(statement, "alloc_buffers")?)? {
+            if let Some(of) = fragment(&buffer)?
+                && test(of)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    })
+}
+
+/// The type of a buffer that is a fragment.
+fn fragment(buffer: &Obj) -> Result<Option<Option<DType>>> {
+    let of_type = field(buffer, "ty")?;
+    if !string(&field(&of_type, "storage_scope")?)?.starts_with("wmma.") {
+        return Ok(None);
+    }
+    let dtype = field(&field(&of_type, "dtype")?, "dtype")?;
+    Ok(Some(dtype.0.try_as().and_then(DType::from_dl)))
+}
