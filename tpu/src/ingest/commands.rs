@@ -236,6 +236,7 @@ impl Commands {
             &counted
         };
         let mut first = bind(&stream, records, leading);
+        first.misfit |= ends_otherwise(&stream, records, leading, &first.bound);
         let mut bound = std::mem::take(&mut first.bound);
         if !self.descriptors.is_empty() && !self.nodes.is_empty() {
             // A compiled model with parts sent at run time: what the descriptors left goes to the nodes.
@@ -274,6 +275,23 @@ impl Commands {
             bindings: vec![first],
         }
     }
+}
+
+/// Whether the record that was given a compiled model's last command cannot be of it: descriptors are gone, and records as
+/// well.
+fn ends_otherwise(
+    stream: &Stream,
+    records: &[Record],
+    commands: &[Command],
+    bound: &[Bound],
+) -> bool {
+    let last = commands.last().map(|command| command.kind);
+    let Some(CommandKind::Descriptor(number)) = last else {
+        return false;
+    };
+    let of_last = |bound: &Bound| bound.link == Link::Descriptor(number);
+    let at = bound.iter().position(of_last);
+    at.is_some_and(|at| !stream.may_end(commands, &records[at]))
 }
 
 /// Records that frame a program are at least so many.

@@ -108,6 +108,8 @@ pub(super) struct Stage {
     pub counts: StreamCounts,
     /// Whether the ring had lapped.
     pub lapped: bool,
+    /// Whether the first record may be of no command: the chip writes one before the program.
+    pub begins_with_stray: bool,
     /// The engine's commands.
     pub commands: Commands,
 }
@@ -195,6 +197,7 @@ fn order(engine: Engine, mut raw: Vec<RawRecord>, parts: &mut CoreParts, common:
         stream,
         counts,
         lapped,
+        begins_with_stray: false,
         commands: Commands::take(&mut parts.file, engine, global, spec),
     }
 }
@@ -291,7 +294,12 @@ fn take_frames(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) 
         }
         parts.preamble[slot] = records.drain(..preamble).collect();
         if engine == Engine::Tiu {
-            for stray in trim_strays(spec.chip, records, stage.commands.last_section()) {
+            let first = records.first().map(|record| record.offset);
+            let strays = trim_strays(spec.chip, records, stage.commands.last_section());
+            let kept = records.first().filter(|r| Some(r.offset) == first);
+            stage.begins_with_stray =
+                spec.preamble == Preamble::Strays && kept.is_some_and(|record| record.id > 0);
+            for stray in strays {
                 note_record(&mut parts.report, stage.stream, Fate::Outside, &stray, 0);
                 counts.outside += 1;
             }

@@ -73,7 +73,9 @@ impl Binder<'_> {
                 break;
             }
         }
-        if given[0].guessed() + given[1].guessed() > 0 && stages[0].lapped && stages[1].lapped {
+        // Of a ring of which records are left out the rest is not without a gap.
+        let kept = |stage: &Stage| stage.lapped && stage.counts.implausible == 0;
+        if given[0].guessed() + given[1].guessed() > 0 && stages[..2].iter().all(kept) {
             let ends =
                 [&stages[0], &stages[1]].map(|stage| self.bind(stage, None, true, Trust::Whole));
             let [tiu, gdma] = ends.each_ref().map(Given::timeline);
@@ -88,9 +90,18 @@ impl Binder<'_> {
 
     /// Binds nodes again of which some are lost, in a dump of so many kernels, and doubts what may be of others.
     fn doubt_nodes(&mut self, kernels: usize, stages: &[Stage; 3], given: &mut [Given; 3]) {
-        let doubted = stages.iter().zip(given.iter_mut());
-        for (stage, given) in doubted.filter(|(stage, _)| stage.commands.are_nodes()) {
-            let trust = trust_in_engine(kernels, given.sections().unwrap_or_default());
+        let trusts = given
+            .each_ref()
+            .map(|given| trust_in_engine(kernels, given.sections().unwrap_or_default()));
+        // TIU and GDMA run what lies between two resets together: what one of them lost the other may have lost as well.
+        let both = stages[..2].iter().all(|stage| stage.commands.are_nodes());
+        let together = !both || trusts[..2].iter().all(|trust| *trust == Trust::InStep);
+        let doubted = stages.iter().zip(given.iter_mut()).zip(trusts);
+        for ((stage, given), trust) in doubted.filter(|((s, _), _)| s.commands.are_nodes()) {
+            let trust = match trust {
+                Trust::InStep if !together => Trust::Lost(0),
+                trust => trust,
+            };
             *given = self.bind(stage, None, false, trust);
             if stage.counts.implausible > 0 || lacks_both(kernels, given) || given.has_gaps() {
                 // Records are lost as well: what fits exactly may do so by accident.
@@ -136,7 +147,8 @@ fn trust_in_nodes(parts: &CoreParts, stages: &[Stage; 3], given: &[Given; 3]) ->
     let kernels = kernels
         .flat_map(|(records, commands)| [records, commands])
         .max();
-    Trust::Lost(kernels.unwrap_or(0))
+    // Records may be of kernels of which a name or a number is left, but no command.
+    Trust::Lost(kernels.unwrap_or(0) + parts.file.kernels_without_commands)
 }
 
 /// Whether what is certain of the engines of a core cannot be so together: then commands of one are missing.
@@ -145,8 +157,8 @@ fn contradict_each_other(given: &[Given; 3]) -> bool {
     let open = |given: &Given| given.lacks_records() || given.guessed() > 0;
     let [tiu, gdma, sdma] = given.each_ref().map(Given::timeline);
     let outlasts = |one: Option<&Timeline>| one.zip(sdma).is_some_and(|(a, b)| a.outlasts(b));
-    let apart = || tiu.zip(gdma).is_some_and(|(a, b)| !a.goes_with(b));
-    let by_times = given.iter().any(open) && (outlasts(tiu) || outlasts(gdma) || apart());
+    let out_of_time = || tiu.zip(gdma).is_some_and(|(a, b)| !a.goes_with(b));
+    let by_times = given.iter().any(open) && (outlasts(tiu) || outlasts(gdma) || out_of_time());
     // Where ids go on over a border, the other engine's times must say that there is one.
     let alone = |one: usize| {
         let other = given[1 - one].timeline();
@@ -154,8 +166,12 @@ fn contradict_each_other(given: &[Given; 3]) -> bool {
         !given[one].run_over().all(behind)
     };
     // Ids of TIU and GDMA are reset together, so they begin elsewhere together.
-    let elsewhere = given[0].begins_elsewhere().zip(given[1].begins_elsewhere());
-    by_times || alone(0) || alone(1) || elsewhere.is_some_and(|(a, b)| a != b)
+    let records = given[..2].iter().filter(|given| !given.bound.is_empty());
+    let elsewhere: Vec<bool> = records
+        .map(|given| given.begins_elsewhere() == Some(true))
+        .collect();
+    let apart = elsewhere.contains(&true) && elsewhere.contains(&false);
+    by_times || alone(0) || alone(1) || apart
 }
 
 /// What that means for one engine, of which `sections` are left where others have so many.
@@ -264,6 +280,11 @@ pub(super) fn give(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Comm
         if !stage.commands.are_nodes() && given.misfit() {
             // Descriptors are counted from the first on: one that is lost shifts all others.
             given.doubt_sections(|_| false);
+        }
+    }
+    for (stage, given) in stages.iter().zip(&mut given) {
+        if stage.begins_with_stray {
+            doubt(&mut given.bound[..1]);
         }
     }
     parts.records = binder.records;

@@ -9,6 +9,9 @@ use crate::matching::order::Record;
 /// Bytes of the shortest descriptor.
 const SHORTEST: u32 = 16;
 
+/// Between gaps so near each other that are but fragments of commands, bytes may look like commands by accident.
+const NEAR: usize = 5;
+
 /// Records that frame a program come in sections no longer than this.
 const FRAME: usize = 2;
 
@@ -77,12 +80,16 @@ fn counted_block(block: &[Command], have: Option<usize>, lengths: &[usize]) -> V
         _ => 0..0,
     };
     for (at, command) in block.iter().enumerate() {
+        let between = gaps.windows(2).any(|w| {
+            let fragment = w[0].1.min(w[1].1) <= SHORTEST;
+            fragment && (w[0].0..w[1].0).contains(&at) && w[1].0 - w[0].0 <= NEAR
+        });
         let copies = match command.kind {
             CommandKind::Unreadable { .. } => 1 + std::mem::take(&mut extra),
             _ => 1,
         };
         for _ in 0..copies {
-            let origin = if uncounted.contains(&at) {
+            let origin = if between || uncounted.contains(&at) {
                 Origin::Uncounted
             } else {
                 command.origin

@@ -50,6 +50,8 @@ pub struct CoreFile {
     pub runs: HashMap<(u32, u32, CommandUnitKey), (u32, u32)>,
     /// Names of kernel launches.
     pub scopes: Vec<String>,
+    /// Kernels without any command: by name, or by the numbers of batches that are left out.
+    pub kernels_without_commands: usize,
     /// Whether any command node was recorded.
     pub has_nodes: bool,
     /// Whether details of nodes were recorded.
@@ -93,6 +95,7 @@ pub fn read_core(chip: Chip, number: u32, path: &Path, report: &mut Report) -> R
         pool: Vec::new(),
         runs: HashMap::new(),
         scopes: Vec::new(),
+        kernels_without_commands: 0,
         has_nodes: false,
         has_details: false,
         has_descriptors: [false; 3],
@@ -263,6 +266,7 @@ fn read_nodes(
     core.commands[2].nodes = nodes.sdma;
     core.cdma_commands = nodes.cdma;
     core.scopes = nodes.scopes;
+    core.kernels_without_commands = nodes.marks.idle_kernels() + nodes.marks.batches_skipped();
     Ok(())
 }
 

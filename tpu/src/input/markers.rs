@@ -8,8 +8,8 @@
 pub(crate) enum Mark {
     /// Ids of TIU (0), GDMA (1) or SDMA (2) begin again.
     Reset(u32),
-    /// A batch begins.
-    Batch,
+    /// A batch of this number begins.
+    Batch(u32),
     /// A kernel's name.
     Name,
     /// A kernel ends.
@@ -26,18 +26,36 @@ impl Mark {
     fn bit(self) -> u8 {
         match self {
             Mark::Reset(engine) => 1 << engine,
-            Mark::Batch => BATCH,
+            Mark::Batch(_) => BATCH,
             Mark::Name => NAME,
             Mark::End => END,
         }
     }
 }
 
+/// TIU and GDMA: their ids refer to each other, so they are reset together.
+const TOGETHER: u8 = 0b11;
+
+/// So many commands of an engine may frame a program, outside of its kernels.
+const FRAME: usize = 2;
+
 /// The marks of each kernel of a block.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     kernels: Vec<u8>,
     open: u8,
+    /// Numbers of batches.
+    batches: Vec<u32>,
+    /// Names seen.
+    names: usize,
+    /// Whether a command was sent since the latest of them.
+    busy: bool,
+    /// Kernels by name without any command.
+    idle: usize,
+    /// Commands of TIU and GDMA before the first name.
+    nameless: [usize; 2],
+    /// Those behind it.
+    named: [usize; 2],
 }
 
 impl Marks {
@@ -53,10 +71,69 @@ impl Marks {
             self.open = 0;
         }
         self.open |= bit;
+        if let Mark::Batch(number) = mark {
+            self.batches.push(number);
+        }
+        if mark == Mark::Name {
+            self.idle = self.idle_kernels();
+            self.names += 1;
+            self.busy = false;
+        }
     }
 
-    /// How many marks are missing of kernels that have fewer than most.
+    /// A command was sent: of TIU (0), GDMA (1) or another engine.
+    pub fn sent(&mut self, engine: usize) {
+        self.busy = true;
+        let counts = if self.names == 0 {
+            &mut self.nameless
+        } else {
+            &mut self.named
+        };
+        if let Some(count) = counts.get_mut(engine) {
+            *count += 1;
+        }
+    }
+
+    /// Kernels of which there is a name, but no command.
+    pub fn idle_kernels(&self) -> usize {
+        self.idle + usize::from(self.names > 0 && !self.busy)
+    }
+
+    /// Numbers that are left out between those of batches, where most count on by one.
+    pub fn batches_skipped(&self) -> usize {
+        let steps = self.batches.windows(2).map(|w| w[1].saturating_sub(w[0]));
+        let (ones, more): (Vec<u32>, Vec<u32>) = steps.partition(|&step| step == 1);
+        let skipped = more.iter().map(|step| step.saturating_sub(1) as usize);
+        if ones.len() > 2 * more.len() {
+            skipped.sum()
+        } else {
+            0
+        }
+    }
+
+    /// Resets that a kernel lacks although it has others that come with them.
+    fn resets_missing(&self) -> u64 {
+        let all = self.kernels.iter().fold(self.open, |all, bits| all | bits);
+        let mut custom = all & RESETS;
+        if custom & TOGETHER != 0 && !self.named.contains(&0) {
+            custom |= TOGETHER;
+        }
+        let begins = |bits: &&u8| **bits & RESETS != 0 && **bits & (NAME | BATCH) != 0;
+        let lacks = self.kernels.iter().chain([&self.open]).filter(begins);
+        lacks
+            .map(|bits| u64::from((custom & !bits).count_ones()))
+            .sum()
+    }
+
+    /// How many marks are missing: of kernels that have fewer than most, resets that come with others, batches that others
+    /// count on from, and the name of what was sent before all names.
     pub fn missing(&self) -> u64 {
+        let nameless = self.names > 0 && self.nameless.iter().any(|&n| n > FRAME);
+        let marks = self.fewer_than_most().max(self.resets_missing());
+        marks.max(self.batches_skipped() as u64) + u64::from(nameless)
+    }
+
+    fn fewer_than_most(&self) -> u64 {
         let mut kernels = self.kernels.clone();
         // Resets behind the last kernel are of none.
         if self.open & !RESETS != 0 {
@@ -119,7 +196,7 @@ mod tests {
         Mark::Reset(0),
         Mark::Reset(1),
         Mark::Reset(2),
-        Mark::Batch,
+        Mark::Batch(0),
         Mark::Name,
         Mark::End,
     ];
@@ -145,5 +222,36 @@ mod tests {
         assert_eq!(missing(&[WHOLE, &WHOLE[3..]]), 3);
         let open = &WHOLE[..5];
         assert_eq!(missing(&[WHOLE, open, open, open]), 3);
+    }
+
+    #[test]
+    fn resets_of_tiu_and_gdma_come_together() {
+        let kernel = &WHOLE[3..];
+        let tiu = &[&WHOLE[..1], kernel].concat();
+        assert_eq!(missing(&[WHOLE, tiu, tiu, tiu]), 6);
+        let mut marks = Marks::default();
+        for _ in 0..2 {
+            marks.see(Mark::Reset(1));
+            kernel.iter().for_each(|&mark| marks.see(mark));
+            (0..2).for_each(|engine| marks.sent(engine));
+        }
+        assert_eq!(marks.missing(), 2);
+    }
+
+    #[test]
+    fn kernels_without_commands_and_commands_without_kernel_are_seen() {
+        let mut marks = Marks::default();
+        (0..FRAME).for_each(|_| marks.sent(0));
+        for batch in [0, 1, 2, 3, 7] {
+            marks.see(Mark::Batch(batch));
+            marks.see(Mark::Name);
+            (0..batch % 2).for_each(|_| marks.sent(0));
+        }
+        assert_eq!((marks.idle_kernels(), marks.batches_skipped()), (2, 3));
+        assert_eq!(marks.missing(), 3);
+        let mut marks = Marks::default();
+        (0..=FRAME).for_each(|_| marks.sent(1));
+        marks.see(Mark::Name);
+        assert_eq!(marks.missing(), 1);
     }
 }

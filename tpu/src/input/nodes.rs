@@ -218,7 +218,7 @@ impl Nodes {
                 Item::Reference { word, count } => reader.reference(self, word, count),
                 Item::Reset(word) => reader.reset(self, word),
                 Item::Batch(batch) => {
-                    self.marks.see(Mark::Batch);
+                    self.marks.see(Mark::Batch(batch));
                     reader.tags.batch = batch;
                     Ok(())
                 }
@@ -331,6 +331,13 @@ impl Reader {
         let kind = CommandKind::Node { word, detail };
         nodes.order += 1;
         let order = nodes.order;
+        nodes
+            .marks
+            .sent(match self.chip.spec().node_engine(word >> 7 & 7) {
+                Some(NodeEngine::Tiu) => 0,
+                Some(NodeEngine::Gdma) => 1,
+                _ => usize::MAX,
+            });
         let push = |list: &mut Vec<Command>, id: &mut u32| {
             list.push(Command {
                 kind,
@@ -403,6 +410,7 @@ impl Reader {
             return Err("a reference to no descriptors");
         }
         nodes.order += 1;
+        nodes.marks.sent(usize::MAX);
         let command = Command {
             kind: CommandKind::Reference {
                 offset: word >> 7,

@@ -9,6 +9,7 @@ use std::ops::Range;
 use crate::input::nodes::Command;
 use crate::matching::embed::{Bounds, Embedding};
 use crate::matching::order::Record;
+use crate::matching::proof::Reading;
 use crate::matching::repair::repartition;
 use crate::matching::sections::{
     Anchor, CommandSection, Fit, Pair, RecordSection, align, correspond, correspond_shifted,
@@ -298,10 +299,19 @@ impl Search<'_> {
             None => {}
         }
         let Bounds { earliest, latest } = bounds;
-        let certain = earliest.iter().zip(&latest).map(|(a, b)| a == b).collect();
+        let same = earliest.iter().zip(&latest).map(|(a, b)| a == b);
+        let mut certain: Vec<bool> = same.collect();
         // What is left of a stream without its head is more likely its end.
         let headless = records[0].id > self.stream.base || self.stream.anchor == Anchor::End;
         let chosen = if headless { latest } else { earliest };
+        let reading = Reading {
+            stream: self.stream,
+            records,
+            sections,
+            chosen: &chosen,
+        };
+        reading.doubt_skipped(&mut certain);
+        reading.doubt_stray(&mut certain);
         Some((chosen, certain, misfit))
     }
 

@@ -114,7 +114,8 @@ fn regroup(
         count: (end - start) as u64,
         first: 0,
         sure: known_border(commands, sections, start, all.clone())
-            && known_border(commands, sections, end, all.clone()),
+            && known_border(commands, sections, end, all.clone())
+            && !spans_border(commands, sections, start..end),
     });
     Some(sections.collect())
 }
@@ -140,19 +141,35 @@ fn known_border(
     moved || commands[at].tags.scope != commands[at - 1].tags.scope
 }
 
-/// Gives restored commands whose kernel has no other command in their section the kernel of their neighbours there.
+/// Whether a reset that was recorded lies within a new section, and more than restored commands on both sides of it.
+fn spans_border(commands: &[Command], old: &[CommandSection], section: Range<usize>) -> bool {
+    let restored =
+        |range: Range<usize>| commands[range].iter().all(|c| c.origin == Origin::Restored);
+    old.iter()
+        .map(|s| s.range.start)
+        .filter(|&border| section.start < border && border < section.end)
+        .any(|border| !restored(section.start..border) && !restored(border..section.end))
+}
+
+/// Gives restored commands whose kernel has no other command in their section the kernel of their neighbours there, with
+/// what is known of its name.
 pub(super) fn adopt(commands: &mut [Command], sections: &[CommandSection]) {
     for section in sections {
         let list = &mut commands[section.range.clone()];
         let recorded = |c: &&Command| c.origin != Origin::Restored;
-        let Some(mut tags) = list.iter().find(recorded).map(|c| c.tags) else {
+        let Some(mut near) = list.iter().find(recorded).copied() else {
             continue;
         };
         let scopes: BTreeSet<u32> = list.iter().filter(recorded).map(|c| c.tags.scope).collect();
         for command in list {
             match command.origin {
-                Origin::Restored if !scopes.contains(&command.tags.scope) => command.tags = tags,
-                _ => tags = command.tags,
+                Origin::Restored if !scopes.contains(&command.tags.scope) => {
+                    command.tags = near.tags;
+                    if near.origin == Origin::Unnamed {
+                        command.origin = Origin::Unnamed;
+                    }
+                }
+                _ => near = *command,
             }
         }
     }

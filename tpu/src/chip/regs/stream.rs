@@ -137,14 +137,15 @@ pub(super) fn ends_chain(
     layout.is_system() && (is_end(chip, unit, layout, command) || padding())
 }
 
-/// Whether no command was ever written here: zeros where each command has a code or an extent.
+/// Whether no command was ever written here: nothing but zeros, or ones, where each command has a code or an extent.
 pub(super) fn is_blank(unit: CommandUnit, bytes: &[u8]) -> bool {
     let head = match unit {
         CommandUnit::Tiu => 16,
         CommandUnit::Dma => 64,
         CommandUnit::Cdma => return false,
     };
-    bytes.get(..head).is_some_and(|b| b.iter().all(|&b| b == 0))
+    let alike = |head: &[u8]| matches!(head[0], 0 | 0xff) && head.iter().all(|b| *b == head[0]);
+    bytes.get(..head).is_some_and(alike)
 }
 
 fn is_end(chip: Chip, unit: CommandUnit, layout: &super::Layout, bytes: &[u8]) -> bool {
@@ -204,5 +205,18 @@ mod tests {
         odd[4] = 14;
         let (_, stop) = decode_stream(Chip::Aks, CommandUnit::Dma, &odd, 7);
         assert!(matches!(stop, DecodeStop::Unknown { offset: 7, .. }));
+    }
+
+    #[test]
+    fn what_was_never_written_is_no_command() {
+        for byte in [0, 0xff] {
+            let bytes = [byte; 256];
+            for unit in [CommandUnit::Tiu, CommandUnit::Dma] {
+                for chip in Chip::ALL {
+                    let decoded = decode_one(chip, unit, &bytes, 0);
+                    assert!(matches!(decoded, Err(DecodeStop::Unknown { .. })), "{byte}");
+                }
+            }
+        }
     }
 }
