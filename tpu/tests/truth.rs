@@ -173,6 +173,51 @@ fn each_descriptor_damaged() {
     }
 }
 
+/// Descriptors that stand twice, over others or at a wrong place show by the commands that they wait for.
+#[test]
+fn descriptors_doubled_and_moved() {
+    for chip in Chip::ALL {
+        let spec = Spec {
+            kernels: 6,
+            tiles: 3,
+            ..Spec::new(chip, Capture::Bmodel)
+        };
+        let truth = said(&read(&two_cores(spec)));
+        let (many, far) = (9, 25);
+        for at in [0, 3, 8] {
+            for how in [
+                "doubled",
+                "over others",
+                "exchanged",
+                "gone with others' records",
+            ] {
+                let mut dump = two_cores(spec);
+                let core = &mut dump.cores[0];
+                let tiu = &mut core.des[0];
+                let stretch = tiu[at..at + many].to_vec();
+                match how {
+                    "doubled" => drop(tiu.splice(far..far, stretch)),
+                    "over others" => drop(tiu.splice(far..far + many, stretch)),
+                    "exchanged" => {
+                        let other: Vec<_> = tiu.splice(far..far + many, stretch).collect();
+                        tiu.splice(at..at + many, other);
+                    }
+                    // As many of the GDMA's: its records still fit what is left.
+                    _ => {
+                        core.des[1].drain(at..at + many);
+                        let last = core.records[1].len();
+                        core.records[1].truncate(last - many);
+                    }
+                }
+                let place = format!("{chip} {how} {at}");
+                let profile = read(&dump);
+                compare(&truth, &profile, &place);
+                assert!(!profile.report.is_whole(), "{place}: nothing is missed");
+            }
+        }
+    }
+}
+
 /// Dumps of any shape with one to three losses in any of their engines.
 fn check_random(seeds: Range<u64>) {
     let (mut certain, mut all) = (0, 0);

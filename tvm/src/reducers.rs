@@ -89,7 +89,7 @@ impl Extreme {
             Extreme::Smallest => f64::INFINITY,
         };
         match known {
-            Some(DType::Float32 | DType::Float64) => {
+            Some(DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64) => {
                 call("ir.FloatImm", &[&dtype, &Obj(Any::from(infinity)), &none()])
             }
             // These begin where TVM has them begin.

@@ -59,6 +59,19 @@ impl Schedule {
         })
     }
 
+    /// A fresh schedule with the steps of a trace: what these leave open is drawn from the seed.
+    ///
+    /// # Errors
+    /// The steps do not fit the function.
+    pub(crate) fn drawn(function: &PrimFunc, steps: &Obj, seed: u64) -> Result<Schedule> {
+        let schedule = Schedule::new(function, seed)?;
+        call(
+            "s_tir.schedule.TraceApplyToSchedule",
+            &[steps, &schedule.handle, &boolean(true), &none()],
+        )?;
+        Ok(schedule)
+    }
+
     /// The seed as TVM takes it: 1 to 2³¹ − 2.
     pub(crate) fn seed(seed: u64) -> i64 {
         (seed % (i32::MAX as u64 - 1)) as i64 + 1

@@ -20,8 +20,15 @@ const OBJECT: &str = "tvm_object";
 impl Trace {
     /// The record of TVM's trace object, without the instructions that nothing depends on.
     pub(crate) fn of(trace: &Obj) -> Result<Trace> {
-        let trace = call("s_tir.schedule.TraceSimplified", &[trace, &boolean(false)])?;
-        let json = call("s_tir.schedule.TraceAsJSON", &[&trace, &boolean(false)])?;
+        Trace::exactly(&call(
+            "s_tir.schedule.TraceSimplified",
+            &[trace, &boolean(false)],
+        )?)
+    }
+
+    /// The record of TVM's trace object with all its instructions.
+    pub(crate) fn exactly(trace: &Obj) -> Result<Trace> {
+        let json = call("s_tir.schedule.TraceAsJSON", &[trace, &boolean(false)])?;
         const NAME: &str = "ffi.ToJSONGraphString";
         let text: tvm_ffi::String = value(NAME, call(NAME, &[&json, &none()])?)?;
         let graph = serde_json::from_str(text.as_str()).map_err(|e| Error::unexpected(NAME, e))?;

@@ -73,6 +73,9 @@ pub fn choose(
     let (mut unseen, mut known) = (Mixture::default(), Mixture::default());
     if kinds.contains(&Familiarity::Unseen) {
         unseen = judge.for_unseen(&workloads)?;
+        if judge.known().contains(&Scope::Code) {
+            unseen.add_alike(pool::of_code());
+        }
     }
     if kinds.contains(&Familiarity::Known) {
         let predictions;
@@ -110,6 +113,13 @@ struct Mixture {
 }
 
 impl Mixture {
+    /// Adds members that predict points of their own, and count alike there.
+    fn add_alike(&mut self, members: Vec<MemberSpec>) {
+        let count = members.len();
+        self.weights.extend(vec![1.0 / count as f64; count]);
+        self.members.extend(members);
+    }
+
     /// The members that count.
     fn counting(self) -> impl Iterator<Item = (MemberSpec, f64)> {
         let pairs = self.members.into_iter().zip(self.weights);

@@ -59,7 +59,7 @@ pub struct Sample {
     pub machine: usize,
     /// Kind of the operator.
     pub kind: String,
-    /// Models that the operator was measured for.
+    /// Models that the operator was measured for; none if it was measured alone.
     pub models: Vec<String>,
     /// Threads that ran it.
     pub threads: Option<u64>,

@@ -58,6 +58,15 @@ fn usable(row: &Row) -> bool {
     work && row.output_shapes.is_some() || row.bytes_read.is_some()
 }
 
+/// The source of models that are one operator each, named by its kind and sizes.
+const SINGLE_OPERATORS: &str = "simple";
+
+/// The model that a row's operator is of; none for what was measured as a single operator.
+fn model_of(row: &Row) -> Option<&String> {
+    let is_single = row.model_source.as_deref() == Some(SINGLE_OPERATORS);
+    row.model_name.as_ref().filter(|_| !is_single)
+}
+
 fn workload_label(row: &Row) -> String {
     let shapes = |s: &Option<opdata::Shapes>| s.as_ref().map(ToString::to_string);
     [
@@ -164,7 +173,7 @@ impl<'a> Collected<'a> {
             workload,
             machine,
             kind: row.op_kind.clone(),
-            models: row.model_name.iter().cloned().collect(),
+            models: model_of(row).cloned().into_iter().collect(),
             threads: row.threads,
             measured_ms: row.measured_at_utc.map(opdata::Timestamp::unix_ms),
             row_id: row.row_id.clone(),
@@ -184,7 +193,7 @@ impl<'a> Collected<'a> {
         }
         sample.weight = sample.weight.max(weight(row.quality));
         let new = |model: &&String| !sample.models.contains(model);
-        if let Some(model) = row.model_name.as_ref().filter(new) {
+        if let Some(model) = model_of(row).filter(new) {
             sample.models.push(model.clone());
         }
     }

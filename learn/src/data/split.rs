@@ -1,6 +1,6 @@
 //! Which samples are held out together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -19,7 +19,7 @@ pub enum Split {
     Workloads(usize),
     /// Each workload alone.
     LeaveOneWorkloadOut,
-    /// Each model alone.
+    /// Each model alone; what was measured of single operators is learned from.
     LeaveOneModelOut,
     /// Each machine alone.
     LeaveOneMachineOut,
@@ -138,7 +138,8 @@ impl Split {
             .collect())
     }
 
-    /// An operator that several models have is held out with each of them.
+    /// An operator that several models have is held out with each of them, and nothing that was measured of its workload is
+    /// learned from: not another model's sweep of it, and no single operator.
     fn by_model(self, samples: &[Sample]) -> Result<Vec<Fold>> {
         let mut models: Vec<&String> = samples.iter().flat_map(|s| &s.models).collect();
         models.sort_unstable();
@@ -147,11 +148,13 @@ impl Split {
             return Err(self.too_few(models.len()));
         }
         let folds = models.into_iter().map(|model| {
-            let (test, train) =
+            let (test, others): (Vec<usize>, Vec<usize>) =
                 (0..samples.len()).partition(|&i| samples[i].models.contains(model));
+            let own: BTreeSet<usize> = test.iter().map(|&i| samples[i].workload).collect();
+            let is_other = |i: &usize| !own.contains(&samples[*i].workload);
             Fold {
                 model: Some(model.clone()),
-                train,
+                train: others.into_iter().filter(is_other).collect(),
                 test,
             }
         });
@@ -194,7 +197,11 @@ impl Split {
 
 #[cfg(test)]
 mod tests {
+    use opdata::Row;
+
     use crate::data::split::*;
+    use crate::data::{Machines, RowSet};
+    use crate::testing::dense_row;
 
     #[test]
     fn splits_have_names_that_read_back() {
@@ -210,6 +217,49 @@ mod tests {
         }
         assert!("1-fold".parse::<Split>().is_err());
         assert!("fold".parse::<Split>().is_err());
+    }
+
+    #[test]
+    fn a_model_is_held_out_with_all_that_is_known_of_its_workloads() {
+        // Two models share the workload `a`, of which a third measured another schedule; the workload `b` of the second was
+        // measured as a single operator, too, and so were `c` and `d`, which no model has.
+        let row = |point: &str, workload: &str, model: &str, source: &str| Row {
+            point_id: point.to_owned(),
+            workload_hash: Some(workload.to_owned()),
+            model_name: Some(model.to_owned()),
+            model_source: Some(source.to_owned()),
+            time_median_ns: Some(100.0 + point.len() as f64),
+            ..dense_row(1, 64, 64, "{}")
+        };
+        let rows = vec![
+            row("a", "a", "first", "local"),
+            row("a", "a", "second", "local"),
+            row("swept", "a", "third", "local"),
+            row("second", "b", "second", "onnx"),
+            row("single", "b", "dense:m=1", "simple"),
+            row("another", "c", "dense:m=2", "simple"),
+            row("one more", "d", "dense:m=3", "simple"),
+        ];
+        let dataset = Dataset::new(&RowSet::from(rows), &Machines::Single).unwrap();
+        let folds = Split::LeaveOneModelOut.folds(&dataset, 0).unwrap();
+        let found: Vec<(&str, &[usize], &[usize])> = folds
+            .iter()
+            .map(|fold| {
+                (
+                    fold.model.as_deref().unwrap(),
+                    &fold.train[..],
+                    &fold.test[..],
+                )
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("first", &[2, 3, 4, 5][..], &[0][..]),
+                ("second", &[4, 5], &[0, 2]),
+                ("third", &[2, 3, 4, 5], &[1]),
+            ]
+        );
     }
 
     #[test]

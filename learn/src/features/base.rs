@@ -99,6 +99,8 @@ pub struct Bases {
     /// Arithmetic (flop), compulsory traffic with choices between inputs (bytes) and exponentials (calls) of one of the threads
     /// that find work.
     shared: [f64; 3],
+    /// Whether several threads find work, which have to be started and waited for.
+    several: bool,
 }
 
 impl Bases {
@@ -134,6 +136,7 @@ impl Bases {
                 .filter(|_| device == DeviceKind::Cpu)
                 .map(|core| cycles::unscheduled(operator, core) / busy_threads),
             shared,
+            several: busy_threads > 1.0,
         };
         match nest {
             Nest::Gpu(nest) => {
@@ -187,10 +190,10 @@ impl Bases {
         }
     }
 
-    /// The parts of a time that rates are fitted for: what the schedule does one piece after the other, its steps, and the
-    /// arithmetic, traffic and exponentials of one of the threads that find work; 0 where a part is not known or is in another
-    /// one. With so many cores or multiprocessors, if a number is given and the machine's own is not known.
-    pub fn parts(&self, units: Option<f64>) -> [f64; 5] {
+    /// The parts of a time that rates are fitted for: what the schedule does one piece after the other, its steps, the
+    /// arithmetic, traffic and exponentials of one of the threads that find work, and 1 if there are several of them; 0 where a
+    /// part is not known or is in another one. With so many cores or multiprocessors, if a number is given and the machine's own is not known.
+    pub fn parts(&self, units: Option<f64>) -> [f64; 6] {
         let [arithmetic, traffic, exponentials] = self.shared;
         let [serial, steps] = self.schedule(units);
         let [serial, steps, arithmetic] = match self.scheduled {
@@ -202,7 +205,8 @@ impl Bases {
             Scheduled::Steps => [serial, steps, arithmetic],
             Scheduled::Cycles => [0.0, steps, 0.0],
         };
-        [serial, steps, arithmetic, traffic, exponentials]
+        let several = f64::from(u8::from(self.several));
+        [serial, steps, arithmetic, traffic, exponentials, several]
     }
 
     /// What the schedule does one piece after the other, as plain operations: [`Base::Serial`] and [`Base::Steps`].

@@ -90,6 +90,9 @@ impl Knobs {
 
     /// The knobs of this project's register-tiled reductions, if they are such.
     pub fn contraction(&self) -> Option<ContractionKnobs> {
+        if self.text("template") != Some("contraction") {
+            return None;
+        }
         let object = self.0.iter().cloned().collect();
         match Choice::deserialize(&Value::Object(object)).ok()? {
             Choice::Contraction(knobs) => Some(knobs),

@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 11;
+pub const FEATURE_VERSION: u32 = 12;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -78,6 +78,8 @@ features! {
         fused_operators,
         /// tensors that are read, beside weights
         inputs,
+        /// copies and element-wise: innermost extent of the output over that of the first input
+        run_ratio: Log2,
         /// bytes of one element
         element_bytes,
     }
@@ -116,6 +118,8 @@ features! {
         columns_fill_16,
         /// how evenly 16 lanes divide the last axis, 0 to 1
         last_fill_16,
+        /// copies and element-wise: elements in the innermost axes that the first input and the output have alike
+        run: Log2,
     }
     Total {
         /// GPU: blocks of the grid
@@ -338,6 +342,30 @@ features! {
         broadcast_tile: Log2,
         /// CPU: reduction inside a tile
         depth_tile: Log2,
+        /// CPU: longest vectors that divide the run
+        run_vector: Log2,
+        /// windows of single channels: outputs in a row
+        window_row: Log2,
+        /// windows of single channels: outputs in a row beyond whole sixteens
+        window_row_rest,
+        /// CPU: results of a tile along the innermost axis that is not the vectors'
+        tile_inner: Log2,
+        /// CPU: results of a tile along the axis outside of that
+        tile_second: Log2,
+        /// CPU: results that whole tiles compute over those that are wanted
+        tile_waste,
+        /// CPU: axes that the tile does not divide
+        tile_uneven,
+        /// CPU: how full the last tile of an axis is, where it is not
+        tile_rest,
+        /// CPU: share of an axis that is in its last, partial tile
+        tile_rest_share,
+        /// CPU: steps of the innermost loop of the reduction
+        reduction_inner: Log2,
+        /// CPU: axes of the reduction that run in two loops
+        reduction_split,
+        /// CPU: iterations of the innermost loop that is not unrolled
+        reduction_trip: Log2,
         /// CPU: bytes of a tile's input rows
         row_bytes: Log2,
         /// CPU: input of the inner loops, bytes

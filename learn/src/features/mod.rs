@@ -7,6 +7,8 @@
 //! | [`knobs`] | the schedule's knobs as numbers |
 //! | [`gpu`], [`cpu`] | the loop nest under the schedule |
 //! | [`default_tile`] | … of a default schedule, from the operator |
+//! | [`runs`] | how an operator goes through rows of neighbours |
+//! | [`tile_axes`] | how a register tile lies on the axes |
 //! | [`sampled`] | … of a sample of MetaSchedule's space |
 //! | [`machine`] | where it runs, from the run's environment |
 //! | [`point`] | a row as its features and estimates |
@@ -36,9 +38,11 @@ mod gpu_own;
 mod gpu_templates;
 mod moving;
 mod nest;
+mod runs;
 mod sampled;
 mod scale;
 mod steps;
+mod tile_axes;
 
 pub use list::{FEATURE_VERSION, FEATURES, Values, positions_of};
 pub use point::{Point, point_of, workload_name};

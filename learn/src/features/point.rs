@@ -11,14 +11,14 @@ use opdata::{CacheState, DeviceKind, Row};
 use super::base::{Bases, Threads};
 use super::cpu::CpuNest;
 use super::gpu::GpuNest;
-use super::knobs::Knobs;
+use super::knobs::{FlatTemplate, Knobs};
 use super::list::{Values, positions_of};
 use super::machine::MachineFacts;
 use super::nest::Nest;
 use super::operator::{Class, Operator};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
-use super::{compiled, default_tile, derive_cpu, derive_gpu, moving};
+use super::{compiled, default_tile, derive_cpu, derive_gpu, moving, runs, tile_axes};
 
 /// Weights that so much is read between two uses of have left the caches of a core; how much more does not matter, and
 /// would only tell models apart.
@@ -89,6 +89,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let threads = row.threads.map(|t| t as f64);
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
+    runs::describe(&mut values, row, &operator, machine.vector);
     compiled::describe_resources(&mut values, row);
     if !row.has_default_schedule() {
         compiled::describe_code(&mut values, row);
@@ -99,6 +100,9 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         Nest::Cpu(nest) => {
             derive_cpu::derive(&mut values, nest);
             derive_cpu::derive_step(&mut values, &operator, nest, machine);
+            if let Some(knobs) = knobs.contraction() {
+                tile_axes::describe(&mut values, row, &knobs);
+            }
         }
         Nest::None => {
             if let Some(flat) = knobs.flat() {
@@ -115,7 +119,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         asked: threads,
         busy: describe_threads(
             &mut values,
-            pieces(&nest, &knobs, &operator),
+            pieces(&nest, &knobs, &operator, machine),
             &operator,
             threads,
         ),
@@ -245,14 +249,29 @@ fn fused_operators(name: &str) -> f32 {
     count
 }
 
-/// Pieces that a schedule divides an operator into; as many as there are results where that is not known.
-fn pieces(nest: &Nest, knobs: &Knobs, o: &Operator) -> f64 {
-    let known = match nest {
-        Nest::Cpu(nest) => Some(nest.parallel),
-        Nest::Gpu(_) => None,
-        Nest::None => knobs.flat().and_then(|flat| flat.pieces),
+/// Vectors of a step of a schedule of which nothing is known, at most.
+const VECTORS: f64 = 4.0;
+
+/// Pieces that a schedule divides an operator into. Where that is not known, there is one for each row that is reduced, for
+/// each step of the longest vectors that a copy or element-wise arithmetic may have, and for each result of all else.
+fn pieces(nest: &Nest, knobs: &Knobs, o: &Operator, machine: &MachineFacts) -> f64 {
+    let rows = o.own_elements / o.last;
+    let results = o.batch * o.rows * o.columns;
+    let pieces = match (nest, knobs.flat(), o.class) {
+        (Nest::Cpu(nest), ..) => nest.parallel,
+        (Nest::Gpu(_), ..) => results,
+        (Nest::None, Some(flat), _) => flat.pieces.unwrap_or(match flat.template {
+            FlatTemplate::Rows => rows,
+            FlatTemplate::Spatial => o.own_elements / (flat.vector * flat.unroll.unwrap_or(1.0)),
+        }),
+        (Nest::None, None, Class::Rows) => rows,
+        (Nest::None, None, Class::Elementwise | Class::Movement) => {
+            let lanes = machine.vector.map_or(1.0, |unit| unit.lanes() as f64);
+            o.own_elements / (VECTORS * lanes)
+        }
+        (Nest::None, None, _) => results,
     };
-    known.unwrap_or(o.batch * o.rows * o.columns).max(1.0)
+    pieces.max(1.0)
 }
 
 /// Threads, and how many of them find work, of a schedule of so many pieces; returns these.

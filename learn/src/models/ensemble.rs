@@ -148,8 +148,9 @@ impl Ensemble {
         }
     }
 
-    /// How much each member counts. Members for other machines count for these alone, and there alone of all; of what
-    /// members count for that see emitted code or counts, points without have nothing.
+    /// How much each member counts. Members for other machines count for these alone, and there alone of all; so do those that
+    /// see emitted code for compiled kernels of workloads that were not seen. Of what members count for that see code or
+    /// counts, points without have nothing.
     fn weights_for(&self, asked: &Asked) -> Vec<f64> {
         let weights = match asked.of_known_workload {
             false => &self.weights.unseen,
@@ -166,7 +167,15 @@ impl Ensemble {
             let has_all = spec.reads().all(|scope| asked.known.contains(&scope));
             if has_all { weight } else { 0.0 }
         };
+        let of_code = |spec: &MemberSpec, weight: f64| {
+            if spec.reads_code() {
+                of_use(spec, weight)
+            } else {
+                0.0
+            }
+        };
         let found = asked.is_foreign.then(|| of(&foreign)).flatten();
+        let found = found.or_else(|| (!asked.of_known_workload).then(|| of(&of_code)).flatten());
         let found = found.or_else(|| of(&of_use));
         found.unwrap_or_else(|| weights.clone())
     }

@@ -81,6 +81,14 @@ pub const DEEP_TREES: Trees = Trees {
     max_bin: 64,
 };
 
+/// Trees of a member that sees emitted code: there is much to see, so that each of many trees sees less of it.
+pub const TREES_OF_CODE: Trees = Trees {
+    rounds: 300,
+    eta: 0.05,
+    colsample: 0.35,
+    ..TREES
+};
+
 /// What members minimise: relative errors are judged, and disturbed measurements are too slow, so rather a little less
 /// than the median.
 pub const ROBUST: Objective = Objective::Quantile(0.4);
@@ -216,6 +224,11 @@ impl MemberSpec {
         let hidden = |scope: &Scope| self.without.contains(scope);
         let of_built = Scope::OF_BUILT.into_iter();
         of_built.filter(move |scope| !hidden(scope))
+    }
+
+    /// Whether it sees emitted code.
+    pub fn reads_code(&self) -> bool {
+        !self.without.contains(&Scope::Code)
     }
 
     /// Positions of the features that it sees, of those that vary.

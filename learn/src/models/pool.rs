@@ -4,8 +4,8 @@
 //! members that see emitted code or counts, where there are some, which count for points that have them.
 
 use super::member::{
-    DEEP_TREES, FOREIGN, MemberSpec, Objective, ROBUST, VIEWS, VIEWS_OF_CODE, VIEWS_OF_COUNTS,
-    default_members, member,
+    DEEP_TREES, FOREIGN, MemberSpec, Objective, ROBUST, TREES_OF_CODE, VIEWS, VIEWS_OF_CODE,
+    VIEWS_OF_COUNTS, default_members, member,
 };
 use crate::features::Scope;
 use crate::features::base::Base;
@@ -32,19 +32,23 @@ pub fn unseen(available: &[Scope]) -> Pool {
         deep(&member(Base::Fitted, all, ROBUST, 9)),
         deep(&member(Base::Work, all, Objective::Squared, 10)),
     ];
-    let [all, no_sizes, no_totals] = VIEWS_OF_CODE;
-    let of_code = vec![
-        member(Base::Fitted, all, ROBUST, 15),
-        member(Base::Work, no_sizes, ROBUST, 16),
-        member(Base::Work, no_totals, ROBUST, 17),
-    ];
     let [all, no_sizes, no_totals] = VIEWS_OF_COUNTS;
     let of_counts = vec![
         member(Base::Fitted, all, ROBUST, 22),
         member(Base::Work, no_sizes, ROBUST, 23),
         member(Base::Work, no_totals, ROBUST, 24),
     ];
-    Pool::of(usual, others, [of_code, of_counts].concat(), available)
+    Pool::of(usual, others, of_counts, available)
+}
+
+/// Members for compiled kernels of workloads that were not seen, which count alike: how fast a schedule is follows from its
+/// code more than from its knobs.
+pub fn of_code() -> Vec<MemberSpec> {
+    let spec = |(view, seed): (&[Scope], u64)| MemberSpec {
+        trees: TREES_OF_CODE,
+        ..member(Base::Fitted, view, ROBUST, seed)
+    };
+    VIEWS_OF_CODE.into_iter().zip(15..).map(spec).collect()
 }
 
 /// Members that may know workloads of which other schedules were measured; `available` as for [`unseen`].

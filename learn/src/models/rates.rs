@@ -1,8 +1,8 @@
 //! The estimate whose rates are fitted: time as a sum of what each part of a kernel takes, with coefficients from the
 //! samples at hand.
 //!
-//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f. The last is the floor of the device, below
-//! which nothing gets; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where
+//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·several + g. The last is the floor of the device,
+//! below which nothing gets, and f what several threads take to be started and waited for; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where
 //! b counts cycles, arithmetic is in them, and a and c are left out. Over
 //! several machines of which the rates are known, arithmetic and traffic are what they take there at best, so that c and d
 //! are how much longer it takes in fact, and the first two and exponentials are left out.
@@ -15,7 +15,7 @@ use crate::data::Dataset;
 use crate::features::Point;
 
 /// Parts of the sum.
-const PARTS: usize = 6;
+const PARTS: usize = 7;
 /// Rounds of reweighting.
 const ROUNDS: usize = 5;
 /// Sweeps of coordinate descent in a round.
@@ -69,10 +69,18 @@ fn parts(point: &Point, unit: Unit, units: Option<f64>) -> [f64; PARTS] {
     let bases = &point.bases;
     if unit == Unit::AtBest {
         let [arithmetic, traffic] = bases.at_best();
-        return [0.0, 0.0, arithmetic, traffic, 0.0, 1.0];
+        return [0.0, 0.0, arithmetic, traffic, 0.0, 0.0, 1.0];
     }
-    let [serial, steps, arithmetic, traffic, exponentials] = bases.parts(units);
-    [serial, steps, arithmetic, traffic, exponentials, 1.0]
+    let [serial, steps, arithmetic, traffic, exponentials, several] = bases.parts(units);
+    [
+        serial,
+        steps,
+        arithmetic,
+        traffic,
+        exponentials,
+        several,
+        1.0,
+    ]
 }
 
 impl Rates {
@@ -249,7 +257,7 @@ mod tests {
         }
         let dataset = Dataset::new(&set, &Machines::Mixed).unwrap();
         let rates = Rates::fit_at_best(&dataset, &dataset.all());
-        let found = [rates.rates[2], rates.rates[3], rates.rates[5]];
+        let found = [rates.rates[2], rates.rates[3], rates.rates[6]];
         for (found, wanted) in found.into_iter().zip([2.0, 3.0, 20_000.0]) {
             assert!((found / wanted - 1.0).abs() < 0.02, "{rates:?}");
         }

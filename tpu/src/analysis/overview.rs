@@ -309,6 +309,6 @@ fn heaviest(summary: &Summary, operators: &[Group], engine: Engine) -> Option<St
         "{} takes {} of the {engine}'s time ({} commands){rate}.",
         group.name,
         percent(ratio(group.total_ns as f64, work as f64)),
-        group.count
+        counted(group.count as f64)
     ))
 }

@@ -8,6 +8,7 @@ use crate::chip::regs::{
 };
 use crate::input::container::{Block, BlockKind};
 use crate::input::nodes::{Command, CommandKind, Origin, Tags};
+use crate::input::order::{Waits, doubted};
 use crate::report::{Engine, Report, Severity};
 
 /// The descriptors of a core.
@@ -34,6 +35,7 @@ pub(super) fn unit_of(engine: Engine) -> CommandUnit {
 pub(super) fn read(chip: Chip, found: &[Block], name: &str, report: &mut Report) -> Descriptors {
     let mut read = Descriptors::default();
     let mut chains = Vec::new();
+    let (mut waits, mut counts) = ([Waits::default(); 2], [None; 2]);
     for block in found {
         let engine = match block.kind {
             BlockKind::DesTiu => Engine::Tiu,
@@ -57,6 +59,11 @@ pub(super) fn read(chip: Chip, found: &[Block], name: &str, report: &mut Report)
         } else {
             Origin::Uncounted
         };
+        if let Some(waits) = waits.get_mut(engine.slot()) {
+            let commands = pieces.iter().filter_map(Piece::command);
+            *waits = Waits::of(chip, block, commands);
+            counts[engine.slot()] = walked.then_some(pieces.len() as u64);
+        }
         read.present[engine.slot()] |= !pieces.is_empty();
         let list = &mut read.commands[engine.slot()];
         for (id, piece) in pieces.into_iter().enumerate() {
@@ -79,6 +86,12 @@ pub(super) fn read(chip: Chip, found: &[Block], name: &str, report: &mut Report)
         }
     }
     note_open(&chains, name, report);
+    let doubted = doubted(waits, counts, name, report);
+    for (list, _) in read.commands.iter_mut().zip(doubted).filter(|(_, d)| *d) {
+        for command in list {
+            command.origin = Origin::Uncounted;
+        }
+    }
     read
 }
 

@@ -12,6 +12,7 @@ pub mod global;
 pub mod layers;
 mod markers;
 pub mod nodes;
+mod order;
 mod pairing;
 pub mod pmu;
 pub(crate) mod regular;

@@ -34,6 +34,16 @@ pub enum Piece {
     },
 }
 
+impl Piece {
+    /// The command, if it is one.
+    pub fn command(&self) -> Option<&Decoded> {
+        match self {
+            Piece::Command(command) => Some(command),
+            Piece::Skipped { .. } => None,
+        }
+    }
+}
+
 /// What can begin at a place of a block.
 #[derive(Clone, Copy)]
 struct Start {

@@ -37,8 +37,12 @@ function lane(number, key, none, label, name) {
     start: Float64Array.from(list, s => s[1][0]), end: Float64Array.from(list, s => s[1][1]), maxlen: list.reduce((m, s) => Math.max(m, s[1][1] - s[1][0]), 0)};
 }
 const colours = {TIU: "#3f7de0", GDMA: "#e08a3f", SDMA: "#3fae74", CDMA: "#b05fd0"};
-// A name has the same colour in every page: it is made of the name alone.
-const hue = name => { let h = 2166136261; for (let i = 0; i < name.length; i++) h = Math.imul(h ^ name.charCodeAt(i), 16777619); return (h >>> 0) % 360; };
+// A name has the same colour in every page: it is made of the name alone. The last steps part names that end in another digit.
+const hue = name => {
+  let h = 2166136261; for (let i = 0; i < name.length; i++) h = Math.imul(h ^ name.charCodeAt(i), 16777619);
+  h = Math.imul(h ^ h >>> 16, 2246822507); h = Math.imul(h ^ h >>> 13, 3266489909);
+  return ((h ^ h >>> 16) >>> 0) % 360;
+};
 const colour = name => `hsl(${hue(name)} 60% 55%)`;
 const nameColour = D.names.map((n, i) => D.sync[i] ? "#9aa0ad" : colour(n));
 let win = [0, D.total_ns], shown = [], lanes = [], pass = D.names.map(() => true), kernelPass = [], least = 0, lmemCore = null, chosen = null;

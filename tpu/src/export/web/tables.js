@@ -90,7 +90,7 @@ const fixed = (x, digits) => x == null ? null : new Shown(x, x.toFixed(digits));
 const pct = x => x == null ? null : new Shown(x, (x * 100).toFixed(2) + " %"), gb = t => fixed(t.gbps, 2);
 const bar = (x, c) => new Markup(`<span class="bar" style="width:${Math.max(0, Math.min(1, x)) * 90}px;background:${c}"></span> ${(x * 100).toFixed(2)} %`, x);
 const whole = x => x == null ? null : new Shown(x, Math.round(x).toLocaleString());
-const O = D.overview, card = (label, text) => `<div><span class="dim">${esc(label)}</span><b>${esc(text)}</b></div>`, share = x => x == null ? "not recorded" : (x * 100).toFixed(1) + " %";
+const O = D.overview, card = (label, text) => `<div><span class="dim">${esc(label)}</span><b>${esc(text)}</b></div>`, share = x => x == null ? "not known" : (x * 100).toFixed(1) + " %";
 $("cards").innerHTML = card("total", ns(O.total_ns)) + card("computing", share(O.compute_share)) + card("moving", share(O.move_share)) + card("both at once", share(O.overlap_share))
   + card("neither", share(O.idle_share)) + card("share of peak", share(O.peak_share)) + card("share of DDR limit", share(O.ddr_share)) + card("bounded by", D.limit);
 $("findings").innerHTML = O.findings.map(f => `<li>${esc(f)}</li>`).join("");

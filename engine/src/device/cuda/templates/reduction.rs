@@ -10,7 +10,7 @@
 
 use opmodels::tile::divisors;
 use tvm_bridge::inspect::{Access, BlockInfo, IterKind};
-use tvm_bridge::{Result, Schedule};
+use tvm_bridge::{Loop, Result, Schedule};
 
 use super::contraction::unroll_hint;
 use super::parts::{Parts, inline_consumers};
@@ -152,14 +152,13 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &ReductionKnobs) -> Result<
     check(knobs, row(&part.info)).map_err(|reason| unfit(&reason))?;
     let along_results = is_contiguous_along_results(&part.info);
     let (spatial, summed) = spatial_and_summed(s, part)?;
-    let spatial = s.fuse(&spatial.iter().collect::<Vec<_>>())?;
+    let outer = side_by_side(s, &spatial, knobs.results)?;
     let fused = s.fuse(&summed.iter().collect::<Vec<_>>())?;
     let sharing = knobs.block_size / knobs.results;
     let vector = match along_results {
         false => vector_of(&part.info, knobs.vector, terms, sharing),
         true => 1,
     };
-    let outer = s.split(&spatial, &[None, Some(knobs.results)])?;
     let inner = s.split(&fused, &[None, Some(sharing), Some(vector)])?;
     s.reorder(&[&outer[0], &outer[1], &inner[0], &inner[1], &inner[2]])?;
     let (for_results, for_sum) = if along_results {
@@ -185,8 +184,19 @@ pub(super) fn nest(s: &Schedule, part: &Part, knobs: &ReductionKnobs) -> Result<
     tail(s, part, &outer[0], for_results)
 }
 
+/// The results' loops as one of blocks and one of the results in a block. The row alone is split: of all loops fused before,
+/// TVM may find no bounds for what a block keeps in shared memory but some far beyond all results.
+fn side_by_side(s: &Schedule, spatial: &[Loop], results: i64) -> Result<[Loop; 2]> {
+    let [before @ .., row] = spatial else {
+        return Err(unfit("a reduction without results"));
+    };
+    let parts = s.split(row, &[None, Some(results)])?;
+    let blocks = s.fuse(&before.iter().chain([&parts[0]]).collect::<Vec<_>>())?;
+    Ok([blocks, parts[1].clone()])
+}
+
 /// Computes what is behind a reduction by the threads that hold its results.
-fn tail(s: &Schedule, part: &Part, block: &tvm_bridge::Loop, axis: &str) -> Result<()> {
+fn tail(s: &Schedule, part: &Part, block: &Loop, axis: &str) -> Result<()> {
     let consumers = s.consumers(&part.block)?;
     if consumers.is_empty() {
         return Ok(());

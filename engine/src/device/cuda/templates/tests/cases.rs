@@ -81,6 +81,20 @@ pub(super) const HALVES: [Half; 9] = [
     ),
 ];
 
+/// Maxima that begin at minus infinity.
+pub(super) const MAXIMA: [Half; 2] = [
+    ("row_maximum", HALF, &[&[37, 101], &[37]], 101),
+    ("bfloat_row_maximum", BFLOAT, &[&[37, 101], &[37]], 101),
+];
+
+/// A convolution whose results are rounded behind its sums.
+pub(super) const CONV3D: Half = (
+    "conv3d",
+    HALF,
+    &[&[2, 3, 5, 7, 6], &[5, 3, 2, 3, 3], &[2, 5, 5, 4, 6]],
+    54,
+);
+
 impl Case {
     /// One of [`OPERATORS`].
     pub fn named(name: &str) -> Case {
@@ -88,7 +102,7 @@ impl Case {
         Case::of_folder(&folder.join(name)).remove(0)
     }
 
-    /// One of [`HALVES`].
+    /// One of [`HALVES`], or of those below it.
     pub fn half((name, [operand, result], shapes, terms): Half) -> Case {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/half");
         let json = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();

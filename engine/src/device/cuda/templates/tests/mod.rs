@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tvm_bridge::compile::{Asserts, Lowered};
 use tvm_bridge::{DesignSpace, Schedule, Tensor};
 
-use self::cases::{Case, HALVES, OPERATORS, chosen, count, gpu, templates};
+use self::cases::{CONV3D, Case, HALVES, MAXIMA, OPERATORS, chosen, count, gpu, templates};
 use super::*;
 use crate::device::cuda::emulation::is_possible as can_emulate;
 use crate::schedule::testing::nest;
@@ -41,6 +41,40 @@ fn default_schedules_compute_what_the_operators_do() {
 #[test]
 fn default_schedules_of_halves_compute_what_the_operators_do() {
     assert_default_schedules_compute(HALVES.into_iter().map(Case::half));
+}
+
+#[test]
+fn extremes_of_halves_are_shared_by_threads() {
+    let cases = || MAXIMA.into_iter().map(Case::half);
+    for case in cases() {
+        let scheduled = default_schedule(&case.function, &templates(), 0).unwrap();
+        assert_eq!(scheduled.choice.template, "reduction", "{}", case.name);
+        let module = scheduled.schedule.module().unwrap();
+        Lowered::new(&module, &gpu(), Asserts::Dropped).unwrap();
+    }
+    assert_default_schedules_compute(cases());
+}
+
+#[test]
+fn a_block_keeps_no_more_than_its_results_in_shared_memory() {
+    let case = Case::half(CONV3D);
+    let knobs = Knobs::Reduction(ReductionKnobs {
+        block_size: 96,
+        results: 3,
+        vector: 4,
+        unroll: 16,
+    });
+    let scheduled = with_choice(&case.function, &templates(), 0, &knobs.choice()).unwrap();
+    let module = scheduled.schedule.module().unwrap();
+    let lowered = Lowered::new(&module, &gpu(), Asserts::Dropped).unwrap();
+    let source = lowered.device_source().unwrap().unwrap().text;
+    let kept: Vec<&str> = source
+        .lines()
+        .filter(|l| l.contains("__shared__"))
+        .collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(kept[0].ends_with("[3];"), "{kept:?}");
+    assert_default_schedules_compute([case].into_iter());
 }
 
 fn assert_default_schedules_compute(cases: impl Iterator<Item = Case>) {
