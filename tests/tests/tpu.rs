@@ -149,6 +149,10 @@ fn several_dumps_are_compared_with_the_first() {
     assert_eq!(slower.code, Some(REGRESSION), "{}", slower.stderr);
     let said = slower.stderr.matches("--fail-above").count();
     assert_eq!(said, 1, "{}", slower.stderr);
+    let none = bench.run(&["tpu", "diff", "a", "c", "--core", "99"]);
+    none.done();
+    let said = none.stderr.matches("dump has no core 99").count();
+    assert_eq!(said, 2, "{}", none.stderr);
     // One that cannot be read does not cost the others.
     let partial = bench.run(&["tpu", "diff", "a", "nothing", "c", "--json"]);
     assert_eq!(partial.code, Some(NOT_WHOLE), "{}", partial.stderr);

@@ -100,7 +100,7 @@ pub fn diff(a: &Profile, b: &Profile, grouping: Grouping, filter: &Filter) -> Di
         parallelism: (sa.parallelism, sb.parallelism),
         grouping,
         changes,
-        warnings: warnings(a, b, &sa, &sb),
+        warnings: [warnings(a, b, &sa, &sb), absent_cores(a, b, filter)].concat(),
     }
 }
 
@@ -136,6 +136,17 @@ fn warnings(a: &Profile, b: &Profile, sa: &Summary, sb: &Summary) -> Vec<String>
         }
     }
     list
+}
+
+/// Cores that are asked for and that a dump does not have.
+fn absent_cores(a: &Profile, b: &Profile, filter: &Filter) -> Vec<String> {
+    let sides = [("first", a), ("other", b)].into_iter();
+    let absent = sides.flat_map(|(name, profile)| {
+        let cores = filter.cores.iter();
+        let absent = cores.filter(|&&number| profile.core(number).is_none());
+        absent.map(move |number| format!("--core {number}: the {name} dump has no core {number}"))
+    });
+    absent.collect()
 }
 
 /// The comparison as a table of at most `top` lines.
