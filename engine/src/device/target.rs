@@ -64,7 +64,7 @@ impl Target {
     /// Reads the options behind a device's name. What the compiler thinks of their values is [`Device::check`]'s to say.
     ///
     /// # Errors
-    /// A word is no option of the device.
+    /// A word is no option of the device, or an option is given twice.
     pub fn parse<'a>(
         device: DeviceRef,
         words: impl Iterator<Item = &'a str>,
@@ -83,6 +83,12 @@ impl Target {
                     next: options_in_words(device),
                 });
             };
+            if !target.values(option.name).is_empty() {
+                return Err(TargetProblem {
+                    problem: format!("-{} is given twice", option.name),
+                    next: "leave one of them out".to_owned(),
+                });
+            }
             let value = match option.arity {
                 OptionArity::One => Value::from(text),
                 OptionArity::List => text.split(',').map(Value::from).collect(),
@@ -183,6 +189,14 @@ mod tests {
                     "`{word}` is no option of a target here; options are -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads"
                 )
             );
+        }
+    }
+
+    #[test]
+    fn an_option_is_given_once() {
+        for words in ["-mcpu=haswell -mcpu=znver5", "-mattr=+fma -mattr=+avx2"] {
+            let problem = parse(words).unwrap_err().to_string();
+            assert!(problem.contains("is given twice"), "{problem}");
         }
     }
 }

@@ -297,8 +297,10 @@ fn take_frames(parts: &mut CoreParts, stages: &mut [Stage; 3], common: &Common) 
             let first = records.first().map(|record| record.offset);
             let strays = trim_strays(spec.chip, records, stage.commands.last_section());
             let kept = records.first().filter(|r| Some(r.offset) == first);
-            stage.begins_with_stray =
-                spec.preamble == Preamble::Strays && kept.is_some_and(|record| record.id > 0);
+            // A ring that lapped has overwritten it.
+            stage.begins_with_stray = spec.preamble == Preamble::Strays
+                && !stage.lapped
+                && kept.is_some_and(|record| record.id > 0);
             for stray in strays {
                 note_record(&mut parts.report, stage.stream, Fate::Outside, &stray, 0);
                 counts.outside += 1;

@@ -256,6 +256,12 @@ mod tests {
     }
 
     #[test]
+    fn a_reset_that_was_recorded_is_not_taken_away_for_certain() {
+        let list = commands(&[2, 2], &[]);
+        assert_eq!(mend(&[4], &[2, 2], &list), Some(vec![(4, false)]));
+    }
+
+    #[test]
     fn lost_records_are_no_reason() {
         let list = commands(&[3, 4], &[]);
         assert_eq!(mend(&[2, 4], &[3, 4], &list), None);
