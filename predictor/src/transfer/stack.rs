@@ -2,7 +2,7 @@
 //! random draws of them and averaged (bagging), so that a few measurements do not decide for one alone.
 //!
 //! A mixture that few measurements have weighed can be worse than its best part. One prediction may be favoured, which one
-//! could have without any mixing: it counts almost alone where it errs least of all.
+//! could have without any mixing: it counts almost alone in the draws in which it errs least of all.
 
 use opdata::random::SplitMix64;
 
@@ -36,6 +36,7 @@ pub fn weights<const N: usize>(
             .collect()
     };
     let errors: Vec<Vec<f64>> = mixtures.iter().map(errors_of).collect();
+    let alone: [Vec<f64>; N] = std::array::from_fn(|place| errors_of(&only(place)));
     let mut random = SplitMix64::new(SEED);
     let mut sum = [0.0; N];
     for _ in 0..DRAWS {
@@ -47,18 +48,21 @@ pub fn weights<const N: usize>(
         let costs: Vec<f64> = errors.iter().map(cost).collect();
         let best = (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b]));
         let shares = best.map_or(first, |best| mixtures[best]);
+        let cost_alone = |place: usize| cost(&alone[place]);
+        let best_alone = (0..N).min_by(|&a, &b| cost_alone(a).total_cmp(&cost_alone(b)));
+        let favourite = best_alone.filter(|_| best_alone == favoured);
+        let shares = favourite.map_or(shares, |place| almost_alone(place, shares));
         for (sum, share) in sum.iter_mut().zip(shares) {
             *sum += share / DRAWS as f64;
         }
     }
-    let cost = |place: usize| errors_of(&only(place)).iter().sum::<f64>();
-    let best = (0..N).min_by(|&a, &b| cost(a).total_cmp(&cost(b)));
-    if let Some(best) = best.filter(|_| best == favoured) {
-        for (sum, alone) in sum.iter_mut().zip(only::<N>(best)) {
-            *sum = ALMOST_ALONE * alone + (1.0 - ALMOST_ALONE) * *sum;
-        }
-    }
     sum
+}
+
+/// Weights in which one prediction counts [`ALMOST_ALONE`], beside a mixture.
+fn almost_alone<const N: usize>(place: usize, mixture: [f64; N]) -> [f64; N] {
+    let alone = only::<N>(place);
+    std::array::from_fn(|own| ALMOST_ALONE * alone[own] + (1.0 - ALMOST_ALONE) * mixture[own])
 }
 
 /// Weights of one prediction alone.
