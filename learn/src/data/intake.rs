@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use opdata::import::machine_of_target;
 use opdata::{CacheState, DeviceKind, Quality, Row, Status};
+use opmodels::Source;
 
 use super::dataset::{Dataset, Intake, Sample, Workload};
 use super::end_to_end::Parts;
@@ -58,12 +59,9 @@ fn usable(row: &Row) -> bool {
     work && row.output_shapes.is_some() || row.bytes_read.is_some()
 }
 
-/// The source of models that are one operator each, named by its kind and sizes.
-const SINGLE_OPERATORS: &str = "simple";
-
 /// The model that a row's operator is of; none for what was measured as a single operator.
 fn model_of(row: &Row) -> Option<&String> {
-    let is_single = row.model_source.as_deref() == Some(SINGLE_OPERATORS);
+    let is_single = row.model_source.as_deref() == Some(Source::SIMPLE.name());
     row.model_name.as_ref().filter(|_| !is_single)
 }
 

@@ -11,6 +11,7 @@ use super::knobs::Knobs;
 use super::operator::{Class, Operator};
 use super::sampled;
 use super::scale::ceil_div;
+use super::tile_axes::{count, inner_steps};
 
 impl CpuNest {
     /// The nest, if the knobs are those of a template that is known here.
@@ -265,10 +266,9 @@ fn vta(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
 /// A register-tiled reduction of this project: `tile` names axes, the vector axis has `vector_blocks` vectors.
 fn tiled(o: &Operator, row: &Row, knobs: &Knobs) -> Option<CpuNest> {
     let knobs = knobs.contraction()?;
-    let factor = |n: i64| n.max(1) as f64;
     let tile = RegisterTile {
-        vector: factor(knobs.vector_length),
-        blocks: factor(knobs.vector_blocks),
+        vector: count(knobs.vector_length),
+        blocks: count(knobs.vector_blocks),
         broadcast: knobs.tile.iter().map(|(_, n)| *n as f64).product(),
     };
     let nest = tile.nest(o);
@@ -277,21 +277,18 @@ fn tiled(o: &Operator, row: &Row, knobs: &Knobs) -> Option<CpuNest> {
         all.filter(move |l| l.kind == kind)
     };
     // A tile that does not divide its axis is computed as a whole where the axis ends.
-    let along = |l: &Loop| ceil_div(l.extent as f64, factor(knobs.tile_of(l.name())));
+    let along = |l: &Loop| ceil_div(l.extent as f64, count(knobs.tile_of(l.name())));
     let tiles = match loops(LoopKind::Spatial).count() {
         0 => nest.parallel,
         _ => loops(LoopKind::Spatial).map(along).product(),
     };
-    let inner = |l: &Loop| {
-        let extent = i64::try_from(l.extent).unwrap_or(i64::MAX);
-        factor(knobs.reduction_tile_of(l.name(), extent))
-    };
+    let inner = |l: &Loop| inner_steps(l, knobs) as f64;
     let depth_tile = match loops(LoopKind::Reduction).count() {
         0 => o.depth,
         _ => loops(LoopKind::Reduction).map(inner).product(),
     };
     // Without a number of pieces every tile may be one.
-    let parallel = knobs.parallel_extent.map_or(tiles, factor);
+    let parallel = knobs.parallel_extent.map_or(tiles, count);
     Some(CpuNest {
         task_work: nest.task_work * tiles / parallel,
         tiles: tiles / parallel,

@@ -1,13 +1,19 @@
 //! A schedule's knobs as numbers: the JSON of `schedule_knobs`, with split factors resolved against extents.
 
+use std::cell::OnceCell;
+
 use opdata::JsonText;
 use opdata::contract::knobs::{Choice, ContractionKnobs};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 /// The knobs of one schedule. There are a dozen: a list is quicker to make than a map, and searched as quickly.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Knobs(Vec<(String, Value)>);
+#[derive(Debug, Clone, Default)]
+pub struct Knobs {
+    entries: Vec<(String, Value)>,
+    /// What [`Knobs::contraction`] answers, once it was asked.
+    contraction: OnceCell<Option<ContractionKnobs>>,
+}
 
 /// This project's templates without a register tile; their numbers follow those of [`super::cpu::Template`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +52,10 @@ impl<'de> Deserialize<'de> for Knobs {
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Knobs(entries))
+                Ok(Knobs {
+                    entries,
+                    contraction: OnceCell::new(),
+                })
             }
         }
         deserializer.deserialize_map(Entries)
@@ -61,7 +70,7 @@ impl Knobs {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
     /// Whether a knob is there.
@@ -84,16 +93,22 @@ impl Knobs {
 
     /// The raw JSON of a knob.
     pub fn value(&self, name: &str) -> Option<&Value> {
-        let mut last_first = self.0.iter().rev();
+        let mut last_first = self.entries.iter().rev();
         last_first.find(|entry| entry.0 == name).map(|e| &e.1)
     }
 
     /// The knobs of this project's register-tiled reductions, if they are such.
-    pub fn contraction(&self) -> Option<ContractionKnobs> {
+    pub fn contraction(&self) -> Option<&ContractionKnobs> {
+        let read = || self.read_contraction();
+        self.contraction.get_or_init(read).as_ref()
+    }
+
+    fn read_contraction(&self) -> Option<ContractionKnobs> {
+        // Others are not copied to see that they are not.
         if self.text("template") != Some("contraction") {
             return None;
         }
-        let object = self.0.iter().cloned().collect();
+        let object = self.entries.iter().cloned().collect();
         match Choice::deserialize(&Value::Object(object)).ok()? {
             Choice::Contraction(knobs) => Some(knobs),
             _ => None,
@@ -150,7 +165,11 @@ impl Knobs {
     pub fn products(&self) -> Option<[f64; 3]> {
         let mut products = [1.0; 3];
         let mut any = false;
-        for factors in self.0.iter().filter_map(|(_, value)| value.as_array()) {
+        for factors in self
+            .entries
+            .iter()
+            .filter_map(|(_, value)| value.as_array())
+        {
             let Some(factors) = factors
                 .iter()
                 .map(Value::as_f64)

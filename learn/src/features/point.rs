@@ -101,7 +101,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
             derive_cpu::derive(&mut values, nest);
             derive_cpu::derive_step(&mut values, &operator, nest, machine);
             if let Some(knobs) = knobs.contraction() {
-                tile_axes::describe(&mut values, row, &knobs);
+                tile_axes::describe(&mut values, row, knobs);
             }
         }
         Nest::None => {

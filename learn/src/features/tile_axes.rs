@@ -20,8 +20,14 @@ pub(super) fn describe(values: &mut Values, row: &Row, knobs: &ContractionKnobs)
 }
 
 /// A whole number of an axis, at least one.
-fn count(n: i64) -> f64 {
+pub(super) fn count(n: i64) -> f64 {
     n.max(1) as f64
+}
+
+/// Steps of the inner loop of an axis of the reduction.
+pub(super) fn inner_steps(axis: &Loop, knobs: &ContractionKnobs) -> i64 {
+    let extent = i64::try_from(axis.extent).unwrap_or(i64::MAX);
+    knobs.reduction_tile_of(axis.name(), extent).max(1)
 }
 
 fn describe_results<'a>(
@@ -52,10 +58,7 @@ fn describe_results<'a>(
 }
 
 fn describe_reduction(values: &mut Values, axes: &[&Loop], knobs: &ContractionKnobs) {
-    let inner = |axis: &Loop| {
-        let extent = i64::try_from(axis.extent).unwrap_or(i64::MAX);
-        knobs.reduction_tile_of(axis.name(), extent).max(1)
-    };
+    let inner = |axis: &Loop| inner_steps(axis, knobs);
     let split = axes.iter().filter(|axis| inner(axis) as u64 != axis.extent);
     values.reduction_split = split.count() as f32;
     values.reduction_inner = axes.last().map_or(0.0, |axis| log(count(inner(axis))));
@@ -81,7 +84,7 @@ mod tests {
         let row = conv_row([1, 64, 28, 28], [48, 3, 1], knobs);
         let mut values = Values::default();
         let knobs = Knobs::read(row.schedule_knobs.as_ref());
-        describe(&mut values, &row, &knobs.contraction().unwrap());
+        describe(&mut values, &row, knobs.contraction().unwrap());
         values
     }
 

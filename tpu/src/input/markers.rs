@@ -3,6 +3,8 @@
 //! A runtime writes the same marks for each kernel. One that lacks some of what most others have has lost them: nothing
 //! else shows that a reset of an idle engine, the end of a kernel or its name is gone.
 
+use crate::chip::NodeEngine;
+
 /// A mark, in the order in which a kernel has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
@@ -81,16 +83,18 @@ impl Marks {
         }
     }
 
-    /// A command was sent: of TIU (0), GDMA (1) or another engine.
-    pub fn sent(&mut self, engine: usize) {
+    /// A command was sent, for one engine if that is known.
+    pub fn sent(&mut self, engine: Option<NodeEngine>) {
         self.busy = true;
         let counts = if self.names == 0 {
             &mut self.nameless
         } else {
             &mut self.named
         };
-        if let Some(count) = counts.get_mut(engine) {
-            *count += 1;
+        match engine {
+            Some(NodeEngine::Tiu) => counts[0] += 1,
+            Some(NodeEngine::Gdma) => counts[1] += 1,
+            _ => {}
         }
     }
 
@@ -233,7 +237,8 @@ mod tests {
         for _ in 0..2 {
             marks.see(Mark::Reset(1));
             kernel.iter().for_each(|&mark| marks.see(mark));
-            (0..2).for_each(|engine| marks.sent(engine));
+            marks.sent(Some(NodeEngine::Tiu));
+            marks.sent(Some(NodeEngine::Gdma));
         }
         assert_eq!(marks.missing(), 2);
     }
@@ -241,16 +246,16 @@ mod tests {
     #[test]
     fn kernels_without_commands_and_commands_without_kernel_are_seen() {
         let mut marks = Marks::default();
-        (0..FRAME).for_each(|_| marks.sent(0));
+        (0..FRAME).for_each(|_| marks.sent(Some(NodeEngine::Tiu)));
         for batch in [0, 1, 2, 3, 7] {
             marks.see(Mark::Batch(batch));
             marks.see(Mark::Name);
-            (0..batch % 2).for_each(|_| marks.sent(0));
+            (0..batch % 2).for_each(|_| marks.sent(Some(NodeEngine::Tiu)));
         }
         assert_eq!((marks.idle_kernels(), marks.batches_skipped()), (2, 3));
         assert_eq!(marks.missing(), 3);
         let mut marks = Marks::default();
-        (0..=FRAME).for_each(|_| marks.sent(1));
+        (0..=FRAME).for_each(|_| marks.sent(Some(NodeEngine::Gdma)));
         marks.see(Mark::Name);
         assert_eq!(marks.missing(), 1);
     }

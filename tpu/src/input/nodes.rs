@@ -331,13 +331,8 @@ impl Reader {
         let kind = CommandKind::Node { word, detail };
         nodes.order += 1;
         let order = nodes.order;
-        nodes
-            .marks
-            .sent(match self.chip.spec().node_engine(word >> 7 & 7) {
-                Some(NodeEngine::Tiu) => 0,
-                Some(NodeEngine::Gdma) => 1,
-                _ => usize::MAX,
-            });
+        let engine = self.chip.spec().node_engine(word >> 7 & 7);
+        nodes.marks.sent(engine);
         let push = |list: &mut Vec<Command>, id: &mut u32| {
             list.push(Command {
                 kind,
@@ -348,7 +343,7 @@ impl Reader {
             });
             *id += 1;
         };
-        match self.chip.spec().node_engine(word >> 7 & 7) {
+        match engine {
             Some(NodeEngine::Tiu) => push(&mut nodes.tiu, &mut self.ids[0]),
             Some(NodeEngine::Gdma) => push(&mut nodes.gdma, &mut self.ids[1]),
             Some(NodeEngine::Sdma) => {
@@ -410,7 +405,7 @@ impl Reader {
             return Err("a reference to no descriptors");
         }
         nodes.order += 1;
-        nodes.marks.sent(usize::MAX);
+        nodes.marks.sent(None);
         let command = Command {
             kind: CommandKind::Reference {
                 offset: word >> 7,
