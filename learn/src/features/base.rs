@@ -10,6 +10,7 @@ use super::cycles;
 use super::machine::MachineFacts;
 use super::moving::AtBest;
 use super::operator::Operator;
+use super::waves::Waves;
 use crate::features::gpu::SMS;
 use crate::features::nest::Nest;
 
@@ -36,8 +37,8 @@ pub enum Base {
     Work,
     /// What the busiest unit does one piece after the other, whole rounds counted.
     Serial,
-    /// Instructions of a thread, step by step, and how often its multiprocessor is filled anew; on a CPU those of the
-    /// busiest worker, or the cycles that it takes for them.
+    /// Cycles of a GPU's blocks, wave by wave; on a CPU instructions of the busiest worker, or the cycles that it takes for
+    /// them.
     Steps,
     /// Arithmetic and traffic at the calibrated rates of the machine, each part of the traffic at that of the cache that
     /// holds it, and a floor, with fitted factors (`models::rates`).
@@ -52,10 +53,19 @@ struct Pieces {
     count: f64,
     /// Operations of a piece.
     work: f64,
-    /// Instructions or cycles of a piece, where they can be counted.
-    steps: Option<f64>,
-    /// Whether a last round that is not full takes as many instructions as a full one.
-    whole_rounds: bool,
+    /// What they take.
+    steps: PieceSteps,
+}
+
+/// What the pieces of a kernel take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum PieceSteps {
+    /// It is not known.
+    Unknown,
+    /// Instructions or cycles of a piece of a core; a last round that is not full takes as many as a full one.
+    Round(f64),
+    /// Those of a GPU's blocks.
+    Blocks(Waves),
 }
 
 /// What is known of a point's schedule.
@@ -140,18 +150,18 @@ impl Bases {
         };
         match nest {
             Nest::Gpu(nest) => {
-                let filled = nest.blocks / machine.units_or(SMS);
-                let rounds = filled.ceil();
+                let units = machine.units_or(SMS);
+                let rounds = (nest.blocks / units).ceil();
+                let waves = Waves::of(operator, nest);
                 let pieces = Pieces {
                     count: nest.blocks,
                     work: nest.thread_work * nest.warps(),
-                    steps: Some(nest.steps * nest.step_instructions()),
-                    whole_rounds: false,
+                    steps: PieceSteps::Blocks(waves),
                 };
                 Self {
                     pieces: Some(pieces).filter(|_| machine.units.is_none()),
                     serial: (rounds * nest.thread_work * nest.warps()).log2(),
-                    steps: (nest.steps * nest.step_instructions() * filled.max(1.0)).log2(),
+                    steps: waves.cycles(units).log2(),
                     scheduled: Scheduled::Steps,
                     ..plain
                 }
@@ -169,8 +179,7 @@ impl Bases {
                 let pieces = Pieces {
                     count: nest.parallel,
                     work: nest.task_work,
-                    steps,
-                    whole_rounds: true,
+                    steps: steps.map_or(PieceSteps::Unknown, PieceSteps::Round),
                 };
                 let known =
                     threads.asked.is_some() || machine.units.is_some() || machine.cores.is_some();
@@ -214,16 +223,13 @@ impl Bases {
         let (Some(pieces), Some(units)) = (self.pieces, units) else {
             return [self.serial.exp2(), self.steps.exp2()];
         };
-        let filled = pieces.count / units;
-        let rounds = if pieces.whole_rounds {
-            filled.ceil()
-        } else {
-            filled.max(1.0)
+        let rounds = (pieces.count / units).ceil();
+        let steps = match pieces.steps {
+            PieceSteps::Unknown => self.steps.exp2(),
+            PieceSteps::Round(one) => rounds * one,
+            PieceSteps::Blocks(waves) => waves.cycles(units),
         };
-        let steps = pieces
-            .steps
-            .map_or_else(|| self.steps.exp2(), |one| rounds * one);
-        [filled.ceil() * pieces.work, steps]
+        [rounds * pieces.work, steps]
     }
 
     /// Whether the rates of the machine are known.

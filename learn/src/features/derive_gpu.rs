@@ -44,12 +44,7 @@ pub(super) fn derive(v: &mut Values, o: &Operator, n: &GpuNest, machine: &Machin
     v.blocks = log(n.blocks);
     v.grid_threads = log(n.blocks * n.threads);
     let staged = n.shared_first + n.shared_second;
-    // Without staging every block reads both operands along the whole reduction.
-    let global = if staged > 0.0 {
-        n.blocks * n.steps * staged
-    } else {
-        n.blocks * 2.0 * o.depth
-    };
+    let global = n.global_loads(o);
     v.global_loads = log(global);
     v.global_bytes_per_flop = log(4.0 * global / kernel_flops);
     v.steps = log(n.steps);

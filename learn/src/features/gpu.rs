@@ -1,6 +1,8 @@
 //! The loop nest of a GPU kernel under its schedule: grid, threads, staged tiles, loads. All counts are plain (not
 //! logarithms) and at least 1 unless said otherwise. Where it comes from is in `gpu_templates` (AutoTVM) and `gpu_own`.
 
+use super::operator::Operator;
+
 /// Threads that execute together.
 const WARP: f64 = 32.0;
 /// Multiprocessors of the nominal device.
@@ -137,6 +139,17 @@ impl GpuNest {
     pub fn shared_reads(&self) -> f64 {
         (self.fragment_rows * self.first.conflict + self.fragment_columns * self.second.conflict)
             * self.stage()
+    }
+
+    /// Elements that all blocks read from global memory. Without staging every block reads both operands along the whole
+    /// reduction.
+    pub fn global_loads(&self, operator: &Operator) -> f64 {
+        let staged = self.shared_first + self.shared_second;
+        if staged > 0.0 {
+            self.blocks * self.steps * staged
+        } else {
+            self.blocks * 2.0 * operator.depth
+        }
     }
 
     /// Estimated instructions of a thread in one step: arithmetic, shared reads, loads and what comes with them,

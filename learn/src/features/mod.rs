@@ -17,6 +17,7 @@
 //! | [`base`] | estimates that the models correct |
 //! | [`steps`] | instructions along the loops of other tools' CPU kernels, for one of them |
 //! | [`cycles`] | what a core takes for this project's own, for the same |
+//! | [`waves`] | what a GPU takes for a kernel's blocks, for the same |
 
 pub mod base;
 pub mod cpu;
@@ -43,6 +44,7 @@ mod sampled;
 mod scale;
 mod steps;
 mod tile_axes;
+mod waves;
 
 pub use list::{FEATURE_VERSION, FEATURES, Values, positions_of};
 pub use point::{Point, point_of, workload_name};

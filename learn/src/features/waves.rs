@@ -1,0 +1,111 @@
+//! Cycles of a GPU kernel, wave by wave, for the estimate `steps`.
+//!
+//! A multiprocessor takes as many blocks at once as it has room for. Together they take what it issues for all of their
+//! warps, but none takes less than its instructions one after the other, each of which waits for the one before: few and small
+//! blocks leave a multiprocessor idle however much they compute. What all blocks read from global memory has to come
+//! through the second-level cache. The constants are of a nominal device (chosen on `opbench-cuda` and on a log of ResNet-18);
+//! the number of its multiprocessors is the machine's, or fitted (`models::rates`).
+
+use super::derive_gpu::occupancy;
+use super::gpu::GpuNest;
+use super::operator::Operator;
+
+/// Instructions that loading an element from global into shared memory is worth: addresses, bounds, the load, the store.
+const LOAD_INSTRUCTIONS: f64 = 16.0;
+/// Cycles from an instruction to the next one of the same warp.
+const LATENCY: f64 = 6.0;
+/// Cycles that a multiprocessor takes for an element from the second-level cache.
+const ELEMENT_CYCLES: f64 = 1.6;
+
+/// A kernel's blocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Waves {
+    /// How many there are.
+    blocks: f64,
+    /// How many a multiprocessor takes at once.
+    resident: f64,
+    /// Warps of a block.
+    warps: f64,
+    /// Instructions of a warp.
+    instructions: f64,
+    /// Elements that all blocks read from global memory.
+    loaded: f64,
+}
+
+impl Waves {
+    /// Those of an operator's kernel.
+    pub fn of(operator: &Operator, nest: &GpuNest) -> Self {
+        let step = nest.step_work()
+            + (nest.fragment_rows + nest.fragment_columns) * nest.stage()
+            + LOAD_INSTRUCTIONS * nest.loads();
+        Self {
+            blocks: nest.blocks,
+            resident: occupancy(nest),
+            warps: nest.warps(),
+            instructions: nest.steps * step,
+            loaded: nest.global_loads(operator),
+        }
+    }
+
+    /// Cycles on so many multiprocessors: whole waves, then what is left, spread evenly.
+    pub fn cycles(&self, multiprocessors: f64) -> f64 {
+        let wave = |blocks: f64| {
+            let issued = blocks * self.warps * self.instructions;
+            let alone = LATENCY * self.instructions;
+            if blocks > 0.0 { issued.max(alone) } else { 0.0 }
+        };
+        let of_wave = multiprocessors * self.resident;
+        let whole = (self.blocks / of_wave).floor();
+        let rest = ((self.blocks - whole * of_wave) / multiprocessors).ceil();
+        let computed = whole * wave(self.resident) + wave(rest);
+        computed.max(ELEMENT_CYCLES * self.loaded / multiprocessors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: Waves = Waves {
+        blocks: 64.0,
+        resident: 4.0,
+        warps: 2.0,
+        instructions: 1000.0,
+        loaded: 0.0,
+    };
+
+    #[test]
+    fn a_multiprocessor_issues_for_all_its_warps() {
+        // 64 blocks on 8 of them: two waves of 4 blocks, 2 warps each.
+        assert_eq!(KERNEL.cycles(8.0), 2.0 * 8.0 * 1000.0);
+        // One more block is a wave of its own, which waits for itself.
+        let more = Waves {
+            blocks: 65.0,
+            ..KERNEL
+        };
+        assert_eq!(more.cycles(8.0), 16_000.0 + LATENCY * 1000.0);
+    }
+
+    #[test]
+    fn few_blocks_wait_for_themselves() {
+        let few = Waves {
+            blocks: 8.0,
+            ..KERNEL
+        };
+        assert_eq!(few.cycles(8.0), LATENCY * 1000.0);
+        assert_eq!(
+            few.cycles(80.0),
+            few.cycles(8.0),
+            "no fewer cycles on more of them"
+        );
+    }
+
+    #[test]
+    fn nothing_is_quicker_than_its_loads() {
+        let loads = Waves {
+            loaded: 8e6,
+            ..KERNEL
+        };
+        assert_eq!(loads.cycles(8.0), ELEMENT_CYCLES * 1e6);
+    }
+}
