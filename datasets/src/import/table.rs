@@ -8,7 +8,7 @@
 //! | `device`, `gpu`, `machine` | name of the machine |
 //! | `device_kind` | `cpu` or `cuda`; otherwise told by the name |
 //! | `op`, `opname`, `operator` | what is computed; otherwise told by the other columns |
-//! | `m`, `n`, `k`, `b` | a product of m × k and k × n; with `bmm` one for each of `b` |
+//! | `m`, `n`, `k`, `b` | a product of m × k and k × n; with `bmm` one for each of `b`. Beside `opname`, which is NeuSight's, one of m × n and n × k, as there |
 //! | `b`, `input_channel`, `output_channel`, `kernel_size`, `input_size`, `stride`, `padding` | a square convolution |
 //! | `b`, `h` | an element-wise operator, softmax or layer norm of b rows of h values |
 //! | `dtype` | otherwise told by the words of `precision` or `sheet` (`FP16`, `mixed`, `int8`); `float32` if left out |
@@ -327,7 +327,13 @@ impl Cells<'_> {
             ));
         }
         if self.has("k") {
-            let (m, n, k) = (self.number("m")?, self.number("n")?, self.number("k")?);
+            let m = self.number("m")?;
+            // NeuSight names what is summed over `N`: `Linear(n, k)`.
+            let (n, k) = if self.columns.places.contains_key("opname") {
+                (self.number("k")?, self.number("n")?)
+            } else {
+                (self.number("n")?, self.number("k")?)
+            };
             let b = if self.has("b") { self.number("b")? } else { 1 };
             if op.contains("bmm") || op.contains("batch") {
                 let operands = vec![tensor(&[b, m, k]), tensor(&[b, n, k])];

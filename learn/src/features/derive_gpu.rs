@@ -87,7 +87,18 @@ pub(super) fn derive_share(
         let rounds = tiles / f64::from(units);
         values.tiles_per_unit = log(rounds);
         values.tiles_idle = (1.0 - rounds / rounds.ceil()) as f32;
+        let computed = |rows: f64, columns: f64| {
+            let tiles = o.batch * ceil_div(o.rows, rows) * ceil_div(o.columns, columns);
+            let taken = ceil_div(tiles, f64::from(units)) * f64::from(units);
+            log(taken * rows * columns / (o.batch * o.rows * o.columns))
+        };
+        values.rounds_128_128 = computed(128.0, 128.0);
+        values.rounds_128_64 = computed(128.0, 64.0);
+        values.rounds_64_64 = computed(64.0, 64.0);
+        values.rounds_32_128 = computed(32.0, 128.0);
+        values.rounds_128_32 = computed(128.0, 32.0);
     }
+    values.generation = machine.generation.map_or(f32::NAN, |n| n as f32);
 }
 
 fn tile(v: &mut Values, n: &GpuNest) {

@@ -1,5 +1,7 @@
 //! One member of the ensemble: the estimate it corrects, the features it may see, what it minimises, its trees.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -298,9 +300,18 @@ impl Member {
             Base::Calibrated => Some(Rates::fit_at_best(dataset, indices)),
             Base::None | Base::Work | Base::Serial | Base::Steps => None,
         };
+        // What trees learn is what machines have in common, not how fast each is.
+        let own = if spec.base == Base::Calibrated {
+            Rates::by_machine(dataset, indices)
+        } else {
+            BTreeMap::new()
+        };
         let targets: Vec<f32> = samples()
             .zip(times)
-            .map(|(s, time)| (time - estimate(spec.base, rates.as_ref(), &s.point)) as f32)
+            .map(|(s, time)| {
+                let rates = own.get(&s.machine).or(rates.as_ref());
+                (time - estimate(spec.base, rates, &s.point)) as f32
+            })
             .collect();
         let weights: Vec<f32> = samples().map(|s| s.weight).collect();
         let labels = Labels {

@@ -58,8 +58,8 @@ fn products_and_convolutions_become_rows() {
     insta::assert_snapshot!(
         [shown(&import(PRODUCTS, true).unwrap()), shown(&import(CONVOLUTIONS, true).unwrap())].join("\n"),
         @r#"
-        table-t.000001 NVIDIA L4 linear dense: 2048x512 2560x512 flops Some(5368709120) read Some(9437184) written Some(20971520), Some(1500000.0) ns
-        table-t.000002 NVIDIA L4 bmm batch_matmul: 16x128x64 16x128x64 flops Some(33554432) read Some(1048576) written Some(1048576), Some(50000.0) ns
+        table-t.000001 NVIDIA L4 linear dense: 2048x2560 512x2560 flops Some(5368709120) read Some(26214400) written Some(4194304), Some(1500000.0) ns
+        table-t.000002 NVIDIA L4 bmm batch_matmul: 16x128x128 16x64x128 flops Some(33554432) read Some(1572864) written Some(524288), Some(50000.0) ns
         1 the dataset has no device kind for `AMD Instinct MI100`
         table-t.000001 Tesla T4 conv conv2d: 8x64x56x56 128x64x3x3 flops Some(924844032) read Some(6717440) written Some(3211264), Some(750000.0) ns
         "#
