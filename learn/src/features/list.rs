@@ -430,20 +430,8 @@ features! {
         tiles_per_unit: Log2,
         /// GPU: share of the last round that is idle if they are taken in rounds
         tiles_idle,
-        /// GPU: what whole rounds of tiles of 128 x 128 outputs compute over what is wanted
-        rounds_128_128: Log2,
-        /// GPU: the same with tiles of 128 x 64
-        rounds_128_64: Log2,
-        /// GPU: the same with tiles of 64 x 64
-        rounds_64_64: Log2,
-        /// GPU: the same with tiles of 32 x 128
-        rounds_32_128: Log2,
-        /// GPU: the same with tiles of 128 x 32
-        rounds_128_32: Log2,
         /// GPU: compulsory traffic over the device's second-level cache
         cache_share: Log2,
-        /// GPU: major number of the device's compute capability: which kernels a library has for it
-        generation,
         /// GPU: kernels that the operator starts, as compiled
         compiled_launches: Log2,
         /// GPU: threads of a block, as compiled
@@ -500,6 +488,20 @@ features! {
         simulated_branch_misses: Log2,
         /// CPU: estimated cycles of a pass through the hottest block
         estimated_block_cycles: Log2,
+    }
+    Foreign {
+        /// GPU: what whole rounds of tiles of 128 x 128 outputs compute over what is wanted
+        rounds_128_128: Log2,
+        /// GPU: the same with tiles of 128 x 64
+        rounds_128_64: Log2,
+        /// GPU: the same with tiles of 64 x 64
+        rounds_64_64: Log2,
+        /// GPU: the same with tiles of 32 x 128
+        rounds_32_128: Log2,
+        /// GPU: the same with tiles of 128 x 32
+        rounds_128_32: Log2,
+        /// GPU: major number of the device's compute capability: which kernels a library has for it
+        generation,
     }
     Machine {
         /// threads

@@ -97,23 +97,29 @@ pub const ROBUST: Objective = Objective::Quantile(0.4);
 
 /// What a member does not see: it has to answer about kernels that nobody compiled or counted, too.
 pub const VIEWS: [&[Scope]; 3] = [
-    &[Scope::Code, Scope::Counted],
-    &[Scope::Size, Scope::Code, Scope::Counted],
-    &[Scope::Size, Scope::Total, Scope::Code, Scope::Counted],
+    &[Scope::Code, Scope::Counted, Scope::Foreign],
+    &[Scope::Size, Scope::Code, Scope::Counted, Scope::Foreign],
+    &[
+        Scope::Size,
+        Scope::Total,
+        Scope::Code,
+        Scope::Counted,
+        Scope::Foreign,
+    ],
 ];
 
 /// The same for members that are asked about compiled kernels alone.
 pub const VIEWS_OF_CODE: [&[Scope]; 3] = [
-    &[Scope::Counted],
-    &[Scope::Size, Scope::Counted],
-    &[Scope::Size, Scope::Total, Scope::Counted],
+    &[Scope::Counted, Scope::Foreign],
+    &[Scope::Size, Scope::Counted, Scope::Foreign],
+    &[Scope::Size, Scope::Total, Scope::Counted, Scope::Foreign],
 ];
 
 /// The same for members that are asked about counted kernels alone.
 pub const VIEWS_OF_COUNTS: [&[Scope]; 3] = [
-    &[Scope::Code],
-    &[Scope::Size, Scope::Code],
-    &[Scope::Size, Scope::Total, Scope::Code],
+    &[Scope::Code, Scope::Foreign],
+    &[Scope::Size, Scope::Code, Scope::Foreign],
+    &[Scope::Size, Scope::Total, Scope::Code, Scope::Foreign],
 ];
 
 /// What a member does not see that is asked about machines it was not trained on: figures of machines beyond those seen

@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn a_floor_over_machines_of_known_rates_is_found() {
-        // Half of the peak, a third of the bandwidth, and 20 µs for the call; the second machine is four times as fast.
+        // Half of the peak, a third of the bandwidth, and 20 µs for the call; the second machine is four times as fast and
+        // short of power, so that its arithmetic takes as long again.
         let rows = (0..60u64).map(|number| {
             let (columns, depth) = (64 << (number % 6), 64 << (number / 6 % 5));
             let mut row = dense_row(1 + 63 * (number % 2), columns, depth, "{}");
@@ -265,20 +266,34 @@ mod tests {
                     memory_gbytes_per_s: Some(10.0 * times),
                     ..machine::Rates::default()
                 }],
+                power_w: (name == "b").then_some(75.0),
                 ..MachineFacts::named(name)
             };
             set.facts.insert(name.to_owned(), facts);
         }
         for row in &mut set.rows {
             let facts = &set.facts[row.env_hash.as_deref().unwrap()];
-            let [arithmetic, traffic, _] = point_of(row, facts).bases.at_best();
-            row.time_median_ns = Some(2.0 * arithmetic + 3.0 * traffic + 20_000.0);
+            let [arithmetic, traffic, short] = point_of(row, facts).bases.at_best();
+            row.time_median_ns = Some(2.0 * arithmetic + 2.0 * short + 3.0 * traffic + 20_000.0);
         }
         let dataset = Dataset::new(&set, &Machines::Mixed).unwrap();
         let rates = Rates::fit_at_best(&dataset, &dataset.all());
-        let found = [rates.rates[2], rates.rates[3], rates.rates[6]];
-        for (found, wanted) in found.into_iter().zip([2.0, 3.0, 20_000.0]) {
+        let found = [
+            rates.rates[1],
+            rates.rates[2],
+            rates.rates[3],
+            rates.rates[6],
+        ];
+        for (found, wanted) in found.into_iter().zip([2.0, 2.0, 3.0, 20_000.0]) {
             assert!((found / wanted - 1.0).abs() < 0.02, "{rates:?}");
         }
+        // The rates of a machine alone say as much of its own samples, and nothing where they are few.
+        let own = Rates::by_machine(&dataset, &dataset.all());
+        assert_eq!(own.len(), 2);
+        for sample in &dataset.samples {
+            let error = own[&sample.machine].estimate(&sample.point) - sample.log2_time;
+            assert!(error.abs() < 0.05, "{error}");
+        }
+        assert!(Rates::by_machine(&dataset, &[0, 1, 2]).is_empty());
     }
 }

@@ -180,10 +180,18 @@ impl<'a> Machine<'a> {
         Ok(Adaptation {
             factor: Correction::one_factor(&errors),
             correction,
+            extent: extent(&errors),
             fresh,
             shares: [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
         })
     }
+}
+
+/// Least and greatest of some ratios, log2; nothing between where there are none.
+fn extent(ratios: &[f64]) -> [f64; 2] {
+    let least = ratios.iter().copied().reduce(f64::min);
+    let greatest = ratios.iter().copied().reduce(f64::max);
+    [least.unwrap_or(0.0), greatest.unwrap_or(0.0)]
 }
 
 #[cfg(test)]
