@@ -252,6 +252,26 @@ mod tests {
     }
 
     #[test]
+    fn corrections_stay_within_the_ratios_that_were_measured() {
+        // The larger the layer the further off, so that a line through twelve of them goes on beyond the last.
+        let off = |i: usize| i as f64 / 10.0;
+        let (adaptation, _) = adapted(12, off);
+        let dataset = dataset();
+        let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
+        let measured = |i: usize| dataset.samples[i].log2_time;
+        let old: Vec<f64> = (0..60).map(|i| measured(i) + off(i)).collect();
+        let ways = adaptation.ways(&points, &["dense"; 60], &old).unwrap();
+        let [least, greatest] = adaptation.extent;
+        assert!(-5.9 <= least && least < greatest && greatest <= 0.0);
+        let ratios = ways
+            .iter()
+            .zip(&old)
+            .flat_map(|(own, old)| own[1..ALONE].iter().map(move |way| way - old));
+        let within = (least - 1e-9)..=(greatest + 1e-9);
+        assert!(ratios.into_iter().all(|ratio| within.contains(&ratio)));
+    }
+
+    #[test]
     fn a_model_of_the_measurements_counts_where_the_old_one_tells_nothing() {
         // Off by a power of two up or down, without any pattern that a correction could see.
         let order = shuffled(60, 9);
