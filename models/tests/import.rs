@@ -219,6 +219,19 @@ fn single_operators_cost_what_their_sizes_say() {
             4 * 64 + 4,
         ),
         ("elementwise:op=relu,m=4,n=8", OperatorKind::Elementwise, 32),
+        (
+            "transpose:a=2,b=3,c=4,d=5,order=0231",
+            OperatorKind::Transpose,
+            0,
+        ),
+        (
+            "concat:c=4,more=2,inputs=3,h=3,w=3",
+            OperatorKind::Concat,
+            0,
+        ),
+        ("slice:c=8,begin=2,size=3,h=4,w=4", OperatorKind::Slice, 0),
+        ("resize2d:c=2,h=3,w=3", OperatorKind::Resize, 0),
+        ("gather:m=5,n=6,rows=7", OperatorKind::Gather, 0),
     ] {
         let imported = bench.simple(spec);
         assert_eq!(imported.graph.operators.len(), 1, "{spec}");

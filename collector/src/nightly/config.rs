@@ -86,7 +86,11 @@ struct File {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ModelEntry {
     /// One name, or several that share all that follows.
-    name: Value,
+    #[serde(default)]
+    name: Option<Value>,
+    /// A text file beside the configuration with such names, a line each; `#` begins a comment.
+    #[serde(default)]
+    names_from: Option<PathBuf>,
     #[serde(default)]
     source: Option<String>,
     #[serde(default)]
@@ -143,7 +147,7 @@ impl NightlyPlan {
         }
         let mut jobs = Vec::new();
         for model in &file.models {
-            let names = names(model).map_err(|problem| wrong("model", problem))?;
+            let names = names(model, path).map_err(|problem| wrong("model", problem))?;
             for name in &names {
                 let place = format!("model `{name}`");
                 jobs.extend(jobs_of(model, name, &file).map_err(|problem| wrong(&place, problem))?);
@@ -168,15 +172,35 @@ const DEFAULT_KEEP: u64 = 14;
 /// How much slower is a regression by default.
 const DEFAULT_THRESHOLD: f64 = 0.05;
 
-/// The names of a `[[model]]` entry.
-fn names(model: &ModelEntry) -> Result<Vec<String>, String> {
-    let names: Vec<String> = match &model.name {
-        Value::Array(names) => names.iter().map(scalar).collect::<Result<_, _>>(),
-        name => scalar(name).map(|name| vec![name]),
-    }
-    .map_err(|problem| format!("name {problem}"))?;
+/// The names of a `[[model]]` entry of the configuration at `config`.
+fn names(model: &ModelEntry, config: &Path) -> Result<Vec<String>, String> {
+    let names = match (&model.name, &model.names_from) {
+        (Some(Value::Array(names)), None) => names.iter().map(scalar).collect::<Result<_, _>>(),
+        (Some(name), None) => scalar(name).map(|name| vec![name]),
+        (None, Some(file)) => return names_in(&config.with_file_name(file), model),
+        (None, None) => return Err("has no name; give name or names-from".to_owned()),
+        (Some(_), Some(_)) => return Err("has both name and names-from; leave one out".to_owned()),
+    };
+    let names = names.map_err(|problem| format!("name {problem}"))?;
+    shared_by(names, "name is an empty list; name a model", model)
+}
+
+/// The names in a text file.
+fn names_in(file: &Path, model: &ModelEntry) -> Result<Vec<String>, String> {
+    let text = opdata::read_text(file)
+        .map_err(|error| format!("names-from {}: {error}", file.display()))?;
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or(""));
+    let names = lines.map(str::trim).filter(|name| !name.is_empty());
+    let nothing = format!("names-from {}: it has no names", file.display());
+    shared_by(names.map(str::to_owned).collect(), &nothing, model)
+}
+
+/// Names that share an entry: some, and one only where it has a label.
+fn shared_by(names: Vec<String>, nothing: &str, model: &ModelEntry) -> Result<Vec<String>, String> {
     match (names.len(), &model.label) {
-        (0, _) => Err("name is an empty list; name a model".to_owned()),
+        (0, _) => Err(nothing.to_owned()),
         (2.., Some(label)) => Err(format!(
             "`{label}` is the label of {} models; give each an entry of its own, or leave the label out",
             names.len()
@@ -338,6 +362,49 @@ mod tests {
             ]
         );
         assert!(jobs.iter().all(|job| job.source == "simple"));
+    }
+
+    #[test]
+    fn names_may_lie_in_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("n.toml");
+        let read = |names: Option<&str>, entry: &str| {
+            let file = folder.path().join("names.txt");
+            let _ = std::fs::remove_file(&file);
+            if let Some(names) = names {
+                std::fs::write(&file, names).unwrap();
+            }
+            let text = format!("{BASE}[[model]]\n{entry}\n");
+            NightlyPlan::parse(&config, &text, "2026-11-20").map_err(|error| {
+                let folder = folder.path().display().to_string();
+                error.to_string().replace(&folder, "DIR")
+            })
+        };
+        let names = "# two\n\n mlp  # a small one\nrnn\n";
+        let from_file = "names-from = 'names.txt'";
+        let jobs = read(Some(names), from_file).unwrap().jobs;
+        let found: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+        assert_eq!(found, ["mlp", "rnn"]);
+        let both = format!("{from_file}\nname = 'mlp'");
+        let labelled = format!("{from_file}\nlabel = 'x'");
+        insta::assert_snapshot!(
+            [
+                read(None, from_file),
+                read(Some("# none\n"), from_file),
+                read(Some(names), &both),
+                read(Some(names), &labelled),
+                read(Some(names), "weight = 1"),
+            ]
+            .map(|result| result.unwrap_err().to_string())
+            .join("\n"),
+            @r"
+        DIR/n.toml: model: names-from DIR/names.txt: No such file or directory (os error 2)
+        DIR/n.toml: model: names-from DIR/names.txt: it has no names
+        DIR/n.toml: model: has both name and names-from; leave one out
+        DIR/n.toml: model: `x` is the label of 2 models; give each an entry of its own, or leave the label out
+        DIR/n.toml: model: has no name; give name or names-from
+        "
+        );
     }
 
     #[test]

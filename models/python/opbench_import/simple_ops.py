@@ -36,15 +36,20 @@ class Builder:
         self.params: dict[str, Param] = {}
         self.nodes: list[onnx.NodeProto] = []
 
-    def input(self, name: str, *shape: int) -> str:
+    def input(self, name: str, *shape: int, dtype: str = "float32") -> str:
         """A true input."""
-        self.inputs[name] = TensorSpec(list(shape), "float32")
+        self.inputs[name] = TensorSpec(list(shape), dtype)
         return name
 
     def weight(self, name: str, *shape: int) -> str:
         """A weight without a value."""
         self.params[name] = Param(tuple(shape), "float32")
         return name
+
+    def constant(self, name: str, values: list[int] | list[float]) -> str:
+        """A one-dimensional constant: int64, or float32 if its values are no integers."""
+        kind = onnx.TensorProto.INT64 if all(isinstance(v, int) for v in values) else onnx.TensorProto.FLOAT
+        return self.node("Constant", [], name, value=helper.make_tensor(name, kind, [len(values)], values))
 
     def node(self, op: str, inputs: list[str], output: str = "y", **options: object) -> str:
         """A node with one output."""
@@ -125,6 +130,40 @@ def global_avg_pool(b: Builder, p: dict) -> None:
     b.node("GlobalAveragePool", [b.input("x", p["n"], p["c"], p["h"], p["w"])])
 
 
+def transpose(b: Builder, p: dict) -> None:
+    """Axes in another order."""
+    b.node("Transpose", [b.input("x", p["a"], p["b"], p["c"], p["d"])], perm=[int(axis) for axis in p["order"]])
+
+
+def concat(b: Builder, p: dict) -> None:
+    """Images side by side along their channels."""
+    channels = [p["c"]] + [p["more"]] * (p["inputs"] - 1)
+    inputs = [b.input(f"x{place}", p["n"], c, p["h"], p["w"]) for place, c in enumerate(channels)]
+    b.node("Concat", inputs, axis=1)
+
+
+def strided_slice(b: Builder, p: dict) -> None:
+    """Some neighbouring channels."""
+    bounds = [("begin", p["begin"]), ("end", p["begin"] + p["size"]), ("axis", 1)]
+    x = b.input("x", p["n"], p["c"], p["h"], p["w"])
+    b.node("Slice", [x, *(b.constant(name, [value]) for name, value in bounds)])
+
+
+def resize2d(b: Builder, p: dict) -> None:
+    """An image enlarged by a whole factor, as frameworks' upsampling layers do it."""
+    scales = b.constant("scales", [1.0, 1.0, float(p["scale"]), float(p["scale"])])
+    how = {
+        "nearest": {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+        "linear": {"coordinate_transformation_mode": "half_pixel"},
+    }[p["mode"]]
+    b.node("Resize", [b.input("x", p["n"], p["c"], p["h"], p["w"]), "", scales], mode=p["mode"], **how)
+
+
+def gather(b: Builder, p: dict) -> None:
+    """Rows of a table, as an embedding looks them up."""
+    b.node("Gather", [b.weight("table", p["rows"], p["n"]), b.input("indices", p["m"], dtype="int64")], axis=0)
+
+
 def softmax(b: Builder, p: dict) -> None:
     """Over the last axis."""
     b.node("Softmax", [b.input("x", p["m"], p["n"])], axis=-1)
@@ -163,6 +202,11 @@ BUILDERS = {
     "max_pool2d": pooling("MaxPool"),
     "avg_pool2d": pooling("AveragePool"),
     "global_avg_pool": global_avg_pool,
+    "transpose": transpose,
+    "concat": concat,
+    "slice": strided_slice,
+    "resize2d": resize2d,
+    "gather": gather,
     "softmax": softmax,
     "layer_norm": layer_norm,
     "elementwise": elementwise,

@@ -23,6 +23,8 @@ mod operators;
 
 /// Largest value of a parameter: beyond it, no machine at hand holds the tensors.
 const LARGEST: u64 = 1 << 30;
+/// Tensors that a concatenation takes at most: each is a parameter of its kernel.
+const MOST_INPUTS: u64 = 64;
 
 /// The source.
 pub(super) struct Simple;
@@ -159,12 +161,9 @@ impl ParamDefault {
     fn read(self, key: &str, text: &str) -> Result<Value, String> {
         if let Word(_, words) = self {
             let known = words.contains(&text);
-            return known.then(|| Value::Word(text.to_owned())).ok_or_else(|| {
-                format!(
-                    "{key}={text}: no such function (known: {})",
-                    words.join(", ")
-                )
-            });
+            return known
+                .then(|| Value::Word(text.to_owned()))
+                .ok_or_else(|| format!("{key}={text}: not known (known: {})", words.join(", ")));
         }
         let number: u64 = text
             .parse()
@@ -241,7 +240,29 @@ impl SimpleSpec {
                 return Err(format!("pad={pad} must be smaller than {window}={k}"));
             }
         }
-        Ok(())
+        self.check_moves()
+    }
+
+    /// Sizes of operators that move data: what changes nothing would be left out of the graph.
+    fn check_moves(&self) -> Result<(), String> {
+        let number = |key| self.number(key);
+        match (number("inputs"), number("scale")) {
+            (Some(inputs), _) if !(2..=MOST_INPUTS).contains(&inputs) => {
+                return Err(format!(
+                    "inputs={inputs}: must be between 2 and {MOST_INPUTS}"
+                ));
+            }
+            (_, Some(scale)) if scale < 2 => {
+                return Err(format!("scale={scale}: must be 2 or more"));
+            }
+            _ => {}
+        }
+        match (number("c"), number("begin"), number("size")) {
+            (Some(c), Some(begin), Some(size)) if begin + size > c || size == c => Err(format!(
+                "size={size} from begin={begin} on is no part of c={c} channels"
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -286,13 +307,13 @@ mod tests {
 
     #[test]
     fn wrong_specifications_name_what_would_be_right() {
-        insta::assert_snapshot!(message("conv2"), @"simple operator 'conv2': no operator 'conv2' (did you mean 'conv2d' or 'conv3d' or 'depthwise_conv2d'?) (known: matmul, dense, batch_matmul, matmul_matmul_add, conv2d, depthwise_conv2d, conv3d, max_pool2d, avg_pool2d, global_avg_pool, softmax, layer_norm, elementwise)");
+        insta::assert_snapshot!(message("conv2"), @"simple operator 'conv2': no operator 'conv2' (did you mean 'conv2d' or 'conv3d' or 'concat'?) (known: matmul, dense, batch_matmul, matmul_matmul_add, conv2d, depthwise_conv2d, conv3d, max_pool2d, avg_pool2d, global_avg_pool, transpose, concat, slice, resize2d, gather, softmax, layer_norm, elementwise)");
         insta::assert_snapshot!(message("matmul:x=3"), @"simple operator 'matmul:x=3': matmul has no parameter 'x' (it has: m, n, k)");
         insta::assert_snapshot!(message("matmul:m=0"), @"simple operator 'matmul:m=0': m=0: must be between 1 and 1073741824");
         insta::assert_snapshot!(message("matmul:m=big"), @"simple operator 'matmul:m=big': m=big: not a whole number");
         insta::assert_snapshot!(message("matmul:m"), @"simple operator 'matmul:m': 'm' is not a parameter; write name=value");
         insta::assert_snapshot!(message("matmul:m=1,m=2"), @"simple operator 'matmul:m=1,m=2': m is given twice");
-        insta::assert_snapshot!(message("elementwise:op=cos"), @"simple operator 'elementwise:op=cos': op=cos: no such function (known: abs, add, div, erf, exp, gelu, max, min, mul, neg, relu, sigmoid, sqrt, sub, tanh)");
+        insta::assert_snapshot!(message("elementwise:op=cos"), @"simple operator 'elementwise:op=cos': op=cos: not known (known: abs, add, div, erf, exp, gelu, max, min, mul, neg, relu, sigmoid, sqrt, sub, tanh)");
     }
 
     #[test]
@@ -300,6 +321,10 @@ mod tests {
         assert!(message("conv2d:c=10,groups=4").contains("not divisible by groups=4"));
         assert!(message("conv2d:h=2,kh=7,pad=0").contains("does not fit into h=2"));
         assert!(message("max_pool2d:pad=3").contains("must be smaller than kh=3"));
+        assert!(message("concat:inputs=1").contains("must be between 2 and 64"));
+        assert!(message("resize2d:scale=1").contains("must be 2 or more"));
+        assert!(message("slice:c=8,begin=5,size=4").contains("no part of c=8 channels"));
+        assert!(message("slice:c=8,size=8").contains("no part of c=8 channels"));
     }
 
     #[test]

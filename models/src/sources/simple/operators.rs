@@ -30,6 +30,12 @@ pub const FUNCTIONS: &[&str] = &[
     "sqrt", "sub", "tanh",
 ];
 
+/// The orders of four axes, but for the one that they have.
+pub const ORDERS: &[&str] = &[
+    "0132", "0213", "0231", "0312", "0321", "1023", "1032", "1203", "1230", "1302", "1320", "2013",
+    "2031", "2103", "2130", "2301", "2310", "3012", "3021", "3102", "3120", "3201", "3210",
+];
+
 use ParamDefault::{Count, Extent, Word};
 
 /// All single operators, in the order to show them.
@@ -144,6 +150,67 @@ pub const OPERATORS: &[SimpleOperator] = &[
             ("w", Extent(7)),
         ],
         batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "transpose",
+        title: "X[a,b,c,d] with its axes in another order",
+        params: &[
+            ("a", Extent(1)),
+            ("b", Extent(128)),
+            ("c", Extent(12)),
+            ("d", Extent(64)),
+            ("order", Word("0213", ORDERS)),
+        ],
+        batch: Some("a"),
+    },
+    SimpleOperator {
+        name: "concat",
+        title: "images along their channels: one of c and others of `more`, NCHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(256)),
+            ("h", Extent(14)),
+            ("w", Extent(14)),
+            ("inputs", Extent(2)),
+            ("more", Extent(32)),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "slice",
+        title: "`size` channels from `begin` on, NCHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(116)),
+            ("h", Extent(28)),
+            ("w", Extent(28)),
+            ("begin", Count(0)),
+            ("size", Extent(58)),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "resize2d",
+        title: "an image enlarged by a whole factor, NCHW",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(128)),
+            ("h", Extent(13)),
+            ("w", Extent(13)),
+            ("scale", Extent(2)),
+            ("mode", Word("nearest", &["nearest", "linear"])),
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "gather",
+        title: "m rows of a table[rows,n], a weight",
+        params: &[
+            ("m", Extent(128)),
+            ("n", Extent(768)),
+            ("rows", Extent(30522)),
+        ],
+        batch: Some("m"),
     },
     SimpleOperator {
         name: "softmax",
