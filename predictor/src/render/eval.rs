@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use oplearn::crossval::metrics::Metrics;
+use oplearn::crossval::metrics::{Metrics, RANKED_SAMPLES};
 
 use opreport::Style;
 use opreport::table::{Cell, Column, Table};
@@ -48,6 +48,9 @@ fn errors(report: &Report, style: Style) -> String {
 }
 
 fn ordering_line(name: &str, o: &Ordering) -> String {
+    if o.ranked_workloads == 0 {
+        return format!("{name}: no workload has {RANKED_SAMPLES} samples, which telling their order takes\n");
+    }
     format!(
         "{name}: pairwise {} % (all pairs {} %), top-1 {}, top-5 {} over {}\n",
         optional(o.pairwise, 1),
