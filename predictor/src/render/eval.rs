@@ -49,7 +49,9 @@ fn errors(report: &Report, style: Style) -> String {
 
 fn ordering_line(name: &str, o: &Ordering) -> String {
     if o.ranked_workloads == 0 {
-        return format!("{name}: no workload has {RANKED_SAMPLES} samples, which telling their order takes\n");
+        return format!(
+            "{name}: no workload has {RANKED_SAMPLES} samples, which telling their order takes\n"
+        );
     }
     format!(
         "{name}: pairwise {} % (all pairs {} %), top-1 {}, top-5 {} over {}\n",
@@ -113,7 +115,8 @@ pub fn report(report: &Report, workloads: usize, style: Style) -> String {
 /// What the intervals hold, or why there are none.
 fn coverage(report: &Report) -> String {
     let Some(c) = &report.coverage else {
-        return "no intervals: each fold needs errors of two workloads or more in the others\n".to_owned();
+        return "no intervals: each fold needs errors of two workloads or more in the others\n"
+            .to_owned();
     };
     let mut text = format!(
         "intervals of {} % hold {:.1} % of the samples ({:.1} % as the mean over workloads); median upper/lower end {:.2}\n",

@@ -142,15 +142,15 @@ fn origin_of_time(knowledge: Knowledge) -> &'static str {
 fn operator_table(answer: &NetworkAnswer, operators: usize, style: Style) -> String {
     let mut table = Table::new(&[
         Column::left("operator").shrinks_to(12),
-        Column::left("shapes").shrinks_to(12).hides(1),
+        Column::left("shapes").shrinks_to(20).hides(2),
         Column::right("calls"),
         Column::right("share"),
         Column::right("one call"),
         interval_column(Some(answer.level)),
-        Column::left("from"),
+        Column::left("from").hides(0),
         Column::left("doubts")
             .shrinks_to(8)
-            .hides(0)
+            .hides(1)
             .only_if_filled(),
     ]);
     for o in answer.operators.iter().take(operators) {
