@@ -247,7 +247,8 @@ impl MemberSpec {
             .collect()
     }
 
-    pub(super) fn parameters(&self, seed: u64) -> Vec<(&'static str, String)> {
+    /// What XGBoost trains its trees with.
+    pub fn parameters(&self, seed: u64) -> Vec<(&'static str, String)> {
         let t = &self.trees;
         let mut parameters = match self.objective {
             Objective::Squared => vec![("objective", "reg:squarederror".to_owned())],
@@ -431,11 +432,35 @@ impl Regressor for Member {
     }
 }
 
-/// Some features of some points, row by row.
+/// Some features (ascending) of some points, row by row.
 pub(super) fn select(points: &[&Point], columns: &[usize]) -> Vec<f32> {
+    // Members see almost all features: a few runs of neighbours are copied at once.
+    let runs: Vec<&[usize]> = columns.chunk_by(|a, b| a + 1 == *b).collect();
     let mut values = Vec::with_capacity(points.len() * columns.len());
     for point in points {
-        values.extend(columns.iter().map(|&c| point.features[c]));
+        for run in &runs {
+            values.extend_from_slice(&point.features[run[0]..run[0] + run.len()]);
+        }
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::points;
+
+    #[test]
+    fn features_are_selected_in_their_order() {
+        let made = points(&[(1.0, 2.0), (3.0, 4.0)]);
+        let all: Vec<&Point> = made.iter().collect();
+        for columns in [&[0, 1, 4][..], &[1], &[0, 2, 3], &[]] {
+            let one_by_one: Vec<f32> = all
+                .iter()
+                .flat_map(|point| columns.iter().map(|&c| point.features[c]))
+                .collect();
+            let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&select(&all, columns)), bits(&one_by_one));
+        }
+    }
 }

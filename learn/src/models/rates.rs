@@ -136,8 +136,12 @@ impl Rates {
             units,
         };
         let mut cost = 0.0;
+        let relative: Vec<[f64; PARTS]> = samples
+            .iter()
+            .map(|(parts, time, _)| parts.map(|part| part / time.exp2()))
+            .collect();
         for _ in 0..ROUNDS {
-            fitted.rates = solved(&samples, &weights);
+            fitted.rates = solved(&relative, &weights);
             cost = 0.0;
             for ((parts, time, weight), current) in samples.iter().zip(&mut weights) {
                 let error = fitted.of(parts) - time;
@@ -167,12 +171,11 @@ impl Rates {
     }
 }
 
-/// Minimises Σ weight · (Σ rate · part ÷ time − 1)² over rates of 0 and above.
-fn solved(samples: &[([f64; PARTS], f64, f64)], weights: &[f64]) -> [f64; PARTS] {
+/// Minimises Σ weight · (Σ rate · part − 1)² over rates of 0 and above; the parts are shares of the time.
+fn solved(relative: &[[f64; PARTS]], weights: &[f64]) -> [f64; PARTS] {
     let mut normal = [[0.0; PARTS]; PARTS];
     let mut right = [0.0; PARTS];
-    for ((parts, time, _), weight) in samples.iter().zip(weights) {
-        let relative = parts.map(|part| part / time.exp2());
+    for (relative, weight) in relative.iter().zip(weights) {
         for (row, a) in relative.iter().enumerate() {
             right[row] += weight * a;
             for (column, b) in relative.iter().enumerate() {
