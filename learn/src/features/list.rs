@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 13;
+pub const FEATURE_VERSION: u32 = 15;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -182,6 +182,10 @@ features! {
         columns_divisor_64,
         /// what divides the innermost output axis evenly, up to 16
         last_divisor_16,
+        /// CPU: largest power of two, up to 4096, that divides the bytes from one channel (or row) of the input to the next
+        input_step: Log2,
+        /// CPU: the same of the output
+        output_step: Log2,
         /// exponentials and the like for each element of the output
         transcendentals,
         /// exponentials and the like for each million flop
@@ -488,6 +492,20 @@ features! {
         simulated_branch_misses: Log2,
         /// CPU: estimated cycles of a pass through the hottest block
         estimated_block_cycles: Log2,
+    }
+    Foreign {
+        /// GPU: what whole rounds of tiles of 128 x 128 outputs compute over what is wanted
+        rounds_128_128: Log2,
+        /// GPU: the same with tiles of 128 x 64
+        rounds_128_64: Log2,
+        /// GPU: the same with tiles of 64 x 64
+        rounds_64_64: Log2,
+        /// GPU: the same with tiles of 32 x 128
+        rounds_32_128: Log2,
+        /// GPU: the same with tiles of 128 x 32
+        rounds_128_32: Log2,
+        /// GPU: major number of the device's compute capability: which kernels a library has for it
+        generation,
     }
     Machine {
         /// threads
