@@ -226,6 +226,15 @@ impl Bases {
         [filled.ceil() * pieces.work, steps]
     }
 
+    /// Whether the cycles of all arithmetic are estimated, on a core that is known.
+    pub fn counts_cycles(&self) -> bool {
+        match self.scheduled {
+            Scheduled::Cycles => true,
+            Scheduled::Nothing => self.unscheduled.is_some(),
+            Scheduled::Serial | Scheduled::Steps => false,
+        }
+    }
+
     /// Whether the rates of the machine are known.
     pub fn knows_rates(&self) -> bool {
         self.at_best.is_some()

@@ -81,8 +81,8 @@ pub const DEEP_TREES: Trees = Trees {
     max_bin: 64,
 };
 
-/// Trees of a member that sees emitted code: there is much to see, so that each of many trees sees less of it.
-pub const TREES_OF_CODE: Trees = Trees {
+/// Trees of a member that has much to see (emitted code, this project's own schedules): each of many trees sees less of it.
+pub const MANY_TREES: Trees = Trees {
     rounds: 300,
     eta: 0.05,
     colsample: 0.35,
@@ -140,6 +140,21 @@ pub fn default_members() -> Vec<MemberSpec> {
         member(Base::Serial, no_sizes, ROBUST, 3),
         member(Base::Work, all, Objective::Squared, 4),
     ]
+}
+
+/// The ensemble for kernels whose cycles are estimated: the fitted estimate, which has them, seen in all ways. Members that
+/// correct other estimates know less of the schedule.
+pub fn members_of_cycles() -> Vec<MemberSpec> {
+    many_trees(VIEWS, 0)
+}
+
+/// A member with many trees over the fitted estimate for each of some views, seeded from a number on.
+pub fn many_trees(views: [&[Scope]; 3], first_seed: u64) -> Vec<MemberSpec> {
+    let spec = |(view, seed): (&[Scope], u64)| MemberSpec {
+        trees: MANY_TREES,
+        ..member(Base::Fitted, view, ROBUST, seed)
+    };
+    views.into_iter().zip(first_seed..).map(spec).collect()
 }
 
 /// The surrogate of the whole ensemble that explains it: few and shallow trees, trained on the ensemble's predictions.
