@@ -174,23 +174,6 @@ pub fn surrogate() -> MemberSpec {
     }
 }
 
-/// What learns the ratio of times inside a model and alone: it is near 1 and noisy, so the trees are few and shallow.
-pub fn context() -> MemberSpec {
-    MemberSpec {
-        trees: Trees {
-            rounds: 80,
-            depth: 4,
-            eta: 0.08,
-            subsample: 0.7,
-            colsample: 0.5,
-            min_child_weight: 4.0,
-            lambda: 2.0,
-            max_bin: 64,
-        },
-        ..member(Base::None, VIEWS[0], Objective::Squared, 0)
-    }
-}
-
 /// A single model over arithmetic and traffic with the parameters of the published baseline.
 pub fn plain() -> MemberSpec {
     MemberSpec {
