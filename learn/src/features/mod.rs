@@ -16,6 +16,7 @@
 //! | [`compiled`] | what compilers and counters say of a kernel |
 //! | [`moving`] | arithmetic and traffic at the machine's calibrated rates |
 //! | [`base`] | estimates that the models correct |
+//! | [`strides`] | how far apart channels and rows lie |
 //! | [`steps`] | instructions along the loops of other tools' CPU kernels, for one of them |
 //! | [`cycles`] | what a core takes for this project's own, for the same |
 
@@ -43,6 +44,7 @@ mod runs;
 mod sampled;
 mod scale;
 mod steps;
+mod strides;
 mod tile_axes;
 mod windows;
 

@@ -141,7 +141,7 @@ fn transcendentals(name: &str) -> f64 {
 }
 
 /// Bytes of an element of the first type named.
-fn element_bytes(dtypes: Option<&str>) -> f64 {
+pub(super) fn element_bytes(dtypes: Option<&str>) -> f64 {
     let first = dtypes.unwrap_or("float32").split(';').next().unwrap_or("");
     let digits = first.trim_start_matches(|c: char| !c.is_ascii_digit());
     digits.parse::<f64>().map_or(4.0, |bits| bits / 8.0)

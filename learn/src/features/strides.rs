@@ -1,0 +1,66 @@
+//! How far apart in memory the channels of an image lie, or the rows of a matrix, as far as caches care.
+//!
+//! A first-level cache of 64 sets of lines of 64 bytes finds its set by an address modulo 4,096 bytes. Channels that lie a
+//! multiple of that apart share one set, which holds 8 to 12 of their lines: a kernel that writes or reads one pixel of many
+//! channels after the other evicts its own lines.
+
+use opdata::{DeviceKind, Dims, Row, Shapes};
+
+use super::list::Values;
+use super::operator::element_bytes;
+use super::scale::log;
+
+/// Bytes after which addresses fall into the same set.
+const PERIOD: u64 = 4096;
+
+/// Fills in the features of a row on a CPU.
+pub(super) fn describe(values: &mut Values, row: &Row) {
+    if row.device_kind != DeviceKind::Cpu {
+        return;
+    }
+    let element = element_bytes(row.dtypes.as_deref()) as u64;
+    let first = |shapes: &Option<Shapes>| shapes.as_ref()?.0.first().and_then(|s| step(s, element));
+    values.input_step = first(&row.input_shapes).map_or(f32::NAN, |step| log(step as f64));
+    values.output_step = first(&row.output_shapes).map_or(f32::NAN, |step| log(step as f64));
+}
+
+/// The largest power of two, up to [`PERIOD`], that divides the bytes from one channel to the next.
+fn step(shape: &Dims, element: u64) -> Option<u64> {
+    let inner = match shape.0.len() {
+        0 | 1 => return None,
+        2 => 1,
+        _ => 2,
+    };
+    let bytes = shape.0[inner..].iter().product::<u64>() * element;
+    (bytes > 0).then(|| PERIOD.min(1 << bytes.trailing_zeros()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::conv_row;
+
+    #[test]
+    fn channels_of_images_with_sides_of_powers_of_two_share_a_set() {
+        let steps = |side: u64| {
+            let row = conv_row([1, 64, side, side], [48, 3, 1], "{}");
+            let mut values = Values::default();
+            describe(&mut values, &row);
+            (values.input_step.exp2(), values.output_step.exp2())
+        };
+        assert_eq!(steps(56), (256.0, 256.0));
+        assert_eq!(steps(28), (64.0, 64.0));
+        assert_eq!(steps(32), (4096.0, 4096.0));
+        assert_eq!(steps(128), (4096.0, 4096.0));
+        assert_eq!(steps(7), (4.0, 4.0));
+    }
+
+    #[test]
+    fn rows_of_matrices_count_and_vectors_have_no_step() {
+        let shape = |extents: &[u64]| step(&Dims(extents.to_vec()), 4);
+        assert_eq!(shape(&[128, 768]), Some(1024));
+        assert_eq!(shape(&[8, 3]), Some(4));
+        assert_eq!(shape(&[768]), None);
+        assert_eq!(shape(&[3, 0]), None);
+    }
+}
