@@ -1,18 +1,23 @@
-"""Trains the trees of the first member with Python's xgboost on the matrix that the Rust example wrote: FILE COLUMNS."""
+"""Trains the trees of the first member with Python's xgboost on what the Rust example wrote to FOLDER, and compares them.
+
+`train_s` is the processor time from the matrix in memory to the trees; reading it does not count.
+"""
 
 import json
 import sys
 import time
+from pathlib import Path
 
 import numpy
 import xgboost
 
-rows = numpy.fromfile(sys.argv[1], dtype="<f4").reshape(-1, int(sys.argv[2]) + 1)
-parameters = {
-    "objective": "reg:squarederror", "max_depth": 6, "eta": 0.1, "subsample": 0.6, "colsample_bytree": 0.5,
-    "min_child_weight": 4, "reg_lambda": 2, "max_bin": 64, "tree_method": "hist", "seed": 42, "nthread": 1,
-}
-start = time.perf_counter()
-matrix = xgboost.DMatrix(rows[:, :-1], rows[:, -1], nthread=1)
-xgboost.train(parameters, matrix, 150)
-print(json.dumps({"rows": len(rows), "train_s": time.perf_counter() - start}))
+folder = Path(sys.argv[1])
+facts = json.loads((folder / "speed.json").read_text())
+rows = numpy.fromfile(folder / "speed.f32", dtype="<f4").reshape(-1, facts["columns"] + 1)
+values, targets = numpy.ascontiguousarray(rows[:, :-1]), numpy.ascontiguousarray(rows[:, -1])
+start = time.thread_time()
+matrix = xgboost.DMatrix(values, targets, nthread=1)
+booster = xgboost.train(facts["parameters"], matrix, facts["rounds"])
+train_s = time.thread_time() - start
+same = booster.get_dump() == xgboost.Booster(model_file=folder / "speed.ubj").get_dump()
+print(json.dumps({"rows": len(rows), "train_s": train_s, "same_trees": same}))

@@ -222,8 +222,8 @@ fn data_that_nothing_can_be_learned_from_is_refused() {
     let damaged = format!("# a remark\n{}{{\"input\": [\"llvm", log("llvm"));
     let outcome = eval(&damaged);
     for reason in [
-        "1 records left out: comments",
-        "1 records left out: damaged lines",
+        "1 record left out: comments",
+        "1 record left out: damaged lines",
     ] {
         assert!(outcome.done().contains(reason), "{}", outcome.done());
     }

@@ -1,17 +1,19 @@
 //! Conformal intervals: from errors on held-out groups to the errors to expect on the next one.
 //!
 //! Errors of one workload are alike, so the group, not the sample, is what is exchangeable: every workload has the same
-//! total weight, however many samples it has, and what is promised holds for the mean over workloads. An error is measured in units of the model's expected error at that
-//! point ([`Difficulty`]: disagreement of its members, by bins), and the interval is as wide as the weighted quantiles
-//! of both tails say.
+//! total weight, however many samples it has, and what is promised holds for the mean over workloads. An error is measured
+//! in units of the model's expected error at that point ([`Difficulty`]: disagreement of its members, by bins), and the
+//! interval is as wide as the weighted quantiles of both tails say.
 
 use opdata::stats::weighted_quantile_of_sorted;
 use serde::{Deserialize, Serialize};
 
-/// Bins of disagreement.
+/// Bins of disagreement at most.
 const BINS: usize = 6;
-/// Least samples for bins to mean anything.
-const BINNED_SAMPLES: usize = 60;
+/// Samples for each bin: the mean error of fewer is chance, and an interval scaled by it holds too little.
+const BIN_SAMPLES: usize = 20;
+/// With fewer bins, disagreement is not looked at.
+const LEAST_BINS: usize = 3;
 
 /// One held-out sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,7 +74,8 @@ impl Difficulty {
                 .map(|(h, w)| (h.error.abs(), *w)),
         )
         .max(1e-4);
-        if known.len() < BINNED_SAMPLES {
+        let bins = BINS.min(known.len() / BIN_SAMPLES);
+        if bins < LEAST_BINS {
             return Self {
                 ends: Vec::new(),
                 sizes: vec![overall],
@@ -86,7 +89,7 @@ impl Difficulty {
         for &index in &order {
             bin.push((samples[index].error.abs(), weights[index]));
             sum += weights[index];
-            if sum >= total / BINS as f64 && ends.len() < BINS - 1 {
+            if sum >= total / bins as f64 && ends.len() < bins - 1 {
                 ends.push(samples[index].disagreement);
                 sizes.push(mean(bin.drain(..)).max(1e-4));
                 sum = 0.0;
@@ -225,6 +228,15 @@ mod tests {
         };
         assert!(width(2.0) > 1.8 * width(0.0));
         assert!(width(f64::NAN) >= width(2.0), "no opinion is no certainty");
+    }
+
+    #[test]
+    fn a_bin_has_samples_enough_to_tell_its_errors() {
+        for (count, bins) in [(3000, 6), (110, 5), (60, 3), (50, 1)] {
+            let some = samples().into_iter().step_by(3000 / count).take(count);
+            let conformal = Conformal::fit(&some.collect::<Vec<_>>()).unwrap();
+            assert_eq!(conformal.difficulty.sizes.len(), bins, "{count} samples");
+        }
     }
 
     #[test]

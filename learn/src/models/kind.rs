@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
-    /// Trees over three estimates.
+    /// Trees over several estimates of the time.
     Ensemble,
     /// One XGBoost model of the time over arithmetic and traffic.
     Xgboost,
@@ -56,7 +56,7 @@ impl ModelKind {
     /// What it is, in half a line.
     pub fn about(self) -> &'static str {
         match self {
-            Self::Ensemble => "Trees over three estimates",
+            Self::Ensemble => "Trees over several estimates of the time",
             Self::Xgboost => "One XGBoost model of the time over arithmetic and traffic",
             Self::Roofline => "Arithmetic and traffic against the best rates seen",
             Self::Linear => "Ordinary least squares",

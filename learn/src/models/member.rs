@@ -1,5 +1,7 @@
 //! One member of the ensemble: the estimate it corrects, the features it may see, what it minimises, its trees.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -95,23 +97,29 @@ pub const ROBUST: Objective = Objective::Quantile(0.4);
 
 /// What a member does not see: it has to answer about kernels that nobody compiled or counted, too.
 pub const VIEWS: [&[Scope]; 3] = [
-    &[Scope::Code, Scope::Counted],
-    &[Scope::Size, Scope::Code, Scope::Counted],
-    &[Scope::Size, Scope::Total, Scope::Code, Scope::Counted],
+    &[Scope::Code, Scope::Counted, Scope::Foreign],
+    &[Scope::Size, Scope::Code, Scope::Counted, Scope::Foreign],
+    &[
+        Scope::Size,
+        Scope::Total,
+        Scope::Code,
+        Scope::Counted,
+        Scope::Foreign,
+    ],
 ];
 
 /// The same for members that are asked about compiled kernels alone.
 pub const VIEWS_OF_CODE: [&[Scope]; 3] = [
-    &[Scope::Counted],
-    &[Scope::Size, Scope::Counted],
-    &[Scope::Size, Scope::Total, Scope::Counted],
+    &[Scope::Counted, Scope::Foreign],
+    &[Scope::Size, Scope::Counted, Scope::Foreign],
+    &[Scope::Size, Scope::Total, Scope::Counted, Scope::Foreign],
 ];
 
 /// The same for members that are asked about counted kernels alone.
 pub const VIEWS_OF_COUNTS: [&[Scope]; 3] = [
-    &[Scope::Code],
-    &[Scope::Size, Scope::Code],
-    &[Scope::Size, Scope::Total, Scope::Code],
+    &[Scope::Code, Scope::Foreign],
+    &[Scope::Size, Scope::Code, Scope::Foreign],
+    &[Scope::Size, Scope::Total, Scope::Code, Scope::Foreign],
 ];
 
 /// What a member does not see that is asked about machines it was not trained on: figures of machines beyond those seen
@@ -237,7 +245,8 @@ impl MemberSpec {
             .collect()
     }
 
-    pub(super) fn parameters(&self, seed: u64) -> Vec<(&'static str, String)> {
+    /// What XGBoost trains its trees with.
+    pub fn parameters(&self, seed: u64) -> Vec<(&'static str, String)> {
         let t = &self.trees;
         let mut parameters = match self.objective {
             Objective::Squared => vec![("objective", "reg:squarederror".to_owned())],
@@ -296,9 +305,18 @@ impl Member {
             Base::Calibrated => Some(Rates::fit_at_best(dataset, indices)),
             Base::None | Base::Work | Base::Serial | Base::Steps => None,
         };
+        // What trees learn is what machines have in common, not how fast each is.
+        let own = if spec.base == Base::Calibrated {
+            Rates::by_machine(dataset, indices)
+        } else {
+            BTreeMap::new()
+        };
         let targets: Vec<f32> = samples()
             .zip(times)
-            .map(|(s, time)| (time - estimate(spec.base, rates.as_ref(), &s.point)) as f32)
+            .map(|(s, time)| {
+                let rates = own.get(&s.machine).or(rates.as_ref());
+                (time - estimate(spec.base, rates, &s.point)) as f32
+            })
             .collect();
         let weights: Vec<f32> = samples().map(|s| s.weight).collect();
         let labels = Labels {
@@ -412,11 +430,35 @@ impl Regressor for Member {
     }
 }
 
-/// Some features of some points, row by row.
+/// Some features (ascending) of some points, row by row.
 pub(super) fn select(points: &[&Point], columns: &[usize]) -> Vec<f32> {
+    // Members see almost all features: a few runs of neighbours are copied at once.
+    let runs: Vec<&[usize]> = columns.chunk_by(|a, b| a + 1 == *b).collect();
     let mut values = Vec::with_capacity(points.len() * columns.len());
     for point in points {
-        values.extend(columns.iter().map(|&c| point.features[c]));
+        for run in &runs {
+            values.extend_from_slice(&point.features[run[0]..run[0] + run.len()]);
+        }
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::points;
+
+    #[test]
+    fn features_are_selected_in_their_order() {
+        let made = points(&[(1.0, 2.0), (3.0, 4.0)]);
+        let all: Vec<&Point> = made.iter().collect();
+        for columns in [&[0, 1, 4][..], &[1], &[0, 2, 3], &[]] {
+            let one_by_one: Vec<f32> = all
+                .iter()
+                .flat_map(|point| columns.iter().map(|&c| point.features[c]))
+                .collect();
+            let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&select(&all, columns)), bits(&one_by_one));
+        }
+    }
 }

@@ -2,14 +2,16 @@
 //!
 //!     scripts/bench predict
 //!
-//! runs this with a folder for its files (a CSV file of several GB, the training matrix `speed.f32` for `speed.py`) and
-//! sets the figures against their targets. Prints one JSON object. Everything works on made-up rows.
+//! runs this with a folder for its files (a CSV file of several GB, and what `speed.py` trains on) and sets the figures
+//! against their targets; with the word `train` behind the folder it trains alone ([`training`]). Prints one JSON object.
+//! Everything works on made-up rows.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod http;
 mod rows;
+mod training;
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,18 +20,13 @@ use std::time::Instant;
 use opdata::{DeviceKind, Row, Traces};
 use oplearn::data::{Dataset, Machines, RowSet, Source, points};
 use oplearn::features::{FEATURES, Point};
-use oplearn::models::member::{self, Member};
-use oplearn::models::{FitOptions, Regressor};
+use oplearn::models::Regressor;
 use oppredict::model::{TrainOptions, Trained, file, train};
 use oppredict::query::answer::Detail;
 use serde_json::{Value, json};
 
 /// Rows that the model learns from.
 const LEARNED: usize = 4000;
-/// Rows of the training that is timed.
-const TRAINED: usize = 100_000;
-/// Trainings of which the median is told.
-const TRAININGS: usize = 3;
 /// Rows that are answered at once.
 const ANSWERED: usize = 200_000;
 /// Rows of the CSV file.
@@ -42,24 +39,34 @@ fn main() -> anyhow::Result<()> {
         anyhow::bail!("name a folder for files of several GB");
     };
     let set = RowSet::from(rows::made_up(LEARNED)?);
-    let mut dataset = Dataset::new(&set, &Machines::Single)?;
-    let options = TrainOptions::default();
-    let trained = train(&dataset, DeviceKind::Cpu, &options, &|| ())?;
-    let mut figures = vec![
-        ("features", json!(FEATURES.len())),
-        ("members", json!(trained.ensemble.members.len())),
-    ];
-    figures.extend(singles(&trained, &set.rows[0])?);
-    figures.extend(batches(&trained, &set.rows)?);
-    figures.extend(reading(&folder, &set.rows)?);
-    figures.extend(training(&folder, &mut dataset)?);
-    figures.extend(serving(&folder, &trained)?);
+    let dataset = Dataset::new(&set, &Machines::Single)?;
+    let only_training = std::env::args().nth(2).is_some_and(|word| word == "train");
+    let figures = if only_training {
+        training::once(&folder, dataset)?
+    } else {
+        everything(&folder, &set, &dataset)?
+    };
     let object: serde_json::Map<String, Value> = figures
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
     println!("{}", Value::Object(object));
     Ok(())
+}
+
+/// All figures but those of training.
+fn everything(folder: &Path, set: &RowSet, dataset: &Dataset) -> anyhow::Result<Figures> {
+    let options = TrainOptions::default();
+    let trained = train(dataset, DeviceKind::Cpu, &options, &|| ())?;
+    let mut figures = vec![
+        ("features", json!(FEATURES.len())),
+        ("members", json!(trained.ensemble.members.len())),
+    ];
+    figures.extend(singles(&trained, &set.rows[0])?);
+    figures.extend(batches(&trained, &set.rows)?);
+    figures.extend(reading(folder, &set.rows)?);
+    figures.extend(serving(folder, &trained)?);
+    Ok(figures)
 }
 
 fn seconds<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<f64> {
@@ -155,37 +162,6 @@ fn reading(folder: &Path, learned: &[Row]) -> anyhow::Result<Figures> {
         ("read_s", json!(read_s)),
         ("read_with_traces_s", json!(with_traces_s)),
         ("read_and_kept_s", json!(kept_s)),
-    ])
-}
-
-/// The first member on many rows, on one core, and its matrix for Python.
-fn training(folder: &Path, dataset: &mut Dataset) -> anyhow::Result<Figures> {
-    dataset.samples = dataset
-        .samples
-        .iter()
-        .cycle()
-        .take(TRAINED)
-        .cloned()
-        .collect();
-    let spec = &member::default_members()[0];
-    let columns = spec.columns();
-    let mut matrix = BufWriter::new(std::fs::File::create(folder.join("speed.f32"))?);
-    for sample in &dataset.samples {
-        let target = sample.log2_time - sample.point.bases.get(spec.base);
-        let values = columns.iter().map(|&c| sample.point.features[c]);
-        for value in values.chain([target as f32]) {
-            matrix.write_all(&value.to_le_bytes())?;
-        }
-    }
-    matrix.flush()?;
-    let seed = FitOptions::default().seed;
-    let train = || seconds(|| Ok(Member::fit(spec, dataset, &dataset.all(), seed)?));
-    let times = (0..TRAININGS).map(|_| train());
-    let train_s = percentiles(times.collect::<anyhow::Result<_>>()?)["p50"].clone();
-    Ok(vec![
-        ("train_rows", json!(TRAINED)),
-        ("train_columns", json!(columns.len())),
-        ("train_s", train_s),
     ])
 }
 

@@ -52,6 +52,7 @@ struct Header {
 struct AdaptationEntry {
     factor: Correction,
     correction: Correction,
+    extent: [f64; 2],
     shares: Shares,
     rest: Vec<MemberEntry>,
     rates: Option<[Rates; 2]>,
@@ -216,6 +217,7 @@ fn adaptation_entry(
         factor: adaptation.factor.clone(),
         correction: adaptation.correction.clone(),
         shares: adaptation.shares,
+        extent: adaptation.extent,
         rest: rest.iter().map(&mut *entry).collect::<Result<_>>()?,
         rates: fresh.map(|fresh| fresh.rates),
         alone: match fresh {
@@ -243,6 +245,7 @@ fn adaptation_of(
     Ok(Adaptation {
         factor: entry.factor,
         correction: entry.correction,
+        extent: entry.extent,
         fresh,
         shares: entry.shares,
     })

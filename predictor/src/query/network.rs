@@ -27,7 +27,7 @@ pub struct OperatorAnswer {
     pub name: String,
     /// Kind.
     pub kind: String,
-    /// Shapes of inputs and outputs, window and stride.
+    /// Shapes of inputs and outputs, window, and stride where it is not 1.
     pub shapes: String,
     /// Calls in the model.
     pub count: u64,
@@ -99,7 +99,12 @@ fn shapes(row: &Row) -> String {
         .map(ToString::to_string)
         .collect();
     let window = row.kernel.as_ref().map(|k| format!(", window {k}"));
-    let stride = row.stride.as_ref().map(|s| format!(", stride {s}"));
+    // Most windows go step by step, which needs no word.
+    let stride = row
+        .stride
+        .as_ref()
+        .filter(|s| s.0.iter().any(|step| *step != 1));
+    let stride = stride.map(|s| format!(", stride {s}"));
     [Some(shapes.join(" → ")), window, stride]
         .into_iter()
         .flatten()

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use oplearn::crossval::metrics::Metrics;
+use oplearn::crossval::metrics::{Metrics, RANKED_SAMPLES};
 
 use opreport::Style;
 use opreport::table::{Cell, Column, Table};
+use opreport::units::plural;
 
 use super::{figure, number, optional, too_few};
 use crate::eval::Report;
@@ -47,38 +48,43 @@ fn errors(report: &Report, style: Style) -> String {
 }
 
 fn ordering_line(name: &str, o: &Ordering) -> String {
+    if o.ranked_workloads == 0 {
+        return format!(
+            "{name}: no workload has {RANKED_SAMPLES} samples, which telling their order takes\n"
+        );
+    }
     format!(
-        "{name}: pairwise {} % (all pairs {} %), top-1 {}, top-5 {} over {} workloads\n",
+        "{name}: pairwise {} % (all pairs {} %), top-1 {}, top-5 {} over {}\n",
         optional(o.pairwise, 1),
         optional(o.pairwise_micro, 1),
         optional(o.top1, 3),
         optional(o.top5, 3),
-        o.ranked_workloads
+        plural(o.ranked_workloads as u64, "workload")
     )
 }
 
 /// The report of an evaluation; `workloads` lines by workload.
 pub fn report(report: &Report, workloads: usize, style: Style) -> String {
     let mut text = format!(
-        "{} {:?}: {} samples of {} rows, {} workloads, {} folds\n",
+        "{}, {}: {} of {}, {}, {}\n",
         report.split,
-        report.model,
-        report.overall.samples,
-        report.data.rows,
-        report.workloads,
-        report.folds
+        report.model.name(),
+        plural(report.overall.samples as u64, "sample"),
+        plural(report.data.rows as u64, "row"),
+        plural(report.workloads as u64, "workload"),
+        plural(report.folds as u64, "fold")
     );
     let noise = report.data.repeat_noise;
     if report.data.duplicates > 0 {
         let _ = writeln!(
             text,
-            "{} rows repeat a point (median spread {} %)",
-            report.data.duplicates,
+            "{} of a point measured before (median spread {} %)",
+            plural(report.data.duplicates as u64, "row"),
             optional(noise.map(|n| 100.0 * n), 1)
         );
     }
     for (reason, count) in &report.data.left_out {
-        let _ = writeln!(text, "{count} records left out: {reason}");
+        let _ = writeln!(text, "{} left out: {reason}", plural(*count, "record"));
     }
     text.push('\n');
     text += &errors(report, style);
@@ -91,23 +97,7 @@ pub fn report(report: &Report, workloads: usize, style: Style) -> String {
     if let Some(ranker) = &report.ranker {
         text.push_str(&ordering_line("ranker", ranker));
     }
-    if let Some(c) = &report.coverage {
-        let _ = writeln!(
-            text,
-            "intervals of {} % hold {:.1} % of the samples ({:.1} % as the mean over workloads); median upper/lower end {:.2}",
-            figure(c.nominal),
-            c.samples,
-            c.workloads,
-            c.median_ratio
-        );
-        if report.workloads < c.workloads_needed {
-            let _ = writeln!(
-                text,
-                "{}",
-                too_few(report.workloads, c.nominal, c.workloads_needed)
-            );
-        }
-    }
+    text += &coverage(report);
     for point in &report.curve {
         let _ = writeln!(
             text,
@@ -119,6 +109,26 @@ pub fn report(report: &Report, workloads: usize, style: Style) -> String {
     }
     text.push_str(&models(report, style));
     text.push_str(&by_workload(report, workloads, style));
+    text
+}
+
+/// What the intervals hold, or why there are none.
+fn coverage(report: &Report) -> String {
+    let Some(c) = &report.coverage else {
+        return "no intervals: each fold needs errors of two workloads or more in the others\n"
+            .to_owned();
+    };
+    let mut text = format!(
+        "intervals of {} % hold {:.1} % of the samples ({:.1} % as the mean over workloads); median upper/lower end {:.2}\n",
+        figure(c.nominal),
+        c.samples,
+        c.workloads,
+        c.median_ratio
+    );
+    if report.workloads < c.workloads_needed {
+        text += &too_few(report.workloads, c.nominal, c.workloads_needed);
+        text.push('\n');
+    }
     text
 }
 

@@ -20,12 +20,25 @@ pub mod surfaces;
 pub mod train;
 pub mod turning;
 
+use oplearn::crossval::conformal::Conformal;
 use opreport::table::Cell;
-use opreport::units::time_rounded;
+use opreport::units::{plural, time_rounded};
 
-/// A number with so many digits after the point, or `-`.
+use crate::model::trained::Facts;
+
+/// A number with so many digits after the point; what rounds to 0 has no sign.
+fn decimal(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
+    match text.strip_prefix('-') {
+        Some(rest) if is_zero => rest.to_owned(),
+        _ => text,
+    }
+}
+
+/// The same, or `-`.
 fn optional(value: Option<f64>, digits: usize) -> String {
-    value.map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"))
+    value.map_or_else(|| "-".to_owned(), |v| decimal(v, digits))
 }
 
 /// An interval of times (ns), or that there is none.
@@ -38,13 +51,14 @@ fn interval(low: Option<f64>, high: Option<f64>) -> String {
 
 /// A cell of a number with so many digits after the point.
 fn number(value: f64, digits: usize) -> Cell {
-    format!("{value:.digits$}").into()
+    decimal(value, digits).into()
 }
 
 /// That intervals of a level (percent) need more workloads than there are.
 fn too_few(workloads: usize, level: f64, needed: usize) -> String {
     format!(
-        "{workloads} workloads are too few for intervals of {} %, which need {needed}: they may hold less",
+        "{} are too few for intervals of {} %, which need {needed}: they may hold less",
+        plural(workloads as u64, "workload"),
         figure(level)
     )
 }
@@ -64,6 +78,22 @@ pub fn disturbed(share: f64) -> String {
         "{:.1} % of the rows were measured while something else ran (grade D, or a sentinel kernel a tenth slower)",
         100.0 * share
     )
+}
+
+/// How far a model's measurements and its intervals of a level (0 to 1) are to be trusted, a line for each doubt.
+fn reservations(facts: &Facts, level: f64) -> String {
+    let mut text = String::new();
+    let needed = Conformal::groups_needed(level);
+    let calibrated = facts.unseen.conformal.as_ref().map(Conformal::groups);
+    if let Some(groups) = calibrated.filter(|groups| *groups < needed) {
+        text += &too_few(groups, 100.0 * level, needed);
+        text.push('\n');
+    }
+    if let Some(share) = facts.disturbed.filter(|share| *share > 0.0) {
+        text += &disturbed(share);
+        text.push('\n');
+    }
+    text
 }
 
 #[cfg(test)]

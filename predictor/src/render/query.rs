@@ -2,14 +2,13 @@
 
 use std::fmt::Write;
 
-use oplearn::crossval::conformal::Conformal;
 use oplearn::features::FEATURES;
 use oplearn::features::machine::MachineFacts;
 use opreport::Style;
 use opreport::table::{Cell, Column, Table};
-use opreport::units::{plural, time_rounded};
+use opreport::units::{percent, plural, time_rounded};
 
-use super::{disturbed, figure, interval, too_few};
+use super::{figure, interval, number, reservations};
 use crate::model::trained::Facts;
 use crate::query::Answer;
 use crate::query::answer::Knowledge;
@@ -49,7 +48,7 @@ pub fn query(op: &str, lines: &[Line], style: Style) -> String {
         Column::right("batch"),
         Column::right("threads"),
         Column::right("time"),
-        Column::left("interval"),
+        interval_column(lines.first().map(|line| line.answer.level)),
         Column::left("doubts").shrinks_to(8).only_if_filled(),
     ]);
     for line in lines {
@@ -88,38 +87,70 @@ pub fn networks(
             text.push('\n');
         }
     }
+    text + &whole_table(answers, style)
+}
+
+/// The column of intervals, which says their level (0 to 1).
+fn interval_column(level: Option<f64>) -> Column {
+    let level = level.map_or_else(String::new, |level| format!("{} % ", figure(100.0 * level)));
+    Column::left("").titled(format!("{level}interval"))
+}
+
+/// Whole models, with what their times are made of.
+fn whole_table(answers: &[NetworkAnswer], style: Style) -> String {
+    let mut table = Table::new(&[
+        Column::left("model").shrinks_to(12),
+        Column::right("batch"),
+        Column::right("threads"),
+        Column::right("time"),
+        interval_column(answers.first().map(|answer| answer.level)),
+        Column::right("measured"),
+        Column::right("known"),
+        Column::right("whole ÷ sum").hides(0),
+    ]);
     for answer in answers {
-        let _ = writeln!(
-            text,
-            "{}, batch {}, {}: {} ({} % interval {}); of the operators' time {:.1} % is of known kinds and {:.1} % \
-             was itself measured; whole over operators {:.3} from {} models",
-            answer.model,
-            answer.batch,
-            plural(answer.threads, "thread"),
-            time_rounded(answer.time_ns),
-            figure(100.0 * answer.level),
-            interval(answer.low_ns, answer.high_ns),
-            100.0 * answer.coverage,
-            100.0 * answer.measured,
-            answer.factor,
-            answer.factor_models,
-        );
+        table.row([
+            Cell::from(answer.model.as_str()),
+            answer.batch.to_string().into(),
+            answer.threads.to_string().into(),
+            time_rounded(answer.time_ns).into(),
+            interval(answer.low_ns, answer.high_ns).into(),
+            percent(answer.measured).into(),
+            percent(answer.coverage).into(),
+            number(answer.factor, 3),
+        ]);
     }
-    text
+    let models = answers.first().map_or(0, |answer| answer.factor_models);
+    table.render(style)
+        + &format!(
+            "measured: share of the operators' time that was itself measured; known: of kinds trained on;\n\
+             whole ÷ sum of its operators, as in {}\n",
+            plural(models as u64, "model")
+        )
+}
+
+/// Where the time of an operator is from.
+fn origin_of_time(knowledge: Knowledge) -> &'static str {
+    match knowledge {
+        Knowledge::Measured => "measured",
+        Knowledge::Known => "predicted",
+        Knowledge::UnknownKind => "estimated",
+    }
 }
 
 /// The longest operators of a model.
 fn operator_table(answer: &NetworkAnswer, operators: usize, style: Style) -> String {
     let mut table = Table::new(&[
         Column::left("operator").shrinks_to(12),
-        Column::left("shapes").shrinks_to(12).hides(1),
+        Column::left("shapes").shrinks_to(20).hides(2),
         Column::right("calls"),
-        Column::right("time"),
         Column::right("share"),
-        Column::left("interval of one call"),
+        Column::right("one call"),
+        interval_column(Some(answer.level)),
+        Column::left("from").hides(0),
         Column::left("doubts")
             .shrinks_to(8)
-            .hides(0)
+            .hides(1)
             .only_if_filled(),
     ]);
     for o in answer.operators.iter().take(operators) {
@@ -127,13 +158,19 @@ fn operator_table(answer: &NetworkAnswer, operators: usize, style: Style) -> Str
             Cell::from(o.name.as_str()),
             o.shapes.as_str().into(),
             o.count.to_string().into(),
+            percent(o.share).into(),
             time_rounded(o.answer.time_ns).into(),
-            opreport::units::percent(o.share).into(),
             interval(o.answer.low_ns, o.answer.high_ns).into(),
+            origin_of_time(o.answer.knowledge).into(),
             doubts(&o.answer).into(),
         ]);
     }
-    let mut text = table.render(style);
+    let mut text = format!(
+        "{}, batch {}, {}\n",
+        answer.model,
+        answer.batch,
+        plural(answer.threads, "thread")
+    ) + &table.render(style);
     if answer.operators.len() > operators {
         let _ = writeln!(text, "… and {} more", answer.operators.len() - operators);
     }
@@ -184,13 +221,6 @@ fn reasons(text: &mut String, answer: &Answer) {
 /// Whose machine an answer is for, and how far its measurements are to be trusted.
 pub fn origin(facts: &Facts, machine: &MachineFacts, level: f64) -> String {
     let mut text = format!("for {}\n", machine.label());
-    let needed = Conformal::groups_needed(level);
-    let calibrated = facts.unseen.conformal.as_ref().map(Conformal::groups);
-    if let Some(groups) = calibrated.filter(|groups| *groups < needed) {
-        let _ = writeln!(text, "{}", too_few(groups, 100.0 * level, needed));
-    }
-    if let Some(share) = facts.disturbed.filter(|share| *share > 0.0) {
-        let _ = writeln!(text, "{}", disturbed(share));
-    }
+    text += &reservations(facts, level);
     text
 }

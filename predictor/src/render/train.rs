@@ -8,20 +8,22 @@ use opreport::Style;
 use opreport::table::{Cell, Column, Table};
 use opreport::units::plural;
 
-use super::{disturbed, number, optional};
-
+use super::{number, optional, reservations};
 use crate::model::trained::Facts;
 use crate::transfer::Gain;
+
+/// The level of intervals that are not asked for by their own, 0 to 1.
+const USUAL_LEVEL: f64 = 0.9;
 
 /// What training found, for the end of `train`.
 pub fn facts(facts: &Facts, out: &Path, style: Style) -> String {
     let mut text = format!(
-        "{}: {} samples of {} rows, {} workloads, {}\n\
+        "{}: {} of {}, {}, {}\n\
          on workloads held out: MAPE {:.1} %, median {:.1} %\n\n",
         facts.device_kind,
-        facts.samples,
-        facts.rows,
-        facts.workloads,
+        plural(facts.samples as u64, "sample"),
+        plural(facts.rows as u64, "row"),
+        plural(facts.workloads as u64, "workload"),
         plural(facts.machines.len() as u64, "machine"),
         facts.mape,
         facts.median_ape,
@@ -42,9 +44,7 @@ pub fn facts(facts: &Facts, out: &Path, style: Style) -> String {
     }
     text += &table.render(style);
     text.push('\n');
-    if let Some(share) = facts.disturbed.filter(|share| *share > 0.0) {
-        let _ = writeln!(text, "{}", disturbed(share));
-    }
+    text += &reservations(facts, USUAL_LEVEL);
     let _ = writeln!(text, "model in {}", out.display());
     text
 }
@@ -59,6 +59,10 @@ pub fn features_markdown() -> String {
         (Scope::Tile, "Tiles, blocks and steps"),
         (Scope::Code, "The code that was emitted"),
         (Scope::Counted, "What was counted of the kernel"),
+        (
+            Scope::Foreign,
+            "How it fills a device that was not trained on",
+        ),
         (Scope::Machine, "Where it runs"),
     ] {
         let _ = write!(
