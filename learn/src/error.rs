@@ -12,7 +12,7 @@ pub enum Error {
     #[error(transparent)]
     Data(#[from] opdata::Error),
     /// A table of devices' figures could not be read.
-    #[error("{}:{line}: {detail}; a table of devices has columns device, mem_bw, singleflops, num_sm, freq, l2cache", path.display())]
+    #[error("{}:{line}: {detail}; a table of devices has columns device, mem_bw, singleflops, num_sm, freq, l2cache, tdp, compute_capability", path.display())]
     Devices {
         /// The table.
         path: PathBuf,

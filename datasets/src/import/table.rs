@@ -8,10 +8,10 @@
 //! | `device`, `gpu`, `machine` | name of the machine |
 //! | `device_kind` | `cpu` or `cuda`; otherwise told by the name |
 //! | `op`, `opname`, `operator` | what is computed; otherwise told by the other columns |
-//! | `m`, `n`, `k`, `b` | a product of m × k and k × n; with `bmm` one for each of `b` |
+//! | `m`, `n`, `k`, `b` | a product of m × k and k × n; with `bmm` one for each of `b`. Beside `opname`, which is NeuSight's, one of m × n and n × k, as there |
 //! | `b`, `input_channel`, `output_channel`, `kernel_size`, `input_size`, `stride`, `padding` | a square convolution |
 //! | `b`, `h` | an element-wise operator, softmax or layer norm of b rows of h values |
-//! | `dtype` | otherwise told by the words of `precision` or `sheet` (`FP16`, `mixed`, `int8`); `float32` if left out |
+//! | `dtype` | as TVM writes it, or a word such as `FP16`; otherwise told by the words of `precision` or `sheet` (`FP16`, `mixed`, `int8`); `float32` if left out |
 //! | `ta`, `tb` | `N` or `T`: whether the operands of a product are transposed, which makes it another operator |
 //!
 //! The schedule is the vendor library's (`schedule_space` is `library`), so knobs are missing.
@@ -33,6 +33,38 @@ use crate::values::{CacheState, DeviceKind, Dims, JsonText, Loop, LoopKind, Shap
 
 /// Columns of times by their endings, and the unit in ns.
 const UNITS: [(&str, f64); 4] = [("_ns", 1.0), ("_us", 1e3), ("_ms", 1e6), ("_s", 1e9)];
+
+/// Columns of sizes: which of two alike was meant is not known.
+const SIZES: [&str; 11] = [
+    "m",
+    "n",
+    "k",
+    "b",
+    "h",
+    "input_channel",
+    "output_channel",
+    "kernel_size",
+    "input_size",
+    "stride",
+    "padding",
+];
+
+/// Types of values as TVM writes them.
+const DTYPES: [&str; 13] = [
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "int4",
+    "uint8",
+    "bool",
+];
 
 /// Reads a table, gzipped or not.
 ///
@@ -78,7 +110,7 @@ pub(super) fn read(import: &Import) -> Result<Imported> {
                 let device = cells
                     .text(&["device", "gpu", "machine"])
                     .unwrap_or_default();
-                imported.leave_out(format!("the dataset has no device kind for `{device}`"));
+                imported.leave_out(no_device_kind(device));
             }
             Err(fault) => {
                 let line = record.position().map_or(line, csv::Position::line);
@@ -87,6 +119,33 @@ pub(super) fn read(import: &Import) -> Result<Imported> {
         }
     }
     faults.finish(path, imported)
+}
+
+/// Why a line's device is left out.
+fn no_device_kind(device: &str) -> String {
+    let why = if device.is_empty() {
+        "no device is named".to_owned()
+    } else {
+        format!("the dataset has no device kind for `{device}`")
+    };
+    format!("{why}; a column `device_kind` (cpu, cuda) tells it")
+}
+
+/// Why a header has no times.
+fn no_times(names: &[String]) -> String {
+    let is_bare = |name: &&String| name.starts_with("time") || name.starts_with("latency");
+    match (names, names.iter().find(is_bare)) {
+        ([one], _) if one.contains([';', '\t']) => {
+            "a single column: columns are to be separated by commas".to_owned()
+        }
+        (_, Some(name)) => {
+            format!(
+                "the unit of `{name}` is not known: name it time_ms, time_us, time_ns or time_s"
+            )
+        }
+        _ => "no column of times (time_ms, latency_ms, time_us, …): this is no table of kernels"
+            .to_owned(),
+    }
 }
 
 fn fault_of_csv(path: &Path, error: csv::Error) -> Error {
@@ -121,16 +180,20 @@ impl Columns {
             let known = UNITS.iter().find(|(ending, _)| name.ends_with(ending));
             known.filter(|_| is_time).map(|(_, ns)| *ns)
         };
+        let refused = |detail: String| Error::Record {
+            path: path.to_owned(),
+            line: 1,
+            detail,
+        };
         let time = names
             .iter()
             .enumerate()
             .find_map(|(place, name)| Some((place, unit(name)?)))
-            .ok_or_else(|| Error::Record {
-                path: path.to_owned(),
-                line: 1,
-                detail: "no column of times (time_ms, latency_ms, time_us, …): this is no table of kernels"
-                    .to_owned(),
-            })?;
+            .ok_or_else(|| refused(no_times(&names)))?;
+        let count = |size: &&&str| names.iter().filter(|name| *name == **size).count();
+        if let Some(name) = SIZES.iter().find(|size| count(size) > 1) {
+            return Err(refused(format!("there are two columns `{name}`")));
+        }
         let places = names.into_iter().enumerate().map(|(i, name)| (name, i));
         Ok(Self {
             places: places.collect(),
@@ -194,7 +257,7 @@ impl Cells<'_> {
         };
         let op_name = self.op_name()?;
         let op_name = op_name.as_str();
-        let dtype = self.dtype();
+        let dtype = self.dtype()?;
         let computed = self.computed(op_name, dtype)?;
         let mut row = Row {
             target: Some(JsonText::from(&Value::from(device_kind.as_str()))),
@@ -247,19 +310,30 @@ impl Cells<'_> {
     }
 
     /// By its column, else by the words that name a sheet of results.
-    fn dtype(&self) -> &str {
-        const WORDS: [(&str, &str); 5] = [
+    fn dtype(&self) -> std::result::Result<&'static str, Fault> {
+        const WORDS: [(&str, &str); 7] = [
             ("int8", "int8"),
             ("bf16", "bfloat16"),
             ("fp16", "float16"),
             ("half", "float16"),
             ("mixed", "float16"),
+            ("fp32", "float32"),
+            ("fp64", "float64"),
         ];
-        self.text(&["dtype"]).unwrap_or_else(|| {
-            let text = self.text(&["precision", "sheet"]).unwrap_or_default();
-            let text = text.to_ascii_lowercase();
+        let by_word = |text: &str| {
             let known = WORDS.iter().find(|(word, _)| text.contains(word));
-            known.map_or("float32", |(_, dtype)| *dtype)
+            known.map(|(_, dtype)| *dtype)
+        };
+        let Some(text) = self.text(&["dtype"]) else {
+            let text = self.text(&["precision", "sheet"]).unwrap_or_default();
+            return Ok(by_word(&text.to_ascii_lowercase()).unwrap_or("float32"));
+        };
+        let lower = text.to_ascii_lowercase();
+        let known = DTYPES.into_iter().find(|dtype| **dtype == lower);
+        known.or_else(|| by_word(&lower)).ok_or_else(|| {
+            Fault::record(format!(
+                "`{text}` in column `dtype` is no type of values (float32, float16, int8, …)"
+            ))
         })
     }
 
@@ -327,7 +401,13 @@ impl Cells<'_> {
             ));
         }
         if self.has("k") {
-            let (m, n, k) = (self.number("m")?, self.number("n")?, self.number("k")?);
+            let m = self.number("m")?;
+            // NeuSight names what is summed over `N`: `Linear(n, k)`.
+            let (n, k) = if self.columns.places.contains_key("opname") {
+                (self.number("k")?, self.number("n")?)
+            } else {
+                (self.number("n")?, self.number("k")?)
+            };
             let b = if self.has("b") { self.number("b")? } else { 1 };
             if op.contains("bmm") || op.contains("batch") {
                 let operands = vec![tensor(&[b, m, k]), tensor(&[b, n, k])];

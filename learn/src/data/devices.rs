@@ -8,6 +8,8 @@
 //! | `num_sm` | multiprocessors, or cores |
 //! | `freq` | clock, MHz |
 //! | `l2cache` | second-level cache, MB |
+//! | `tdp` | power that it may take (thermal design power), W |
+//! | `compute_capability` | NVIDIA's number of what its multiprocessors can do, such as 8.9 |
 //!
 //! Others are ignored; an empty cell is a figure that is not known. Of several lines for one device the first counts.
 
@@ -69,6 +71,8 @@ pub fn read_devices(path: &Path) -> Result<BTreeMap<String, MachineFacts>> {
             units,
             frequency_ghz: figure("freq")?.map(|mhz| mhz / 1e3),
             l2_bytes: figure("l2cache")?.map(|mb| (mb * 1e6) as u64),
+            power_w: figure("tdp")?,
+            generation: figure("compute_capability")?.map(|n| n as u32),
             rates: vec![rates],
             ..MachineFacts::named(name)
         };
@@ -90,13 +94,15 @@ mod tests {
 
     #[test]
     fn figures_are_facts_and_empty_ones_are_missing() {
-        let all = read("Device,Mem_Bw,Num_Sm,Freq,L2Cache,SingleFLOPs,Dev_Mem\nG 1,320,40,1590,4,8141.0,15\nG 1,1,1,1,1,1,1\nG 2,1230,,,8,,32\n").unwrap();
+        let all = read("Device,Mem_Bw,Num_Sm,Freq,L2Cache,SingleFLOPs,TDP,Compute_Capability,Dev_Mem\nG 1,320,40,1590,4,8141.0,70,7.5,15\nG 1,1,1,1,1,1,1,1,1\nG 2,1230,,,8,,,,32\n").unwrap();
         let first = &all["G 1"];
         assert_eq!(
             (first.cores, first.l2_bytes, first.frequency_ghz),
             (Some(40), Some(4_000_000), Some(1.59))
         );
         assert_eq!(first.rates[0].gflops, Some(8141.0));
+        assert_eq!((first.power_w, first.generation), (Some(70.0), Some(7)));
+        assert_eq!((all["G 2"].power_w, all["G 2"].generation), (None, None));
         assert_eq!(all["G 2"].rates[0].gflops, None);
         assert_eq!(all["G 2"].rates[0].memory_gbytes_per_s, Some(1230.0));
     }
@@ -111,6 +117,7 @@ mod tests {
             ),
             ("device,mem_bw\nx,-1\n", "`-1` in `mem_bw`"),
             ("device,mem_bw\n,1\n", "a device without a name"),
+            ("device,tdp\nx,0\n", "`0` in `tdp` is no number above 0"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

@@ -87,8 +87,8 @@ pub struct Bases {
     work: f64,
     serial: f64,
     steps: f64,
-    /// What arithmetic and traffic take at the calibrated rates, ns; missing where no rates are known.
-    at_best: Option<[f64; 2]>,
+    /// What the operator takes at the calibrated rates; missing where none are known.
+    at_best: Option<AtBest>,
     /// What is known of the schedule.
     scheduled: Scheduled,
     /// Cycles of all arithmetic under a schedule of which nothing is known, of one of the threads that find work; missing
@@ -128,7 +128,7 @@ impl Bases {
             work,
             serial: work,
             steps: work,
-            at_best: best.map(|best| [best.arithmetic, best.moving]),
+            at_best: best,
             pieces: None,
             scheduled: Scheduled::Nothing,
             unscheduled: machine
@@ -231,10 +231,13 @@ impl Bases {
         self.at_best.is_some()
     }
 
-    /// What arithmetic and traffic take at the calibrated rates of the machine, ns; where none are known, nominal operations
-    /// in place of both.
-    pub fn at_best(&self) -> [f64; 2] {
-        self.at_best.unwrap_or_else(|| [self.work.exp2(), 0.0])
+    /// What arithmetic and traffic take at the calibrated rates of the machine, ns, and arithmetic times how short of power that
+    /// is; where no rates are known, nominal operations in place of all.
+    pub fn at_best(&self) -> [f64; 3] {
+        self.at_best.map_or_else(
+            || [self.work.exp2(), 0.0, 0.0],
+            |best| [best.arithmetic, best.moving, best.short_of_power],
+        )
     }
 
     /// One of them; 0 for those that are not of the point alone.

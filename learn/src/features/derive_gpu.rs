@@ -87,7 +87,18 @@ pub(super) fn derive_share(
         let rounds = tiles / f64::from(units);
         values.tiles_per_unit = log(rounds);
         values.tiles_idle = (1.0 - rounds / rounds.ceil()) as f32;
+        let computed = |rows: f64, columns: f64| {
+            let tiles = o.batch * ceil_div(o.rows, rows) * ceil_div(o.columns, columns);
+            let taken = ceil_div(tiles, f64::from(units)) * f64::from(units);
+            log(taken * rows * columns / (o.batch * o.rows * o.columns))
+        };
+        values.rounds_128_128 = computed(128.0, 128.0);
+        values.rounds_128_64 = computed(128.0, 64.0);
+        values.rounds_64_64 = computed(64.0, 64.0);
+        values.rounds_32_128 = computed(32.0, 128.0);
+        values.rounds_128_32 = computed(128.0, 32.0);
     }
+    values.generation = machine.generation.map_or(f32::NAN, |n| n as f32);
 }
 
 fn tile(v: &mut Values, n: &GpuNest) {
@@ -182,4 +193,36 @@ fn step(v: &mut Values, n: &GpuNest) {
     v.shared_reads = log(n.shared_reads());
     v.step_instructions = log(n.step_instructions());
     v.shared_reads_per_work = log(n.shared_reads() / n.step_work());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::dense_row;
+
+    #[test]
+    fn whole_rounds_of_tiles_compute_more_than_is_wanted() {
+        // 100 x 192 outputs on 4 multiprocessors: two tiles of 128 x 128, three of 128 x 64, six of 64 x 64.
+        let operator = Operator::of_row(&dense_row(100, 192, 64, "{}"));
+        let machine = MachineFacts {
+            cores: Some(4),
+            generation: Some(8),
+            ..MachineFacts::named("m")
+        };
+        let mut values = Values::default();
+        derive_share(&mut values, &operator, AtBest::default(), &machine);
+        let waste = |rounds: f64, tile: f64| (rounds * 4.0 * tile / (100.0 * 192.0)).log2() as f32;
+        assert_eq!(values.rounds_128_128, waste(1.0, 128.0 * 128.0));
+        assert_eq!(values.rounds_128_64, waste(1.0, 128.0 * 64.0));
+        assert_eq!(values.rounds_64_64, waste(2.0, 64.0 * 64.0));
+        assert_eq!(values.generation, 8.0);
+        let mut unknown = Values::default();
+        derive_share(
+            &mut unknown,
+            &operator,
+            AtBest::default(),
+            &MachineFacts::named("m"),
+        );
+        assert!(unknown.rounds_128_128.is_nan() && unknown.generation.is_nan());
+    }
 }

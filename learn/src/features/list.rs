@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 13;
+pub const FEATURE_VERSION: u32 = 14;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -492,6 +492,20 @@ features! {
         simulated_branch_misses: Log2,
         /// CPU: estimated cycles of a pass through the hottest block
         estimated_block_cycles: Log2,
+    }
+    Foreign {
+        /// GPU: what whole rounds of tiles of 128 x 128 outputs compute over what is wanted
+        rounds_128_128: Log2,
+        /// GPU: the same with tiles of 128 x 64
+        rounds_128_64: Log2,
+        /// GPU: the same with tiles of 64 x 64
+        rounds_64_64: Log2,
+        /// GPU: the same with tiles of 32 x 128
+        rounds_32_128: Log2,
+        /// GPU: the same with tiles of 128 x 32
+        rounds_128_32: Log2,
+        /// GPU: major number of the device's compute capability: which kernels a library has for it
+        generation,
     }
     Machine {
         /// threads

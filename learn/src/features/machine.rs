@@ -13,6 +13,10 @@ use super::cycles::Core;
 use super::list::Values;
 use crate::features::scale::{log, log1};
 
+/// A GPU that may take less cannot keep the clock that its peak is stated for, W: twice what a slot gives, which is all that the
+/// smallest cards have.
+const AMPLE_POWER_W: f64 = 150.0;
+
 /// Rates measured at one number of threads, of the fastest samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
@@ -55,6 +59,12 @@ pub struct MachineFacts {
     pub l3_bytes: Option<u64>,
     /// Its vector unit.
     pub vector: Option<VectorUnit>,
+    /// Power that it may take for long, W, as its maker publishes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<f64>,
+    /// Major number of a GPU's compute capability: which kernels a library has for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u32>,
     /// Calibrated rates by ascending number of threads.
     pub rates: Vec<Rates>,
 }
@@ -75,6 +85,13 @@ impl MachineFacts {
             (self.cores, self.units) = (Some(units), Some(units));
         }
         self
+    }
+
+    /// How short of power a GPU is: how many times its power would have to double to be [`AMPLE_POWER_W`]; 0 where it has that
+    /// much, or none is known.
+    pub(super) fn power_shortage(&self) -> f64 {
+        let doublings = |power: f64| (AMPLE_POWER_W / power).log2().max(0.0);
+        self.power_w.map_or(0.0, doublings)
     }
 
     /// Cores or multiprocessors that share the work of a kernel, or a nominal number.
@@ -137,6 +154,8 @@ impl MachineFacts {
             l2_bytes: cache(2),
             l3_bytes: cache(3),
             vector: (*machine != Machine::default()).then(|| VectorUnit::of_width(bits, is_x86)),
+            power_w: None,
+            generation: None,
             rates: calibration.map(rates_of).unwrap_or_default(),
         }
     }
@@ -320,6 +339,21 @@ mod tests {
         assert_eq!(
             (facts.label(), empty.label()),
             ("Some CPU, 2 cores (m)".to_owned(), "m".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_card_that_the_slot_feeds_is_short_of_power() {
+        let shortage = |power_w| {
+            let facts = MachineFacts {
+                power_w,
+                ..MachineFacts::named("m")
+            };
+            facts.power_shortage()
+        };
+        assert_eq!(
+            [Some(75.0), Some(150.0), Some(700.0), None].map(shortage),
+            [1.0, 0.0, 0.0, 0.0]
         );
     }
 

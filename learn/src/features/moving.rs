@@ -15,6 +15,8 @@ use super::operator::Operator;
 pub struct AtBest {
     /// All arithmetic at the calibrated peak, ns; 0 where none is known.
     pub arithmetic: f64,
+    /// The same times how short of power the machine is ([`MachineFacts::power_shortage`]).
+    pub short_of_power: f64,
     /// All traffic, ns.
     pub moving: f64,
 }
@@ -35,10 +37,12 @@ pub(super) fn at_best(row: &Row, operator: &Operator, machine: &MachineFacts) ->
     let weight_rate = rate_of(weights, threads, machine, &rates)?;
     let activation_rate = rate_of(activations, threads, machine, &rates)?;
     let others = operator.input_bytes + operator.output_bytes;
+    let arithmetic = rates
+        .gflops
+        .map_or(0.0, |peak| operator.total_flops() / peak);
     Some(AtBest {
-        arithmetic: rates
-            .gflops
-            .map_or(0.0, |peak| operator.total_flops() / peak),
+        arithmetic,
+        short_of_power: arithmetic * machine.power_shortage(),
         moving: operator.weight_bytes / weight_rate + others / activation_rate,
     })
 }

@@ -1,5 +1,7 @@
 //! One member of the ensemble: the estimate it corrects, the features it may see, what it minimises, its trees.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -95,23 +97,29 @@ pub const ROBUST: Objective = Objective::Quantile(0.4);
 
 /// What a member does not see: it has to answer about kernels that nobody compiled or counted, too.
 pub const VIEWS: [&[Scope]; 3] = [
-    &[Scope::Code, Scope::Counted],
-    &[Scope::Size, Scope::Code, Scope::Counted],
-    &[Scope::Size, Scope::Total, Scope::Code, Scope::Counted],
+    &[Scope::Code, Scope::Counted, Scope::Foreign],
+    &[Scope::Size, Scope::Code, Scope::Counted, Scope::Foreign],
+    &[
+        Scope::Size,
+        Scope::Total,
+        Scope::Code,
+        Scope::Counted,
+        Scope::Foreign,
+    ],
 ];
 
 /// The same for members that are asked about compiled kernels alone.
 pub const VIEWS_OF_CODE: [&[Scope]; 3] = [
-    &[Scope::Counted],
-    &[Scope::Size, Scope::Counted],
-    &[Scope::Size, Scope::Total, Scope::Counted],
+    &[Scope::Counted, Scope::Foreign],
+    &[Scope::Size, Scope::Counted, Scope::Foreign],
+    &[Scope::Size, Scope::Total, Scope::Counted, Scope::Foreign],
 ];
 
 /// The same for members that are asked about counted kernels alone.
 pub const VIEWS_OF_COUNTS: [&[Scope]; 3] = [
-    &[Scope::Code],
-    &[Scope::Size, Scope::Code],
-    &[Scope::Size, Scope::Total, Scope::Code],
+    &[Scope::Code, Scope::Foreign],
+    &[Scope::Size, Scope::Code, Scope::Foreign],
+    &[Scope::Size, Scope::Total, Scope::Code, Scope::Foreign],
 ];
 
 /// What a member does not see that is asked about machines it was not trained on: figures of machines beyond those seen
@@ -299,9 +307,18 @@ impl Member {
             Base::Calibrated => Some(Rates::fit_at_best(dataset, indices)),
             Base::None | Base::Work | Base::Serial | Base::Steps => None,
         };
+        // What trees learn is what machines have in common, not how fast each is.
+        let own = if spec.base == Base::Calibrated {
+            Rates::by_machine(dataset, indices)
+        } else {
+            BTreeMap::new()
+        };
         let targets: Vec<f32> = samples()
             .zip(times)
-            .map(|(s, time)| (time - estimate(spec.base, rates.as_ref(), &s.point)) as f32)
+            .map(|(s, time)| {
+                let rates = own.get(&s.machine).or(rates.as_ref());
+                (time - estimate(spec.base, rates, &s.point)) as f32
+            })
             .collect();
         let weights: Vec<f32> = samples().map(|s| s.weight).collect();
         let labels = Labels {

@@ -5,9 +5,12 @@
 //! below which nothing gets, and f what several threads take to be started and waited for; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where
 //! b counts cycles, arithmetic is in them, and a and c are left out. Over
 //! several machines of which the rates are known, arithmetic and traffic are what they take there at best, so that c and d
-//! are how much longer it takes in fact, and the first two and exponentials are left out.
+//! are how much longer it takes in fact; the place of the steps has arithmetic times how short of power a machine is, and the
+//! first part and exponentials are left out.
 //! Non-negative least squares of the relative error (coordinate descent on the normal equations), in rounds that count
 //! samples less the further off they were.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +33,9 @@ const UNITS: [f64; 20] = [
 ];
 /// Samples that these are judged on at most.
 const JUDGED: usize = 1500;
+
+/// Samples of a machine that its own rates are fitted to, at least.
+const OWN_RATES: usize = 30;
 
 /// What arithmetic and traffic are counted in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,8 +74,8 @@ fn timed<'a>(dataset: &'a Dataset, indices: &[usize]) -> Vec<Timed<'a>> {
 fn parts(point: &Point, unit: Unit, units: Option<f64>) -> [f64; PARTS] {
     let bases = &point.bases;
     if unit == Unit::AtBest {
-        let [arithmetic, traffic] = bases.at_best();
-        return [0.0, 0.0, arithmetic, traffic, 0.0, 0.0, 1.0];
+        let [arithmetic, traffic, short] = bases.at_best();
+        return [0.0, short, arithmetic, traffic, 0.0, 0.0, 1.0];
     }
     let [serial, steps, arithmetic, traffic, exponentials, several] = bases.parts(units);
     [
@@ -92,6 +98,19 @@ impl Rates {
     /// Fits to some samples how much longer than at best arithmetic and traffic take, and the floor.
     pub fn fit_at_best(dataset: &Dataset, indices: &[usize]) -> Self {
         Self::with_units(&timed(dataset, indices), Unit::AtBest, None).0
+    }
+
+    /// The same for each machine that has samples enough, by its number.
+    pub fn by_machine(dataset: &Dataset, indices: &[usize]) -> BTreeMap<usize, Self> {
+        let mut of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for &index in indices {
+            let machine = dataset.samples[index].machine;
+            of.entry(machine).or_default().push(index);
+        }
+        of.retain(|_, own| own.len() >= OWN_RATES);
+        of.into_iter()
+            .map(|(machine, own)| (machine, Self::fit_at_best(dataset, &own)))
+            .collect()
     }
 
     /// Fits the rates to points with their times (log2 ns) and how much each counts.
@@ -230,7 +249,8 @@ mod tests {
 
     #[test]
     fn a_floor_over_machines_of_known_rates_is_found() {
-        // Half of the peak, a third of the bandwidth, and 20 µs for the call; the second machine is four times as fast.
+        // Half of the peak, a third of the bandwidth, and 20 µs for the call; the second machine is four times as fast and
+        // short of power, so that its arithmetic takes as long again.
         let rows = (0..60u64).map(|number| {
             let (columns, depth) = (64 << (number % 6), 64 << (number / 6 % 5));
             let mut row = dense_row(1 + 63 * (number % 2), columns, depth, "{}");
@@ -249,20 +269,34 @@ mod tests {
                     memory_gbytes_per_s: Some(10.0 * times),
                     ..machine::Rates::default()
                 }],
+                power_w: (name == "b").then_some(75.0),
                 ..MachineFacts::named(name)
             };
             set.facts.insert(name.to_owned(), facts);
         }
         for row in &mut set.rows {
             let facts = &set.facts[row.env_hash.as_deref().unwrap()];
-            let [arithmetic, traffic] = point_of(row, facts).bases.at_best();
-            row.time_median_ns = Some(2.0 * arithmetic + 3.0 * traffic + 20_000.0);
+            let [arithmetic, traffic, short] = point_of(row, facts).bases.at_best();
+            row.time_median_ns = Some(2.0 * arithmetic + 2.0 * short + 3.0 * traffic + 20_000.0);
         }
         let dataset = Dataset::new(&set, &Machines::Mixed).unwrap();
         let rates = Rates::fit_at_best(&dataset, &dataset.all());
-        let found = [rates.rates[2], rates.rates[3], rates.rates[6]];
-        for (found, wanted) in found.into_iter().zip([2.0, 3.0, 20_000.0]) {
+        let found = [
+            rates.rates[1],
+            rates.rates[2],
+            rates.rates[3],
+            rates.rates[6],
+        ];
+        for (found, wanted) in found.into_iter().zip([2.0, 2.0, 3.0, 20_000.0]) {
             assert!((found / wanted - 1.0).abs() < 0.02, "{rates:?}");
         }
+        // The rates of a machine alone say as much of its own samples, and nothing where they are few.
+        let own = Rates::by_machine(&dataset, &dataset.all());
+        assert_eq!(own.len(), 2);
+        for sample in &dataset.samples {
+            let error = own[&sample.machine].estimate(&sample.point) - sample.log2_time;
+            assert!(error.abs() < 0.05, "{error}");
+        }
+        assert!(Rates::by_machine(&dataset, &[0, 1, 2]).is_empty());
     }
 }

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use opdata::{DeviceKind, Dims};
+use opdata::{DeviceKind, Dims, Row};
 use oplearn::data::devices::read_devices;
 use oplearn::data::{Machines, RowSet, Split};
 use oplearn::models::ModelKind;
 use opmodels::Source as ModelSource;
+use opreport::output::say;
 
 use super::parse::{Numbers, against, budget, level, model_kinds, model_source, numbers};
 pub use super::source::{SourceArgs, tell_left_out};
@@ -84,7 +85,7 @@ pub struct DataArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub struct DevicesArgs {
     /// A CSV table of the machines' figures, for logs that do not say: device, mem_bw (GB/s), singleflops (Gflop/s), num_sm,
-    /// freq (MHz), l2cache (MB).
+    /// freq (MHz), l2cache (MB), tdp (W), compute_capability.
     #[arg(long, value_name = "FILE.csv")]
     pub devices: Option<PathBuf>,
 }
@@ -93,7 +94,19 @@ impl DevicesArgs {
     /// Adds the figures to what is known of the rows' machines.
     pub fn tell(&self, rows: &mut RowSet) -> anyhow::Result<()> {
         if let Some(file) = &self.devices {
-            for (name, facts) in read_devices(file)? {
+            let devices = read_devices(file)?;
+            let is_told = |row: &Row| {
+                row.env_hash
+                    .as_ref()
+                    .is_some_and(|name| devices.contains_key(name))
+            };
+            if !rows.rows.is_empty() && !rows.rows.iter().any(is_told) {
+                say(&format!(
+                    "{}: none of its devices is a machine of the data; the names have to be the same",
+                    file.display()
+                ));
+            }
+            for (name, facts) in devices {
                 rows.facts.entry(name).or_insert(facts);
             }
         }

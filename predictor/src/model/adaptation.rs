@@ -9,7 +9,8 @@
 //! | 4 | the old model's times what the new machine takes for arithmetic, traffic, … over what the old one did ([`Rates`]) |
 //! | 5 | that of a model of the measurements alone |
 //!
-//! Few measurements make neither trees nor rates: then the last three are missing and do not count.
+//! Few measurements make neither trees nor rates: then the last three are missing and do not count. None of the corrections goes
+//! beyond the ratios to the old model that were measured: between ten points they know little, and outside nothing.
 
 use oplearn::features::Point;
 use oplearn::models::Regressor;
@@ -50,6 +51,8 @@ pub struct Adaptation {
     pub factor: Correction,
     /// Level, intensity and kind.
     pub correction: Correction,
+    /// Least and greatest ratio of a measurement to the old model's prediction, log2.
+    pub extent: [f64; 2],
     /// Trees, where there are measurements enough.
     pub fresh: Option<Fresh>,
     /// How much each prediction counts.
@@ -81,12 +84,15 @@ impl Adaptation {
             }
             alone = fresh.alone.predict(points)?;
         }
+        let [least, greatest] = self.extent;
         Ok((0..points.len())
             .map(|i| {
-                let corrected = old[i] + self.correction.of(points[i], kinds[i]);
+                let within = |ratio: f64| old[i] + ratio.max(least).min(greatest);
+                let correction = self.correction.of(points[i], kinds[i]);
                 let factor = old[i] + self.factor.of(points[i], kinds[i]);
-                let trees = corrected + rest[i];
-                [old[i], factor, corrected, trees, by_rates[i], alone[i]]
+                let (corrected, trees) = (within(correction), within(correction + rest[i]));
+                let by_rates = within(by_rates[i] - old[i]);
+                [old[i], factor, corrected, trees, by_rates, alone[i]]
             })
             .collect())
     }

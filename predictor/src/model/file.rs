@@ -27,7 +27,7 @@ use crate::model::trained::{Facts, Trained};
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"OPBENCHM";
 /// The format of this build.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
 const CHECKSUM_BYTES: usize = 32;
 const PREFIX_BYTES: usize = MAGIC.len() + 4 + 8;
 const RETRAIN: &str = "train it again with `oppredict train`";
@@ -52,6 +52,7 @@ struct Header {
 struct AdaptationEntry {
     factor: Correction,
     correction: Correction,
+    extent: [f64; 2],
     shares: Shares,
     rest: Vec<MemberEntry>,
     rates: Option<[Rates; 2]>,
@@ -217,6 +218,7 @@ fn adaptation_entry(
         factor: adaptation.factor.clone(),
         correction: adaptation.correction.clone(),
         shares: adaptation.shares,
+        extent: adaptation.extent,
         rest: rest.iter().map(&mut *entry).collect::<Result<_>>()?,
         rates: fresh.map(|fresh| fresh.rates),
         alone: match fresh {
@@ -244,6 +246,7 @@ fn adaptation_of(
     Ok(Adaptation {
         factor: entry.factor,
         correction: entry.correction,
+        extent: entry.extent,
         fresh,
         shares: entry.shares,
     })

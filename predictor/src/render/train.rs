@@ -59,6 +59,10 @@ pub fn features_markdown() -> String {
         (Scope::Tile, "Tiles, blocks and steps"),
         (Scope::Code, "The code that was emitted"),
         (Scope::Counted, "What was counted of the kernel"),
+        (
+            Scope::Foreign,
+            "How it fills a device that was not trained on",
+        ),
         (Scope::Machine, "Where it runs"),
     ] {
         let _ = write!(

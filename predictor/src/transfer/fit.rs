@@ -180,10 +180,18 @@ impl<'a> Machine<'a> {
         Ok(Adaptation {
             factor: Correction::one_factor(&errors),
             correction,
+            extent: extent(&errors),
             fresh,
             shares: [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
         })
     }
+}
+
+/// Least and greatest of some ratios, log2; nothing between where there are none.
+fn extent(ratios: &[f64]) -> [f64; 2] {
+    let least = ratios.iter().copied().reduce(f64::min);
+    let greatest = ratios.iter().copied().reduce(f64::max);
+    [least.unwrap_or(0.0), greatest.unwrap_or(0.0)]
 }
 
 #[cfg(test)]
@@ -241,6 +249,26 @@ mod tests {
         let (few, error) = adapted(4, |_| 1.0);
         assert!(few.fresh.is_none() && few.own_share() == 0.0);
         assert!(error < 10.0, "{error}");
+    }
+
+    #[test]
+    fn corrections_stay_within_the_ratios_that_were_measured() {
+        // The larger the layer the further off, so that a line through twelve of them goes on beyond the last.
+        let off = |i: usize| i as f64 / 10.0;
+        let (adaptation, _) = adapted(12, off);
+        let dataset = dataset();
+        let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
+        let measured = |i: usize| dataset.samples[i].log2_time;
+        let old: Vec<f64> = (0..60).map(|i| measured(i) + off(i)).collect();
+        let ways = adaptation.ways(&points, &["dense"; 60], &old).unwrap();
+        let [least, greatest] = adaptation.extent;
+        assert!(-5.9 <= least && least < greatest && greatest <= 0.0);
+        let ratios = ways
+            .iter()
+            .zip(&old)
+            .flat_map(|(own, old)| own[1..ALONE].iter().map(move |way| way - old));
+        let within = (least - 1e-9)..=(greatest + 1e-9);
+        assert!(ratios.into_iter().all(|ratio| within.contains(&ratio)));
     }
 
     #[test]

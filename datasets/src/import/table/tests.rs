@@ -58,9 +58,9 @@ fn products_and_convolutions_become_rows() {
     insta::assert_snapshot!(
         [shown(&import(PRODUCTS, true).unwrap()), shown(&import(CONVOLUTIONS, true).unwrap())].join("\n"),
         @r#"
-        table-t.000001 NVIDIA L4 linear dense: 2048x512 2560x512 flops Some(5368709120) read Some(9437184) written Some(20971520), Some(1500000.0) ns
-        table-t.000002 NVIDIA L4 bmm batch_matmul: 16x128x64 16x128x64 flops Some(33554432) read Some(1048576) written Some(1048576), Some(50000.0) ns
-        1 the dataset has no device kind for `AMD Instinct MI100`
+        table-t.000001 NVIDIA L4 linear dense: 2048x2560 512x2560 flops Some(5368709120) read Some(26214400) written Some(4194304), Some(1500000.0) ns
+        table-t.000002 NVIDIA L4 bmm batch_matmul: 16x128x128 16x64x128 flops Some(33554432) read Some(1572864) written Some(524288), Some(50000.0) ns
+        1 the dataset has no device kind for `AMD Instinct MI100`; a column `device_kind` (cpu, cuda) tells it
         table-t.000001 Tesla T4 conv conv2d: 8x64x56x56 128x64x3x3 flops Some(924844032) read Some(6717440) written Some(3211264), Some(750000.0) ns
         "#
     );
@@ -127,6 +127,50 @@ NV_T4,128,64,64,0.01
     );
     let error = import("a,b\n1,2\n", false).unwrap_err().to_string();
     assert!(error.contains("no column of times"), "{error}");
+}
+
+#[test]
+fn a_header_that_leaves_something_open_is_refused() {
+    for (header, part) in [
+        (
+            "device,m,n,k,Latency",
+            "the unit of `latency` is not known: name it time_ms",
+        ),
+        (
+            "device,m,n,k,time_min",
+            "the unit of `time_min` is not known",
+        ),
+        (
+            "device;m;n;k;time_ms",
+            "columns are to be separated by commas",
+        ),
+        ("device,m,M,n,k,time_ms", "there are two columns `m`"),
+        ("", "no column of times"),
+    ] {
+        let error = import(&format!("{header}\n"), false)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(part), "{header}: {error}");
+    }
+}
+
+#[test]
+fn types_and_devices_that_nobody_knows_are_told() {
+    let text = "device,dtype,m,n,k,time_ms\n\
+        T4 of Tesla,FP16,64,64,64,0.02\n\
+        T4 of Tesla,bfloat16,64,64,64,0.02\n\
+        T4 of Tesla,float12,64,64,64,0.02\n\
+        ,,64,64,64,0.02\n";
+    let imported = import(text, false).unwrap();
+    let dtypes: Vec<_> = imported.rows.iter().map(|r| r.dtypes.as_deref()).collect();
+    assert_eq!(dtypes, [Some("float16;float16"), Some("bfloat16;bfloat16")]);
+    insta::assert_snapshot!(
+        imported.left_out.keys().cloned().collect::<Vec<_>>().join("\n"),
+        @r"
+    lines that are no record (first in line 4: `float12` in column `dtype` is no type of values (float32, float16, int8, …))
+    no device is named; a column `device_kind` (cpu, cuda) tells it
+    "
+    );
 }
 
 #[test]
