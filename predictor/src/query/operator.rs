@@ -135,8 +135,12 @@ impl OperatorQuery {
         };
         row.weight_layout = self.weight_layout();
         if parts.windowed {
-            row.kernel = Some(dims(&self.window()?));
+            let window = self.window()?;
+            let [high, wide] = self.paddings(window);
+            row.kernel = Some(dims(&window));
             row.stride = Some(dims(&self.strides()));
+            row.padding = Some(dims(&[high, wide, high, wide]));
+            row.dilation = Some(dims(&[1, 1]));
             row.groups = Some(self.groups);
         }
         Ok(row)
@@ -177,17 +181,23 @@ impl OperatorQuery {
         }
     }
 
+    /// Padding above and below, left and right: what was asked for, or what keeps the extent.
+    fn paddings(&self, window: [u64; 2]) -> [u64; 2] {
+        let of = |axis: usize| match self.padding.as_deref() {
+            Some([both]) => *both,
+            Some(pair) if pair.len() > axis => pair[axis],
+            _ => (window[axis] - 1) / 2,
+        };
+        [of(0), of(1)]
+    }
+
     /// Output extents of a window that slides over an image.
     fn slide(&self, image: [u64; 2]) -> Result<[u64; 2]> {
         let (window, strides) = (self.window()?, self.strides());
+        let paddings = self.paddings(window);
         let mut extents = [0; 2];
         for axis in 0..2 {
-            let padding = match self.padding.as_deref() {
-                Some([both]) => *both,
-                Some(pair) if pair.len() > axis => pair[axis],
-                _ => (window[axis] - 1) / 2,
-            };
-            let sides = [padding, padding];
+            let sides = [paddings[axis]; 2];
             extents[axis] = window_positions(image[axis], sides, window[axis], 1, strides[axis])
                 .ok_or_else(|| {
                     Error::Query("the window is larger than the padded image".to_owned())
@@ -332,6 +342,20 @@ mod tests {
         assert_eq!(conv.flops, Some(2 * 56 * 56 * 64 * 64 * 9));
         assert_eq!(conv.output_shapes.unwrap().to_string(), "1x64x56x56");
         assert_eq!(conv.weight_layout.as_deref(), Some("OIHW16o"));
+    }
+
+    #[test]
+    fn a_padding_is_told_as_models_tell_it() {
+        let padding = |asked: Option<Vec<u64>>| {
+            let mut query = query("max_pool", &[1, 64, 14, 14]);
+            query.padding = asked;
+            query.row().unwrap().padding.unwrap().to_string()
+        };
+        assert_eq!(padding(None), "1x1x1x1");
+        assert_eq!(padding(Some(vec![0])), "0x0x0x0");
+        assert_eq!(padding(Some(vec![2, 1])), "2x1x2x1");
+        let rows = query("softmax", &[4, 32]).row().unwrap();
+        assert_eq!(rows.padding, None);
     }
 
     #[test]
