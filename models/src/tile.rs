@@ -102,6 +102,27 @@ pub fn packed_run(channels: u64) -> u64 {
         .unwrap_or(PACKED_LANES)
 }
 
+/// Results that are computed of a row of `extent` by a window that slides over each channel on its own: the importer rounds
+/// rows up to whole vectors, or to half of one where that holds the row, unless too much would be computed in vain
+/// (`whole_row` of `models/python/opbench_import/windows.py`).
+pub fn whole_row(extent: u64) -> u64 {
+    if extent <= PACKED_LANES / 4 {
+        return extent;
+    }
+    let half = PACKED_LANES / 2;
+    let rounded = if extent <= half {
+        half
+    } else {
+        extent.div_ceil(PACKED_LANES).saturating_mul(PACKED_LANES)
+    };
+    // At most 1.4 times as many.
+    if rounded.saturating_mul(5) <= extent.saturating_mul(7) {
+        rounded
+    } else {
+        extent
+    }
+}
+
 /// The axis of a reduction's results along which an operand is contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorExtent {
@@ -224,6 +245,25 @@ mod tests {
             (255, 16),
         ] {
             assert_eq!(packed_run(channels), run, "{channels}");
+        }
+    }
+
+    #[test]
+    fn rows_under_windows_are_rounded_up_as_the_importer_does() {
+        for (extent, computed) in [
+            (3, 3),
+            (5, 5),
+            (6, 8),
+            (8, 8),
+            (10, 10),
+            (12, 16),
+            (17, 17),
+            (23, 32),
+            (56, 64),
+            (112, 112),
+            (u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(whole_row(extent), computed, "{extent}");
         }
     }
 

@@ -68,20 +68,18 @@ def read_answers(queries, answers):
 def read_model(path):
     """The header of a `.opm` file, and each of its models: what it is, and its trees as XGBoost's bytes.
 
-    The members of the ensemble come first, then the surrogate that explains it and, if it was learned, what running inside a model
-    does. What an adapted model learned of its new machine stands behind them and is not read here.
+    The members of the ensemble come first, then the surrogate that explains it. What an adapted model learned of its new machine stands behind them and is not read here.
     """
     data = Path(path).read_bytes()
     magic, form, length = struct.unpack_from("<8sIQ", data)
-    if magic != b"OPBENCHM" or form != 5:
+    if magic != b"OPBENCHM" or form != 6:
         raise ValueError(f"{path} is no model of oppredict that this script can read")
     start = struct.calcsize("<8sIQ")
     header = json.loads(data[start : start + length])
     models, at = [], start + length
-    for model in [*header["ensemble"]["members"], header["fast"], header["context"]]:
-        if model:
-            models.append((model["spec"], data[at : at + model["bytes"]]))
-            at += model["bytes"]
+    for model in [*header["ensemble"]["members"], header["fast"]]:
+        models.append((model["spec"], data[at : at + model["bytes"]]))
+        at += model["bytes"]
     return header, models
 
 

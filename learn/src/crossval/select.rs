@@ -14,7 +14,7 @@ use crate::data::split::{Fold, shuffled};
 use crate::error::Result;
 use crate::features::{Point, Scope};
 use crate::models::member::{Member, MemberSpec};
-use crate::models::pool::{self, Pool};
+use crate::models::pool::{self, Estimated, Pool};
 use crate::models::{Choice, Familiarity, FitOptions, Regressor};
 
 /// Folds of workloads.
@@ -197,7 +197,7 @@ impl Judge<'_> {
         }
         let workload = |&i: &usize| self.dataset.samples[i].workload;
         let parts: Vec<usize> = self.judged.iter().map(|i| part[workload(i)]).collect();
-        let pool = pool::unseen(&self.known());
+        let pool = pool::unseen(&self.known(), self.estimated());
         Ok(Mixture {
             weights: self.predictions(&pool, &parts)?.mixture(),
             members: pool.members,
@@ -224,6 +224,17 @@ impl Judge<'_> {
         };
         let members = pool.members;
         Ok((Mixture { members, weights }, predictions))
+    }
+
+    /// What the estimates of most samples count.
+    fn estimated(&self) -> Estimated {
+        let samples = self.judged.iter().map(|&i| &self.dataset.samples[i]);
+        let in_cycles = samples.filter(|s| s.point.bases.counts_cycles()).count();
+        if 2 * in_cycles > self.judged.len() {
+            Estimated::Cycles
+        } else {
+            Estimated::Operations
+        }
     }
 
     /// What enough of the samples have for members that see it.

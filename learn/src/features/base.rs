@@ -101,6 +101,8 @@ pub struct Bases {
     shared: [f64; 3],
     /// Whether several threads find work, which have to be started and waited for.
     several: bool,
+    /// Bytes of the inputs and of the outputs.
+    activations: [f64; 2],
 }
 
 impl Bases {
@@ -137,6 +139,7 @@ impl Bases {
                 .map(|core| cycles::unscheduled(operator, core) / busy_threads),
             shared,
             several: busy_threads > 1.0,
+            activations: [operator.input_bytes, operator.output_bytes],
         };
         match nest {
             Nest::Gpu(nest) => {
@@ -224,6 +227,20 @@ impl Bases {
             .steps
             .map_or_else(|| self.steps.exp2(), |one| rounds * one);
         [filled.ceil() * pieces.work, steps]
+    }
+
+    /// Whether the cycles of all arithmetic are estimated, on a core that is known.
+    pub fn counts_cycles(&self) -> bool {
+        match self.scheduled {
+            Scheduled::Cycles => true,
+            Scheduled::Nothing => self.unscheduled.is_some(),
+            Scheduled::Serial | Scheduled::Steps => false,
+        }
+    }
+
+    /// Bytes of the inputs and of the outputs.
+    pub fn activations(&self) -> [f64; 2] {
+        self.activations
     }
 
     /// Whether the rates of the machine are known.

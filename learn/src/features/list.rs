@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 14;
+pub const FEATURE_VERSION: u32 = 15;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -70,6 +70,8 @@ features! {
         kernel,
         /// elements of the window
         window: Log2,
+        /// 1 if the largest value of a window is taken
+        takes_largest,
         /// 1 if the window runs over a padding
         padded,
         /// stride along the last axis
@@ -352,6 +354,16 @@ features! {
         window_row: Log2,
         /// windows of single channels: outputs in a row beyond whole sixteens
         window_row_rest,
+        /// windows of single channels: outputs computed of a row over those that are wanted
+        row_waste,
+        /// windows of single channels: lanes of a vector along a row
+        row_vector: Log2,
+        /// windows of single channels: vectors of a register tile
+        row_tile: Log2,
+        /// windows of single channels: 0 if the data are read where they lie, 1 if a copy is taken apart by the stride, 2 if they are copied into a padding
+        staging,
+        /// windows of single channels: data of a channel with their padding, values
+        staged_channel: Log2,
         /// CPU: results of a tile along the innermost axis that is not the vectors'
         tile_inner: Log2,
         /// CPU: results of a tile along the axis outside of that

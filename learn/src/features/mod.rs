@@ -8,6 +8,7 @@
 //! | [`gpu`], [`cpu`] | the loop nest under the schedule |
 //! | [`default_tile`] | … of a default schedule, from the operator |
 //! | [`runs`] | how an operator goes through rows of neighbours |
+//! | [`windows`] | how windows that slide over each channel go through rows |
 //! | [`tile_axes`] | how a register tile lies on the axes |
 //! | [`sampled`] | … of a sample of MetaSchedule's space |
 //! | [`machine`] | where it runs, from the run's environment |
@@ -45,6 +46,7 @@ mod scale;
 mod steps;
 mod strides;
 mod tile_axes;
+mod windows;
 
 pub use list::{FEATURE_VERSION, FEATURES, Values, positions_of};
 pub use point::{Point, point_of, workload_name};

@@ -18,7 +18,8 @@ use super::nest::Nest;
 use super::operator::{Class, Operator};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
-use super::{compiled, default_tile, derive_cpu, derive_gpu, moving, runs, strides, tile_axes};
+use super::{compiled, default_tile, derive_cpu, derive_gpu, moving, runs};
+use super::{strides, tile_axes, windows};
 
 /// Weights that so much is read between two uses of have left the caches of a core; how much more does not matter, and
 /// would only tell models apart.
@@ -90,6 +91,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
     runs::describe(&mut values, row, &operator, machine.vector);
+    windows::describe(&mut values, row, &operator, &knobs, machine.vector);
     strides::describe(&mut values, row);
     compiled::describe_resources(&mut values, row);
     if !row.has_default_schedule() {

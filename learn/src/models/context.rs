@@ -1,63 +1,123 @@
 //! What running inside a model does to an operator's time.
 //!
 //! Alone, an operator finds its inputs where its last call left them; inside a model they come from the operator before,
-//! perhaps from another core's cache, and buffers lie elsewhere. Runs that timed the whole model have both times
-//! (`time_median_ns` and `in_model_time_ns`); a few trees learn the logarithm of their ratio.
+//! perhaps from memory, and what it writes has been evicted since the last pass. Runs that timed the whole model have both times
+//! (`time_median_ns` and `in_model_time_ns`). The time inside is a sum: what it takes alone, times a factor, something for each
+//! byte of the inputs and outputs, more for bytes that no cache of a core holds, and a constant; the rates are fitted, at each
+//! number of threads.
 
-use super::member::{Member, context};
-use super::regressor::Regressor;
-use crate::data::Dataset;
-use crate::error::Result;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::rates;
+use crate::data::{Dataset, Sample};
 use crate::features::Point;
 
-/// Least samples with both times to learn from.
+/// Least samples with both times to learn from, at a number of threads.
 const LEAST_SAMPLES: usize = 40;
+/// Bytes of an input or output that a core's own caches hold beside all else.
+const CACHED_BYTES: f64 = 5e5;
+/// Parts of the sum.
+const PARTS: usize = 6;
 
-/// The learned ratio; 1 where no whole model was timed.
-#[derive(Debug, Default)]
+/// The fitted sums; times inside a model are those alone where no whole model was timed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Context {
-    member: Option<Member>,
+    /// What a unit of each part takes, ns, by number of threads.
+    by_threads: BTreeMap<u64, [f64; PARTS]>,
+}
+
+fn parts(point: &Point, alone: f64) -> [f64; PARTS] {
+    let [read, written] = point.bases.activations();
+    let beyond = |bytes: f64| (bytes - CACHED_BYTES).max(0.0);
+    [
+        alone.exp2(),
+        read,
+        written,
+        beyond(read),
+        beyond(written),
+        1.0,
+    ]
 }
 
 impl Context {
     /// Learns from those of some samples that have both times.
-    ///
-    /// # Errors
-    /// XGBoost's library is missing or fails.
-    pub fn fit(dataset: &Dataset, indices: &[usize], seed: u64) -> Result<Self> {
-        let (both, ratios): (Vec<usize>, Vec<f64>) = indices
-            .iter()
-            .filter_map(|&i| {
-                let sample = &dataset.samples[i];
-                Some((i, sample.log2_in_model? - sample.log2_time))
-            })
-            .unzip();
-        if both.len() < LEAST_SAMPLES {
-            return Ok(Self::default());
+    pub fn fit(dataset: &Dataset, indices: &[usize]) -> Self {
+        let mut both: BTreeMap<u64, Vec<([f64; PARTS], f64, f64)>> = BTreeMap::new();
+        for &i in indices {
+            let sample: &Sample = &dataset.samples[i];
+            if let (Some(inside), Some(threads)) = (sample.log2_in_model, sample.threads) {
+                let parts = parts(&sample.point, sample.log2_time);
+                let own = both.entry(threads).or_default();
+                own.push((parts, inside, f64::from(sample.weight)));
+            }
         }
-        Ok(Self {
-            member: Some(Member::taught(&context(), dataset, &both, &ratios, seed)?),
-        })
-    }
-
-    /// The learned trees, if there are any.
-    pub fn member(&self) -> Option<&Member> {
-        self.member.as_ref()
-    }
-
-    /// From trained trees.
-    pub fn of_member(member: Option<Member>) -> Self {
-        Self { member }
-    }
-
-    /// Base-2 logarithms of time inside a model over time alone.
-    ///
-    /// # Errors
-    /// XGBoost's library fails.
-    pub fn ratios(&self, points: &[&Point]) -> Result<Vec<f64>> {
-        match &self.member {
-            Some(member) => member.predict(points),
-            None => Ok(vec![0.0; points.len()]),
+        let enough = both
+            .into_iter()
+            .filter(|(_, samples)| samples.len() >= LEAST_SAMPLES);
+        Self {
+            by_threads: enough
+                .map(|(threads, samples)| (threads, rates::robust(&samples).0))
+                .collect(),
         }
+    }
+
+    /// The time inside a model of a point that takes `alone` by itself, both base-2 logarithms of ns: by the rates of the nearest
+    /// number of threads.
+    pub fn time(&self, point: &Point, threads: Option<u64>, alone: f64) -> f64 {
+        let asked = threads.unwrap_or(1);
+        let nearest = self.by_threads.iter();
+        let rates = nearest.min_by_key(|(known, _)| known.abs_diff(asked));
+        rates.map_or(alone, |(_, rates)| rates::sum(rates, &parts(point, alone)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Machines, RowSet};
+    use crate::testing::dense_row;
+
+    /// Products with one row, so many of them, that take 500 ns and a tenth more inside a model at two threads, and 2 ns more for each
+    /// kB that is written.
+    fn dataset(count: u64) -> Dataset {
+        let rows = (0..count).map(|number| {
+            let mut row = dense_row(1, 64 << (number % 8), 64 << (number / 8), "{}");
+            row.point_id = number.to_string();
+            row.workload_hash = Some(number.to_string());
+            row.threads = Some(2);
+            row.schedule_space = Some("default".to_owned());
+            let alone = 1e3 * (1 + number) as f64;
+            row.time_median_ns = Some(alone);
+            let written = row.bytes_written.unwrap() as f64;
+            row.in_model_time_ns = Some(1.1 * alone + 500.0 + written / 500.0);
+            row
+        });
+        let set = RowSet::from(rows.collect::<Vec<_>>());
+        Dataset::new(&set, &Machines::Single).unwrap()
+    }
+
+    #[test]
+    fn what_a_model_adds_is_found_and_carries_over_to_other_times() {
+        let data = dataset(64);
+        let context = Context::fit(&data, &data.all());
+        for sample in &data.samples {
+            let inside = context.time(&sample.point, Some(2), sample.log2_time);
+            assert!((inside - sample.log2_in_model.unwrap()).abs() < 0.02);
+            // A slower one of the same size adds as much; other numbers of threads go by what is known.
+            let slower = context.time(&sample.point, None, sample.log2_time + 4.0);
+            let added = inside.exp2() - 1.1 * sample.log2_time.exp2();
+            let expected = 1.1 * (sample.log2_time + 4.0).exp2() + added;
+            assert!((slower - expected.log2()).abs() < 0.02);
+        }
+    }
+
+    #[test]
+    fn a_few_samples_teach_nothing() {
+        let data = dataset(39);
+        let context = Context::fit(&data, &data.all());
+        assert_eq!(context, Context::default());
+        assert_eq!(context.time(&data.samples[0].point, Some(2), 12.0), 12.0);
     }
 }

@@ -83,8 +83,8 @@ pub const DEEP_TREES: Trees = Trees {
     max_bin: 64,
 };
 
-/// Trees of a member that sees emitted code: there is much to see, so that each of many trees sees less of it.
-pub const TREES_OF_CODE: Trees = Trees {
+/// Trees of a member that has much to see (emitted code, this project's own schedules): each of many trees sees less of it.
+pub const MANY_TREES: Trees = Trees {
     rounds: 300,
     eta: 0.05,
     colsample: 0.35,
@@ -150,6 +150,21 @@ pub fn default_members() -> Vec<MemberSpec> {
     ]
 }
 
+/// The ensemble for kernels whose cycles are estimated: the fitted estimate, which has them, seen in all ways. Members that
+/// correct other estimates know less of the schedule.
+pub fn members_of_cycles() -> Vec<MemberSpec> {
+    many_trees(VIEWS, 0)
+}
+
+/// A member with many trees over the fitted estimate for each of some views, seeded from a number on.
+pub fn many_trees(views: [&[Scope]; 3], first_seed: u64) -> Vec<MemberSpec> {
+    let spec = |(view, seed): (&[Scope], u64)| MemberSpec {
+        trees: MANY_TREES,
+        ..member(Base::Fitted, view, ROBUST, seed)
+    };
+    views.into_iter().zip(first_seed..).map(spec).collect()
+}
+
 /// The surrogate of the whole ensemble that explains it: few and shallow trees, trained on the ensemble's predictions.
 pub fn surrogate() -> MemberSpec {
     MemberSpec {
@@ -164,23 +179,6 @@ pub fn surrogate() -> MemberSpec {
             max_bin: 64,
         },
         ..member(Base::Work, VIEWS[0], Objective::Squared, 0)
-    }
-}
-
-/// What learns the ratio of times inside a model and alone: it is near 1 and noisy, so the trees are few and shallow.
-pub fn context() -> MemberSpec {
-    MemberSpec {
-        trees: Trees {
-            rounds: 80,
-            depth: 4,
-            eta: 0.08,
-            subsample: 0.7,
-            colsample: 0.5,
-            min_child_weight: 4.0,
-            lambda: 2.0,
-            max_bin: 64,
-        },
-        ..member(Base::None, VIEWS[0], Objective::Squared, 0)
     }
 }
 

@@ -4,8 +4,8 @@
 //! members that see emitted code or counts, where there are some, which count for points that have them.
 
 use super::member::{
-    DEEP_TREES, FOREIGN, MemberSpec, Objective, ROBUST, TREES_OF_CODE, VIEWS, VIEWS_OF_CODE,
-    VIEWS_OF_COUNTS, default_members, member,
+    DEEP_TREES, FOREIGN, MemberSpec, Objective, ROBUST, VIEWS, VIEWS_OF_CODE, VIEWS_OF_COUNTS,
+    default_members, many_trees, member, members_of_cycles,
 };
 use crate::features::Scope;
 use crate::features::base::Base;
@@ -19,11 +19,23 @@ pub struct Pool {
     pub usual: usize,
 }
 
+/// What the estimates of most points count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Estimated {
+    /// Nominal operations, or instructions.
+    Operations,
+    /// Cycles of a core that is known.
+    Cycles,
+}
+
 /// Members that may carry over to workloads that were not seen; of those that read what not all points have, those that
 /// read `available`.
-pub fn unseen(available: &[Scope]) -> Pool {
+pub fn unseen(available: &[Scope], estimated: Estimated) -> Pool {
     let [all, no_sizes, no_totals] = VIEWS;
-    let usual = default_members();
+    let usual = match estimated {
+        Estimated::Operations => default_members(),
+        Estimated::Cycles => members_of_cycles(),
+    };
     let others = vec![
         member(Base::Serial, no_totals, ROBUST, 5),
         member(Base::Steps, no_sizes, ROBUST, 6),
@@ -44,11 +56,7 @@ pub fn unseen(available: &[Scope]) -> Pool {
 /// Members for compiled kernels of workloads that were not seen, which count alike: how fast a schedule is follows from its
 /// code more than from its knobs.
 pub fn of_code() -> Vec<MemberSpec> {
-    let spec = |(view, seed): (&[Scope], u64)| MemberSpec {
-        trees: TREES_OF_CODE,
-        ..member(Base::Fitted, view, ROBUST, seed)
-    };
-    VIEWS_OF_CODE.into_iter().zip(15..).map(spec).collect()
+    many_trees(VIEWS_OF_CODE, 15)
 }
 
 /// Members that may know workloads of which other schedules were measured; `available` as for [`unseen`].

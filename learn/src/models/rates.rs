@@ -129,52 +129,52 @@ impl Rates {
             .iter()
             .map(|&(point, time, weight)| (parts(point, unit, units), time, weight))
             .collect();
-        let mut weights: Vec<f64> = samples.iter().map(|(_, _, weight)| *weight).collect();
-        let mut fitted = Self {
-            rates: [0.0; PARTS],
-            unit,
-            units,
-        };
-        let mut cost = 0.0;
-        let relative: Vec<[f64; PARTS]> = samples
-            .iter()
-            .map(|(parts, time, _)| parts.map(|part| part / time.exp2()))
-            .collect();
-        for _ in 0..ROUNDS {
-            fitted.rates = solved(&relative, &weights);
-            cost = 0.0;
-            for ((parts, time, weight), current) in samples.iter().zip(&mut weights) {
-                let error = fitted.of(parts) - time;
-                // A relative error has no bound above, so that one slow estimate would outweigh all others.
-                let slow = error.exp2().max(1.0);
-                *current = weight / ((error / USUAL_ERROR).hypot(1.0) * slow);
-                cost += weight * error.abs();
-            }
-        }
+        let (rates, cost) = robust(&samples);
+        let fitted = Self { rates, unit, units };
         (fitted, cost)
-    }
-
-    fn of(&self, parts: &[f64; PARTS]) -> f64 {
-        let sum: f64 = self
-            .rates
-            .iter()
-            .zip(parts)
-            .map(|(rate, part)| rate * part)
-            .sum();
-        // Nothing takes less than a thousandth of a ns.
-        sum.max(1e-3).log2()
     }
 
     /// The estimate of a point, base-2 logarithm of ns.
     pub fn estimate(&self, point: &Point) -> f64 {
-        self.of(&parts(point, self.unit, self.units))
+        sum(&self.rates, &parts(point, self.unit, self.units))
     }
 }
 
+/// The sum of parts at their rates, base-2 logarithm of ns.
+pub(super) fn sum<const N: usize>(rates: &[f64; N], parts: &[f64; N]) -> f64 {
+    let pairs = rates.iter().zip(parts);
+    let sum: f64 = pairs.map(|(rate, part)| rate * part).sum();
+    // Nothing takes less than a thousandth of a ns.
+    sum.max(1e-3).log2()
+}
+
+/// The rates, 0 and above, of samples with their parts, times (log2 ns) and weights, and the sum of their errors: by size and
+/// not by square.
+pub(super) fn robust<const N: usize>(samples: &[([f64; N], f64, f64)]) -> ([f64; N], f64) {
+    let mut weights: Vec<f64> = samples.iter().map(|(_, _, weight)| *weight).collect();
+    let (mut rates, mut cost) = ([0.0; N], 0.0);
+    let relative: Vec<[f64; N]> = samples
+        .iter()
+        .map(|(parts, time, _)| parts.map(|part| part / time.exp2()))
+        .collect();
+    for _ in 0..ROUNDS {
+        rates = solved(&relative, &weights);
+        cost = 0.0;
+        for ((parts, time, weight), current) in samples.iter().zip(&mut weights) {
+            let error = sum(&rates, parts) - time;
+            // A relative error has no bound above, so that one slow estimate would outweigh all others.
+            let slow = error.exp2().max(1.0);
+            *current = weight / ((error / USUAL_ERROR).hypot(1.0) * slow);
+            cost += weight * error.abs();
+        }
+    }
+    (rates, cost)
+}
+
 /// Minimises Σ weight · (Σ rate · part − 1)² over rates of 0 and above; the parts are shares of the time.
-fn solved(relative: &[[f64; PARTS]], weights: &[f64]) -> [f64; PARTS] {
-    let mut normal = [[0.0; PARTS]; PARTS];
-    let mut right = [0.0; PARTS];
+fn solved<const N: usize>(relative: &[[f64; N]], weights: &[f64]) -> [f64; N] {
+    let mut normal = [[0.0; N]; N];
+    let mut right = [0.0; N];
     for (relative, weight) in relative.iter().zip(weights) {
         for (row, a) in relative.iter().enumerate() {
             right[row] += weight * a;
@@ -183,12 +183,12 @@ fn solved(relative: &[[f64; PARTS]], weights: &[f64]) -> [f64; PARTS] {
             }
         }
     }
-    let mut rates = [0.0f64; PARTS];
+    let mut rates = [0.0f64; N];
     for _ in 0..SWEEPS {
-        for part in 0..PARTS {
+        for part in 0..N {
             let own = normal[part][part];
             if own > 0.0 {
-                let others: f64 = (0..PARTS).map(|o| normal[part][o] * rates[o]).sum();
+                let others: f64 = (0..N).map(|o| normal[part][o] * rates[o]).sum();
                 rates[part] = (rates[part] + (right[part] - others) / own).max(0.0);
             }
         }

@@ -165,7 +165,7 @@ pub fn evaluate(
         done,
     )?;
     let measured = out_of_fold.measured(dataset);
-    let models = whole::of_held_out(dataset, &folds, &out_of_fold, options.fit.seed)?;
+    let models = whole::of_held_out(dataset, &folds, &out_of_fold);
     if options.model == ModelKind::Ensemble {
         correct_bias_by_fold(dataset, &mut out_of_fold, &measured);
     }

@@ -11,12 +11,9 @@ use opdata::stats::{median, weighted_median};
 use oplearn::crossval::folds::OutOfFold;
 use oplearn::data::split::Fold;
 use oplearn::data::{Dataset, ModelRun, Part};
-use oplearn::features::Point;
 use oplearn::models::context::Context;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-
-use crate::error::Result;
 
 /// A model whose measured operators explain less than this share was not measured completely.
 const COMPLETE: f64 = 0.6;
@@ -181,49 +178,27 @@ fn deviation(ratios: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// Predictions (log2 ns) of held-out samples inside a running model, in their order: what that does is learned without
 /// their fold, too.
-///
-/// # Errors
-/// XGBoost's library fails.
-pub fn in_model(
-    dataset: &Dataset,
-    folds: &[Fold],
-    out_of_fold: &OutOfFold,
-    seed: u64,
-) -> Result<Vec<f64>> {
+pub fn in_model(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -> Vec<f64> {
     let contexts: Vec<Context> = folds
         .par_iter()
-        .map(|fold| Context::fit(dataset, &fold.train, seed))
-        .collect::<oplearn::Result<_>>()?;
-    let mut times = out_of_fold.predicted.clone();
-    for (number, context) in contexts.iter().enumerate() {
-        let places: Vec<usize> = (0..times.len())
-            .filter(|&place| out_of_fold.fold[place] == number)
-            .collect();
-        let points: Vec<&Point> = places
-            .iter()
-            .map(|&place| &dataset.samples[out_of_fold.index[place]].point)
-            .collect();
-        for (place, ratio) in places.into_iter().zip(context.ratios(&points)?) {
-            times[place] += ratio;
-        }
-    }
-    Ok(times)
+        .map(|fold| Context::fit(dataset, &fold.train))
+        .collect();
+    let predicted = out_of_fold.predicted.iter();
+    let places = predicted.zip(&out_of_fold.index).zip(&out_of_fold.fold);
+    places
+        .map(|((&alone, &index), &fold)| {
+            let sample = &dataset.samples[index];
+            contexts[fold].time(&sample.point, sample.threads, alone)
+        })
+        .collect()
 }
 
 /// The models of folds that hold one out each; none for other folds.
-///
-/// # Errors
-/// XGBoost's library fails.
-pub fn of_held_out(
-    dataset: &Dataset,
-    folds: &[Fold],
-    out_of_fold: &OutOfFold,
-    seed: u64,
-) -> Result<Vec<WholeModel>> {
+pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -> Vec<WholeModel> {
     if folds.iter().all(|fold| fold.model.is_none()) {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let times = in_model(dataset, folds, out_of_fold, seed)?;
+    let times = in_model(dataset, folds, out_of_fold);
     let mut predictions: HashMap<(usize, usize), f64> = HashMap::new();
     for (place, &index) in out_of_fold.index.iter().enumerate() {
         predictions.insert((out_of_fold.fold[place], index), times[place]);
@@ -264,13 +239,14 @@ pub fn of_held_out(
             }
         }
     }
-    Ok(result)
+    result
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use oplearn::data::{Intake, Sample};
+    use oplearn::features::Point;
     use oplearn::features::base::Bases;
 
     /// `models` models of one operator each, called `calls` times for 1000 ns, with 100 ns between calls.

@@ -1,8 +1,8 @@
 //! The `.opm` file: one trained model.
 //!
 //! `OPBENCHM`, format (u32), length of the header (u64), the header (JSON: feature list, members, facts, measured
-//! operators, lengths of what follows), the trees (UBJSON of XGBoost: the members, the surrogate, what runs inside
-//! models if it was learned, and what an adapted model learned of its new machine), the values of the nearest rows (f32),
+//! operators, what running inside a model does, lengths of what follows), the trees (UBJSON of XGBoost: the members, the
+//! surrogate, and what an adapted model learned of its new machine), the values of the nearest rows (f32),
 //! and the SHA-256 of all before it. Numbers are little-endian. A file of another format or feature list is refused: a
 //! model answers only what it was trained on.
 
@@ -40,7 +40,7 @@ struct Header {
     ensemble: EnsembleEntry,
     #[serde(rename = "fast")]
     surrogate: MemberEntry,
-    context: Option<MemberEntry>,
+    context: Context,
     adaptation: Option<AdaptationEntry>,
     facts: Facts,
     known: Known,
@@ -95,7 +95,7 @@ pub fn save(model: &Trained, path: &Path) -> Result<()> {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         ensemble: ensemble_entry(&model.ensemble, &mut entry)?,
         surrogate: entry(&model.surrogate)?,
-        context: model.context.member().map(&mut entry).transpose()?,
+        context: model.context.clone(),
         adaptation: match &model.adaptation {
             None => None,
             Some(adaptation) => Some(adaptation_entry(adaptation, &mut entry)?),
@@ -171,7 +171,6 @@ pub fn load(path: &Path) -> Result<Trained> {
     };
     let ensemble = ensemble_of(path, header.ensemble, &mut member)?;
     let surrogate = member(header.surrogate)?;
-    let context = Context::of_member(header.context.map(&mut member).transpose()?);
     let adaptation = match header.adaptation {
         None => None,
         Some(entry) => Some(adaptation_of(path, entry, &mut member)?),
@@ -188,7 +187,7 @@ pub fn load(path: &Path) -> Result<Trained> {
     Ok(Trained {
         ensemble,
         surrogate,
-        context,
+        context: header.context,
         adaptation,
         neighbours,
         known: header.known,

@@ -226,7 +226,7 @@ pub fn train(
         .index
         .iter()
         .copied()
-        .zip(in_model(dataset, &folds, &out_of_fold, options.fit.seed)?)
+        .zip(in_model(dataset, &folds, &out_of_fold))
         .collect();
     let whole = WholeFactor::fit(dataset, None, |_, index| predicted.get(&index).copied());
     let known = chosen
@@ -243,7 +243,7 @@ pub fn train(
     let surrogate = Member::taught(&surrogate(), dataset, &dataset.all(), &taught, seed)?;
     Ok(Trained {
         surrogate,
-        context: Context::fit(dataset, &dataset.all(), options.fit.seed)?,
+        context: Context::fit(dataset, &dataset.all()),
         known: Known::new(dataset),
         adaptation: None,
         neighbours: Neighbours::new(dataset),

@@ -221,7 +221,6 @@ impl Trained {
         let points = points(rows, machine);
         let kinds: Vec<&str> = rows.iter().map(|row| row.op_kind.as_str()).collect();
         let all: Vec<&Point> = points.iter().collect();
-        let ratios = self.context.ratios(&all)?;
         // The bias corrections are for relative errors of single points; sums want the centre.
         let centres = self.expected(&all, &kinds)?;
         let answers = self.answer(&points, &kinds, level, detail)?;
@@ -229,21 +228,27 @@ impl Trained {
         Ok(rows
             .iter()
             .zip(answers)
-            .zip(centres.into_iter().zip(ratios))
-            .map(|((row, mut answer), (expected, ratio))| match known(row) {
-                Some(times) => {
-                    let time = times.log2_in_model.unwrap_or(times.log2_time + ratio);
-                    answer.measured(time, times);
-                    Inside {
-                        centre_ns: time.exp2(),
-                        answer,
+            .zip(centres.into_iter().zip(&points))
+            .map(|((row, mut answer), (expected, point))| {
+                let inside = |alone| self.context.time(point, row.threads, alone);
+                match known(row) {
+                    Some(times) => {
+                        let time = times
+                            .log2_in_model
+                            .unwrap_or_else(|| inside(times.log2_time));
+                        answer.measured(time, times);
+                        Inside {
+                            centre_ns: time.exp2(),
+                            answer,
+                        }
                     }
-                }
-                None => {
-                    answer.move_to(answer.time_ns * ratio.exp2());
-                    Inside {
-                        centre_ns: (expected.centre + ratio).exp2(),
-                        answer,
+                    None => {
+                        let time = inside(expected.centre);
+                        answer.move_to(answer.time_ns * (time - expected.centre).exp2());
+                        Inside {
+                            centre_ns: time.exp2(),
+                            answer,
+                        }
                     }
                 }
             })
