@@ -9,6 +9,7 @@
 //! | [`default_tile`] | … of a default schedule, from the operator |
 //! | [`runs`] | how an operator goes through rows of neighbours |
 //! | [`windows`] | how windows that slide over each channel go through rows |
+//! | [`strides`] | how far apart channels and rows lie |
 //! | [`tile_axes`] | how a register tile lies on the axes |
 //! | [`sampled`] | … of a sample of MetaSchedule's space |
 //! | [`machine`] | where it runs, from the run's environment |
@@ -16,7 +17,6 @@
 //! | [`compiled`] | what compilers and counters say of a kernel |
 //! | [`moving`] | arithmetic and traffic at the machine's calibrated rates |
 //! | [`base`] | estimates that the models correct |
-//! | [`strides`] | how far apart channels and rows lie |
 //! | [`steps`] | instructions along the loops of other tools' CPU kernels, for one of them |
 //! | [`cycles`] | what a core takes for this project's own, for the same |
 //! | [`waves`] | what a GPU takes for a kernel's blocks, for the same |

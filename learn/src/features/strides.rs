@@ -19,9 +19,13 @@ pub(super) fn describe(values: &mut Values, row: &Row) {
         return;
     }
     let element = element_bytes(row.dtypes.as_deref()) as u64;
-    let first = |shapes: &Option<Shapes>| shapes.as_ref()?.0.first().and_then(|s| step(s, element));
-    values.input_step = first(&row.input_shapes).map_or(f32::NAN, |step| log(step as f64));
-    values.output_step = first(&row.output_shapes).map_or(f32::NAN, |step| log(step as f64));
+    let of = |shapes: &Option<Shapes>| {
+        let first = shapes.as_ref().and_then(|shapes| shapes.0.first());
+        let step = first.and_then(|shape| step(shape, element));
+        step.map_or(f32::NAN, |step| log(step as f64))
+    };
+    values.input_step = of(&row.input_shapes);
+    values.output_step = of(&row.output_shapes);
 }
 
 /// The largest power of two, up to [`PERIOD`], that divides the bytes from one channel to the next.
@@ -31,8 +35,11 @@ fn step(shape: &Dims, element: u64) -> Option<u64> {
         2 => 1,
         _ => 2,
     };
-    let bytes = shape.0[inner..].iter().product::<u64>() * element;
-    (bytes > 0).then(|| PERIOD.min(1 << bytes.trailing_zeros()))
+    let factors = shape.0[inner..].iter().chain([&element]);
+    // Zeros at the end of the binary number add up where its factors are multiplied, which could overflow.
+    let zeros = factors.map(|&n| (n > 0).then(|| n.trailing_zeros()));
+    let zeros: u32 = zeros.sum::<Option<u32>>()?;
+    Some(1 << zeros.min(PERIOD.trailing_zeros()))
 }
 
 #[cfg(test)]
@@ -62,5 +69,6 @@ mod tests {
         assert_eq!(shape(&[8, 3]), Some(4));
         assert_eq!(shape(&[768]), None);
         assert_eq!(shape(&[3, 0]), None);
+        assert_eq!(shape(&[1, 1, u64::MAX, u64::MAX]), Some(4));
     }
 }
