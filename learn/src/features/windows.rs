@@ -47,7 +47,7 @@ pub(super) fn describe(
     values.row_vector = log(vector as f64);
     values.row_tile = log(vectors as f64);
     values.row_waste = (windows.computed as f64 / windows.wanted as f64) as f32;
-    values.staging = windows.staging();
+    values.staging = windows.staging(operator.is_padded);
     values.staged_channel = log(windows.channel());
 }
 
@@ -63,8 +63,6 @@ struct Windows {
     stride: u64,
     /// Data of a channel with the padding that the operator has, by axis.
     padded: Vec<u64>,
-    /// Whether there is such a padding.
-    has_padding: bool,
     /// Values that the last window of a row reads beyond that.
     missing: u64,
 }
@@ -100,7 +98,6 @@ impl Windows {
             other: other.map(|l| (l.name().to_owned(), l.extent)),
             stride,
             missing: reach.saturating_sub(padded[last]),
-            has_padding: (0..rank).any(|axis| paddings(axis) > 0),
             padded,
         })
     }
@@ -139,8 +136,9 @@ impl Windows {
         ))
     }
 
-    fn staging(&self) -> f32 {
-        if self.has_padding || self.missing > 0 {
+    /// How the data are staged for windows that run over a padding or not.
+    fn staging(&self, is_padded: bool) -> f32 {
+        if is_padded || self.missing > 0 {
             PADDED
         } else if self.stride > 1 {
             COPIED
