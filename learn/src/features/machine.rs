@@ -10,29 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cycles::Core;
-use super::list::{FEATURES, Values};
-use super::point::{Point, number};
+use super::list::Values;
 use crate::features::scale::{log, log1};
 
 /// A GPU that may take less cannot keep the clock that its peak is stated for, W: twice what a slot gives, which is all that the
 /// smallest cards have.
 const AMPLE_POWER_W: f64 = 150.0;
-
-/// Features that [`MachineFacts::describe`] fills in.
-const DESCRIBED: [&str; 12] = [
-    "machine",
-    "cores",
-    "frequency",
-    "l1_bytes",
-    "l2_bytes",
-    "l3_bytes",
-    "lanes",
-    "peak_flops",
-    "bandwidth_l1",
-    "bandwidth_l2",
-    "bandwidth_l3",
-    "bandwidth_memory",
-];
 
 /// Rates measured at one number of threads, of the fastest samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -226,24 +209,6 @@ impl MachineFacts {
         }
     }
 
-    /// A point of another machine as if this one ran it: which machine it is and its figures are this one's, everything else, the
-    /// estimates among it, stays.
-    #[must_use]
-    pub fn host(&self, point: &Point) -> Point {
-        let place = |name: &str| FEATURES.iter().position(|feature| feature.name == name);
-        let threads = place("threads").map(|place| point.features[place]);
-        let threads = threads.filter(|threads| threads.is_finite());
-        let mut values = Values::default();
-        self.describe(&mut values, threads.map(|log| log.exp2().round() as u64));
-        let described = values.to_vec();
-        let mut own = point.clone();
-        for place in DESCRIBED.iter().filter_map(|name| place(name)) {
-            own.features[place] = described[place];
-        }
-        own.machine = number(self.id.bytes());
-        own
-    }
-
     /// Fills in the machine's features; the rates only where the number of threads is known, or does not matter.
     pub(super) fn describe(&self, values: &mut Values, threads: Option<u64>) {
         let bytes = |n: Option<u64>| n.map_or(f32::NAN, |n| log1(n as f64));
@@ -389,36 +354,6 @@ mod tests {
         assert_eq!(
             [Some(75.0), Some(150.0), Some(700.0), None].map(shortage),
             [1.0, 0.0, 0.0, 0.0]
-        );
-    }
-
-    #[test]
-    fn a_point_that_another_machine_runs_has_its_figures_and_keeps_the_rest() {
-        let here = facts_of(&environment());
-        let there = MachineFacts {
-            number: Some(3),
-            cores: Some(64),
-            ..MachineFacts::named("there")
-        };
-        let mut row = crate::testing::dense_row(8, 8, 8, "{}");
-        row.threads = Some(2);
-        let point = crate::features::point_of(&row, &here);
-        let hosted = there.host(&point);
-        let bare = crate::features::point_of(&row, &there);
-        assert_eq!(hosted.machine, bare.machine);
-        let own = |point: &Point| -> Vec<u32> {
-            point.features.iter().map(|value| value.to_bits()).collect()
-        };
-        let (hosted, point, bare) = (own(&hosted), own(&point), own(&bare));
-        let of_machine = |place: &usize| DESCRIBED.contains(&FEATURES[*place].name);
-        for place in 0..FEATURES.len() {
-            let wanted = if of_machine(&place) { &bare } else { &point };
-            assert_eq!(hosted[place], wanted[place], "{}", FEATURES[place].name);
-        }
-        assert!((0..FEATURES.len()).filter(of_machine).count() == DESCRIBED.len());
-        assert_eq!(
-            own(&here.host(&there.host(&crate::features::point_of(&row, &here)))),
-            point
         );
     }
 

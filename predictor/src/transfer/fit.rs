@@ -322,6 +322,41 @@ mod tests {
     }
 
     #[test]
+    fn a_model_of_several_machines_is_asked_as_the_one_alike() {
+        let dataset = dataset();
+        let all = dataset.all();
+        // The machines agree on nothing but the shapes: one is half as fast as the new one throughout.
+        let order = shuffled(60, 9);
+        let predictions = |off: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            (0..60)
+                .map(|i| dataset.samples[i].log2_time + off(i))
+                .collect()
+        };
+        let other = predictions(&|i| f64::from((order[i] % 5) as u32) - 2.0);
+        let known = [("other", other.clone()), ("alike", predictions(&|_| 1.0))].map(
+            |(name, predictions)| KnownMachine {
+                facts: MachineFacts::named(name),
+                predictions,
+            },
+        );
+        let machine = Machine {
+            dataset: &dataset,
+            samples: &all,
+            old: &other,
+            known: &known,
+        };
+        let adaptation = machine.adapt(&order[..10]).unwrap();
+        let shares: Vec<f64> = adaptation.alike.iter().map(|alike| alike.share).collect();
+        assert_eq!(shares, [0.0, 1.0]);
+        let old = machine.old_of(&adaptation, &all);
+        let times = adaptation
+            .carried(&machine.points(), &["dense"; 60], &old)
+            .unwrap();
+        let error = Metrics::of(&machine.measured(), &times).mape;
+        assert!(error < 5.0, "{error}: {:?}", adaptation.shares);
+    }
+
+    #[test]
     fn a_model_of_the_measurements_counts_where_the_old_one_tells_nothing() {
         // Off by a power of two up or down, without any pattern that a correction could see.
         let order = shuffled(60, 9);
