@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::part::learned;
 use super::rates::Rates;
 use super::regressor::Regressor;
 use crate::data::Dataset;
@@ -285,7 +286,7 @@ impl Member {
         Self::taught(spec, dataset, indices, &times, seed)
     }
 
-    /// Trains a member on other times (log2 ns) than those measured.
+    /// Trains a member on other times (log2 ns) than those measured; of very many samples on a part.
     ///
     /// # Errors
     /// XGBoost's library is missing or fails.
@@ -296,6 +297,9 @@ impl Member {
         times: &[f64],
         seed: u64,
     ) -> Result<Self> {
+        let places = learned(indices.len(), seed + spec.seed);
+        let indices: &[usize] = &places.iter().map(|&p| indices[p]).collect::<Vec<_>>();
+        let times = places.iter().map(|&p| times[p]);
         let samples = || indices.iter().map(|&i| &dataset.samples[i]);
         let columns = spec.columns();
         let points: Vec<&Point> = samples().map(|s| &s.point).collect();

@@ -32,6 +32,7 @@ pub mod similarity;
 pub mod smooth;
 
 mod fit;
+mod part;
 
 pub use choice::{Choice, Familiarity};
 pub use fit::fit;
