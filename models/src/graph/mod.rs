@@ -13,6 +13,7 @@ pub use operator::{
     OperatorKind, Pattern,
 };
 
+pub mod layers;
 mod operator;
 
 /// The only format of graph.json that this crate reads.
@@ -41,6 +42,17 @@ pub struct Graph {
     pub reference: Option<Reference>,
     /// Every distinct fused operator, in the order of its first call.
     pub operators: Vec<Operator>,
+    /// Every call in order.
+    pub calls: Vec<Call>,
+}
+
+/// A call of an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The operator's symbol.
+    pub symbol: String,
+    /// Name of the first weight that it reads.
+    pub weight: Option<String>,
 }
 
 /// A parameter of the Relax function.

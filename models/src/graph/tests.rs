@@ -18,7 +18,8 @@ pub(crate) const SAMPLE: &str = r#"{"format":1,"source":"onnx","model":"tiny","v
  "flops":128,"flops_epilogue":16,"bytes_read":128,"bytes_written":64,
  "loops":[{"name":"ff","extent":4,"kind":"spatial"},{"name":"rc","extent":4,"kind":"reduction"}],
  "blocks":[{"name":"conv2d","role":"anchor","iters":[{"name":"ff","extent":4,"kind":"spatial"}],
-  "reads":[{"buffer":"x","shape":[1,4,2,2],"dtype":"float32","index_iters":[["nn"],["rc"],["yy","ry"],["xx","rx"]]}],"writes":[]}]}]}"#;
+  "reads":[{"buffer":"x","shape":[1,4,2,2],"dtype":"float32","index_iters":[["nn"],["rc"],["yy","ry"],["xx","rx"]]}],"writes":[]}]}],
+"calls":[{"symbol":"conv2d_add","weight":"w"},{"symbol":"conv2d_add","weight":null}]}"#;
 
 fn sample() -> Graph {
     serde_json::from_str(SAMPLE).unwrap()
