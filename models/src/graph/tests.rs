@@ -59,13 +59,15 @@ fn totals_weigh_operators_by_their_count() {
 #[test]
 fn shared_weights_stay_and_own_ones_wait_for_the_whole_model() {
     let mut graph = sample();
-    let mut larger = graph.inputs[1].clone();
-    larger.shape = vec![1000];
-    larger.dtype = "float16".into();
-    graph.inputs.push(larger);
     let operator = graph.operators[0].clone();
-    assert_eq!(graph.weight_bytes(), 64 + 2000);
-    assert_eq!(graph.weight_reuse_bytes(&operator), Some(2064));
+    assert_eq!(graph.weight_bytes(), 2 * 64);
+    // Two rows of 256 bytes out of a table of 1,000, and their places.
+    let mut gather = operator.clone();
+    gather.args[1].shape = vec![1000, 64];
+    (gather.count, gather.weight_sets, gather.bytes_read) = (1, 1, 2 * 256 + 16);
+    graph.operators.push(gather);
+    assert_eq!(graph.weight_bytes(), 2 * 64 + 528);
+    assert_eq!(graph.weight_reuse_bytes(&operator), Some(656));
     let mut step = operator.clone();
     step.count = 16;
     assert_eq!(graph.weight_reuse_bytes(&step), Some(64));
