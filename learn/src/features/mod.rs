@@ -39,6 +39,7 @@ mod derive_cpu;
 mod derive_gpu;
 mod gpu_own;
 mod gpu_templates;
+mod host;
 mod moving;
 mod nest;
 mod runs;

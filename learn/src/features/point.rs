@@ -72,7 +72,7 @@ fn workload_number(row: &Row, machine: &MachineFacts) -> u64 {
 }
 
 /// A number for a name that is the same in every build: it is kept in model files. FNV-1a, 64 bits.
-fn number(name: impl Iterator<Item = u8>) -> u64 {
+pub(super) fn number(name: impl Iterator<Item = u8>) -> u64 {
     name.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -19,14 +19,16 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
     let mut rows = args.data.rows()?;
     rows.rows
         .retain(|row| row.device_kind == trained.facts.device_kind);
-    let dataset = Dataset::new(&rows, &args.data.machines())?;
+    let mut dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
+    without_numbers(&mut dataset);
     dataset.require(args.measurements + 2, "adapting with a check")?;
-    let old = old_predictions(&trained, &dataset)?;
+    let (old, known) = old_predictions(&trained, &dataset)?;
     let machine = Machine {
         dataset: &dataset,
         samples: &dataset.all(),
         old: &old,
+        known: &known,
     };
     let (gain, adaptation) = gain(&machine, args.measurements)?;
     if let Some(out) = &args.out {
@@ -38,4 +40,14 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
         file::save(&trained, out)?;
     }
     show(args.json, &gain, |_| render::train::gain(&gain))
+}
+
+/// Machines are numbered among those of a dataset: here the numbers would be those of machines that the old model knows.
+fn without_numbers(dataset: &mut Dataset) {
+    for machine in &mut dataset.machines {
+        machine.number = None;
+    }
+    for sample in &mut dataset.samples {
+        sample.point = dataset.machines[sample.machine].host(&sample.point);
+    }
 }

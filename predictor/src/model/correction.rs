@@ -35,16 +35,16 @@ fn intensity(point: &Point) -> f64 {
         .max(LEAST_INTENSITY)
 }
 
-/// The offset c for which the mean of |2^c ÷ 2^e − 1| over errors e is smallest: relative errors are what an answer is
-/// judged by, and those of too large answers have no bound. It is the weighted median with the weights 2^−e.
-fn centre(errors: &[f64]) -> f64 {
-    weighted_median(errors.iter().map(|e| (*e, (-e).exp2()))).unwrap_or(0.0)
-}
-
 impl Correction {
+    /// The offset c for which the mean of |2^c ÷ 2^e − 1| over errors e is smallest: relative errors are what an answer is
+    /// judged by, and those of too large answers have no bound. It is the weighted median with the weights 2^−e.
+    pub(crate) fn centre(errors: &[f64]) -> f64 {
+        weighted_median(errors.iter().map(|e| (*e, (-e).exp2()))).unwrap_or(0.0)
+    }
+
     /// From points, their kinds and log2(measured ÷ predicted).
     pub fn fit(points: &[&Point], kinds: &[&str], errors: &[f64]) -> Self {
-        let offset = centre(errors);
+        let offset = Self::centre(errors);
         let intensities: Vec<f64> = points.iter().map(|p| intensity(p)).collect();
         let count = intensities.len().max(1) as f64;
         let mean = intensities.iter().sum::<f64>() / count;
@@ -76,7 +76,7 @@ impl Correction {
                 .into_iter()
                 .map(|(kind, rest)| {
                     let weight = rest.len() as f64 / (rest.len() as f64 + KIND_PRIOR);
-                    (kind.to_owned(), weight * centre(&rest))
+                    (kind.to_owned(), weight * Self::centre(&rest))
                 })
                 .collect(),
         }
@@ -86,7 +86,7 @@ impl Correction {
     pub fn one_factor(errors: &[f64]) -> Self {
         Self {
             measurements: errors.len(),
-            offset: centre(errors),
+            offset: Self::centre(errors),
             ..Self::default()
         }
     }
@@ -139,9 +139,9 @@ mod tests {
                 .map(|e| ((c - e).exp2() - 1.0).abs())
                 .sum::<f64>()
         };
-        let best = cost(centre(&errors));
+        let best = cost(Correction::centre(&errors));
         assert!((-300..300).all(|c| cost(f64::from(c) / 100.0) >= best - 1e-9));
-        assert_eq!(centre(&[]), 0.0);
+        assert_eq!(Correction::centre(&[]), 0.0);
     }
 
     #[test]

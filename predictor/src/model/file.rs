@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::model::Correction;
-use crate::model::adaptation::{Adaptation, Fresh, Shares};
+use crate::model::adaptation::{Adaptation, Alike, Fresh, Shares};
 use crate::model::known::Known;
 use crate::model::neighbours::Neighbours;
 use crate::model::trained::{Facts, Trained};
@@ -27,7 +27,7 @@ use crate::model::trained::{Facts, Trained};
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"OPBENCHM";
 /// The format of this build.
-pub const FORMAT: u32 = 6;
+pub const FORMAT: u32 = 7;
 const CHECKSUM_BYTES: usize = 32;
 const PREFIX_BYTES: usize = MAGIC.len() + 4 + 8;
 const RETRAIN: &str = "train it again with `oppredict train`";
@@ -50,6 +50,7 @@ struct Header {
 
 #[derive(Serialize, Deserialize)]
 struct AdaptationEntry {
+    alike: Vec<Alike>,
     factor: Correction,
     correction: Correction,
     extent: [f64; 2],
@@ -214,6 +215,7 @@ fn adaptation_entry(
     let fresh = adaptation.fresh.as_ref();
     let rest = fresh.map_or(&[][..], |fresh| &fresh.rest);
     Ok(AdaptationEntry {
+        alike: adaptation.alike.clone(),
         factor: adaptation.factor.clone(),
         correction: adaptation.correction.clone(),
         shares: adaptation.shares,
@@ -243,6 +245,7 @@ fn adaptation_of(
         }),
     };
     Ok(Adaptation {
+        alike: entry.alike,
         factor: entry.factor,
         correction: entry.correction,
         extent: entry.extent,

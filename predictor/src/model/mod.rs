@@ -7,10 +7,12 @@
 //! | [`known`] | operators that were measured as a query asks for them |
 //! | [`neighbours`] | the nearest measured rows |
 //! | [`correction`] | what a new machine does to times: a factor, how it turns with intensity, what is left by kind |
+//! | [`expected`] | what it expects of points |
 //! | [`adaptation`] | what carries a model over to a new machine: several predictions and how much each counts |
 
 pub mod adaptation;
 pub mod correction;
+pub mod expected;
 pub mod file;
 pub mod known;
 pub mod neighbours;

@@ -344,60 +344,6 @@ fn ranges(samples: &[&Sample]) -> Vec<Range> {
 }
 
 impl Trained {
-    /// What is expected for points of operators of the given kinds.
-    ///
-    /// # Errors
-    /// XGBoost's library fails.
-    pub(crate) fn expected(&self, points: &[&Point], kinds: &[&str]) -> Result<Vec<Expected>> {
-        let expected = self.before_adaptation(points, kinds)?;
-        let Some(adaptation) = &self.adaptation else {
-            return Ok(expected);
-        };
-        let old: Vec<f64> = expected.iter().map(|e| e.centre + e.bias).collect();
-        let carried = adaptation.carried(points, kinds, &old)?;
-        // A model of the new measurements alone is not moved by what was found on the old machine.
-        let kept = 1.0 - adaptation.own_share();
-        let moved = expected
-            .into_iter()
-            .zip(carried)
-            .map(|(old, time)| Expected {
-                centre: time - kept * old.bias,
-                bias: kept * old.bias,
-                ..old
-            });
-        Ok(moved.collect())
-    }
-
-    /// The same by the trees alone, before anything carries it over to another machine.
-    ///
-    /// # Errors
-    /// XGBoost's library fails.
-    pub(crate) fn before_adaptation(
-        &self,
-        points: &[&Point],
-        kinds: &[&str],
-    ) -> Result<Vec<Expected>> {
-        let spread = self.ensemble.spread(points)?;
-        let of = points.iter().zip(kinds).zip(spread);
-        let expected = of.map(|((point, kind), (mean, doubt))| {
-            let new = if self.ensemble.is_foreign(point) {
-                New::Machine
-            } else {
-                match self.ensemble.familiarity(point) {
-                    Familiarity::Unseen => New::Workload,
-                    Familiarity::Known => New::Schedule,
-                }
-            };
-            Expected {
-                centre: mean,
-                bias: self.facts.calibration(new).bias.for_kind(kind),
-                doubt,
-                new,
-            }
-        });
-        Ok(expected.collect())
-    }
-
     /// Refuses a number of threads that neither the machine has cores for nor the training data have rows of: estimates
     /// shared by so many threads would be fiction.
     ///

@@ -78,6 +78,14 @@ pub fn features_markdown() -> String {
 
 /// What a few measurements on a new machine bring.
 pub fn gain(gain: &Gain) -> String {
+    let named = |(name, share): &(String, f64)| format!("{name} {:.0} %", 100.0 * share);
+    let alike = match gain.alike.as_slice() {
+        [] | [_] => String::new(),
+        several => format!(
+            "corrections are to what the model predicts of the machines alike: {}\n",
+            several.iter().map(named).collect::<Vec<_>>().join(", ")
+        ),
+    };
     let [old, factor, corrected, trees, rates, alone] = gain.shares.map(|share| 100.0 * share);
     format!(
         "{} measurements chosen, mean error on the other {}:\n\
@@ -86,7 +94,8 @@ pub fn gain(gain: &Gain) -> String {
          {:>8} %  a model of these measurements alone\n\
          {:>8.1} %  adapted: {old:.0} % as it is, {factor:.0} % with one factor, {corrected:.0} % corrected by level, intensity and \
          kind, {trees:.0} % by trees, too, {rates:.0} % by rates, {alone:.0} % from the measurements alone\n\
-         {:>8.1} %  adapted by as many at random\n",
+         {:>8.1} %  adapted by as many at random\n\
+         {alike}",
         gain.measurements,
         gain.held_out,
         gain.zero_shot_mape,

@@ -7,6 +7,7 @@ use oplearn::data::Dataset;
 use oplearn::data::split::shuffled;
 use oplearn::features::Point;
 use oplearn::features::base::Base;
+use oplearn::features::machine::MachineFacts;
 use oplearn::models::ensemble::Ensemble;
 use oplearn::models::member::{Member, MemberSpec, Objective, Trees, VIEWS, member};
 use oplearn::models::rates::Rates;
@@ -14,10 +15,10 @@ use oplearn::models::{FitOptions, Parallel, TrainingSet};
 use rayon::prelude::*;
 
 use super::choose::standing_for;
-use super::stack;
+use super::{alike, stack};
 use crate::error::Result;
 use crate::model::Correction;
-use crate::model::adaptation::{ALONE, Adaptation, Fresh, SIMPLE, WAYS};
+use crate::model::adaptation::{ALONE, Adaptation, Alike, Fresh, Old, SIMPLE, WAYS};
 
 /// What the errors of a model of the measurements alone count in the cross-validation: it learns from all of them in the
 /// end, and gains more by that than corrections of the old model, which need few.
@@ -59,13 +60,23 @@ pub struct Machine<'a> {
     pub samples: &'a [usize],
     /// The old model's predictions of them, log2 ns.
     pub old: &'a [f64],
+    /// The machines that it was trained on; none where it is asked as it is.
+    pub known: &'a [KnownMachine],
 }
 
-/// Points, their kinds, and the old model's predictions.
+/// A machine that the old model was trained on.
+#[derive(Debug, Clone)]
+pub struct KnownMachine {
+    /// What is known of it.
+    pub facts: MachineFacts,
+    /// What the old model predicts of the new machine's points if this one ran them, log2 ns.
+    pub predictions: Vec<f64>,
+}
+
+/// Some points and their kinds.
 struct Asked<'a> {
     points: Vec<&'a Point>,
     kinds: Vec<&'a str>,
-    old: Vec<f64>,
 }
 
 impl<'a> Machine<'a> {
@@ -90,8 +101,30 @@ impl<'a> Machine<'a> {
         Asked {
             points: samples().map(|s| &s.point).collect(),
             kinds: samples().map(|s| s.kind.as_str()).collect(),
-            old: places.iter().map(|&p| self.old[p]).collect(),
         }
+    }
+
+    /// What the old model predicts of some of its points, to an adaptation.
+    pub fn old_of(&self, adaptation: &Adaptation, places: &[usize]) -> Old {
+        let shares: Vec<f64> = adaptation.alike.iter().map(|alike| alike.share).collect();
+        Old {
+            as_is: places.iter().map(|&p| self.old[p]).collect(),
+            alike: self.alike_of(&shares, places),
+        }
+    }
+
+    /// Its predictions on the known machines, each counting its share.
+    fn alike_of(&self, shares: &[f64], places: &[usize]) -> Vec<f64> {
+        if self.known.is_empty() {
+            return places.iter().map(|&p| self.old[p]).collect();
+        }
+        let pairs = || self.known.iter().zip(shares);
+        let of = |&p: &usize| {
+            pairs()
+                .map(|(known, share)| share * known.predictions[p])
+                .sum()
+        };
+        places.iter().map(of).collect()
     }
 
     /// The adaptation by some of its points; without any, the old model counts alone.
@@ -116,7 +149,8 @@ impl<'a> Machine<'a> {
                 let (own, others): (Vec<usize>, Vec<usize>) = (places(&test), places(&train));
                 let fitted = self.fitted(&others, (ways, Parallel::Not))?;
                 let asked = self.asked(&own);
-                Ok((test, fitted.ways(&asked.points, &asked.kinds, &asked.old)?))
+                let old = self.old_of(&fitted, &own);
+                Ok((test, fitted.ways(&asked.points, &asked.kinds, &old)?))
             })
             .collect::<Result<_>>()?;
         let (numbers, ways_of): (Vec<Vec<usize>>, Vec<Vec<[f64; WAYS]>>) = held.into_iter().unzip();
@@ -145,7 +179,15 @@ impl<'a> Machine<'a> {
         let asked = self.asked(chosen);
         let indices: Vec<usize> = chosen.iter().map(|&p| self.samples[p]).collect();
         let measured = || indices.iter().map(|&i| self.dataset.samples[i].log2_time);
-        let errors: Vec<f64> = measured().zip(&asked.old).map(|(m, old)| m - old).collect();
+        let off = |of: &KnownMachine| {
+            measured()
+                .zip(chosen)
+                .map(|(m, &p)| m - of.predictions[p])
+                .collect()
+        };
+        let shares = alike::shares(&self.known.iter().map(off).collect::<Vec<_>>());
+        let old = self.alike_of(&shares, chosen);
+        let errors: Vec<f64> = measured().zip(&old).map(|(m, old)| m - old).collect();
         let correction = Correction::fit(&asked.points, &asked.kinds, &errors);
         let rest: Vec<f64> = (0..errors.len())
             .map(|i| errors[i] - correction.of(asked.points[i], asked.kinds[i]))
@@ -171,14 +213,16 @@ impl<'a> Machine<'a> {
             };
             Some(Fresh {
                 rest: (0..).zip(&VIEWS).map(trained).collect::<Result<_, _>>()?,
-                rates: [
-                    rates(&mut asked.old.iter().copied()),
-                    rates(&mut measured()),
-                ],
+                rates: [rates(&mut old.iter().copied()), rates(&mut measured())],
                 alone: Ensemble::fit(self.dataset, &indices, &options)?,
             })
         };
+        let alike = |(known, share): (&KnownMachine, f64)| Alike {
+            machine: known.facts.clone(),
+            share,
+        };
         Ok(Adaptation {
+            alike: self.known.iter().zip(shares).map(alike).collect(),
             factor: Correction::one_factor(&errors),
             correction,
             extent: extent(&errors),
@@ -228,10 +272,12 @@ mod tests {
             dataset: &dataset,
             samples: &all,
             old: &old,
+            known: &[],
         };
         let chosen: Vec<usize> = shuffled(60, 3).into_iter().take(chosen).collect();
         let adaptation = machine.adapt(&chosen).unwrap();
         let kinds = vec!["dense"; 60];
+        let old = machine.old_of(&adaptation, &all);
         let times = adaptation.carried(&machine.points(), &kinds, &old).unwrap();
         (adaptation, Metrics::of(&machine.measured(), &times).mape)
     }
@@ -261,7 +307,11 @@ mod tests {
         let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
         let measured = |i: usize| dataset.samples[i].log2_time;
         let old: Vec<f64> = (0..60).map(|i| measured(i) + off(i)).collect();
-        let ways = adaptation.ways(&points, &["dense"; 60], &old).unwrap();
+        let both = Old {
+            as_is: old.clone(),
+            alike: old.clone(),
+        };
+        let ways = adaptation.ways(&points, &["dense"; 60], &both).unwrap();
         let [least, greatest] = adaptation.extent;
         assert!(-5.9 <= least && least < greatest && greatest <= 0.0);
         let ratios = ways
@@ -270,6 +320,41 @@ mod tests {
             .flat_map(|(own, old)| own[1..ALONE].iter().map(move |way| way - old));
         let within = (least - 1e-9)..=(greatest + 1e-9);
         assert!(ratios.into_iter().all(|ratio| within.contains(&ratio)));
+    }
+
+    #[test]
+    fn a_model_of_several_machines_is_asked_as_the_one_alike() {
+        let dataset = dataset();
+        let all = dataset.all();
+        // The machines agree on nothing but the shapes: one is half as fast as the new one throughout.
+        let order = shuffled(60, 9);
+        let predictions = |off: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            (0..60)
+                .map(|i| dataset.samples[i].log2_time + off(i))
+                .collect()
+        };
+        let other = predictions(&|i| f64::from((order[i] % 5) as u32) - 2.0);
+        let known = [("other", other.clone()), ("alike", predictions(&|_| 1.0))].map(
+            |(name, predictions)| KnownMachine {
+                facts: MachineFacts::named(name),
+                predictions,
+            },
+        );
+        let machine = Machine {
+            dataset: &dataset,
+            samples: &all,
+            old: &other,
+            known: &known,
+        };
+        let adaptation = machine.adapt(&order[..10]).unwrap();
+        let shares: Vec<f64> = adaptation.alike.iter().map(|alike| alike.share).collect();
+        assert_eq!(shares, [0.0, 1.0]);
+        let old = machine.old_of(&adaptation, &all);
+        let times = adaptation
+            .carried(&machine.points(), &["dense"; 60], &old)
+            .unwrap();
+        let error = Metrics::of(&machine.measured(), &times).mape;
+        assert!(error < 5.0, "{error}: {:?}", adaptation.shares);
     }
 
     #[test]

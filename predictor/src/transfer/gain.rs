@@ -4,12 +4,13 @@ use oplearn::crossval::metrics::Metrics;
 use oplearn::data::Dataset;
 use oplearn::data::split::shuffled;
 use oplearn::features::Point;
+use oplearn::features::machine::MachineFacts;
 use oplearn::models::ensemble::Ensemble;
 use oplearn::models::{FitOptions, Regressor};
 use serde::Serialize;
 
 use super::choose::typical;
-use super::fit::Machine;
+use super::fit::{KnownMachine, Machine};
 use crate::error::Result;
 use crate::model::adaptation::{Adaptation, Shares};
 use crate::model::{Correction, Trained};
@@ -27,9 +28,11 @@ pub struct Gain {
     pub one_factor_mape: f64,
     /// The adapted model: mixed of several corrections and a model of these measurements.
     pub adapted_mape: f64,
-    /// How much each counts: the old model, with one factor, corrected, corrected by trees, too, by
+    /// How much each counts: the old model, what it predicts of the machines alike with one factor, corrected, corrected by trees, too, by
     /// rates, a model of the measurements.
     pub shares: Shares,
+    /// The known machines that the new one is like, by how much each counts; none where the old model is asked as it is.
+    pub alike: Vec<(String, f64)>,
     /// The model adapted by as many points at random.
     pub random_mape: f64,
     /// A model of these measurements alone; missing where they are too few for one.
@@ -38,18 +41,34 @@ pub struct Gain {
     pub chosen: Vec<String>,
 }
 
-/// The old model's predictions of all samples of a dataset of another machine, log2 ns.
+/// The old model's predictions of all samples of a dataset of another machine, log2 ns: as they are, and as if each of the machines that
+/// it was trained on ran them.
 ///
 /// # Errors
 /// XGBoost's library fails.
-pub fn old_predictions(model: &Trained, dataset: &Dataset) -> Result<Vec<f64>> {
+pub fn old_predictions(
+    model: &Trained,
+    dataset: &Dataset,
+) -> Result<(Vec<f64>, Vec<KnownMachine>)> {
     let (points, kinds): (Vec<&Point>, Vec<&str>) = dataset
         .samples
         .iter()
         .map(|s| (&s.point, s.kind.as_str()))
         .unzip();
+    let known = |facts: &MachineFacts| {
+        Ok(KnownMachine {
+            predictions: model.hosted(facts, &points, &kinds)?,
+            facts: facts.clone(),
+        })
+    };
+    let known = model
+        .machines_trained_on()
+        .into_iter()
+        .map(known)
+        .collect::<Result<_>>()?;
     let expected = model.before_adaptation(&points, &kinds)?;
-    Ok(expected.into_iter().map(|e| e.centre + e.bias).collect())
+    let old = expected.into_iter().map(|e| e.centre + e.bias).collect();
+    Ok((old, known))
 }
 
 /// Adapts a model with `measurements` points of a new machine, and tells the errors on the rest.
@@ -84,6 +103,8 @@ pub fn gain(machine: &Machine<'_>, measurements: usize) -> Result<(Gain, Adaptat
     let with_factor: Vec<f64> = (0..points.len())
         .map(|p| machine.old[p] + factor.of(points[p], kinds[p]))
         .collect();
+    let all: Vec<usize> = (0..points.len()).collect();
+    let carried = |by: &Adaptation| by.carried(&points, &kinds, &machine.old_of(by, &all));
     let indices: Vec<usize> = chosen.iter().map(|&p| machine.samples[p]).collect();
     let afresh_mape = if indices.len() < 2 {
         None
@@ -96,9 +117,10 @@ pub fn gain(machine: &Machine<'_>, measurements: usize) -> Result<(Gain, Adaptat
         held_out: points.len() - chosen.len(),
         zero_shot_mape: mape(&chosen, machine.old),
         one_factor_mape: mape(&chosen, &with_factor),
-        adapted_mape: mape(&chosen, &adaptation.carried(&points, &kinds, machine.old)?),
+        adapted_mape: mape(&chosen, &carried(&adaptation)?),
         shares: adaptation.shares,
-        random_mape: mape(&random, &by_chance.carried(&points, &kinds, machine.old)?),
+        alike: alike(&adaptation),
+        random_mape: mape(&random, &carried(&by_chance)?),
         afresh_mape,
         chosen: indices
             .iter()
@@ -106,4 +128,15 @@ pub fn gain(machine: &Machine<'_>, measurements: usize) -> Result<(Gain, Adaptat
             .collect(),
     };
     Ok((gain, adaptation))
+}
+
+/// The known machines that count, those that count most first.
+fn alike(adaptation: &Adaptation) -> Vec<(String, f64)> {
+    let named = adaptation
+        .alike
+        .iter()
+        .map(|alike| (alike.machine.label(), alike.share));
+    let mut all: Vec<(String, f64)> = named.filter(|(_, share)| *share > 0.0).collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all
 }

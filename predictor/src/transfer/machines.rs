@@ -8,7 +8,7 @@ use oplearn::models::ensemble::Ensemble;
 use oplearn::models::{Choice, Familiarity, FitOptions, Regressor};
 use serde::Serialize;
 
-use super::fit::Machine;
+use super::fit::{KnownMachine, Machine};
 use super::gain::{Gain, gain};
 use crate::error::Result;
 
@@ -88,10 +88,26 @@ fn held_out(
     let of = |&i: &usize| &dataset.samples[i].point;
     let points: Vec<&Point> = fold.test.iter().map(of).collect();
     let old = ensemble.predict(&points)?;
+    let trained_on = dataset.machines.iter().enumerate();
+    let known = trained_on
+        .filter(|(number, _)| {
+            fold.train
+                .iter()
+                .any(|&i| dataset.samples[i].machine == *number)
+        })
+        .map(|(_, facts)| {
+            let hosted: Vec<Point> = points.iter().map(|point| facts.host(point)).collect();
+            Ok(KnownMachine {
+                facts: facts.clone(),
+                predictions: ensemble.predict(&hosted.iter().collect::<Vec<_>>())?,
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
     let machine = Machine {
         dataset,
         samples: &fold.test,
         old: &old,
+        known: &known,
     };
     let enough = measurements.iter().filter(|&&k| k + 2 <= points.len());
     let number = dataset.samples[fold.test[0]].machine;

@@ -3,11 +3,13 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`choose`] | which points to measure there: those that stand for most others |
+//! | [`alike`] | which of the machines that the model was trained on the new one is like |
 //! | [`fit`] | adapts a model by them |
 //! | [`stack`] | how much each of several predictions counts |
 //! | [`gain`] | what that brings over no measurement and over starting afresh |
 //! | [`machines`] | … for every machine of a dataset, held out in turn |
 
+pub mod alike;
 pub mod choose;
 pub mod fit;
 pub mod gain;

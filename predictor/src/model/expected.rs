@@ -1,0 +1,102 @@
+//! What a trained model expects of points: by its trees, and carried over to the machine that it was adapted to.
+
+use oplearn::features::Point;
+use oplearn::features::machine::MachineFacts;
+use oplearn::models::Familiarity;
+
+use super::adaptation::Old;
+use super::trained::{Expected, New, Trained};
+use crate::error::Result;
+
+impl Trained {
+    /// What is expected for points of operators of the given kinds.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub(crate) fn expected(&self, points: &[&Point], kinds: &[&str]) -> Result<Vec<Expected>> {
+        let expected = self.before_adaptation(points, kinds)?;
+        let Some(adaptation) = &self.adaptation else {
+            return Ok(expected);
+        };
+        let as_is: Vec<f64> = expected.iter().map(|e| e.centre + e.bias).collect();
+        let mut alike = vec![0.0; points.len()];
+        for known in adaptation.alike.iter().filter(|known| known.share > 0.0) {
+            for (sum, own) in alike
+                .iter_mut()
+                .zip(self.hosted(&known.machine, points, kinds)?)
+            {
+                *sum += known.share * own;
+            }
+        }
+        if adaptation.alike.is_empty() {
+            alike.clone_from(&as_is);
+        }
+        let old = Old { as_is, alike };
+        let carried = adaptation.carried(points, kinds, &old)?;
+        // A model of the new measurements alone is not moved by what was found on the old machine.
+        let kept = 1.0 - adaptation.own_share();
+        let moved = expected
+            .into_iter()
+            .zip(carried)
+            .map(|(old, time)| Expected {
+                centre: time - kept * old.bias,
+                bias: kept * old.bias,
+                ..old
+            });
+        Ok(moved.collect())
+    }
+
+    /// The machines that the trees learned from; others than the one that the model was adapted to, if it was.
+    pub(crate) fn machines_trained_on(&self) -> Vec<&MachineFacts> {
+        match &self.adaptation {
+            None => self.facts.machines.iter().collect(),
+            Some(adaptation) => adaptation.alike.iter().map(|a| &a.machine).collect(),
+        }
+    }
+
+    /// What the trees alone predict of points as if one of the machines that they learned from ran them, log2 ns.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub(crate) fn hosted(
+        &self,
+        machine: &MachineFacts,
+        points: &[&Point],
+        kinds: &[&str],
+    ) -> Result<Vec<f64>> {
+        let hosted: Vec<Point> = points.iter().map(|point| machine.host(point)).collect();
+        let hosted: Vec<&Point> = hosted.iter().collect();
+        let expected = self.before_adaptation(&hosted, kinds)?;
+        Ok(expected.into_iter().map(|e| e.centre + e.bias).collect())
+    }
+
+    /// What is expected by the trees alone, before anything carries it over to another machine.
+    ///
+    /// # Errors
+    /// XGBoost's library fails.
+    pub(crate) fn before_adaptation(
+        &self,
+        points: &[&Point],
+        kinds: &[&str],
+    ) -> Result<Vec<Expected>> {
+        let spread = self.ensemble.spread(points)?;
+        let of = points.iter().zip(kinds).zip(spread);
+        let expected = of.map(|((point, kind), (mean, doubt))| {
+            let new = if self.ensemble.is_foreign(point) {
+                New::Machine
+            } else {
+                match self.ensemble.familiarity(point) {
+                    Familiarity::Unseen => New::Workload,
+                    Familiarity::Known => New::Schedule,
+                }
+            };
+            Expected {
+                centre: mean,
+                bias: self.facts.calibration(new).bias.for_kind(kind),
+                doubt,
+                new,
+            }
+        });
+        Ok(expected.collect())
+    }
+}
