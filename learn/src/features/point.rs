@@ -5,6 +5,7 @@
 //! tile is found from the operator where that can be ([`default_tile`]), and schedule features are missing elsewhere.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use opdata::{CacheState, DeviceKind, Row};
 
@@ -151,11 +152,14 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
 
 /// The scopes of built kernels of which some feature is known.
 fn known(features: &[f32]) -> Vec<Scope> {
-    let is_known = |scope: &Scope| {
-        let own = positions_of(&[*scope]);
-        own.into_iter().any(|place| !features[place].is_nan())
-    };
-    Scope::OF_BUILT.into_iter().filter(is_known).collect()
+    static PLACES: LazyLock<[Vec<usize>; 2]> =
+        LazyLock::new(|| Scope::OF_BUILT.map(|scope| positions_of(&[scope])));
+    let is_known = |own: &[usize]| own.iter().any(|&place| !features[place].is_nan());
+    let scopes = Scope::OF_BUILT.into_iter().zip(PLACES.iter());
+    scopes
+        .filter(|(_, own)| is_known(own))
+        .map(|(scope, _)| scope)
+        .collect()
 }
 
 /// The nest of a schedule that is not looked at, because it follows from the operator.

@@ -1,13 +1,11 @@
 //! One member of the ensemble: the estimate it corrects, the features it may see, what it minimises, its trees.
 
-use std::collections::BTreeMap;
-
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::rates::Rates;
 use super::regressor::Regressor;
-use crate::data::Dataset;
+use super::training_set::TrainingSet;
 use crate::error::Result;
 use crate::features::base::Base;
 use crate::features::{FEATURES, Point, Scope, positions_of};
@@ -277,12 +275,9 @@ impl Member {
     ///
     /// # Errors
     /// XGBoost's library is missing or fails.
-    pub fn fit(spec: &MemberSpec, dataset: &Dataset, indices: &[usize], seed: u64) -> Result<Self> {
-        let times: Vec<f64> = indices
-            .iter()
-            .map(|&i| dataset.samples[i].log2_time)
-            .collect();
-        Self::taught(spec, dataset, indices, &times, seed)
+    pub fn fit(spec: &MemberSpec, set: &TrainingSet<'_>, seed: u64) -> Result<Self> {
+        let times: Vec<f64> = set.samples().map(|s| s.log2_time).collect();
+        Self::taught(spec, set, &times, seed)
     }
 
     /// Trains a member on other times (log2 ns) than those measured.
@@ -291,34 +286,29 @@ impl Member {
     /// XGBoost's library is missing or fails.
     pub fn taught(
         spec: &MemberSpec,
-        dataset: &Dataset,
-        indices: &[usize],
+        set: &TrainingSet<'_>,
         times: &[f64],
         seed: u64,
     ) -> Result<Self> {
-        let samples = || indices.iter().map(|&i| &dataset.samples[i]);
         let columns = spec.columns();
-        let points: Vec<&Point> = samples().map(|s| &s.point).collect();
+        let points: Vec<&Point> = set.samples().map(|s| &s.point).collect();
         let values = select(&points, &columns);
         let rates = match spec.base {
-            Base::Fitted => Some(Rates::fit(dataset, indices)),
-            Base::Calibrated => Some(Rates::fit_at_best(dataset, indices)),
+            Base::Fitted => Some(*set.rates()),
+            Base::Calibrated => Some(*set.rates_at_best()),
             Base::None | Base::Work | Base::Serial | Base::Steps => None,
         };
         // What trees learn is what machines have in common, not how fast each is.
-        let own = if spec.base == Base::Calibrated {
-            Rates::by_machine(dataset, indices)
-        } else {
-            BTreeMap::new()
-        };
-        let targets: Vec<f32> = samples()
+        let own = (spec.base == Base::Calibrated).then(|| set.rates_by_machine());
+        let targets: Vec<f32> = set
+            .samples()
             .zip(times)
             .map(|(s, time)| {
-                let rates = own.get(&s.machine).or(rates.as_ref());
+                let rates = own.and_then(|own| own.get(&s.machine)).or(rates.as_ref());
                 (time - estimate(spec.base, rates, &s.point)) as f32
             })
             .collect();
-        let weights: Vec<f32> = samples().map(|s| s.weight).collect();
+        let weights: Vec<f32> = set.samples().map(|s| s.weight).collect();
         let labels = Labels {
             targets: &targets,
             weights: &weights,
