@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::features::{Point, Scope};
 use crate::models::member::{Member, MemberSpec};
 use crate::models::pool::{self, Estimated, Pool};
-use crate::models::{Choice, Familiarity, FitOptions, Regressor};
+use crate::models::{Choice, Familiarity, FitOptions, Regressor, TrainingSet};
 
 /// Folds of workloads.
 const WORKLOAD_PARTS: usize = 4;
@@ -255,15 +255,17 @@ impl Judge<'_> {
             let places = (0..parts.len()).filter(|&p| (parts[p] == part) == test);
             places.map(|p| (p, self.judged[p])).unzip()
         };
+        let learned: Vec<Vec<usize>> = (0..count).map(|part| side(part, false).1).collect();
+        let of_dataset = |indices| TrainingSet::new(self.dataset, indices);
+        let sets: Vec<TrainingSet<'_>> = learned.iter().map(|own| of_dataset(own)).collect();
         let tasks: Vec<(usize, usize)> = (0..members.len())
             .flat_map(|member| (0..count).map(move |part| (member, part)))
             .collect();
         let results: Vec<(usize, Vec<usize>, Vec<f64>)> = tasks
             .into_par_iter()
             .map(|(number, part)| {
-                let (_, train) = side(part, false);
                 let (places, test) = side(part, true);
-                let member = Member::fit(&members[number], self.dataset, &train, self.seed)?;
+                let member = Member::fit(&members[number], &sets[part], self.seed)?;
                 let points: Vec<&Point> = test
                     .iter()
                     .map(|&i| &self.dataset.samples[i].point)

@@ -221,6 +221,11 @@ impl Bases {
         [serial, steps, arithmetic, traffic, exponentials, several]
     }
 
+    /// Whether its parts depend on a number of cores or multiprocessors that the machine does not tell.
+    pub fn asks_for_units(&self) -> bool {
+        self.pieces.is_some()
+    }
+
     /// What the schedule does one piece after the other, as plain operations: [`Base::Serial`] and [`Base::Steps`].
     fn schedule(&self, units: Option<f64>) -> [f64; 2] {
         let (Some(pieces), Some(units)) = (self.pieces, units) else {

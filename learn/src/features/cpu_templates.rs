@@ -16,7 +16,7 @@ use super::tile_axes::{count, inner_steps};
 impl CpuNest {
     /// The nest, if the knobs are those of a template that is known here.
     pub fn of(operator: &Operator, row: &Row, knobs: &Knobs) -> Option<Self> {
-        match knobs.text("template") {
+        match knobs.template() {
             Some("contraction") => return tiled(operator, row, knobs),
             Some("sampled") => return sampled::nest(operator, knobs),
             _ => (),

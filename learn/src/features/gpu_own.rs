@@ -21,7 +21,7 @@ pub(super) fn nest(o: &Operator, knobs: &Knobs) -> Option<GpuNest> {
     let (block_rows, block_columns) = (number("block_m")?, number("block_n")?);
     let stage = number("block_k")?;
     let [batch, m, n] = extents(o);
-    let (template, own, threads_of_tile) = match knobs.text("template")? {
+    let (template, own, threads_of_tile) = match knobs.template()? {
         "contraction" => (
             Template::Tiled,
             [number("thread_m")?, number("thread_n")?],

@@ -4,8 +4,6 @@
 //! is staged in shared memory and how the threads share the loading. Numbers are exact where the template decides them;
 //! registers and instructions are estimates.
 
-use std::collections::HashMap;
-
 use super::gpu::{GpuNest, Loading, Template};
 use super::gpu_own;
 use super::knobs::Knobs;
@@ -18,7 +16,7 @@ const BANKS: u32 = 32;
 impl GpuNest {
     /// The nest, if the knobs are those of a template that is known here.
     pub fn of(operator: &Operator, knobs: &Knobs) -> Option<Self> {
-        if knobs.has("template") {
+        if knobs.template().is_some() {
             return gpu_own::nest(operator, knobs);
         }
         let arity = |name: &str| knobs.arity(name);
@@ -42,12 +40,12 @@ fn conflict(stride: f64, lanes: f64) -> f64 {
     if stride <= 0.0 || lanes <= 1.0 {
         return 1.0;
     }
-    let stride = stride as u64 % u64::from(BANKS);
-    let mut banks: HashMap<u64, u32> = HashMap::new();
-    for lane in 0..(lanes as u64).min(u64::from(BANKS)) {
-        *banks.entry(lane * stride % u64::from(BANKS)).or_default() += 1;
-    }
-    f64::from(banks.values().copied().max().unwrap_or(1))
+    // A stride of 2^n words reaches every 2^n-th bank, and odd multiples of it the same ones in another order; after so many
+    // lanes the first bank is met again.
+    let shared = (stride as u64 | u64::from(BANKS)).trailing_zeros();
+    let reached = BANKS >> shared;
+    let lanes = (lanes as u32).min(BANKS);
+    f64::from(lanes.div_ceil(reached))
 }
 
 fn unrolling(knobs: &Knobs) -> (f64, f64) {
@@ -342,6 +340,14 @@ mod tests {
         assert_eq!(conflict(32.0, 8.0), 8.0);
         assert_eq!(conflict(33.0, 32.0), 1.0);
         assert_eq!(conflict(0.0, 32.0), 1.0);
+        for (stride, lanes) in (1..70u32).flat_map(|s| (1..40u32).map(move |l| (s, l))) {
+            let mut banks = [0; BANKS as usize];
+            for lane in 0..lanes.min(BANKS) {
+                banks[(lane * stride % BANKS) as usize] += 1;
+            }
+            let most = banks.into_iter().max().unwrap();
+            assert_eq!(conflict(stride.into(), lanes.into()), f64::from(most));
+        }
     }
 
     #[test]

@@ -1,18 +1,31 @@
 //! A schedule's knobs as numbers: the JSON of `schedule_knobs`, with split factors resolved against extents.
 
-use std::cell::OnceCell;
+use std::borrow::Cow;
 
 use opdata::JsonText;
-use opdata::contract::knobs::{Choice, ContractionKnobs};
+use opdata::contract::knobs::ContractionKnobs;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-/// The knobs of one schedule. There are a dozen: a list is quicker to make than a map, and searched as quickly.
-#[derive(Debug, Clone, Default)]
-pub struct Knobs {
-    entries: Vec<(String, Value)>,
-    /// What [`Knobs::contraction`] answers, once it was asked.
-    contraction: OnceCell<Option<ContractionKnobs>>,
+/// The template of this project's register-tiled reductions.
+const CONTRACTION: &str = "contraction";
+/// The same as the collector writes it.
+const WRITTEN: &str = r#""template":"contraction""#;
+
+/// The knobs of one schedule.
+#[derive(Debug, Clone)]
+pub enum Knobs {
+    /// Those of this project's register-tiled reductions.
+    Contraction(ContractionKnobs),
+    /// All others, by name. There are a dozen: a list is quicker to make than a map, and searched as quickly.
+    Named(Vec<(String, Value)>),
+}
+
+/// What tells whose knobs they are.
+#[derive(serde::Deserialize)]
+struct Tagged<'a> {
+    #[serde(borrow)]
+    template: Option<Cow<'a, str>>,
 }
 
 /// This project's templates without a register tile; their numbers follow those of [`super::cpu::Template`].
@@ -37,40 +50,69 @@ pub struct Flat {
     pub pieces: Option<f64>,
 }
 
-impl<'de> Deserialize<'de> for Knobs {
+/// The entries of an object, in their order.
+struct Entries(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Entries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Knobs;
+        struct Visited;
+        impl<'de> Visitor<'de> for Visited {
+            type Value = Entries;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Knobs, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
                 let mut entries = Vec::with_capacity(16);
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Knobs {
-                    entries,
-                    contraction: OnceCell::new(),
-                })
+                Ok(Entries(entries))
             }
         }
-        deserializer.deserialize_map(Entries)
+        deserializer.deserialize_map(Visited)
+    }
+}
+
+impl Default for Knobs {
+    /// None.
+    fn default() -> Self {
+        Self::Named(Vec::new())
     }
 }
 
 impl Knobs {
     /// Reads the column; anything but an object holds no knobs.
     pub fn read(text: Option<&JsonText>) -> Self {
-        text.and_then(|text| text.decode().ok()).unwrap_or_default()
+        let Some(text) = text else {
+            return Self::default();
+        };
+        if let Some(knobs) = contraction(text.as_str()) {
+            return Self::Contraction(knobs);
+        }
+        let entries = text.decode::<Entries>();
+        entries.map_or_else(|_| Self::default(), |entries| Self::Named(entries.0))
+    }
+
+    fn named(&self) -> &[(String, Value)] {
+        match self {
+            Self::Contraction(_) => &[],
+            Self::Named(entries) => entries,
+        }
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.contraction().is_none() && self.named().is_empty()
+    }
+
+    /// The template, if the knobs name one.
+    pub fn template(&self) -> Option<&str> {
+        match self {
+            Self::Contraction(_) => Some(CONTRACTION),
+            Self::Named(_) => self.text("template"),
+        }
     }
 
     /// Whether a knob is there.
@@ -79,7 +121,7 @@ impl Knobs {
     }
 
     /// A text.
-    pub fn text(&self, name: &str) -> Option<&str> {
+    fn text(&self, name: &str) -> Option<&str> {
         self.value(name)?.as_str()
     }
 
@@ -93,31 +135,21 @@ impl Knobs {
 
     /// The raw JSON of a knob.
     pub fn value(&self, name: &str) -> Option<&Value> {
-        let mut last_first = self.entries.iter().rev();
+        let mut last_first = self.named().iter().rev();
         last_first.find(|entry| entry.0 == name).map(|e| &e.1)
     }
 
     /// The knobs of this project's register-tiled reductions, if they are such.
     pub fn contraction(&self) -> Option<&ContractionKnobs> {
-        let read = || self.read_contraction();
-        self.contraction.get_or_init(read).as_ref()
-    }
-
-    fn read_contraction(&self) -> Option<ContractionKnobs> {
-        // Others are not copied to see that they are not.
-        if self.text("template") != Some("contraction") {
-            return None;
-        }
-        let object = self.entries.iter().cloned().collect();
-        match Choice::deserialize(&Value::Object(object)).ok()? {
-            Choice::Contraction(knobs) => Some(knobs),
-            _ => None,
+        match self {
+            Self::Contraction(knobs) => Some(knobs),
+            Self::Named(_) => None,
         }
     }
 
     /// What is known of this project's schedules without a register tile, if it is such.
     pub fn flat(&self) -> Option<Flat> {
-        let template = match self.text("template")? {
+        let template = match self.template()? {
             "spatial" => FlatTemplate::Spatial,
             "rows" => FlatTemplate::Rows,
             _ => return None,
@@ -140,19 +172,16 @@ impl Knobs {
     /// A split of an axis of `extent` into `N` factors, outermost first. A factor that the log left open (-1) is what
     /// covers the extent. Shorter splits are padded behind the outermost factor.
     pub fn split<const N: usize>(&self, name: &str, extent: f64) -> Option<[f64; N]> {
-        let factors: Vec<f64> = self
-            .value(name)?
-            .as_array()?
-            .iter()
-            .map(|f| f.as_f64().map(|f| if f == 0.0 { 1.0 } else { f }))
-            .collect::<Option<_>>()?;
+        let factors = self.value(name)?.as_array()?;
         if factors.is_empty() || factors.len() > N {
             return None;
         }
         let mut result = [1.0; N];
         let padding = N - factors.len();
         for (place, factor) in factors.iter().enumerate() {
-            result[if place == 0 { 0 } else { place + padding }] = *factor;
+            let factor = factor.as_f64()?;
+            result[if place == 0 { 0 } else { place + padding }] =
+                if factor == 0.0 { 1.0 } else { factor };
         }
         let inner: f64 = result[1..].iter().product();
         if result[0] < 0.0 {
@@ -165,11 +194,8 @@ impl Knobs {
     pub fn products(&self) -> Option<[f64; 3]> {
         let mut products = [1.0; 3];
         let mut any = false;
-        for factors in self
-            .entries
-            .iter()
-            .filter_map(|(_, value)| value.as_array())
-        {
+        let splits = self.named().iter();
+        for factors in splits.filter_map(|(_, value)| value.as_array()) {
             let Some(factors) = factors
                 .iter()
                 .map(Value::as_f64)
@@ -195,6 +221,17 @@ impl Knobs {
     }
 }
 
+/// The knobs of a register-tiled reduction, if the text is such.
+fn contraction(text: &str) -> Option<ContractionKnobs> {
+    let named = || {
+        let tagged: Option<Tagged<'_>> = serde_json::from_str(text).ok();
+        tagged.is_some_and(|tagged| tagged.template.as_deref() == Some(CONTRACTION))
+    };
+    // Few texts are read twice to see whose knobs they are.
+    let own = text.contains(WRITTEN) || text.contains(CONTRACTION) && named();
+    own.then(|| serde_json::from_str(text).ok()).flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,6 +253,38 @@ mod tests {
             (Some(1.0), 3, 0)
         );
         assert_eq!(knobs.products(), Some([3.0, 4.0, 10.0]));
+    }
+
+    #[test]
+    fn a_reduction_is_known_by_its_template_however_it_is_written() {
+        let rest = r#""vector_axis":"ff","vector_length":16,"vector_blocks":2,"tile":[["xx",7]],"loop_order":["xx"],"fused_outer":1}"#;
+        for template in [
+            r#""template":"contraction""#,
+            "\"template\" :\n\"contraction\"",
+        ] {
+            let own = knobs(&format!("{{{template},{rest}"));
+            assert_eq!(own.contraction().unwrap().tile_of("xx"), 7);
+            assert_eq!(
+                (own.template(), own.is_empty()),
+                (Some("contraction"), false)
+            );
+        }
+        for template in [
+            r#""template":"spatial""#,
+            r#""word":"contraction""#,
+            r#""template":null,"word":"contraction""#,
+        ] {
+            let other = knobs(&format!("{{{template},{rest}"));
+            assert_eq!(other.contraction(), None);
+            assert_eq!(other.number("vector_length"), Some(16.0));
+        }
+        // Knobs of this name on a GPU are others.
+        let gpu = knobs(r#"{"template":"contraction","block_m":64}"#);
+        assert_eq!(
+            (gpu.contraction(), gpu.number("block_m")),
+            (None, Some(64.0))
+        );
+        assert_eq!(gpu.template(), Some("contraction"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! tile is found from the operator where that can be ([`default_tile`]), and schedule features are missing elsewhere.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use opdata::{CacheState, DeviceKind, Row};
 
@@ -19,11 +20,7 @@ use super::operator::{Class, Operator};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
 use super::{compiled, default_tile, derive_cpu, derive_gpu, moving, runs};
-use super::{strides, tile_axes, windows};
-
-/// Weights that so much is read between two uses of have left the caches of a core; how much more does not matter, and
-/// would only tell models apart.
-const COLD_BYTES: f64 = 4e6;
+use super::{strides, tile_axes, weights, windows};
 
 /// Everything that is known of a point before it is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,7 +137,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     };
     values.weight_reuse_bytes = row
         .weight_reuse_bytes
-        .map_or(f32::NAN, |b| log1((b as f64).min(COLD_BYTES)));
+        .map_or(f32::NAN, |b| log1(weights::reuse_bytes(b, &operator)));
     let features = values.to_vec();
     Point {
         known: known(&features),
@@ -155,11 +152,14 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
 
 /// The scopes of built kernels of which some feature is known.
 fn known(features: &[f32]) -> Vec<Scope> {
-    let is_known = |scope: &Scope| {
-        let own = positions_of(&[*scope]);
-        own.into_iter().any(|place| !features[place].is_nan())
-    };
-    Scope::OF_BUILT.into_iter().filter(is_known).collect()
+    static PLACES: LazyLock<[Vec<usize>; 2]> =
+        LazyLock::new(|| Scope::OF_BUILT.map(|scope| positions_of(&[scope])));
+    let is_known = |own: &[usize]| own.iter().any(|&place| !features[place].is_nan());
+    let scopes = Scope::OF_BUILT.into_iter().zip(PLACES.iter());
+    scopes
+        .filter(|(_, own)| is_known(own))
+        .map(|(scope, _)| scope)
+        .collect()
 }
 
 /// The nest of a schedule that is not looked at, because it follows from the operator.

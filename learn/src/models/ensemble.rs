@@ -11,6 +11,7 @@ use super::options::{FitOptions, Parallel};
 use super::regressor::Regressor;
 use super::similarity::{Importance, Similarity};
 use super::smooth::Smoother;
+use super::training_set::TrainingSet;
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::features::base::Base;
@@ -66,13 +67,14 @@ impl Ensemble {
     /// There are fewer than two samples, or XGBoost's library is missing or fails.
     pub fn fit(dataset: &Dataset, indices: &[usize], options: &FitOptions) -> Result<Self> {
         let choice = &options.choice;
-        let fit = |spec: &MemberSpec| Member::fit(spec, dataset, indices, options.seed);
+        let set = TrainingSet::new(dataset, indices);
+        let fit = |spec: &MemberSpec| Member::fit(spec, &set, options.seed);
         let mut members = each(&choice.members, options.parallel, fit)?;
         let (mut unseen, mut known) = (choice.unseen.clone(), choice.known.clone());
         if indices.len() < FEW_SAMPLES {
-            let doubtful = indices.iter().all(|&i| dataset.samples[i].doubtful);
+            let doubtful = set.samples().all(|s| s.doubtful);
             let smoothed = if doubtful {
-                smoothed(dataset, indices, &members)?
+                smoothed(&set, &members)?
             } else {
                 BTreeMap::new()
             };
@@ -82,8 +84,8 @@ impl Ensemble {
                     ..spec.clone()
                 };
                 match smoothed.get(&spec.base) {
-                    Some(times) => Member::taught(&spec, dataset, indices, times, options.seed),
-                    None => Member::fit(&spec, dataset, indices, options.seed),
+                    Some(times) => Member::taught(&spec, &set, times, options.seed),
+                    None => Member::fit(&spec, &set, options.seed),
                 }
             };
             members.extend(each(&choice.members, options.parallel, again)?);
@@ -93,8 +95,7 @@ impl Ensemble {
             }
         }
         let all = |of: fn(&Point) -> u64| {
-            let samples = indices.iter().map(|&i| &dataset.samples[i]);
-            let numbers: BTreeSet<u64> = samples.map(|s| of(&s.point)).collect();
+            let numbers: BTreeSet<u64> = set.samples().map(|s| of(&s.point)).collect();
             numbers.into_iter().collect()
         };
         Ok(Self {
@@ -218,23 +219,19 @@ fn each(
 }
 
 /// The samples' times without their noise (log2 ns), for each estimate that a member corrects.
-fn smoothed(
-    dataset: &Dataset,
-    indices: &[usize],
-    members: &[Member],
-) -> Result<BTreeMap<Base, Vec<f64>>> {
-    let samples = || indices.iter().map(|&i| &dataset.samples[i]);
-    let points: Vec<&Point> = samples().map(|s| &s.point).collect();
+fn smoothed(set: &TrainingSet<'_>, members: &[Member]) -> Result<BTreeMap<Base, Vec<f64>>> {
+    let points: Vec<&Point> = set.samples().map(|s| &s.point).collect();
     let importance = Importance::new(members, &points, ASKED)?;
     let smoother = Smoother::new(&Similarity::new(&importance, &points), points.len());
-    let weights: Vec<f64> = samples().map(|s| f64::from(s.weight)).collect();
+    let weights: Vec<f64> = set.samples().map(|s| f64::from(s.weight)).collect();
     let bases: BTreeSet<Base> = members.iter().map(|member| member.spec.base).collect();
     let estimate = |base: Base, point: &Point| {
         let own = members.iter().find(|member| member.spec.base == base);
         own.map_or(0.0, |member| member.estimate(point))
     };
     let smooth = |base: Base| {
-        let ratios: Vec<f64> = samples()
+        let ratios: Vec<f64> = set
+            .samples()
             .map(|s| s.log2_time - estimate(base, &s.point))
             .collect();
         smoother

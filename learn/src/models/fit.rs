@@ -3,6 +3,7 @@
 use super::kind::ModelKind;
 use super::options::FitOptions;
 use super::regressor::Regressor;
+use super::training_set::TrainingSet;
 use super::{baseline, ensemble, member, roofline};
 use crate::data::Dataset;
 use crate::error::Result;
@@ -21,8 +22,7 @@ pub fn fit(
         ModelKind::Ensemble => Box::new(ensemble::Ensemble::fit(dataset, indices, options)?),
         ModelKind::Xgboost => Box::new(member::Member::fit(
             &member::plain(),
-            dataset,
-            indices,
+            &TrainingSet::new(dataset, indices),
             options.seed,
         )?),
         ModelKind::Roofline => Box::new(roofline::Roofline::fit(dataset, indices)),

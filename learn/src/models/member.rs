@@ -1,14 +1,13 @@
 //! One member of the ensemble: the estimate it corrects, the features it may see, what it minimises, its trees.
 
-use std::collections::BTreeMap;
-
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::part::learned;
 use super::rates::Rates;
 use super::regressor::Regressor;
-use crate::data::Dataset;
+use super::training_set::TrainingSet;
+use crate::data::Sample;
 use crate::error::Result;
 use crate::features::base::Base;
 use crate::features::{FEATURES, Point, Scope, positions_of};
@@ -278,12 +277,9 @@ impl Member {
     ///
     /// # Errors
     /// XGBoost's library is missing or fails.
-    pub fn fit(spec: &MemberSpec, dataset: &Dataset, indices: &[usize], seed: u64) -> Result<Self> {
-        let times: Vec<f64> = indices
-            .iter()
-            .map(|&i| dataset.samples[i].log2_time)
-            .collect();
-        Self::taught(spec, dataset, indices, &times, seed)
+    pub fn fit(spec: &MemberSpec, set: &TrainingSet<'_>, seed: u64) -> Result<Self> {
+        let times: Vec<f64> = set.samples().map(|s| s.log2_time).collect();
+        Self::taught(spec, set, &times, seed)
     }
 
     /// Trains a member on other times (log2 ns) than those measured; of very many samples on a part.
@@ -292,37 +288,31 @@ impl Member {
     /// XGBoost's library is missing or fails.
     pub fn taught(
         spec: &MemberSpec,
-        dataset: &Dataset,
-        indices: &[usize],
+        set: &TrainingSet<'_>,
         times: &[f64],
         seed: u64,
     ) -> Result<Self> {
-        let places = learned(indices.len(), seed + spec.seed);
-        let indices: &[usize] = &places.iter().map(|&p| indices[p]).collect::<Vec<_>>();
-        let times = places.iter().map(|&p| times[p]);
-        let samples = || indices.iter().map(|&i| &dataset.samples[i]);
+        let all: Vec<(&Sample, f64)> = set.samples().zip(times.iter().copied()).collect();
+        let places = learned(all.len(), seed + spec.seed).into_iter();
+        let samples: Vec<(&Sample, f64)> = places.map(|place| all[place]).collect();
         let columns = spec.columns();
-        let points: Vec<&Point> = samples().map(|s| &s.point).collect();
+        let points: Vec<&Point> = samples.iter().map(|(s, _)| &s.point).collect();
         let values = select(&points, &columns);
         let rates = match spec.base {
-            Base::Fitted => Some(Rates::fit(dataset, indices)),
-            Base::Calibrated => Some(Rates::fit_at_best(dataset, indices)),
+            Base::Fitted => Some(*set.rates()),
+            Base::Calibrated => Some(*set.rates_at_best()),
             Base::None | Base::Work | Base::Serial | Base::Steps => None,
         };
         // What trees learn is what machines have in common, not how fast each is.
-        let own = if spec.base == Base::Calibrated {
-            Rates::by_machine(dataset, indices)
-        } else {
-            BTreeMap::new()
-        };
-        let targets: Vec<f32> = samples()
-            .zip(times)
+        let own = (spec.base == Base::Calibrated).then(|| set.rates_by_machine());
+        let targets: Vec<f32> = samples
+            .iter()
             .map(|(s, time)| {
-                let rates = own.get(&s.machine).or(rates.as_ref());
+                let rates = own.and_then(|own| own.get(&s.machine)).or(rates.as_ref());
                 (time - estimate(spec.base, rates, &s.point)) as f32
             })
             .collect();
-        let weights: Vec<f32> = samples().map(|s| s.weight).collect();
+        let weights: Vec<f32> = samples.iter().map(|(s, _)| s.weight).collect();
         let labels = Labels {
             targets: &targets,
             weights: &weights,

@@ -9,6 +9,7 @@
 //! | [`similarity`] | how much one point's time tells about another's |
 //! | [`smooth`] | measured times without their noise |
 //! | [`pool`] | the members that a choice is made from |
+//! | [`training_set`] | samples to learn from, with what members that learn from the same ones share |
 //! | [`ranker`] | orders the schedules of a workload (`rank:pairwise`) |
 //! | [`rates`] | an estimate whose rates are fitted: schedule, arithmetic, traffic, floor |
 //! | [`roofline`] | arithmetic and traffic against the best rates seen; the floor |
@@ -30,6 +31,7 @@ pub mod regressor;
 pub mod roofline;
 pub mod similarity;
 pub mod smooth;
+pub mod training_set;
 
 mod fit;
 mod part;
@@ -39,3 +41,4 @@ pub use fit::fit;
 pub use kind::ModelKind;
 pub use options::{FitOptions, Parallel};
 pub use regressor::Regressor;
+pub use training_set::TrainingSet;

@@ -1,6 +1,6 @@
 //! Which of many samples a member learns from.
 //!
-//! A few hundred trees have at most some ten thousand leaves each member: a million samples teach them little that a fifth does
+//! A few hundred trees have some ten thousand leaves: a million samples teach them little that a fifth does
 //! not, take five times as long and, with a copy of all features in each member that trains, all memory there is.
 
 use crate::data::split::shuffled;

@@ -117,8 +117,13 @@ impl Rates {
     pub fn fit_times(timed: &[Timed<'_>]) -> Self {
         let step = timed.len().div_ceil(JUDGED).max(1);
         let some: Vec<Timed<'_>> = timed.iter().copied().step_by(step).collect();
-        let tried = UNITS.map(|units| Self::with_units(&some, Unit::Counts, Some(units)));
-        let best = tried.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+        // Where no point asks for their number, one says what all would.
+        let asked = some.iter().any(|(point, ..)| point.bases.asks_for_units());
+        let candidates = if asked { &UNITS[..] } else { &UNITS[..1] };
+        let tried = candidates
+            .iter()
+            .map(|&units| Self::with_units(&some, Unit::Counts, Some(units)));
+        let best = tried.min_by(|a, b| a.1.total_cmp(&b.1));
         let units = best.and_then(|(rates, _)| rates.units);
         Self::with_units(timed, Unit::Counts, units).0
     }

@@ -229,6 +229,8 @@ impl Booster {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let library = Library::get()?;
         let mut booster = Self::empty(library, &[])?;
+        // Before anything is loaded: a team of threads would be made for it, and spin.
+        booster.set("nthread", "1")?;
         // SAFETY: pointer and length are of one slice, which the library parses and copies.
         library.check("XGBoosterLoadModelFromBuffer", unsafe {
             (library.booster_load)(
@@ -237,7 +239,6 @@ impl Booster {
                 bytes.len() as u64,
             )
         })?;
-        booster.set("nthread", "1")?;
         booster.forest = Forest::of_model(bytes);
         Ok(booster)
     }

@@ -7,8 +7,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use oplearn::data::Dataset;
-use oplearn::models::FitOptions;
 use oplearn::models::member::{self, Member};
+use oplearn::models::{FitOptions, TrainingSet};
 use oplearn::xgboost::{Booster, Labels, Rows};
 use serde_json::json;
 
@@ -24,7 +24,7 @@ pub fn once(folder: &Path, mut dataset: Dataset) -> anyhow::Result<Figures> {
     let spec = &member::default_members()[0];
     let (all, seed) = (dataset.all(), FitOptions::default().seed);
     let start = cpu_s()?;
-    let member = Member::fit(spec, &dataset, &all, seed)?;
+    let member = Member::fit(spec, &TrainingSet::new(&dataset, &all), seed)?;
     let fit_s = cpu_s()? - start;
     let samples = || dataset.samples.iter();
     let values: Vec<f32> = samples()

@@ -15,7 +15,7 @@ use oplearn::features::{FEATURES, Point};
 use oplearn::models::context::Context;
 use oplearn::models::ensemble::Ensemble;
 use oplearn::models::member::{Member, surrogate};
-use oplearn::models::{Familiarity, FitOptions, ModelKind, Regressor};
+use oplearn::models::{Familiarity, FitOptions, ModelKind, Regressor, TrainingSet};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -240,7 +240,9 @@ pub fn train(
     let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
     let taught = ensemble.predict(&points)?;
     let seed = options.fit.seed;
-    let surrogate = Member::taught(&surrogate(), dataset, &dataset.all(), &taught, seed)?;
+    let all = dataset.all();
+    let set = TrainingSet::new(dataset, &all);
+    let surrogate = Member::taught(&surrogate(), &set, &taught, seed)?;
     Ok(Trained {
         surrogate,
         context: Context::fit(dataset, &dataset.all()),

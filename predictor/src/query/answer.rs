@@ -216,7 +216,8 @@ impl Trained {
                 let value = point.features[range.column];
                 let margin = MARGIN * (range.high - range.low).max(1.0);
                 let outside = value < range.low - margin || value > range.high + margin;
-                outside.then_some(Outside {
+                // Most values are inside: their logarithms are not undone.
+                outside.then(|| Outside {
                     feature: feature.name,
                     value: feature.value(value),
                     low: feature.value(range.low),

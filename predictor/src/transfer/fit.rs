@@ -11,7 +11,7 @@ use oplearn::features::machine::MachineFacts;
 use oplearn::models::ensemble::Ensemble;
 use oplearn::models::member::{Member, MemberSpec, Objective, Trees, VIEWS, member};
 use oplearn::models::rates::Rates;
-use oplearn::models::{FitOptions, Parallel};
+use oplearn::models::{FitOptions, Parallel, TrainingSet};
 use rayon::prelude::*;
 
 use super::choose::standing_for;
@@ -203,12 +203,13 @@ impl<'a> Machine<'a> {
                 parallel,
                 ..FitOptions::default()
             };
+            let set = TrainingSet::new(self.dataset, &indices);
             let trained = |(seed, view): (u64, &&[_])| {
                 let spec = MemberSpec {
                     trees: REST_TREES,
                     ..member(Base::None, view, Objective::Squared, seed)
                 };
-                Member::taught(&spec, self.dataset, &indices, &rest, SEED)
+                Member::taught(&spec, &set, &rest, SEED)
             };
             Some(Fresh {
                 rest: (0..).zip(&VIEWS).map(trained).collect::<Result<_, _>>()?,

@@ -1,0 +1,55 @@
+//! Samples to learn from, with what members that learn from the same ones have in common: the fitted rates of their
+//! estimates, which are found once, when the first of them asks.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use super::rates::Rates;
+use crate::data::{Dataset, Sample};
+
+/// Some samples of a dataset.
+#[derive(Debug)]
+pub struct TrainingSet<'a> {
+    dataset: &'a Dataset,
+    indices: &'a [usize],
+    rates: OnceLock<Rates>,
+    at_best: OnceLock<Rates>,
+    by_machine: OnceLock<BTreeMap<usize, Rates>>,
+}
+
+impl<'a> TrainingSet<'a> {
+    /// The samples at some positions of a dataset.
+    pub fn new(dataset: &'a Dataset, indices: &'a [usize]) -> Self {
+        Self {
+            dataset,
+            indices,
+            rates: OnceLock::new(),
+            at_best: OnceLock::new(),
+            by_machine: OnceLock::new(),
+        }
+    }
+
+    /// The samples.
+    pub fn samples(&self) -> impl Iterator<Item = &'a Sample> + use<'a> {
+        let (dataset, indices) = (self.dataset, self.indices);
+        indices.iter().map(|&i| &dataset.samples[i])
+    }
+
+    /// See [`Rates::fit`].
+    pub fn rates(&self) -> &Rates {
+        let fit = || Rates::fit(self.dataset, self.indices);
+        self.rates.get_or_init(fit)
+    }
+
+    /// See [`Rates::fit_at_best`].
+    pub fn rates_at_best(&self) -> &Rates {
+        let fit = || Rates::fit_at_best(self.dataset, self.indices);
+        self.at_best.get_or_init(fit)
+    }
+
+    /// See [`Rates::by_machine`].
+    pub fn rates_by_machine(&self) -> &BTreeMap<usize, Rates> {
+        let fit = || Rates::by_machine(self.dataset, self.indices);
+        self.by_machine.get_or_init(fit)
+    }
+}
