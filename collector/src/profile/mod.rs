@@ -2,10 +2,8 @@
 //!
 //! The model is imported, built with the schedules of the main job and checked; a worker then runs it as the schedule of
 //! steps says ([`opengine::protocol::StepSchedule`]). [`summary`] makes the lines of the table out of what was recorded,
-//! [`layers`] finds the source layer of a call, [`trace`] writes Perfetto and Chrome traces. How it looks is
-//! `render/profile.rs`.
+//! [`trace`] writes Perfetto and Chrome traces. How it looks is `render/profile.rs`.
 
-mod layers;
 pub mod libtorch;
 pub mod summary;
 pub mod trace;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use super::end_to_end::ModelRun;
+use super::end_to_end::{ModelRun, Part};
 use super::query_key::QueryKey;
 use crate::error::{Error, Result};
 use crate::features::machine::MachineFacts;
@@ -124,6 +124,26 @@ impl Dataset {
             groups[sample.workload].push(index);
         }
         groups
+    }
+
+    /// The share of its models' time that each sample takes, 0 to 1: the mean over the runs of whole models that it is part of,
+    /// 0 for those of none.
+    pub fn shares(&self) -> Vec<f64> {
+        let mut sums = vec![(0.0, 0.0); self.samples.len()];
+        for run in &self.model_runs {
+            let time = |part: &Part| {
+                let alone = self.samples[part.sample].log2_time.exp2();
+                part.calls as f64 * part.in_model_ns.unwrap_or(alone)
+            };
+            let whole: f64 = run.parts.iter().map(time).sum();
+            for part in &run.parts {
+                let (sum, runs) = &mut sums[part.sample];
+                *sum += time(part) / whole;
+                *runs += 1.0;
+            }
+        }
+        let mean = |(sum, runs): (f64, f64)| if runs > 0.0 { sum / runs } else { 0.0 };
+        sums.into_iter().map(mean).collect()
     }
 
     /// Refuses a dataset that is too small for `what`.

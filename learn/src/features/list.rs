@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 16;
+pub const FEATURE_VERSION: u32 = 17;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -552,7 +552,7 @@ features! {
         machine,
         /// 0 caches hold the arguments, 1 as in the model, 2 flushed
         cache_state,
-        /// weights read between two uses of one of the operator's, at most 4 MB, bytes
+        /// weights read between two uses of one of the operator's, at most 4 MB, or 64 MB where a call uses each weight once, bytes
         weight_reuse_bytes: Log2,
     }
 }

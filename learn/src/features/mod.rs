@@ -49,6 +49,7 @@ mod steps;
 mod strides;
 mod tile_axes;
 mod waves;
+mod weights;
 mod windows;
 
 pub use list::{FEATURE_VERSION, FEATURES, Values, positions_of};

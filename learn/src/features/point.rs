@@ -20,11 +20,7 @@ use super::operator::{Class, Operator};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
 use super::{compiled, default_tile, derive_cpu, derive_gpu, moving, runs};
-use super::{strides, tile_axes, windows};
-
-/// Weights that so much is read between two uses of have left the caches of a core; how much more does not matter, and
-/// would only tell models apart.
-const COLD_BYTES: f64 = 4e6;
+use super::{strides, tile_axes, weights, windows};
 
 /// Everything that is known of a point before it is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,7 +137,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     };
     values.weight_reuse_bytes = row
         .weight_reuse_bytes
-        .map_or(f32::NAN, |b| log1((b as f64).min(COLD_BYTES)));
+        .map_or(f32::NAN, |b| log1(weights::reuse_bytes(b, &operator)));
     let features = values.to_vec();
     Point {
         known: known(&features),

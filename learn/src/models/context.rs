@@ -4,7 +4,7 @@
 //! perhaps from memory, and what it writes has been evicted since the last pass. Runs that timed the whole model have both times
 //! (`time_median_ns` and `in_model_time_ns`). The time inside is a sum: what it takes alone, times a factor, something for each
 //! byte of the inputs and outputs, more for bytes that no cache of a core holds, and a constant; the rates are fitted, at each
-//! number of threads.
+//! number of threads. Times are asked for to be added up, so an operator counts by its share of its models' time.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +18,8 @@ use crate::features::Point;
 const LEAST_SAMPLES: usize = 40;
 /// Bytes of an input or output that a core's own caches hold beside all else.
 const CACHED_BYTES: f64 = 5e5;
+/// The least that an operator counts, as a share of its model's time.
+const LEAST_SHARE: f64 = 1e-4;
 /// Parts of the sum.
 const PARTS: usize = 6;
 
@@ -45,12 +47,14 @@ impl Context {
     /// Learns from those of some samples that have both times.
     pub fn fit(dataset: &Dataset, indices: &[usize]) -> Self {
         let mut both: BTreeMap<u64, Vec<([f64; PARTS], f64, f64)>> = BTreeMap::new();
+        let shares = dataset.shares();
         for &i in indices {
             let sample: &Sample = &dataset.samples[i];
             if let (Some(inside), Some(threads)) = (sample.log2_in_model, sample.threads) {
                 let parts = parts(&sample.point, sample.log2_time);
                 let own = both.entry(threads).or_default();
-                own.push((parts, inside, f64::from(sample.weight)));
+                let weight = f64::from(sample.weight) * shares[i].max(LEAST_SHARE);
+                own.push((parts, inside, weight));
             }
         }
         let enough = both
@@ -76,7 +80,7 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Machines, RowSet};
+    use crate::data::{Machines, ModelRun, Part, RowSet};
     use crate::testing::dense_row;
 
     /// Products with one row, so many of them, that take 500 ns and a tenth more inside a model at two threads, and 2 ns more for each
@@ -111,6 +115,42 @@ mod tests {
             let expected = 1.1 * (sample.log2_time + 4.0).exp2() + added;
             assert!((slower - expected.log2()).abs() < 0.02);
         }
+    }
+
+    #[test]
+    fn what_a_model_spends_its_time_in_counts_most() {
+        let mut data = dataset(64);
+        // The slow half takes a fifth more inside, the quick half does not.
+        for (place, sample) in data.samples.iter_mut().enumerate() {
+            let times = if place < 32 { 1.0 } else { 1.2f64 };
+            sample.log2_in_model = Some(sample.log2_time + times.log2());
+        }
+        let part = |sample: usize| Part {
+            sample,
+            calls: if sample < 32 { 1 } else { 1000 },
+            in_model_ns: Some(data.samples[sample].log2_in_model.unwrap().exp2()),
+        };
+        data.model_runs = vec![ModelRun {
+            run_id: "r".to_owned(),
+            model: "m".to_owned(),
+            import_key: None,
+            threads: 2,
+            end_to_end_ns: 1.0,
+            parts: (0..64).map(part).collect(),
+        }];
+        let shares = data.shares();
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!(shares[0] < LEAST_SHARE && shares[63] > 0.02);
+        let factor = |data: &Dataset| {
+            let context = Context::fit(data, &data.all());
+            let slowest = &data.samples[63];
+            (context.time(&slowest.point, Some(2), slowest.log2_time) - slowest.log2_time).exp2()
+        };
+        let weighted = factor(&data);
+        data.model_runs.clear();
+        let alike = factor(&data);
+        assert!((weighted - 1.2).abs() < 0.01, "{weighted}");
+        assert!((alike - 1.2).abs() > 0.02, "{alike}");
     }
 
     #[test]

@@ -44,9 +44,9 @@ class Use:
     outputs: int
 
 
-def calls(main: relax.Function) -> dict:
-    """Calls by the global variable of the tensor function, in program order."""
-    found: dict = {}
+def uses(main: relax.Function) -> list[tuple[tvm.ir.GlobalVar, Use]]:
+    """Every call in program order, with the global variable of its tensor function."""
+    found = []
     for block in main.body.blocks:
         for binding in block.bindings:
             value = binding.value
@@ -58,8 +58,19 @@ def calls(main: relax.Function) -> dict:
                 )
                 ty = value.ty_args[0]
                 outputs = len(ty.fields) if isinstance(ty, relax.TupleType) else 1
-                found.setdefault(value.args[0], []).append(Use(args, outputs))
+                found.append((value.args[0], Use(args, outputs)))
     return found
+
+
+def calls(main: relax.Function, symbols: dict, weights: dict) -> list[dict]:
+    """The calls as graph.json has them: the operator of each, and the first weight that it reads, None where it reads none.
+
+    ``symbols`` maps global variables to operators, ``weights`` parameters of ``main`` to their names.
+    """
+    return [
+        {"symbol": symbols[variable], "weight": next((weights[a] for a in use.args if a in weights), None)}
+        for variable, use in uses(main)
+    ]
 
 
 def steps(function: tvm.tirx.PrimFunc) -> list[Step]:
@@ -87,9 +98,11 @@ def records(module: tvm.IRModule, weights: dict) -> tuple[list[dict], dict]:
     ``weights`` maps parameters of ``main`` to their fill hints.
     """
     results, names, taken = [], {}, {}
-    for variable, uses in calls(module["main"]).items():
-        function = module[variable]
-        record = describe(function, uses, weights)
+    found: dict = {}
+    for variable, use in uses(module["main"]):
+        found.setdefault(variable, []).append(use)
+    for variable, of_function in found.items():
+        record = describe(module[variable], of_function, weights)
         number = taken.get(record["name"], 0)
         taken[record["name"]] = number + 1
         symbol = f"{record['name']}_{number}" if number else record["name"]

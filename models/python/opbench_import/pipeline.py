@@ -155,19 +155,21 @@ def run(request: Request) -> dict:
     model = integers.recognise(model)
     packed = pack.pack(model.module, model.names, model.params)
     module = kernels(request, packed.module, model.nodes)
-    weights = {v: packed.params[n][0].fill for v, n in zip(module["main"].params, packed.names) if n in packed.params}
+    weights = {v: n for v, n in zip(module["main"].params, packed.names) if n in packed.params}
+    fills = {variable: packed.params[name][0].fill for variable, name in weights.items()}
     try:
-        records, names = operators.records(module, weights)
+        records, names = operators.records(module, fills)
     except operators.NoBlocks as error:
         raise opaque(model.nodes) from error
     if not records:
         raise ImportFailure(
             "corrupt_model", f"{request.model} computes nothing: its graph has no operators left after simplification"
         )
+    computed = {"operators": records, "calls": operators.calls(module["main"], names, weights)}
     module = lower.rename(module, names)
     try:
         write.write_json(f"{request.out}/steps.json", steps)
-        return write_import(request, model, module, packed, records)
+        return write_import(request, model, module, packed, computed)
     except OSError as error:
         raise write.disk_failure(error, request.out) from error
 
@@ -228,9 +230,9 @@ def library_function(nodes: list[tuple[str, str]], name: str) -> ImportFailure:
 
 
 def write_import(
-    request: Request, model: Translated, module: tvm.IRModule, packed: pack.Packed, records: list[dict]
+    request: Request, model: Translated, module: tvm.IRModule, packed: pack.Packed, computed: dict[str, list]
 ) -> dict:
-    """Writes all files; graph.json last."""
+    """Writes all files, graph.json with what is computed last."""
     write.write_text(f"{request.out}/module.json", tvm.ir.save_json(module))
     main = module["main"]
     facts = {
@@ -248,10 +250,10 @@ def write_import(
         "inputs": describe_inputs(request, model.hints, main, packed),
         "outputs": describe_outputs(model.outputs, main),
         "reference": write_reference(request, model),
-        "operators": records,
+        **computed,
     }
     write.write_json(f"{request.out}/graph.json", facts)
-    return {"operators": len(records), "calls": sum(r["count"] for r in records)}
+    return {"operators": len(computed["operators"]), "calls": len(computed["calls"])}
 
 
 def tensor_facts(ty: relax.TensorType) -> dict:

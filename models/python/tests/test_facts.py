@@ -69,6 +69,19 @@ class Flops(unittest.TestCase):
         # Equal steps share their operators: the projection, the step's product and its gates.
         self.assertLessEqual(len(imported.graph["operators"]), 6)
 
+    def test_calls_are_in_order_with_the_first_weight_that_they_read(self):
+        m = Model()
+        x = m.input("x", 1, 16, 4, 4)
+        for layer in ("first", "second"):
+            m.node("Conv", [x, m.weight(f"{layer}.weight", 16, 16, 1, 1), m.weight(f"{layer}.bias", 16)], [f"{layer}.conv"])
+            m.node("MaxPool", [f"{layer}.conv"], [f"{layer}.pool"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+            x = f"{layer}.pool"
+        graph = support.import_model(m.build(x)).graph
+        convolution, pool = (o["symbol"] for o in graph["operators"])
+        self.assertEqual([c["symbol"] for c in graph["calls"]], [convolution, pool] * 2)
+        weights = [c["weight"] for c in graph["calls"]]
+        self.assertEqual(weights, ["first.weight", None, "second.weight", None])
+
     def test_what_a_slice_leaves_out_is_not_computed(self):
         m = Model()
         m.input("x", 2, 10, 8)

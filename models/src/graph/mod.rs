@@ -13,6 +13,7 @@ pub use operator::{
     OperatorKind, Pattern,
 };
 
+pub mod layers;
 mod operator;
 
 /// The only format of graph.json that this crate reads.
@@ -41,6 +42,17 @@ pub struct Graph {
     pub reference: Option<Reference>,
     /// Every distinct fused operator, in the order of its first call.
     pub operators: Vec<Operator>,
+    /// Every call in order.
+    pub calls: Vec<Call>,
+}
+
+/// A call of an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The operator's symbol.
+    pub symbol: String,
+    /// Name of the first weight that it reads.
+    pub weight: Option<String>,
 }
 
 /// A parameter of the Relax function.
@@ -238,22 +250,18 @@ impl Graph {
         sum
     }
 
-    /// Bytes of all weights as the kernels read them.
+    /// Bytes of weights that a pass of the model reads, as the kernels have them: of a table that rows are gathered from, these rows.
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
-        self.weights()
-            .map(|w| w.shape.iter().product::<u64>() * element_bytes(&w.dtype))
-            .sum()
+        let operators = self.operators.iter();
+        operators.map(|o| o.weight_sets * own_weights(o)).sum()
     }
 
     /// Bytes of weights that the model reads between two uses of one of this operator's: all of the model's, or the
     /// operator's own where its calls share them (recurrent steps). None for an operator without weights.
     #[must_use]
     pub fn weight_reuse_bytes(&self, operator: &Operator) -> Option<u64> {
-        let own: u64 = operator
-            .args_of(ArgumentRole::Weight)
-            .map(|a| a.shape.iter().product::<u64>() * element_bytes(&a.dtype))
-            .sum();
+        let own = own_weights(operator);
         let shared = operator.weight_sets < operator.count;
         (own > 0).then(|| {
             if shared {
@@ -273,6 +281,15 @@ impl Graph {
     pub fn weights(&self) -> impl Iterator<Item = &Input> {
         self.inputs.iter().filter(|i| i.role == InputRole::Param)
     }
+}
+
+/// Bytes of weights that a call of an operator reads.
+fn own_weights(operator: &Operator) -> u64 {
+    let weights = operator.args_of(ArgumentRole::Weight);
+    let bytes: u64 = weights
+        .map(|a| a.shape.iter().product::<u64>() * element_bytes(&a.dtype))
+        .sum();
+    bytes.min(operator.bytes_read)
 }
 
 /// Bytes of one element of a type as TVM names it; what has less than a byte is stored in one.

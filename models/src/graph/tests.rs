@@ -18,7 +18,8 @@ pub(crate) const SAMPLE: &str = r#"{"format":1,"source":"onnx","model":"tiny","v
  "flops":128,"flops_epilogue":16,"bytes_read":128,"bytes_written":64,
  "loops":[{"name":"ff","extent":4,"kind":"spatial"},{"name":"rc","extent":4,"kind":"reduction"}],
  "blocks":[{"name":"conv2d","role":"anchor","iters":[{"name":"ff","extent":4,"kind":"spatial"}],
-  "reads":[{"buffer":"x","shape":[1,4,2,2],"dtype":"float32","index_iters":[["nn"],["rc"],["yy","ry"],["xx","rx"]]}],"writes":[]}]}]}"#;
+  "reads":[{"buffer":"x","shape":[1,4,2,2],"dtype":"float32","index_iters":[["nn"],["rc"],["yy","ry"],["xx","rx"]]}],"writes":[]}]}],
+"calls":[{"symbol":"conv2d_add","weight":"w"},{"symbol":"conv2d_add","weight":null}]}"#;
 
 fn sample() -> Graph {
     serde_json::from_str(SAMPLE).unwrap()
@@ -58,13 +59,15 @@ fn totals_weigh_operators_by_their_count() {
 #[test]
 fn shared_weights_stay_and_own_ones_wait_for_the_whole_model() {
     let mut graph = sample();
-    let mut larger = graph.inputs[1].clone();
-    larger.shape = vec![1000];
-    larger.dtype = "float16".into();
-    graph.inputs.push(larger);
     let operator = graph.operators[0].clone();
-    assert_eq!(graph.weight_bytes(), 64 + 2000);
-    assert_eq!(graph.weight_reuse_bytes(&operator), Some(2064));
+    assert_eq!(graph.weight_bytes(), 2 * 64);
+    // Two rows of 256 bytes out of a table of 1,000, and their places.
+    let mut gather = operator.clone();
+    gather.args[1].shape = vec![1000, 64];
+    (gather.count, gather.weight_sets, gather.bytes_read) = (1, 1, 2 * 256 + 16);
+    graph.operators.push(gather);
+    assert_eq!(graph.weight_bytes(), 2 * 64 + 528);
+    assert_eq!(graph.weight_reuse_bytes(&operator), Some(656));
     let mut step = operator.clone();
     step.count = 16;
     assert_eq!(graph.weight_reuse_bytes(&step), Some(64));

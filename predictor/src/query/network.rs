@@ -29,6 +29,8 @@ pub struct OperatorAnswer {
     pub kind: String,
     /// Shapes of inputs and outputs, window, and stride where it is not 1.
     pub shapes: String,
+    /// Layers of the model that call it, in the order of their first calls.
+    pub layers: Vec<String>,
     /// Calls in the model.
     pub count: u64,
     /// Time of all calls, ns.
@@ -153,6 +155,11 @@ impl Trained {
         let time_ns = sum * factor + between_ns;
         let answers: Vec<Answer> = answers.into_iter().map(|inside| inside.answer).collect();
         let (low_ns, high_ns) = self.sum_interval(time_ns, &totals, &answers, level, measured);
+        let layers = graph.layers();
+        let layers_of = |operator: &Operator| -> Vec<String> {
+            let own = layers.get(operator.symbol.as_str()).into_iter().flatten();
+            own.map(|layer| (*layer).to_owned()).collect()
+        };
         let mut operators: Vec<OperatorAnswer> = answers
             .into_iter()
             .zip(totals.iter().zip(graph.operators.iter().zip(&rows)))
@@ -160,6 +167,7 @@ impl Trained {
                 name: operator.name.clone(),
                 kind: row.op_kind.clone(),
                 shapes: shapes(row),
+                layers: layers_of(operator),
                 count: operator.count,
                 total_ns: *total,
                 share: total / sum,
@@ -331,7 +339,7 @@ mod tests {
             "format": 1, "source": "simple", "model": "pair", "versions": {
                 "tvm": "0", "tvm_ffi": "0", "onnx": "0", "python": "3" },
             "batch": 1, "entry": "main", "inputs": [], "outputs": [], "reference": null,
-            "operators": [],
+            "operators": [], "calls": [],
         }))
         .unwrap();
         let refused = trained("autotvm").check_schedules(&graph).unwrap_err();

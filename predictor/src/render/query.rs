@@ -138,10 +138,20 @@ fn origin_of_time(knowledge: Knowledge) -> &'static str {
     }
 }
 
+/// The first of the layers that call an operator, and how many more do.
+fn layers(layers: &[String]) -> String {
+    match layers {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first, others @ ..] => format!("{first} + {}", others.len()),
+    }
+}
+
 /// The longest operators of a model.
 fn operator_table(answer: &NetworkAnswer, operators: usize, style: Style) -> String {
     let mut table = Table::new(&[
         Column::left("operator").shrinks_to(12),
+        Column::left("layer").shrinks_to(12).only_if_filled(),
         Column::left("shapes").shrinks_to(20).hides(2),
         Column::right("calls"),
         Column::right("share"),
@@ -156,6 +166,7 @@ fn operator_table(answer: &NetworkAnswer, operators: usize, style: Style) -> Str
     for o in answer.operators.iter().take(operators) {
         table.row([
             Cell::from(o.name.as_str()),
+            layers(&o.layers).into(),
             o.shapes.as_str().into(),
             o.count.to_string().into(),
             percent(o.share).into(),

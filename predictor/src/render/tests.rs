@@ -88,10 +88,11 @@ fn a_query() {
 
 #[test]
 fn whole_models() {
-    let operator = |name: &str, share: f64, answer: Answer| OperatorAnswer {
+    let operator = |name: &str, layers: &[&str], share: f64, answer: Answer| OperatorAnswer {
         name: name.to_owned(),
         kind: "conv2d".to_owned(),
         shapes: "1x64x56x56;64x64x3x3".to_owned(),
+        layers: layers.iter().map(|layer| (*layer).to_owned()).collect(),
         count: 2,
         total_ns: 2.0 * answer.time_ns,
         share,
@@ -111,9 +112,14 @@ fn whole_models() {
         coverage: 1.0,
         measured: 0.25,
         operators: vec![
-            operator("conv2d_add_relu", 0.75, answer(1.2e6)),
-            operator("dense", 0.25, doubtful(0.4e6)),
-            operator("softmax", 0.01, answer(900.0)),
+            operator(
+                "conv2d_add_relu",
+                &["layer1.0.conv1", "layer1.0.conv2"],
+                0.75,
+                answer(1.2e6),
+            ),
+            operator("dense", &["fc"], 0.25, doubtful(0.4e6)),
+            operator("softmax", &["fc"], 0.01, answer(900.0)),
         ],
     };
     let shown = super::query::networks(&[network], 2, false, Style::PLAIN);

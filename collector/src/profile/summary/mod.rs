@@ -9,10 +9,10 @@ use std::collections::{BTreeSet, HashMap};
 use opdata::roofline::{Standing, Work};
 use opengine::protocol::{ProfiledArgument, ProfiledCall, ProfiledCycle};
 use opengine::stats::{MIN_FOR_INTERVAL, median_interval_ranks};
-use opmodels::graph::Operator;
+use opmodels::graph::layers::layers;
+use opmodels::graph::{InputRole, Operator};
 
 use super::ProfiledModel;
-use super::layers::layers;
 
 /// What calls are put together by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,7 +205,13 @@ fn lines_of_calls(model: &ProfiledModel, cycle: &ProfiledCycle) -> Vec<Line> {
         .iter()
         .map(|o| (o.symbol.as_str(), (o, o.workload_hash())))
         .collect();
-    let layers = layers(&model.graph, calls);
+    let first_weight = |call: &ProfiledCall| {
+        call.arguments.iter().find_map(|argument| {
+            let input = model.graph.inputs.get(argument.input?)?;
+            (input.role == InputRole::Param).then_some(input.name.as_str())
+        })
+    };
+    let layers = layers(calls.iter().map(first_weight));
     let mut lines: Vec<Line> = calls
         .iter()
         .zip(layers)
@@ -217,7 +223,7 @@ fn lines_of_calls(model: &ProfiledModel, cycle: &ProfiledCycle) -> Vec<Line> {
                 .filter_map(|(_, of_calls)| of_calls.get(first));
             Line {
                 counts: counts.copied().collect(),
-                ..line_of(first, call, layer, operator)
+                ..line_of(first, call, layer.to_owned(), operator)
             }
         })
         .collect();

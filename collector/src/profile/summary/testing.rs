@@ -69,6 +69,7 @@ pub(crate) fn model() -> ProfiledModel {
             outputs: Vec::new(),
             reference: None,
             operators: vec![serde_json::from_value(operator).unwrap()],
+            calls: Vec::new(),
         },
         target: serde_json::json!({ "kind": "llvm", "mcpu": "generic" }),
         cpu: Some("A processor".to_owned()),

@@ -1,0 +1,40 @@
+//! Where the weights of a call come from.
+
+use super::operator::Operator;
+
+/// Weights that so much is read between two uses of have left the caches of a core. How much more it is does not matter where a call
+/// uses each of them many times, and would only tell models apart.
+const COLD_BYTES: f64 = 4e6;
+/// Weights that so much is read between two uses of have left all caches.
+const FAR_BYTES: f64 = 67_108_864.0;
+
+/// What is read between two uses of a weight, bytes, as far as it matters. A call that uses each weight once waits for the cache
+/// that they come from; which power of two it is tells that well enough.
+pub(super) fn reuse_bytes(bytes: u64, operator: &Operator) -> f64 {
+    let bytes = bytes as f64;
+    let once = operator.batch * operator.rows <= 1.0;
+    if once && bytes > COLD_BYTES {
+        return bytes.log2().round().exp2().min(FAR_BYTES);
+    }
+    bytes.min(COLD_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::dense_row;
+
+    #[test]
+    fn weights_that_are_used_once_are_told_apart_by_the_cache_that_holds_them() {
+        let of = |rows: u64, bytes: u64| {
+            let operator = Operator::of_row(&dense_row(rows, 1000, 512, "{}"));
+            reuse_bytes(bytes, &operator)
+        };
+        assert_eq!((of(1, 3_000_000), of(16, 3_000_000)), (3e6, 3e6));
+        // Models of 14 and 21 MB read from the third-level cache alike, what is larger than that from memory.
+        assert_eq!(of(1, 14_000_000), of(1, 21_000_000));
+        assert_eq!(of(1, 100_000_000), of(1, 500_000_000));
+        assert!(of(1, 47_000_000) > of(1, 21_000_000));
+        assert_eq!((of(16, 14_000_000), of(16, 500_000_000)), (4e6, 4e6));
+    }
+}
