@@ -63,14 +63,16 @@ def uses(main: relax.Function) -> list[tuple[tvm.ir.GlobalVar, Use]]:
 
 
 def calls(main: relax.Function, symbols: dict, weights: dict) -> list[dict]:
-    """The calls as graph.json has them: the operator of each, and the first weight that it reads, None where it reads none.
+    """The calls as graph.json has them: the operator of each, and the largest weight that it reads, None where it reads none.
 
     ``symbols`` maps global variables to operators, ``weights`` parameters of ``main`` to their names.
     """
-    return [
-        {"symbol": symbols[variable], "weight": next((weights[a] for a in use.args if a in weights), None)}
-        for variable, use in uses(main)
-    ]
+    found = []
+    for variable, use in uses(main):
+        own = [a for a in use.args if a in weights]
+        largest = max(own, key=lambda v: np.prod(v.ty.shape.values), default=None)
+        found.append({"symbol": symbols[variable], "weight": None if largest is None else weights[largest]})
+    return found
 
 
 def steps(function: tvm.tirx.PrimFunc) -> list[Step]:

@@ -69,7 +69,7 @@ class Flops(unittest.TestCase):
         # Equal steps share their operators: the projection, the step's product and its gates.
         self.assertLessEqual(len(imported.graph["operators"]), 6)
 
-    def test_calls_are_in_order_with_the_first_weight_that_they_read(self):
+    def test_calls_are_in_order_with_the_largest_weight_that_they_read(self):
         m = Model()
         x = m.input("x", 1, 16, 4, 4)
         for layer in ("first", "second"):

@@ -29,14 +29,14 @@ const ROLES: [&str; 15] = [
     "moving_var",
 ];
 
-/// The layer of every call, given the first weight that it reads, if any.
-pub fn layers<'a>(first_weights: impl IntoIterator<Item = Option<&'a str>>) -> Vec<&'a str> {
+/// The layer of every call, given the largest weight that it reads, if any.
+pub fn layers<'a>(largest_weights: impl IntoIterator<Item = Option<&'a str>>) -> Vec<&'a str> {
     let mut last = INPUT;
     let of_call = |weight: Option<&'a str>| {
         last = weight.map_or(last, layer_of);
         last
     };
-    first_weights.into_iter().map(of_call).collect()
+    largest_weights.into_iter().map(of_call).collect()
 }
 
 impl Graph {
@@ -57,13 +57,25 @@ impl Graph {
 
 /// A weight's name without the part that says which of its layer's it is; the name itself where it has none.
 fn layer_of(weight: &str) -> &str {
-    let before = |role: &str| {
-        let rest = weight.strip_suffix(role)?.strip_suffix(['.', '/', '_'])?;
-        (!rest.is_empty()).then_some(rest)
+    // `cell.weight__499` was derived from `cell.weight` by the import; `conv1_w_0` is Caffe2's `conv1_w`.
+    let own = without_number(weight, "__").unwrap_or(weight);
+    let before = |name: &'_ str, role: &str| -> Option<usize> {
+        let rest = name.strip_suffix(role)?.strip_suffix(['.', '/', '_'])?;
+        (!rest.is_empty()).then_some(rest.len())
     };
     // The longest role: `bn1.running_mean` is of `bn1`, not of `bn1.running`.
-    let layers = ROLES.iter().filter_map(|role| before(role));
-    layers.min_by_key(|layer| layer.len()).unwrap_or(weight)
+    let ends = |name: &str| ROLES.iter().filter_map(|role| before(name, role)).min();
+    let end = ends(own).or_else(|| ends(without_number(own, "_")?));
+    end.map_or(own, |end| &own[..end])
+}
+
+/// A name without the digits at its end and what stands before them.
+fn without_number<'a>(name: &'a str, before: &str) -> Option<&'a str> {
+    let rest = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let rest = rest
+        .strip_suffix(before)
+        .filter(|_| rest.len() < name.len())?;
+    (!rest.is_empty()).then_some(rest)
 }
 
 #[cfg(test)]
@@ -81,6 +93,10 @@ mod tests {
             ("conv1", "conv1"),
             ("weight", "weight"),
             ("p_12", "p_12"),
+            ("fire2/expand3x3_w_0", "fire2/expand3x3"),
+            ("cell.weight_ih_l1__499", "cell.weight_ih_l1"),
+            ("fc.weight__7", "fc"),
+            ("__7", "__7"),
         ] {
             assert_eq!(layer_of(weight), layer, "{weight}");
         }

@@ -51,7 +51,7 @@ pub struct Graph {
 pub struct Call {
     /// The operator's symbol.
     pub symbol: String,
-    /// Name of the first weight that it reads.
+    /// Name of the largest weight that it reads.
     pub weight: Option<String>,
 }
 

@@ -215,7 +215,8 @@ fn table(
     answer: impl Fn(&[Row], &mut String) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<()> {
     let mut out = Stream::stdout();
-    out.write(format!("{header}\n").as_bytes())?;
+    // A file that is not there has no header either.
+    let mut header = Some(format!("{header}\n"));
     let mut print = |rows: &mut Vec<Row>| -> anyhow::Result<()> {
         let texts: Vec<String> = rows
             .par_chunks(WRITTEN)
@@ -225,7 +226,7 @@ fn table(
             })
             .collect::<anyhow::Result<_>>()?;
         rows.clear();
-        for text in texts {
+        for text in header.take().into_iter().chain(texts) {
             out.write(text.as_bytes())?;
         }
         Ok(())

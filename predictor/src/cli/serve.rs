@@ -10,13 +10,12 @@ use crate::serve;
 /// Serves until a signal ends it; prints the address once it listens.
 pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let trained = model_path::load(args.model.as_deref())?;
-    if !args.listen.ip().is_loopback() {
-        say(&format!(
-            "listening on {}: everyone who reaches this machine can ask; there is no password",
-            args.listen
-        ));
-    }
     serve::serve(trained, args.listen, |address| {
+        if !address.ip().is_loopback() {
+            say(&format!(
+                "listening on {address}: everyone who reaches this machine can ask; there is no password"
+            ));
+        }
         // Whoever waits for the line reads a pipe; if nobody does, serving goes on.
         let _ = print(format!("http://{address}/\n").as_bytes());
     })

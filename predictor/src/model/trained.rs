@@ -26,6 +26,10 @@ use crate::model::neighbours::Neighbours;
 
 /// Parts that workloads are held out in for calibration.
 const CALIBRATION_FOLDS: usize = 10;
+/// The same for many samples: a tenth more of them to learn from tells little then, and takes half of the training.
+const FEWER_FOLDS: usize = 5;
+/// From so many samples on they are many.
+const MANY_SAMPLES: usize = 3000;
 /// Least samples to train on.
 const LEAST_SAMPLES: usize = 20;
 
@@ -195,7 +199,12 @@ pub fn train(
     done: &(dyn Fn() + Sync),
 ) -> Result<Trained> {
     dataset.require(LEAST_SAMPLES, "training")?;
-    let parts = CALIBRATION_FOLDS.min(dataset.workloads.len());
+    let folds = if dataset.samples.len() < MANY_SAMPLES {
+        CALIBRATION_FOLDS
+    } else {
+        FEWER_FOLDS
+    };
+    let parts = folds.min(dataset.workloads.len());
     if parts < 2 {
         return Err(oplearn::Error::TooFew {
             what: "training".to_owned(),

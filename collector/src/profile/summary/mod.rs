@@ -205,13 +205,18 @@ fn lines_of_calls(model: &ProfiledModel, cycle: &ProfiledCycle) -> Vec<Line> {
         .iter()
         .map(|o| (o.symbol.as_str(), (o, o.workload_hash())))
         .collect();
-    let first_weight = |call: &ProfiledCall| {
-        call.arguments.iter().find_map(|argument| {
+    let largest_weight = |call: &ProfiledCall| {
+        let inputs = call.arguments.iter().filter_map(|argument| {
             let input = model.graph.inputs.get(argument.input?)?;
-            (input.role == InputRole::Param).then_some(input.name.as_str())
-        })
+            (input.role == InputRole::Param).then_some(input)
+        });
+        // The first of several that are as large.
+        let largest = inputs
+            .rev()
+            .max_by_key(|input| input.shape.iter().product::<u64>());
+        largest.map(|input| input.name.as_str())
     };
-    let layers = layers(calls.iter().map(first_weight));
+    let layers = layers(calls.iter().map(largest_weight));
     let mut lines: Vec<Line> = calls
         .iter()
         .zip(layers)
