@@ -73,12 +73,12 @@ impl Faults {
     /// The fault itself, of a strict import.
     pub fn add(&mut self, path: &Path, line: u64, fault: Fault) -> Result<()> {
         if self.strict && fault.kind != Kind::Comment {
-            return Err(at(path, line, fault.detail));
+            return Err(at(path, line, shown(&fault.detail)));
         }
         let entry = self
             .counts
             .entry(fault.kind)
-            .or_insert((line, fault.detail, 0));
+            .or_insert_with(|| (line, shown(&fault.detail), 0));
         entry.2 += 1;
         Ok(())
     }
@@ -102,6 +102,19 @@ impl Faults {
         }
         Ok(imported)
     }
+}
+
+/// Characters of a file's text that a message has at most.
+const LONGEST_DETAIL: usize = 240;
+
+/// A text from a file as a message has it: not too long, and nothing that a terminal would act on.
+pub(super) fn shown(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut shown: String = text.chars().take(LONGEST_DETAIL).map(plain).collect();
+    if shown.len() < text.len() && text.chars().nth(LONGEST_DETAIL).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 fn at(path: &Path, line: u64, detail: String) -> Error {

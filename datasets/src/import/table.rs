@@ -4,7 +4,7 @@
 //!
 //! | columns | meaning |
 //! | --- | --- |
-//! | `time_ms`, `latency_ms` (or `_s`, `_us`, `_ns`) | time of one run; needed |
+//! | `time_ms`, `latency_ms` (or `_s`, `_us`, `_ns`) | time of one run; needed; where it stands beside others (`time_std_ms`) it is the one, and where there are none of these names a single one with words between (`time_mean_ms`) |
 //! | `device`, `gpu`, `machine` | name of the machine |
 //! | `device_kind` | `cpu` or `cuda`; otherwise told by the name |
 //! | `op`, `opname`, `operator` | what is computed; otherwise told by the other columns |
@@ -16,13 +16,13 @@
 //!
 //! The schedule is the vendor library's (`schedule_space` is `library`), so knobs are missing.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use csv::StringRecord;
 use serde_json::{Value, json};
 
-use super::faults::{Fault, Faults, Kind};
+use self::columns::{Columns, DEVICE, OPERATOR};
+use super::faults::{Fault, Faults, Kind, shown};
 use super::workload::{Task, describe_tensors, tensors};
 use super::{Import, Imported, lines, physics};
 use crate::error::{Error, Result};
@@ -31,23 +31,10 @@ use crate::row::Essentials;
 use crate::schema::Row;
 use crate::values::{CacheState, DeviceKind, Dims, JsonText, Loop, LoopKind, Shapes, Status};
 
-/// Columns of times by their endings, and the unit in ns.
-const UNITS: [(&str, f64); 4] = [("_ns", 1.0), ("_us", 1e3), ("_ms", 1e6), ("_s", 1e9)];
-
-/// Columns of sizes: which of two alike was meant is not known.
-const SIZES: [&str; 11] = [
-    "m",
-    "n",
-    "k",
-    "b",
-    "h",
-    "input_channel",
-    "output_channel",
-    "kernel_size",
-    "input_size",
-    "stride",
-    "padding",
-];
+/// Devices that lines are left out of by name at most; a table may have one in each of a million lines.
+const NAMED_DEVICES: usize = 10;
+/// What to do about a device of no kind.
+const TELL_KIND: &str = "a column `device_kind` (cpu, cuda) tells it";
 
 /// Types of values as TVM writes them.
 const DTYPES: [&str; 13] = [
@@ -78,8 +65,12 @@ pub(super) fn read(import: &Import) -> Result<Imported> {
         .from_reader(lines::open(path)?);
     let header = reader
         .headers()
-        .map_err(|error| fault_of_csv(path, error))?;
-    let columns = Columns::of(header, path)?;
+        .map_err(|error| fault_of_csv(path, &error))?;
+    let columns = Columns::of(header).map_err(|detail| Error::Record {
+        path: path.to_owned(),
+        line: 1,
+        detail,
+    })?;
     let run_id = run_id(path);
     let mut imported = Imported::default();
     let mut faults = Faults::new(import.strict);
@@ -107,10 +98,14 @@ pub(super) fn read(import: &Import) -> Result<Imported> {
         match cells.row(&run_id, ordinal) {
             Ok(Some(row)) => imported.rows.push(row),
             Ok(None) => {
-                let device = cells
-                    .text(&["device", "gpu", "machine"])
-                    .unwrap_or_default();
-                imported.leave_out(no_device_kind(device));
+                let device = cells.text(&DEVICE).unwrap_or_default();
+                let reason = no_device_kind(device);
+                let is_new = !imported.left_out.contains_key(&reason);
+                let is_one_of_many = is_new && imported.left_out.len() >= NAMED_DEVICES;
+                imported.leave_out(match is_one_of_many {
+                    true => format!("the dataset has no device kind for other names; {TELL_KIND}"),
+                    false => reason,
+                });
             }
             Err(fault) => {
                 let line = record.position().map_or(line, csv::Position::line);
@@ -126,33 +121,23 @@ fn no_device_kind(device: &str) -> String {
     let why = if device.is_empty() {
         "no device is named".to_owned()
     } else {
-        format!("the dataset has no device kind for `{device}`")
+        format!("the dataset has no device kind for `{}`", shown(device))
     };
-    format!("{why}; a column `device_kind` (cpu, cuda) tells it")
+    format!("{why}; {TELL_KIND}")
 }
 
-/// Why a header has no times.
-fn no_times(names: &[String]) -> String {
-    let is_bare = |name: &&String| name.starts_with("time") || name.starts_with("latency");
-    match (names, names.iter().find(is_bare)) {
-        ([one], _) if one.contains([';', '\t']) => {
-            "a single column: columns are to be separated by commas".to_owned()
+fn fault_of_csv(path: &Path, error: &csv::Error) -> Error {
+    let detail = match error.kind() {
+        csv::ErrorKind::Utf8 { .. } => {
+            "the text is not in UTF-8: save the table as UTF-8".to_owned()
         }
-        (_, Some(name)) => {
-            format!(
-                "the unit of `{name}` is not known: name it time_ms, time_us, time_ns or time_s"
-            )
-        }
-        _ => "no column of times (time_ms, latency_ms, time_us, …): this is no table of kernels"
-            .to_owned(),
-    }
-}
-
-fn fault_of_csv(path: &Path, error: csv::Error) -> Error {
+        csv::ErrorKind::Io(error) => format!("the compressed data is damaged: {error}"),
+        _ => format!("no header of CSV: {error}"),
+    };
     Error::Record {
         path: path.to_owned(),
         line: 1,
-        detail: format!("no header of CSV: {error}"),
+        detail,
     }
 }
 
@@ -160,46 +145,6 @@ fn run_id(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.trim_end_matches(".gz").trim_end_matches(".csv");
     format!("table-{stem}")
-}
-
-/// Places of the columns that are understood.
-struct Columns {
-    places: HashMap<String, usize>,
-    /// Place of the time, and its unit in ns.
-    time: (usize, f64),
-}
-
-impl Columns {
-    fn of(header: &StringRecord, path: &Path) -> Result<Self> {
-        let names: Vec<String> = header
-            .iter()
-            .map(|name| name.trim().to_ascii_lowercase().replace(' ', "_"))
-            .collect();
-        let unit = |name: &str| {
-            let is_time = name.starts_with("time_") || name.starts_with("latency_");
-            let known = UNITS.iter().find(|(ending, _)| name.ends_with(ending));
-            known.filter(|_| is_time).map(|(_, ns)| *ns)
-        };
-        let refused = |detail: String| Error::Record {
-            path: path.to_owned(),
-            line: 1,
-            detail,
-        };
-        let time = names
-            .iter()
-            .enumerate()
-            .find_map(|(place, name)| Some((place, unit(name)?)))
-            .ok_or_else(|| refused(no_times(&names)))?;
-        let count = |size: &&&str| names.iter().filter(|name| *name == **size).count();
-        if let Some(name) = SIZES.iter().find(|size| count(size) > 1) {
-            return Err(refused(format!("there are two columns `{name}`")));
-        }
-        let places = names.into_iter().enumerate().map(|(i, name)| (name, i));
-        Ok(Self {
-            places: places.collect(),
-            time,
-        })
-    }
 }
 
 /// A line of the table.
@@ -223,7 +168,7 @@ impl Cells<'_> {
     fn text(&self, names: &[&str]) -> Option<&str> {
         names
             .iter()
-            .filter_map(|name| self.record.get(*self.columns.places.get(*name)?))
+            .filter_map(|name| self.record.get(self.columns.place(name)?))
             .map(str::trim)
             .find(|text| !text.is_empty())
     }
@@ -251,7 +196,7 @@ impl Cells<'_> {
             Ok(time) if time.is_finite() && time > 0.0 => time * unit_ns,
             _ => return Err(Fault::record(format!("`{text}` is no time above 0"))),
         };
-        let device = self.text(&["device", "gpu", "machine"]);
+        let device = self.text(&DEVICE);
         let Some(device_kind) = self.device_kind(device)? else {
             return Ok(None);
         };
@@ -339,7 +284,7 @@ impl Cells<'_> {
 
     /// The name of what is computed, with the transpositions of a product's operands.
     fn op_name(&self) -> std::result::Result<String, Fault> {
-        let name = self.text(&["op", "opname", "operator"]).unwrap_or("dense");
+        let name = self.text(&OPERATOR).unwrap_or("dense");
         let mut transposed = String::new();
         for column in ["ta", "tb"] {
             match self.text(&[column]).map(str::to_ascii_lowercase) {
@@ -403,7 +348,7 @@ impl Cells<'_> {
         if self.has("k") {
             let m = self.number("m")?;
             // NeuSight names what is summed over `N`: `Linear(n, k)`.
-            let (n, k) = if self.columns.places.contains_key("opname") {
+            let (n, k) = if self.columns.place("opname").is_some() {
                 (self.number("k")?, self.number("n")?)
             } else {
                 (self.number("n")?, self.number("k")?)
@@ -477,5 +422,6 @@ fn describe(row: &mut Row, computed: &Computed, dtype: &str) {
     }
 }
 
+mod columns;
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,11 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::part::learned;
 use super::rates::Rates;
 use super::regressor::Regressor;
 use super::training_set::TrainingSet;
+use crate::data::Sample;
 use crate::error::Result;
 use crate::features::base::Base;
 use crate::features::{FEATURES, Point, Scope, positions_of};
@@ -280,7 +282,7 @@ impl Member {
         Self::taught(spec, set, &times, seed)
     }
 
-    /// Trains a member on other times (log2 ns) than those measured.
+    /// Trains a member on other times (log2 ns) than those measured; of very many samples on a part.
     ///
     /// # Errors
     /// XGBoost's library is missing or fails.
@@ -290,8 +292,11 @@ impl Member {
         times: &[f64],
         seed: u64,
     ) -> Result<Self> {
+        let all: Vec<(&Sample, f64)> = set.samples().zip(times.iter().copied()).collect();
+        let places = learned(all.len(), seed + spec.seed).into_iter();
+        let samples: Vec<(&Sample, f64)> = places.map(|place| all[place]).collect();
         let columns = spec.columns();
-        let points: Vec<&Point> = set.samples().map(|s| &s.point).collect();
+        let points: Vec<&Point> = samples.iter().map(|(s, _)| &s.point).collect();
         let values = select(&points, &columns);
         let rates = match spec.base {
             Base::Fitted => Some(*set.rates()),
@@ -300,15 +305,14 @@ impl Member {
         };
         // What trees learn is what machines have in common, not how fast each is.
         let own = (spec.base == Base::Calibrated).then(|| set.rates_by_machine());
-        let targets: Vec<f32> = set
-            .samples()
-            .zip(times)
+        let targets: Vec<f32> = samples
+            .iter()
             .map(|(s, time)| {
                 let rates = own.and_then(|own| own.get(&s.machine)).or(rates.as_ref());
                 (time - estimate(spec.base, rates, &s.point)) as f32
             })
             .collect();
-        let weights: Vec<f32> = set.samples().map(|s| s.weight).collect();
+        let weights: Vec<f32> = samples.iter().map(|(s, _)| s.weight).collect();
         let labels = Labels {
             targets: &targets,
             weights: &weights,

@@ -34,6 +34,7 @@ pub mod smooth;
 pub mod training_set;
 
 mod fit;
+mod part;
 
 pub use choice::{Choice, Familiarity};
 pub use fit::fit;

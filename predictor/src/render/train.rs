@@ -80,6 +80,7 @@ pub fn features_markdown() -> String {
 pub fn gain(gain: &Gain) -> String {
     let named = |(name, share): &(String, f64)| format!("{name} {:.0} %", 100.0 * share);
     let alike = match gain.alike.as_slice() {
+        _ if gain.measurements == 0 => String::new(),
         [] | [_] => String::new(),
         several => format!(
             "corrections are to what the model predicts of the machines alike: {}\n",

@@ -145,12 +145,82 @@ fn a_header_that_leaves_something_open_is_refused() {
             "columns are to be separated by commas",
         ),
         ("device,m,M,n,k,time_ms", "there are two columns `m`"),
+        (
+            "device,Device,m,n,k,time_ms",
+            "there are two columns `device`",
+        ),
+        (
+            "device,m,n,k,time_ms,time_ms",
+            "several columns of times (time_ms, time_ms): keep the one that counts",
+        ),
+        (
+            "device,m,n,k,time_ms,latency_us",
+            "several columns of times (time_ms, latency_us)",
+        ),
+        (
+            "device,m,n,k,time_min_ms,time_mean_ms",
+            "several columns of times (time_min_ms, time_mean_ms)",
+        ),
         ("", "no column of times"),
     ] {
         let error = import(&format!("{header}\n"), false)
             .unwrap_err()
             .to_string();
         assert!(error.contains(part), "{header}: {error}");
+    }
+}
+
+#[test]
+fn the_plain_time_counts_beside_others_and_a_byte_order_mark_is_none_of_it() {
+    for (header, line) in [
+        ("time_std_ms,device,m,n,k,time_ms", "9,NV_T4,64,64,64,0.5"),
+        ("\u{feff}time_ms,device,m,n,k", "0.5,NV_T4,64,64,64"),
+        ("device,m,n,k,time_mean_ms", "NV_T4,64,64,64,0.5"),
+        ("timestamp_s,device,m,n,k,time_ms", "9,NV_T4,64,64,64,0.5"),
+        (
+            "timestamp_s,device,m,n,k,time_mean_ms",
+            "9,NV_T4,64,64,64,0.5",
+        ),
+    ] {
+        let text = format!("{header}\r\n{line}\r\n");
+        let times: Vec<_> = import(&text, true).unwrap().rows;
+        assert_eq!(times[0].time_median_ns, Some(500_000.0), "{header}");
+    }
+}
+
+#[test]
+fn messages_stay_short_whatever_the_table_holds() {
+    let mut text = "device,m,n,k,time_ms\nNV_T4,64,64,64,0.5\n".to_owned();
+    text += &format!("NV_T4,{},64,64,0.5\n", "6".repeat(1 << 20));
+    for number in 0..1000 {
+        text += &format!("some\u{7}thing {number},64,64,64,0.5\n");
+    }
+    text += &format!("{},64,64,64,0.5\n", "x".repeat(1 << 20));
+    let imported = import(&text, false).unwrap();
+    assert_eq!(imported.left_out.values().sum::<u64>(), 1002);
+    assert_eq!(imported.left_out.len(), NAMED_DEVICES + 2);
+    let others = "the dataset has no device kind for other names; a column `device_kind` (cpu, cuda) tells it";
+    assert_eq!(imported.left_out[others], 991);
+    let told = imported.left_out.keys();
+    assert!(
+        told.clone()
+            .all(|why| why.len() < 400 && !why.contains('\u{7}'))
+    );
+    // Neither text that is not in UTF-8 nor a torn head is taken for CSV.
+    let folder = tempfile::tempdir().unwrap();
+    let utf16: Vec<u8> = "device,time_ms"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let bytes = [&[0xff, 0xfe][..], &utf16].concat();
+    for (bytes, part) in [
+        (bytes, "save the table as UTF-8"),
+        (vec![0x1f, 0x8b, 8], "the compressed data is damaged"),
+    ] {
+        let path = folder.path().join("t.csv");
+        std::fs::write(&path, bytes).unwrap();
+        let error = Import::new(Format::Table, &path).read().unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
     }
 }
 
