@@ -1,5 +1,7 @@
 //! A point of one machine on another: what a model that knows several machines is asked about a new one.
 
+use std::sync::LazyLock;
+
 use super::list::{FEATURES, Values};
 use super::machine::MachineFacts;
 use super::point::{Point, number};
@@ -20,19 +22,26 @@ const DESCRIBED: [&str; 12] = [
     "bandwidth_memory",
 ];
 
+/// Where these features are, and the number of threads: found once, as every prediction of an adapted model hosts its point.
+static PLACES: LazyLock<(Vec<usize>, Option<usize>)> = LazyLock::new(|| {
+    let place = |name: &str| FEATURES.iter().position(|feature| feature.name == name);
+    let described = DESCRIBED.iter().filter_map(|name| place(name)).collect();
+    (described, place("threads"))
+});
+
 impl MachineFacts {
     /// A point of another machine as if this one ran it: which machine it is and its figures are this one's, everything else, the
     /// estimates among it, stays.
     #[must_use]
     pub fn host(&self, point: &Point) -> Point {
-        let place = |name: &str| FEATURES.iter().position(|feature| feature.name == name);
-        let threads = place("threads").map(|place| point.features[place]);
+        let (described_places, threads) = &*PLACES;
+        let threads = threads.map(|place| point.features[place]);
         let threads = threads.filter(|threads| threads.is_finite());
         let mut values = Values::default();
         self.describe(&mut values, threads.map(|log| log.exp2().round() as u64));
         let described = values.to_vec();
         let mut own = point.clone();
-        for place in DESCRIBED.iter().filter_map(|name| place(name)) {
+        for &place in described_places {
             own.features[place] = described[place];
         }
         own.machine = number(self.id.bytes());
