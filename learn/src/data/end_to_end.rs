@@ -20,6 +20,7 @@ pub(super) struct Timed {
     import_key: Option<String>,
     threads: u64,
     end_to_end_ns: f64,
+    drift: Option<f64>,
 }
 
 /// A whole model that was timed, and what it consists of.
@@ -35,6 +36,8 @@ pub struct ModelRun {
     pub threads: u64,
     /// Median time of the whole model, ns.
     pub end_to_end_ns: f64,
+    /// Time of the sentinel kernel around it over its best in the run; missing where the record does not say.
+    pub drift: Option<f64>,
     /// Its operators.
     pub parts: Vec<Part>,
 }
@@ -87,6 +90,7 @@ pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
                 import_key: import_key.clone(),
                 threads: at.threads.into(),
                 end_to_end_ns,
+                drift: at.times.drift,
             }));
         }
     }
@@ -144,9 +148,38 @@ impl Parts {
                     import_key,
                     threads: one.threads,
                     end_to_end_ns: one.end_to_end_ns,
+                    drift: one.drift,
                     parts,
                 })
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::dense_row;
+    use serde_json::json;
+
+    #[test]
+    fn a_whole_model_keeps_the_drift_around_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |threads: u32, drift: serde_json::Value, samples: [f64; 4]| {
+            let mut at = json!({"threads": threads, "taken": {"samples": samples}});
+            at["drift"] = drift;
+            at
+        };
+        let times = [
+            at(1, json!(null), [10.0, 10.0, 10.0, 11.0]),
+            at(2, json!(1.3), [5.0, 5.0, 5.0, 6.0]),
+            at(4, json!(1.0), [3.0, 3.0, 9.0, 9.0]),
+        ];
+        let record = json!({"format": 1, "threads": times}).to_string();
+        std::fs::write(folder.path().join("whole_model.json"), record).unwrap();
+        let row = dense_row(1, 8, 8, "{}");
+        let known = timed(folder.path(), &[row]);
+        let drifts: Vec<_> = known.iter().map(|t| (t.threads, t.drift)).collect();
+        assert_eq!(drifts, [(1, None), (2, Some(1.3))], "4 threads differed");
     }
 }

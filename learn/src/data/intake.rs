@@ -10,6 +10,7 @@ use opdata::{CacheState, DeviceKind, Quality, Row, Status};
 use opmodels::Source;
 
 use super::dataset::{Dataset, Intake, Sample, Workload};
+use super::disturbed::Disturbed;
 use super::end_to_end::Parts;
 use super::query_key::QueryKey;
 use super::source::RowSet;
@@ -165,6 +166,7 @@ impl<'a> Collected<'a> {
             log2_time: 0.0,
             log2_in_model: None,
             log2_interval: None,
+            disturbed: None,
             query_key: QueryKey::of_row(row),
             weight: weight(row.quality),
             doubtful: row.quality.is_none() && row.device_kind == DeviceKind::Cpu,
@@ -221,33 +223,6 @@ impl<'a> Collected<'a> {
             self.workloads.push(Workload { hash, label });
         }
         workload
-    }
-}
-
-/// A sentinel kernel that took so many times as long as at the start of its run says that something else ran.
-const DISTURBED_DRIFT: f64 = 1.1;
-
-/// Counts rows that were measured while something else ran.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Disturbed {
-    graded: usize,
-    disturbed: usize,
-}
-
-impl Disturbed {
-    /// Counts a row, if it says how it was measured.
-    pub fn add(&mut self, row: &Row) {
-        let drifted = row.drift_ratio.map(|drift| drift > DISTURBED_DRIFT);
-        let poor = row.quality.map(|quality| quality == Quality::D);
-        if drifted.is_some() || poor.is_some() {
-            self.graded += 1;
-            self.disturbed += usize::from(drifted == Some(true) || poor == Some(true));
-        }
-    }
-
-    /// Their share of the rows that say how they were measured; `None` without any.
-    pub fn share(self) -> Option<f64> {
-        (self.graded > 0).then(|| self.disturbed as f64 / self.graded as f64)
     }
 }
 
@@ -393,22 +368,22 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_disturbed_machine_are_counted() {
-        let change = |quality, drift| Row {
-            quality,
-            drift_ratio: drift,
-            ..row("a", 100.0, "m")
+    fn a_sample_tells_whether_its_time_was_disturbed() {
+        let graded = |point, drift| Row {
+            drift_ratio: Some(drift),
+            ..row(point, 100.0, "m")
         };
-        let of = |rows: &[Row]| {
-            let mut counted = Disturbed::default();
-            rows.iter().for_each(|row| counted.add(row));
-            counted.share()
-        };
-        assert_eq!(of(&[row("a", 1.0, "m")]), None);
-        let quiet = change(Some(Quality::A), Some(1.02));
-        let slowed = change(Some(Quality::B), Some(1.3));
-        let poor = change(Some(Quality::D), None);
-        assert_eq!(of(&[quiet.clone(), slowed, poor, quiet]), Some(0.5));
+        let rows = vec![
+            graded("once", 1.3),
+            graded("mostly quiet", 1.0),
+            graded("mostly quiet", 1.3),
+            graded("mostly quiet", 1.0),
+            row("silent", 200.0, "m"),
+        ];
+        let dataset = made(rows, &Machines::Single).unwrap();
+        let disturbed: Vec<_> = dataset.samples.iter().map(|s| s.disturbed).collect();
+        assert_eq!(disturbed, [Some(true), Some(false), None]);
+        assert_eq!(dataset.intake.disturbed, Some(0.5));
     }
 
     #[test]

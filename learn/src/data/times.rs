@@ -4,21 +4,24 @@ use opdata::Row;
 use opdata::stats::{median, median_of_sorted};
 
 use super::dataset::Sample;
+use super::disturbed::Disturbed;
 use super::end_to_end::in_model_ns;
 
-/// What was measured of one point, ns.
+/// What was measured of one point, ns, and how.
 #[derive(Debug, Default)]
 pub(super) struct Times {
     alone: Vec<f64>,
     in_model: Vec<f64>,
     /// Lower and upper ends of the confidence intervals that there are.
     intervals: Vec<(f64, f64)>,
+    disturbed: Disturbed,
 }
 
 impl Times {
     pub(super) fn add(&mut self, row: &Row, time_ns: f64) {
         self.alone.push(time_ns);
         self.in_model.extend(in_model_ns(row));
+        self.disturbed.add(row);
         let interval = row.time_ci_low_ns.zip(row.time_ci_high_ns);
         self.intervals
             .extend(interval.filter(|(low, _)| *low > 0.0));
@@ -34,11 +37,13 @@ impl Times {
     }
 }
 
-/// Sets each sample's times to the medians of its measurements; returns the median spread of those with several.
+/// Sets each sample's times to the medians of its measurements, and whether these are of a disturbed machine; returns the
+/// median spread of those with several.
 pub(super) fn settle_times(samples: &mut [Sample], times: Vec<Times>) -> Option<f64> {
     let mut spreads = Vec::new();
     for (sample, mut times) in samples.iter_mut().zip(times) {
         sample.log2_interval = times.log2_interval();
+        sample.disturbed = times.disturbed.median_is_disturbed();
         sample.log2_in_model = median(times.in_model).map(f64::log2);
         let alone = &mut times.alone;
         alone.sort_by(f64::total_cmp);

@@ -136,6 +136,7 @@ mod tests {
             import_key: None,
             threads: 2,
             end_to_end_ns: 1.0,
+            drift: None,
             parts: (0..64).map(part).collect(),
         }];
         let shares = data.shares();

@@ -160,7 +160,8 @@ pub struct EvalArgs {
     /// Folder for plots (SVG) of predicted against measured times and of the residuals.
     #[arg(long, value_name = "FOLDER")]
     pub plots: Option<PathBuf>,
-    /// File for every out-of-fold prediction (CSV): row, workload, fold, measured and predicted time, interval.
+    /// File for every out-of-fold prediction (CSV): row, workload, fold, measured and predicted time, interval, threads,
+    /// whether something else ran while it was measured.
     #[arg(long, value_name = "FILE.csv")]
     pub predictions: Option<PathBuf>,
     /// With --split leave-one-machine-out: numbers of measurements on the machine held out to adapt a model of the others

@@ -100,7 +100,12 @@ fn predictions(dataset: &Dataset, report: &Report) -> anyhow::Result<Vec<u8>> {
         "predicted_ns",
         "low_ns",
         "high_ns",
+        "threads",
+        "disturbed",
     ])?;
+    fn optional(value: Option<impl ToString>) -> String {
+        value.map(|value| value.to_string()).unwrap_or_default()
+    }
     let ns = |log2: f64| format!("{:.1}", log2.exp2());
     for point in &report.points {
         let sample = &dataset.samples[point.index];
@@ -113,6 +118,8 @@ fn predictions(dataset: &Dataset, report: &Report) -> anyhow::Result<Vec<u8>> {
             &ns(point.predicted),
             &low.map(ns).unwrap_or_default(),
             &high.map(ns).unwrap_or_default(),
+            &optional(sample.threads),
+            &optional(sample.disturbed),
         ])?;
     }
     Ok(out.into_inner()?)

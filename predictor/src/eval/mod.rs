@@ -2,9 +2,11 @@
 //!
 //! | module | for |
 //! | --- | --- |
+//! | [`apart`] | errors by kind, and by how quietly the samples were measured |
 //! | [`whole`] | whole models from their predicted operators |
 //! | [`report`] | errors overall, by kind and by workload |
 
+pub mod apart;
 pub mod report;
 pub mod whole;
 

@@ -13,7 +13,8 @@ use oplearn::data::{Dataset, Intake};
 use oplearn::models::{Choice, FitOptions, ModelKind};
 use serde::Serialize;
 
-use super::whole::{self, WholeModel};
+use super::apart::{ByDisturbance, metrics_by};
+use super::whole::{self, ModelsWithin, WholeModel};
 use crate::error::Result;
 
 /// What to evaluate.
@@ -114,12 +115,16 @@ pub struct Report {
     pub ranker: Option<Ordering>,
     /// What the intervals hold; missing if there are too few groups.
     pub coverage: Option<Coverage>,
+    /// Metrics by whether something else ran while a sample was measured; missing where only one of the two was, or nothing says.
+    pub by_disturbance: Option<ByDisturbance>,
     /// Metrics by kind.
     pub by_kind: BTreeMap<String, Metrics>,
     /// Errors by workload, most samples first.
     pub by_workload: Vec<WorkloadReport>,
     /// Whole models from their predicted operators, when models are held out.
     pub models: Vec<WholeModel>,
+    /// How many of them are within 10 %, by number of threads.
+    pub models_within_10: Vec<ModelsWithin>,
     /// The learning curve, if asked for.
     pub curve: Vec<CurvePoint>,
     /// The predictions themselves, for plots.
@@ -179,7 +184,8 @@ pub fn evaluate(
     for &share in &options.curve {
         curve.push(curve_point(dataset, options, share)?);
     }
-    let by_kind = by_kind(dataset, &out_of_fold, &measured);
+    let by_kind = metrics_by(dataset, &out_of_fold, &measured, |s| Some(s.kind.clone()));
+    let by_disturbance = ByDisturbance::of(dataset, &out_of_fold, &measured);
     let by_workload = by_workload(dataset, &groups, &measured, &out_of_fold.predicted);
     let mape_workloads =
         by_workload.iter().map(|w| w.mape).sum::<f64>() / by_workload.len().max(1) as f64;
@@ -201,8 +207,10 @@ pub fn evaluate(
             .as_ref()
             .map(|s| ordering(&groups, &measured, &negated(s))),
         coverage,
+        by_disturbance,
         by_kind,
         by_workload,
+        models_within_10: whole::within_10(&models),
         models,
         curve,
         points: (0..measured.len())
@@ -215,25 +223,6 @@ pub fn evaluate(
             })
             .collect(),
     })
-}
-
-/// Metrics of the held-out samples of each kind of operator.
-fn by_kind(
-    dataset: &Dataset,
-    out_of_fold: &OutOfFold,
-    measured: &[f64],
-) -> BTreeMap<String, Metrics> {
-    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (place, &index) in out_of_fold.index.iter().enumerate() {
-        let kind = &dataset.samples[index].kind;
-        places.entry(kind).or_default().push(place);
-    }
-    let metrics = |(kind, places): (&str, Vec<usize>)| {
-        let pick = |values: &[f64]| places.iter().map(|&p| values[p]).collect::<Vec<_>>();
-        let metrics = Metrics::of(&pick(measured), &pick(&out_of_fold.predicted));
-        (kind.to_owned(), metrics)
-    };
-    places.into_iter().map(metrics).collect()
 }
 
 fn members(choices: &[Choice]) -> Members<'_> {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use opdata::stats::{median, weighted_median};
 use oplearn::crossval::folds::OutOfFold;
+use oplearn::data::disturbed::DISTURBED_DRIFT;
 use oplearn::data::split::Fold;
 use oplearn::data::{Dataset, ModelRun, Part};
 use oplearn::models::context::Context;
@@ -52,6 +53,58 @@ pub struct WholeModel {
     pub predicted_ms: f64,
     /// (predicted − measured) ÷ measured, percent.
     pub error: f64,
+    /// Time of the sentinel kernel around the model over its undisturbed time, median of the runs; missing where no run says.
+    pub drift: Option<f64>,
+}
+
+impl WholeModel {
+    /// Whether something else ran while it was measured; `None` where no run says.
+    pub fn disturbed(&self) -> Option<bool> {
+        self.drift.map(|drift| drift > DISTURBED_DRIFT)
+    }
+}
+
+/// How many whole models are predicted well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Models.
+    pub models: usize,
+    /// Those of them within the bound.
+    pub within: usize,
+}
+
+/// How many whole models at a number of threads are within 10 % of what was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ModelsWithin {
+    /// Threads.
+    pub threads: u64,
+    /// Of all.
+    pub all: Count,
+    /// Of those measured while nothing else ran; missing where no run says.
+    pub quiet: Option<Count>,
+}
+
+/// Counts the models within 10 %, fewest threads first.
+pub fn within_10(models: &[WholeModel]) -> Vec<ModelsWithin> {
+    let mut by_threads: BTreeMap<u64, Vec<&WholeModel>> = BTreeMap::new();
+    for model in models {
+        by_threads.entry(model.threads).or_default().push(model);
+    }
+    let count = |models: &[&WholeModel]| Count {
+        models: models.len(),
+        within: models.iter().filter(|m| m.error.abs() <= 10.0).count(),
+    };
+    let counts = |(threads, models): (u64, Vec<&WholeModel>)| {
+        let says = models.iter().any(|m| m.drift.is_some());
+        let mut quiet = models.clone();
+        quiet.retain(|m| m.disturbed() == Some(false));
+        ModelsWithin {
+            threads,
+            all: count(&models),
+            quiet: says.then(|| count(&quiet)),
+        }
+    };
+    by_threads.into_iter().map(counts).collect()
 }
 
 /// The sum of a model's operators, ns, with a time for each.
@@ -193,6 +246,14 @@ pub fn in_model(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -> V
         .collect()
 }
 
+/// Runs of an import at a number of threads.
+#[derive(Default)]
+struct Runs {
+    measured_ns: Vec<f64>,
+    predicted_ns: Vec<f64>,
+    drift: Vec<f64>,
+}
+
 /// The models of folds that hold one out each; none for other folds.
 pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -> Vec<WholeModel> {
     if folds.iter().all(|fold| fold.model.is_none()) {
@@ -217,17 +278,20 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
             continue;
         };
         let factor = WholeFactor::fit(dataset, Some(name), predicted);
-        let mut by_import: BTreeMap<(Import<'_>, u64), (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+        let mut by_import: BTreeMap<(Import<'_>, u64), Runs> = BTreeMap::new();
         for run in complete(dataset).filter(|run| run.model == name) {
             if let Some(sum) = sum(run, |part| Some(predicted(name, part.sample)?.exp2())) {
                 let entry = by_import.entry((import(run), run.threads)).or_default();
-                entry.0.push(run.end_to_end_ns);
+                entry.measured_ns.push(run.end_to_end_ns);
                 let between = factor.between(run.threads, calls(run));
-                entry.1.push(sum * factor.at(Some(run.threads)) + between);
+                let whole = sum * factor.at(Some(run.threads)) + between;
+                entry.predicted_ns.push(whole);
+                entry.drift.extend(run.drift);
             }
         }
-        for (((_, import_key), threads), (measured, predicted)) in by_import {
-            if let (Some(measured), Some(predicted)) = (median(measured), median(predicted)) {
+        for (((_, import_key), threads), runs) in by_import {
+            let medians = median(runs.measured_ns).zip(median(runs.predicted_ns));
+            if let Some((measured, predicted)) = medians {
                 result.push(WholeModel {
                     model: name.to_owned(),
                     import_key: import_key.map(str::to_owned),
@@ -235,6 +299,7 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
                     measured_ms: measured / 1e6,
                     predicted_ms: predicted / 1e6,
                     error: 100.0 * (predicted / measured - 1.0),
+                    drift: median(runs.drift),
                 });
             }
         }
@@ -264,6 +329,7 @@ mod tests {
             log2_time: 900f64.log2(),
             log2_in_model: Some(1000f64.log2()),
             log2_interval: None,
+            disturbed: None,
             query_key: None,
             weight: 1.0,
             doubtful: false,
@@ -282,6 +348,7 @@ mod tests {
             import_key: None,
             threads: 1,
             end_to_end_ns: 1100.0 * calls as f64,
+            drift: None,
             parts: vec![Part {
                 sample: number,
                 calls,
@@ -316,6 +383,38 @@ mod tests {
         assert!((factor.at(None) - 1000.0 / 2048.0).abs() < 1e-9);
         let nothing = WholeFactor::fit(&dataset(&[]), None, predicted);
         assert_eq!((nothing.at(Some(1)), nothing.between(1, 9.0)), (1.0, 0.0));
+    }
+
+    #[test]
+    fn models_are_counted_by_threads_and_by_how_they_were_measured() {
+        let model = |threads, error, drift| WholeModel {
+            model: "m".to_owned(),
+            import_key: None,
+            threads,
+            measured_ms: 1.0,
+            predicted_ms: 1.0 + error / 100.0,
+            error,
+            drift,
+        };
+        let counts = within_10(&[
+            model(2, -10.5, Some(1.3)),
+            model(2, -9.5, Some(1.1)),
+            model(2, 9.5, None),
+            model(1, 10.5, None),
+        ]);
+        let count = |models, within| Count { models, within };
+        let at = |threads, all, quiet| ModelsWithin {
+            threads,
+            all,
+            quiet,
+        };
+        assert_eq!(
+            counts,
+            [
+                at(1, count(1, 0), None),
+                at(2, count(3, 2), Some(count(1, 1)))
+            ]
+        );
     }
 
     #[test]

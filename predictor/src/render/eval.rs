@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use oplearn::crossval::metrics::{Metrics, RANKED_SAMPLES};
+use oplearn::data::disturbed::DISTURBED_DRIFT;
 
 use opreport::Style;
 use opreport::table::{Cell, Column, Table};
@@ -11,6 +12,7 @@ use opreport::units::plural;
 use super::{figure, number, optional, too_few};
 use crate::eval::Report;
 use crate::eval::report::Ordering;
+use crate::eval::whole::ModelsWithin;
 use crate::transfer::machines::Transfer;
 
 fn metrics_cells(name: &str, m: &Metrics) -> [Cell; 9] {
@@ -27,10 +29,14 @@ fn metrics_cells(name: &str, m: &Metrics) -> [Cell; 9] {
     ]
 }
 
-/// Errors of all samples and by kind of operator.
-fn errors(report: &Report, style: Style) -> String {
+/// Errors of samples that have something in common, a line each.
+fn errors<'a>(
+    common: &'static str,
+    lines: impl IntoIterator<Item = (&'a str, &'a Metrics)>,
+    style: Style,
+) -> String {
     let mut table = Table::new(&[
-        Column::left("kind").shrinks_to(10),
+        Column::left(common).shrinks_to(10),
         Column::right("samples"),
         Column::right("MAPE %"),
         Column::right("median %"),
@@ -40,11 +46,26 @@ fn errors(report: &Report, style: Style) -> String {
         Column::right("R2 log2").hides(2),
         Column::right("Spearman").hides(3),
     ]);
-    table.row(metrics_cells("all", &report.overall));
-    for (kind, metrics) in &report.by_kind {
-        table.row(metrics_cells(kind, metrics));
+    for (name, metrics) in lines {
+        table.row(metrics_cells(name, metrics));
     }
     table.render(style)
+}
+
+/// Errors of all samples and by kind of operator, and of quiet and disturbed ones apart where there are both.
+fn all_errors(report: &Report, style: Style) -> String {
+    let kinds = report.by_kind.iter().map(|(kind, m)| (kind.as_str(), m));
+    let all = [("all", &report.overall)].into_iter().chain(kinds);
+    let mut text = errors("kind", all, style);
+    if let Some(apart) = &report.by_disturbance {
+        let lines = [
+            ("quietly", &apart.quiet),
+            ("while something else ran", &apart.disturbed),
+        ];
+        text.push('\n');
+        text += &errors("measured", lines, style);
+    }
+    text
 }
 
 fn ordering_line(name: &str, o: &Ordering) -> String {
@@ -87,7 +108,7 @@ pub fn report(report: &Report, workloads: usize, style: Style) -> String {
         let _ = writeln!(text, "{} left out: {reason}", plural(*count, "record"));
     }
     text.push('\n');
-    text += &errors(report, style);
+    text += &all_errors(report, style);
     let _ = writeln!(
         text,
         "\nMAPE as the mean over workloads: {:.1} %",
@@ -137,23 +158,61 @@ fn models(report: &Report, style: Style) -> String {
     if report.models.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&[
+    let disturbed = report.models.iter().any(|m| m.disturbed() == Some(true));
+    let mut columns = vec![
         Column::left("model"),
         Column::right("threads"),
         Column::right("measured ms"),
         Column::right("predicted ms"),
         Column::right("error %"),
-    ]);
+    ];
+    if disturbed {
+        columns.push(Column::right("drift"));
+    }
+    let mut table = Table::new(&columns);
     for m in &report.models {
-        table.row([
+        let mut cells = vec![
             Cell::from(m.model.as_str()),
             m.threads.to_string().into(),
             number(m.measured_ms, 3),
             number(m.predicted_ms, 3),
             number(m.error, 1),
-        ]);
+        ];
+        if disturbed {
+            cells.push(optional(m.drift, 2).into());
+        }
+        table.row(cells);
     }
-    format!("\n{}", table.render(style))
+    let mut text = format!("\n{}", table.render(style));
+    if disturbed {
+        let _ = writeln!(
+            text,
+            "drift: time of the sentinel kernel around the model over its best; beyond {DISTURBED_DRIFT:.2} something else ran"
+        );
+    }
+    for count in &report.models_within_10 {
+        text += &within_10(count);
+    }
+    text
+}
+
+/// How many whole models are within 10 %; the quiet ones apart where others were disturbed.
+fn within_10(count: &ModelsWithin) -> String {
+    let mut text = format!(
+        "{}: {} of {} within 10 %",
+        plural(count.threads, "thread"),
+        count.all.within,
+        plural(count.all.models as u64, "whole model"),
+    );
+    if let Some(quiet) = count.quiet.filter(|quiet| quiet.models < count.all.models) {
+        let _ = write!(
+            text,
+            ", {} of {} measured quietly",
+            quiet.within, quiet.models
+        );
+    }
+    text.push('\n');
+    text
 }
 
 /// The workloads with most samples.

@@ -9,8 +9,9 @@ use opreport::Style;
 use crate::correlate::KindReport;
 use crate::correlate::partial::Dependence;
 use crate::correlate::report::FactorReport;
+use crate::eval::apart::ByDisturbance;
 use crate::eval::report::{Ordering, Report, WorkloadReport};
-use crate::eval::whole::WholeModel;
+use crate::eval::whole::{self, WholeModel};
 use crate::model::neighbours::{Measured, Neighbour};
 use crate::query::Answer;
 use crate::query::answer::{Driver, Knowledge, Outside};
@@ -138,6 +139,21 @@ fn an_evaluation() {
         r2_log2: Some(0.9871),
         ..Metrics::default()
     };
+    let model = |name: &str, threads, predicted_ms: f64, drift| WholeModel {
+        model: name.to_owned(),
+        import_key: None,
+        threads,
+        measured_ms: 14.3,
+        predicted_ms,
+        error: 100.0 * (predicted_ms / 14.3 - 1.0),
+        drift,
+    };
+    let models = vec![
+        model("resnet-18", 1, 13.9, Some(1.002)),
+        model("resnet-18", 2, 13.9, Some(1.0)),
+        model("mobilenet", 2, 7.15, Some(1.913)),
+        model("rnn", 2, 14.3, None),
+    ];
     let report = Report {
         split: "5-fold".to_owned(),
         model: ModelKind::Ensemble,
@@ -152,6 +168,10 @@ fn an_evaluation() {
         ordering: Ordering::default(),
         ranker: None,
         coverage: None,
+        by_disturbance: Some(ByDisturbance {
+            quiet: metrics(70),
+            disturbed: metrics(40),
+        }),
         by_kind: BTreeMap::from([
             ("conv2d".to_owned(), metrics(100)),
             ("dense".to_owned(), metrics(20)),
@@ -163,14 +183,8 @@ fn an_evaluation() {
             bias_log2: -0.031,
             pairwise: None,
         }],
-        models: vec![WholeModel {
-            model: "resnet-18".to_owned(),
-            import_key: None,
-            threads: 2,
-            measured_ms: 14.3,
-            predicted_ms: 13.9,
-            error: -2.797,
-        }],
+        models_within_10: whole::within_10(&models),
+        models,
         curve: Vec::new(),
         points: Vec::new(),
     };

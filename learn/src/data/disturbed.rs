@@ -1,0 +1,88 @@
+//! What was measured while something else ran on the machine.
+
+use opdata::{Quality, Row};
+
+/// A sentinel kernel that took more than so many times its best of the run says that something else ran.
+pub const DISTURBED_DRIFT: f64 = 1.1;
+
+/// Whether something else ran while a row was measured: its grade is D, or the sentinel was slower. `None` for a row that
+/// says neither.
+fn of_row(row: &Row) -> Option<bool> {
+    let drifted = row.drift_ratio.map(|drift| drift > DISTURBED_DRIFT);
+    let poor = row.quality.map(|quality| quality == Quality::D);
+    drifted.into_iter().chain(poor).reduce(|a, b| a || b)
+}
+
+/// Counts rows that were measured while something else ran.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Disturbed {
+    graded: usize,
+    disturbed: usize,
+}
+
+impl Disturbed {
+    /// Counts a row, if it says how it was measured.
+    pub(super) fn add(&mut self, row: &Row) {
+        if let Some(disturbed) = of_row(row) {
+            self.graded += 1;
+            self.disturbed += usize::from(disturbed);
+        }
+    }
+
+    /// Their share of the rows that say how they were measured; `None` without any.
+    pub(super) fn share(self) -> Option<f64> {
+        (self.graded > 0).then(|| self.disturbed as f64 / self.graded as f64)
+    }
+
+    /// Whether the median of the rows' times is that of a disturbed machine: it lies among the quiet times only where
+    /// these are more than half.
+    pub(super) fn median_is_disturbed(self) -> Option<bool> {
+        self.share().map(|share| share >= 0.5)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::dense_row;
+
+    fn row(quality: Option<Quality>, drift_ratio: Option<f64>) -> Row {
+        Row {
+            quality,
+            drift_ratio,
+            ..dense_row(1, 8, 8, "{}")
+        }
+    }
+
+    fn of(rows: &[&Row]) -> Disturbed {
+        let mut counted = Disturbed::default();
+        rows.iter().for_each(|row| counted.add(row));
+        counted
+    }
+
+    #[test]
+    fn rows_of_a_disturbed_machine_are_counted() {
+        let silent = row(None, None);
+        let quiet = row(Some(Quality::A), Some(1.02));
+        let slowed = row(Some(Quality::B), Some(1.3));
+        let poor = row(Some(Quality::D), None);
+        let poor_by_itself = row(Some(Quality::D), Some(1.0));
+        let ungraded = row(None, Some(1.0));
+        assert_eq!(of(&[&silent]).share(), None);
+        assert_eq!(of(&[&quiet, &slowed, &poor, &quiet]).share(), Some(0.5));
+        assert_eq!(of(&[&poor_by_itself]).share(), Some(1.0));
+        assert_eq!(of(&[&ungraded]).share(), Some(0.0));
+        assert_eq!(of(&[&slowed, &silent]).share(), Some(1.0));
+    }
+
+    #[test]
+    fn a_median_is_quiet_where_most_measurements_were() {
+        let quiet = row(Some(Quality::A), Some(1.0));
+        let slowed = row(Some(Quality::A), Some(1.3));
+        let most = |rows: &[&Row]| of(rows).median_is_disturbed();
+        assert_eq!(most(&[]), None);
+        assert_eq!(most(&[&quiet]), Some(false));
+        assert_eq!(most(&[&quiet, &slowed]), Some(true), "the mean of both");
+        assert_eq!(most(&[&slowed, &quiet, &quiet]), Some(false));
+    }
+}
