@@ -74,7 +74,10 @@ mod tests {
         let held_out = OutOfFold {
             index: (0..samples.len()).rev().collect(),
             fold: vec![0; samples.len()],
-            predicted: times.rev().map(|(time, (_, ratio))| time + ratio.log2()).collect(),
+            predicted: times
+                .rev()
+                .map(|(time, (_, ratio))| time + ratio.log2())
+                .collect(),
             disagreement: vec![f64::NAN; samples.len()],
             scores: None,
         };
@@ -85,13 +88,7 @@ mod tests {
     #[test]
     fn quiet_and_disturbed_samples_are_judged_apart() {
         let (quiet, disturbed) = (Some(1.0), Some(1.5));
-        let both = apart(&[
-            (quiet, 1.1),
-            (disturbed, 0.5),
-            (None, 7.0),
-            (quiet, 1.1),
-        ])
-        .unwrap();
+        let both = apart(&[(quiet, 1.1), (disturbed, 0.5), (None, 7.0), (quiet, 1.1)]).unwrap();
         assert_eq!((both.quiet.samples, both.disturbed.samples), (2, 1));
         assert!((both.quiet.median_ape - 10.0).abs() < 1e-6);
         assert!((both.disturbed.median_ape - 50.0).abs() < 1e-6);
