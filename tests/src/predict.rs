@@ -39,6 +39,11 @@ pub fn log(target: &str) -> String {
 
 /// The same on a machine that takes `slower` times as long.
 pub fn log_of_machine(target: &str, slower: f64) -> String {
+    log_with_registers(target, slower, 64.0, 0.5)
+}
+
+/// The same on a machine whose tiles of more than so many elements take so much longer, as a share.
+pub fn log_with_registers(target: &str, slower: f64, registers: f64, spill: f64) -> String {
     let mut text = String::new();
     for shape in 0..14u64 {
         let channels = 32 << (shape % 4);
@@ -47,8 +52,10 @@ pub fn log_of_machine(target: &str, slower: f64) -> String {
             let (block, width) = (4 << (schedule % 4), 1 + schedule % 7);
             let work = (channels * channels * size * size * 9) as f64;
             let tile = (block * width) as f64;
-            let cost =
-                slower * work * 1e-11 * (1.0 + 40.0 / tile + if tile > 64.0 { 0.5 } else { 0.0 });
+            let cost = slower
+                * work
+                * 1e-11
+                * (1.0 + 40.0 / tile + if tile > registers { spill } else { 0.0 });
             text.push_str(&format!(
                 "{{\"input\": [\"{target}\", \"conv2d_NCHWc.x86\", [[\"TENSOR\", [1, {channels}, {size}, {size}], \"float32\"], \
                  [\"TENSOR\", [{channels}, {channels}, 3, 3], \"float32\"], [1, 1], [1, 1, 1, 1], [1, 1], \"NCHW\", \"NCHW\", \"float32\"], {{}}], \

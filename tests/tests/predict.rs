@@ -1,7 +1,7 @@
 //! oppredict: evaluation of a foreign log, training, queries, and what it says to bad input.
 
 use e2e::Bench;
-use e2e::predict::{gpus, json, log, log_of_machine, oppredict, trained};
+use e2e::predict::{gpus, json, log, oppredict, trained};
 
 #[test]
 fn a_log_is_evaluated() {
@@ -165,49 +165,6 @@ fn model_files_that_are_damaged_or_foreign_are_refused() {
     bench.file("empty.opm", "");
     ask("empty.opm").failed(1, &["no model of oppredict"]);
     ask("none.opm").failed(1, &["none.opm", "cannot be read"]);
-}
-
-#[test]
-fn a_model_is_carried_over_to_another_machine() {
-    let bench = trained();
-    let other = log_of_machine("llvm -mcpu=other", 3.0);
-    bench.file("other.jsonl", other);
-    let adapt = |count: &str, more: &[&str]| {
-        let data = [
-            "adapt",
-            "--import",
-            "autotvm",
-            "other.jsonl",
-            "--model",
-            "cpu.opm",
-        ];
-        let rest = ["--measurements", count];
-        oppredict(&bench, &[&data, &rest[..], more].concat())
-    };
-    let gain = json(adapt("30", &["--out", "other.opm", "--json"]).done());
-    let of = |key: &str| gain[key].as_f64().expect("a number");
-    assert_eq!((of("measurements"), of("held_out")), (30.0, 110.0));
-    assert!(of("adapted_mape") < of("zero_shot_mape"), "{gain}");
-    adapt("500", &[]).failed(1, &["adapting with a check", "140"]);
-
-    let ask = |model: &str| {
-        let args = [
-            "query",
-            "--op",
-            "conv2d",
-            "--input",
-            "1x64x14x14",
-            "--kernel",
-            "3x3",
-            "--channels",
-            "64",
-            "--json",
-            "--model",
-            model,
-        ];
-        json(oppredict(&bench, &args).done())
-    };
-    assert_ne!(ask("cpu.opm"), ask("other.opm"));
 }
 
 #[test]

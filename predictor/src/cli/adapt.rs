@@ -17,8 +17,13 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
     }
     let mut trained = model_path::load(args.model.as_deref())?;
     let mut rows = args.data.rows()?;
-    rows.rows
-        .retain(|row| row.device_kind == trained.facts.device_kind);
+    let (device, count) = (trained.facts.device_kind, rows.rows.len());
+    rows.rows.retain(|row| row.device_kind == device);
+    if rows.rows.is_empty() && count > 0 {
+        anyhow::bail!(
+            "none of the {count} rows was measured on {device}, which the model predicts for; name another model with --model"
+        );
+    }
     let mut dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
     without_numbers(&mut dataset);

@@ -1,4 +1,4 @@
-//! oppredict on a run that other processes disturbed: what was measured quietly is told apart.
+//! oppredict on runs of whole models: measurements that other processes disturbed, and answers about another model.
 
 use std::fs;
 use std::path::Path;
@@ -120,4 +120,39 @@ fn quiet_and_disturbed_measurements_are_judged_apart() {
     ] {
         assert!(text.contains(words), "{words:?} in {text}");
     }
+}
+
+#[test]
+fn operators_are_named_after_their_layers() {
+    let bench = Bench::new();
+    noisy_runs(&bench.path().join("runs"));
+    oppredict(&bench, &["train", "runs", "--out", "cpu.opm"]).done();
+    let predict = |more: &[&str]| {
+        let of = ["predict", "--model", "cpu.opm", "--modelname", "bert-tiny"];
+        oppredict(&bench, &[&of[..], &["--seqlen", "16"], more].concat())
+    };
+    let answers = json(predict(&["--json"]).done());
+    let operators = answers[0]["operators"].as_array().expect("operators");
+    let attention = |layer: u64| {
+        let of = |part| format!("encoder.layer.{layer}.attention.self.{part}");
+        ["query", "key", "value"].map(of)
+    };
+    let six: Vec<String> = (0..2).flat_map(attention).collect();
+    let has = |layers: Value| operators.iter().any(|o| o["layers"] == layers);
+    assert!(has(object!(six)), "{operators:#?}");
+    assert!(has(object!(["pooler.dense"])), "{operators:#?}");
+
+    let text = predict(&["--operators", "100"]);
+    let lines: Vec<&str> = text.done().lines().collect();
+    assert_eq!(
+        lines[1].split_whitespace().nth(1),
+        Some("layer"),
+        "{lines:#?}"
+    );
+    let line_of = |layer: &str| lines.iter().any(|line| line.contains(layer));
+    assert!(
+        line_of(" encoder.layer.0.attention.self.query + 5  "),
+        "{lines:#?}"
+    );
+    assert!(line_of(" pooler.dense  "), "{lines:#?}");
 }
