@@ -47,8 +47,8 @@ pub struct Sample {
     pub log2_in_model: Option<f64>,
     /// Ends of the confidence intervals of all measurements, base-2 logarithms of ns; missing where a row has none.
     pub log2_interval: Option<(f64, f64)>,
-    /// Whether the time is that of a machine on which something else ran: at least half of the point's rows that say how they
-    /// were measured were disturbed (grade D, or a sentinel kernel a tenth slower). Missing where no row says.
+    /// Whether something else ran each time the point was measured (grade D, or a sentinel kernel a tenth slower). Missing where
+    /// no row says.
     pub disturbed: Option<bool>,
     /// Identity of a query about the operator, if it has its default schedule.
     pub query_key: Option<QueryKey>,

@@ -7,7 +7,7 @@ pub const DISTURBED_DRIFT: f64 = 1.1;
 
 /// Whether something else ran while a row was measured: its grade is D, or the sentinel was slower. `None` for a row that
 /// says neither.
-fn of_row(row: &Row) -> Option<bool> {
+pub(super) fn of_row(row: &Row) -> Option<bool> {
     let drifted = row.drift_ratio.map(|drift| drift > DISTURBED_DRIFT);
     let poor = row.quality.map(|quality| quality == Quality::D);
     drifted.into_iter().chain(poor).reduce(|a, b| a || b)
@@ -32,12 +32,6 @@ impl Disturbed {
     /// Their share of the rows that say how they were measured; `None` without any.
     pub(super) fn share(self) -> Option<f64> {
         (self.graded > 0).then(|| self.disturbed as f64 / self.graded as f64)
-    }
-
-    /// Whether the median of the rows' times is that of a disturbed machine: it lies among the quiet times only where
-    /// these are more than half.
-    pub(super) fn median_is_disturbed(self) -> Option<bool> {
-        self.share().map(|share| share >= 0.5)
     }
 }
 
@@ -73,16 +67,5 @@ mod tests {
         assert_eq!(of(&[&poor_by_itself]).share(), Some(1.0));
         assert_eq!(of(&[&ungraded]).share(), Some(0.0));
         assert_eq!(of(&[&slowed, &silent]).share(), Some(1.0));
-    }
-
-    #[test]
-    fn a_median_is_quiet_where_most_measurements_were() {
-        let quiet = row(Some(Quality::A), Some(1.0));
-        let slowed = row(Some(Quality::A), Some(1.3));
-        let most = |rows: &[&Row]| of(rows).median_is_disturbed();
-        assert_eq!(most(&[]), None);
-        assert_eq!(most(&[&quiet]), Some(false));
-        assert_eq!(most(&[&quiet, &slowed]), Some(true), "the mean of both");
-        assert_eq!(most(&[&slowed, &quiet, &quiet]), Some(false));
     }
 }
