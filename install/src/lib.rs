@@ -88,9 +88,12 @@ impl Home {
     }
 }
 
-/// The virtual environments above the program and above the working directory, nearest first.
+/// The virtual environment of the installation that [`HOME_VARIABLE`] names, then those above the program and above the
+/// working directory, nearest first.
 pub fn environments() -> Vec<PathBuf> {
-    environments_above(&starts())
+    let named = std::env::var_os(HOME_VARIABLE).map(PathBuf::from);
+    let starts: Vec<PathBuf> = named.into_iter().chain(starts()).collect();
+    environments_above(&starts)
 }
 
 /// The folders that installed packages of a virtual environment lie in.

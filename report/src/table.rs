@@ -235,7 +235,7 @@ fn length(text: &str) -> usize {
 }
 
 /// At most `width` characters; what is too long loses its middle, as names differ at both ends.
-fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     let all: Vec<char> = text.chars().collect();
     if all.len() <= width {
         return text.to_owned();

@@ -19,17 +19,28 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::features::machine::{MachineFacts, Rates};
 
+/// Columns of figures.
+const FIGURES: [&str; 7] = [
+    "mem_bw",
+    "singleflops",
+    "num_sm",
+    "freq",
+    "l2cache",
+    "tdp",
+    "compute_capability",
+];
+
 /// The facts of a table's devices, by name.
 ///
 /// # Errors
-/// The file cannot be read, has no column `device`, or has a figure that is no number above 0.
+/// The file cannot be read, has no column `device` or none of figures, or has a figure that is no number above 0.
 pub fn read_devices(path: &Path) -> Result<BTreeMap<String, MachineFacts>> {
     let refused = |line: u64, detail: String| Error::Devices {
         path: path.to_owned(),
         line,
         detail,
     };
-    let file = opdata::open_regular(path).map_err(|e| refused(0, e.to_string()))?;
+    let file = opdata::open_regular(path).map_err(|e| opdata::Error::io("read", path, e))?;
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
     let header = reader.headers().map_err(|e| refused(1, e.to_string()))?;
     let names: Vec<String> = header
@@ -38,9 +49,15 @@ pub fn read_devices(path: &Path) -> Result<BTreeMap<String, MachineFacts>> {
         .collect();
     let place = |name: &str| names.iter().position(|known| known == name);
     let device = place("device").ok_or_else(|| refused(1, "no column `device`".to_owned()))?;
+    if !FIGURES.iter().any(|name| place(name).is_some()) {
+        return Err(refused(1, "no column of figures".to_owned()));
+    }
     let mut all = BTreeMap::new();
     for record in reader.into_records() {
-        let record = record.map_err(|e| refused(0, e.to_string()))?;
+        let record = record.map_err(|e| {
+            let line = e.position().map_or(0, csv::Position::line);
+            refused(line, e.to_string())
+        })?;
         let line = record.position().map_or(0, csv::Position::line);
         let figure = |name: &str| -> Result<Option<f64>> {
             let text = place(name).and_then(|p| record.get(p)).unwrap_or_default();
@@ -112,6 +129,10 @@ mod tests {
         for (text, part) in [
             ("name,mem_bw\nx,1\n", "no column `device`"),
             (
+                "device,time_ms\nx,1\n",
+                "devices.csv:1: no column of figures",
+            ),
+            (
                 "device,mem_bw\nx,fast\n",
                 "devices.csv:2: `fast` in `mem_bw` is no number above 0",
             ),
@@ -123,5 +144,7 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         assert!(read_devices(Path::new("/dev/zero")).is_err());
+        let error = read_devices(Path::new("none.csv")).unwrap_err();
+        assert_eq!(error.to_string(), "none.csv does not exist; check the path");
     }
 }

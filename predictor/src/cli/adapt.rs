@@ -27,7 +27,7 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<()> {
     let mut dataset = Dataset::new(&rows, &args.data.machines())?;
     drop(rows);
     without_numbers(&mut dataset);
-    dataset.require(args.measurements + 2, "adapting with a check")?;
+    dataset.require(args.measurements.saturating_add(2), "adapting with a check")?;
     let (old, known) = old_predictions(&trained, &dataset)?;
     let machine = Machine {
         dataset: &dataset,

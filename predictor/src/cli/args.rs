@@ -13,7 +13,9 @@ use oplearn::models::ModelKind;
 use opmodels::Source as ModelSource;
 use opreport::output::say;
 
-use super::parse::{Numbers, against, budget, level, model_kinds, model_source, numbers};
+use super::parse::{
+    Numbers, against, budget, level, model_kinds, model_source, numbers, share, some, whole,
+};
 pub use super::source::{SourceArgs, tell_left_out};
 use crate::correlate::Against;
 
@@ -75,7 +77,7 @@ pub struct DataArgs {
     #[arg(long)]
     pub mixed_machines: bool,
     /// Cores (multiprocessors of a GPU) of the machine of a log that does not say; 8 (40) are assumed if left out.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
     pub cores: Option<u32>,
     #[command(flatten)]
     pub devices: DevicesArgs,
@@ -149,13 +151,13 @@ pub struct EvalArgs {
     #[arg(long)]
     pub ranker: bool,
     /// Level of the intervals.
-    #[arg(long, default_value_t = 0.9, value_parser = level)]
+    #[arg(long, default_value_t = 0.9, value_parser = level, allow_negative_numbers = true)]
     pub level: f64,
     /// Shares of the training data for a learning curve, e.g. 0.1,0.3,1.
-    #[arg(long, value_delimiter = ',', value_parser = level)]
+    #[arg(long, value_delimiter = ',', value_parser = share)]
     pub learning_curve: Vec<f64>,
     /// Seed of splits and models.
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
     pub seed: u64,
     /// Folder for plots (SVG) of predicted against measured times and of the residuals.
     #[arg(long, value_name = "FOLDER")]
@@ -166,10 +168,10 @@ pub struct EvalArgs {
     pub predictions: Option<PathBuf>,
     /// With --split leave-one-machine-out: numbers of measurements on the machine held out to adapt a model of the others
     /// by, e.g. 0,10,20,50,100. Reported beside the model as it is and one of the measurements alone.
-    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = whole, allow_negative_numbers = true)]
     pub measurements: Vec<usize>,
     /// Workloads to list.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
     pub workloads: usize,
     /// Print one JSON object.
     #[arg(long)]
@@ -188,7 +190,7 @@ pub struct TrainArgs {
     #[arg(long)]
     pub device: Option<DeviceKind>,
     /// Seed of calibration and trees.
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
     pub seed: u64,
     /// Print one JSON object.
     #[arg(long)]
@@ -208,7 +210,7 @@ pub struct UsingArgs {
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
     /// Level of the intervals.
-    #[arg(long, default_value_t = 0.9, value_parser = level)]
+    #[arg(long, default_value_t = 0.9, value_parser = level, allow_negative_numbers = true)]
     pub level: f64,
     /// Print JSON.
     #[arg(long)]
@@ -230,7 +232,7 @@ pub struct QueryArgs {
     #[arg(long)]
     pub kernel: Option<Dims>,
     /// Output channels, or columns of a product.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub channels: Option<u64>,
     /// Strides, e.g. 2x2.
     #[arg(long)]
@@ -239,14 +241,17 @@ pub struct QueryArgs {
     #[arg(long)]
     pub padding: Option<Dims>,
     /// Groups of a grouped convolution.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub groups: u64,
     /// Numbers of threads: 1,2,4 or a range such as 1..64.
-    #[arg(long, default_value = "1", value_parser = numbers)]
+    #[arg(long, default_value = "1", value_parser = numbers, allow_negative_numbers = true)]
     pub threads: Numbers,
     /// Batch sizes to compare in place of the input's own.
-    #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers)]
+    #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers, allow_negative_numbers = true)]
     pub batch: Numbers,
+    /// Give reasons and nearest measured rows for each line of the table, not for the first alone. JSON has them for all.
+    #[arg(long)]
+    pub explain: bool,
 }
 
 /// `oppredict predict`.
@@ -266,16 +271,16 @@ pub struct PredictArgs {
     #[arg(long, value_name = "FILE.onnx", conflicts_with = "data")]
     pub model_file: Option<PathBuf>,
     /// Numbers of threads: 1,2,4 or a range such as 1..64.
-    #[arg(long, default_value = "1", value_parser = numbers)]
+    #[arg(long, default_value = "1", value_parser = numbers, allow_negative_numbers = true)]
     pub threads: Numbers,
     /// Batch sizes; the model's own if left out.
-    #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers)]
+    #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers, allow_negative_numbers = true)]
     pub batch: Numbers,
     /// Sequence length, for models that have one.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub seqlen: Option<u64>,
     /// Operators to list.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
     pub operators: usize,
     /// Give reasons and nearest measured rows for each operator.
     #[arg(long)]
@@ -297,16 +302,16 @@ pub struct CorrelateArgs {
     #[arg(long, default_value = "rate", value_parser = against())]
     pub against: Against,
     /// Factors of each kind to list.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = whole, allow_negative_numbers = true)]
     pub factors: usize,
     /// Strongest factors of each kind to give a partial dependence for.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = whole, allow_negative_numbers = true)]
     pub partial: usize,
     /// Folder for plots (SVG) of the partial dependences.
     #[arg(long, value_name = "FOLDER")]
     pub plots: Option<PathBuf>,
     /// Seed of permutations and models.
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
     pub seed: u64,
     /// Print one JSON object for each kind, in a list.
     #[arg(long)]
@@ -320,7 +325,7 @@ pub struct TurningArgs {
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Measurements allowed beyond the probes at powers of two.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = whole, allow_negative_numbers = true)]
     pub more: usize,
     /// Folder for plots (SVG) of the sweeps.
     #[arg(long, value_name = "FOLDER")]
@@ -340,7 +345,7 @@ pub struct AdaptArgs {
     #[arg(long, value_name = "FILE.opm", env = "OPPREDICT_MODEL")]
     pub model: Option<PathBuf>,
     /// How many of the measurements to use; the program chooses which. The others tell the gain.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = whole, allow_negative_numbers = true)]
     pub measurements: usize,
     /// The adapted model to write.
     #[arg(long, short, value_name = "FILE.opm")]
@@ -385,16 +390,16 @@ pub struct SuggestArgs {
     #[arg(long = "model-file", value_name = "FILE.onnx", action = clap::ArgAction::Append)]
     pub model_files: Vec<PathBuf>,
     /// Numbers of threads to choose from for the operators of models: 1,2,4 or a range such as 1..64.
-    #[arg(long, default_value = "1", value_parser = numbers)]
+    #[arg(long, default_value = "1", value_parser = numbers, allow_negative_numbers = true)]
     pub threads: Numbers,
     /// Batch sizes of the models to choose from; their own if left out.
-    #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers)]
+    #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers, allow_negative_numbers = true)]
     pub batch: Numbers,
     /// Sequence length, for models that have one.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub seqlen: Option<u64>,
     /// Points at most.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = some, allow_negative_numbers = true)]
     pub count: Option<NonZeroUsize>,
     /// A trained model to ask instead of training one on the rows.
     #[arg(long, value_name = "FILE.opm")]
@@ -403,7 +408,7 @@ pub struct SuggestArgs {
     #[arg(long, short, value_name = "PLAN.toml")]
     pub out: PathBuf,
     /// Seed of trees and blocks.
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
     pub seed: u64,
     /// Print one JSON object.
     #[arg(long)]

@@ -29,7 +29,8 @@ pub fn run(args: &BatchArgs) -> anyhow::Result<()> {
     let input: Box<dyn BufRead> = if args.queries.as_os_str() == STDIN {
         Box::new(std::io::stdin().lock())
     } else {
-        let file = File::open(&args.queries).with_context(|| format!("cannot read {name}"))?;
+        let file =
+            File::open(&args.queries).map_err(|e| opdata::Error::io("read", &args.queries, e))?;
         Box::new(BufReader::new(file))
     };
     let mut lines = Lines::new(input).enumerate();

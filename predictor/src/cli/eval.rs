@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oplearn::crossval::folds::Ranking;
 use oplearn::data::{Dataset, Split};
-use oplearn::models::FitOptions;
+use oplearn::models::{FitOptions, ModelKind};
 
 use opreport::output::say;
 
@@ -45,8 +45,12 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
         curve: args.learning_curve.clone(),
     };
     let folds = args.split.folds(&dataset, args.seed)?.len();
+    let first = match args.model {
+        ModelKind::Ensemble => "first the members are chosen, then ",
+        _ => "",
+    };
     say(&format!(
-        "{}: first the members are chosen, then each fold is predicted by what the others teach",
+        "{}: {first}each fold is predicted by what the others teach",
         opreport::units::plural(folds as u64, "fold")
     ));
     let done = AtomicUsize::new(0);
@@ -84,6 +88,19 @@ fn transfer(args: &EvalArgs, dataset: &Dataset) -> anyhow::Result<()> {
         let count = done.fetch_add(1, Ordering::Relaxed) + 1;
         say(&format!("{count} of {} machines", dataset.machines.len()));
     })?;
+    for machine in &report.machines {
+        let points = machine.points;
+        for count in args
+            .measurements
+            .iter()
+            .filter(|count| **count > points.saturating_sub(2))
+        {
+            say(&format!(
+                "{count} measurements are left out for {}: its {points} points would leave none to check them by",
+                machine.machine
+            ));
+        }
+    }
     show(args.json, &report, |style| {
         render::eval::transfer(&report, style)
     })

@@ -16,7 +16,7 @@ pub fn load(named: Option<&Path>) -> anyhow::Result<Trained> {
         .iter()
         .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten())
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "opm"))
+        .filter(|path| path.extension().is_some_and(|e| e == "opm") && path.is_file())
         .max_by_key(modified);
     let Some(path) = newest else {
         anyhow::bail!(

@@ -1,10 +1,11 @@
 //! Values of the command line: numbers, shares, times, names of models.
 
-use opmodels::Source;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use oplearn::models::ModelKind;
+use opmodels::Source;
 
 use crate::correlate::Against;
 
@@ -50,12 +51,30 @@ pub fn numbers(text: &str) -> Result<Numbers, String> {
     Ok(Numbers(found))
 }
 
+/// How many of something there are to be.
+pub fn whole(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| "give a whole number such as 20".to_owned())
+}
+
+/// The same, but for none.
+pub fn some(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse()
+        .map_err(|_| "give a whole number above 0 such as 20".to_owned())
+}
+
 /// A share above 0, up to 1.
-pub fn level(text: &str) -> Result<f64, String> {
+pub fn share(text: &str) -> Result<f64, String> {
     text.parse::<f64>()
         .ok()
-        .filter(|level| *level > 0.0 && *level <= 1.0)
+        .filter(|share| *share > 0.0 && *share <= 1.0)
         .ok_or_else(|| "give a share above 0 and up to 1, e.g. 0.9".to_owned())
+}
+
+/// The level of an interval: a share above 0 and below 1, as nothing is certain.
+pub fn level(text: &str) -> Result<f64, String> {
+    let level = share(text).ok().filter(|level| *level < 1.0);
+    level.ok_or_else(|| "give a share above 0 and below 1, e.g. 0.9".to_owned())
 }
 
 /// A time above 0, such as `90s`, `45m` or `2h 30m`.
@@ -99,6 +118,18 @@ pub fn model_source(text: &str) -> Result<Source, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_are_none_are_refused_in_words() {
+        assert_eq!(whole("0").unwrap(), 0);
+        assert_eq!(some("7").unwrap().get(), 7);
+        for wrong in ["", "-1", "1.5", "garbage"] {
+            assert!(whole(wrong).unwrap_err().contains("whole number"));
+        }
+        assert!(some("0").unwrap_err().contains("above 0"));
+        assert_eq!((share("1"), level("0.9")), (Ok(1.0), Ok(0.9)));
+        assert!(level("1").is_err() && share("1.1").is_err() && share("nan").is_err());
+    }
 
     #[test]
     fn lists_and_ranges_of_numbers_are_read() {

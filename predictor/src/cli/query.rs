@@ -29,7 +29,7 @@ pub fn run(args: &QueryArgs) -> anyhow::Result<()> {
     let machine = trained.machine(args.using.machine.as_deref())?;
     let lines = what.ask(&trained, Detail::Full)?;
     show(args.using.json, &lines, |style| {
-        render::query(&args.op, &lines, style)
+        render::query(&args.op, &lines, args.explain, style)
             + &render::origin(&trained.facts, machine, args.using.level)
     })
 }

@@ -19,5 +19,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
         // Whoever waits for the line reads a pipe; if nobody does, serving goes on.
         let _ = print(format!("http://{address}/\n").as_bytes());
     })
-    .with_context(|| format!("cannot serve on {}", args.listen))
+    .with_context(|| {
+        format!(
+            "cannot serve on {}; another address and port go with --listen, where port 0 takes a free one",
+            args.listen
+        )
+    })
 }

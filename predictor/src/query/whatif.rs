@@ -10,7 +10,10 @@ use crate::model::trained::Trained;
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object with op, input and what else the operator needs"
+)]
 pub struct WhatIf {
     /// Kind of the operator.
     pub op: String,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use oplearn::features::FEATURES;
 use oplearn::features::machine::MachineFacts;
 use opreport::Style;
-use opreport::table::{Cell, Column, Table};
+use opreport::table::{Cell, Column, Table, cut};
 use opreport::units::{percent, plural, time_rounded};
 
 use super::{figure, interval, number, reservations};
@@ -14,6 +14,9 @@ use crate::query::Answer;
 use crate::query::answer::Knowledge;
 use crate::query::network::NetworkAnswer;
 use crate::query::whatif::Line;
+
+/// Width of reasons, which are prose, at most.
+const REASONS: usize = 110;
 
 /// How well the kind of an operator is known, as one word.
 pub fn knowledge(knowledge: Knowledge) -> &'static str {
@@ -42,8 +45,8 @@ fn doubts(answer: &Answer) -> String {
     words.join("; ")
 }
 
-/// The what-if table of a query, with reasons for its first line.
-pub fn query(op: &str, lines: &[Line], style: Style) -> String {
+/// The what-if table of a query, with reasons for its first line or for each.
+pub fn query(op: &str, lines: &[Line], explain_all: bool, style: Style) -> String {
     let mut table = Table::new(&[
         Column::right("batch"),
         Column::right("threads"),
@@ -62,9 +65,17 @@ pub fn query(op: &str, lines: &[Line], style: Style) -> String {
         ]);
     }
     let mut text = table.render(style);
-    if let Some(first) = lines.first() {
-        let _ = writeln!(text, "\nwhat moves the first one of {op}:");
-        reasons(&mut text, &first.answer);
+    let explained = if explain_all { lines.len() } else { 1 };
+    for line in lines.iter().take(explained) {
+        if lines.len() > 1 {
+            let threads = line
+                .threads
+                .map_or_else(String::new, |t| format!(", {}", plural(t, "thread")));
+            let _ = writeln!(text, "\nwhat moves {op}, batch {}{threads}:", line.batch);
+        } else {
+            let _ = writeln!(text, "\nwhat moves {op}:");
+        }
+        reasons(&mut text, &line.answer, style);
     }
     text
 }
@@ -78,12 +89,15 @@ pub fn networks(
 ) -> String {
     let mut text = String::new();
     if let Some(first) = answers.first() {
-        text += &operator_table(first, operators, style);
-        text.push('\n');
+        if operators > 0 {
+            text += &operator_table(first, operators, style);
+            text.push('\n');
+        }
         let explained = if explain { operators } else { 0 };
         for o in first.operators.iter().take(explained) {
-            let _ = writeln!(text, "what moves {} {}:", o.name, o.shapes);
-            reasons(&mut text, &o.answer);
+            let shapes = cut(&o.shapes, REASONS / 2);
+            let _ = writeln!(text, "what moves {} {shapes}:", o.name);
+            reasons(&mut text, &o.answer, style);
             text.push('\n');
         }
     }
@@ -121,11 +135,17 @@ fn whole_table(answers: &[NetworkAnswer], style: Style) -> String {
         ]);
     }
     let models = answers.first().map_or(0, |answer| answer.factor_models);
+    let whole = match models {
+        0 => "the whole is taken for the sum of its operators, as no whole model was trained on"
+            .to_owned(),
+        models => format!(
+            "whole ÷ sum of its operators, as in {}",
+            plural(models as u64, "model")
+        ),
+    };
     table.render(style)
         + &format!(
-            "measured: share of the operators' time that was itself measured; known: of kinds trained on;\n\
-             whole ÷ sum of its operators, as in {}\n",
-            plural(models as u64, "model")
+            "measured: share of the operators' time that was itself measured; known: of kinds trained on;\n{whole}\n"
         )
 }
 
@@ -198,35 +218,71 @@ fn times_as_long(factor: f64) -> String {
 }
 
 /// What moved a prediction, and the nearest measured rows.
-fn reasons(text: &mut String, answer: &Answer) {
+fn reasons(text: &mut String, answer: &Answer, style: Style) {
+    let width = style.width.map_or(REASONS, |width| width.min(REASONS));
     for driver in &answer.drivers {
         let value = driver
             .value
             .map_or_else(|| "missing".to_owned(), |v| figure(f64::from(v)));
         let meaning = FEATURES.iter().find(|f| f.name == driver.feature);
-        let _ = writeln!(
-            text,
-            "  {:<18} {}, {} = {value}",
-            times_as_long(driver.factor),
-            meaning.map_or("", |f| f.doc),
-            driver.feature
+        let meaning = meaning.map_or_else(String::new, |f| format!("{},", f.doc));
+        let value = format!("{} = {value}", driver.feature);
+        let words = meaning.split(' ').chain([value.as_str()]);
+        *text += &hanging(
+            &format!("  {:<18}", times_as_long(driver.factor)),
+            words,
+            width,
         );
     }
-    let _ = writeln!(text, "nearest measured:");
+    let indent = "  ";
+    let style = Style {
+        width: Some(width.saturating_sub(indent.len())),
+        ..style
+    };
+    text.push_str("nearest measured:\n");
+    for line in nearest(answer).render(style).lines() {
+        let _ = writeln!(text, "{indent}{line}");
+    }
+}
+
+/// The measured rows that are most like what was asked.
+fn nearest(answer: &Answer) -> Table {
+    let mut table = Table::new(&[
+        Column::right("time"),
+        Column::right("threads"),
+        Column::right("distance"),
+        Column::left("operator").shrinks_to(16),
+        // Its ends, which are kept, tell the run's start and the row's number.
+        Column::left("row").shrinks_to(24).hides(0),
+    ]);
     for near in &answer.nearest {
-        let threads = near
-            .measured
-            .threads
-            .map_or_else(String::new, |t| format!(", {}", plural(t, "thread")));
-        let _ = writeln!(
-            text,
-            "  {} {}{threads} (distance {:.2}, row {})",
-            time_rounded(near.measured.time_ns),
-            near.measured.label,
-            near.distance,
-            near.measured.row_id
-        );
+        let threads = near.measured.threads.map(|t| t.to_string());
+        table.row([
+            time_rounded(near.measured.time_ns).into(),
+            threads.unwrap_or_else(|| "-".to_owned()).into(),
+            number(f64::from(near.distance), 2),
+            near.measured.label.as_str().into(),
+            near.measured.row_id.as_str().into(),
+        ]);
     }
+    table
+}
+
+/// Words behind a mark, in lines of so many characters where the words allow; all but the first are indented.
+fn hanging<'a>(mark: &str, words: impl Iterator<Item = &'a str>, width: usize) -> String {
+    let indent = mark.chars().count();
+    let mut text = mark.to_owned();
+    let mut column = indent;
+    for word in words {
+        let length = 1 + word.chars().count();
+        if column > indent && column + length > width {
+            let _ = write!(text, "\n{:indent$}", "");
+            column = indent;
+        }
+        let _ = write!(text, " {word}");
+        column += length;
+    }
+    text + "\n"
 }
 
 /// Whose machine an answer is for, and how far its measurements are to be trusted.

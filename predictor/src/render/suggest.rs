@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use opreport::Style;
 use opreport::table::{Cell, Column, Table};
+use opreport::units::plural;
 
 use crate::suggest::plan::Written;
 use crate::suggest::{Suggestion, duration};
@@ -44,8 +45,9 @@ pub fn suggestion(suggestion: &Suggestion, written: &[Written], style: Style) ->
         let file = plan.file.display();
         let _ = writeln!(
             text,
-            "{} points of {}: opcollect --sweep {file}",
-            plan.points, plan.model
+            "{} of {}: opcollect --sweep {file}",
+            plural(plan.points as u64, "point"),
+            plan.model
         );
     }
     text

@@ -50,7 +50,10 @@ pub fn lines(reports: &[SurfaceReport]) -> String {
         };
         let _ = writeln!(
             text,
-            "{} by {}: {}; {}; {}\n    turn ~ {}^{:.2} ({:.2} … {:.2}): {verdict}; slope {:.2} → {:.2}, p = {:.3}, {} cells; {} {}",
+            "{} {}\n    {} by {}: {}; {}; {}\n    \
+             turn ~ {}^{:.2} ({:.2} … {:.2}): {verdict}; slope {:.2} → {:.2}, p = {:.3}, {} cells",
+            report.device,
+            report.name,
             report.first,
             report.second,
             turn(&crease.turns[0]),
@@ -64,8 +67,6 @@ pub fn lines(reports: &[SurfaceReport]) -> String {
             crease.slope_after,
             crease.p_value,
             report.cells,
-            report.device,
-            report.name,
         );
     }
     if found.len() > MOST {
@@ -109,8 +110,9 @@ mod tests {
         insta::assert_snapshot!(lines(&[report(Some(crease)), report(None)]), @r"
 
         where a factor stops paying, by a second one: 1 of 2 surfaces have a turning line
-        threads by flops: 2.0 (1.6 … 2.5) at 1.0e6; 6.3 (5.0 … 7.9) at 1.0e7; 20 (16 … 25) at 1.0e8
-            turn ~ flops^0.50 (0.40 … 0.62): more of it moves the turn up; slope -0.98 → 0.02, p = 0.005, 42 cells; m conv2d 3x3 by 1x1
+        m conv2d 3x3 by 1x1
+            threads by flops: 2.0 (1.6 … 2.5) at 1.0e6; 6.3 (5.0 … 7.9) at 1.0e7; 20 (16 … 25) at 1.0e8
+            turn ~ flops^0.50 (0.40 … 0.62): more of it moves the turn up; slope -0.98 → 0.02, p = 0.005, 42 cells
         ");
         assert_eq!(lines(&[]), "");
     }

@@ -40,18 +40,25 @@ fn answer(time_ns: f64) -> Answer {
         extrapolates: Vec::new(),
         nearest: vec![Neighbour {
             measured: Measured {
-                row_id: "run.000031".to_owned(),
-                label: "conv2d 1x64x56x56".to_owned(),
+                row_id: "20261121T225705Z-mobilenetv3_small_100-llvm.000031".to_owned(),
+                label: "depthwise_conv2d 1x64x56x56 64x1x3x3 stride 2x2 padding 1x1x1x1".to_owned(),
                 threads: Some(2),
                 time_ns: 1.87e6,
             },
             distance: 0.27,
         }],
-        drivers: vec![Driver {
-            feature: "parallel",
-            value: Some(9.61),
-            factor: 0.8,
-        }],
+        drivers: vec![
+            Driver {
+                feature: "parallel",
+                value: Some(9.61),
+                factor: 0.8,
+            },
+            Driver {
+                feature: "counted_cache_misses",
+                value: None,
+                factor: 1.1,
+            },
+        ],
     }
 }
 
@@ -84,7 +91,9 @@ fn a_query() {
             answer: doubtful(31.2e6),
         },
     ];
-    insta::assert_snapshot!(super::query::query("conv2d", &lines, Style::PLAIN));
+    let shown = |explain_all| super::query::query("conv2d", &lines, explain_all, Style::PLAIN);
+    insta::assert_snapshot!(shown(false));
+    assert_eq!(shown(true).matches("nearest measured:").count(), 2);
 }
 
 #[test]

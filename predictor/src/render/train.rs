@@ -89,20 +89,21 @@ pub fn gain(gain: &Gain) -> String {
     };
     let [old, factor, corrected, trees, rates, alone] = gain.shares.map(|share| 100.0 * share);
     format!(
-        "{} measurements chosen, mean error on the other {}:\n\
+        "{} chosen, mean error on the other {}:\n\
          {:>8.1} %  the model as it is\n\
          {:>8.1} %  with one factor\n\
          {:>8} %  a model of these measurements alone\n\
          {:>8.1} %  adapted: {old:.0} % as it is, {factor:.0} % with one factor, {corrected:.0} % corrected by level, intensity and \
-         kind, {trees:.0} % by trees, too, {rates:.0} % by rates, {alone:.0} % from the measurements alone\n\
+         kind,\n{:>12}{trees:.0} % by trees, too, {rates:.0} % by rates, {alone:.0} % from the measurements alone\n\
          {:>8.1} %  adapted by as many at random\n\
          {alike}",
-        gain.measurements,
+        plural(gain.measurements as u64, "measurement"),
         gain.held_out,
         gain.zero_shot_mape,
         gain.one_factor_mape,
         optional(gain.afresh_mape, 1),
         gain.adapted_mape,
+        "",
         gain.random_mape,
     )
 }

@@ -109,7 +109,9 @@ fn held_out(
         old: &old,
         known: &known,
     };
-    let enough = measurements.iter().filter(|&&k| k + 2 <= points.len());
+    let enough = measurements
+        .iter()
+        .filter(|&&k| k.saturating_add(2) <= points.len());
     let number = dataset.samples[fold.test[0]].machine;
     Ok(HeldOutMachine {
         machine: dataset.machines[number].id.clone(),
