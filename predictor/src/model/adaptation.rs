@@ -65,6 +65,20 @@ pub struct Old {
     pub alike: Vec<f64>,
 }
 
+impl Old {
+    /// Predictions of points as they are, and of them on known machines, each of which counts its share; without any, those as
+    /// they are count.
+    pub fn new(as_is: Vec<f64>, known: &[(f64, Vec<f64>)]) -> Self {
+        let of = |i: usize| known.iter().map(|(share, own)| share * own[i]).sum();
+        let alike = if known.is_empty() {
+            as_is.clone()
+        } else {
+            (0..as_is.len()).map(of).collect()
+        };
+        Self { as_is, alike }
+    }
+}
+
 /// What carries a model over to a new machine.
 #[derive(Debug)]
 pub struct Adaptation {

@@ -18,21 +18,12 @@ impl Trained {
         let Some(adaptation) = &self.adaptation else {
             return Ok(expected);
         };
-        let as_is: Vec<f64> = expected.iter().map(|e| e.centre + e.bias).collect();
-        let mut alike = vec![0.0; points.len()];
-        for known in adaptation.alike.iter().filter(|known| known.share > 0.0) {
-            for (sum, own) in alike
-                .iter_mut()
-                .zip(self.hosted(&known.machine, points, kinds)?)
-            {
-                *sum += known.share * own;
-            }
-        }
-        if adaptation.alike.is_empty() {
-            alike.clone_from(&as_is);
-        }
-        let old = Old { as_is, alike };
-        let carried = adaptation.carried(points, kinds, &old)?;
+        let as_is = expected.iter().map(|e| e.centre + e.bias).collect();
+        let counting = adaptation.alike.iter().filter(|known| known.share > 0.0);
+        let known = counting
+            .map(|known| Ok((known.share, self.hosted(&known.machine, points, kinds)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let carried = adaptation.carried(points, kinds, &Old::new(as_is, &known))?;
         // A model of the new measurements alone is not moved by what was found on the old machine.
         let kept = 1.0 - adaptation.own_share();
         let moved = expected

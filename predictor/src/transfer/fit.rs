@@ -107,24 +107,17 @@ impl<'a> Machine<'a> {
     /// What the old model predicts of some of its points, to an adaptation.
     pub fn old_of(&self, adaptation: &Adaptation, places: &[usize]) -> Old {
         let shares: Vec<f64> = adaptation.alike.iter().map(|alike| alike.share).collect();
-        Old {
-            as_is: places.iter().map(|&p| self.old[p]).collect(),
-            alike: self.alike_of(&shares, places),
-        }
+        self.old_by(&shares, places)
     }
 
-    /// Its predictions on the known machines, each counting its share.
-    fn alike_of(&self, shares: &[f64], places: &[usize]) -> Vec<f64> {
-        if self.known.is_empty() {
-            return places.iter().map(|&p| self.old[p]).collect();
-        }
-        let pairs = || self.known.iter().zip(shares);
-        let of = |&p: &usize| {
-            pairs()
-                .map(|(known, share)| share * known.predictions[p])
-                .sum()
-        };
-        places.iter().map(of).collect()
+    /// The same, where the known machines count these shares.
+    fn old_by(&self, shares: &[f64], places: &[usize]) -> Old {
+        let of = |all: &[f64]| places.iter().map(|&p| all[p]).collect();
+        let known = self.known.iter().zip(shares);
+        let known: Vec<_> = known
+            .map(|(known, share)| (*share, of(&known.predictions)))
+            .collect();
+        Old::new(of(self.old), &known)
     }
 
     /// The adaptation by some of its points; without any, the old model counts alone.
@@ -186,7 +179,7 @@ impl<'a> Machine<'a> {
                 .collect()
         };
         let shares = alike::shares(&self.known.iter().map(off).collect::<Vec<_>>());
-        let old = self.alike_of(&shares, chosen);
+        let old = self.old_by(&shares, chosen).alike;
         let errors: Vec<f64> = measured().zip(&old).map(|(m, old)| m - old).collect();
         let correction = Correction::fit(&asked.points, &asked.kinds, &errors);
         let rest: Vec<f64> = (0..errors.len())
