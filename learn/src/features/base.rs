@@ -78,8 +78,21 @@ enum Scheduled {
     Serial,
     /// That, and the instructions that it takes.
     Steps,
+    /// That, and the cycles that the waves of a GPU's blocks take.
+    Waves,
     /// The cycles that all its arithmetic takes.
     Cycles,
+}
+
+/// What the estimates of a point count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Nominal operations, or instructions.
+    Operations,
+    /// Cycles of all arithmetic, on a core that is known.
+    Cycles,
+    /// Cycles of a GPU's blocks, wave by wave.
+    Waves,
 }
 
 /// Threads that run a kernel.
@@ -165,7 +178,7 @@ impl Bases {
                     pieces: Some(pieces).filter(|_| machine.units.is_none()),
                     serial: (rounds * nest.thread_work * nest.warps()).log2(),
                     steps: waves.cycles(units).log2(),
-                    scheduled: Scheduled::Steps,
+                    scheduled: Scheduled::Waves,
                     ..plain
                 }
             }
@@ -214,7 +227,7 @@ impl Bases {
                 None => [0.0, 0.0, arithmetic],
             },
             Scheduled::Serial => [serial, 0.0, arithmetic],
-            Scheduled::Steps => [serial, steps, arithmetic],
+            Scheduled::Steps | Scheduled::Waves => [serial, steps, arithmetic],
             Scheduled::Cycles => [0.0, steps, 0.0],
         };
         let several = f64::from(u8::from(self.several));
@@ -240,12 +253,13 @@ impl Bases {
         [rounds * pieces.work, steps]
     }
 
-    /// Whether the cycles of all arithmetic are estimated, on a core that is known.
-    pub fn counts_cycles(&self) -> bool {
+    /// What the estimates count.
+    pub fn counted(&self) -> Counted {
         match self.scheduled {
-            Scheduled::Cycles => true,
-            Scheduled::Nothing => self.unscheduled.is_some(),
-            Scheduled::Serial | Scheduled::Steps => false,
+            Scheduled::Cycles => Counted::Cycles,
+            Scheduled::Nothing if self.unscheduled.is_some() => Counted::Cycles,
+            Scheduled::Waves => Counted::Waves,
+            Scheduled::Nothing | Scheduled::Serial | Scheduled::Steps => Counted::Operations,
         }
     }
 

@@ -120,9 +120,14 @@ impl GpuNest {
         4.0 * copies * (self.shared_first + self.shared_second)
     }
 
-    /// Registers of a thread, estimated: sums, fragments, addresses.
+    /// Registers of a thread, estimated: sums, fragments, addresses. `dense_large_batch.gpu` reads its fragments for the whole innermost
+    /// reduction before it multiplies.
     pub fn registers(&self) -> f64 {
-        self.accumulators + self.fragment_rows + self.fragment_columns + 16.0
+        let held = match self.template {
+            Template::LargeDense => self.depth_inner,
+            _ => 1.0,
+        };
+        self.accumulators + (self.fragment_rows + self.fragment_columns) * held + 16.0
     }
 
     /// Load slots of a thread in one step.

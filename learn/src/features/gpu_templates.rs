@@ -374,6 +374,8 @@ mod tests {
         );
         assert_eq!(nest.first.slots, 4.0 * 4.0, "four rows, one chunk of four");
         assert_eq!(nest.first.conflict, 4.0, "a stride of 64 words");
+        // 4 x 8 sums; of both operands 4 steps of the reduction.
+        assert_eq!(nest.registers(), 32.0 + (4.0 + 8.0) * 4.0 + 16.0);
         let work = nest.blocks * nest.threads * nest.thread_work;
         assert_eq!(work, nest.kernel_work);
     }
@@ -400,5 +402,6 @@ mod tests {
             nest.kernel_work
         );
         assert_eq!(nest.padding_ratio, 1.0);
+        assert_eq!(nest.registers(), 8.0 + (4.0 + 2.0) + 16.0);
     }
 }

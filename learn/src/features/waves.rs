@@ -3,11 +3,11 @@
 //! A multiprocessor takes as many blocks at once as it has room for. Together they take what it issues for all of their
 //! warps, but none takes less than its instructions one after the other, each of which waits for the one before: few and small
 //! blocks leave a multiprocessor idle however much they compute. What all blocks read from global memory has to come
-//! through the second-level cache. The constants are of a nominal device (chosen on `opbench-cuda` and on a log of ResNet-18);
+//! through the second-level cache. The constants are of a nominal device (chosen on `opbench-cuda`, for products, and on a log of ResNet-18);
 //! the number of its multiprocessors is the machine's, or fitted (`models::rates`).
 
 use super::derive_gpu::occupancy;
-use super::gpu::GpuNest;
+use super::gpu::{GpuNest, Template};
 use super::operator::Operator;
 
 /// Instructions that loading an element from global into shared memory is worth: addresses, bounds, the load, the store.
@@ -16,6 +16,8 @@ const LOAD_INSTRUCTIONS: f64 = 16.0;
 const LATENCY: f64 = 6.0;
 /// Cycles that a multiprocessor takes for an element from the second-level cache.
 const ELEMENT_CYCLES: f64 = 1.6;
+/// The same in a product, whose tiles hold few neighbours of each row.
+const PRODUCT_ELEMENT_CYCLES: f64 = 4.0;
 
 /// A kernel's blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,8 +30,8 @@ pub(super) struct Waves {
     warps: f64,
     /// Instructions of a warp.
     instructions: f64,
-    /// Elements that all blocks read from global memory.
-    loaded: f64,
+    /// Cycles that one multiprocessor would take for all that blocks read from global memory.
+    loading: f64,
 }
 
 impl Waves {
@@ -38,12 +40,16 @@ impl Waves {
         let step = nest.step_work()
             + (nest.fragment_rows + nest.fragment_columns) * nest.stage()
             + LOAD_INSTRUCTIONS * nest.loads();
+        let element_cycles = match nest.template {
+            Template::LargeDense | Template::BatchMatmul => PRODUCT_ELEMENT_CYCLES,
+            _ => ELEMENT_CYCLES,
+        };
         Self {
             blocks: nest.blocks,
             resident: occupancy(nest),
             warps: nest.warps(),
             instructions: nest.steps * step,
-            loaded: nest.global_loads(operator),
+            loading: element_cycles * nest.global_loads(operator),
         }
     }
 
@@ -58,7 +64,7 @@ impl Waves {
         let whole = (self.blocks / of_wave).floor();
         let rest = ((self.blocks - whole * of_wave) / multiprocessors).ceil();
         let computed = whole * wave(self.resident) + wave(rest);
-        computed.max(ELEMENT_CYCLES * self.loaded / multiprocessors)
+        computed.max(self.loading / multiprocessors)
     }
 }
 
@@ -71,7 +77,7 @@ mod tests {
         resident: 4.0,
         warps: 2.0,
         instructions: 1000.0,
-        loaded: 0.0,
+        loading: 0.0,
     };
 
     #[test]
@@ -103,9 +109,9 @@ mod tests {
     #[test]
     fn nothing_is_quicker_than_its_loads() {
         let loads = Waves {
-            loaded: 8e6,
+            loading: 8e6,
             ..KERNEL
         };
-        assert_eq!(loads.cycles(8.0), ELEMENT_CYCLES * 1e6);
+        assert_eq!(loads.cycles(8.0), 1e6);
     }
 }

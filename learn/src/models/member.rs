@@ -156,6 +156,18 @@ pub fn members_of_cycles() -> Vec<MemberSpec> {
     many_trees(VIEWS, 0)
 }
 
+/// The ensemble for scheduled kernels of a GPU: how other workloads use a schedule tells more than how long they took in all, so no
+/// member sees all sizes.
+pub fn members_of_waves() -> Vec<MemberSpec> {
+    let [_, no_sizes, no_totals] = VIEWS;
+    vec![
+        member(Base::Fitted, no_totals, ROBUST, 2),
+        member(Base::Steps, no_totals, ROBUST, 7),
+        member(Base::Serial, no_totals, ROBUST, 5),
+        member(Base::Work, no_sizes, Objective::Squared, 27),
+    ]
+}
+
 /// A member with many trees over the fitted estimate for each of some views, seeded from a number on.
 pub fn many_trees(views: [&[Scope]; 3], first_seed: u64) -> Vec<MemberSpec> {
     let spec = |(view, seed): (&[Scope], u64)| MemberSpec {

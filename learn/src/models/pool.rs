@@ -5,10 +5,10 @@
 
 use super::member::{
     DEEP_TREES, FOREIGN, MemberSpec, Objective, ROBUST, VIEWS, VIEWS_OF_CODE, VIEWS_OF_COUNTS,
-    default_members, many_trees, member, members_of_cycles,
+    default_members, many_trees, member, members_of_cycles, members_of_waves,
 };
 use crate::features::Scope;
-use crate::features::base::Base;
+use crate::features::base::{Base, Counted};
 
 /// Members for one kind of query: the first [`Pool::usual`] are good everywhere, the others on some machines.
 #[derive(Debug, Clone)]
@@ -19,24 +19,16 @@ pub struct Pool {
     pub usual: usize,
 }
 
-/// What the estimates of most points count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Estimated {
-    /// Nominal operations, or instructions.
-    Operations,
-    /// Cycles of a core that is known.
-    Cycles,
-}
-
 /// Members that may carry over to workloads that were not seen; of those that read what not all points have, those that
-/// read `available`.
-pub fn unseen(available: &[Scope], estimated: Estimated) -> Pool {
+/// read `available`. What the estimates of most points count says which are the usual ones.
+pub fn unseen(available: &[Scope], counted: Counted) -> Pool {
     let [all, no_sizes, no_totals] = VIEWS;
-    let usual = match estimated {
-        Estimated::Operations => default_members(),
-        Estimated::Cycles => members_of_cycles(),
+    let usual = match counted {
+        Counted::Operations => default_members(),
+        Counted::Cycles => members_of_cycles(),
+        Counted::Waves => members_of_waves(),
     };
-    let others = vec![
+    let mut others = vec![
         member(Base::Serial, no_totals, ROBUST, 5),
         member(Base::Steps, no_sizes, ROBUST, 6),
         member(Base::Steps, no_totals, ROBUST, 7),
@@ -44,6 +36,7 @@ pub fn unseen(available: &[Scope], estimated: Estimated) -> Pool {
         deep(&member(Base::Fitted, all, ROBUST, 9)),
         deep(&member(Base::Work, all, Objective::Squared, 10)),
     ];
+    others.retain(|member| !usual.contains(member));
     let [all, no_sizes, no_totals] = VIEWS_OF_COUNTS;
     let of_counts = vec![
         member(Base::Fitted, all, ROBUST, 22),
@@ -114,5 +107,33 @@ pub fn deep(spec: &MemberSpec) -> MemberSpec {
     MemberSpec {
         trees: DEEP_TREES,
         ..spec.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_member_stands_in_a_pool_twice() {
+        let waves = unseen(&[], Counted::Waves);
+        assert_eq!(waves.members[..waves.usual], members_of_waves());
+        for counted in [Counted::Operations, Counted::Cycles, Counted::Waves] {
+            let members = unseen(&Scope::OF_BUILT, counted).members;
+            for (place, member) in members.iter().enumerate() {
+                let like = |other: &MemberSpec| {
+                    let seed = other.seed;
+                    *other
+                        == MemberSpec {
+                            seed,
+                            ..member.clone()
+                        }
+                };
+                assert!(
+                    !members[..place].iter().any(like),
+                    "{counted:?}: {member:?}"
+                );
+            }
+        }
     }
 }
