@@ -52,6 +52,8 @@ pub struct OperatorReport {
     pub kind: String,
     /// Shapes of inputs and weights, e.g. `1x64x56x56;64x64x3x3`.
     pub shapes: String,
+    /// Architecture that it was compiled for, e.g. `sm_90`, in a run for several.
+    pub architecture: Option<String>,
     /// Calls in one run of the model.
     pub count: u64,
     /// Floating-point operations of one call, fused rest included.
@@ -283,6 +285,13 @@ impl ThreadTotals<'_> {
 }
 
 impl RunReport {
+    /// Operators of the model, however many architectures they were compiled for.
+    pub fn operator_count(&self) -> u64 {
+        let first = self.operators.first().map(|o| &o.architecture);
+        let of_first = |o: &&OperatorReport| Some(&o.architecture) == first;
+        self.operators.iter().filter(of_first).count() as u64
+    }
+
     /// Points by how they ended.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
@@ -391,6 +400,7 @@ impl OperatorReport {
             symbol: operator.symbol.clone(),
             kind: operator.kind.name().to_owned(),
             shapes: read_shapes(operator),
+            architecture: None,
             count: operator.count,
             flops: operator.flops + operator.flops_epilogue,
             bytes_read: operator.bytes_read,

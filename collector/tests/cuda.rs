@@ -257,18 +257,23 @@ fn an_old_driver_and_one_without_gpus_are_told_from_none() {
 
 #[test]
 fn without_nvrtc_the_message_names_the_command_that_brings_it() {
-    // A program outside the checkout finds no virtual environment above itself.
+    // An installation, and a program outside of the checkout, without a virtual environment.
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("opcollect");
     std::fs::copy(PROGRAM, &program).unwrap();
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for part in ["models", "scripts", "configs"] {
+        std::os::unix::fs::symlink(checkout.join(part), home.join(part)).unwrap();
+    }
     if Path::new("/usr/local/cuda").exists() {
         return;
     }
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let output = Command::new(&program)
         .args(["--modelname", "mlp", "--target", "cuda", "--compile-only"])
         .current_dir(folder.path())
-        .env("OPBENCH_HOME", checkout)
+        .env("OPBENCH_HOME", home)
         .env_remove("CUDA_HOME")
         .output()
         .unwrap();

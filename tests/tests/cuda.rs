@@ -27,8 +27,15 @@ fn a_model_is_compiled_for_two_architectures_and_its_kernels_are_kept() {
         "--out",
         "run",
     ];
-    bench.run(&[&args[..], &more].concat()).done();
+    let outcome = bench.run(&[&args[..], &more].concat());
+    let text = outcome.done();
+    let lines_with = |arch: &str| text.lines().filter(|l| l.contains(arch)).count();
     let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    // A line for each operator and architecture, and one that names both.
+    assert_eq!(lines_with(" sm_80 "), rows.len() / 2, "{text}");
+    assert_eq!(lines_with(" sm_90 "), rows.len() / 2, "{text}");
+    let operators = format!("{} operators, {} points", rows.len() / 2, rows.len());
+    assert!(text.contains(&operators), "{text}");
     assert!(
         rows.len() >= 4 && rows.len().is_multiple_of(2),
         "{}",

@@ -6,10 +6,11 @@ use opreport::{Style, units};
 
 use crate::report::{OperatorReport, PointOutcome, ResourcesReport, RunReport};
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     Column::left("operator").shrinks_to(20),
     Column::left("kind").hides(1),
     Column::left("shapes").shrinks_to(14).hides(0),
+    Column::left("arch").only_if_filled(),
     Column::right("kernels").hides(2),
     Column::right("threads"),
     Column::right("registers"),
@@ -45,6 +46,7 @@ fn row(operator: &OperatorReport, outcome: &PointOutcome) -> Vec<Cell> {
         operator.name.clone().into(),
         operator.kind.clone().into(),
         operator.shapes.clone().into(),
+        operator.architecture.clone().unwrap_or_default().into(),
     ];
     match outcome {
         PointOutcome::Compiled(resources) => cells.extend(resources_cells(resources)),

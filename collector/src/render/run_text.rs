@@ -222,7 +222,7 @@ fn failures(report: &RunReport, style: Style) -> String {
 fn closing(report: &RunReport, style: Style) -> String {
     let counts = report.counts();
     let mut parts = vec![
-        units::plural(report.operators.len() as u64, "operator"),
+        units::plural(report.operator_count(), "operator"),
         units::plural(counts.points, "point"),
     ];
     if counts.compiled > 0 {

@@ -42,6 +42,7 @@ fn operator(name: &str, kind: &str, shapes: &str, count: u64, flops: u64) -> Ope
         symbol: format!("fused_{name}"),
         kind: kind.to_owned(),
         shapes: shapes.to_owned(),
+        architecture: None,
         count,
         flops,
         bytes_read: 950_272,

@@ -162,6 +162,7 @@ fn measure(
         let mut tally = Tally::new(
             &import.imported.graph,
             facts.import_key(),
+            one_of_several_architectures(plan, &import.target),
             conditions(plan).into_iter(),
         );
         let own = rows.iter().filter(|row| facts.includes(row));
@@ -203,6 +204,13 @@ fn measure(
     report.warnings.extend(load);
     report.wall_ns = session.clock.now().saturating_sub(start).as_nanos() as u64;
     Ok(report)
+}
+
+/// The architecture of one of a plan's targets, where there are several.
+fn one_of_several_architectures<'a>(plan: &Plan, target: &'a serde_json::Value) -> Option<&'a str> {
+    target["arch"]
+        .as_str()
+        .filter(|_| !plan.more_targets.is_empty())
 }
 
 /// The report of a run of which nothing was measured yet.

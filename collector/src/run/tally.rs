@@ -36,16 +36,20 @@ impl Load {
 }
 
 impl Tally {
-    /// Nothing counted yet of points under these conditions.
+    /// Nothing counted yet of points under these conditions, compiled for this architecture if the run has several.
     pub fn new(
         graph: &Graph,
         import_key: &str,
+        architecture: Option<&str>,
         conditions: impl Iterator<Item = Conditions>,
     ) -> Tally {
         let operators: Vec<OperatorReport> = graph
             .operators
             .iter()
-            .map(|operator| OperatorReport::new(operator, Vec::new()))
+            .map(|operator| OperatorReport {
+                architecture: architecture.map(str::to_owned),
+                ..OperatorReport::new(operator, Vec::new())
+            })
             .collect();
         let places = operators
             .iter()
@@ -173,7 +177,12 @@ mod tests {
     #[test]
     fn the_points_of_an_operator_are_in_the_order_of_the_conditions() {
         let conditions = [1, 4, 2].map(|threads| Conditions::new(threads, CacheState::Model));
-        let mut tally = Tally::new(&render::testing::graph(), "key", conditions.into_iter());
+        let mut tally = Tally::new(
+            &render::testing::graph(),
+            "key",
+            None,
+            conditions.into_iter(),
+        );
         for (threads, space) in [
             (4, "default"),
             (2, "default"),
