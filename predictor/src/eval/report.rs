@@ -14,7 +14,8 @@ use oplearn::models::{Choice, FitOptions, ModelKind};
 use serde::Serialize;
 
 use super::apart::{ByDisturbance, metrics_by};
-use super::whole::{self, ModelsWithin, WholeModel};
+use super::whole::{self, WholeModel};
+use super::within::{ModelsWithin, within_10};
 use crate::error::Result;
 
 /// What to evaluate.
@@ -210,7 +211,7 @@ pub fn evaluate(
         by_disturbance,
         by_kind,
         by_workload,
-        models_within_10: whole::within_10(&models),
+        models_within_10: within_10(&models),
         models,
         curve,
         points: (0..measured.len())

@@ -64,49 +64,6 @@ impl WholeModel {
     }
 }
 
-/// How many whole models are predicted well.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Count {
-    /// Models.
-    pub models: usize,
-    /// Those of them within the bound.
-    pub within: usize,
-}
-
-/// How many whole models at a number of threads are within 10 % of what was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct ModelsWithin {
-    /// Threads.
-    pub threads: u64,
-    /// Of all.
-    pub all: Count,
-    /// Of those measured while nothing else ran; missing where no run says.
-    pub quiet: Option<Count>,
-}
-
-/// Counts the models within 10 %, fewest threads first.
-pub fn within_10(models: &[WholeModel]) -> Vec<ModelsWithin> {
-    let mut by_threads: BTreeMap<u64, Vec<&WholeModel>> = BTreeMap::new();
-    for model in models {
-        by_threads.entry(model.threads).or_default().push(model);
-    }
-    let count = |models: &[&WholeModel]| Count {
-        models: models.len(),
-        within: models.iter().filter(|m| m.error.abs() <= 10.0).count(),
-    };
-    let counts = |(threads, models): (u64, Vec<&WholeModel>)| {
-        let says = models.iter().any(|m| m.drift.is_some());
-        let mut quiet = models.clone();
-        quiet.retain(|m| m.disturbed() == Some(false));
-        ModelsWithin {
-            threads,
-            all: count(&models),
-            quiet: says.then(|| count(&quiet)),
-        }
-    };
-    by_threads.into_iter().map(counts).collect()
-}
-
 /// The sum of a model's operators, ns, with a time for each.
 fn sum(run: &ModelRun, time_ns: impl Fn(&Part) -> Option<f64>) -> Option<f64> {
     run.parts.iter().try_fold(0.0, |sum, part| {
@@ -246,12 +203,21 @@ pub fn in_model(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -> V
         .collect()
 }
 
-/// Runs of an import at a number of threads.
-#[derive(Default)]
-struct Runs {
-    measured_ns: Vec<f64>,
-    predicted_ns: Vec<f64>,
-    drift: Vec<f64>,
+/// A run of an import at a number of threads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Run {
+    measured_ns: f64,
+    predicted_ns: f64,
+    drift: Option<f64>,
+}
+
+/// What an import's time is taken from: runs while nothing else ran are not mixed with others.
+fn of_use(mut runs: Vec<Run>) -> Vec<Run> {
+    let is_quiet = |run: &Run| run.drift.is_some_and(|drift| drift <= DISTURBED_DRIFT);
+    if runs.iter().any(is_quiet) {
+        runs.retain(is_quiet);
+    }
+    runs
 }
 
 /// The models of folds that hold one out each; none for other folds.
@@ -278,20 +244,22 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
             continue;
         };
         let factor = WholeFactor::fit(dataset, Some(name), predicted);
-        let mut by_import: BTreeMap<(Import<'_>, u64), Runs> = BTreeMap::new();
+        let mut by_import: BTreeMap<(Import<'_>, u64), Vec<Run>> = BTreeMap::new();
         for run in complete(dataset).filter(|run| run.model == name) {
             if let Some(sum) = sum(run, |part| Some(predicted(name, part.sample)?.exp2())) {
-                let entry = by_import.entry((import(run), run.threads)).or_default();
-                entry.measured_ns.push(run.end_to_end_ns);
                 let between = factor.between(run.threads, calls(run));
-                let whole = sum * factor.at(Some(run.threads)) + between;
-                entry.predicted_ns.push(whole);
-                entry.drift.extend(run.drift);
+                let own = by_import.entry((import(run), run.threads)).or_default();
+                own.push(Run {
+                    measured_ns: run.end_to_end_ns,
+                    predicted_ns: sum * factor.at(Some(run.threads)) + between,
+                    drift: run.drift,
+                });
             }
         }
         for (((_, import_key), threads), runs) in by_import {
-            let medians = median(runs.measured_ns).zip(median(runs.predicted_ns));
-            if let Some((measured, predicted)) = medians {
+            let runs = of_use(runs);
+            let of = |value: fn(&Run) -> f64| median(runs.iter().map(value));
+            if let Some((measured, predicted)) = of(|r| r.measured_ns).zip(of(|r| r.predicted_ns)) {
                 result.push(WholeModel {
                     model: name.to_owned(),
                     import_key: import_key.map(str::to_owned),
@@ -299,7 +267,7 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
                     measured_ms: measured / 1e6,
                     predicted_ms: predicted / 1e6,
                     error: 100.0 * (predicted / measured - 1.0),
-                    drift: median(runs.drift),
+                    drift: median(runs.iter().filter_map(|r| r.drift)),
                 });
             }
         }
@@ -386,35 +354,15 @@ mod tests {
     }
 
     #[test]
-    fn models_are_counted_by_threads_and_by_how_they_were_measured() {
-        let model = |threads, error, drift| WholeModel {
-            model: "m".to_owned(),
-            import_key: None,
-            threads,
-            measured_ms: 1.0,
-            predicted_ms: 1.0 + error / 100.0,
-            error,
+    fn a_quiet_run_is_not_mixed_with_disturbed_ones() {
+        let run = |drift| Run {
+            measured_ns: 1.0,
+            predicted_ns: 1.0,
             drift,
         };
-        let counts = within_10(&[
-            model(2, -10.5, Some(1.3)),
-            model(2, -9.5, Some(1.1)),
-            model(2, 9.5, None),
-            model(1, 10.5, None),
-        ]);
-        let count = |models, within| Count { models, within };
-        let at = |threads, all, quiet| ModelsWithin {
-            threads,
-            all,
-            quiet,
-        };
-        assert_eq!(
-            counts,
-            [
-                at(1, count(1, 0), None),
-                at(2, count(3, 2), Some(count(1, 1)))
-            ]
-        );
+        let (quiet, slowed, silent) = (run(Some(1.0)), run(Some(1.3)), run(None));
+        assert_eq!(of_use(vec![slowed, quiet, silent, quiet]), [quiet, quiet]);
+        assert_eq!(of_use(vec![slowed, silent]), [slowed, silent]);
     }
 
     #[test]

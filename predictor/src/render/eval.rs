@@ -12,7 +12,7 @@ use opreport::units::plural;
 use super::{figure, number, optional, too_few};
 use crate::eval::Report;
 use crate::eval::report::Ordering;
-use crate::eval::whole::ModelsWithin;
+use crate::eval::within::ModelsWithin;
 use crate::transfer::machines::Transfer;
 
 fn metrics_cells(name: &str, m: &Metrics) -> [Cell; 9] {

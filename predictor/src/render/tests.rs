@@ -11,7 +11,8 @@ use crate::correlate::partial::Dependence;
 use crate::correlate::report::FactorReport;
 use crate::eval::apart::ByDisturbance;
 use crate::eval::report::{Ordering, Report, WorkloadReport};
-use crate::eval::whole::{self, WholeModel};
+use crate::eval::whole::WholeModel;
+use crate::eval::within::within_10;
 use crate::model::neighbours::{Measured, Neighbour};
 use crate::query::Answer;
 use crate::query::answer::{Driver, Knowledge, Outside};
@@ -192,7 +193,7 @@ fn an_evaluation() {
             bias_log2: -0.031,
             pairwise: None,
         }],
-        models_within_10: whole::within_10(&models),
+        models_within_10: within_10(&models),
         models,
         curve: Vec::new(),
         points: Vec::new(),
