@@ -141,14 +141,7 @@ fn merged(unseen: Mixture, known: Mixture) -> Choice {
         choice.known.push(0.0);
     }
     for (member, weight) in known.counting() {
-        let same = |m: &MemberSpec| {
-            let seed = m.seed;
-            *m == MemberSpec {
-                seed,
-                ..member.clone()
-            }
-        };
-        if let Some(place) = choice.members.iter().position(same) {
+        if let Some(place) = choice.members.iter().position(|m| m.is_like(&member)) {
             choice.known[place] += weight;
         } else {
             choice.members.push(member);

@@ -5,12 +5,26 @@ use opdata::{Quality, Row};
 /// A sentinel kernel that took more than so many times its best of the run says that something else ran.
 pub const DISTURBED_DRIFT: f64 = 1.1;
 
+/// Whether something else ran while the sentinel took so many times its best.
+pub fn of_drift(drift: f64) -> bool {
+    drift > DISTURBED_DRIFT
+}
+
 /// Whether something else ran while a row was measured: its grade is D, or the sentinel was slower. `None` for a row that
 /// says neither.
 pub(super) fn of_row(row: &Row) -> Option<bool> {
-    let drifted = row.drift_ratio.map(|drift| drift > DISTURBED_DRIFT);
+    let drifted = row.drift_ratio.map(of_drift);
     let poor = row.quality.map(|quality| quality == Quality::D);
     drifted.into_iter().chain(poor).reduce(|a, b| a || b)
+}
+
+/// Leaves the measurements that count: those while nothing else ran are not mixed with others, where there are any.
+/// `disturbed` tells of one whether something else ran, if that is known.
+pub fn keep_of_use<T>(measurements: &mut Vec<T>, disturbed: impl Fn(&T) -> Option<bool>) {
+    let is_quiet = |one: &T| disturbed(one) == Some(false);
+    if measurements.iter().any(is_quiet) {
+        measurements.retain(is_quiet);
+    }
 }
 
 /// Counts rows that were measured while something else ran.

@@ -42,12 +42,9 @@ impl Times {
         (self.0.len() > 1).then(|| longest / shortest - 1.0)
     }
 
-    /// What the point's time is taken from: a time that was measured while nothing else ran is not mixed with others.
+    /// What the point's time is taken from.
     fn of_use(mut self) -> Self {
-        let is_quiet = |m: &Measured| m.disturbed == Some(false);
-        if self.0.iter().any(is_quiet) {
-            self.0.retain(is_quiet);
-        }
+        disturbed::keep_of_use(&mut self.0, |m| m.disturbed);
         self
     }
 

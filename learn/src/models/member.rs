@@ -232,6 +232,16 @@ pub struct Member {
 }
 
 impl MemberSpec {
+    /// Whether it is the same but for the seed.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let seed = other.seed;
+        *other
+            == Self {
+                seed,
+                ..self.clone()
+            }
+    }
+
     /// Whether it is asked about machines that it was not trained on.
     pub fn is_foreign(&self) -> bool {
         self.without.contains(&Scope::Machine)

@@ -121,18 +121,8 @@ mod tests {
         for counted in [Counted::Operations, Counted::Cycles, Counted::Waves] {
             let members = unseen(&Scope::OF_BUILT, counted).members;
             for (place, member) in members.iter().enumerate() {
-                let like = |other: &MemberSpec| {
-                    let seed = other.seed;
-                    *other
-                        == MemberSpec {
-                            seed,
-                            ..member.clone()
-                        }
-                };
-                assert!(
-                    !members[..place].iter().any(like),
-                    "{counted:?}: {member:?}"
-                );
+                let twice = members[..place].iter().any(|other| other.is_like(member));
+                assert!(!twice, "{counted:?}: {member:?}");
             }
         }
     }

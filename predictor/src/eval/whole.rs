@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use opdata::stats::{median, weighted_median};
 use oplearn::crossval::folds::OutOfFold;
-use oplearn::data::disturbed::DISTURBED_DRIFT;
+use oplearn::data::disturbed;
 use oplearn::data::split::Fold;
 use oplearn::data::{Dataset, ModelRun, Part};
 use oplearn::models::context::Context;
@@ -45,6 +45,8 @@ pub struct WholeModel {
     pub model: String,
     /// The import that was timed; missing for rows that do not say.
     pub import_key: Option<String>,
+    /// Shapes of what its first operator reads; missing for rows without shapes.
+    pub input: Option<String>,
     /// Threads.
     pub threads: u64,
     /// Median of the runs' medians, ms.
@@ -60,7 +62,7 @@ pub struct WholeModel {
 impl WholeModel {
     /// Whether something else ran while it was measured; `None` where no run says.
     pub fn disturbed(&self) -> Option<bool> {
-        self.drift.map(|drift| drift > DISTURBED_DRIFT)
+        self.drift.map(disturbed::of_drift)
     }
 }
 
@@ -211,12 +213,9 @@ struct Run {
     drift: Option<f64>,
 }
 
-/// What an import's time is taken from: runs while nothing else ran are not mixed with others.
+/// What an import's time is taken from.
 fn of_use(mut runs: Vec<Run>) -> Vec<Run> {
-    let is_quiet = |run: &Run| run.drift.is_some_and(|drift| drift <= DISTURBED_DRIFT);
-    if runs.iter().any(is_quiet) {
-        runs.retain(is_quiet);
-    }
+    disturbed::keep_of_use(&mut runs, |run| run.drift.map(disturbed::of_drift));
     runs
 }
 
@@ -244,25 +243,27 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
             continue;
         };
         let factor = WholeFactor::fit(dataset, Some(name), predicted);
-        let mut by_import: BTreeMap<(Import<'_>, u64), Vec<Run>> = BTreeMap::new();
+        // The input stands first, so that the sizes of a model come in order.
+        let mut by_import: BTreeMap<(Option<&str>, Import<'_>, u64), Vec<Run>> = BTreeMap::new();
         for run in complete(dataset).filter(|run| run.model == name) {
             if let Some(sum) = sum(run, |part| Some(predicted(name, part.sample)?.exp2())) {
                 let between = factor.between(run.threads, calls(run));
-                let own = by_import.entry((import(run), run.threads)).or_default();
-                own.push(Run {
+                let key = (run.input.as_deref(), import(run), run.threads);
+                by_import.entry(key).or_default().push(Run {
                     measured_ns: run.end_to_end_ns,
                     predicted_ns: sum * factor.at(Some(run.threads)) + between,
                     drift: run.drift,
                 });
             }
         }
-        for (((_, import_key), threads), runs) in by_import {
+        for ((input, (_, import_key), threads), runs) in by_import {
             let runs = of_use(runs);
             let of = |value: fn(&Run) -> f64| median(runs.iter().map(value));
             if let Some((measured, predicted)) = of(|r| r.measured_ns).zip(of(|r| r.predicted_ns)) {
                 result.push(WholeModel {
                     model: name.to_owned(),
                     import_key: import_key.map(str::to_owned),
+                    input: input.map(str::to_owned),
                     threads,
                     measured_ms: measured / 1e6,
                     predicted_ms: predicted / 1e6,
@@ -314,6 +315,7 @@ mod tests {
             run_id: format!("r{number}"),
             model: format!("m{number}"),
             import_key: None,
+            input: None,
             threads: 1,
             end_to_end_ns: 1100.0 * calls as f64,
             drift: None,

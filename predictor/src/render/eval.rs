@@ -159,29 +159,26 @@ fn models(report: &Report, style: Style) -> String {
         return String::new();
     }
     let disturbed = report.models.iter().any(|m| m.disturbed() == Some(true));
-    let mut columns = vec![
+    let mut table = Table::new(&[
         Column::left("model"),
+        Column::left("input").only_if_filled(),
         Column::right("threads"),
         Column::right("measured ms"),
         Column::right("predicted ms"),
         Column::right("error %"),
-    ];
-    if disturbed {
-        columns.push(Column::right("drift"));
-    }
-    let mut table = Table::new(&columns);
+        Column::right("drift").only_if_filled(),
+    ]);
     for m in &report.models {
-        let mut cells = vec![
+        let drift = disturbed.then(|| optional(m.drift, 2));
+        table.row([
             Cell::from(m.model.as_str()),
+            m.input.clone().unwrap_or_default().into(),
             m.threads.to_string().into(),
             number(m.measured_ms, 3),
             number(m.predicted_ms, 3),
             number(m.error, 1),
-        ];
-        if disturbed {
-            cells.push(optional(m.drift, 2).into());
-        }
-        table.row(cells);
+            drift.unwrap_or_default().into(),
+        ]);
     }
     let mut text = format!("\n{}", table.render(style));
     if disturbed {
