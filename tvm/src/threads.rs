@@ -67,14 +67,18 @@ impl Pool {
     /// # Errors
     /// `threads` is zero or more than the pool has, or the system refuses.
     pub fn use_threads(&self, threads: usize) -> Result<()> {
-        let Some(processors) = self.processors.get(..threads).filter(|p| !p.is_empty()) else {
+        if !(1..=self.processors.len()).contains(&threads) {
             let reason = format!("{threads} threads of a pool of {}", self.processors.len());
             return Err(Error::unexpected("Pool::use_threads", reason));
-        };
+        }
         if self.in_use.get() == threads {
             return Ok(());
         }
-        let names: Vec<Obj> = processors.iter().map(|p| text(&p.to_string())).collect();
+        // All processors, whatever the number of threads in use: with fewer processors than it has threads TVM binds every
+        // one of them to all of these, so that at one thread the others, which look for work for a while before they sleep,
+        // would share the caller's.
+        let processors = self.processors.iter();
+        let names: Vec<Obj> = processors.map(|p| text(&p.to_string())).collect();
         call(
             "runtime.config_threadpool",
             &[
@@ -87,7 +91,7 @@ impl Pool {
             now if now == threads => {
                 // TVM lets the calling thread roam over all of these processors, and now and then the system keeps it
                 // beside a pool thread, which is bound to its own: two threads then take the time of one.
-                bind_this_thread(&processors[..1])?;
+                bind_this_thread(&self.processors[..1])?;
                 self.in_use.set(threads);
                 Ok(())
             }
@@ -180,10 +184,15 @@ fn launch<F: Fn(usize, usize) + Sync>(task: &F) -> Result<()> {
 
 /// The processors that this thread may run on, as the kernel numbers them.
 fn allowed_processors() -> Vec<usize> {
+    processors_of(0)
+}
+
+/// The processors that a thread of this process may run on, by the kernel's number for it; 0 is this thread.
+fn processors_of(thread: libc::pid_t) -> Vec<usize> {
     // SAFETY: `cpu_set_t` is plain bits, for which zero is valid, and the call writes at most its size.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
+        if libc::sched_getaffinity(thread, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
             return vec![0];
         }
         set
@@ -239,6 +248,23 @@ mod tests {
         }
         pool.release().unwrap();
         assert_eq!(allowed_processors(), allowed);
+    }
+
+    #[test]
+    fn a_thread_that_is_not_in_use_stays_off_the_callers_processor() {
+        let allowed = allowed_processors();
+        let pool = Pool::start(2).unwrap();
+        let second = Mutex::new(0);
+        pool.run(&|number, _| {
+            if number == 1 {
+                // SAFETY: it has no arguments and cannot fail.
+                *second.lock().unwrap() = unsafe { libc::gettid() };
+            }
+        })
+        .unwrap();
+        pool.use_threads(1).unwrap();
+        let its_own = allowed[1 % allowed.len()];
+        assert_eq!(processors_of(second.into_inner().unwrap()), [its_own]);
     }
 
     #[test]
