@@ -108,6 +108,13 @@ pub trait Session {
     /// # Errors
     /// The work fails.
     fn drift(&mut self) -> tvm_bridge::Result<f64>;
+    /// The drift right before something is measured; a device that is disturbed only for moments lets one pass.
+    ///
+    /// # Errors
+    /// As for [`Session::drift`].
+    fn settle(&mut self) -> tvm_bridge::Result<f64> {
+        self.drift()
+    }
     /// Ends the process if what failed was the device and not the work alone: nothing would run on it any more.
     fn after_failure(&mut self) {}
     /// How the device says that it is now, if it says so; asked right after samples were taken.

@@ -85,7 +85,7 @@ impl Bench {
         let session = &mut shared.session;
         session.prepare(&point.at)?;
         let load = LoadMeter::start();
-        let before = session.drift()?;
+        let before = session.settle()?;
 
         for output in arguments.outputs() {
             poison(output)?;

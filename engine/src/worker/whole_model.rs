@@ -107,7 +107,7 @@ impl LoadedModel {
         let session = &mut shared.session;
         session.prepare(&Conditions::new(threads as u32, CacheState::Model))?;
         let runner = self.machine.runner(&self.graph.entry)?;
-        let before = session.drift()?;
+        let before = session.settle()?;
         let clock = session.model_clock(threads as u32);
         let first = time_calls(clock, 1, || runner.run())?;
         let taken = take(policy, first, clock, &mut Caches::Kept, || {

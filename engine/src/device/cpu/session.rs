@@ -86,6 +86,10 @@ impl Session for CpuSession {
         self.sentinel.drift(&self.pool)
     }
 
+    fn settle(&mut self) -> Result<f64> {
+        self.sentinel.settle(&self.pool)
+    }
+
     fn instruments(
         &mut self,
         _kernel: Kernel<'_>,

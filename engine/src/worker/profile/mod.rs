@@ -41,7 +41,7 @@ impl LoadedModel {
         };
         watch.plain(1)?;
         let seen = watch.look()?;
-        let before = session.drift()?;
+        let before = session.settle()?;
         let mut cycles = Vec::new();
         let schedule = spec.schedule;
         let mut step = u64::from(schedule.skip_first);

@@ -1,0 +1,252 @@
+//! A fixed piece of work that tells how fast the machine is at the moment.
+//!
+//! It is done before and after every point, on as many threads as the point runs on. Its time over its usual time on the
+//! quiet machine (about the fastest of the readings with as many threads) is the point's drift: 1.00 on a quiet machine,
+//! more when something else takes a core, the clock or the cache away. One thread alone would not see a virtual machine
+//! whose processors have come to share a core; where that lasts, the usual time on one thread still tells.
+//!
+//! The work has to slow down as operators do. Seen on a rented virtual machine, whose four processors the host moves about:
+//! - Products of small matrices, as convolutions, take 1.3 times as long while another virtual machine works on the same
+//!   core, and twice as long while two threads share one. A pass over a vector, which waits for its stores, was slowed 1.8
+//!   times by the first, and hardly more by the second.
+//! - Several threads read what others have written, for so operators find their inputs. Where two processors are on
+//!   different dies, a line takes 150 instead of 25 ns, and small operators twice their time.
+
+mod baseline;
+mod work;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tvm_bridge::Result;
+use tvm_bridge::threads::Pool;
+
+use self::baseline::Baseline;
+use self::work::Work;
+
+/// Runs of which the fastest counts, so that one interrupt is not taken for drift.
+const RUNS: usize = 5;
+/// Readings on a number of threads before the first that counts.
+const FIRST_READINGS: usize = 15;
+/// Time between two readings that wait for a quiet moment. Other virtual machines come and go within a tenth of a second, and
+/// processors that were idle, for which the pool's threads must have time to fall asleep, are given places anew.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Most readings that wait for a quiet moment.
+const MOST_WAITS: usize = 10;
+/// Up to this drift a moment is quiet.
+const QUIET: f64 = 1.05;
+/// Slower by this factor than one thread, several threads on cores of their own do not share those cores only with each
+/// other: what all cores lose in clock rate is less.
+const MOST_SLOWDOWN: f64 = 1.5;
+
+/// The sentinel with its baselines.
+#[derive(Debug)]
+pub(super) struct Sentinel {
+    /// What each thread works on.
+    work: Vec<Mutex<Box<Work>>>,
+    /// Threads that have a core each.
+    cores: usize,
+    products: Baseline,
+    handovers: Baseline,
+    /// Readings that wait for the next quiet moment: fewer after each time in vain, for some machines are never quiet.
+    waits: usize,
+}
+
+/// Times of the work, ns: those of the thread that took longest.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    products: f64,
+    /// 0 on one thread, which hands nothing over.
+    handover: f64,
+}
+
+impl Sentinel {
+    /// For up to `threads` threads, of which as many as `cores` have a core each.
+    pub fn new(threads: usize, cores: usize) -> Sentinel {
+        let work = || Mutex::new(Box::new(Work::new()));
+        Sentinel {
+            work: (0..threads).map(|_| work()).collect(),
+            cores,
+            products: Baseline::default(),
+            handovers: Baseline::default(),
+            waits: MOST_WAITS,
+        }
+    }
+
+    /// Time of the work on the threads in use now over its usual time there on the quiet machine, at least 1.
+    ///
+    /// # Errors
+    /// The pool's.
+    pub fn drift(&mut self, pool: &Pool) -> Result<f64> {
+        let threads = pool.in_use()?;
+        // The first readings are of cores that wake up, and a disturbance must not last through all of them.
+        while self.products.count(1) < FIRST_READINGS {
+            std::thread::sleep(PAUSE);
+            let alone = || Ok(self.products_alone());
+            self.keep(1, fastest(alone)?);
+        }
+        while self.products.count(threads) < FIRST_READINGS {
+            std::thread::sleep(PAUSE);
+            self.keep(threads, fastest(|| self.read(pool, threads))?);
+        }
+        let now = fastest(|| self.read(pool, threads))?;
+        self.keep(threads, now);
+        Ok(self.drift_of(now, threads))
+    }
+
+    /// Waits for a quiet moment, a quarter of a second at most; the drift then.
+    ///
+    /// # Errors
+    /// The pool's.
+    pub fn settle(&mut self, pool: &Pool) -> Result<f64> {
+        let mut drift = self.drift(pool)?;
+        if drift <= QUIET {
+            return Ok(drift);
+        }
+        for _ in 0..self.waits {
+            std::thread::sleep(PAUSE);
+            drift = self.drift(pool)?;
+            if drift <= QUIET {
+                self.waits = MOST_WAITS.min(2 * self.waits);
+                return Ok(drift);
+            }
+        }
+        self.waits = (self.waits / 2).max(1);
+        Ok(drift)
+    }
+
+    fn keep(&mut self, threads: usize, reading: Reading) {
+        self.products.keep(threads, reading.products);
+        self.handovers.keep(threads, reading.handover);
+    }
+
+    fn drift_of(&self, now: Reading, threads: usize) -> f64 {
+        let own = self.products.usual_ns(threads);
+        let products = if threads <= self.cores {
+            own.min(MOST_SLOWDOWN * self.products.usual_ns(1))
+        } else {
+            own
+        };
+        let usual = products + self.handovers.usual_ns(threads);
+        ((now.products + now.handover) / usual).max(1.0)
+    }
+
+    fn products_alone(&self) -> Reading {
+        Reading {
+            products: self.lock(0).map_or(1.0, |mut work| work.products_ns()),
+            handover: 0.0,
+        }
+    }
+
+    fn read(&self, pool: &Pool, threads: usize) -> Result<Reading> {
+        let products = slowest(pool, |thread| {
+            let mut work = self.lock(thread)?;
+            let took = work.products_ns();
+            work.write();
+            Some(took)
+        })?;
+        let handover = match threads {
+            1 => 0.0,
+            _ => slowest(pool, |thread| {
+                Some(self.lock((thread + 1) % threads)?.read_ns())
+            })?,
+        };
+        Ok(Reading { products, handover })
+    }
+
+    /// The work of a thread of the pool.
+    fn lock(&self, thread: usize) -> Option<MutexGuard<'_, Box<Work>>> {
+        let work = self.work.get(thread)?;
+        Some(work.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Time of the thread that took longest, ns; threads without a time do not count.
+fn slowest(pool: &Pool, time_ns: impl Fn(usize) -> Option<f64> + Sync) -> Result<f64> {
+    let slowest = Mutex::new(1.0);
+    pool.run(&|thread, _| {
+        let took = time_ns(thread).unwrap_or(1.0);
+        let mut slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
+        *slowest = took.max(*slowest);
+    })?;
+    Ok(slowest.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The fastest of a few runs, each part by itself.
+fn fastest(mut run: impl FnMut() -> Result<Reading>) -> Result<Reading> {
+    let mut fastest = run()?;
+    for _ in 1..RUNS {
+        let now = run()?;
+        fastest.products = fastest.products.min(now.products);
+        fastest.handover = fastest.handover.min(now.handover);
+    }
+    Ok(fastest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn reading(products: f64, handover: f64) -> Reading {
+        Reading { products, handover }
+    }
+
+    #[test]
+    fn drift_is_relative_to_the_usual_on_as_many_threads_and_never_below_one() {
+        let pool = Pool::start(2).unwrap();
+        let mut sentinel = Sentinel::new(2, 1);
+        for threads in [2, 1] {
+            pool.use_threads(threads).unwrap();
+            assert!((0..20).all(|_| sentinel.drift(&pool).unwrap() >= 1.0));
+        }
+        assert!(sentinel.handovers.usual_ns(2) > 1.0);
+        assert_eq!(sentinel.handovers.usual_ns(1), 0.0);
+    }
+
+    #[test]
+    fn threads_that_share_a_core_from_the_beginning_are_noticed_unless_the_machine_has_no_more() {
+        let drift = |cores| {
+            let mut sentinel = Sentinel::new(2, cores);
+            sentinel.keep(1, reading(100.0, 0.0));
+            sentinel.keep(2, reading(210.0, 0.0));
+            sentinel.drift_of(reading(210.0, 0.0), 2)
+        };
+        assert_eq!(drift(1), 1.0);
+        assert_eq!(drift(2), 1.4);
+    }
+
+    #[test]
+    fn a_handover_that_takes_longer_is_drift() {
+        let mut sentinel = Sentinel::new(2, 2);
+        sentinel.keep(1, reading(100.0, 0.0));
+        sentinel.keep(2, reading(100.0, 50.0));
+        assert_eq!(sentinel.drift_of(reading(100.0, 50.0), 2), 1.0);
+        assert_eq!(sentinel.drift_of(reading(100.0, 125.0), 2), 1.5);
+        assert_eq!(sentinel.drift_of(reading(90.0, 40.0), 2), 1.0);
+    }
+
+    #[test]
+    fn a_moment_that_is_not_quiet_is_waited_for_but_not_for_ever() {
+        let pool = Pool::start(1).unwrap();
+        let mut sentinel = Sentinel::new(1, 1);
+        // No reading will be as fast as these.
+        for _ in 0..1000 {
+            sentinel.keep(1, reading(1.0, 0.0));
+        }
+        let start = Instant::now();
+        for left in [5, 2, 1, 1] {
+            assert!(sentinel.settle(&pool).unwrap() > QUIET);
+            assert_eq!(sentinel.waits, left);
+        }
+        assert!(start.elapsed() >= PAUSE * (10 + 5 + 2 + 1));
+        // Every reading is faster than these.
+        sentinel.products = Baseline::default();
+        for _ in 0..1000 {
+            sentinel.keep(1, reading(1e12, 0.0));
+        }
+        assert_eq!(sentinel.settle(&pool).unwrap(), 1.0);
+        assert_eq!(sentinel.waits, 1, "there was nothing to wait for");
+    }
+}
