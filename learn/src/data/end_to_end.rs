@@ -32,8 +32,6 @@ pub struct ModelRun {
     pub model: String,
     /// The import: one model has several, of other batch or input sizes.
     pub import_key: Option<String>,
-    /// Shapes of what its first operator reads (`1x3x224x224`), which tell imports apart; missing for rows without shapes.
-    pub input: Option<String>,
     /// Threads.
     pub threads: u64,
     /// Median time of the whole model, ns.
@@ -104,16 +102,6 @@ pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
 pub(super) struct Parts {
     /// By run, import and threads.
     by_run: HashMap<(String, Option<String>, u64), Consists>,
-    /// By run and import.
-    inputs: HashMap<(String, Option<String>), Input>,
-}
-
-/// What a model's first operator reads: that of the row with the first name, for names have the point's number in the plan, and
-/// rows come in the order in which they were measured.
-#[derive(Debug)]
-struct Input {
-    row_id: String,
-    shapes: String,
 }
 
 /// A model and the samples of its operators, each with its calls.
@@ -144,22 +132,6 @@ impl Parts {
             calls: count,
             in_model_ns: in_model_ns(row),
         });
-        self.note_input(row);
-    }
-
-    fn note_input(&mut self, row: &Row) {
-        let Some(shapes) = &row.input_shapes else {
-            return;
-        };
-        let import = (row.run_id.clone(), row.import_key.clone());
-        let known = self.inputs.get(&import);
-        if known.is_none_or(|known| row.row_id < known.row_id) {
-            let input = Input {
-                row_id: row.row_id.clone(),
-                shapes: shapes.to_string(),
-            };
-            self.inputs.insert(import, input);
-        }
     }
 
     /// The runs whose whole model was timed.
@@ -167,20 +139,17 @@ impl Parts {
         timed
             .iter()
             .filter_map(|one| {
-                let import = (one.run_id.clone(), one.import_key.clone());
-                let input = self.inputs.get(&import).map(|i| i.shapes.clone());
-                let (run_id, import_key) = import;
-                let key = (run_id, import_key.clone(), one.threads);
-                let of_import = self.by_run.remove(&key)?;
+                let import_key = one.import_key.clone();
+                let key = (one.run_id.clone(), import_key.clone(), one.threads);
+                let Consists { model, parts } = self.by_run.remove(&key)?;
                 Some(ModelRun {
                     run_id: one.run_id.clone(),
-                    model: of_import.model,
+                    model,
                     import_key,
-                    input,
                     threads: one.threads,
                     end_to_end_ns: one.end_to_end_ns,
                     drift: one.drift,
-                    parts: of_import.parts,
+                    parts,
                 })
             })
             .collect()
@@ -212,36 +181,5 @@ mod tests {
         let known = timed(folder.path(), &[row]);
         let drifts: Vec<_> = known.iter().map(|t| (t.threads, t.drift)).collect();
         assert_eq!(drifts, [(1, None), (2, Some(1.3))], "4 threads differed");
-    }
-
-    #[test]
-    fn imports_of_a_model_are_told_apart_by_what_their_first_operator_reads() {
-        let row = |number: usize, import: &str, shapes: &str| Row {
-            row_id: format!("r.{number:06}"),
-            import_key: Some(import.to_owned()),
-            input_shapes: shapes.parse().ok(),
-            threads: Some(1),
-            op_count: Some(1),
-            model_name: Some("m".to_owned()),
-            cache_state: Some(CacheState::Model),
-            schedule_space: Some("default".to_owned()),
-            ..dense_row(1, 8, 8, "{}")
-        };
-        let rows = [row(2, "a", "1x99"), row(1, "b", "2x8"), row(0, "a", "1x8")];
-        let mut parts = Parts::default();
-        for (place, row) in rows.iter().enumerate() {
-            parts.add(row, place);
-        }
-        let timed = ["a", "b"].map(|import| Timed {
-            run_id: rows[0].run_id.clone(),
-            import_key: Some(import.to_owned()),
-            threads: 1,
-            end_to_end_ns: 1.0,
-            drift: None,
-        });
-        let runs = parts.model_runs(&timed);
-        let inputs: Vec<_> = runs.iter().map(|run| run.input.as_deref()).collect();
-        assert_eq!(inputs, [Some("1x8"), Some("2x8")]);
-        assert_eq!(runs[0].parts.len(), 2);
     }
 }

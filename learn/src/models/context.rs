@@ -134,7 +134,6 @@ mod tests {
             run_id: "r".to_owned(),
             model: "m".to_owned(),
             import_key: None,
-            input: None,
             threads: 2,
             end_to_end_ns: 1.0,
             drift: None,

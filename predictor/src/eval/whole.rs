@@ -45,8 +45,6 @@ pub struct WholeModel {
     pub model: String,
     /// The import that was timed; missing for rows that do not say.
     pub import_key: Option<String>,
-    /// Shapes of what its first operator reads; missing for rows without shapes.
-    pub input: Option<String>,
     /// Threads.
     pub threads: u64,
     /// Median of the runs' medians, ms.
@@ -243,27 +241,25 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
             continue;
         };
         let factor = WholeFactor::fit(dataset, Some(name), predicted);
-        // The input stands first, so that the sizes of a model come in order.
-        let mut by_import: BTreeMap<(Option<&str>, Import<'_>, u64), Vec<Run>> = BTreeMap::new();
+        let mut by_import: BTreeMap<(Import<'_>, u64), Vec<Run>> = BTreeMap::new();
         for run in complete(dataset).filter(|run| run.model == name) {
             if let Some(sum) = sum(run, |part| Some(predicted(name, part.sample)?.exp2())) {
                 let between = factor.between(run.threads, calls(run));
-                let key = (run.input.as_deref(), import(run), run.threads);
-                by_import.entry(key).or_default().push(Run {
+                let own = by_import.entry((import(run), run.threads)).or_default();
+                own.push(Run {
                     measured_ns: run.end_to_end_ns,
                     predicted_ns: sum * factor.at(Some(run.threads)) + between,
                     drift: run.drift,
                 });
             }
         }
-        for ((input, (_, import_key), threads), runs) in by_import {
+        for (((_, import_key), threads), runs) in by_import {
             let runs = of_use(runs);
             let of = |value: fn(&Run) -> f64| median(runs.iter().map(value));
             if let Some((measured, predicted)) = of(|r| r.measured_ns).zip(of(|r| r.predicted_ns)) {
                 result.push(WholeModel {
                     model: name.to_owned(),
                     import_key: import_key.map(str::to_owned),
-                    input: input.map(str::to_owned),
                     threads,
                     measured_ms: measured / 1e6,
                     predicted_ms: predicted / 1e6,
@@ -315,7 +311,6 @@ mod tests {
             run_id: format!("r{number}"),
             model: format!("m{number}"),
             import_key: None,
-            input: None,
             threads: 1,
             end_to_end_ns: 1100.0 * calls as f64,
             drift: None,

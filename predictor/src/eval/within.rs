@@ -58,7 +58,6 @@ mod tests {
         let model = |threads, error, drift| WholeModel {
             model: "m".to_owned(),
             import_key: None,
-            input: None,
             threads,
             measured_ms: 1.0,
             predicted_ms: 1.0 + error / 100.0,

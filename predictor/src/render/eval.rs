@@ -161,7 +161,6 @@ fn models(report: &Report, style: Style) -> String {
     let disturbed = report.models.iter().any(|m| m.disturbed() == Some(true));
     let mut table = Table::new(&[
         Column::left("model"),
-        Column::left("input").only_if_filled(),
         Column::right("threads"),
         Column::right("measured ms"),
         Column::right("predicted ms"),
@@ -172,7 +171,6 @@ fn models(report: &Report, style: Style) -> String {
         let drift = disturbed.then(|| optional(m.drift, 2));
         table.row([
             Cell::from(m.model.as_str()),
-            m.input.clone().unwrap_or_default().into(),
             m.threads.to_string().into(),
             number(m.measured_ms, 3),
             number(m.predicted_ms, 3),

@@ -152,7 +152,6 @@ fn an_evaluation() {
     let model = |name: &str, threads, predicted_ms: f64, drift| WholeModel {
         model: name.to_owned(),
         import_key: None,
-        input: (name != "rnn").then(|| "1x3x224x224".to_owned()),
         threads,
         measured_ms: 14.3,
         predicted_ms,
