@@ -154,6 +154,9 @@ pub struct TimingArgs {
     /// Calls in a sample; as many as the clock needs if auto
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub number: Option<String>,
+    /// How long to measure again what something else on the machine disturbed: of the kernels built together, and the whole model
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub patience: Option<String>,
 }
 
 /// Limits, results and tools.

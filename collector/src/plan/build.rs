@@ -125,6 +125,7 @@ impl Planned {
             time_budget_ns: Self::time_budget_of(settings)?,
             counters: counters(settings, (!compile_only).then_some(side))?,
             timing: timing(settings)?,
+            patience_ns: duration(settings, "patience")?,
             worker: worker(settings)?,
             seed: number(settings, "seed", 0, u64::MAX)?,
             whole_model,

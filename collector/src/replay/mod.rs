@@ -31,6 +31,8 @@ use crate::run::{
 
 /// What two runs of one kernel differ by on a quiet machine: another placement in memory, another moment.
 pub const REPEATABILITY: f64 = 0.06;
+/// How often a point is measured at most, until the machine is quiet.
+const ATTEMPTS: usize = 3;
 /// Relative noise of a median that has too few samples for an interval.
 const WITHOUT_INTERVAL: f64 = 0.25;
 
@@ -269,10 +271,14 @@ fn half_width(time: &TimeReport) -> f64 {
     }
 }
 
-/// Measures until the machine is quiet; of the results the one with the least drift counts.
+/// Measures until the machine is quiet, a few times at most; of the results the one with the least drift counts.
 fn quietest(runner: &mut dyn Runner, point: &MeasureSpec) -> anyhow::Result<Measured> {
     let mut attempts = Attempts::default();
-    while !attempts.add(runner.measure(point).map_err(|f| anyhow!(f.reason))?) {}
+    for _ in 0..ATTEMPTS {
+        if attempts.add(runner.measure(point).map_err(|f| anyhow!(f.reason))?) {
+            break;
+        }
+    }
     attempts.best.context("no attempt gave a result")
 }
 

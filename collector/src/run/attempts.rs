@@ -1,14 +1,15 @@
-//! Measuring a point again while the machine is disturbed, and the grade that a result gets.
+//! Measuring again while the machine is disturbed, and the grade that a result gets.
+
+use std::time::Duration;
 
 use opdata::Quality;
 use opengine::protocol::Measured;
 use opengine::stats::{GradeInput, Summary, grade};
 
+use super::session::Clock;
+
 /// A point around which the machine was slower than this, relative to its best, is measured again.
 pub(crate) const DRIFT_BOUND: f64 = 1.10;
-/// How often a point is measured at most.
-pub(crate) const ATTEMPTS: usize = 3;
-
 /// What was measured of a point so far.
 #[derive(Default)]
 pub(crate) struct Attempts {
@@ -17,14 +18,38 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Adds a result; whether the point is settled with the best one.
+    /// Adds a result; whether the machine was quiet enough for it, or measuring again would not help.
     pub fn add(&mut self, measured: Measured) -> bool {
-        let quiet = measured.drift <= DRIFT_BOUND || measured.taken.is_none();
+        let settled = measured.drift <= DRIFT_BOUND || measured.taken.is_none();
         self.count += 1;
         if self.best.as_ref().is_none_or(|b| measured.drift < b.drift) {
             self.best = Some(measured);
         }
-        quiet || self.count >= ATTEMPTS
+        settled
+    }
+}
+
+/// For how long to measure again, from the first time on.
+pub(super) struct Patience<'a> {
+    clock: &'a dyn Clock,
+    time: Duration,
+    end: Option<Duration>,
+}
+
+impl<'a> Patience<'a> {
+    pub fn new(time: Duration, clock: &'a dyn Clock) -> Patience<'a> {
+        Patience {
+            clock,
+            time,
+            end: None,
+        }
+    }
+
+    /// Whether to measure again; the time begins when this is first asked.
+    pub fn lasts(&mut self) -> bool {
+        let now = self.clock.now();
+        let time = self.time;
+        now < *self.end.get_or_insert_with(|| now.saturating_add(time))
     }
 }
 
@@ -59,6 +84,8 @@ pub(super) fn worse(one: Quality, other: Quality) -> Quality {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use opengine::runner::testing;
 
@@ -81,11 +108,24 @@ mod tests {
     fn a_point_is_measured_again_while_the_machine_drifts() {
         assert_eq!(settled(&[1.02, 9.0]), (1.02, 1));
         assert_eq!(settled(&[1.5, 1.05, 9.0]), (1.05, 2));
-        assert_eq!(
-            settled(&[1.5, 1.2, 1.3, 9.0]),
-            (1.2, 3),
-            "the best of three counts"
-        );
+        assert_eq!(settled(&[1.5, 1.2, 1.3]), (1.2, 3), "the best of all counts");
+    }
+
+    #[test]
+    fn patience_begins_when_it_is_first_needed() {
+        let clock = Ticking(Cell::new(Duration::from_secs(100)));
+        let mut patience = Patience::new(Duration::from_secs(3), &clock);
+        let lasts: Vec<bool> = (0..5).map(|_| patience.lasts()).collect();
+        assert_eq!(lasts, [true, true, true, false, false]);
+    }
+
+    /// A clock on which a second passes with each look.
+    struct Ticking(Cell<Duration>);
+
+    impl Clock for Ticking {
+        fn now(&self) -> Duration {
+            self.0.replace(self.0.get() + Duration::from_secs(1))
+        }
     }
 
     #[test]

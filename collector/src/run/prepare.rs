@@ -218,6 +218,7 @@ impl Prepared {
                         self.runner.as_mut(),
                         session.progress,
                         &session.interrupt,
+                        session.clock.as_ref(),
                     );
                     // Operators are measured in a worker without a whole model in its memory.
                     self.runner.rest();

@@ -1,15 +1,16 @@
 //! The points of a batch on their way to the workers.
 //!
-//! A point around which the machine drifted is put off to the end of its batch and measured again, a few times at most,
-//! unless the machine is still disturbed then; of its results the one with the least drift counts.
+//! A point around which the machine drifted is put off to the end of its batch and measured again, in turn with others like
+//! it, until the machine is quiet or patience is over; of its results the one with the least drift counts.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use opengine::device::Conditions;
 use opengine::protocol::{MeasureSpec, Measured};
 use opengine::runner::{Failure, PointQueue};
 
-use super::attempts::Attempts;
+use super::attempts::{Attempts, Patience};
 use super::collect::{Collector, Job, Kernel, label};
 use super::row::Ended;
 
@@ -28,8 +29,8 @@ pub(super) struct Measuring<'q, 'a, 'l> {
     left: VecDeque<Pending>,
     /// Points that workers have, the oldest first.
     under_way: VecDeque<Pending>,
-    /// Whether a second attempt met the disturbance that the first was put off for: then others will too.
-    lasting: bool,
+    /// How long to measure again what was put off.
+    patience: Patience<'a>,
     /// Why no row can be written any more.
     failed: Option<anyhow::Error>,
 }
@@ -42,13 +43,17 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
         kernels: &'q [Kernel],
         left: VecDeque<Pending>,
     ) -> Self {
+        let patience = Patience::new(
+            Duration::from_nanos(collector.plan.patience_ns),
+            collector.clock,
+        );
         Measuring {
             collector,
             jobs,
             kernels,
             left,
             under_way: VecDeque::new(),
-            lasting: false,
+            patience,
             failed: None,
         }
     }
@@ -77,7 +82,7 @@ impl PointQueue for Measuring<'_, '_, '_> {
             let job = self.jobs[point.job];
             let put_off = point.attempts.count > 0;
             let stopped = self.collector.stop.due(self.collector.clock).is_some();
-            if stopped || (put_off && self.lasting) {
+            if stopped || (put_off && !self.patience.lasts()) {
                 // What was measured is worth its row, though the machine drifted.
                 if let Some(measured) = point.attempts.best.take() {
                     self.settle(&point, Ok(measured));
@@ -101,14 +106,12 @@ impl PointQueue for Measuring<'_, '_, '_> {
         let Some(mut point) = self.under_way.pop_front() else {
             return;
         };
-        let put_off = point.attempts.count > 0;
         let settled = match result {
             Err(failure) if failure.is_interruption() => return,
             Err(failure) => point.attempts.best.take().ok_or(failure),
             Ok(measured) => {
-                let done = point.attempts.add(measured);
-                self.lasting |= put_off && !done;
-                match point.attempts.best.take_if(|_| done || self.lasting) {
+                let settled = point.attempts.add(measured);
+                match point.attempts.best.take_if(|_| settled) {
                     Some(best) => Ok(best),
                     None => return self.left.push_back(point),
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 use opdata::Status;
 use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
@@ -12,7 +13,8 @@ use opmodels::Graph;
 use opreport::progress::Progress;
 use opreport::units;
 
-use super::attempts::{ATTEMPTS, DRIFT_BOUND, quality};
+use super::attempts::{DRIFT_BOUND, Patience, quality};
+use super::session::Clock;
 use crate::plan::Plan;
 use crate::report::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
 
@@ -60,6 +62,7 @@ pub(super) fn measure(
     runner: &mut dyn Runner,
     progress: &mut dyn Progress,
     interrupt: &Interrupt,
+    clock: &dyn Clock,
 ) -> WholeModelTimes {
     progress.working("building the whole model and checking its output");
     let ready = match runner.build_whole_model(WholeModelSpec {
@@ -99,9 +102,11 @@ pub(super) fn measure(
         let result = if interrupt.requested() {
             Err(Failure::interrupted())
         } else {
+            let mut patience = Patience::new(Duration::from_nanos(plan.patience_ns), clock);
             steadiest(
                 || runner.measure_whole_model(threads as usize, plan.timing),
                 disturbance,
+                || !interrupt.requested() && patience.lasts(),
             )
         };
         let outcome = match result {
@@ -122,17 +127,15 @@ pub(super) fn measure(
 /// takes one core away for a moment stops all.
 const STEADY: f64 = 0.05;
 
-/// Measures until it is steady, a few times at most, and keeps the steadiest; `disturbance` is how unsteady a result is, at
+/// Measures until it is steady, or not `again`, and keeps the steadiest; `disturbance` is how unsteady a result is, at
 /// most 1 if it is good enough. An attempt that fails or is interrupted costs no result that there is.
 fn steadiest<T>(
     mut measure: impl FnMut() -> Result<T, Failure>,
     disturbance: impl Fn(&T) -> f64,
+    mut again: impl FnMut() -> bool,
 ) -> Result<T, Failure> {
     let mut best = measure()?;
-    for _ in 1..ATTEMPTS {
-        if disturbance(&best) <= 1.0 {
-            break;
-        }
+    while disturbance(&best) > 1.0 && again() {
         let Ok(again) = measure() else { break };
         if disturbance(&again) < disturbance(&best) {
             best = again;
@@ -235,7 +238,9 @@ mod tests {
                 .flatten()
                 .ok_or_else(Failure::interrupted)
         };
-        let best = steadiest(measure, |disturbance| *disturbance).ok();
+        let mut patience = 0..2;
+        let again = || patience.next().is_some();
+        let best = steadiest(measure, |disturbance| *disturbance, again).ok();
         (best, disturbances.len() - attempts.len())
     }
 

@@ -101,6 +101,7 @@ impl Bench {
             time_budget_ns: None,
             counters: Vec::new(),
             timing: timing(),
+            patience_ns: 1,
             worker: policy(),
             seed: 0,
             whole_model: WholeModel::Skip,

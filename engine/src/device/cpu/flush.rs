@@ -5,6 +5,7 @@
 
 use tvm_bridge::Tensor;
 
+use super::LINE_BYTES;
 use crate::measure::caches::Place;
 
 /// Evicts tensors from every level of the data caches.
@@ -14,8 +15,6 @@ pub(super) struct Flusher {
     sweep: Vec<u8>,
 }
 
-/// Size of a cache line on the processors that can be targets.
-const LINE_BYTES: usize = 64;
 /// Larger than the last-level cache of most single sockets.
 #[cfg(not(target_arch = "x86_64"))]
 const SWEEP_BYTES: usize = 256 << 20;

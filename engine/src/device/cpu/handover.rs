@@ -10,10 +10,8 @@ use std::rc::Rc;
 use tvm_bridge::threads::Pool;
 use tvm_bridge::{Result, Tensor};
 
+use super::LINE_BYTES;
 use crate::measure::caches::Place;
-
-/// Bytes of a cache line on the processors that can be targets.
-const LINE_BYTES: usize = 64;
 
 /// Hands activations over between the threads of a pool.
 #[derive(Debug)]

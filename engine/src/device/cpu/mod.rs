@@ -21,6 +21,9 @@ pub use schedule::{
     SpatialKnobs,
 };
 
+/// Bytes of a cache line on the processors that can be targets.
+const LINE_BYTES: usize = 64;
+
 /// The schedule templates for the vector registers of a target.
 ///
 /// # Errors

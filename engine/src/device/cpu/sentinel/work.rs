@@ -3,6 +3,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use super::super::LINE_BYTES;
+
 /// Rows and columns of the matrices: three of them fit into a first-level cache of 32 KiB.
 const SIDE: usize = 48;
 /// Rows of the product that are worked on at once.
@@ -12,7 +14,7 @@ const PRODUCTS: usize = 6;
 /// Cache lines that are handed over, a power of two. Read over a slow way, they take as long as the products.
 const LINES: usize = 512;
 /// Words in a cache line.
-const LINE: usize = 8;
+const LINE: usize = LINE_BYTES / size_of::<usize>();
 
 /// Two matrices and their product, and what another thread reads.
 #[derive(Debug)]
