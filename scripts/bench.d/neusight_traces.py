@@ -29,11 +29,15 @@ FORWARD = (["FwOps"], "fw_latency", "fw_latency")
 
 @dataclass
 class Kind:
-    """All operators of one kind in a model: ms in all, measured and by NeuSight, and how often each operator runs."""
+    """All operators of one kind in a model: ms in all, measured and by NeuSight, and how often each operator runs.
+
+    `alone` has the operators that a node runs forwards, each with the ms that the node took and that NeuSight predicted.
+    """
 
     measured: float = 0.0
     neusight: float = 0.0
     runs: dict = field(default_factory=lambda: defaultdict(int))
+    alone: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -66,17 +70,28 @@ def kinds(label, predicted):
     nodes = rows(predicted)
     kind_of = {node["Name"]: kind(node["OpName"]) for node in nodes}
     found = defaultdict(Kind)
+    forward = {}
     for node, times in repeated(rows(label), label.stem, layers):
         name = kind_of.get(node["Name"])
         _, column, _ = phases(name)
         found[name].measured += times * float(node[column])
+        forward[node["Name"]] = float(node["fw_latency"])
     for node, times in repeated(nodes, label.stem, layers):
-        name = kind(node["OpName"])
-        lists, _, column = phases(name)
-        found[name].neusight += times * float(node[column])
-        for operator, arguments in (each for one in lists for each in ast.literal_eval(node[one])):
-            found[name].runs[operator + broadcast(node, operator), json.dumps(arguments)] += times
+        of_kind = found[kind(node["OpName"])]
+        lists, _, column = phases(kind(node["OpName"]))
+        of_kind.neusight += times * float(node[column])
+        for run in (run for one in lists for run in runs(node, one)):
+            of_kind.runs[run] += times
+        first = runs(node, "FwOps")
+        if len(first) == 1 and forward.get(node["Name"], 0) > 0:
+            of_kind.alone[first[0]] = (forward[node["Name"]], float(node["fw_latency"]))
     return {name: of_kind for name, of_kind in found.items() if name and of_kind.measured > 0}
+
+
+def runs(node, phase):
+    """The operators that a node runs in a phase: each a name and its arguments as JSON."""
+    operators = ast.literal_eval(node[phase])
+    return [(operator + broadcast(node, operator), json.dumps(arguments)) for operator, arguments in operators]
 
 
 def phases(kind):

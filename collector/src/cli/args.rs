@@ -154,8 +154,8 @@ pub struct TimingArgs {
     /// Calls in a sample; as many as the clock needs if auto
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub number: Option<String>,
-    /// How long to measure again what something else on the machine disturbed: of the kernels built together, and the whole model
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    /// How many times as long as it took to measure to go on measuring again what something else on the machine disturbed
+    #[arg(long, value_name = "TIMES", allow_negative_numbers = true)]
     pub patience: Option<String>,
 }
 

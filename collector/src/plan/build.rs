@@ -125,7 +125,12 @@ impl Planned {
             time_budget_ns: Self::time_budget_of(settings)?,
             counters: counters(settings, (!compile_only).then_some(side))?,
             timing: timing(settings)?,
-            patience_ns: duration(settings, "patience")?,
+            patience: required(
+                settings,
+                "patience",
+                parse::times,
+                "give how many times as long as measuring took, e.g. 1 or 0.5",
+            )?,
             worker: worker(settings)?,
             seed: number(settings, "seed", 0, u64::MAX)?,
             whole_model,

@@ -36,6 +36,19 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// How many times as long as something: `0`, `0.5` or `3`, up to 100.
+pub(crate) fn times(text: &str) -> Result<f64, String> {
+    let times: f64 = text
+        .trim()
+        .parse()
+        .map_err(|_| "not a number of times such as 0.5 or 3".to_owned())?;
+    if (0.0..=100.0).contains(&times) {
+        Ok(times)
+    } else {
+        Err("must be between 0 and 100".to_owned())
+    }
+}
+
 /// A duration in nanoseconds: a number with `ns`, `us`, `ms`, `s`, `m` or `h`; seconds without.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     const UNITS: &[(&str, f64)] = &[

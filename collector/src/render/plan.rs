@@ -108,13 +108,13 @@ pub(super) fn model_settings(model: &ImportRequest) -> Vec<String> {
 fn timing(plan: &Plan) -> String {
     let stop = &plan.timing.stop;
     format!(
-        "until ±{} of the median or {} a point, {} to {} samples after {} warm-up calls; disturbed ones again for {}",
+        "until ±{} of the median or {} a point, {} to {} samples after {} warm-up calls; disturbed ones again for {} times as long",
         units::percent(stop.ci_target),
         units::wall(stop.budget_ns),
         stop.min_samples,
         stop.max_samples,
         plan.timing.warmup,
-        units::wall(plan.patience_ns)
+        plan.patience
     )
 }
 

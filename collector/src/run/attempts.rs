@@ -29,27 +29,37 @@ impl Attempts {
     }
 }
 
-/// For how long to measure again, from the first time on.
+/// How long to go on measuring again, relative to how long measuring took.
 pub(super) struct Patience<'a> {
     clock: &'a dyn Clock,
-    time: Duration,
+    times: f64,
+    begun: Duration,
     end: Option<Duration>,
 }
 
 impl<'a> Patience<'a> {
-    pub fn new(time: Duration, clock: &'a dyn Clock) -> Patience<'a> {
+    /// Measuring begins now; what is measured again afterwards may take so many times as long.
+    pub fn new(times: f64, clock: &'a dyn Clock) -> Patience<'a> {
         Patience {
             clock,
-            time,
+            times,
+            begun: clock.now(),
             end: None,
         }
     }
 
-    /// Whether to measure again; the time begins when this is first asked.
+    /// Whether to measure again. When this is first asked, everything was measured once; that it is to be is certain then, unless
+    /// nothing is to be measured twice.
     pub fn lasts(&mut self) -> bool {
         let now = self.clock.now();
-        let time = self.time;
-        now < *self.end.get_or_insert_with(|| now.saturating_add(time))
+        match self.end {
+            Some(end) => now < end,
+            None => {
+                let took = now.saturating_sub(self.begun);
+                self.end = Some(now.saturating_add(took.mul_f64(self.times)));
+                self.times > 0.0
+            }
+        }
     }
 }
 
@@ -112,11 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn patience_begins_when_it_is_first_needed() {
-        let clock = Ticking(Cell::new(Duration::from_secs(100)));
-        let mut patience = Patience::new(Duration::from_secs(3), &clock);
-        let lasts: Vec<bool> = (0..5).map(|_| patience.lasts()).collect();
-        assert_eq!(lasts, [true, true, true, false, false]);
+    fn measuring_again_may_take_so_many_times_as_long_as_measuring() {
+        let asked = |times| {
+            let clock = Ticking(Cell::new(Duration::from_secs(100)));
+            let mut patience = Patience::new(times, &clock);
+            // Two seconds of measuring.
+            clock.now();
+            (0..10).take_while(|_| patience.lasts()).count()
+        };
+        assert_eq!([0.0, 0.1, 1.0, 3.0].map(asked), [0, 1, 2, 6]);
     }
 
     /// A clock on which a second passes with each look.

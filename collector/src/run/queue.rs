@@ -4,7 +4,6 @@
 //! it, until the machine is quiet or patience is over; of its results the one with the least drift counts.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use opengine::device::Conditions;
 use opengine::protocol::{MeasureSpec, Measured};
@@ -29,7 +28,7 @@ pub(super) struct Measuring<'q, 'a, 'l> {
     left: VecDeque<Pending>,
     /// Points that workers have, the oldest first.
     under_way: VecDeque<Pending>,
-    /// How long to measure again what was put off.
+    /// Whether to go on measuring what was put off.
     patience: Patience<'a>,
     /// Why no row can be written any more.
     failed: Option<anyhow::Error>,
@@ -43,10 +42,7 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
         kernels: &'q [Kernel],
         left: VecDeque<Pending>,
     ) -> Self {
-        let patience = Patience::new(
-            Duration::from_nanos(collector.plan.patience_ns),
-            collector.clock,
-        );
+        let patience = Patience::new(collector.plan.patience, collector.clock);
         Measuring {
             collector,
             jobs,

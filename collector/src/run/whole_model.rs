@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::Duration;
 
 use opdata::Status;
 use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
@@ -102,7 +101,7 @@ pub(super) fn measure(
         let result = if interrupt.requested() {
             Err(Failure::interrupted())
         } else {
-            let mut patience = Patience::new(Duration::from_nanos(plan.patience_ns), clock);
+            let mut patience = Patience::new(plan.patience, clock);
             steadiest(
                 || runner.measure_whole_model(threads as usize, plan.timing),
                 disturbance,

@@ -76,7 +76,7 @@ fn a_disturbed_point_is_measured_again_behind_the_others_and_its_quietest_result
 }
 
 #[test]
-fn a_disturbance_that_lasts_is_not_waited_for_by_every_point() {
+fn when_patience_is_over_points_keep_what_they_have() {
     let bench = Bench::new();
     let (list, script) = seen();
     let fake = FakeRunner::new(move |step| {
@@ -87,7 +87,6 @@ fn a_disturbance_that_lasts_is_not_waited_for_by_every_point() {
         }
     });
     bench.run(bench.sweep(1), &fake).unwrap();
-    // The first that is tried again meets it again; the others then keep what they have.
     assert_eq!(*list.lock().unwrap(), [0, 1, 2, 3, 0]);
     assert!(bench.rows().iter().all(|r| r.status == Status::Measured));
 }

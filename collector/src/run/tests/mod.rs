@@ -101,7 +101,8 @@ impl Bench {
             time_budget_ns: None,
             counters: Vec::new(),
             timing: timing(),
-            patience_ns: 1,
+            // Over as soon as one point was measured again.
+            patience: 1e-9,
             worker: policy(),
             seed: 0,
             whole_model: WholeModel::Skip,
