@@ -42,10 +42,9 @@ class Kind:
 
 @dataclass
 class Trace:
-    """A traced model on a GPU, named as NeuSight's files are: `NVIDIA_L4`, `gpt3_xl-inf-2048-2`."""
+    """A traced model on a GPU, which is named as NeuSight's files are (`NVIDIA_L4`), with its operators by kind."""
 
     gpu: str
-    model: str
     kinds: dict
 
 
@@ -59,9 +58,10 @@ def read(folder, gpus):
             predicted = folder / "results/prediction" / gpu / "neusight" / label.name
             # MODEL-MODE-LENGTH-BATCH, and -OPTION where layers are fused or spread over GPUs.
             if label.stem.count("-") == 3 and predicted.is_file():
-                found.append(Trace(gpu, label.stem, kinds(label, predicted)))
+                found.append(Trace(gpu, kinds(label, predicted)))
     if not found:
-        sys.exit(f"error: no traced model of {', '.join(gpus)} is under {folder / 'label'}; name the folder `scripts/asplos` of a checkout of NeuSight")
+        remedy = "name the folder `scripts/asplos` of a checkout of NeuSight"
+        sys.exit(f"error: no traced model of {', '.join(gpus)} is under {folder / 'label'}; {remedy}")
     return found
 
 

@@ -61,6 +61,7 @@ fn settings(plan: &Plan) -> Vec<(&'static str, String)> {
         ("schedules", schedules(plan.sweep.as_ref())),
         ("whole model", whole_model.to_owned()),
         ("timing", timing(plan)),
+        ("patience", patience(plan)),
         ("worker", worker(plan)),
         ("seed", plan.seed.to_string()),
         ("may fail", may_fail),
@@ -108,14 +109,20 @@ pub(super) fn model_settings(model: &ImportRequest) -> Vec<String> {
 fn timing(plan: &Plan) -> String {
     let stop = &plan.timing.stop;
     format!(
-        "until ±{} of the median or {} a point, {} to {} samples after {} warm-up calls; disturbed ones again for {} times as long",
+        "until ±{} of the median or {} a point, {} to {} samples after {} warm-up calls",
         units::percent(stop.ci_target),
         units::wall(stop.budget_ns),
         stop.min_samples,
         stop.max_samples,
-        plan.timing.warmup,
-        plan.patience
+        plan.timing.warmup
     )
+}
+
+fn patience(plan: &Plan) -> String {
+    match plan.patience {
+        0.0 => "everything is measured once, disturbed or not".to_owned(),
+        times => format!("{times} × the measuring time, for what something else disturbed"),
+    }
 }
 
 fn worker(plan: &Plan) -> String {
@@ -267,6 +274,7 @@ mod tests {
         schedules   default
         whole model measured too
         timing      until ±3.0 % of the median or 1.0 s a point, 10 to 1000 samples after 3 warm-up calls
+        patience    1 × the measuring time, for what something else disturbed
         worker      2 min to compile, 60 s to check and measure a point, 8.00 GiB of memory
         seed        0
         may fail    no point

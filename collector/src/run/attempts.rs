@@ -118,7 +118,11 @@ mod tests {
     fn a_point_is_measured_again_while_the_machine_drifts() {
         assert_eq!(settled(&[1.02, 9.0]), (1.02, 1));
         assert_eq!(settled(&[1.5, 1.05, 9.0]), (1.05, 2));
-        assert_eq!(settled(&[1.5, 1.2, 1.3]), (1.2, 3), "the best of all counts");
+        assert_eq!(
+            settled(&[1.5, 1.2, 1.3]),
+            (1.2, 3),
+            "the best of all counts"
+        );
     }
 
     #[test]
