@@ -274,7 +274,7 @@ mod tests {
         schedules   default
         whole model measured too
         timing      until ±3.0 % of the median or 1.0 s a point, 10 to 1000 samples after 3 warm-up calls
-        patience    1 × the measuring time, for what something else disturbed
+        patience    0.5 × the measuring time, for what something else disturbed
         worker      2 min to compile, 60 s to check and measure a point, 8.00 GiB of memory
         seed        0
         may fail    no point
