@@ -17,7 +17,7 @@ use crate::Outcome;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Settings that make measuring short; the tests look at what is recorded, not at how precise it is.
-const SHORT: [&str; 8] = [
+const SHORT: [&str; 10] = [
     "--budget",
     "50ms",
     "--warmup",
@@ -26,6 +26,9 @@ const SHORT: [&str; 8] = [
     "6",
     "--max-samples",
     "50",
+    // Tests disturb each other.
+    "--patience",
+    "0",
 ];
 
 /// A folder of its own for one test.

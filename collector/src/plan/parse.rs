@@ -153,6 +153,7 @@ mod tests {
         assert_eq!(duration_ns("1m"), Ok(60_000_000_000));
         assert_eq!(share("3%"), Ok(0.03));
         assert_eq!(share("0.5"), Ok(0.5));
+        assert_eq!(times(" 2.5"), Ok(2.5));
         assert_eq!(size_mib("4GiB"), Ok(4096));
         assert_eq!(size_mib("512"), Ok(512));
         assert_eq!(count(" 7 ", 1, 10), Ok(7));
@@ -165,6 +166,9 @@ mod tests {
         }
         for bad in ["", "x", "-1", "2", "101%", "NaN"] {
             assert!(share(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "x", "-1", "101", "50%", "NaN"] {
+            assert!(times(bad).is_err(), "{bad}");
         }
         for bad in ["", "1", "10KiB", "99999999TiB"] {
             assert!(size_mib(bad).is_err(), "{bad}");
