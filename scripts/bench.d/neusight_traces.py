@@ -68,24 +68,27 @@ def read(folder, gpus):
 def kinds(label, predicted):
     layers = json.loads(label.with_suffix(".json").read_text())["num_layer"]
     nodes = rows(predicted)
-    kind_of = {node["Name"]: kind(node["OpName"]) for node in nodes}
+    kind_of = {node["Name"]: kind(node["OpName"]) for node in nodes if kind(node["OpName"])}
     found = defaultdict(Kind)
     forward = {}
     for node, times in repeated(rows(label), label.stem, layers):
-        name = kind_of.get(node["Name"])
-        _, column, _ = phases(name)
-        found[name].measured += times * float(node[column])
-        forward[node["Name"]] = float(node["fw_latency"])
+        if name := kind_of.get(node["Name"]):
+            _, column, _ = phases(name)
+            found[name].measured += times * float(node[column])
+            forward[node["Name"]] = float(node["fw_latency"])
     for node, times in repeated(nodes, label.stem, layers):
-        of_kind = found[kind(node["OpName"])]
-        lists, _, column = phases(kind(node["OpName"]))
+        name = kind_of.get(node["Name"])
+        if not name:
+            continue
+        of_kind = found[name]
+        lists, _, column = phases(name)
         of_kind.neusight += times * float(node[column])
         for run in (run for one in lists for run in runs(node, one)):
             of_kind.runs[run] += times
         first = runs(node, "FwOps")
         if len(first) == 1 and forward.get(node["Name"], 0) > 0:
             of_kind.alone[first[0]] = (forward[node["Name"]], float(node["fw_latency"]))
-    return {name: of_kind for name, of_kind in found.items() if name and of_kind.measured > 0}
+    return {name: of_kind for name, of_kind in found.items() if of_kind.measured > 0}
 
 
 def runs(node, phase):

@@ -10,10 +10,10 @@ use super::session::Clock;
 
 /// A point around which the machine was slower than this, relative to its best, is measured again.
 pub(crate) const DRIFT_BOUND: f64 = 1.10;
+
 /// What was measured of a point so far.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    pub count: usize,
     pub best: Option<Measured>,
 }
 
@@ -21,7 +21,6 @@ impl Attempts {
     /// Adds a result; whether the machine was quiet enough for it, or measuring again would not help.
     pub fn add(&mut self, measured: Measured) -> bool {
         let settled = measured.drift <= DRIFT_BOUND || measured.taken.is_none();
-        self.count += 1;
         if self.best.as_ref().is_none_or(|b| measured.drift < b.drift) {
             self.best = Some(measured);
         }
@@ -48,8 +47,8 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// Whether to measure again. When this is first asked, everything was measured once; that it is to be is certain then, unless
-    /// nothing is to be measured twice.
+    /// Whether to measure again. To be asked when everything was measured once: the time runs from the first call on, which says
+    /// yes unless the time is none.
     pub fn lasts(&mut self) -> bool {
         let now = self.clock.now();
         match self.end {
@@ -106,12 +105,14 @@ mod tests {
     /// The drift that counts in the end, and how many attempts it took.
     fn settled(drifts: &[f64]) -> (f64, usize) {
         let mut attempts = Attempts::default();
+        let mut count = 0;
         for &drift in drifts {
+            count += 1;
             if attempts.add(measured(drift)) {
                 break;
             }
         }
-        (attempts.best.unwrap().drift, attempts.count)
+        (attempts.best.unwrap().drift, count)
     }
 
     #[test]

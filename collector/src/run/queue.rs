@@ -76,7 +76,7 @@ impl PointQueue for Measuring<'_, '_, '_> {
         while self.failed.is_none() {
             let mut point = self.left.pop_front()?;
             let job = self.jobs[point.job];
-            let put_off = point.attempts.count > 0;
+            let put_off = point.attempts.best.is_some();
             let stopped = self.collector.stop.due(self.collector.clock).is_some();
             if stopped || (put_off && !self.patience.lasts()) {
                 // What was measured is worth its row, though the machine drifted.
