@@ -48,15 +48,17 @@ impl<'a> Patience<'a> {
     }
 
     /// Whether to measure again. To be asked when everything was measured once: the time runs from the first call on, which says
-    /// yes unless the time is none.
-    pub fn lasts(&mut self) -> bool {
+    /// yes unless the time is none. It is at most what that call finds to `spare`, if that is bounded.
+    pub fn lasts(&mut self, spare: impl FnOnce() -> Option<Duration>) -> bool {
         let now = self.clock.now();
         match self.end {
             Some(end) => now < end,
             None => {
-                let took = now.saturating_sub(self.begun);
-                self.end = Some(now.saturating_add(took.mul_f64(self.times)));
-                self.times > 0.0
+                let wanted = now.saturating_sub(self.begun).mul_f64(self.times);
+                let spare = spare();
+                let granted = spare.map_or(wanted, |spare| spare.min(wanted));
+                self.end = Some(now.saturating_add(granted));
+                self.times > 0.0 && spare != Some(Duration::ZERO)
             }
         }
     }
@@ -128,14 +130,22 @@ mod tests {
 
     #[test]
     fn measuring_again_may_take_so_many_times_as_long_as_measuring() {
-        let asked = |times| {
+        let asked = |times, spare: Option<u64>| {
             let clock = Ticking(Cell::new(Duration::from_secs(100)));
             let mut patience = Patience::new(times, &clock);
             // Two seconds of measuring.
             clock.now();
-            (0..10).take_while(|_| patience.lasts()).count()
+            let spare = || spare.map(Duration::from_secs);
+            (0..10).take_while(|_| patience.lasts(spare)).count()
         };
-        assert_eq!([0.0, 0.1, 1.0, 3.0].map(asked), [0, 1, 2, 6]);
+        assert_eq!(
+            [0.0, 0.1, 1.0, 3.0].map(|times| asked(times, None)),
+            [0, 1, 2, 6]
+        );
+        assert_eq!(
+            [0, 1, 4, 60].map(|spare| asked(3.0, Some(spare))),
+            [0, 1, 4, 6]
+        );
     }
 
     /// A clock on which a second passes with each look.

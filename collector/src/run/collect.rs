@@ -130,6 +130,7 @@ impl Collector<'_, '_> {
     }
 
     fn batch(&mut self, runner: &mut dyn Runner, jobs: &[&Job<'_>]) -> Result<()> {
+        let begun = self.clock.now();
         let kernels = self.build(runner, jobs);
         let mut queue = VecDeque::new();
         let mut compiled = Vec::new();
@@ -173,7 +174,7 @@ impl Collector<'_, '_> {
                 self.settle(jobs[job], at, &kernels[job], Err(duplicate.clone()))?;
             }
         }
-        let mut measuring = Measuring::new(self, jobs, &kernels, queue);
+        let mut measuring = Measuring::new(self, jobs, &kernels, queue, begun);
         runner.measure_all(&mut measuring);
         measuring.end()?;
         let ids: Vec<u64> = jobs.iter().map(|job| job.candidate.place).collect();

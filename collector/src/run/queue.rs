@@ -1,9 +1,11 @@
 //! The points of a batch on their way to the workers.
 //!
 //! A point around which the machine drifted is put off to the end of its batch and measured again, in turn with others like
-//! it, until the machine is quiet or patience is over; of its results the one with the least drift counts.
+//! it, until the machine is quiet or patience is over; of its results the one with the least drift counts. Where time is
+//! short, points of later batches, which have no result at all, come first.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use opengine::device::Conditions;
 use opengine::protocol::{MeasureSpec, Measured};
@@ -30,26 +32,32 @@ pub(super) struct Measuring<'q, 'a, 'l> {
     under_way: VecDeque<Pending>,
     /// Whether to go on measuring what was put off.
     patience: Patience<'a>,
+    /// How many points the batch has, and when its kernels began to be built.
+    points: usize,
+    begun: Duration,
     /// Why no row can be written any more.
     failed: Option<anyhow::Error>,
 }
 
 impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
-    /// The points in `left`, of these jobs and their kernels.
+    /// The points in `left`, of these jobs and their kernels, which began to be built at `begun`.
     pub fn new(
         collector: &'q mut Collector<'a, 'l>,
         jobs: &'q [&'q Job<'q>],
         kernels: &'q [Kernel],
         left: VecDeque<Pending>,
+        begun: Duration,
     ) -> Self {
         let patience = Patience::new(collector.plan.patience, collector.clock);
         Measuring {
             collector,
             jobs,
             kernels,
+            points: left.len(),
             left,
             under_way: VecDeque::new(),
             patience,
+            begun,
             failed: None,
         }
     }
@@ -60,6 +68,24 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
     /// A row could not be written.
     pub fn end(self) -> anyhow::Result<()> {
         self.failed.map_or(Ok(()), Err)
+    }
+
+    /// Whether there is time for points that were put off, of which one was just taken from `left`.
+    fn may_measure_again(&mut self) -> bool {
+        let Collector {
+            stop,
+            clock,
+            ledger,
+            ..
+        } = &*self.collector;
+        let put_off = 1 + self.left.len() + self.under_way.len();
+        self.patience.lasts(|| {
+            let left = stop.left(*clock)?;
+            // At the pace of this batch, of which everything was measured once.
+            let took = clock.now().saturating_sub(self.begun);
+            let others = ledger.left().saturating_sub(put_off as u64);
+            Some(left.saturating_sub(took.mul_f64(others as f64 / self.points as f64)))
+        })
     }
 
     fn settle(&mut self, point: &Pending, result: Result<Measured, Failure>) {
@@ -78,7 +104,7 @@ impl PointQueue for Measuring<'_, '_, '_> {
             let job = self.jobs[point.job];
             let put_off = point.attempts.best.is_some();
             let stopped = self.collector.stop.due(self.collector.clock).is_some();
-            if stopped || (put_off && !self.patience.lasts()) {
+            if stopped || (put_off && !self.may_measure_again()) {
                 // What was measured is worth its row, though the machine drifted.
                 if let Some(measured) = point.attempts.best.take() {
                     self.settle(&point, Ok(measured));

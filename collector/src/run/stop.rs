@@ -32,6 +32,11 @@ impl Stop {
         }
     }
 
+    /// The time left, if there is a budget.
+    pub fn left(&self, clock: &dyn Clock) -> Option<Duration> {
+        self.deadline.map(|d| d.saturating_sub(clock.now()))
+    }
+
     /// Whether to end before the next point, and why.
     pub fn due(&self, clock: &dyn Clock) -> Option<Cut> {
         if self.interrupt.requested() {

@@ -105,7 +105,7 @@ pub(super) fn measure(
             steadiest(
                 || runner.measure_whole_model(threads as usize, plan.timing),
                 disturbance,
-                || !interrupt.requested() && patience.lasts(),
+                || !interrupt.requested() && patience.lasts(|| None),
             )
         };
         let outcome = match result {

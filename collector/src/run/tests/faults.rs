@@ -92,6 +92,34 @@ fn when_patience_is_over_points_keep_what_they_have() {
 }
 
 #[test]
+fn where_time_is_short_what_has_no_result_comes_before_disturbed_points() {
+    // Batches have 64 kernels; each point takes a second.
+    let rows_within = |seconds: u64| {
+        let bench = Bench::new();
+        let clock = bench.clock.clone();
+        let fake = FakeRunner::new(move |step| {
+            if measured(step).is_some() {
+                clock.pass(1);
+            }
+            Act::Works {
+                ns: 1e3,
+                drift: 2.0,
+            }
+        });
+        let plan = Plan {
+            patience: 10.0,
+            time_budget_ns: Some(seconds * 1_000_000_000),
+            ..bench.sweep(39)
+        };
+        let report = bench.run(plan, &fake).unwrap();
+        (bench.rows().len(), report.wall_ns / 1_000_000_000)
+    };
+    assert_eq!(rows_within(81), (80, 81));
+    assert_eq!(rows_within(60), (60, 60));
+    assert_eq!(rows_within(100), (80, 100), "the rest is for these");
+}
+
+#[test]
 fn a_whole_model_that_cannot_be_run_costs_no_operator() {
     for act in [
         Act::Crash,
