@@ -86,6 +86,11 @@ impl Home {
     pub fn calibrations(&self) -> PathBuf {
         self.root.join(".cache/calibrations")
     }
+
+    /// The file of the sentinel's usual times.
+    pub fn sentinel(&self) -> PathBuf {
+        self.root.join(".cache/sentinel.json")
+    }
 }
 
 /// The virtual environment of the installation that [`HOME_VARIABLE`] names, then those above the program and above the

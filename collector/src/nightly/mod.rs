@@ -131,6 +131,7 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
         session.progress.point(&job.label(), &report.words());
         reports.push(report);
     }
+    resume_unfinished(plan, clock, &lock, &mut reports, session);
     session.progress.end();
 
     let mut tally = Tally::default();
@@ -167,6 +168,45 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
     };
     save(&folder, &(session.summary)(&report))?;
     Ok(report)
+}
+
+/// Gives what the budget has left to the jobs that needed more than their shares, in their order: once each, so that one that never
+/// ends does not keep the night from ending.
+fn resume_unfinished(
+    plan: &NightlyPlan,
+    clock: Instant,
+    lock: &NightlyLock,
+    reports: &mut [JobReport],
+    session: &mut Session<'_>,
+) {
+    let (places, jobs): (Vec<usize>, Vec<Job>) = plan
+        .jobs
+        .iter()
+        .cloned()
+        .enumerate()
+        .filter(|(place, _)| reports[*place].outcome == JobOutcome::OutOfTime)
+        .unzip();
+    for (number, place) in places.into_iter().enumerate() {
+        let left = plan.budget().saturating_sub(clock.elapsed());
+        let share = share(left, &jobs[number..]);
+        session.progress.working(&format!(
+            "{} again, up to {}",
+            jobs[number].label(),
+            units::wall(share.as_nanos() as u64)
+        ));
+        let again = one_job(plan, &jobs[number], share, lock, session);
+        if matches!(again.outcome, JobOutcome::NotBegun { .. }) {
+            return;
+        }
+        let first = &reports[place];
+        reports[place] = JobReport {
+            share_ns: first.share_ns + again.share_ns,
+            wall_ns: first.wall_ns + again.wall_ns,
+            ..again
+        };
+        let (label, words) = (reports[place].label(), reports[place].words());
+        session.progress.note(&format!("{label}  {words}"));
+    }
 }
 
 /// The part of the time left that the first of these jobs gets: by its weight among all that are still to come, so that what one

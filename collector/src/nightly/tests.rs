@@ -21,6 +21,8 @@ enum Act {
     Rows(Vec<Row>, i32),
     /// Writes these rows and stops because its time is over.
     Part(Vec<Row>),
+    /// Stops with the first rows because its time is over, and writes all when it is resumed.
+    InTwoParts(Vec<Row>),
     /// Ends with this code and these last words.
     Fail(i32, &'static str),
     /// Interrupts the night.
@@ -56,7 +58,19 @@ impl JobRunner for StandIn {
                 write_run(Path::new(folder), folder, &rows, |_| ());
                 Ok(JobEnd::Exited(code))
             }
+            Act::InTwoParts(rows) if after("--resume").is_some() => {
+                fs::remove_dir_all(folder).ok();
+                write_run(Path::new(folder), folder, &rows, |_| ());
+                Ok(JobEnd::Exited(0))
+            }
+            Act::InTwoParts(rows) => {
+                write_run(Path::new(folder), folder, &rows[..1], |m| {
+                    m.state = RunState::Interrupted
+                });
+                Ok(JobEnd::Exited(0))
+            }
             Act::Part(rows) => {
+                fs::remove_dir_all(folder).ok();
                 write_run(Path::new(folder), folder, &rows, |m| {
                     m.state = RunState::Interrupted
                 });
@@ -281,6 +295,28 @@ fn a_job_that_used_up_its_time_is_resumed_with_the_nightly_run() {
     let (night, runner) = place.night("2026-11-20", &[("mlp", good("mlp"))]);
     assert!(runner.seen[0].starts_with("--resume"), "{:?}", runner.seen);
     assert_eq!(night.jobs[0].outcome, JobOutcome::Done);
+}
+
+#[test]
+fn jobs_that_need_more_than_their_share_get_what_the_night_has_left() {
+    let place = Place::new();
+    let long = |model| Act::InTwoParts(rows(model, 1.0));
+    let acts = [
+        ("mlp", long("mlp")),
+        ("net", good("net")),
+        ("rnn", long("rnn")),
+    ];
+    let (night, runner) = place.night("2026-11-20", &acts);
+    let resumed = runner.seen.iter().map(|args| args.starts_with("--resume"));
+    assert_eq!(
+        resumed.collect::<Vec<_>>(),
+        [false, false, false, true, true]
+    );
+    assert!(night.jobs.iter().all(|j| j.outcome == JobOutcome::Done));
+    assert_eq!(night.counts().rows(), 18);
+    let hour = Duration::from_secs(3600);
+    assert!(runner.shares[3] <= hour / 2 && runner.shares[4] > hour / 2);
+    assert!(night.jobs[0].share_ns > night.jobs[1].share_ns);
 }
 
 #[test]

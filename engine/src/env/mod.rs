@@ -20,6 +20,11 @@ pub use root::Root;
 
 use opdata::contract::{ENVIRONMENT_FORMAT, Environment, Machine, Software, State};
 
+/// The name of the processor; none where the kernel does not say.
+pub fn cpu_name(root: &Root) -> Option<String> {
+    cpu::read(root).name
+}
+
 /// Reads the machine under `root` (the file system's root; another folder in tests) and its
 /// state; the software is the caller's to know.
 pub fn capture(root: &Root, software: Software) -> Environment {

@@ -5,6 +5,8 @@
 //! that count in neither are left out. Large datasets are judged on a part of them, so that choosing costs less than
 //! training does.
 
+use std::collections::HashMap;
+
 use rayon::prelude::*;
 
 use super::folds::{OutOfFold, familiarities};
@@ -215,6 +217,7 @@ impl Judge<'_> {
             predicted,
             disagreement,
             scores: None,
+            of_models: HashMap::new(),
         };
         let members = pool.members;
         Ok((Mixture { members, weights }, predictions))

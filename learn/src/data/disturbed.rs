@@ -2,18 +2,12 @@
 
 use opdata::{Quality, Row};
 
-/// A sentinel kernel that took more than so many times its best of the run says that something else ran.
-pub const DISTURBED_DRIFT: f64 = 1.1;
-
-/// Whether something else ran while the sentinel took so many times its best.
-pub fn of_drift(drift: f64) -> bool {
-    drift > DISTURBED_DRIFT
-}
+use crate::features::drift::is_disturbed;
 
 /// Whether something else ran while a row was measured: its grade is D, or the sentinel was slower. `None` for a row that
 /// says neither.
 pub(super) fn of_row(row: &Row) -> Option<bool> {
-    let drifted = row.drift_ratio.map(of_drift);
+    let drifted = row.drift_ratio.map(is_disturbed);
     let poor = row.quality.map(|quality| quality == Quality::D);
     drifted.into_iter().chain(poor).reduce(|a, b| a || b)
 }

@@ -18,6 +18,8 @@ struct Measured {
     interval: Option<(f64, f64)>,
     /// Whether something else ran meanwhile, where that is known.
     disturbed: Option<bool>,
+    /// Time of the sentinel kernel around it over its usual time.
+    drift: Option<f64>,
 }
 
 /// What was measured of one point.
@@ -32,6 +34,7 @@ impl Times {
             in_model: in_model_ns(row),
             interval: interval.filter(|(low, _)| *low > 0.0),
             disturbed: disturbed::of_row(row),
+            drift: row.drift_ratio,
         });
     }
 
@@ -67,6 +70,8 @@ impl Times {
     fn settle(&self, sample: &mut Sample) {
         sample.log2_interval = self.log2_interval();
         sample.disturbed = self.disturbed();
+        let drift = self.0.iter().filter_map(|m| m.drift);
+        sample.point.set_drift(median(drift));
         let in_model = self.0.iter().filter_map(|m| m.in_model);
         sample.log2_in_model = median(in_model).map(f64::log2);
         let alone = median(self.0.iter().map(|m| m.alone));

@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 18;
+pub const FEATURE_VERSION: u32 = 19;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -554,6 +554,8 @@ features! {
         cache_state,
         /// weights read between two uses of one of the operator's, at most 4 MB, or 64 MB where a call uses each weight once, bytes
         weight_reuse_bytes: Log2,
+        /// time of the sentinel kernel around the measurement over its usual time, 1 where nothing else ran
+        drift: Log2,
     }
 }
 

@@ -13,6 +13,7 @@
 //! | [`tile_axes`] | how a register tile lies on the axes |
 //! | [`sampled`] | … of a sample of MetaSchedule's space |
 //! | [`machine`] | where it runs, from the run's environment |
+//! | [`drift`] | how much slower something else made the machine |
 //! | [`point`] | a row as its features and estimates |
 //! | [`compiled`] | what compilers and counters say of a kernel |
 //! | [`moving`] | arithmetic and traffic at the machine's calibrated rates |
@@ -23,6 +24,7 @@
 
 pub mod base;
 pub mod cpu;
+pub mod drift;
 pub mod gpu;
 pub mod knobs;
 pub mod list;

@@ -19,7 +19,7 @@ use super::nest::Nest;
 use super::operator::{Class, Operator};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
-use super::{compiled, default_tile, derive_cpu, derive_gpu, moving, runs};
+use super::{compiled, default_tile, derive_cpu, derive_gpu, drift, moving, runs};
 use super::{strides, tile_axes, weights, windows};
 
 /// Everything that is known of a point before it is measured.
@@ -138,6 +138,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     values.weight_reuse_bytes = row
         .weight_reuse_bytes
         .map_or(f32::NAN, |b| log1(weights::reuse_bytes(b, &operator)));
+    values.drift = drift::feature(row.drift_ratio);
     let features = values.to_vec();
     Point {
         known: known(&features),

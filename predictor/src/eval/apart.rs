@@ -80,6 +80,7 @@ mod tests {
                 .collect(),
             disagreement: vec![f64::NAN; samples.len()],
             scores: None,
+            of_models: Default::default(),
         };
         let measured: Vec<f64> = measured.into_iter().rev().collect();
         ByDisturbance::of(&dataset, &held_out, &measured)

@@ -8,10 +8,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use opdata::stats::{median, weighted_median};
-use oplearn::crossval::folds::OutOfFold;
+use oplearn::crossval::folds::{OutOfFold, PartPlace};
 use oplearn::data::disturbed;
 use oplearn::data::split::Fold;
 use oplearn::data::{Dataset, ModelRun, Part};
+use oplearn::features::drift::is_disturbed;
 use oplearn::models::context::Context;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -60,7 +61,7 @@ pub struct WholeModel {
 impl WholeModel {
     /// Whether something else ran while it was measured; `None` where no run says.
     pub fn disturbed(&self) -> Option<bool> {
-        self.drift.map(disturbed::of_drift)
+        self.drift.map(is_disturbed)
     }
 }
 
@@ -75,9 +76,9 @@ fn calls(run: &ModelRun) -> f64 {
     run.parts.iter().map(|part| part.calls as f64).sum()
 }
 
-/// The runs whose measured operators explain the whole.
-fn complete(dataset: &Dataset) -> impl Iterator<Item = &ModelRun> {
-    dataset.model_runs.iter().filter(|run| {
+/// The runs whose measured operators explain the whole, with their positions.
+fn complete(dataset: &Dataset) -> impl Iterator<Item = (usize, &ModelRun)> {
+    dataset.model_runs.iter().enumerate().filter(|(_, run)| {
         let alone = |part: &Part| Some(dataset.samples[part.sample].log2_time.exp2());
         let measured = sum(run, |part| part.in_model_ns.or_else(|| alone(part)));
         measured.is_some_and(|sum| sum > COMPLETE * run.end_to_end_ns)
@@ -118,24 +119,24 @@ fn of_models(models: &BTreeMap<Import<'_>, Vec<f64>>) -> Vec<f64> {
 }
 
 impl WholeFactor {
-    /// Learns from all models but one, given a prediction (log2 ns inside the model) for a model's sample.
+    /// Learns from all models but one, given a prediction (log2 ns inside the model) for the position of a run and of a sample of it.
     pub fn fit(
         dataset: &Dataset,
         without: Option<&str>,
-        predicted: impl Fn(&str, usize) -> Option<f64>,
+        predicted: impl Fn(usize, usize) -> Option<f64>,
     ) -> Self {
-        let runs: Vec<&ModelRun> = complete(dataset)
-            .filter(|run| Some(run.model.as_str()) != without)
-            .collect();
+        let (places, runs): (Vec<usize>, Vec<&ModelRun>) = complete(dataset)
+            .filter(|(_, run)| Some(run.model.as_str()) != without)
+            .unzip();
         let mut factor = Self {
             call_ns: call_ns(&runs),
             ..Self::default()
         };
         let (mut ratios, mut exact) = (Ratios::new(), Vec::new());
-        for run in runs {
+        for (place, run) in places.into_iter().zip(runs) {
             let between = factor.between(run.threads, calls(run));
             let whole = (run.end_to_end_ns - between).max(0.1 * run.end_to_end_ns);
-            if let Some(sum) = sum(run, |p| Some(predicted(&run.model, p.sample)?.exp2())) {
+            if let Some(sum) = sum(run, |p| Some(predicted(place, p.sample)?.exp2())) {
                 let by_model = ratios.entry(run.threads).or_default();
                 by_model.entry(import(run)).or_default().push(whole / sum);
             }
@@ -186,21 +187,22 @@ fn deviation(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     (!squares.is_empty()).then(|| (squares.iter().sum::<f64>() / count).sqrt())
 }
 
-/// Predictions (log2 ns) of held-out samples inside a running model, in their order: what that does is learned without
-/// their fold, too.
-pub fn in_model(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -> Vec<f64> {
+/// Predictions (log2 ns) of held-out operators inside their running models: what that does is learned without their fold, too.
+pub fn in_model(
+    dataset: &Dataset,
+    folds: &[Fold],
+    out_of_fold: &OutOfFold,
+) -> HashMap<PartPlace, f64> {
     let contexts: Vec<Context> = folds
         .par_iter()
         .map(|fold| Context::fit(dataset, &fold.train))
         .collect();
-    let predicted = out_of_fold.predicted.iter();
-    let places = predicted.zip(&out_of_fold.index).zip(&out_of_fold.fold);
-    places
-        .map(|((&alone, &index), &fold)| {
-            let sample = &dataset.samples[index];
-            contexts[fold].time(&sample.point, sample.threads, alone)
-        })
-        .collect()
+    let inside = |(&place, &alone): (&PartPlace, &f64)| {
+        let sample = &dataset.samples[place.sample];
+        let time = contexts[place.fold].time(&sample.point, sample.threads, alone);
+        (place, time)
+    };
+    out_of_fold.of_models.iter().map(inside).collect()
 }
 
 /// A run of an import at a number of threads.
@@ -213,7 +215,7 @@ struct Run {
 
 /// What an import's time is taken from.
 fn of_use(mut runs: Vec<Run>) -> Vec<Run> {
-    disturbed::keep_of_use(&mut runs, |run| run.drift.map(disturbed::of_drift));
+    disturbed::keep_of_use(&mut runs, |run| run.drift.map(is_disturbed));
     runs
 }
 
@@ -223,17 +225,14 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
         return Vec::new();
     }
     let times = in_model(dataset, folds, out_of_fold);
-    let mut predictions: HashMap<(usize, usize), f64> = HashMap::new();
-    for (place, &index) in out_of_fold.index.iter().enumerate() {
-        predictions.insert((out_of_fold.fold[place], index), times[place]);
-    }
     let fold_of: HashMap<&str, usize> = folds
         .iter()
         .enumerate()
         .filter_map(|(number, fold)| Some((fold.model.as_deref()?, number)))
         .collect();
-    let predicted = |model: &str, index: usize| -> Option<f64> {
-        predictions.get(&(*fold_of.get(model)?, index)).copied()
+    let predicted = |run: usize, sample: usize| -> Option<f64> {
+        let fold = *fold_of.get(dataset.model_runs[run].model.as_str())?;
+        times.get(&PartPlace { fold, run, sample }).copied()
     };
     let mut result = Vec::new();
     for fold in folds {
@@ -242,8 +241,8 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
         };
         let factor = WholeFactor::fit(dataset, Some(name), predicted);
         let mut by_import: BTreeMap<(Import<'_>, u64), Vec<Run>> = BTreeMap::new();
-        for run in complete(dataset).filter(|run| run.model == name) {
-            if let Some(sum) = sum(run, |part| Some(predicted(name, part.sample)?.exp2())) {
+        for (place, run) in complete(dataset).filter(|(_, run)| run.model == name) {
+            if let Some(sum) = sum(run, |part| Some(predicted(place, part.sample)?.exp2())) {
                 let between = factor.between(run.threads, calls(run));
                 let own = by_import.entry((import(run), run.threads)).or_default();
                 own.push(Run {
@@ -343,7 +342,7 @@ mod tests {
     #[test]
     fn the_model_that_is_asked_about_is_left_out() {
         let data = dataset(&[10, 40]);
-        let predicted = |model: &str, _| Some(if model == "m0" { 10.0 } else { 11.0 });
+        let predicted = |run: usize, _| Some(if run == 0 { 10.0 } else { 11.0 });
         let factor = WholeFactor::fit(&data, Some("m0"), predicted);
         assert!((factor.at(None) - 1000.0 / 2048.0).abs() < 1e-9);
         let nothing = WholeFactor::fit(&dataset(&[]), None, predicted);

@@ -1,6 +1,6 @@
 //! What training leaves: the ensemble, its calibration, and what the training data were.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use opdata::DeviceKind;
 use oplearn::crossval::calibration::Calibration;
@@ -231,13 +231,14 @@ pub fn train(
         done,
     )?;
     let ensemble = Ensemble::fit(dataset, &dataset.all(), &fit)?;
-    let predicted: BTreeMap<usize, f64> = out_of_fold
-        .index
-        .iter()
-        .copied()
-        .zip(in_model(dataset, &folds, &out_of_fold))
+    // Each sample is in one fold.
+    let predicted: HashMap<(usize, usize), f64> = in_model(dataset, &folds, &out_of_fold)
+        .into_iter()
+        .map(|(place, time)| ((place.run, place.sample), time))
         .collect();
-    let whole = WholeFactor::fit(dataset, None, |_, index| predicted.get(&index).copied());
+    let whole = WholeFactor::fit(dataset, None, |run, sample| {
+        predicted.get(&(run, sample)).copied()
+    });
     let known = chosen
         .known
         .as_ref()

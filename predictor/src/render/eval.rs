@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use oplearn::crossval::metrics::{Metrics, RANKED_SAMPLES};
-use oplearn::data::disturbed::DISTURBED_DRIFT;
+use oplearn::features::drift::DISTURBED_DRIFT;
 
 use opreport::Style;
 use opreport::table::{Cell, Column, Table};
@@ -182,7 +182,7 @@ fn models(report: &Report, style: Style) -> String {
     if disturbed {
         let _ = writeln!(
             text,
-            "drift: time of the sentinel kernel around the model over its best; beyond {DISTURBED_DRIFT:.2} something else ran"
+            "drift: time of the sentinel kernel around the model over its usual time; beyond {DISTURBED_DRIFT:.2} something else ran, and the model is predicted for that"
         );
     }
     for count in &report.models_within_10 {

@@ -8,26 +8,50 @@ const FASTER_SHARE: f64 = 0.02;
 /// Most readings kept; beyond them the usual time is settled.
 const MOST_READINGS: usize = 1024;
 
-/// Readings so far in nanoseconds, ascending, by number of threads.
+/// Times in nanoseconds, by number of threads.
 #[derive(Debug, Default)]
-pub(super) struct Baseline(BTreeMap<usize, Vec<f64>>);
+pub(super) struct Baseline {
+    /// Readings so far, ascending.
+    readings: BTreeMap<usize, Vec<f64>>,
+    /// What was usual in earlier processes.
+    earlier: BTreeMap<usize, f64>,
+}
 
 impl Baseline {
+    /// Without readings, after processes in which these times were usual.
+    pub fn after(earlier: impl Iterator<Item = (usize, f64)>) -> Baseline {
+        Baseline {
+            readings: BTreeMap::new(),
+            earlier: earlier.collect(),
+        }
+    }
+
     pub fn count(&self, threads: usize) -> usize {
-        self.0.get(&threads).map_or(0, Vec::len)
+        self.readings.get(&threads).map_or(0, Vec::len)
+    }
+
+    /// Numbers of threads that there are readings on.
+    pub fn threads(&self) -> impl Iterator<Item = usize> {
+        self.readings.keys().copied()
     }
 
     pub fn keep(&mut self, threads: usize, reading: f64) {
-        let readings = self.0.entry(threads).or_default();
+        let readings = self.readings.entry(threads).or_default();
         if readings.len() < MOST_READINGS {
             let place = readings.partition_point(|r| *r < reading);
             readings.insert(place, reading);
         }
     }
 
-    /// About the fastest reading on so many threads; infinite without any.
+    /// The usual time on so many threads: this process's, or that of earlier ones if they were faster.
     pub fn usual_ns(&self, threads: usize) -> f64 {
-        let readings = self.0.get(&threads).map_or(&[][..], |r| r);
+        let earlier = self.earlier.get(&threads).copied();
+        self.own_ns(threads).min(earlier.unwrap_or(f64::INFINITY))
+    }
+
+    /// About the fastest reading of this process on so many threads; infinite without any.
+    pub fn own_ns(&self, threads: usize) -> f64 {
+        let readings = self.readings.get(&threads).map_or(&[][..], |r| r);
         let place = (readings.len() as f64 * FASTER_SHARE) as usize;
         readings.get(place).copied().unwrap_or(f64::INFINITY)
     }
@@ -56,5 +80,16 @@ mod tests {
             baseline.keep(2, 90.0);
         }
         assert_eq!(baseline.count(2), MOST_READINGS);
+    }
+
+    #[test]
+    fn a_process_that_begins_disturbed_goes_by_what_was_usual_before() {
+        let mut baseline = Baseline::after([(2, 100.0)].into_iter());
+        assert_eq!((baseline.count(2), baseline.usual_ns(2)), (0, 100.0));
+        baseline.keep(2, 150.0);
+        assert_eq!((baseline.usual_ns(2), baseline.own_ns(2)), (100.0, 150.0));
+        baseline.keep(2, 90.0);
+        assert_eq!(baseline.usual_ns(2), 90.0);
+        assert_eq!(baseline.threads().collect::<Vec<_>>(), [2]);
     }
 }

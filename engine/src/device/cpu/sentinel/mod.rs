@@ -1,8 +1,8 @@
 //! A fixed piece of work that tells how fast the machine is at the moment.
 //!
 //! It is done before and after every point, on as many threads as the point runs on. Its time over its usual time on the
-//! quiet machine (about the fastest of the readings with as many threads) is the point's drift: 1.00 on a quiet machine,
-//! more when something else takes a core, the clock or the cache away. One thread alone would not see a virtual machine
+//! quiet machine (about the fastest of the readings with as many threads, of this process and of those of the last day) is the
+//! point's drift: 1.00 on a quiet machine, more when something else takes a core, the clock or the cache away. One thread alone would not see a virtual machine
 //! whose processors have come to share a core; where that lasts, the usual time on one thread still tells.
 //!
 //! The work has to slow down as operators do. Seen on a rented virtual machine, whose four processors the host moves about:
@@ -13,6 +13,7 @@
 //!   different dies, a line takes 150 instead of 25 ns, and small operators twice their time.
 
 mod baseline;
+mod kept;
 mod work;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,6 +23,7 @@ use tvm_bridge::Result;
 use tvm_bridge::threads::Pool;
 
 use self::baseline::Baseline;
+use self::kept::{Kept, Usual};
 use self::work::Work;
 
 /// Runs of which the fastest counts, so that one interrupt is not taken for drift.
@@ -35,6 +37,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const MOST_WAITS: usize = 10;
 /// Up to this drift a moment is quiet.
 const QUIET: f64 = 1.05;
+/// After so many readings on a number of threads the usual times are kept for other processes.
+const KEPT_AFTER: [usize; 4] = [FIRST_READINGS, 60, 250, 1000];
 /// Slower by this factor than one thread, several threads on cores of their own do not share those cores only with each
 /// other: what all cores lose in clock rate is less.
 const MOST_SLOWDOWN: f64 = 1.5;
@@ -48,6 +52,7 @@ pub(super) struct Sentinel {
     cores: usize,
     products: Baseline,
     handovers: Baseline,
+    kept: Kept,
     /// Readings that wait for the next quiet moment: fewer after each time in vain, for some machines are never quiet.
     waits: usize,
 }
@@ -63,12 +68,21 @@ struct Reading {
 impl Sentinel {
     /// For up to `threads` threads, of which as many as `cores` have a core each.
     pub fn new(threads: usize, cores: usize) -> Sentinel {
+        Sentinel::after(threads, cores, Kept::of_installation())
+    }
+
+    /// The same after what earlier processes kept.
+    fn after(threads: usize, cores: usize, kept: Kept) -> Sentinel {
         let work = || Mutex::new(Box::new(Work::new()));
+        let earlier = kept.usual();
+        let of =
+            |ns: fn(&Usual) -> f64| earlier.iter().map(move |usual| (usual.threads, ns(usual)));
         Sentinel {
             work: (0..threads).map(|_| work()).collect(),
             cores,
-            products: Baseline::default(),
-            handovers: Baseline::default(),
+            products: Baseline::after(of(|usual| usual.products_ns)),
+            handovers: Baseline::after(of(|usual| usual.handover_ns)),
+            kept,
             waits: MOST_WAITS,
         }
     }
@@ -118,6 +132,14 @@ impl Sentinel {
     fn keep(&mut self, threads: usize, reading: Reading) {
         self.products.keep(threads, reading.products);
         self.handovers.keep(threads, reading.handover);
+        if KEPT_AFTER.contains(&self.products.count(threads)) {
+            let usual = |threads| Usual {
+                threads,
+                products_ns: self.products.own_ns(threads),
+                handover_ns: self.handovers.own_ns(threads),
+            };
+            self.kept.keep(self.products.threads().map(usual).collect());
+        }
     }
 
     fn drift_of(&self, now: Reading, threads: usize) -> f64 {
@@ -196,7 +218,7 @@ mod tests {
     #[test]
     fn drift_is_relative_to_the_usual_on_as_many_threads_and_never_below_one() {
         let pool = Pool::start(2).unwrap();
-        let mut sentinel = Sentinel::new(2, 1);
+        let mut sentinel = Sentinel::after(2, 1, Kept::nowhere());
         for threads in [2, 1] {
             pool.use_threads(threads).unwrap();
             assert!((0..20).all(|_| sentinel.drift(&pool).unwrap() >= 1.0));
@@ -208,7 +230,7 @@ mod tests {
     #[test]
     fn threads_that_share_a_core_from_the_beginning_are_noticed_unless_the_machine_has_no_more() {
         let drift = |cores| {
-            let mut sentinel = Sentinel::new(2, cores);
+            let mut sentinel = Sentinel::after(2, cores, Kept::nowhere());
             sentinel.keep(1, reading(100.0, 0.0));
             sentinel.keep(2, reading(210.0, 0.0));
             sentinel.drift_of(reading(210.0, 0.0), 2)
@@ -219,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_handover_that_takes_longer_is_drift() {
-        let mut sentinel = Sentinel::new(2, 2);
+        let mut sentinel = Sentinel::after(2, 2, Kept::nowhere());
         sentinel.keep(1, reading(100.0, 0.0));
         sentinel.keep(2, reading(100.0, 50.0));
         assert_eq!(sentinel.drift_of(reading(100.0, 50.0), 2), 1.0);
@@ -230,7 +252,7 @@ mod tests {
     #[test]
     fn a_moment_that_is_not_quiet_is_waited_for_but_not_for_ever() {
         let pool = Pool::start(1).unwrap();
-        let mut sentinel = Sentinel::new(1, 1);
+        let mut sentinel = Sentinel::after(1, 1, Kept::nowhere());
         // No reading will be as fast as these.
         for _ in 0..1000 {
             sentinel.keep(1, reading(1.0, 0.0));

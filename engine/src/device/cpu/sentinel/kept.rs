@@ -1,0 +1,188 @@
+//! The usual times that earlier processes found, in a file of the installation's cache.
+//!
+//! What disturbs a machine may last for minutes. A process that begins meanwhile would take that for the machine's usual state, and call
+//! quiet what takes half as long again as what another process calls quiet.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use opdata::{Timestamp, read_text, stable_hash, write_atomically};
+use opinstall::Home;
+use serde::{Deserialize, Serialize};
+
+use crate::env::{Cores, Root, cpu_name};
+
+/// Processes remembered.
+const MOST_PROCESSES: usize = 64;
+/// What is older does not count: a machine may be moved, or throttled for good.
+const LIFETIME_MS: i64 = 24 * 3600 * 1000;
+/// Share of the processes that found a faster time than the one that counts: the very fastest had luck.
+const FASTER_SHARE: f64 = 0.1;
+
+/// Usual times on a number of threads, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Usual {
+    pub threads: usize,
+    pub products_ns: f64,
+    /// 0 on one thread.
+    pub handover_ns: f64,
+}
+
+/// What a process found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Found {
+    /// The machine and the build of the program: others take other times for the same work.
+    by: String,
+    process: u32,
+    unix_ms: i64,
+    usual: Vec<Usual>,
+}
+
+/// The file. It is an extra: where it cannot be read or written, a process knows its own times alone.
+#[derive(Debug)]
+pub(super) struct Kept {
+    path: Option<PathBuf>,
+    by: String,
+}
+
+impl Kept {
+    /// No file.
+    #[cfg(test)]
+    pub fn nowhere() -> Kept {
+        Kept {
+            path: None,
+            by: String::new(),
+        }
+    }
+
+    /// The installation's.
+    pub fn of_installation() -> Kept {
+        Kept {
+            path: Home::find().ok().map(|home| home.sentinel()),
+            by: machine_and_build(),
+        }
+    }
+
+    /// About the fastest of what processes found lately, by number of threads.
+    pub fn usual(&self) -> Vec<Usual> {
+        let mut by_threads: BTreeMap<usize, Vec<Usual>> = BTreeMap::new();
+        let own = self.read().into_iter().filter(|found| found.by == self.by);
+        for usual in own.flat_map(|found| found.usual) {
+            by_threads.entry(usual.threads).or_default().push(usual);
+        }
+        let of = |(threads, all): (usize, Vec<Usual>)| Usual {
+            threads,
+            products_ns: fast(all.iter().map(|usual| usual.products_ns)),
+            handover_ns: fast(all.iter().map(|usual| usual.handover_ns)),
+        };
+        by_threads.into_iter().map(of).collect()
+    }
+
+    /// Keeps what this process has found so far.
+    pub fn keep(&self, usual: Vec<Usual>) {
+        let Some(path) = &self.path else { return };
+        let process = std::process::id();
+        let mut all = self.read();
+        all.retain(|found| found.process != process || found.by != self.by);
+        all.push(Found {
+            by: self.by.clone(),
+            process,
+            unix_ms: Timestamp::now().unix_ms(),
+            usual,
+        });
+        all.drain(..all.len().saturating_sub(MOST_PROCESSES));
+        if let (Some(folder), Ok(text)) = (path.parent(), serde_json::to_string(&all)) {
+            let made = std::fs::create_dir_all(folder);
+            if made.is_ok() {
+                // See the type's comment.
+                let _ = write_atomically(path, text.as_bytes());
+            }
+        }
+    }
+
+    /// What was kept and is not too old, the oldest first.
+    fn read(&self) -> Vec<Found> {
+        let text = self.path.as_ref().and_then(|path| read_text(path).ok());
+        let mut all: Vec<Found> = text
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default();
+        let now = Timestamp::now().unix_ms();
+        all.retain(|found| (0..LIFETIME_MS).contains(&(now - found.unix_ms)));
+        all
+    }
+}
+
+/// About the fastest of some times, at least one.
+fn fast(times: impl Iterator<Item = f64>) -> f64 {
+    let mut times: Vec<f64> = times.collect();
+    times.sort_by(f64::total_cmp);
+    times[(times.len() as f64 * FASTER_SHARE) as usize]
+}
+
+fn machine_and_build() -> String {
+    let root = Root::system();
+    let program = std::env::current_exe().and_then(|path| path.metadata());
+    let build = program.and_then(|file| Ok((file.len(), file.modified()?)));
+    let build = format!("{:?}", build.ok());
+    format!(
+        "{}, {} cores, build {}",
+        cpu_name(&root).unwrap_or_default(),
+        Cores::read(&root).online,
+        stable_hash(&[("build", &build)])
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual(threads: usize, products_ns: f64) -> Usual {
+        Usual {
+            threads,
+            products_ns,
+            handover_ns: 5.0,
+        }
+    }
+
+    #[test]
+    fn the_next_process_knows_what_the_last_one_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |by: &str| Kept {
+            path: Some(folder.path().join("cache/sentinel.json")),
+            by: by.to_owned(),
+        };
+        assert_eq!(at("here").usual(), []);
+        at("here").keep(vec![usual(1, 100.0)]);
+        at("here").keep(vec![usual(1, 90.0), usual(2, 120.0)]);
+        at("there").keep(vec![usual(1, 10.0)]);
+        assert_eq!(at("here").usual(), [usual(1, 90.0), usual(2, 120.0)]);
+        assert_eq!(at("there").usual(), [usual(1, 10.0)]);
+        std::fs::write(folder.path().join("cache/sentinel.json"), "damaged").unwrap();
+        assert_eq!(at("here").usual(), []);
+        Kept::nowhere().keep(vec![usual(1, 1.0)]);
+    }
+
+    #[test]
+    fn what_is_old_or_lucky_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sentinel.json");
+        let now = Timestamp::now().unix_ms();
+        let found = |(process, age_ms, ns): (u32, i64, f64)| Found {
+            by: "here".to_owned(),
+            process,
+            unix_ms: now - age_ms,
+            usual: vec![usual(1, ns)],
+        };
+        let mut all = vec![
+            found((1, LIFETIME_MS + 1000, 1.0)),
+            found((2, -60_000, 2.0)),
+        ];
+        all.extend((3..13).map(|process| found((process, 1000, 100.0 + f64::from(process)))));
+        std::fs::write(&path, serde_json::to_string(&all).unwrap()).unwrap();
+        let kept = Kept {
+            path: Some(path),
+            by: "here".to_owned(),
+        };
+        assert_eq!(kept.usual(), [usual(1, 104.0)]);
+    }
+}

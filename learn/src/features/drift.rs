@@ -1,0 +1,68 @@
+//! How much slower something else made the machine while a point was measured.
+//!
+//! What shares a core or its caches makes some operators half as slow again and others hardly slower, so that is for the trees to learn: the
+//! drift of the sentinel kernel is a feature. Queries ask about the quiet machine.
+
+use std::sync::LazyLock;
+
+use super::list::FEATURES;
+use super::point::Point;
+
+/// A sentinel kernel that took more than so many times its usual time says that something else ran.
+pub const DISTURBED_DRIFT: f64 = 1.1;
+
+/// Whether something else ran while the sentinel took so many times its usual time.
+pub fn is_disturbed(drift: f64) -> bool {
+    drift > DISTURBED_DRIFT
+}
+
+/// The feature: 0 where nothing else ran, or nothing is known of it.
+pub(super) fn feature(drift: Option<f64>) -> f32 {
+    drift
+        .filter(|&drift| is_disturbed(drift))
+        .map_or(0.0, |drift| drift.log2() as f32)
+}
+
+impl Point {
+    /// Makes it a point of a machine on which the sentinel kernel takes so many times its usual time.
+    pub fn set_drift(&mut self, drift: Option<f64>) {
+        static PLACE: LazyLock<Option<usize>> =
+            LazyLock::new(|| FEATURES.iter().position(|feature| feature.name == "drift"));
+        if let Some(own) = PLACE.and_then(|place| self.features.get_mut(place)) {
+            *own = feature(drift);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::MachineFacts;
+    use super::super::point_of;
+    use crate::testing::dense_row;
+
+    #[test]
+    fn a_point_can_be_moved_to_a_machine_that_is_more_or_less_disturbed() {
+        let of = |drift_ratio| {
+            let row = opdata::Row {
+                drift_ratio,
+                ..dense_row(1, 8, 8, "{}")
+            };
+            let features = point_of(&row, &MachineFacts::default()).features;
+            features.iter().map(|f| f.to_bits()).collect::<Vec<_>>()
+        };
+        let quiet = of(Some(1.0));
+        assert_eq!(of(None), quiet);
+        assert_eq!(of(Some(1.05)), quiet, "that is quiet");
+        let slowed = of(Some(2.0));
+        let differ = quiet.iter().zip(&slowed).filter(|(a, b)| a != b);
+        assert_eq!(
+            differ.collect::<Vec<_>>(),
+            [(&0f32.to_bits(), &1f32.to_bits())]
+        );
+
+        let mut point = point_of(&dense_row(1, 8, 8, "{}"), &MachineFacts::default());
+        point.set_drift(Some(2.0));
+        let moved: Vec<u32> = point.features.iter().map(|f| f.to_bits()).collect();
+        assert_eq!(moved, slowed);
+    }
+}
