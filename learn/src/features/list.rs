@@ -554,6 +554,8 @@ features! {
         cache_state,
         /// weights read between two uses of one of the operator's, at most 4 MB, or 64 MB where a call uses each weight once, bytes
         weight_reuse_bytes: Log2,
+    }
+    State {
         /// time of the sentinel kernel around the measurement over its usual time, 1 where nothing else ran
         drift: Log2,
     }

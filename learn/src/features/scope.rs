@@ -25,6 +25,8 @@ pub enum Scope {
     Foreign,
     /// Where it runs.
     Machine,
+    /// In what state the machine was.
+    State,
 }
 
 impl Scope {

@@ -124,7 +124,7 @@ pub const VIEWS_OF_COUNTS: [&[Scope]; 3] = [
 
 /// What a member does not see that is asked about machines it was not trained on: figures of machines beyond those seen
 /// would send trees astray, so their effect is left to the estimate.
-pub const FOREIGN: &[Scope] = &[Scope::Machine, Scope::Code, Scope::Counted];
+pub const FOREIGN: &[Scope] = &[Scope::Machine, Scope::Code, Scope::Counted, Scope::State];
 
 /// A member with the usual trees.
 pub fn member(base: Base, without: &[Scope], objective: Objective, seed: u64) -> MemberSpec {
@@ -304,7 +304,8 @@ impl Member {
         Self::taught(spec, set, &times, seed)
     }
 
-    /// Trains a member on other times (log2 ns) than those measured; of very many samples on a part.
+    /// Trains a member on other times (log2 ns) than those measured; of very many samples on a part. The state of the machine is not
+    /// looked at where it was seldom disturbed.
     ///
     /// # Errors
     /// XGBoost's library is missing or fails.
@@ -317,6 +318,10 @@ impl Member {
         let all: Vec<(&Sample, f64)> = set.samples().zip(times.iter().copied()).collect();
         let places = learned(all.len(), seed + spec.seed).into_iter();
         let samples: Vec<(&Sample, f64)> = places.map(|place| all[place]).collect();
+        let mut spec = spec.clone();
+        if !set.is_often_disturbed() && !spec.without.contains(&Scope::State) {
+            spec.without.push(Scope::State);
+        }
         let columns = spec.columns();
         let points: Vec<&Point> = samples.iter().map(|(s, _)| &s.point).collect();
         let values = select(&points, &columns);
@@ -346,7 +351,7 @@ impl Member {
         };
         let booster = Booster::train(&spec.parameters(seed), rows, labels, spec.trees.rounds)?;
         Ok(Self {
-            spec: spec.clone(),
+            spec,
             columns,
             rates,
             booster,

@@ -7,6 +7,10 @@ use std::sync::OnceLock;
 use super::rates::Rates;
 use crate::data::{Dataset, Sample};
 
+/// Share of disturbed samples from which on what disturbs is learned. A column that hardly ever says something takes the place of
+/// others in the trees that draw it.
+const OFTEN_DISTURBED: f64 = 0.25;
+
 /// Some samples of a dataset.
 #[derive(Debug)]
 pub struct TrainingSet<'a> {
@@ -33,6 +37,12 @@ impl<'a> TrainingSet<'a> {
     pub fn samples(&self) -> impl Iterator<Item = &'a Sample> + use<'a> {
         let (dataset, indices) = (self.dataset, self.indices);
         indices.iter().map(|&i| &dataset.samples[i])
+    }
+
+    /// Whether so many samples were measured while something else ran that what this does can be learned.
+    pub fn is_often_disturbed(&self) -> bool {
+        let disturbed = self.samples().filter(|s| s.disturbed == Some(true)).count();
+        disturbed as f64 >= OFTEN_DISTURBED * self.indices.len() as f64
     }
 
     /// See [`Rates::fit`].

@@ -210,7 +210,8 @@ impl Trained {
             .iter()
             .filter_map(|range| {
                 let feature = &FEATURES[range.column];
-                if !matches!(feature.scope, Scope::Size | Scope::Machine | Scope::Kind) {
+                let told = [Scope::Size, Scope::Machine, Scope::State, Scope::Kind];
+                if !told.contains(&feature.scope) {
                     return None;
                 }
                 let value = point.features[range.column];

@@ -64,6 +64,7 @@ pub fn features_markdown() -> String {
             "How it fills a device that was not trained on",
         ),
         (Scope::Machine, "Where it runs"),
+        (Scope::State, "How the machine was meanwhile"),
     ] {
         let _ = write!(
             text,
