@@ -68,7 +68,7 @@ def read(folder, gpus):
 def kinds(label, predicted):
     layers = json.loads(label.with_suffix(".json").read_text())["num_layer"]
     nodes = rows(predicted)
-    kind_of = {node["Name"]: kind(node["OpName"]) for node in nodes if kind(node["OpName"])}
+    kind_of = {node["Name"]: name for node in nodes if (name := kind(node["OpName"]))}
     found = defaultdict(Kind)
     forward = {}
     for node, times in repeated(rows(label), label.stem, layers):

@@ -120,18 +120,12 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
     let mut reports = Vec::with_capacity(plan.jobs.len());
     session.progress.begin("night", plan.jobs.len() as u64);
     for (place, job) in plan.jobs.iter().enumerate() {
-        let left = plan.budget().saturating_sub(clock.elapsed());
-        let share = share(left, &plan.jobs[place..]);
-        session.progress.working(&format!(
-            "{}, up to {}",
-            job.label(),
-            units::wall(share.as_nanos() as u64)
-        ));
-        let report = one_job(plan, job, share, &lock, session);
-        session.progress.point(&job.label(), &report.words());
+        let label = job.label();
+        let report = first_of(&plan.jobs[place..], &label, plan, (clock, &lock), session);
+        session.progress.point(&label, &report.words());
         reports.push(report);
     }
-    resume_unfinished(plan, clock, &lock, &mut reports, session);
+    resume_unfinished(plan, (clock, &lock), &mut reports, session);
     session.progress.end();
 
     let mut tally = Tally::default();
@@ -174,8 +168,7 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
 /// ends does not keep the night from ending.
 fn resume_unfinished(
     plan: &NightlyPlan,
-    clock: Instant,
-    lock: &NightlyLock,
+    night: (Instant, &NightlyLock),
     reports: &mut [JobReport],
     session: &mut Session<'_>,
 ) {
@@ -187,14 +180,14 @@ fn resume_unfinished(
         .filter(|(place, _)| reports[*place].outcome == JobOutcome::OutOfTime)
         .unzip();
     for (number, place) in places.into_iter().enumerate() {
-        let left = plan.budget().saturating_sub(clock.elapsed());
-        let share = share(left, &jobs[number..]);
-        session.progress.working(&format!(
-            "{} again, up to {}",
-            jobs[number].label(),
-            units::wall(share.as_nanos() as u64)
-        ));
-        let again = one_job(plan, &jobs[number], share, lock, session);
+        let label = jobs[number].label();
+        let again = first_of(
+            &jobs[number..],
+            &format!("{label} again"),
+            plan,
+            night,
+            session,
+        );
         if matches!(again.outcome, JobOutcome::NotBegun { .. }) {
             return;
         }
@@ -204,9 +197,24 @@ fn resume_unfinished(
             wall_ns: first.wall_ns + again.wall_ns,
             ..again
         };
-        let (label, words) = (reports[place].label(), reports[place].words());
+        let words = reports[place].words();
         session.progress.note(&format!("{label}  {words}"));
     }
+}
+
+/// Runs the first of these jobs, shown as `label`, for its share of what the budget of the night that began then has left.
+fn first_of(
+    jobs: &[Job],
+    label: &str,
+    plan: &NightlyPlan,
+    (began, lock): (Instant, &NightlyLock),
+    session: &mut Session<'_>,
+) -> JobReport {
+    let left = plan.budget().saturating_sub(began.elapsed());
+    let share = share(left, jobs);
+    let wall = units::wall(share.as_nanos() as u64);
+    session.progress.working(&format!("{label}, up to {wall}"));
+    one_job(plan, &jobs[0], share, lock, session)
 }
 
 /// The part of the time left that the first of these jobs gets: by its weight among all that are still to come, so that what one

@@ -52,22 +52,16 @@ impl JobRunner for StandIn {
             .keys()
             .find(|name| folder.contains(&format!("model={name}/")))
             .unwrap();
-        match self.acts[name].clone() {
+        let act = match self.acts[name].clone() {
+            Act::InTwoParts(rows) if after("--resume").is_some() => Act::Rows(rows, 0),
+            Act::InTwoParts(rows) => Act::Part(rows[..1].to_vec()),
+            other => other,
+        };
+        match act {
             Act::Rows(rows, code) => {
                 fs::remove_dir_all(folder).ok();
                 write_run(Path::new(folder), folder, &rows, |_| ());
                 Ok(JobEnd::Exited(code))
-            }
-            Act::InTwoParts(rows) if after("--resume").is_some() => {
-                fs::remove_dir_all(folder).ok();
-                write_run(Path::new(folder), folder, &rows, |_| ());
-                Ok(JobEnd::Exited(0))
-            }
-            Act::InTwoParts(rows) => {
-                write_run(Path::new(folder), folder, &rows[..1], |m| {
-                    m.state = RunState::Interrupted
-                });
-                Ok(JobEnd::Exited(0))
             }
             Act::Part(rows) => {
                 fs::remove_dir_all(folder).ok();
@@ -84,6 +78,7 @@ impl JobRunner for StandIn {
                 interrupt.request();
                 Ok(JobEnd::Exited(130))
             }
+            Act::InTwoParts(_) => unreachable!("it is one of its parts by now"),
             Act::Missing => Err(io::ErrorKind::NotFound.into()),
         }
     }

@@ -200,7 +200,7 @@ impl Trained {
         })
     }
 
-    /// Sizes and machine features of a point outside the range of its kind.
+    /// What of a point's sizes, kind, machine and its state is outside the range of its kind.
     fn outside(&self, point: &Point, kind: &str) -> Vec<Outside> {
         let Some(facts) = self.facts.kinds.get(kind) else {
             return Vec::new();
@@ -210,8 +210,10 @@ impl Trained {
             .iter()
             .filter_map(|range| {
                 let feature = &FEATURES[range.column];
-                let told = [Scope::Size, Scope::Machine, Scope::State, Scope::Kind];
-                if !told.contains(&feature.scope) {
+                if !matches!(
+                    feature.scope,
+                    Scope::Size | Scope::Machine | Scope::State | Scope::Kind
+                ) {
                     return None;
                 }
                 let value = point.features[range.column];

@@ -52,9 +52,14 @@ impl Baseline {
     /// About the fastest reading of this process on so many threads; infinite without any.
     pub fn own_ns(&self, threads: usize) -> f64 {
         let readings = self.readings.get(&threads).map_or(&[][..], |r| r);
-        let place = (readings.len() as f64 * FASTER_SHARE) as usize;
-        readings.get(place).copied().unwrap_or(f64::INFINITY)
+        about_the_fastest(readings, FASTER_SHARE)
     }
+}
+
+/// The time, of some in ascending order, that this share of them beats; infinite without any.
+pub(super) fn about_the_fastest(ascending: &[f64], faster_share: f64) -> f64 {
+    let place = (ascending.len() as f64 * faster_share) as usize;
+    ascending.get(place).copied().unwrap_or(f64::INFINITY)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use opdata::{Timestamp, read_text, stable_hash, write_atomically};
 use opinstall::Home;
 use serde::{Deserialize, Serialize};
 
+use super::baseline::about_the_fastest;
 use crate::env::{Cores, Root, cpu_name};
 
 /// Processes remembered.
@@ -33,8 +34,9 @@ pub(super) struct Usual {
 struct Found {
     /// The machine and the build of the program: others take other times for the same work.
     by: String,
+    /// Numbers of processes come again, in containers soon; with the time at which it began one is told from others.
     process: u32,
-    unix_ms: i64,
+    began_ms: i64,
     usual: Vec<Usual>,
 }
 
@@ -43,6 +45,7 @@ struct Found {
 pub(super) struct Kept {
     path: Option<PathBuf>,
     by: String,
+    began_ms: i64,
 }
 
 impl Kept {
@@ -52,6 +55,7 @@ impl Kept {
         Kept {
             path: None,
             by: String::new(),
+            began_ms: 0,
         }
     }
 
@@ -60,6 +64,7 @@ impl Kept {
         Kept {
             path: Home::find().ok().map(|home| home.sentinel()),
             by: machine_and_build(),
+            began_ms: Timestamp::now().unix_ms(),
         }
     }
 
@@ -83,20 +88,19 @@ impl Kept {
         let Some(path) = &self.path else { return };
         let process = std::process::id();
         let mut all = self.read();
-        all.retain(|found| found.process != process || found.by != self.by);
+        let own = (&self.by, process, self.began_ms);
+        all.retain(|found| (&found.by, found.process, found.began_ms) != own);
         all.push(Found {
             by: self.by.clone(),
             process,
-            unix_ms: Timestamp::now().unix_ms(),
+            began_ms: self.began_ms,
             usual,
         });
         all.drain(..all.len().saturating_sub(MOST_PROCESSES));
         if let (Some(folder), Ok(text)) = (path.parent(), serde_json::to_string(&all)) {
-            let made = std::fs::create_dir_all(folder);
-            if made.is_ok() {
-                // See the type's comment.
-                let _ = write_atomically(path, text.as_bytes());
-            }
+            // See the type's comment; without the folder, there is no file.
+            let _ = std::fs::create_dir_all(folder);
+            let _ = write_atomically(path, text.as_bytes());
         }
     }
 
@@ -107,16 +111,16 @@ impl Kept {
             .and_then(|text| serde_json::from_str(&text).ok())
             .unwrap_or_default();
         let now = Timestamp::now().unix_ms();
-        all.retain(|found| (0..LIFETIME_MS).contains(&(now - found.unix_ms)));
+        all.retain(|found| (0..LIFETIME_MS).contains(&(now - found.began_ms)));
         all
     }
 }
 
-/// About the fastest of some times, at least one.
+/// About the fastest of some times in any order.
 fn fast(times: impl Iterator<Item = f64>) -> f64 {
     let mut times: Vec<f64> = times.collect();
     times.sort_by(f64::total_cmp);
-    times[(times.len() as f64 * FASTER_SHARE) as usize]
+    about_the_fastest(&times, FASTER_SHARE)
 }
 
 fn machine_and_build() -> String {
@@ -150,6 +154,7 @@ mod tests {
         let at = |by: &str| Kept {
             path: Some(folder.path().join("cache/sentinel.json")),
             by: by.to_owned(),
+            began_ms: Timestamp::now().unix_ms(),
         };
         assert_eq!(at("here").usual(), []);
         at("here").keep(vec![usual(1, 100.0)]);
@@ -157,6 +162,23 @@ mod tests {
         at("there").keep(vec![usual(1, 10.0)]);
         assert_eq!(at("here").usual(), [usual(1, 90.0), usual(2, 120.0)]);
         assert_eq!(at("there").usual(), [usual(1, 10.0)]);
+        let slower = Kept {
+            began_ms: at("there").began_ms - 1000,
+            ..at("there")
+        };
+        slower.keep(vec![usual(1, 20.0)]);
+        assert_eq!(
+            at("there").usual(),
+            [usual(1, 10.0)],
+            "its number came again"
+        );
+        slower.keep(vec![usual(1, 5.0)]);
+        slower.keep(vec![usual(1, 30.0)]);
+        assert_eq!(
+            at("there").usual(),
+            [usual(1, 10.0)],
+            "one process, one word"
+        );
         std::fs::write(folder.path().join("cache/sentinel.json"), "damaged").unwrap();
         assert_eq!(at("here").usual(), []);
         Kept::nowhere().keep(vec![usual(1, 1.0)]);
@@ -170,7 +192,7 @@ mod tests {
         let found = |(process, age_ms, ns): (u32, i64, f64)| Found {
             by: "here".to_owned(),
             process,
-            unix_ms: now - age_ms,
+            began_ms: now - age_ms,
             usual: vec![usual(1, ns)],
         };
         let mut all = vec![
@@ -182,6 +204,7 @@ mod tests {
         let kept = Kept {
             path: Some(path),
             by: "here".to_owned(),
+            began_ms: now,
         };
         assert_eq!(kept.usual(), [usual(1, 104.0)]);
     }
