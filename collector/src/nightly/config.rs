@@ -73,6 +73,8 @@ struct File {
     #[serde(default)]
     max_failed: Option<Value>,
     #[serde(default)]
+    repeat_disturbed: bool,
+    #[serde(default)]
     targets: Option<Vec<String>>,
     #[serde(default)]
     sweeps: Option<Vec<String>>,
@@ -161,6 +163,7 @@ impl NightlyPlan {
             keep: keep.map_err(|problem| wrong("keep", problem))?,
             threshold: share("threshold", &file.threshold, DEFAULT_THRESHOLD)?,
             max_failed_share: share("max-failed", &file.max_failed, 0.0)?,
+            repeat_disturbed: file.repeat_disturbed,
             dataset: file.dataset,
             jobs,
         })
@@ -244,6 +247,7 @@ fn jobs_of(model: &ModelEntry, name: &str, file: &File) -> Result<Vec<Job>, Stri
             name: name.to_owned(),
             target: target.clone(),
             sweep: sweep.clone(),
+            again: false,
             weight,
             settings: settings.clone(),
         })
@@ -429,7 +433,7 @@ mod tests {
             ]
             .join("\n"),
             @r"
-        n.toml:2: unknown field `bugdet`, expected one of `dataset`, `budget`, `keep`, `threshold`, `max-failed`, `targets`, `sweeps`, `settings`, `model`
+        n.toml:2: unknown field `bugdet`, expected one of `dataset`, `budget`, `keep`, `threshold`, `max-failed`, `repeat-disturbed`, `targets`, `sweeps`, `settings`, `model`
         n.toml:2: string values must be quoted, expected literal string
         n.toml: model: there is none; name one as [[model]] with a name
         n.toml: budget: `soon`: not a duration such as 500ms, 2s or 1m

@@ -34,7 +34,7 @@ use jobs::{JobCommand, JobEnd, JobRunner};
 use lock::NightlyLock;
 pub use outlook::{JobOutlook, NightlyOutlook, outlook};
 pub use plan::{Job, NightlyPlan};
-use report::{JobOutcome, JobReport, NightlyReport, NightlyState, SummaryFile, save};
+use report::{JobOutcome, JobReport, NightlyReport, NightlyState, NotCompared, SummaryFile, save};
 
 /// A job is asked to stop this long after its share of the time is spent, if it has not stopped by itself.
 const GRACE: Duration = Duration::from_secs(30);
@@ -117,20 +117,22 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
     std::fs::create_dir_all(folder.join(jobs::LOGS))
         .map_err(|source| io_error("create", &folder, source))?;
 
-    let mut reports = Vec::with_capacity(plan.jobs.len());
-    session.progress.begin("night", plan.jobs.len() as u64);
-    for (place, job) in plan.jobs.iter().enumerate() {
-        let label = job.label();
-        let report = first_of(&plan.jobs[place..], &label, plan, (clock, &lock), session);
-        session.progress.point(&label, &report.words());
-        reports.push(report);
-    }
+    let mut reports = all_of(&plan.jobs, plan, (clock, &lock), session);
     resume_unfinished(plan, (clock, &lock), &mut reports, session);
     session.progress.end();
-
     let mut tally = Tally::default();
     for report in &mut reports {
         add_rows(report, &mut tally);
+    }
+    if plan.repeat_disturbed {
+        let again = again(&plan.jobs, &reports);
+        let mut again = all_of(&again, plan, (clock, &lock), session);
+        session.progress.end();
+        again.retain(|report| !matches!(report.outcome, JobOutcome::NotBegun { .. }));
+        for report in &mut again {
+            add_rows(report, &mut tally);
+        }
+        reports.extend(again);
     }
     let partitions = history::partitions(&plan.dataset)?;
     let (comparison, not_compared) = compare_with_baselines(plan, &mut reports, &partitions);
@@ -162,6 +164,36 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
     };
     save(&folder, &(session.summary)(&report))?;
     Ok(report)
+}
+
+/// Runs jobs one after the other, as a part of the progress that is left open, in what the budget of the night that began then has left.
+fn all_of(
+    jobs: &[Job],
+    plan: &NightlyPlan,
+    night: (Instant, &NightlyLock),
+    session: &mut Session<'_>,
+) -> Vec<JobReport> {
+    session.progress.begin("night", jobs.len() as u64);
+    let mut reports = Vec::with_capacity(jobs.len());
+    for (place, job) in jobs.iter().enumerate() {
+        let label = job.label();
+        let report = first_of(&jobs[place..], &label, plan, night, session);
+        session.progress.point(&label, &report.words());
+        reports.push(report);
+    }
+    reports
+}
+
+/// The second measurements of those jobs that something else disturbed. What disturbs a machine may outlast a job's own patience,
+/// but seldom a night.
+fn again(jobs: &[Job], reports: &[JobReport]) -> Vec<Job> {
+    let both = jobs.iter().zip(reports);
+    let disturbed = both.filter(|(_, report)| report.was_disturbed());
+    let again = disturbed.map(|(job, _)| Job {
+        again: true,
+        ..job.clone()
+    });
+    again.collect()
 }
 
 /// Gives what the budget has left to the jobs that needed more than their shares, in their order: once each, so that one that never
@@ -302,11 +334,15 @@ fn compare_with_baselines(
     plan: &NightlyPlan,
     reports: &mut [JobReport],
     partitions: &[Partition],
-) -> (Option<Comparison>, Vec<String>) {
+) -> (Option<Comparison>, Vec<NotCompared>) {
     let current = partitions.iter().find(|p| p.date == plan.date);
-    let mut notes = Vec::new();
     let (mut before, mut now) = (Vec::new(), Vec::new());
+    let (mut compared, mut alone) = (Vec::new(), Vec::new());
     for report in reports {
+        // The first measurement of a job is the one that every night has.
+        if report.again {
+            continue;
+        }
         let own = |run: &&JobRun| run.key == report.key && run.is_usable();
         let Some(run) = current.and_then(|partition| partition.runs.iter().find(own)) else {
             continue;
@@ -316,13 +352,18 @@ fn compare_with_baselines(
                 report.baseline = Some(base.folder.clone());
                 before.push(base.folder.clone());
                 now.push(run.folder.clone());
+                compared.push(report.label.clone());
             }
-            None => notes.push(format!(
-                "{}: no earlier night on this machine",
-                report.label()
-            )),
+            None => alone.push(report.label.clone()),
         }
     }
+    let mut notes = Vec::new();
+    let mut note = |jobs: Vec<String>, reason: String| {
+        if !jobs.is_empty() {
+            notes.push(NotCompared { reason, jobs });
+        }
+    };
+    note(alone, "no earlier night on this machine".to_owned());
     if now.is_empty() {
         return (None, notes);
     }
@@ -333,7 +374,7 @@ fn compare_with_baselines(
     match compare(&before, &now, options) {
         Ok(comparison) => (Some(comparison), notes),
         Err(error) => {
-            notes.push(error.to_string());
+            note(compared, error.to_string());
             (None, notes)
         }
     }

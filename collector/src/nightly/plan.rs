@@ -10,6 +10,9 @@ use serde::Serialize;
 
 use super::jobs;
 
+/// What the folder of a second measurement has behind the name of its sweep.
+const AGAIN: &str = "-again";
+
 /// A validated nightly configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NightlyPlan {
@@ -27,6 +30,8 @@ pub struct NightlyPlan {
     pub threshold: f64,
     /// Share of points that may fail.
     pub max_failed_share: f64,
+    /// Whether jobs that something else disturbed are measured again in what the budget has left.
+    pub repeat_disturbed: bool,
     /// The jobs, in order.
     pub jobs: Vec<Job>,
 }
@@ -44,6 +49,8 @@ pub struct Job {
     pub target: String,
     /// The sweep; `None` for the default schedules alone.
     pub sweep: Option<String>,
+    /// Whether it is the second measurement of a job that was disturbed.
+    pub again: bool,
     /// Its weight in the division of the time budget.
     pub weight: f64,
     /// Flags of the main job with their values.
@@ -76,12 +83,14 @@ impl NightlyPlan {
 }
 
 impl Job {
-    /// Its folder below that of a nightly run: the same every night.
+    /// Its folder below that of a nightly run: the same every night. A second measurement is beside the first.
     pub fn key(&self) -> PathBuf {
+        let again = if self.again { AGAIN } else { "" };
+        let sweep = safe(self.sweep.as_deref().unwrap_or("none"));
         [
             format!("model={}", self.model),
             format!("backend={}", safe(&self.target)),
-            format!("sweep={}", safe(self.sweep.as_deref().unwrap_or("none"))),
+            format!("sweep={sweep}{again}"),
         ]
         .iter()
         .collect()
@@ -89,10 +98,12 @@ impl Job {
 
     /// Its name for people.
     pub fn label(&self) -> String {
-        match &self.sweep {
-            Some(sweep) => format!("{}, {}, {sweep}", self.model, self.target),
-            None => format!("{}, {}", self.model, self.target),
+        let words = [Some(&self.model), Some(&self.target), self.sweep.as_ref()];
+        let mut words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
+        if self.again {
+            words.push("again");
         }
+        words.join(", ")
     }
 
     /// The command line of the main job that measures it into `out` within `time`.

@@ -46,10 +46,19 @@ pub struct NightlyReport {
     pub findings: Findings,
     /// The comparison with the last usable run of each job.
     pub comparison: Option<Comparison>,
-    /// What could not be compared, and why.
-    pub not_compared: Vec<String>,
+    /// What could not be compared, by reason.
+    pub not_compared: Vec<NotCompared>,
     /// Which older nightly runs were kept or removed.
     pub retention: Retention,
+}
+
+/// Jobs that were not compared with an earlier nightly run, for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotCompared {
+    /// Why.
+    pub reason: String,
+    /// Their names for people.
+    pub jobs: Vec<String>,
 }
 
 /// Whether a nightly run came to its end.
@@ -71,6 +80,10 @@ pub struct JobReport {
     pub target: String,
     /// The sweep, if it was one.
     pub sweep: Option<String>,
+    /// Whether it is the second measurement of a job that was disturbed.
+    pub again: bool,
+    /// Its name for people.
+    pub label: String,
     /// Its folder below that of the nightly run.
     pub key: PathBuf,
     /// Its folder.
@@ -124,6 +137,8 @@ impl JobReport {
             model: job.model.clone(),
             target: job.target.clone(),
             sweep: job.sweep.clone(),
+            again: job.again,
+            label: job.label(),
             key: job.key(),
             folder,
             log: None,
@@ -133,16 +148,6 @@ impl JobReport {
             digest: Digest::default(),
             baseline: None,
         }
-    }
-
-    /// Its name for people.
-    pub fn label(&self) -> String {
-        let mut label = format!("{}, {}", self.model, self.target);
-        if let Some(sweep) = &self.sweep {
-            label.push_str(", ");
-            label.push_str(sweep);
-        }
-        label
     }
 
     /// How it ended, in a few words.
@@ -160,6 +165,11 @@ impl JobReport {
                 None => format!("failed: {reason}"),
             },
         }
+    }
+
+    /// Whether something else ran while some of its points were measured.
+    pub fn was_disturbed(&self) -> bool {
+        self.digest.drift.is_some_and(|drift| drift.disturbed > 0)
     }
 
     /// Whether it could not do its work.

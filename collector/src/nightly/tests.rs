@@ -160,7 +160,8 @@ fn a_second_nightly_run_is_compared_with_the_first() {
         (first.exit(), first.comparison.is_none()),
         (Exit::Done, true)
     );
-    assert_eq!(first.not_compared.len(), 2);
+    let alone: Vec<usize> = first.not_compared.iter().map(|n| n.jobs.len()).collect();
+    assert_eq!(alone, [2]);
     let slow = Act::Rows(rows("net", 1.5), 0);
     let (second, _) = place.night("2026-11-20", &[("mlp", good("mlp")), ("net", slow)]);
     assert_eq!((second.exit(), second.regressions()), (Exit::Regression, 1));
@@ -332,10 +333,47 @@ fn rows_that_cannot_be_read_are_a_failed_job() {
     );
     assert!(night.comparison.is_none());
     assert!(
-        night.not_compared[0].contains("torn"),
+        night.not_compared[0].reason.contains("torn"),
         "{:?}",
         night.not_compared
     );
+}
+
+#[test]
+fn disturbed_jobs_are_measured_again_where_that_is_wanted() {
+    let place = Place::new();
+    let mut disturbed = rows("net", 1.0);
+    disturbed[2].drift_ratio = Some(1.4);
+    let acts = [("mlp", good("mlp")), ("net", Act::Rows(disturbed, 0))];
+    let plan = |wanted| NightlyPlan {
+        repeat_disturbed: wanted,
+        ..place.plan("2026-11-19", &["mlp", "net"])
+    };
+    let (night, _) = place.run(&plan(false), &acts);
+    assert_eq!(night.jobs.len(), 2);
+    let (night, runner) = place.run(&plan(true), &acts);
+    let labels: Vec<&str> = night.jobs.iter().map(|job| job.label.as_str()).collect();
+    assert_eq!(labels, ["mlp, llvm", "net, llvm", "net, llvm, again"]);
+    assert_eq!(runner.seen.len(), 1, "the others were done before");
+    let again = "date=2026-11-19/model=net/backend=llvm/sweep=none-again";
+    assert!(runner.seen[0].contains(again), "{}", runner.seen[0]);
+    assert_eq!(night.not_compared[0].jobs, ["mlp, llvm", "net, llvm"]);
+    let summary = fs::read_to_string(night.folder.join(SUMMARY_MD)).unwrap();
+    assert!(
+        summary.contains(
+            "2 jobs, 1 of them measured again because something else disturbed them; 18 points"
+        ),
+        "{summary}"
+    );
+    let (next, _) = place.run(
+        &NightlyPlan {
+            date: "2026-11-20".to_owned(),
+            ..plan(true)
+        },
+        &acts,
+    );
+    let baselines: Vec<bool> = next.jobs.iter().map(|job| job.baseline.is_some()).collect();
+    assert_eq!(baselines, [true, true, false]);
 }
 
 #[test]

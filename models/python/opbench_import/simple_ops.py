@@ -51,10 +51,40 @@ class Builder:
         kind = onnx.TensorProto.INT64 if all(isinstance(v, int) for v in values) else onnx.TensorProto.FLOAT
         return self.node("Constant", [], name, value=helper.make_tensor(name, kind, [len(values)], values))
 
+    def scalar(self, name: str, value: float) -> str:
+        """A float32 constant without axes."""
+        tensor = helper.make_tensor(name, onnx.TensorProto.FLOAT, [], [value])
+        return self.node("Constant", [], name, value=tensor)
+
     def node(self, op: str, inputs: list[str], output: str = "y", **options: object) -> str:
         """A node with one output."""
         self.nodes.append(helper.make_node(op, inputs, [output], name=op.lower(), **options))
         return output
+
+
+def with_epilogue(b: Builder, kind: str, op: str, inputs: list[str], columns: int, shape: list[int], **options) -> None:
+    """A convolution or product, and what a model computes from each of its results: a bias first, of so many columns, then the rest.
+
+    ``shape`` is that of the results.
+    """
+    if kind == "none":
+        b.node(op, inputs, **options)
+        return
+    inputs = [*inputs, b.weight("bias", columns)]
+    if kind == "bias":
+        b.node(op, inputs, **options)
+        return
+    x = b.node(op, inputs, "x_w", **options)
+    if kind in ("relu", "sigmoid", "gelu"):
+        b.node(UNARY[kind], [x])
+    elif kind == "relu6":
+        b.node("Clip", [x, b.scalar("least", 0.0), b.scalar("most", 6.0)])
+    elif kind == "silu":
+        b.node("Mul", [x, b.node("Sigmoid", [x], "gate")])
+    elif kind == "residual_relu":
+        b.node("Relu", [b.node("Add", [x, b.input("residual", *shape)], "sum")])
+    else:
+        raise ImportFailure("bad_request", f"unknown epilogue '{kind}'")
 
 
 def convolution(b: Builder, p: dict, kernel: list[int], spatial: list[int]) -> None:
@@ -68,9 +98,10 @@ def convolution(b: Builder, p: dict, kernel: list[int], spatial: list[int]) -> N
         "dilations": [p["dilation"]] * rank,
         "group": groups,
     }
-    b.node(
-        "Conv", [b.input("x", p["n"], p["c"], *spatial), b.weight("w", p["o"], p["c"] // groups, *kernel)], **options
-    )
+    inputs = [b.input("x", p["n"], p["c"], *spatial), b.weight("w", p["o"], p["c"] // groups, *kernel)]
+    reach = [(k - 1) * p["dilation"] + 1 for k in kernel]
+    image = [(size + 2 * p["pad"] - r) // p["stride"] + 1 for size, r in zip(spatial, reach, strict=True)]
+    with_epilogue(b, p.get("epilogue", "none"), "Conv", inputs, p["o"], [p["n"], p["o"], *image], **options)
 
 
 def conv2d(b: Builder, p: dict) -> None:
@@ -88,6 +119,13 @@ def depthwise_conv2d(b: Builder, p: dict) -> None:
     convolution(b, {**p, "o": p["c"], "groups": p["c"]}, [p["kh"], p["kw"]], [p["h"], p["w"]])
 
 
+def excitation(b: Builder, p: dict) -> None:
+    """The gate of squeeze-and-excitation: what the squeezed image says of each channel times the image."""
+    squeezed = [b.input("s", p["n"], p["s"], 1, 1), b.weight("w", p["c"], p["s"], 1, 1), b.weight("bias", p["c"])]
+    gate = b.node("Sigmoid", [b.node("Conv", squeezed, "excited", kernel_shape=[1, 1])], "gate")
+    b.node("Mul", [gate, b.input("x", p["n"], p["c"], p["h"], p["w"])])
+
+
 def matmul(b: Builder, p: dict) -> None:
     """Two activations."""
     b.node("MatMul", [b.input("a", p["m"], p["k"]), b.input("b", p["k"], p["n"])])
@@ -95,7 +133,8 @@ def matmul(b: Builder, p: dict) -> None:
 
 def dense(b: Builder, p: dict) -> None:
     """An activation and a weight."""
-    b.node("Gemm", [b.input("x", p["m"], p["k"]), b.weight("w", p["n"], p["k"])], transB=1)
+    inputs = [b.input("x", p["m"], p["k"]), b.weight("w", p["n"], p["k"])]
+    with_epilogue(b, p.get("epilogue", "none"), "Gemm", inputs, p["n"], [p["m"], p["n"]], transB=1)
 
 
 def batch_matmul(b: Builder, p: dict) -> None:
@@ -139,7 +178,16 @@ def concat(b: Builder, p: dict) -> None:
     """Images side by side along their channels."""
     channels = [p["c"]] + [p["more"]] * (p["inputs"] - 1)
     inputs = [b.input(f"x{place}", p["n"], c, p["h"], p["w"]) for place, c in enumerate(channels)]
-    b.node("Concat", inputs, axis=1)
+    kind = p.get("epilogue", "none")
+    if kind == "none":
+        b.node("Concat", inputs, axis=1)
+        return
+    if kind != "batch_norm_relu":
+        raise ImportFailure("bad_request", f"unknown epilogue '{kind}'")
+    total = sum(channels)
+    # Scale and shift are all that is left of it when a model is run.
+    scaled = b.node("Mul", [b.node("Concat", inputs, "all", axis=1), b.weight("scale", total, 1, 1)], "scaled")
+    b.node("Relu", [b.node("Add", [scaled, b.weight("shift", total, 1, 1)], "shifted")])
 
 
 def strided_slice(b: Builder, p: dict) -> None:
@@ -199,6 +247,7 @@ BUILDERS = {
     "conv2d": conv2d,
     "depthwise_conv2d": depthwise_conv2d,
     "conv3d": conv3d,
+    "excitation": excitation,
     "max_pool2d": pooling("MaxPool"),
     "avg_pool2d": pooling("AveragePool"),
     "global_avg_pool": global_avg_pool,

@@ -31,6 +31,30 @@ class Flops(unittest.TestCase):
         self.assertEqual(self.single("dense", m=2, n=10, k=7)["flops"], 2 * 2 * 10 * 7)
         self.assertEqual(self.single("batch_matmul", b=3, m=4, n=5, k=6)["flops"], 2 * 3 * 4 * 5 * 6)
 
+    def test_an_epilogue_is_fused_to_its_operator(self):
+        image = {"n": 1, "c": 8, "h": 6, "w": 6, "kh": 3, "kw": 3, "stride": 2, "pad": 1, "dilation": 1}
+        results = 8 * 3 * 3
+        for epilogue, kernel, operations in (
+            ("bias", "depthwise_conv2d_add", 1),
+            ("relu", "depthwise_conv2d_add_relu", 2),
+            ("relu6", "depthwise_conv2d_add_clip", 3),
+            ("sigmoid", "depthwise_conv2d_add_sigmoid", 5),
+            ("silu", "depthwise_conv2d_add_sigmoid_multiply", 6),
+            ("gelu", "depthwise_conv2d_add_gelu", 6),
+            ("residual_relu", "depthwise_conv2d_add_add_relu", 3),
+        ):
+            with self.subTest(epilogue):
+                operator = self.single("depthwise_conv2d", **image, epilogue=epilogue)
+                self.assertEqual(operator["name"], kernel)
+                self.assertEqual(operator["flops"], 2 * results * 9)
+                self.assertEqual(operator["flops_epilogue"], operations * results)
+        dense = self.single("dense", m=2, n=16, k=8, epilogue="relu")
+        self.assertEqual(dense["name"], "dense_add_relu")
+        joined = self.single("concat", n=1, c=8, h=4, w=4, inputs=3, more=4, epilogue="batch_norm_relu")
+        self.assertEqual(joined["name"], "concat_multiply_add_relu")
+        gate = self.single("excitation", n=1, c=16, h=4, w=4, s=4)
+        self.assertEqual(gate["name"], "conv2d_add_sigmoid_multiply")
+
     def test_pooling_counts_comparisons_additions_and_the_division(self):
         pool = {"n": 1, "c": 4, "h": 8, "w": 8, "kh": 2, "kw": 2, "stride": 2, "pad": 0}
         self.assertEqual(self.single("max_pool2d", **pool)["flops"], 4 * 16 * 4)

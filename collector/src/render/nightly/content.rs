@@ -5,12 +5,14 @@ use opreport::units;
 
 use crate::compare::{Change, Comparison, Subject, Verdict};
 use crate::nightly::digest::{DISTURBED, OperatorTime};
-use crate::nightly::report::{JobReport, NightlyReport, NightlyState};
+use crate::nightly::report::{JobReport, NightlyReport, NightlyState, NotCompared};
 use crate::render::compare::{estimate, failure, interval, noise, operator, probability, word};
 use crate::render::page::Section;
 
 /// Failed points that are named one by one.
 const FAILED_SHOWN: usize = 20;
+/// Jobs that are named of those that were not compared for one reason.
+const NOT_COMPARED_SHOWN: usize = 5;
 
 /// The whole summary: title, the sentence that matters, sections.
 pub(super) fn content(report: &NightlyReport) -> (String, Vec<String>, Vec<Section>) {
@@ -35,8 +37,15 @@ pub(super) fn content(report: &NightlyReport) -> (String, Vec<String>, Vec<Secti
 
 fn headline(report: &NightlyReport) -> Vec<String> {
     let counts = report.counts();
-    let failed = report.jobs.iter().filter(|job| job.has_failed()).count() as u64;
-    let mut jobs = units::plural(report.jobs.len() as u64, "job");
+    let count = |of: fn(&&JobReport) -> bool| report.jobs.iter().filter(of).count() as u64;
+    let failed = count(|job| job.has_failed());
+    let again = count(|job| job.again);
+    let mut jobs = units::plural(report.jobs.len() as u64 - again, "job");
+    if again > 0 {
+        jobs.push_str(&format!(
+            ", {again} of them measured again because something else disturbed them"
+        ));
+    }
     if failed > 0 {
         jobs.push_str(&format!(", {failed} failed"));
     }
@@ -164,8 +173,24 @@ fn overall(comparison: &Comparison) -> Section {
 }
 
 fn not_compared(report: &NightlyReport) -> Section {
-    let rows = report.not_compared.iter().map(|note| vec![note.clone()]);
-    Section::new("Not compared").table(&["job and reason"], rows.collect())
+    let row = |note: &NotCompared| {
+        let mut jobs: Vec<&str> = note.jobs.iter().map(String::as_str).collect();
+        let left = jobs.len().saturating_sub(NOT_COMPARED_SHOWN);
+        jobs.truncate(NOT_COMPARED_SHOWN);
+        let more = format!("… {left} more");
+        if left > 0 {
+            jobs.push(&more);
+        }
+        vec![
+            note.reason.clone(),
+            note.jobs.len().to_string(),
+            jobs.join("; "),
+        ]
+    };
+    Section::new("Not compared").table(
+        &["reason", "#jobs", "which"],
+        report.not_compared.iter().map(row).collect(),
+    )
 }
 
 fn jobs(report: &NightlyReport) -> Section {
@@ -268,7 +293,7 @@ fn machine(report: &NightlyReport) -> Section {
         .filter_map(|job| {
             let drift = job.digest.drift?;
             Some(vec![
-                job.label(),
+                job.label.clone(),
                 format!("{:.3}", drift.median),
                 format!("{:.3}", drift.p95),
                 format!("{:.3}", drift.max),

@@ -27,6 +27,11 @@ pub fn nightly_plan_text(outlook: &NightlyOutlook, style: Style) -> String {
             arguments.join(" ")
         ));
     }
+    if plan.repeat_disturbed {
+        out.push_str(
+            "\nthen again, in the time that is left, the jobs of which points were disturbed\n",
+        );
+    }
     out.push_str(&format!(
         "\na regression is surely slower by more than {}; {} may fail; {} kept\n",
         units::percent(plan.threshold),

@@ -11,7 +11,7 @@ use crate::compare::testing::{failed, row, write_run};
 use crate::compare::{Machines, Options, compare};
 use crate::nightly::digest::{Digest, Tally};
 use crate::nightly::history::{Retention, SparedNight};
-use crate::nightly::report::{JobOutcome, JobReport, NightlyReport, NightlyState};
+use crate::nightly::report::{JobOutcome, JobReport, NightlyReport, NightlyState, NotCompared};
 use crate::nightly::{NightlyPlan, outlook};
 
 fn plan() -> NightlyPlan {
@@ -65,7 +65,10 @@ fn report() -> NightlyReport {
         jobs,
         findings: tally.findings(),
         comparison: Some(comparison),
-        not_compared: vec!["gone, llvm: no earlier night on this machine".to_owned()],
+        not_compared: vec![NotCompared {
+            reason: "no earlier night on this machine".to_owned(),
+            jobs: (1..8).map(|job| format!("gone-{job}, llvm")).collect(),
+        }],
         retention: Retention {
             spared: vec![SparedNight {
                 date: "2026-11-01".to_owned(),
@@ -108,9 +111,9 @@ fn the_summary_in_markdown() {
 
     ## Not compared
 
-    | job and reason |
-    | --- |
-    | gone, llvm: no earlier night on this machine |
+    | reason | jobs | which |
+    | --- | ---: | --- |
+    | no earlier night on this machine | 7 | gone-1, llvm; gone-2, llvm; gone-3, llvm; gone-4, llvm; gone-5, llvm; … 2 more |
 
     ## Jobs
 

@@ -11,6 +11,7 @@ use opreport::nearest::nearest;
 use serde::Serialize;
 use serde_json::Map;
 
+use operators::NO_EPILOGUE;
 pub use operators::{FUNCTIONS, OPERATORS, ParamDefault, SimpleOperator};
 
 use ParamDefault::{Count, Extent, Word};
@@ -82,7 +83,7 @@ pub enum Value {
     Word(String),
 }
 
-/// A complete specification: every parameter has a value.
+/// A complete specification: every parameter has a value, but for an epilogue that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimpleSpec {
     /// The operator.
@@ -139,6 +140,8 @@ impl FromStr for SimpleSpec {
             given.push(key);
             params.insert(key, default.read(key, value.trim()).map_err(bad)?);
         }
+        // An operator without an epilogue is what it was before there were any: its name and its import stay.
+        params.retain(|_, value| *value != Value::Word(NO_EPILOGUE.to_owned()));
         let spec = Self {
             op: operator.name,
             params,
@@ -271,9 +274,12 @@ impl fmt::Display for SimpleSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.op)?;
         let order = self.operator().map_or(&[][..], |o| o.params);
-        for (i, (key, _)) in order.iter().enumerate() {
+        let given = order
+            .iter()
+            .filter_map(|(key, _)| Some((key, self.params.get(key)?)));
+        for (i, (key, value)) in given.enumerate() {
             let separator = if i == 0 { ':' } else { ',' };
-            match &self.params[key] {
+            match value {
                 Value::Number(n) => write!(f, "{separator}{key}={n}")?,
                 Value::Word(w) => write!(f, "{separator}{key}={w}")?,
             }
@@ -307,13 +313,26 @@ mod tests {
 
     #[test]
     fn wrong_specifications_name_what_would_be_right() {
-        insta::assert_snapshot!(message("conv2"), @"simple operator 'conv2': no operator 'conv2' (did you mean 'conv2d' or 'conv3d' or 'concat'?) (known: matmul, dense, batch_matmul, matmul_matmul_add, conv2d, depthwise_conv2d, conv3d, max_pool2d, avg_pool2d, global_avg_pool, transpose, concat, slice, resize2d, gather, softmax, layer_norm, elementwise)");
+        insta::assert_snapshot!(message("conv2"), @"simple operator 'conv2': no operator 'conv2' (did you mean 'conv2d' or 'conv3d' or 'concat'?) (known: matmul, dense, batch_matmul, matmul_matmul_add, conv2d, depthwise_conv2d, conv3d, excitation, max_pool2d, avg_pool2d, global_avg_pool, transpose, concat, slice, resize2d, gather, softmax, layer_norm, elementwise)");
         insta::assert_snapshot!(message("matmul:x=3"), @"simple operator 'matmul:x=3': matmul has no parameter 'x' (it has: m, n, k)");
         insta::assert_snapshot!(message("matmul:m=0"), @"simple operator 'matmul:m=0': m=0: must be between 1 and 1073741824");
         insta::assert_snapshot!(message("matmul:m=big"), @"simple operator 'matmul:m=big': m=big: not a whole number");
         insta::assert_snapshot!(message("matmul:m"), @"simple operator 'matmul:m': 'm' is not a parameter; write name=value");
         insta::assert_snapshot!(message("matmul:m=1,m=2"), @"simple operator 'matmul:m=1,m=2': m is given twice");
         insta::assert_snapshot!(message("elementwise:op=cos"), @"simple operator 'elementwise:op=cos': op=cos: not known (known: abs, add, div, erf, exp, gelu, max, min, mul, neg, relu, sigmoid, sqrt, sub, tanh)");
+    }
+
+    #[test]
+    fn an_epilogue_is_named_where_there_is_one() {
+        let named = |text: &str| text.parse::<SimpleSpec>().unwrap().to_string();
+        assert_eq!(named("dense:m=2,epilogue=none"), named("dense:m=2"));
+        assert_eq!(
+            named("dense:m=2,epilogue=gelu"),
+            "dense:m=2,n=1000,k=2048,epilogue=gelu"
+        );
+        insta::assert_snapshot!(message("conv2d:epilogue=softmax"), @"simple operator 'conv2d:epilogue=softmax': epilogue=softmax: not known (known: none, bias, relu, relu6, sigmoid, silu, gelu, residual_relu)");
+        insta::assert_snapshot!(message("concat:epilogue=relu"), @"simple operator 'concat:epilogue=relu': epilogue=relu: not known (known: none, batch_norm_relu)");
+        assert!(message("max_pool2d:epilogue=relu").contains("no parameter 'epilogue'"));
     }
 
     #[test]

@@ -36,6 +36,27 @@ pub const ORDERS: &[&str] = &[
     "2031", "2103", "2130", "2301", "2310", "3012", "3021", "3102", "3120", "3201", "3210",
 ];
 
+/// What is computed from each result of a convolution or product, as models fuse it; all but the first add a bias before.
+const EPILOGUE: (&str, ParamDefault) = (
+    "epilogue",
+    Word(
+        NO_EPILOGUE,
+        &[
+            NO_EPILOGUE,
+            "bias",
+            "relu",
+            "relu6",
+            "sigmoid",
+            "silu",
+            "gelu",
+            "residual_relu",
+        ],
+    ),
+);
+
+/// The epilogue of an operator that stands alone.
+pub const NO_EPILOGUE: &str = "none";
+
 use ParamDefault::{Count, Extent, Word};
 
 /// All single operators, in the order to show them.
@@ -49,7 +70,12 @@ pub const OPERATORS: &[SimpleOperator] = &[
     SimpleOperator {
         name: "dense",
         title: "X[m,k] W[n,k]^T, W a weight",
-        params: &[("m", Extent(1)), ("n", Extent(1000)), ("k", Extent(2048))],
+        params: &[
+            ("m", Extent(1)),
+            ("n", Extent(1000)),
+            ("k", Extent(2048)),
+            EPILOGUE,
+        ],
         batch: Some("m"),
     },
     SimpleOperator {
@@ -89,6 +115,7 @@ pub const OPERATORS: &[SimpleOperator] = &[
             ("pad", Count(1)),
             ("dilation", Extent(1)),
             ("groups", Extent(1)),
+            EPILOGUE,
         ],
         batch: Some("n"),
     },
@@ -105,6 +132,7 @@ pub const OPERATORS: &[SimpleOperator] = &[
             ("stride", Extent(1)),
             ("pad", Count(1)),
             ("dilation", Extent(1)),
+            EPILOGUE,
         ],
         batch: Some("n"),
     },
@@ -125,6 +153,19 @@ pub const OPERATORS: &[SimpleOperator] = &[
             ("pad", Count(1)),
             ("dilation", Extent(1)),
             ("groups", Extent(1)),
+            EPILOGUE,
+        ],
+        batch: Some("n"),
+    },
+    SimpleOperator {
+        name: "excitation",
+        title: "squeeze-and-excitation's gate: X[n,c,h,w] times the sigmoid of a 1x1 convolution of S[n,s,1,1]",
+        params: &[
+            ("n", Extent(1)),
+            ("c", Extent(480)),
+            ("h", Extent(14)),
+            ("w", Extent(14)),
+            ("s", Extent(20)),
         ],
         batch: Some("n"),
     },
@@ -173,6 +214,10 @@ pub const OPERATORS: &[SimpleOperator] = &[
             ("w", Extent(14)),
             ("inputs", Extent(2)),
             ("more", Extent(32)),
+            (
+                "epilogue",
+                Word(NO_EPILOGUE, &[NO_EPILOGUE, "batch_norm_relu"]),
+            ),
         ],
         batch: Some("n"),
     },
