@@ -365,6 +365,7 @@ fn disturbed_jobs_are_measured_again_where_that_is_wanted() {
         ),
         "{summary}"
     );
+    assert!(summary.contains("| net | llvm | again |"), "{summary}");
     let (next, _) = place.run(
         &NightlyPlan {
             date: "2026-11-20".to_owned(),

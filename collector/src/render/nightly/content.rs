@@ -197,10 +197,12 @@ fn jobs(report: &NightlyReport) -> Section {
     let row = |job: &JobReport| {
         let counts = &job.digest.counts;
         let baseline = job.baseline.as_ref().and_then(|path| date_of(path));
+        let again = job.again.then_some("again");
+        let sweep = job.sweep.as_deref().into_iter().chain(again);
         vec![
             job.model.clone(),
             job.target.clone(),
-            job.sweep.clone().unwrap_or_default(),
+            sweep.collect::<Vec<_>>().join(", "),
             counts.rows().to_string(),
             counts.of(Status::Measured).to_string(),
             units::wall(job.wall_ns),
