@@ -121,17 +121,13 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
     resume_unfinished(plan, (clock, &lock), &mut reports, session);
     session.progress.end();
     let mut tally = Tally::default();
-    for report in &mut reports {
-        add_rows(report, &mut tally);
-    }
-    if plan.repeat_disturbed {
-        let again = again(&plan.jobs, &reports);
-        let mut again = all_of(&again, plan, (clock, &lock), session);
+    add_rows(&mut reports, &mut tally);
+    let disturbed = again(&plan.jobs, &reports);
+    if plan.repeat_disturbed && !disturbed.is_empty() {
+        let mut again = all_of(&disturbed, plan, (clock, &lock), session);
         session.progress.end();
         again.retain(|report| !matches!(report.outcome, JobOutcome::NotBegun { .. }));
-        for report in &mut again {
-            add_rows(report, &mut tally);
-        }
+        add_rows(&mut again, &mut tally);
         reports.extend(again);
     }
     let partitions = history::partitions(&plan.dataset)?;
@@ -312,18 +308,17 @@ fn one_job(
     report
 }
 
-/// Reads the rows that a job has left, however it ended.
-fn add_rows(report: &mut JobReport, tally: &mut Tally) {
-    if !report.folder.exists() {
-        return;
-    }
-    match Digest::read(&report.folder, tally) {
-        Ok(digest) => report.digest = digest,
-        Err(error) => {
-            report.outcome = JobOutcome::Failed {
-                exit_code: None,
-                reason: format!("its rows cannot be read: {error}"),
-            };
+/// Reads the rows that jobs have left, however they ended.
+fn add_rows(reports: &mut [JobReport], tally: &mut Tally) {
+    for report in reports.iter_mut().filter(|report| report.folder.exists()) {
+        match Digest::read(&report.folder, tally) {
+            Ok(digest) => report.digest = digest,
+            Err(error) => {
+                report.outcome = JobOutcome::Failed {
+                    exit_code: None,
+                    reason: format!("its rows cannot be read: {error}"),
+                };
+            }
         }
     }
 }

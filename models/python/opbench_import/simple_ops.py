@@ -62,19 +62,8 @@ class Builder:
         return output
 
 
-def with_epilogue(b: Builder, kind: str, op: str, inputs: list[str], columns: int, shape: list[int], **options) -> None:
-    """A convolution or product, and what a model computes from each of its results: a bias first, of so many columns, then the rest.
-
-    ``shape`` is that of the results.
-    """
-    if kind == "none":
-        b.node(op, inputs, **options)
-        return
-    inputs = [*inputs, b.weight("bias", columns)]
-    if kind == "bias":
-        b.node(op, inputs, **options)
-        return
-    x = b.node(op, inputs, "x_w", **options)
+def epilogue(b: Builder, kind: str, x: str, shape: list[int]) -> None:
+    """What a model computes from each of the results ``x`` of an operator, of this shape."""
     if kind in ("relu", "sigmoid", "gelu"):
         b.node(UNARY[kind], [x])
     elif kind == "relu6":
@@ -83,8 +72,23 @@ def with_epilogue(b: Builder, kind: str, op: str, inputs: list[str], columns: in
         b.node("Mul", [x, b.node("Sigmoid", [x], "gate")])
     elif kind == "residual_relu":
         b.node("Relu", [b.node("Add", [x, b.input("residual", *shape)], "sum")])
+    elif kind == "batch_norm_relu":
+        # Scale and shift are all that is left of batch normalisation when a model is run.
+        scaled = b.node("Mul", [x, b.weight("scale", shape[1], 1, 1)], "scaled")
+        b.node("Relu", [b.node("Add", [scaled, b.weight("shift", shape[1], 1, 1)], "shifted")])
     else:
         raise ImportFailure("bad_request", f"unknown epilogue '{kind}'")
+
+
+def contraction(b: Builder, p: dict, op: str, inputs: list[str], shape: list[int], **options: object) -> None:
+    """A convolution or product with results of this shape; before an epilogue, a bias for each channel or column."""
+    kind = p.get("epilogue", "none")
+    if kind != "none":
+        inputs = [*inputs, b.weight("bias", shape[1])]
+    if kind in ("none", "bias"):
+        b.node(op, inputs, **options)
+    else:
+        epilogue(b, kind, b.node(op, inputs, "results", **options), shape)
 
 
 def convolution(b: Builder, p: dict, kernel: list[int], spatial: list[int]) -> None:
@@ -101,7 +105,7 @@ def convolution(b: Builder, p: dict, kernel: list[int], spatial: list[int]) -> N
     inputs = [b.input("x", p["n"], p["c"], *spatial), b.weight("w", p["o"], p["c"] // groups, *kernel)]
     reach = [(k - 1) * p["dilation"] + 1 for k in kernel]
     image = [(size + 2 * p["pad"] - r) // p["stride"] + 1 for size, r in zip(spatial, reach, strict=True)]
-    with_epilogue(b, p.get("epilogue", "none"), "Conv", inputs, p["o"], [p["n"], p["o"], *image], **options)
+    contraction(b, p, "Conv", inputs, [p["n"], p["o"], *image], **options)
 
 
 def conv2d(b: Builder, p: dict) -> None:
@@ -134,7 +138,7 @@ def matmul(b: Builder, p: dict) -> None:
 def dense(b: Builder, p: dict) -> None:
     """An activation and a weight."""
     inputs = [b.input("x", p["m"], p["k"]), b.weight("w", p["n"], p["k"])]
-    with_epilogue(b, p.get("epilogue", "none"), "Gemm", inputs, p["n"], [p["m"], p["n"]], transB=1)
+    contraction(b, p, "Gemm", inputs, [p["m"], p["n"]], transB=1)
 
 
 def batch_matmul(b: Builder, p: dict) -> None:
@@ -181,13 +185,8 @@ def concat(b: Builder, p: dict) -> None:
     kind = p.get("epilogue", "none")
     if kind == "none":
         b.node("Concat", inputs, axis=1)
-        return
-    if kind != "batch_norm_relu":
-        raise ImportFailure("bad_request", f"unknown epilogue '{kind}'")
-    total = sum(channels)
-    # Scale and shift are all that is left of it when a model is run.
-    scaled = b.node("Mul", [b.node("Concat", inputs, "all", axis=1), b.weight("scale", total, 1, 1)], "scaled")
-    b.node("Relu", [b.node("Add", [scaled, b.weight("shift", total, 1, 1)], "shifted")])
+    else:
+        epilogue(b, kind, b.node("Concat", inputs, "all", axis=1), [p["n"], sum(channels), p["h"], p["w"]])
 
 
 def strided_slice(b: Builder, p: dict) -> None:

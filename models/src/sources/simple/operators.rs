@@ -36,6 +36,9 @@ pub const ORDERS: &[&str] = &[
     "2031", "2103", "2130", "2301", "2310", "3012", "3021", "3102", "3120", "3201", "3210",
 ];
 
+/// The epilogue of an operator that stands alone.
+pub(super) const NO_EPILOGUE: &str = "none";
+
 /// What is computed from each result of a convolution or product, as models fuse it; all but the first add a bias before.
 const EPILOGUE: (&str, ParamDefault) = (
     "epilogue",
@@ -53,9 +56,6 @@ const EPILOGUE: (&str, ParamDefault) = (
         ],
     ),
 );
-
-/// The epilogue of an operator that stands alone.
-pub const NO_EPILOGUE: &str = "none";
 
 use ParamDefault::{Count, Extent, Word};
 
