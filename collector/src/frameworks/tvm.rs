@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 use opdata::contract::StopRule;
 use opengine::measure::TimingPolicy;
-use opengine::protocol::{WholeModelReady, WholeModelSpec};
+use opengine::protocol::{Counting, WholeModelReady, WholeModelSpec};
 use opengine::runner::{Failure, Runner};
 use opmodels::ImportRequest;
 use tvm_bridge::libs::TVM_VERSION;
@@ -116,7 +116,8 @@ impl Contender for Tvm {
         };
         let measured = self
             .runner
-            .measure_whole_model(self.threads, policy)
+            // The other frameworks have no sentinel that tells quiet runs.
+            .measure_whole_model(self.threads, policy, Counting::All)
             .map_err(|failure| failed(&self.model, &failure))?;
         let operators = measured.operators.iter().map(|seen| {
             let (name, kind) = self

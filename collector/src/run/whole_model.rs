@@ -6,7 +6,7 @@ use std::path::Path;
 use opdata::Status;
 use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
 use opengine::interrupt::Interrupt;
-use opengine::protocol::{WholeModelMeasured, WholeModelReady, WholeModelSpec};
+use opengine::protocol::{Counting, WholeModelMeasured, WholeModelReady, WholeModelSpec};
 use opengine::runner::{Failure, Runner};
 use opmodels::Graph;
 use opreport::progress::Progress;
@@ -103,7 +103,7 @@ pub(super) fn measure(
         } else {
             let mut patience = Patience::new(plan.patience, clock);
             steadiest(
-                || runner.measure_whole_model(threads as usize, plan.timing),
+                || runner.measure_whole_model(threads as usize, plan.timing, Counting::Quiet),
                 disturbance,
                 || !interrupt.requested() && patience.lasts(|| None),
             )

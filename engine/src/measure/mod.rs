@@ -12,6 +12,7 @@ pub mod fill;
 pub mod load;
 #[cfg(any(test, feature = "scripted-device"))]
 pub mod mock;
+pub mod quiet;
 pub mod sampling;
 pub mod timer;
 

@@ -119,19 +119,11 @@ pub fn take<E: From<tvm_bridge::Error>>(
     caches: &mut Caches<'_>,
     mut run: impl FnMut() -> Result<(), E>,
 ) -> Result<Taken, E> {
-    let mut warmup = 0;
-    let mut warmed = Duration::ZERO;
-    let mut shortest = first;
-    while warmup < policy.warmup && (warmup == 0 || warmed < WARM_UP_LIMIT) {
-        let elapsed = time_calls(timer, 1, &mut run)?;
-        warmed += elapsed;
-        shortest = shortest.min(elapsed);
-        warmup += 1;
-    }
-    let number = match (&*caches, policy.number) {
-        (Caches::Placed(..), _) => 1,
-        (Caches::Kept, Some(number)) => number.max(1),
-        (Caches::Kept, None) => calls_per_sample(shortest),
+    let Warm { warmup, number } =
+        warm_up(policy, first, |calls| time_calls(timer, calls, &mut run))?;
+    let number = match caches {
+        Caches::Placed(..) => 1,
+        Caches::Kept => number,
     };
     let (samples, stopped) = collect(policy.stop, || {
         let placing = place(caches)?;
@@ -147,6 +139,36 @@ pub fn take<E: From<tvm_bridge::Error>>(
         warmup,
         stopped,
     })
+}
+
+/// What is known before the first sample.
+pub(super) struct Warm {
+    /// Calls so far.
+    pub warmup: u32,
+    /// Calls of a sample.
+    pub number: u32,
+}
+
+/// Warms up by calls, one at a time, of what has taken `first` in its first run.
+pub(super) fn warm_up<E>(
+    policy: TimingPolicy,
+    first: Duration,
+    mut time: impl FnMut(u32) -> Result<Duration, E>,
+) -> Result<Warm, E> {
+    let mut warmup = 0;
+    let mut warmed = Duration::ZERO;
+    let mut shortest = first;
+    while warmup < policy.warmup && (warmup == 0 || warmed < WARM_UP_LIMIT) {
+        let elapsed = time(1)?;
+        warmed += elapsed;
+        shortest = shortest.min(elapsed);
+        warmup += 1;
+    }
+    let number = match policy.number {
+        Some(number) => number.max(1),
+        None => calls_per_sample(shortest),
+    };
+    Ok(Warm { warmup, number })
 }
 
 /// Places the tensors if they are to be; what that took.

@@ -59,6 +59,8 @@ pub enum Request {
         threads: usize,
         /// How to time.
         policy: TimingPolicy,
+        /// Which samples count.
+        counting: Counting,
     },
     /// Profile the whole model. Answered by [`Reply::WholeModelProfiled`] or [`Reply::Refused`].
     ProfileWholeModel(ProfileSpec),
@@ -259,11 +261,24 @@ pub struct WholeModelReady {
     pub build_ns: u64,
 }
 
+/// Which samples of a whole model count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counting {
+    /// All.
+    All,
+    /// Those around which the device was quiet ([`crate::measure::quiet`]).
+    Quiet,
+}
+
 /// Samples of a whole model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WholeModelMeasured {
-    /// End-to-end samples, without the instrument.
+    /// End-to-end samples that count, without the instrument.
     pub taken: Taken,
+    /// Samples that do not count, for the device was disturbed around them.
+    #[serde(default)]
+    pub left_out: u64,
     /// For each operator's function: its calls in a run, and its median time of one call.
     pub operators: Vec<OperatorInModel>,
     /// Median over instrumented runs of the sum of all operators' times.

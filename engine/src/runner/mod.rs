@@ -30,7 +30,7 @@ pub use transport::{Launch, LineChannel, Transport, WorkerError, connect};
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
-    KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Setup, WholeModelMeasured,
+    Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Setup, WholeModelMeasured,
     WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::Space;
@@ -77,6 +77,7 @@ pub trait Runner {
         &mut self,
         threads: usize,
         policy: TimingPolicy,
+        counting: Counting,
     ) -> Result<WholeModelMeasured, Failure>;
 
     /// Profiles the whole model, which was built to be watched; `timeout` is for all of its runs.

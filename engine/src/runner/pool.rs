@@ -12,8 +12,8 @@ use super::transport::Launch;
 use super::{Failure, Made, PointQueue, Runner, RunnerOrder, Supervisor};
 use crate::measure::TimingPolicy;
 use crate::protocol::{
-    KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, WholeModelMeasured, WholeModelReady,
-    WholeModelSpec,
+    Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, WholeModelMeasured,
+    WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::Space;
 
@@ -102,8 +102,9 @@ impl Runner for WorkerPool {
         &mut self,
         threads: usize,
         policy: TimingPolicy,
+        counting: Counting,
     ) -> Result<WholeModelMeasured, Failure> {
-        self.first.measure_whole_model(threads, policy)
+        self.first.measure_whole_model(threads, policy, counting)
     }
 
     fn profile_whole_model(

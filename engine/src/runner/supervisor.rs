@@ -14,8 +14,8 @@ use super::{Failure, Made, Runner, RunnerOrder, memory};
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
-    KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Reply, Request, WholeModelMeasured,
-    WholeModelReady, WholeModelSpec,
+    Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Reply, Request,
+    WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::Space;
 
@@ -318,10 +318,15 @@ impl Runner for Supervisor {
         &mut self,
         threads: usize,
         policy: TimingPolicy,
+        counting: Counting,
     ) -> Result<WholeModelMeasured, Failure> {
         let timeout = Duration::from_nanos(self.order.policy.measure_timeout_ns);
         match self.ask(
-            &Request::MeasureWholeModel { threads, policy },
+            &Request::MeasureWholeModel {
+                threads,
+                policy,
+                counting,
+            },
             timeout,
             Interrupt::urgent,
         )? {

@@ -352,6 +352,7 @@ fn whole_model(graph: &Graph, ns: f64, drift: f64) -> WholeModelMeasured {
     });
     WholeModelMeasured {
         taken: taken(ns),
+        left_out: 0,
         operators: operators.collect(),
         instrumented_sum_ns: ns,
         instrumented_total_ns: ns,

@@ -175,6 +175,12 @@ impl Samples {
     }
 }
 
+impl Extend<Nanos> for Samples {
+    fn extend<I: IntoIterator<Item = Nanos>>(&mut self, samples: I) {
+        self.0.extend(samples);
+    }
+}
+
 impl FromIterator<Nanos> for Samples {
     fn from_iter<I: IntoIterator<Item = Nanos>>(iter: I) -> Self {
         Self(iter.into_iter().collect())

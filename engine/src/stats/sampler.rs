@@ -85,6 +85,26 @@ impl Sampler {
         self.decision
     }
 
+    /// Why there may be no further sample, however wide the interval is.
+    pub fn out_of(&self) -> Option<StopReason> {
+        let n = self.samples.len();
+        let budget_ns = self.rule.budget_ns as f64;
+        if self.left() == 0 {
+            Some(StopReason::SamplesSpent)
+        } else if self.spent_ns >= budget_ns
+            && (n >= MIN_FOR_INTERVAL || self.spent_ns >= budget_ns * OVERRUN_LIMIT)
+        {
+            Some(StopReason::TimeSpent)
+        } else {
+            None
+        }
+    }
+
+    /// Samples that may follow.
+    pub fn left(&self) -> usize {
+        (self.rule.max_samples as usize).saturating_sub(self.samples.len())
+    }
+
     /// The samples taken, in order.
     pub fn samples(&self) -> &Samples {
         &self.samples
@@ -97,18 +117,9 @@ impl Sampler {
 
     fn decide(&mut self) -> Decision {
         let n = self.samples.len();
-        let budget_ns = self.rule.budget_ns as f64;
         // The last sample is always looked at, so that a precise point is called precise even if
         // it became so together with running out of budget.
-        let out_of = if n >= self.rule.max_samples as usize {
-            Some(StopReason::SamplesSpent)
-        } else if self.spent_ns >= budget_ns
-            && (n >= MIN_FOR_INTERVAL || self.spent_ns >= budget_ns * OVERRUN_LIMIT)
-        {
-            Some(StopReason::TimeSpent)
-        } else {
-            None
-        };
+        let out_of = self.out_of();
         let enough = n >= MIN_FOR_INTERVAL.max(self.rule.min_samples as usize);
         if enough && (n >= self.next_look || out_of.is_some()) {
             self.next_look = n + (n / 10).max(1);

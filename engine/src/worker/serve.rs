@@ -83,10 +83,14 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
                 });
                 answer(&mut shared, &replies, None, reply);
             }
-            Request::MeasureWholeModel { threads, policy } => {
+            Request::MeasureWholeModel {
+                threads,
+                policy,
+                counting,
+            } => {
                 let measured = match &whole_model {
                     Some(whole_model) => whole_model
-                        .measure(&mut shared, threads, policy)
+                        .measure(&mut shared, threads, policy, counting)
                         .map(Reply::WholeModelMeasured),
                     None => Err(anyhow::anyhow!("the whole model was not built")),
                 };

@@ -1,32 +1,36 @@
 //! Whole models in the worker: the virtual machine with the same kernels that are measured one by one.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod inside;
+
+use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use opdata::CacheState;
 use opmodels::Graph;
 use opmodels::graph::{self, InputRole};
 use tvm_bridge::compile::{Asserts, Lowered};
-use tvm_bridge::vm::{self, Linked, Moment, WatchedMachine};
+use tvm_bridge::vm::{self, Linked, Runner, WatchedMachine};
 use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Target, Tensor, VirtualMachine};
 
+use self::inside::{Calls, WatchedRun, median};
 use super::arguments::compare_outputs;
 use super::serve::Shared;
-use crate::device::{Conditions, HostCompiler, KernelCompiler};
+use crate::device::{Conditions, HostCompiler, KernelCompiler, Session};
+use crate::measure::TimingPolicy;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
+use crate::measure::quiet::{Quiet, Watched, quiet_bound, take_quiet};
 use crate::measure::sampling::{Caches, take, time_calls};
-use crate::measure::{Marks, TimingPolicy};
-use crate::protocol::{OperatorInModel, WholeModelMeasured, WholeModelReady, WholeModelSpec};
+use crate::protocol::{Counting, WholeModelMeasured, WholeModelReady, WholeModelSpec};
 
 /// Runs with the instrument on, from which the operators' times inside the model are taken.
 const INSTRUMENTED_RUNS: usize = 11;
+/// Of which so many count, if fewer were quiet.
+const LEAST_INSTRUMENTED: usize = 5;
 
 /// A model that runs.
 pub(super) struct LoadedModel {
@@ -103,120 +107,103 @@ impl LoadedModel {
         shared: &mut Shared,
         threads: usize,
         policy: TimingPolicy,
+        counting: Counting,
     ) -> anyhow::Result<WholeModelMeasured> {
-        let session = &mut shared.session;
+        let session = shared.session.as_mut();
         session.prepare(&Conditions::new(threads as u32, CacheState::Model))?;
         let runner = self.machine.runner(&self.graph.entry)?;
         let before = session.settle()?;
-        let clock = session.model_clock(threads as u32);
-        let first = time_calls(clock, 1, || runner.run())?;
-        let taken = take(policy, first, clock, &mut Caches::Kept, || {
-            anyhow::Ok(runner.run()?)
-        })?;
-        let drift = before.max(session.drift()?);
+        let mut watched = Run {
+            session,
+            runner,
+            threads: threads as u32,
+        };
+        let first = watched.time(1)?;
+        let Quiet {
+            taken,
+            drift,
+            left_out,
+        } = match counting {
+            Counting::Quiet => take_quiet(policy, first, before, &mut watched)?,
+            Counting::All => watched.take_all(policy, first, before)?,
+        };
+        let session = watched.session;
         let runner = self.watched.machine.runner(&self.graph.entry)?;
         runner.run()?;
-        let instrumented = self.instrument(session.marks()?);
-        let mut totals = Vec::with_capacity(INSTRUMENTED_RUNS);
-        let mut sums = Vec::with_capacity(INSTRUMENTED_RUNS);
+        let calls = Calls::watch(&self.watched, &self.graph, session.marks()?);
+        let mut runs = Vec::with_capacity(INSTRUMENTED_RUNS);
+        let mut before = session.drift()?;
         for _ in 0..INSTRUMENTED_RUNS {
-            instrumented.borrow_mut().marks.mark();
+            calls.borrow_mut().mark();
             runner.run()?;
-            let mut calls = instrumented.borrow_mut();
-            calls.marks.mark();
-            let (total, sum) = calls.end_run();
-            totals.push(total);
-            sums.push(sum);
+            calls.borrow_mut().mark();
+            let run = calls.borrow_mut().end_run();
+            let after = session.drift()?;
+            runs.push((before.max(after), run));
+            before = after;
         }
         self.watched.unwatch();
-        let operators = instrumented
-            .borrow()
-            .times
-            .iter()
-            .map(|(symbol, times)| OperatorInModel {
-                symbol: symbol.clone(),
-                calls: (times.len() / INSTRUMENTED_RUNS) as u64,
-                median_ns: median(times.clone()),
-            })
-            .collect();
+        let runs = those_that_count(counting, runs);
         Ok(WholeModelMeasured {
             taken,
-            operators,
-            instrumented_sum_ns: median(sums),
-            instrumented_total_ns: median(totals),
+            left_out,
+            operators: inside::operators(&runs),
+            instrumented_sum_ns: median(runs.iter().map(WatchedRun::sum_ns).collect()),
+            instrumented_total_ns: median(runs.iter().map(|run| run.total_ns).collect()),
             drift,
         })
     }
+}
 
-    /// Puts a hook into the machine that marks begin and end of every call of an operator.
-    fn instrument(&self, marks: Box<dyn Marks>) -> Rc<RefCell<Calls>> {
-        let calls = Rc::new(RefCell::new(Calls {
-            marks,
-            run: Vec::new(),
-            open: false,
-            times: BTreeMap::new(),
-        }));
-        let symbols: HashSet<String> = self
-            .graph
-            .operators
-            .iter()
-            .map(|o| o.symbol.clone())
-            .collect();
-        let in_hook = Rc::clone(&calls);
-        self.watched.watch(move |call| {
-            let mut calls = in_hook.borrow_mut();
-            match call.moment() {
-                Moment::Before => {
-                    let symbol = call.symbol();
-                    if symbols.contains(symbol) {
-                        calls.run.push(symbol.to_owned());
-                        calls.open = true;
-                        calls.marks.mark();
-                    }
-                }
-                // Operators call nothing that the hook sees, so the next end is the open one's.
-                Moment::After if calls.open => {
-                    calls.marks.mark();
-                    calls.open = false;
-                }
-                Moment::After => {}
-            }
-        });
-        calls
+/// The model on a device, to be timed.
+struct Run<'a> {
+    session: &'a mut dyn Session,
+    runner: Runner,
+    threads: u32,
+}
+
+impl Watched for Run<'_> {
+    type Error = anyhow::Error;
+
+    fn time(&mut self, calls: u32) -> anyhow::Result<Duration> {
+        let clock = self.session.model_clock(self.threads);
+        Ok(time_calls(clock, calls, || self.runner.run())?)
+    }
+
+    fn drift(&mut self) -> anyhow::Result<f64> {
+        Ok(self.session.drift()?)
     }
 }
 
-/// Times of operator calls, as the hook gathers them.
-struct Calls {
-    /// Begin of the run, begin and end of each call, end of the run.
-    marks: Box<dyn Marks>,
-    /// What was called in this run, in order.
-    run: Vec<String>,
-    /// Whether the last call has not ended yet.
-    open: bool,
-    /// Times of all runs in nanoseconds, by operator.
-    times: BTreeMap<String, Vec<f64>>,
-}
-
-impl Calls {
-    /// Takes what was marked in a run; its time, and the sum of its operators', in nanoseconds.
-    fn end_run(&mut self) -> (f64, f64) {
-        let marks = self.marks.take();
-        let total = marks.last().map_or(0.0, |end| end.as_nanos() as f64);
-        let mut sum = 0.0;
-        let calls = marks.get(1..).unwrap_or_default().chunks_exact(2);
-        for (symbol, call) in self.run.drain(..).zip(calls) {
-            let ns = call[1].saturating_sub(call[0]).as_nanos() as f64;
-            sum += ns;
-            self.times.entry(symbol).or_default().push(ns);
-        }
-        (total, sum)
+impl Run<'_> {
+    /// Samples that all count, after a run that took `first` and a reading of the sentinel.
+    fn take_all(
+        &mut self,
+        policy: TimingPolicy,
+        first: Duration,
+        before: f64,
+    ) -> anyhow::Result<Quiet> {
+        let clock = self.session.model_clock(self.threads);
+        let taken = take(policy, first, clock, &mut Caches::Kept, || {
+            anyhow::Ok(self.runner.run()?)
+        })?;
+        Ok(Quiet {
+            taken,
+            drift: before.max(self.session.drift()?),
+            left_out: 0,
+        })
     }
 }
 
-/// 0 of no time.
-fn median(times: Vec<f64>) -> f64 {
-    opdata::stats::median(times).unwrap_or(0.0)
+/// Those of some runs that count, each with the drift around it.
+fn those_that_count(counting: Counting, runs: Vec<(f64, WatchedRun)>) -> Vec<WatchedRun> {
+    let drifts: Vec<f64> = runs.iter().map(|(drift, _)| *drift).collect();
+    let bound = match counting {
+        Counting::All => f64::INFINITY,
+        Counting::Quiet => quiet_bound(&drifts, LEAST_INSTRUMENTED),
+    };
+    let counting = runs.into_iter().filter(|(drift, _)| *drift <= bound);
+    counting.map(|(_, run)| run).collect()
 }
 
 /// Every operator's function with its default schedule.

@@ -10,7 +10,7 @@ use opdata::{Timestamp, read_text, stable_hash, write_atomically};
 use opinstall::Home;
 use serde::{Deserialize, Serialize};
 
-use super::baseline::about_the_fastest;
+use super::baseline::{Reading, about_the_fastest};
 use crate::env::{Cores, Root, cpu_name};
 
 /// Processes remembered.
@@ -22,11 +22,21 @@ const FASTER_SHARE: f64 = 0.1;
 
 /// Usual times on a number of threads, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Usual {
-    pub threads: usize,
-    pub products_ns: f64,
+struct Usual {
+    threads: usize,
+    products_ns: f64,
     /// 0 on one thread.
-    pub handover_ns: f64,
+    handover_ns: f64,
+}
+
+impl Usual {
+    fn of((threads, reading): (usize, Reading)) -> Usual {
+        Usual {
+            threads,
+            products_ns: reading.products,
+            handover_ns: reading.handover,
+        }
+    }
 }
 
 /// What a process found.
@@ -69,22 +79,25 @@ impl Kept {
     }
 
     /// About the fastest of what processes found lately, by number of threads.
-    pub fn usual(&self) -> Vec<Usual> {
-        let mut by_threads: BTreeMap<usize, Vec<Usual>> = BTreeMap::new();
+    pub fn usual(&self) -> BTreeMap<usize, Reading> {
+        let mut by_threads: BTreeMap<usize, Vec<Reading>> = BTreeMap::new();
         let own = self.read().into_iter().filter(|found| found.by == self.by);
         for usual in own.flat_map(|found| found.usual) {
-            by_threads.entry(usual.threads).or_default().push(usual);
+            let reading = Reading {
+                products: usual.products_ns,
+                handover: usual.handover_ns,
+            };
+            by_threads.entry(usual.threads).or_default().push(reading);
         }
-        let of = |(threads, all): (usize, Vec<Usual>)| Usual {
-            threads,
-            products_ns: fast(all.iter().map(|usual| usual.products_ns)),
-            handover_ns: fast(all.iter().map(|usual| usual.handover_ns)),
+        let of = |(threads, mut readings): (usize, Vec<Reading>)| {
+            readings.sort_by(|a, b| a.total().total_cmp(&b.total()));
+            Some((threads, about_the_fastest(&readings, FASTER_SHARE)?))
         };
-        by_threads.into_iter().map(of).collect()
+        by_threads.into_iter().filter_map(of).collect()
     }
 
-    /// Keeps what this process has found so far.
-    pub fn keep(&self, usual: Vec<Usual>) {
+    /// Keeps what this process has found so far, by number of threads.
+    pub fn keep(&self, usual: impl Iterator<Item = (usize, Reading)>) {
         let Some(path) = &self.path else { return };
         let process = std::process::id();
         let mut all = self.read();
@@ -94,7 +107,7 @@ impl Kept {
             by: self.by.clone(),
             process,
             began_ms: self.began_ms,
-            usual,
+            usual: usual.map(Usual::of).collect(),
         });
         all.drain(..all.len().saturating_sub(MOST_PROCESSES));
         if let (Some(folder), Ok(text)) = (path.parent(), serde_json::to_string(&all)) {
@@ -116,13 +129,6 @@ impl Kept {
     }
 }
 
-/// About the fastest of some times in any order.
-fn fast(times: impl Iterator<Item = f64>) -> f64 {
-    let mut times: Vec<f64> = times.collect();
-    times.sort_by(f64::total_cmp);
-    about_the_fastest(&times, FASTER_SHARE)
-}
-
 fn machine_and_build() -> String {
     let root = Root::system();
     let program = std::env::current_exe().and_then(|path| path.metadata());
@@ -140,12 +146,13 @@ fn machine_and_build() -> String {
 mod tests {
     use super::*;
 
-    fn usual(threads: usize, products_ns: f64) -> Usual {
-        Usual {
-            threads,
-            products_ns,
-            handover_ns: 5.0,
-        }
+    fn usual(threads: usize, products: f64) -> (usize, Reading) {
+        let handover = 5.0;
+        (threads, Reading { products, handover })
+    }
+
+    fn known(kept: &Kept) -> Vec<(usize, Reading)> {
+        kept.usual().into_iter().collect()
     }
 
     #[test]
@@ -156,32 +163,32 @@ mod tests {
             by: by.to_owned(),
             began_ms: Timestamp::now().unix_ms(),
         };
-        assert_eq!(at("here").usual(), []);
-        at("here").keep(vec![usual(1, 100.0)]);
-        at("here").keep(vec![usual(1, 90.0), usual(2, 120.0)]);
-        at("there").keep(vec![usual(1, 10.0)]);
-        assert_eq!(at("here").usual(), [usual(1, 90.0), usual(2, 120.0)]);
-        assert_eq!(at("there").usual(), [usual(1, 10.0)]);
+        assert_eq!(known(&at("here")), []);
+        at("here").keep([usual(1, 100.0)].into_iter());
+        at("here").keep([usual(1, 90.0), usual(2, 120.0)].into_iter());
+        at("there").keep([usual(1, 10.0)].into_iter());
+        assert_eq!(known(&at("here")), [usual(1, 90.0), usual(2, 120.0)]);
+        assert_eq!(known(&at("there")), [usual(1, 10.0)]);
         let slower = Kept {
             began_ms: at("there").began_ms - 1000,
             ..at("there")
         };
-        slower.keep(vec![usual(1, 20.0)]);
+        slower.keep([usual(1, 20.0)].into_iter());
         assert_eq!(
-            at("there").usual(),
+            known(&at("there")),
             [usual(1, 10.0)],
             "its number came again"
         );
-        slower.keep(vec![usual(1, 5.0)]);
-        slower.keep(vec![usual(1, 30.0)]);
+        slower.keep([usual(1, 5.0)].into_iter());
+        slower.keep([usual(1, 30.0)].into_iter());
         assert_eq!(
-            at("there").usual(),
+            known(&at("there")),
             [usual(1, 10.0)],
             "one process, one word"
         );
         std::fs::write(folder.path().join("cache/sentinel.json"), "damaged").unwrap();
-        assert_eq!(at("here").usual(), []);
-        Kept::nowhere().keep(vec![usual(1, 1.0)]);
+        assert_eq!(known(&at("here")), []);
+        Kept::nowhere().keep([usual(1, 1.0)].into_iter());
     }
 
     #[test]
@@ -193,7 +200,7 @@ mod tests {
             by: "here".to_owned(),
             process,
             began_ms: now - age_ms,
-            usual: vec![usual(1, ns)],
+            usual: vec![Usual::of(usual(1, ns))],
         };
         let mut all = vec![
             found((1, LIFETIME_MS + 1000, 1.0)),
@@ -206,6 +213,6 @@ mod tests {
             by: "here".to_owned(),
             began_ms: now,
         };
-        assert_eq!(kept.usual(), [usual(1, 104.0)]);
+        assert_eq!(known(&kept), [usual(1, 104.0)]);
     }
 }

@@ -22,8 +22,8 @@ use std::time::Duration;
 use tvm_bridge::Result;
 use tvm_bridge::threads::Pool;
 
-use self::baseline::Baseline;
-use self::kept::{Kept, Usual};
+use self::baseline::{Baseline, Reading};
+use self::kept::Kept;
 use self::work::Work;
 
 /// Runs of which the fastest counts, so that one interrupt is not taken for drift.
@@ -50,19 +50,10 @@ pub(super) struct Sentinel {
     work: Vec<Mutex<Box<Work>>>,
     /// Threads that have a core each.
     cores: usize,
-    products: Baseline,
-    handovers: Baseline,
+    baseline: Baseline,
     kept: Kept,
     /// Readings that wait for the next quiet moment: fewer after each time in vain, for some machines are never quiet.
     waits: usize,
-}
-
-/// Times of the work, ns: those of the thread that took longest.
-#[derive(Debug, Clone, Copy)]
-struct Reading {
-    products: f64,
-    /// 0 on one thread, which hands nothing over.
-    handover: f64,
 }
 
 impl Sentinel {
@@ -74,14 +65,10 @@ impl Sentinel {
     /// The same after what earlier processes kept.
     fn after(threads: usize, cores: usize, kept: Kept) -> Sentinel {
         let work = || Mutex::new(Box::new(Work::new()));
-        let earlier = kept.usual();
-        let of =
-            |ns: fn(&Usual) -> f64| earlier.iter().map(move |usual| (usual.threads, ns(usual)));
         Sentinel {
             work: (0..threads).map(|_| work()).collect(),
             cores,
-            products: Baseline::after(of(|usual| usual.products_ns)),
-            handovers: Baseline::after(of(|usual| usual.handover_ns)),
+            baseline: Baseline::after(kept.usual().into_iter()),
             kept,
             waits: MOST_WAITS,
         }
@@ -94,12 +81,12 @@ impl Sentinel {
     pub fn drift(&mut self, pool: &Pool) -> Result<f64> {
         let threads = pool.in_use()?;
         // The first readings are of cores that wake up, and a disturbance must not last through all of them.
-        while self.products.count(1) < FIRST_READINGS {
+        while self.baseline.count(1) < FIRST_READINGS {
             std::thread::sleep(PAUSE);
             let alone = || Ok(self.products_alone());
             self.keep(1, fastest(alone)?);
         }
-        while self.products.count(threads) < FIRST_READINGS {
+        while self.baseline.count(threads) < FIRST_READINGS {
             std::thread::sleep(PAUSE);
             self.keep(threads, fastest(|| self.read(pool, threads))?);
         }
@@ -130,27 +117,22 @@ impl Sentinel {
     }
 
     fn keep(&mut self, threads: usize, reading: Reading) {
-        self.products.keep(threads, reading.products);
-        self.handovers.keep(threads, reading.handover);
-        if KEPT_AFTER.contains(&self.products.count(threads)) {
-            let usual = |threads| Usual {
-                threads,
-                products_ns: self.products.own_ns(threads),
-                handover_ns: self.handovers.own_ns(threads),
-            };
-            self.kept.keep(self.products.threads().map(usual).collect());
+        self.baseline.keep(threads, reading);
+        if KEPT_AFTER.contains(&self.baseline.count(threads)) {
+            self.kept.keep(self.baseline.own());
         }
     }
 
     fn drift_of(&self, now: Reading, threads: usize) -> f64 {
-        let own = self.products.usual_ns(threads);
-        let products = if threads <= self.cores {
-            own.min(MOST_SLOWDOWN * self.products.usual_ns(1))
-        } else {
-            own
+        let Some(mut usual) = self.baseline.usual(threads) else {
+            return 1.0;
         };
-        let usual = products + self.handovers.usual_ns(threads);
-        ((now.products + now.handover) / usual).max(1.0)
+        if let Some(alone) = self.baseline.usual(1)
+            && threads <= self.cores
+        {
+            usual.products = usual.products.min(MOST_SLOWDOWN * alone.products);
+        }
+        (now.total() / usual.total()).max(1.0)
     }
 
     fn products_alone(&self) -> Reading {
@@ -194,13 +176,11 @@ fn slowest(pool: &Pool, time_ns: impl Fn(usize) -> Option<f64> + Sync) -> Result
     Ok(slowest.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The fastest of a few runs, each part by itself.
+/// The fastest of a few runs.
 fn fastest(mut run: impl FnMut() -> Result<Reading>) -> Result<Reading> {
     let mut fastest = run()?;
     for _ in 1..RUNS {
-        let now = run()?;
-        fastest.products = fastest.products.min(now.products);
-        fastest.handover = fastest.handover.min(now.handover);
+        fastest = fastest.faster(run()?);
     }
     Ok(fastest)
 }
@@ -223,8 +203,9 @@ mod tests {
             pool.use_threads(threads).unwrap();
             assert!((0..20).all(|_| sentinel.drift(&pool).unwrap() >= 1.0));
         }
-        assert!(sentinel.handovers.usual_ns(2) > 1.0);
-        assert_eq!(sentinel.handovers.usual_ns(1), 0.0);
+        let handover = |threads| Some(sentinel.baseline.usual(threads)?.handover);
+        assert!(handover(2) > Some(1.0));
+        assert_eq!(handover(1), Some(0.0));
     }
 
     #[test]
@@ -264,7 +245,7 @@ mod tests {
         }
         assert!(start.elapsed() >= PAUSE * (10 + 5 + 2 + 1));
         // Every reading is faster than these.
-        sentinel.products = Baseline::default();
+        sentinel.baseline = Baseline::default();
         for _ in 0..1000 {
             sentinel.keep(1, reading(1e12, 0.0));
         }

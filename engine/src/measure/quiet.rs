@@ -1,0 +1,253 @@
+//! Samples of something that runs for long, with readings of the sentinel between them.
+//!
+//! Two readings, one before and one after, say much of a kernel whose samples take a few milliseconds in all. A whole model's
+//! take a hundred times that, and what disturbs a machine comes and goes meanwhile. mobilenet on two virtual processors whose
+//! host is busy, four processes: the samples around which the sentinel took less than a tenth longer than usual have medians of 9.6 to 10.5 ms at 1
+//! thread, the others of 10.5 to 12.8; all samples of a process have medians of 9.7 to 12.5.
+
+use std::time::Duration;
+
+use super::TimingPolicy;
+use super::sampling::{Taken, Warm, warm_up};
+use crate::stats::{Decision, MIN_FOR_INTERVAL, Nanos, Sampler, Samples, StopReason, Timing};
+
+/// A sample is quiet if the sentinel took at most so many times as long as usual before and after it: half of what a point of
+/// one operator may show, for there are enough samples to choose from.
+const QUIET: f64 = 1.05;
+/// Samples between two readings take this long, or are one: a reading takes about a tenth of it.
+const BETWEEN_READINGS: Duration = Duration::from_millis(5);
+
+/// Something that can be timed on a device that tells how disturbed it is.
+pub trait Watched {
+    /// What fails.
+    type Error;
+
+    /// Time of so many calls.
+    ///
+    /// # Errors
+    /// A call fails.
+    fn time(&mut self, calls: u32) -> Result<Duration, Self::Error>;
+
+    /// Time of the sentinel's work over its usual time.
+    ///
+    /// # Errors
+    /// The work fails.
+    fn drift(&mut self) -> Result<f64, Self::Error>;
+}
+
+/// Quiet samples.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quiet {
+    /// Those that count.
+    pub taken: Taken,
+    /// The largest drift around one of them.
+    pub drift: f64,
+    /// Samples that do not count, for the device was more disturbed around them.
+    pub left_out: u64,
+}
+
+/// Warms up and takes samples of what has taken `first` in its first run, where the device's drift was `drift` just before. Samples
+/// are taken until the quiet ones are precise or the policy's time or number of samples is spent. Where there are fewer quiet
+/// ones than the policy's least number, the least disturbed count: they are chosen by the sentinel alone, never by their own times.
+///
+/// # Errors
+/// The first error of `watched`.
+pub fn take_quiet<W: Watched>(
+    policy: TimingPolicy,
+    first: Duration,
+    drift: f64,
+    watched: &mut W,
+) -> Result<Quiet, W::Error> {
+    let Warm { warmup, number } = warm_up(policy, first, |calls| watched.time(calls))?;
+    let mut all = Sampler::new(policy.stop);
+    let mut quiet = Sampler::new(policy.stop);
+    let mut drifts = Vec::new();
+    let mut before = drift;
+    let stopped = loop {
+        let between = samples_between(watched, number, &all)?;
+        let after = watched.drift()?;
+        let around = before.max(after);
+        before = after;
+        for timing in between {
+            drifts.push(around);
+            if around <= QUIET {
+                quiet.push(timing.clone());
+            }
+            all.push(timing);
+        }
+        if quiet.decision() == Decision::Stop(StopReason::Precise) {
+            break StopReason::Precise;
+        }
+        if let Some(reason) = all.out_of() {
+            break reason;
+        }
+    };
+    let least = MIN_FOR_INTERVAL.max(policy.stop.min_samples as usize);
+    let bound = quiet_bound(&drifts, least);
+    let counting = all.samples().times().zip(&drifts);
+    let (samples, around): (Samples, Vec<f64>) =
+        counting.filter(|(_, drift)| **drift <= bound).unzip();
+    Ok(Quiet {
+        left_out: (drifts.len() - samples.len()) as u64,
+        drift: around.into_iter().fold(1.0, f64::max),
+        taken: Taken {
+            samples,
+            number,
+            warmup,
+            stopped,
+        },
+    })
+}
+
+/// Samples until the next reading of the sentinel is due.
+fn samples_between<W: Watched>(
+    watched: &mut W,
+    number: u32,
+    all: &Sampler,
+) -> Result<Vec<Timing>, W::Error> {
+    let mut samples = Vec::new();
+    let mut spent = Duration::ZERO;
+    while spent < BETWEEN_READINGS && (samples.is_empty() || samples.len() < all.left()) {
+        let elapsed = watched.time(number)?;
+        spent += elapsed;
+        samples.push(Timing {
+            ns: Nanos::per_call(elapsed, number),
+            spent: elapsed,
+        });
+    }
+    Ok(samples)
+}
+
+/// The largest drift with which something counts of which there were these: that of a quiet moment, or more if `least` of them
+/// would not count otherwise.
+pub fn quiet_bound(drifts: &[f64], least: usize) -> f64 {
+    let mut ascending = drifts.to_vec();
+    ascending.sort_by(f64::total_cmp);
+    let last = ascending.iter().take(least).next_back();
+    last.copied().unwrap_or(1.0).max(QUIET)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+    use crate::stats::StopRule;
+
+    /// 10 ms a call, and with a drift of d, d times that; the drifts of its readings in turn, of which the last repeats.
+    struct Machine {
+        drifts: Vec<f64>,
+        reading: usize,
+    }
+
+    impl Machine {
+        fn drift_at(&self, reading: usize) -> f64 {
+            self.drifts[reading.min(self.drifts.len() - 1)]
+        }
+    }
+
+    impl Watched for Machine {
+        type Error = Infallible;
+
+        fn time(&mut self, calls: u32) -> Result<Duration, Infallible> {
+            let slowdown = self.drift_at(self.reading);
+            Ok(Duration::from_millis(10).mul_f64(slowdown) * calls)
+        }
+
+        fn drift(&mut self) -> Result<f64, Infallible> {
+            self.reading += 1;
+            Ok(self.drift_at(self.reading - 1))
+        }
+    }
+
+    fn taken(drifts: &[f64]) -> Quiet {
+        let policy = TimingPolicy {
+            warmup: 1,
+            number: None,
+            stop: StopRule {
+                ci_target: 0.03,
+                min_samples: 10,
+                max_samples: 1000,
+                budget_ns: 1_000_000_000,
+            },
+        };
+        let mut machine = Machine {
+            drifts: drifts.to_vec(),
+            reading: 0,
+        };
+        let first = Duration::from_millis(10);
+        take_quiet(policy, first, drifts[0], &mut machine).unwrap()
+    }
+
+    fn median_ms(quiet: &Quiet) -> f64 {
+        quiet.taken.median().as_secs_f64() * 1e3
+    }
+
+    #[test]
+    fn a_quiet_machine_gives_as_few_samples_as_without_a_sentinel() {
+        let quiet = taken(&[1.02]);
+        assert_eq!((quiet.taken.samples.len(), quiet.left_out), (10, 0));
+        assert_eq!(quiet.taken.stopped, StopReason::Precise);
+        assert_eq!(quiet.drift, 1.02);
+    }
+
+    #[test]
+    fn samples_beside_a_disturbed_reading_do_not_count() {
+        // Disturbed until the 30th reading: the sample after it stands between a disturbed and a quiet one.
+        let mut drifts = vec![1.5; 30];
+        drifts.push(1.0);
+        let quiet = taken(&drifts);
+        assert_eq!((quiet.taken.samples.len(), quiet.left_out), (10, 31));
+        assert_eq!((median_ms(&quiet), quiet.drift), (10.0, 1.0));
+    }
+
+    #[test]
+    fn where_it_is_never_quiet_the_least_disturbed_count_and_time_ends_it() {
+        let drifts: Vec<f64> = (0..200)
+            .map(|reading| {
+                if (20..40).contains(&reading) {
+                    1.3
+                } else {
+                    2.0
+                }
+            })
+            .collect();
+        let quiet = taken(&drifts);
+        assert_eq!(quiet.taken.stopped, StopReason::TimeSpent);
+        assert_eq!((quiet.taken.samples.len(), quiet.drift), (19, 1.3));
+        assert_eq!(median_ms(&quiet), 13.0);
+        let always = taken(&[1.7]);
+        assert_eq!((always.drift, always.left_out), (1.7, 0));
+    }
+
+    #[test]
+    fn short_samples_share_a_reading() {
+        struct Short(usize);
+        impl Watched for Short {
+            type Error = Infallible;
+            fn time(&mut self, calls: u32) -> Result<Duration, Infallible> {
+                Ok(Duration::from_micros(10) * calls)
+            }
+            fn drift(&mut self) -> Result<f64, Infallible> {
+                self.0 += 1;
+                Ok(2.0)
+            }
+        }
+        let policy = TimingPolicy {
+            warmup: 0,
+            number: None,
+            stop: StopRule {
+                ci_target: 0.0,
+                min_samples: 1,
+                max_samples: 230,
+                budget_ns: 1_000_000_000,
+            },
+        };
+        let mut short = Short(0);
+        let quiet = take_quiet(policy, Duration::from_micros(10), 1.0, &mut short).unwrap();
+        // 5 calls a sample, 100 samples a reading.
+        assert_eq!((quiet.taken.number, short.0), (5, 3));
+        assert_eq!(quiet.taken.samples.len(), 230);
+        assert_eq!(quiet.taken.stopped, StopReason::SamplesSpent);
+    }
+}
