@@ -10,6 +10,8 @@ use opdata::contract::whole_model::{WholeModelRecord, whole_model_files};
 use opdata::{CacheState, Row};
 use serde::de::IgnoredAny;
 
+use crate::features::drift::is_disturbed;
+
 /// Upper over lower quartile of a model's times beyond which something else took its cores: that teaches nothing.
 const DISTURBED: f64 = 1.2;
 
@@ -95,6 +97,27 @@ pub(super) fn timed(folder: &Path, rows: &[Row]) -> Vec<Timed> {
         }
     }
     all
+}
+
+/// Whether something else ran while whole models did, where that is known.
+#[derive(Debug, Default)]
+pub(super) struct Disturbances<'a>(HashMap<(&'a str, Option<&'a str>, u64), bool>);
+
+impl<'a> Disturbances<'a> {
+    /// Of these whole models.
+    pub fn of(timed: &'a [Timed]) -> Self {
+        let one = |one: &'a Timed| {
+            let key = (one.run_id.as_str(), one.import_key.as_deref(), one.threads);
+            Some((key, is_disturbed(one.drift?)))
+        };
+        Self(timed.iter().filter_map(one).collect())
+    }
+
+    /// Of the model that a row's operator was measured inside.
+    pub fn of_row(&self, row: &Row) -> Option<bool> {
+        let key = (row.run_id.as_str(), row.import_key.as_deref(), row.threads?);
+        self.0.get(&key).copied()
+    }
 }
 
 /// The operators of runs, collected row by row.

@@ -12,7 +12,7 @@ use opmodels::Source;
 
 use super::dataset::{Dataset, Intake, Sample, Workload};
 use super::disturbed::Disturbed;
-use super::end_to_end::Parts;
+use super::end_to_end::{Disturbances, Parts};
 use super::query_key::QueryKey;
 use super::source::RowSet;
 use super::times::{Times, settle_times};
@@ -98,7 +98,10 @@ fn dataset(set: &RowSet, machines: &Machines) -> Result<Dataset> {
     };
     let measured = select(set, machines, &mut intake)?;
     let usual_cache = usual_cache(&measured);
-    let mut collected = Collected::default();
+    let mut collected = Collected {
+        models_disturbed: Disturbances::of(&set.timed),
+        ..Collected::default()
+    };
     let mut disturbed = Disturbed::default();
     for row in measured {
         let time_ns = row.time_median_ns.filter(|t| *t > 0.0);
@@ -140,6 +143,7 @@ struct Collected<'a> {
     parts: Parts,
     /// Measured times by sample.
     times: Vec<Times>,
+    models_disturbed: Disturbances<'a>,
     machine_numbers: Numbering,
     workload_numbers: Numbering,
     /// Samples by machine and point.
@@ -160,7 +164,7 @@ impl<'a> Collected<'a> {
         self.places.insert(point, place);
         self.parts.add(row, place);
         let mut times = Times::default();
-        times.add(row, time_ns);
+        times.add(row, time_ns, self.models_disturbed.of_row(row));
         self.times.push(times);
         self.samples.push(Sample {
             point: point_of(row, &self.machines[machine]),
@@ -184,7 +188,8 @@ impl<'a> Collected<'a> {
     }
 
     fn repeat(&mut self, place: usize, row: &Row, time_ns: f64) {
-        self.times[place].add(row, time_ns);
+        let model_disturbed = self.models_disturbed.of_row(row);
+        self.times[place].add(row, time_ns, model_disturbed);
         self.parts.add(row, place);
         let sample = &mut self.samples[place];
         // Counts may have come with a later measurement.

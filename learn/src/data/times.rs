@@ -12,8 +12,6 @@ use super::end_to_end::in_model_ns;
 struct Measured {
     /// Time alone, ns.
     alone: f64,
-    /// Time inside its model, ns.
-    in_model: Option<f64>,
     /// Lower and upper end of its confidence interval, ns.
     interval: Option<(f64, f64)>,
     /// Whether something else ran meanwhile, where that is known.
@@ -22,16 +20,31 @@ struct Measured {
     drift: Option<f64>,
 }
 
+/// A time inside a model.
+#[derive(Debug, Clone, Copy)]
+struct Inside {
+    ns: f64,
+    /// Whether something else ran while the model did, where that is known.
+    disturbed: Option<bool>,
+}
+
 /// What was measured of one point.
 #[derive(Debug, Default)]
-pub(super) struct Times(Vec<Measured>);
+pub(super) struct Times {
+    measured: Vec<Measured>,
+    inside: Vec<Inside>,
+}
 
 impl Times {
-    pub(super) fn add(&mut self, row: &Row, time_ns: f64) {
+    /// Adds a row's; `model_disturbed` tells whether something else ran while its model did, where that is known.
+    pub(super) fn add(&mut self, row: &Row, time_ns: f64, model_disturbed: Option<bool>) {
+        self.inside.extend(in_model_ns(row).map(|ns| Inside {
+            ns,
+            disturbed: model_disturbed,
+        }));
         let interval = row.time_ci_low_ns.zip(row.time_ci_high_ns);
-        self.0.push(Measured {
+        self.measured.push(Measured {
             alone: time_ns,
-            in_model: in_model_ns(row),
             interval: interval.filter(|(low, _)| *low > 0.0),
             disturbed: disturbed::of_row(row),
             drift: row.drift_ratio,
@@ -40,20 +53,21 @@ impl Times {
 
     /// The longest time over the shortest, less one, where there are several.
     fn spread(&self) -> Option<f64> {
-        let times = || self.0.iter().map(|m| m.alone);
+        let times = || self.measured.iter().map(|m| m.alone);
         let (longest, shortest) = (times().reduce(f64::max)?, times().reduce(f64::min)?);
-        (self.0.len() > 1).then(|| longest / shortest - 1.0)
+        (self.measured.len() > 1).then(|| longest / shortest - 1.0)
     }
 
-    /// What the point's time is taken from.
+    /// What the point's times are taken from.
     fn of_use(mut self) -> Self {
-        disturbed::keep_of_use(&mut self.0, |m| m.disturbed);
+        disturbed::keep_of_use(&mut self.measured, |m| m.disturbed);
+        disturbed::keep_of_use(&mut self.inside, |inside| inside.disturbed);
         self
     }
 
     /// From the lowest to the highest end, if all measurements have an interval.
     fn log2_interval(&self) -> Option<(f64, f64)> {
-        let intervals: Option<Vec<(f64, f64)>> = self.0.iter().map(|m| m.interval).collect();
+        let intervals: Option<Vec<(f64, f64)>> = self.measured.iter().map(|m| m.interval).collect();
         let whole = |(low, high): (f64, f64), (a, b): (f64, f64)| (low.min(a), high.max(b));
         let (low, high) = intervals?.into_iter().reduce(whole)?;
         Some((low.log2(), high.log2()))
@@ -61,7 +75,7 @@ impl Times {
 
     /// Whether all of those that tell were measured while something else ran.
     fn disturbed(&self) -> Option<bool> {
-        self.0
+        self.measured
             .iter()
             .filter_map(|m| m.disturbed)
             .reduce(|a, b| a && b)
@@ -70,11 +84,11 @@ impl Times {
     fn settle(&self, sample: &mut Sample) {
         sample.log2_interval = self.log2_interval();
         sample.disturbed = self.disturbed();
-        let drift = self.0.iter().filter_map(|m| m.drift);
+        let drift = self.measured.iter().filter_map(|m| m.drift);
         sample.point.set_drift(median(drift));
-        let in_model = self.0.iter().filter_map(|m| m.in_model);
-        sample.log2_in_model = median(in_model).map(f64::log2);
-        let alone = median(self.0.iter().map(|m| m.alone));
+        let inside = self.inside.iter().map(|inside| inside.ns);
+        sample.log2_in_model = median(inside).map(f64::log2);
+        let alone = median(self.measured.iter().map(|m| m.alone));
         sample.log2_time = alone.unwrap_or(f64::NAN).log2();
     }
 }
@@ -103,11 +117,11 @@ mod tests {
             ..dense_row(1, 8, 8, "{}")
         };
         let mut times = Times::default();
-        times.add(&row(Some(64.0), Some(128.0)), 100.0);
-        times.add(&row(Some(32.0), Some(100.0)), 90.0);
+        times.add(&row(Some(64.0), Some(128.0)), 100.0, None);
+        times.add(&row(Some(32.0), Some(100.0)), 90.0, None);
         assert_eq!(times.log2_interval(), Some((5.0, 7.0)));
         assert!((times.spread().unwrap() - 1.0 / 9.0).abs() < 1e-12);
-        times.add(&row(None, None), 90.0);
+        times.add(&row(None, None), 90.0, None);
         assert_eq!(times.log2_interval(), None);
     }
 
@@ -120,10 +134,10 @@ mod tests {
                     quality: *quality,
                     ..dense_row(1, 8, 8, "{}")
                 };
-                times.add(&row, 100.0 * (place + 1) as f64);
+                times.add(&row, 100.0 * (place + 1) as f64, None);
             }
             let times = times.of_use();
-            let alone: Vec<f64> = times.0.iter().map(|m| m.alone).collect();
+            let alone: Vec<f64> = times.measured.iter().map(|m| m.alone).collect();
             (alone, times.disturbed())
         };
         let (a, d) = (Some(Quality::A), Some(Quality::D));
@@ -132,5 +146,26 @@ mod tests {
         assert_eq!(times(&[None, a]), (vec![200.0], Some(false)));
         assert_eq!(times(&[None, d]), (vec![100.0, 200.0], Some(true)));
         assert_eq!(times(&[None, None]), (vec![100.0, 200.0], None));
+    }
+
+    #[test]
+    fn a_time_inside_a_model_is_of_a_quiet_one_whatever_it_is_alone() {
+        let inside = |models: &[(f64, Option<bool>)]| {
+            let mut times = Times::default();
+            for (ns, disturbed) in models {
+                let row = Row {
+                    in_model_time_ns: Some(*ns),
+                    schedule_space: Some("default".to_owned()),
+                    quality: Some(Quality::D),
+                    ..dense_row(1, 8, 8, "{}")
+                };
+                times.add(&row, 100.0, *disturbed);
+            }
+            let kept = times.of_use().inside;
+            kept.iter().map(|inside| inside.ns).collect::<Vec<_>>()
+        };
+        let (quiet, busy) = (Some(false), Some(true));
+        assert_eq!(inside(&[(9.0, busy), (5.0, quiet), (7.0, None)]), [5.0]);
+        assert_eq!(inside(&[(9.0, busy), (7.0, None)]), [9.0, 7.0]);
     }
 }

@@ -107,15 +107,23 @@ fn call_ns(runs: &[&ModelRun]) -> BTreeMap<u64, f64> {
 /// A model as it was imported.
 type Import<'a> = (&'a str, Option<&'a str>);
 
+/// Whole over the sum of operators in a run, and the drift around it.
+type Ratio = (f64, Option<f64>);
+
 /// Ratios of the same import in several runs count once.
-type Ratios<'a> = BTreeMap<u64, BTreeMap<Import<'a>, Vec<f64>>>;
+type Ratios<'a> = BTreeMap<u64, BTreeMap<Import<'a>, Vec<Ratio>>>;
 
 fn import(run: &ModelRun) -> Import<'_> {
     (&run.model, run.import_key.as_deref())
 }
 
-fn of_models(models: &BTreeMap<Import<'_>, Vec<f64>>) -> Vec<f64> {
-    models.values().cloned().filter_map(median).collect()
+fn of_models(models: &BTreeMap<Import<'_>, Vec<Ratio>>) -> Vec<f64> {
+    let of_model = |ratios: &Vec<Ratio>| {
+        let mut ratios = ratios.clone();
+        disturbed::keep_of_use(&mut ratios, |(_, drift)| drift.map(is_disturbed));
+        median(ratios.into_iter().map(|(ratio, _)| ratio))
+    };
+    models.values().filter_map(of_model).collect()
 }
 
 impl WholeFactor {
@@ -138,7 +146,10 @@ impl WholeFactor {
             let whole = (run.end_to_end_ns - between).max(0.1 * run.end_to_end_ns);
             if let Some(sum) = sum(run, |p| Some(predicted(place, p.sample)?.exp2())) {
                 let by_model = ratios.entry(run.threads).or_default();
-                by_model.entry(import(run)).or_default().push(whole / sum);
+                by_model
+                    .entry(import(run))
+                    .or_default()
+                    .push((whole / sum, run.drift));
             }
             exact.extend(sum(run, |p| p.in_model_ns).map(|sum| whole / sum));
         }
