@@ -373,6 +373,31 @@ mod tests {
     }
 
     #[test]
+    fn a_models_factor_is_of_its_quiet_runs() {
+        let mut data = dataset(&[10, 40, 80]);
+        let factor = |data: &Dataset| {
+            let factor = WholeFactor::fit(data, None, |_, _| Some(1000f64.log2()));
+            factor.at(Some(1))
+        };
+        for run in &mut data.model_runs {
+            run.drift = Some(1.0);
+        }
+        let quiet = factor(&data);
+        let slowed = |run: &ModelRun| ModelRun {
+            end_to_end_ns: 2.0 * run.end_to_end_ns,
+            drift: Some(1.3),
+            parts: vec![Part {
+                in_model_ns: Some(2000.0),
+                ..run.parts[0]
+            }],
+            ..run.clone()
+        };
+        let slowed: Vec<ModelRun> = data.model_runs.iter().map(slowed).collect();
+        data.model_runs.extend(slowed);
+        assert!((factor(&data) / quiet - 1.0).abs() < 0.1);
+    }
+
+    #[test]
     fn half_of_the_weight_decides() {
         assert_eq!(
             weighted_median(vec![(5.0, 1.0), (1.0, 1.0), (2.0, 10.0)]),
