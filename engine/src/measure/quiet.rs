@@ -11,9 +11,8 @@ use super::TimingPolicy;
 use super::sampling::{Taken, Warm, warm_up};
 use crate::stats::{Decision, MIN_FOR_INTERVAL, Nanos, Sampler, Samples, StopReason, Timing};
 
-/// A sample is quiet if the sentinel took at most so many times as long as usual before and after it: half of what a point of
-/// one operator may show, for there are enough samples to choose from.
-const QUIET: f64 = 1.05;
+/// Up to this drift a moment is quiet: half of what a point of one operator may show, for there are enough moments to choose from.
+pub(crate) const QUIET: f64 = 1.05;
 /// Samples between two readings take this long, or are one: a reading takes about a tenth of it.
 const BETWEEN_READINGS: Duration = Duration::from_millis(5);
 

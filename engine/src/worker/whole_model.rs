@@ -132,18 +132,23 @@ impl LoadedModel {
         runner.run()?;
         let calls = Calls::watch(&self.watched, &self.graph, session.marks()?);
         let mut runs = Vec::with_capacity(INSTRUMENTED_RUNS);
-        let mut before = session.drift()?;
+        // Where all runs count, nobody asks how quiet it was.
+        let mut drift_now = || match counting {
+            Counting::Quiet => session.drift(),
+            Counting::All => Ok(1.0),
+        };
+        let mut before = drift_now()?;
         for _ in 0..INSTRUMENTED_RUNS {
             calls.borrow_mut().mark();
             runner.run()?;
             calls.borrow_mut().mark();
             let run = calls.borrow_mut().end_run();
-            let after = session.drift()?;
+            let after = drift_now()?;
             runs.push((before.max(after), run));
             before = after;
         }
         self.watched.unwatch();
-        let runs = those_that_count(counting, runs);
+        let runs = those_that_count(runs);
         Ok(WholeModelMeasured {
             taken,
             left_out,
@@ -196,12 +201,9 @@ impl Run<'_> {
 }
 
 /// Those of some runs that count, each with the drift around it.
-fn those_that_count(counting: Counting, runs: Vec<(f64, WatchedRun)>) -> Vec<WatchedRun> {
+fn those_that_count(runs: Vec<(f64, WatchedRun)>) -> Vec<WatchedRun> {
     let drifts: Vec<f64> = runs.iter().map(|(drift, _)| *drift).collect();
-    let bound = match counting {
-        Counting::All => f64::INFINITY,
-        Counting::Quiet => quiet_bound(&drifts, LEAST_INSTRUMENTED),
-    };
+    let bound = quiet_bound(&drifts, LEAST_INSTRUMENTED);
     let counting = runs.into_iter().filter(|(drift, _)| *drift <= bound);
     counting.map(|(_, run)| run).collect()
 }

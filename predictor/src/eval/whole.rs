@@ -119,9 +119,8 @@ fn import(run: &ModelRun) -> Import<'_> {
 
 fn of_models(models: &BTreeMap<Import<'_>, Vec<Ratio>>) -> Vec<f64> {
     let of_model = |ratios: &Vec<Ratio>| {
-        let mut ratios = ratios.clone();
-        disturbed::keep_of_use(&mut ratios, |(_, drift)| drift.map(is_disturbed));
-        median(ratios.into_iter().map(|(ratio, _)| ratio))
+        let of_use = of_use(ratios.clone(), |(_, drift)| *drift);
+        median(of_use.into_iter().map(|(ratio, _)| ratio))
     };
     models.values().filter_map(of_model).collect()
 }
@@ -225,8 +224,8 @@ struct Run {
 }
 
 /// What an import's time is taken from.
-fn of_use(mut runs: Vec<Run>) -> Vec<Run> {
-    disturbed::keep_of_use(&mut runs, |run| run.drift.map(is_disturbed));
+fn of_use<T>(mut runs: Vec<T>, drift: impl Fn(&T) -> Option<f64>) -> Vec<T> {
+    disturbed::keep_of_use(&mut runs, |run| drift(run).map(is_disturbed));
     runs
 }
 
@@ -264,7 +263,7 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
             }
         }
         for (((_, import_key), threads), runs) in by_import {
-            let runs = of_use(runs);
+            let runs = of_use(runs, |run| run.drift);
             let of = |value: fn(&Run) -> f64| median(runs.iter().map(value));
             if let Some((measured, predicted)) = of(|r| r.measured_ns).zip(of(|r| r.predicted_ns)) {
                 result.push(WholeModel {
@@ -368,6 +367,7 @@ mod tests {
             drift,
         };
         let (quiet, slowed, silent) = (run(Some(1.0)), run(Some(1.3)), run(None));
+        let of_use = |runs: Vec<Run>| of_use(runs, |run| run.drift);
         assert_eq!(of_use(vec![slowed, quiet, silent, quiet]), [quiet, quiet]);
         assert_eq!(of_use(vec![slowed, silent]), [slowed, silent]);
     }

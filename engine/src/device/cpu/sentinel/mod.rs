@@ -25,6 +25,7 @@ use tvm_bridge::threads::Pool;
 use self::baseline::{Baseline, Reading};
 use self::kept::Kept;
 use self::work::Work;
+use crate::measure::quiet::QUIET;
 
 /// Runs of which the fastest counts, so that one interrupt is not taken for drift.
 const RUNS: usize = 5;
@@ -35,8 +36,6 @@ const FIRST_READINGS: usize = 15;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most readings that wait for a quiet moment.
 const MOST_WAITS: usize = 10;
-/// Up to this drift a moment is quiet.
-const QUIET: f64 = 1.05;
 /// After so many readings on a number of threads the usual times are kept for other processes.
 const KEPT_AFTER: [usize; 4] = [FIRST_READINGS, 60, 250, 1000];
 /// Slower by this factor than one thread, several threads on cores of their own do not share those cores only with each
