@@ -49,7 +49,7 @@ pub struct AtThreads<Times> {
 pub struct ModelTimes {
     /// End-to-end samples.
     pub taken: ModelSamples,
-    /// The sentinel's time around the samples over its best.
+    /// The sentinel's time over its usual one, the largest around a sample or an instrumented run that counts.
     #[serde(default)]
     pub drift: Option<f64>,
 }

@@ -14,7 +14,7 @@ use super::timer::Timer;
 use crate::stats::{Nanos, Samples, StopReason, Timing, collect};
 
 /// Shortest sample worth taking: a thousand times the clock's resolution.
-const MIN_SAMPLE: Duration = Duration::from_micros(50);
+pub(super) const MIN_SAMPLE: Duration = Duration::from_micros(50);
 /// Most calls in one sample.
 const MAX_NUMBER: u32 = 10_000;
 /// Warm-up ends early once it has taken this long: the caches are as warm as they get.
@@ -119,8 +119,9 @@ pub fn take<E: From<tvm_bridge::Error>>(
     caches: &mut Caches<'_>,
     mut run: impl FnMut() -> Result<(), E>,
 ) -> Result<Taken, E> {
-    let Warm { warmup, number } =
-        warm_up(policy, first, |calls| time_calls(timer, calls, &mut run))?;
+    let Warm { warmup, number } = warm_up(policy, first, MIN_SAMPLE, |calls| {
+        time_calls(timer, calls, &mut run)
+    })?;
     let number = match caches {
         Caches::Placed(..) => 1,
         Caches::Kept => number,
@@ -149,10 +150,12 @@ pub(super) struct Warm {
     pub number: u32,
 }
 
-/// Warms up by calls, one at a time, of what has taken `first` in its first run.
+/// Warms up by calls, one at a time, of what has taken `first` in its first run. A sample takes `least_sample` at least, unless the
+/// policy says how many calls it has.
 pub(super) fn warm_up<E>(
     policy: TimingPolicy,
     first: Duration,
+    least_sample: Duration,
     mut time: impl FnMut(u32) -> Result<Duration, E>,
 ) -> Result<Warm, E> {
     let mut warmup = 0;
@@ -166,7 +169,7 @@ pub(super) fn warm_up<E>(
     }
     let number = match policy.number {
         Some(number) => number.max(1),
-        None => calls_per_sample(shortest),
+        None => calls_per_sample(shortest, least_sample),
     };
     Ok(Warm { warmup, number })
 }
@@ -181,8 +184,8 @@ pub(super) fn place(caches: &mut Caches<'_>) -> tvm_bridge::Result<Duration> {
     Ok(start.elapsed())
 }
 
-fn calls_per_sample(call: Duration) -> u32 {
-    let calls = MIN_SAMPLE.as_nanos().div_ceil(call.as_nanos().max(1));
+fn calls_per_sample(call: Duration, least_sample: Duration) -> u32 {
+    let calls = least_sample.as_nanos().div_ceil(call.as_nanos().max(1));
     u32::try_from(calls)
         .unwrap_or(MAX_NUMBER)
         .clamp(1, MAX_NUMBER)
@@ -240,9 +243,9 @@ mod tests {
 
     #[test]
     fn samples_of_short_kernels_hold_many_calls() {
-        assert_eq!(calls_per_sample(Duration::from_millis(1)), 1);
-        assert_eq!(calls_per_sample(Duration::from_micros(1)), 50);
-        assert_eq!(calls_per_sample(Duration::ZERO), MAX_NUMBER);
+        assert_eq!(calls_per_sample(Duration::from_millis(1), MIN_SAMPLE), 1);
+        assert_eq!(calls_per_sample(Duration::from_micros(1), MIN_SAMPLE), 50);
+        assert_eq!(calls_per_sample(Duration::ZERO, MIN_SAMPLE), MAX_NUMBER);
     }
 
     #[test]

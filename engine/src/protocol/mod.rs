@@ -285,7 +285,7 @@ pub struct WholeModelMeasured {
     pub instrumented_sum_ns: f64,
     /// Median end-to-end time of the instrumented runs.
     pub instrumented_total_ns: f64,
-    /// The sentinel's time around the samples over its best.
+    /// The sentinel's time over its usual one, the largest around a sample or an instrumented run that counts.
     pub drift: f64,
 }
 

@@ -16,21 +16,16 @@ use tvm_bridge::compile::{Asserts, Lowered};
 use tvm_bridge::vm::{self, Linked, Runner, WatchedMachine};
 use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Target, Tensor, VirtualMachine};
 
-use self::inside::{Calls, WatchedRun, median};
+use self::inside::{Allowance, Calls, WatchedRun, median, those_that_count};
 use super::arguments::compare_outputs;
 use super::serve::Shared;
 use crate::device::{Conditions, HostCompiler, KernelCompiler, Session};
 use crate::measure::TimingPolicy;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
-use crate::measure::quiet::{Quiet, Watched, quiet_bound, take_quiet};
+use crate::measure::quiet::{Quiet, Watched, take_quiet};
 use crate::measure::sampling::{Caches, take, time_calls};
 use crate::protocol::{Counting, WholeModelMeasured, WholeModelReady, WholeModelSpec};
-
-/// Runs with the instrument on, from which the operators' times inside the model are taken.
-const INSTRUMENTED_RUNS: usize = 11;
-/// Of which so many count, if fewer were quiet.
-const LEAST_INSTRUMENTED: usize = 5;
 
 /// A model that runs.
 pub(super) struct LoadedModel {
@@ -128,35 +123,49 @@ impl LoadedModel {
             Counting::All => watched.take_all(policy, first, before)?,
         };
         let session = watched.session;
-        let runner = self.watched.machine.runner(&self.graph.entry)?;
-        runner.run()?;
-        let calls = Calls::watch(&self.watched, &self.graph, session.marks()?);
-        let mut runs = Vec::with_capacity(INSTRUMENTED_RUNS);
-        // Where all runs count, nobody asks how quiet it was.
-        let mut drift_now = || match counting {
-            Counting::Quiet => session.drift(),
-            Counting::All => Ok(1.0),
-        };
-        let mut before = drift_now()?;
-        for _ in 0..INSTRUMENTED_RUNS {
-            calls.borrow_mut().mark();
-            runner.run()?;
-            calls.borrow_mut().mark();
-            let run = calls.borrow_mut().end_run();
-            let after = drift_now()?;
-            runs.push((before.max(after), run));
-            before = after;
-        }
-        self.watched.unwatch();
-        let runs = those_that_count(runs);
+        let (around_runs, runs) = self.watched_runs(session, policy, counting)?;
         Ok(WholeModelMeasured {
             taken,
             left_out,
             operators: inside::operators(&runs),
             instrumented_sum_ns: median(runs.iter().map(WatchedRun::sum_ns).collect()),
             instrumented_total_ns: median(runs.iter().map(|run| run.total_ns).collect()),
-            drift,
+            drift: drift.max(around_runs),
         })
+    }
+
+    /// Runs with the instrument on that count, and the largest drift around one of them.
+    fn watched_runs(
+        &self,
+        session: &mut dyn Session,
+        policy: TimingPolicy,
+        counting: Counting,
+    ) -> anyhow::Result<(f64, Vec<WatchedRun>)> {
+        let runner = self.watched.machine.runner(&self.graph.entry)?;
+        runner.run()?;
+        let calls = Calls::watch(&self.watched, &self.graph, session.marks()?);
+        // Where all runs count, nobody asks how quiet it was.
+        let mut drift_now = || match counting {
+            Counting::Quiet => session.drift(),
+            Counting::All => Ok(1.0),
+        };
+        let mut runs = Vec::new();
+        let mut allowance = Allowance::of(policy);
+        let mut before = drift_now()?;
+        let start = Instant::now();
+        while allowance.another(start.elapsed()) {
+            calls.borrow_mut().mark();
+            runner.run()?;
+            calls.borrow_mut().mark();
+            let run = calls.borrow_mut().end_run();
+            let after = drift_now()?;
+            let around = before.max(after);
+            allowance.ran(around);
+            runs.push((around, run));
+            before = after;
+        }
+        self.watched.unwatch();
+        Ok(those_that_count(runs))
     }
 }
 
@@ -198,14 +207,6 @@ impl Run<'_> {
             left_out: 0,
         })
     }
-}
-
-/// Those of some runs that count, each with the drift around it.
-fn those_that_count(runs: Vec<(f64, WatchedRun)>) -> Vec<WatchedRun> {
-    let drifts: Vec<f64> = runs.iter().map(|(drift, _)| *drift).collect();
-    let bound = quiet_bound(&drifts, LEAST_INSTRUMENTED);
-    let counting = runs.into_iter().filter(|(drift, _)| *drift <= bound);
-    counting.map(|(_, run)| run).collect()
 }
 
 /// Every operator's function with its default schedule.

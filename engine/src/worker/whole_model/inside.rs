@@ -3,12 +3,21 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
+use std::time::Duration;
 
 use opmodels::Graph;
 use tvm_bridge::vm::{Moment, WatchedMachine};
 
-use crate::measure::Marks;
+use crate::measure::quiet::{QUIET, quiet_bound};
+use crate::measure::{Marks, TimingPolicy};
 use crate::protocol::OperatorInModel;
+
+/// Least runs of a model of which the calls are watched.
+const LEAST_RUNS: usize = 11;
+/// Most of them: a model of a few microseconds has tens of thousands in the time that there is.
+const MOST_RUNS: usize = 200;
+/// So many of them count, if fewer were quiet.
+const LEAST_QUIET: usize = 5;
 
 /// A run whose calls were timed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -101,6 +110,46 @@ impl Calls {
     }
 }
 
+/// How many watched runs there are to be: they are spread over half the time for samples of the whole model, and over as much again
+/// where too few of them were quiet.
+pub(super) struct Allowance {
+    spread: Duration,
+    runs: usize,
+    quiet: usize,
+}
+
+impl Allowance {
+    /// By the policy's time for samples.
+    pub fn of(policy: TimingPolicy) -> Allowance {
+        Allowance {
+            spread: Duration::from_nanos(policy.stop.budget_ns / 2),
+            runs: 0,
+            quiet: 0,
+        }
+    }
+
+    /// Notes a run by the drift around it.
+    pub fn ran(&mut self, around: f64) {
+        self.runs += 1;
+        self.quiet += usize::from(around <= QUIET);
+    }
+
+    /// Whether there is to be another run so long after the first began.
+    pub fn another(&self, elapsed: Duration) -> bool {
+        let times = if self.quiet < LEAST_QUIET { 2 } else { 1 };
+        self.runs < LEAST_RUNS || self.runs < MOST_RUNS && elapsed < self.spread * times
+    }
+}
+
+/// Those of some runs that count, each with the drift around it, and the largest drift around one of them.
+pub(super) fn those_that_count(runs: Vec<(f64, WatchedRun)>) -> (f64, Vec<WatchedRun>) {
+    let drifts: Vec<f64> = runs.iter().map(|(drift, _)| *drift).collect();
+    let bound = quiet_bound(&drifts, LEAST_QUIET);
+    let counting = runs.into_iter().filter(|(drift, _)| *drift <= bound);
+    let (drifts, runs): (Vec<f64>, Vec<WatchedRun>) = counting.unzip();
+    (drifts.into_iter().fold(1.0, f64::max), runs)
+}
+
 /// The operators of some runs: calls in a run, and the median time of one.
 pub(super) fn operators(runs: &[WatchedRun]) -> Vec<OperatorInModel> {
     let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -146,6 +195,44 @@ mod tests {
         assert!(calls.run.is_empty() && calls.marks.take().is_empty());
         let empty = calls.end_run();
         assert_eq!(empty, WatchedRun::default(), "a run without marks");
+    }
+
+    #[test]
+    fn runs_are_spread_over_a_time_and_over_more_where_it_is_not_quiet() {
+        let policy = TimingPolicy {
+            warmup: 0,
+            number: None,
+            stop: opdata::contract::StopRule {
+                ci_target: 0.03,
+                min_samples: 10,
+                max_samples: 1000,
+                budget_ns: 1_000_000_000,
+            },
+        };
+        let runs = |each_ms: u64, drift: f64| {
+            let mut allowance = Allowance::of(policy);
+            let mut runs = 0;
+            while allowance.another(Duration::from_millis(each_ms) * runs) {
+                allowance.ran(drift);
+                runs += 1;
+            }
+            runs
+        };
+        assert_eq!(runs(10, 1.0), 50, "half a second");
+        assert_eq!(runs(10, 1.3), 100, "a second");
+        assert_eq!((runs(300, 1.0), runs(1, 1.0)), (11, 200));
+    }
+
+    #[test]
+    fn the_quiet_runs_count_or_the_least_disturbed() {
+        let runs = |drifts: &[f64]| {
+            let of = |&drift: &f64| (drift, WatchedRun::default());
+            let (drift, runs) = those_that_count(drifts.iter().map(of).collect());
+            (drift, runs.len())
+        };
+        let quiet = [1.0, 1.3, 1.02, 1.04, 1.0, 1.01, 1.0, 1.5];
+        assert_eq!(runs(&quiet), (1.04, 6));
+        assert_eq!(runs(&[1.3, 1.0, 1.2, 1.5, 1.4, 1.6]), (1.5, 5));
     }
 
     #[test]
