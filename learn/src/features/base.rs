@@ -18,6 +18,8 @@ use crate::features::nest::Nest;
 const FLOPS_PER_BYTE: f64 = 8.0;
 /// Arithmetic that takes as long as an exponential.
 const TRANSCENDENTAL_FLOPS: f64 = 40.0;
+/// Exponentials of a kernel of its own that take as long as one lane of an exponential that is fused behind a reduction.
+const FUSED_LANE: f64 = 1.2;
 /// Bytes that take as long to move as looking for an element in one more input.
 const CHOICE_BYTES: f64 = 1.0;
 /// Operations that take as long as calling a kernel at all: tiny operators do not shrink below it.
@@ -104,6 +106,19 @@ pub(super) struct Threads {
     pub busy: f64,
 }
 
+/// What an operator takes beside its arithmetic and its traffic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Costs {
+    /// Vectors for each result, where windows slide over rows.
+    pub vectors: Option<f64>,
+    /// Lanes for each exponential, where they are fused behind a reduction.
+    pub fused_lanes: Option<f64>,
+    /// Results that are written into cache lines which others evict.
+    pub evicted: f64,
+    /// Bytes of weights that have left the caches since their last use.
+    pub cold_weights: f64,
+}
+
 /// The estimates of one point, base-2 logarithms of nominal operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Bases {
@@ -119,9 +134,9 @@ pub struct Bases {
     unscheduled: Option<f64>,
     /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
     pieces: Option<Pieces>,
-    /// Arithmetic (flop), compulsory traffic with choices between inputs (bytes) and exponentials (calls) of one of the threads
-    /// that find work.
-    shared: [f64; 3],
+    /// What one of the threads that find work has: arithmetic (flop), compulsory traffic with choices between inputs (bytes),
+    /// exponentials (calls), results written into lines that others evict, and cold weights (bytes).
+    shared: [f64; 5],
     /// Whether several threads find work, which have to be started and waited for.
     several: bool,
     /// Bytes of the inputs and of the outputs.
@@ -136,17 +151,23 @@ impl Bases {
         nest: &Nest,
         (device, machine, best): (DeviceKind, &MachineFacts, Option<AtBest>),
         threads: Threads,
+        costs: Costs,
     ) -> Self {
         let busy_threads = threads.busy;
         let moved = operator.bytes() + CHOICE_BYTES * operator.choices();
-        let operations = operator.total_flops()
-            + FLOPS_PER_BYTE * moved
-            + TRANSCENDENTAL_FLOPS * operator.transcendental_calls();
+        let calls = operator.transcendental_calls();
+        let exponentials = costs
+            .fused_lanes
+            .map_or(calls, |lanes| FUSED_LANE * lanes * calls);
+        let operations =
+            operator.total_flops() + FLOPS_PER_BYTE * moved + TRANSCENDENTAL_FLOPS * exponentials;
         let work = (operations / busy_threads + CALL_OPERATIONS).log2();
         let shared = [
             operator.total_flops(),
             moved,
-            operator.transcendental_calls(),
+            exponentials,
+            costs.evicted,
+            costs.cold_weights,
         ]
         .map(|whole| whole / busy_threads);
         let plain = Self {
@@ -159,7 +180,7 @@ impl Bases {
             unscheduled: machine
                 .core()
                 .filter(|_| device == DeviceKind::Cpu)
-                .map(|core| cycles::unscheduled(operator, core) / busy_threads),
+                .map(|core| cycles::unscheduled(operator, core, costs.vectors) / busy_threads),
             shared,
             several: busy_threads > 1.0,
             activations: [operator.input_bytes, operator.output_bytes],
@@ -215,11 +236,12 @@ impl Bases {
         }
     }
 
-    /// The parts of a time that rates are fitted for: what the schedule does one piece after the other, its steps, the
-    /// arithmetic, traffic and exponentials of one of the threads that find work, and 1 if there are several of them; 0 where a
-    /// part is not known or is in another one. With so many cores or multiprocessors, if a number is given and the machine's own is not known.
-    pub fn parts(&self, units: Option<f64>) -> [f64; 6] {
-        let [arithmetic, traffic, exponentials] = self.shared;
+    /// The parts of a time that rates are fitted for: what the schedule does one piece after the other, its steps, then of one
+    /// of the threads that find work the arithmetic, traffic, exponentials, evicted results and cold weights, and 1 if there are
+    /// several of them; 0 where a part is not known or is in another one. With so many cores or multiprocessors, if a number is
+    /// given and the machine's own is not known.
+    pub fn parts(&self, units: Option<f64>) -> [f64; 8] {
+        let [arithmetic, traffic, exponentials, evicted, cold] = self.shared;
         let [serial, steps] = self.schedule(units);
         let [serial, steps, arithmetic] = match self.scheduled {
             Scheduled::Nothing => match self.unscheduled {
@@ -231,7 +253,16 @@ impl Bases {
             Scheduled::Cycles => [0.0, steps, 0.0],
         };
         let several = f64::from(u8::from(self.several));
-        [serial, steps, arithmetic, traffic, exponentials, several]
+        [
+            serial,
+            steps,
+            arithmetic,
+            traffic,
+            exponentials,
+            evicted,
+            cold,
+            several,
+        ]
     }
 
     /// Whether its parts depend on a number of cores or multiprocessors that the machine does not tell.

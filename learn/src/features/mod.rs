@@ -9,6 +9,7 @@
 //! | [`default_tile`] | … of a default schedule, from the operator |
 //! | [`runs`] | how an operator goes through rows of neighbours |
 //! | [`windows`] | how windows that slide over each channel go through rows |
+//! | [`epilogue`] | what exponentials take that are fused behind a reduction |
 //! | [`strides`] | how far apart channels and rows lie |
 //! | [`tile_axes`] | how a register tile lies on the axes |
 //! | [`sampled`] | … of a sample of MetaSchedule's space |
@@ -39,6 +40,7 @@ mod cycles;
 mod default_tile;
 mod derive_cpu;
 mod derive_gpu;
+mod epilogue;
 mod gpu_own;
 mod gpu_templates;
 mod host;

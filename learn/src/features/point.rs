@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use opdata::{CacheState, DeviceKind, Row};
 
-use super::base::{Bases, Threads};
+use super::base::{Bases, Costs, Threads};
 use super::cpu::CpuNest;
 use super::gpu::GpuNest;
 use super::knobs::{FlatTemplate, Knobs};
@@ -19,7 +19,7 @@ use super::nest::Nest;
 use super::operator::{Class, Operator};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
-use super::{compiled, default_tile, derive_cpu, derive_gpu, drift, moving, runs};
+use super::{compiled, default_tile, derive_cpu, derive_gpu, drift, epilogue, moving, runs};
 use super::{strides, tile_axes, weights, windows};
 
 /// Everything that is known of a point before it is measured.
@@ -140,10 +140,28 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         .map_or(f32::NAN, |b| log1(weights::reuse_bytes(b, &operator)));
     values.drift = drift::feature(row.drift_ratio);
     let features = values.to_vec();
+    let rows = windows::Vectors::of(row, &knobs, machine.vector);
+    let costs = Costs {
+        vectors: rows
+            .as_ref()
+            .zip(machine.vector)
+            .map(|(rows, unit)| rows.per_result(unit.lanes() as f64)),
+        fused_lanes: epilogue::lanes(row, &operator, rows.as_ref(), machine.vector),
+        evicted: strides::evicted_results(row, &operator, &nest),
+        cold_weights: row
+            .weight_reuse_bytes
+            .map_or(0.0, |bytes| weights::cold_bytes(bytes, &operator)),
+    };
     Point {
         known: known(&features),
         features,
-        bases: Bases::of(&operator, &nest, (row.device_kind, machine, best), threads),
+        bases: Bases::of(
+            &operator,
+            &nest,
+            (row.device_kind, machine, best),
+            threads,
+            costs,
+        ),
         flops: operator.total_flops(),
         bytes: operator.bytes(),
         workload: workload_number(row, machine),

@@ -7,11 +7,15 @@
 use opdata::{DeviceKind, Dims, Row, Shapes};
 
 use super::list::Values;
-use super::operator::element_bytes;
+use super::nest::Nest;
+use super::operator::{Class, Operator, element_bytes};
 use super::scale::log;
 
 /// Bytes after which addresses fall into the same set.
 const PERIOD: u64 = 4096;
+/// Channels of a tile whose lines can be written without evicting one another, though they share a set: tiles of 16 of them take
+/// no longer than others (convolutions of 1 x 1, Zen 4).
+const HELD: f64 = 16.0;
 
 /// Fills in the features of a row on a CPU.
 pub(super) fn describe(values: &mut Values, row: &Row) {
@@ -26,6 +30,24 @@ pub(super) fn describe(values: &mut Values, row: &Row) {
     };
     values.input_step = of(&row.input_shapes);
     values.output_step = of(&row.output_shapes);
+}
+
+/// Results that a convolution with the default schedule writes into lines which others of its tile evict: a tile writes a few
+/// pixels of each of its channels. 0 for all else.
+pub(super) fn evicted_results(row: &Row, operator: &Operator, nest: &Nest) -> f64 {
+    let Nest::Cpu(nest) = nest else { return 0.0 };
+    let element = operator.element_bytes as u64;
+    let shape = row
+        .output_shapes
+        .as_ref()
+        .and_then(|shapes| shapes.0.first());
+    let same_set = shape.and_then(|shape| step(shape, element)) == Some(PERIOD);
+    let by_channel = operator.class == Class::Conv && row.has_default_schedule();
+    if same_set && by_channel {
+        operator.own_elements * (1.0 - HELD / nest.columns_block).max(0.0)
+    } else {
+        0.0
+    }
 }
 
 /// The largest power of two, up to [`PERIOD`], that divides the bytes from one channel to the next.
@@ -44,6 +66,7 @@ fn step(shape: &Dims, element: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cpu::RegisterTile;
     use super::*;
     use crate::testing::conv_row;
 
@@ -60,6 +83,26 @@ mod tests {
         assert_eq!(steps(32), (4096.0, 4096.0));
         assert_eq!(steps(128), (4096.0, 4096.0));
         assert_eq!(steps(7), (4.0, 4.0));
+    }
+
+    #[test]
+    fn results_are_evicted_where_a_tile_has_more_channels_than_a_set_holds() {
+        let evicted = |side: u64, channels: f64| {
+            let row = Row {
+                schedule_space: Some("default".to_owned()),
+                ..conv_row([1, 64, side, side], [48, 1, 1], "{}")
+            };
+            let operator = Operator::of_row(&row);
+            let tile = RegisterTile {
+                vector: 16.0,
+                blocks: channels / 16.0,
+                broadcast: 4.0,
+            };
+            let nest = Nest::Cpu(tile.nest(&operator));
+            evicted_results(&row, &operator, &nest) / (48.0 * (side * side) as f64)
+        };
+        assert_eq!((evicted(32, 48.0), evicted(32, 32.0)), (2.0 / 3.0, 0.5));
+        assert_eq!((evicted(32, 16.0), evicted(28, 48.0)), (0.0, 0.0));
     }
 
     #[test]

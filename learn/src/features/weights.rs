@@ -7,6 +7,8 @@ use super::operator::Operator;
 const COLD_BYTES: f64 = 4e6;
 /// Weights that so much is read between two uses of have left all caches.
 const FAR_BYTES: f64 = 67_108_864.0;
+/// Weights that so much is read between two uses of come from memory, where a last-level cache is shared with others.
+const LOST_BYTES: f64 = 32e6;
 
 /// What is read between two uses of a weight, bytes, as far as it matters. A call that uses each weight once waits for the cache
 /// that they come from; which power of two it is tells that well enough.
@@ -19,10 +21,25 @@ pub(super) fn reuse_bytes(bytes: u64, operator: &Operator) -> f64 {
     bytes.min(COLD_BYTES)
 }
 
+/// Bytes of weights that a call waits for, where so much is read between two uses of one: the more it is, the fewer of them are
+/// left in a last-level cache that others use as well.
+pub(super) fn cold_bytes(between_uses: u64, operator: &Operator) -> f64 {
+    let beyond = (between_uses as f64 - COLD_BYTES) / (LOST_BYTES - COLD_BYTES);
+    operator.weight_bytes * beyond.clamp(0.0, 1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::dense_row;
+
+    #[test]
+    fn weights_are_colder_the_more_is_read_between_two_uses() {
+        let operator = Operator::of_row(&dense_row(16, 1000, 512, "{}"));
+        let share = |bytes: u64| cold_bytes(bytes, &operator) / operator.weight_bytes;
+        assert_eq!((share(3_000_000), share(500_000_000)), (0.0, 1.0));
+        assert_eq!(share(18_000_000), 0.5);
+    }
 
     #[test]
     fn weights_that_are_used_once_are_told_apart_by_the_cache_that_holds_them() {

@@ -36,19 +36,39 @@ pub(super) fn describe(
     let Some(windows) = Windows::of(row) else {
         return;
     };
-    let tile = if row.has_default_schedule() {
-        unit.and_then(|unit| windows.default_tile(unit))
-    } else {
-        windows.tile_of(knobs)
-    };
-    let Some((vector, vectors)) = tile else {
+    let Some(vectors) = windows.vectors(row, knobs, unit) else {
         return;
     };
-    values.row_vector = log(vector as f64);
-    values.row_tile = log(vectors as f64);
-    values.row_waste = (windows.computed as f64 / windows.wanted as f64) as f32;
+    values.row_vector = log(vectors.length);
+    values.row_tile = log(vectors.several as f64);
+    values.row_waste = (vectors.computed / vectors.wanted) as f32;
     values.staging = windows.staging(operator.is_padded);
     values.staged_channel = log(windows.channel());
+}
+
+/// How a row of results is computed.
+pub(super) struct Vectors {
+    /// Results in a vector of the register tile.
+    pub length: f64,
+    /// Vectors of the tile.
+    pub several: i64,
+    /// Results in a row that are computed.
+    pub computed: f64,
+    /// Of those, the ones that are wanted.
+    pub wanted: f64,
+}
+
+impl Vectors {
+    /// Those of an operator with windows under this project's schedules, the default one or that of `knobs`; missing for other
+    /// operators.
+    pub fn of(row: &Row, knobs: &Knobs, unit: Option<VectorUnit>) -> Option<Vectors> {
+        Windows::of(row)?.vectors(row, knobs, unit)
+    }
+
+    /// Vectors of a machine with so many lanes for each result that is wanted.
+    pub fn per_result(&self, most: f64) -> f64 {
+        self.computed / self.length * (self.length / most).ceil() / self.wanted
+    }
 }
 
 /// The windows of an operator.
@@ -99,6 +119,20 @@ impl Windows {
             stride,
             missing: reach.saturating_sub(padded[last]),
             padded,
+        })
+    }
+
+    fn vectors(&self, row: &Row, knobs: &Knobs, unit: Option<VectorUnit>) -> Option<Vectors> {
+        let (length, several) = if row.has_default_schedule() {
+            self.default_tile(unit?)
+        } else {
+            self.tile_of(knobs)
+        }?;
+        Some(Vectors {
+            length: length as f64,
+            several,
+            computed: self.computed as f64,
+            wanted: self.wanted as f64,
         })
     }
 

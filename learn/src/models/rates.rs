@@ -1,12 +1,12 @@
 //! The estimate whose rates are fitted: time as a sum of what each part of a kernel takes, with coefficients from the
 //! samples at hand.
 //!
-//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·several + g. The last is the floor of the device,
-//! below which nothing gets, and f what several threads take to be started and waited for; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where
-//! b counts cycles, arithmetic is in them, and a and c are left out. Over
-//! several machines of which the rates are known, arithmetic and traffic are what they take there at best, so that c and d
-//! are how much longer it takes in fact; the place of the steps has arithmetic times how short of power a machine is, and the
-//! first part and exponentials are left out.
+//! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·evicted results + g·cold weights + h·several + i.
+//! The last is the floor of the device, below which nothing gets, and h what several threads take to be started and waited
+//! for; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
+//! arithmetic is in them, and a and c are left out. Over several machines of which the rates are known, arithmetic and traffic
+//! are what they take there at best, so that c and d are how much longer it takes in fact; the place of the steps has
+//! arithmetic times how short of power a machine is, and the other parts but the floor are left out.
 //! Non-negative least squares of the relative error (coordinate descent on the normal equations), in rounds that count
 //! samples less the further off they were.
 
@@ -18,7 +18,9 @@ use crate::data::Dataset;
 use crate::features::Point;
 
 /// Parts of the sum.
-const PARTS: usize = 7;
+const PARTS: usize = 9;
+/// The last of them, which is the same for all.
+const FLOOR: usize = PARTS - 1;
 /// Rounds of reweighting.
 const ROUNDS: usize = 5;
 /// Sweeps of coordinate descent in a round.
@@ -73,20 +75,16 @@ fn timed<'a>(dataset: &'a Dataset, indices: &[usize]) -> Vec<Timed<'a>> {
 
 fn parts(point: &Point, unit: Unit, units: Option<f64>) -> [f64; PARTS] {
     let bases = &point.bases;
+    let mut parts = [1.0; PARTS];
     if unit == Unit::AtBest {
         let [arithmetic, traffic, short] = bases.at_best();
-        return [0.0, short, arithmetic, traffic, 0.0, 0.0, 1.0];
+        parts = [0.0; PARTS];
+        parts[1..4].copy_from_slice(&[short, arithmetic, traffic]);
+        parts[FLOOR] = 1.0;
+    } else {
+        parts[..FLOOR].copy_from_slice(&bases.parts(units));
     }
-    let [serial, steps, arithmetic, traffic, exponentials, several] = bases.parts(units);
-    [
-        serial,
-        steps,
-        arithmetic,
-        traffic,
-        exponentials,
-        several,
-        1.0,
-    ]
+    parts
 }
 
 impl Rates {
@@ -290,7 +288,7 @@ mod tests {
             rates.rates[1],
             rates.rates[2],
             rates.rates[3],
-            rates.rates[6],
+            rates.rates[FLOOR],
         ];
         for (found, wanted) in found.into_iter().zip([2.0, 2.0, 3.0, 20_000.0]) {
             assert!((found / wanted - 1.0).abs() < 0.02, "{rates:?}");
