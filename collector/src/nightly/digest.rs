@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use opdata::contract::whole_model::{WholeModelRecord, whole_model_files};
 use opdata::stats::{median_of_sorted, quantile_of_sorted};
 use opdata::{Counts, Row, RowReader, Status};
 use serde::Serialize;
@@ -21,6 +22,17 @@ pub struct Digest {
     pub counts: Counts,
     /// The sentinel's drift, if the run has it.
     pub drift: Option<Drift>,
+    /// Its whole models.
+    pub models: Models,
+}
+
+/// Whole models of a run, each at a number of threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Models {
+    /// Those that were timed.
+    pub timed: u64,
+    /// Those of them with a drift beyond [`DISTURBED`].
+    pub disturbed: u64,
 }
 
 /// How the sentinel's time went, over its best in the run.
@@ -100,7 +112,7 @@ impl Digest {
     /// Reads a run, and adds what it says to the night's tally.
     ///
     /// # Errors
-    /// The first row that cannot be read.
+    /// The first row, or times of a whole model, that cannot be read.
     pub fn read(run: &Path, tally: &mut Tally) -> opdata::Result<Digest> {
         let mut digest = Digest::default();
         let mut drifts = Vec::new();
@@ -111,7 +123,27 @@ impl Digest {
             tally.add(&row);
         }
         digest.drift = Drift::of(drifts);
+        digest.models = Models::read(run)?;
         Ok(digest)
+    }
+
+    /// Whether something else ran while some of its points, or a whole model, were measured.
+    pub fn was_disturbed(&self) -> bool {
+        self.drift.is_some_and(|drift| drift.disturbed > 0) || self.models.disturbed > 0
+    }
+}
+
+impl Models {
+    fn read(run: &Path) -> opdata::Result<Models> {
+        let mut models = Models::default();
+        for file in whole_model_files(run)? {
+            let record: WholeModelRecord = WholeModelRecord::load(&file.path)?;
+            for at in record.threads {
+                models.timed += 1;
+                models.disturbed += u64::from(at.times.drift.is_some_and(|d| d > DISTURBED));
+            }
+        }
+        Ok(models)
     }
 }
 

@@ -184,7 +184,7 @@ fn all_of(
 /// but seldom a night.
 fn again(jobs: &[Job], reports: &[JobReport]) -> Vec<Job> {
     let both = jobs.iter().zip(reports);
-    let disturbed = both.filter(|(_, report)| report.was_disturbed());
+    let disturbed = both.filter(|(_, report)| report.digest.was_disturbed());
     let again = disturbed.map(|(job, _)| Job {
         again: true,
         ..job.clone()
@@ -316,7 +316,7 @@ fn add_rows(reports: &mut [JobReport], tally: &mut Tally) {
             Err(error) => {
                 report.outcome = JobOutcome::Failed {
                     exit_code: None,
-                    reason: format!("its rows cannot be read: {error}"),
+                    reason: format!("its results cannot be read: {error}"),
                 };
             }
         }

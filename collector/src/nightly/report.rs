@@ -167,11 +167,6 @@ impl JobReport {
         }
     }
 
-    /// Whether something else ran while some of its points were measured.
-    pub fn was_disturbed(&self) -> bool {
-        self.digest.drift.is_some_and(|drift| drift.disturbed > 0)
-    }
-
     /// Whether it could not do its work.
     pub fn has_failed(&self) -> bool {
         matches!(self.outcome, JobOutcome::Failed { .. })

@@ -7,6 +7,7 @@ use std::{fs, io};
 use opdata::{Row, Status, read_rows};
 use opreport::Exit;
 use opreport::progress::Silent;
+use serde_json::json;
 
 use super::history::{apply, partitions, retention};
 use super::report::{NIGHTLY_JSON, SUMMARY_HTML, SUMMARY_MD};
@@ -19,6 +20,8 @@ use crate::compare::testing::{failed, row, write_run};
 enum Act {
     /// Writes these rows and ends with this code.
     Rows(Vec<Row>, i32),
+    /// Writes these rows and a whole model that was measured at this drift.
+    Model(Vec<Row>, f64),
     /// Writes these rows and stops because its time is over.
     Part(Vec<Row>),
     /// Stops with the first rows because its time is over, and writes all when it is resumed.
@@ -62,6 +65,18 @@ impl JobRunner for StandIn {
                 fs::remove_dir_all(folder).ok();
                 write_run(Path::new(folder), folder, &rows, |_| ());
                 Ok(JobEnd::Exited(code))
+            }
+            Act::Model(rows, drift) => {
+                fs::remove_dir_all(folder).ok();
+                write_run(Path::new(folder), folder, &rows, |_| ());
+                let times =
+                    |drift| json!({"threads": 1, "taken": {"samples": [1e6]}, "drift": drift});
+                let record = json!({"threads": [times(1.0), times(drift)]});
+                fs::write(
+                    Path::new(folder).join("whole_model.json"),
+                    record.to_string(),
+                )?;
+                Ok(JobEnd::Exited(0))
             }
             Act::Part(rows) => {
                 fs::remove_dir_all(folder).ok();
@@ -375,6 +390,25 @@ fn disturbed_jobs_are_measured_again_where_that_is_wanted() {
     );
     let baselines: Vec<bool> = next.jobs.iter().map(|job| job.baseline.is_some()).collect();
     assert_eq!(baselines, [true, true, false]);
+}
+
+#[test]
+fn jobs_of_which_only_the_whole_model_was_disturbed_are_measured_again() {
+    let place = Place::new();
+    let acts = [
+        ("mlp", Act::Model(rows("mlp", 1.0), 1.09)),
+        ("net", Act::Model(rows("net", 1.0), 1.4)),
+    ];
+    let plan = NightlyPlan {
+        repeat_disturbed: true,
+        ..place.plan("2026-11-19", &["mlp", "net"])
+    };
+    let (night, _) = place.run(&plan, &acts);
+    let labels: Vec<&str> = night.jobs.iter().map(|job| job.label.as_str()).collect();
+    assert_eq!(labels, ["mlp, llvm", "net, llvm", "net, llvm, again"]);
+    let summary = fs::read_to_string(night.folder.join(SUMMARY_MD)).unwrap();
+    let machine = summary.split("## Steadiness").nth(1).unwrap();
+    assert!(machine.contains("| 0 of 6 | 1 of 2 |"), "{machine}");
 }
 
 #[test]

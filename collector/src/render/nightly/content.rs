@@ -294,12 +294,18 @@ fn machine(report: &NightlyReport) -> Section {
         .iter()
         .filter_map(|job| {
             let drift = job.digest.drift?;
+            let models = job.digest.models;
+            let models = match models.timed {
+                0 => "none timed".to_owned(),
+                timed => format!("{} of {timed}", models.disturbed),
+            };
             Some(vec![
                 job.label.clone(),
                 format!("{:.3}", drift.median),
                 format!("{:.3}", drift.p95),
                 format!("{:.3}", drift.max),
                 format!("{} of {}", drift.disturbed, drift.points),
+                models,
             ])
         })
         .collect();
@@ -309,9 +315,20 @@ fn machine(report: &NightlyReport) -> Section {
     }
     section
         .says(format!(
-            "Time of the sentinel kernel around each point over its best in the run; beyond {DISTURBED:.2} the machine was disturbed."
+            "Time of the sentinel kernel around each point over its best in the run; beyond {DISTURBED:.2} the machine was disturbed. \
+             Whole models count once for each number of threads."
         ))
-        .table(&["job", "#median", "#95th percentile", "#largest", "#disturbed"], rows)
+        .table(
+            &[
+                "job",
+                "#median",
+                "#95th percentile",
+                "#largest",
+                "#points disturbed",
+                "#whole models disturbed",
+            ],
+            rows,
+        )
 }
 
 fn nights(report: &NightlyReport) -> Section {

@@ -29,7 +29,7 @@ pub fn nightly_plan_text(outlook: &NightlyOutlook, style: Style) -> String {
     }
     if plan.repeat_disturbed {
         out.push_str(
-            "\nthen again, in the time that is left, the jobs of which points were disturbed\n",
+            "\nthen again, in the time that is left, the jobs of which a point or a whole model was disturbed\n",
         );
     }
     out.push_str(&format!(
