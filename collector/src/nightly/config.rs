@@ -247,7 +247,7 @@ fn jobs_of(model: &ModelEntry, name: &str, file: &File) -> Result<Vec<Job>, Stri
             name: name.to_owned(),
             target: target.clone(),
             sweep: sweep.clone(),
-            again: false,
+            again: 0,
             weight,
             settings: settings.clone(),
         })

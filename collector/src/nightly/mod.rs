@@ -33,13 +33,15 @@ use history::{JobRun, Partition};
 use jobs::{JobCommand, JobEnd, JobRunner};
 use lock::NightlyLock;
 pub use outlook::{JobOutlook, NightlyOutlook, outlook};
-pub use plan::{Job, NightlyPlan};
+pub use plan::{Job, NightlyPlan, again_name};
 use report::{JobOutcome, JobReport, NightlyReport, NightlyState, NotCompared, SummaryFile, save};
 
 /// A job is asked to stop this long after its share of the time is spent, if it has not stopped by itself.
 const GRACE: Duration = Duration::from_secs(30);
 /// With less than this left for a job it is not begun.
 const LEAST_SHARE: Duration = Duration::from_secs(5);
+/// Measurements of a job that is disturbed each time.
+const MEASUREMENTS: u32 = 3;
 
 /// Why a nightly run could not take place.
 #[derive(Debug, Error)]
@@ -122,13 +124,8 @@ pub fn run(plan: &NightlyPlan, session: &mut Session<'_>) -> Result<NightlyRepor
     session.progress.end();
     let mut tally = Tally::default();
     add_rows(&mut reports, &mut tally);
-    let disturbed = again(&plan.jobs, &reports);
-    if plan.repeat_disturbed && !disturbed.is_empty() {
-        let mut again = all_of(&disturbed, plan, (clock, &lock), session);
-        session.progress.end();
-        again.retain(|report| !matches!(report.outcome, JobOutcome::NotBegun { .. }));
-        add_rows(&mut again, &mut tally);
-        reports.extend(again);
+    if plan.repeat_disturbed {
+        repeat_disturbed(plan, (clock, &lock), &mut reports, &mut tally, session);
     }
     let partitions = history::partitions(&plan.dataset)?;
     let (comparison, not_compared) = compare_with_baselines(plan, &mut reports, &partitions);
@@ -180,13 +177,32 @@ fn all_of(
     reports
 }
 
-/// The second measurements of those jobs that something else disturbed. What disturbs a machine may outlast a job's own patience,
-/// but seldom a night.
+/// Measures those jobs again that something else disturbed, and those that were disturbed then, too, once more, in what the budget
+/// has left. What disturbs a machine may outlast a job's own patience, but seldom a night.
+fn repeat_disturbed(
+    plan: &NightlyPlan,
+    night: (Instant, &NightlyLock),
+    reports: &mut Vec<JobReport>,
+    tally: &mut Tally,
+    session: &mut Session<'_>,
+) {
+    let mut jobs = again(&plan.jobs, reports);
+    while jobs.first().is_some_and(|job| job.again < MEASUREMENTS) {
+        let mut round = all_of(&jobs, plan, night, session);
+        session.progress.end();
+        add_rows(&mut round, tally);
+        jobs = again(&jobs, &round);
+        round.retain(|report| !matches!(report.outcome, JobOutcome::NotBegun { .. }));
+        reports.extend(round);
+    }
+}
+
+/// The next measurements of those jobs that something else disturbed.
 fn again(jobs: &[Job], reports: &[JobReport]) -> Vec<Job> {
     let both = jobs.iter().zip(reports);
     let disturbed = both.filter(|(_, report)| report.digest.was_disturbed());
     let again = disturbed.map(|(job, _)| Job {
-        again: true,
+        again: job.again + 1,
         ..job.clone()
     });
     again.collect()
@@ -335,7 +351,7 @@ fn compare_with_baselines(
     let (mut compared, mut alone) = (Vec::new(), Vec::new());
     for report in reports {
         // The first measurement of a job is the one that every night has.
-        if report.again {
+        if report.again > 0 {
             continue;
         }
         let own = |run: &&JobRun| run.key == report.key && run.is_usable();

@@ -10,9 +10,6 @@ use serde::Serialize;
 
 use super::jobs;
 
-/// What the folder of a second measurement has behind the name of its sweep.
-const AGAIN: &str = "-again";
-
 /// A validated nightly configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NightlyPlan {
@@ -49,8 +46,8 @@ pub struct Job {
     pub target: String,
     /// The sweep; `None` for the default schedules alone.
     pub sweep: Option<String>,
-    /// Whether it is the second measurement of a job that was disturbed.
-    pub again: bool,
+    /// How many measurements of the same came before, each of which was disturbed.
+    pub again: u32,
     /// Its weight in the division of the time budget.
     pub weight: f64,
     /// Flags of the main job with their values.
@@ -82,10 +79,19 @@ impl NightlyPlan {
     }
 }
 
+/// What sets a measurement apart that so many came before; nothing for the first.
+pub fn again_name(before: u32) -> Option<String> {
+    match before {
+        0 => None,
+        1 => Some("again".to_owned()),
+        more => Some(format!("again-{more}")),
+    }
+}
+
 impl Job {
-    /// Its folder below that of a nightly run: the same every night. A second measurement is beside the first.
+    /// Its folder below that of a nightly run: the same every night. Further measurements are beside the first.
     pub fn key(&self) -> PathBuf {
-        let again = if self.again { AGAIN } else { "" };
+        let again = again_name(self.again).map_or_else(String::new, |again| format!("-{again}"));
         let sweep = safe(self.sweep.as_deref().unwrap_or("none"));
         [
             format!("model={}", self.model),
@@ -99,11 +105,11 @@ impl Job {
     /// Its name for people.
     pub fn label(&self) -> String {
         let words = [Some(&self.model), Some(&self.target), self.sweep.as_ref()];
-        let mut words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
-        if self.again {
-            words.push("again");
-        }
-        words.join(", ")
+        let words = words.into_iter().flatten().cloned();
+        words
+            .chain(again_name(self.again))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// The command line of the main job that measures it into `out` within `time`.

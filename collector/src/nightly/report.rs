@@ -80,8 +80,8 @@ pub struct JobReport {
     pub target: String,
     /// The sweep, if it was one.
     pub sweep: Option<String>,
-    /// Whether it is the second measurement of a job that was disturbed.
-    pub again: bool,
+    /// How many measurements of the same came before, each of which was disturbed.
+    pub again: u32,
     /// Its name for people.
     pub label: String,
     /// Its folder below that of the nightly run.

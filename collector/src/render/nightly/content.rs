@@ -4,6 +4,7 @@ use opdata::Status;
 use opreport::units;
 
 use crate::compare::{Change, Comparison, Subject, Verdict};
+use crate::nightly::again_name;
 use crate::nightly::digest::{DISTURBED, OperatorTime};
 use crate::nightly::report::{JobReport, NightlyReport, NightlyState, NotCompared};
 use crate::render::compare::{estimate, failure, interval, noise, operator, probability, word};
@@ -39,8 +40,8 @@ fn headline(report: &NightlyReport) -> Vec<String> {
     let counts = report.counts();
     let count = |of: fn(&&JobReport) -> bool| report.jobs.iter().filter(of).count() as u64;
     let failed = count(|job| job.has_failed());
-    let again = count(|job| job.again);
-    let mut jobs = units::plural(report.jobs.len() as u64 - again, "job");
+    let again = count(|job| job.again == 1);
+    let mut jobs = units::plural(count(|job| job.again == 0), "job");
     if again > 0 {
         jobs.push_str(&format!(
             ", {again} of them measured again because something else disturbed them"
@@ -197,8 +198,7 @@ fn jobs(report: &NightlyReport) -> Section {
     let row = |job: &JobReport| {
         let counts = &job.digest.counts;
         let baseline = job.baseline.as_ref().and_then(|path| date_of(path));
-        let again = job.again.then_some("again");
-        let sweep = job.sweep.as_deref().into_iter().chain(again);
+        let sweep = job.sweep.iter().cloned().chain(again_name(job.again));
         vec![
             job.model.clone(),
             job.target.clone(),
