@@ -12,7 +12,7 @@ use opdata::Status;
 use opdata::contract::WorkerPolicy;
 use opengine::device::{self, Purpose};
 use opengine::interrupt::Interrupt;
-use opengine::protocol::{KernelSpec, Setup};
+use opengine::protocol::{KernelSpec, Reuse, Setup};
 use opengine::runner::{ChildRunners, Failure, Made, RunnerFactory, RunnerOrder};
 use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
@@ -54,7 +54,7 @@ fn specs(name: &str) -> Vec<KernelSpec> {
             symbol: operator.symbol.clone(),
             schedule_spec: ScheduleSpec::Default,
             arguments: operator.args.clone(),
-            weight_reuse_bytes: None,
+            reuse: Reuse::default(),
             reduction_length: operator.reduction_length(),
         })
         .collect()

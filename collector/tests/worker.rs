@@ -10,7 +10,7 @@ use opdata::CacheState;
 use opengine::device::cpu::Knobs;
 use opengine::device::{self, Conditions, Purpose};
 use opengine::measure::TimingPolicy;
-use opengine::protocol::{KernelSpec, MeasureSpec, Reply, Request, Setup};
+use opengine::protocol::{KernelSpec, MeasureSpec, Reply, Request, Reuse, Setup};
 use opengine::schedule::{Choice, ScheduleSpec};
 use opengine::stats::StopRule;
 use opengine::worker::serve;
@@ -64,7 +64,10 @@ fn specs(name: &str) -> Vec<KernelSpec> {
         symbol: o.symbol.clone(),
         schedule_spec: ScheduleSpec::Default,
         arguments: o.args.clone(),
-        weight_reuse_bytes: Some(1 << 20),
+        reuse: Reuse {
+            weights: 1 << 20,
+            outputs: 1 << 18,
+        },
         reduction_length: o.reduction_length(),
     };
     graph(name)

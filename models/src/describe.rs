@@ -4,11 +4,11 @@
 
 use opdata::{Dims, Loop, LoopKind, Row, Shapes};
 
-use crate::graph::{ArgumentRole, AxisKind, Graph, Operator};
+use crate::graph::{ArgumentRole, AxisKind, Operator};
 
 /// Sets the columns that follow from what an operator computes: symbol, calls, shapes, types, window, loops, arithmetic,
-/// traffic, and after how many bytes of other weights its own come again.
-pub fn describe(operator: &Operator, graph: &Graph, row: &mut Row) {
+/// traffic, and after how many bytes its memory is used again.
+pub fn describe(operator: &Operator, row: &mut Row) {
     let shapes = |role| -> Option<Shapes> {
         let all: Vec<Dims> = operator
             .args_of(role)
@@ -57,5 +57,30 @@ pub fn describe(operator: &Operator, graph: &Graph, row: &mut Row) {
     row.flops_epilogue = Some(operator.flops_epilogue);
     row.bytes_read = Some(operator.bytes_read);
     row.bytes_written = Some(operator.bytes_written);
-    row.weight_reuse_bytes = graph.weight_reuse_bytes(operator);
+    row.weight_reuse_bytes = operator.weight_reuse_bytes;
+    row.output_reuse_bytes = operator.output_reuse_bytes;
+}
+
+#[cfg(test)]
+mod tests {
+    use opdata::{DeviceKind, Essentials, Status};
+
+    use super::*;
+    use crate::graph::Graph;
+
+    #[test]
+    fn what_passes_between_uses_is_told_as_far_as_it_is_known() {
+        let graph: Graph = serde_json::from_str(crate::graph::tests_sample()).unwrap();
+        let mut row = Row::new(Essentials {
+            run_id: "run",
+            ordinal: 0,
+            point_id: "point",
+            op_name: "conv2d_add",
+            op_kind: "conv2d",
+            device_kind: DeviceKind::Cpu,
+            status: Status::Measured,
+        });
+        describe(&graph.operators[0], &mut row);
+        assert_eq!((row.weight_reuse_bytes, row.output_reuse_bytes), (Some(656), None));
+    }
 }

@@ -137,7 +137,7 @@ pub(crate) fn graph() -> opmodels::Graph {
     let operator = |name: &str, kind: &str, count: u64, flops: u64, args: serde_json::Value| {
         serde_json::json!({
             "symbol": format!("fused_{name}"), "name": name, "kind": kind,
-            "pattern": "out_ewise_fusable", "count": count, "weight_sets": count, "args": args, "attrs": {},
+            "pattern": "out_ewise_fusable", "count": count, "args": args, "attrs": {},
             "flops": flops, "flops_epilogue": 1000, "bytes_read": 950_272, "bytes_written": 802_816,
             "loops": [], "blocks": [],
         })

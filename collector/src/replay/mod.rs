@@ -162,7 +162,7 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
     session.progress.working("rebuilding and measuring");
     let scratch = crate::run::scratch()?;
     let mut runner = runner(&plan, &imported, &target, 1, session, scratch.path())?;
-    let spec = kernel_spec(&imported.graph, operator, &candidate);
+    let spec = kernel_spec(operator, &candidate);
     let mut made = None;
     runner.build(std::slice::from_ref(&spec), &mut |_, result| {
         made = Some(result)

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use anyhow::Result;
 use opdata::{Row, Status};
 use opengine::device::Conditions;
-use opengine::protocol::KernelSpec;
+use opengine::protocol::{KernelSpec, Reuse};
 use opengine::runner::{Failure, Made, Runner};
 use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
@@ -227,7 +227,7 @@ impl Collector<'_, '_> {
     fn build(&mut self, runner: &mut dyn Runner, jobs: &[&Job<'_>]) -> Vec<Kernel> {
         let specs: Vec<KernelSpec> = jobs
             .iter()
-            .map(|job| kernel_spec(self.graph, job.operator, job.candidate))
+            .map(|job| kernel_spec(job.operator, job.candidate))
             .collect();
         self.progress.working(&format!(
             "building {}",
@@ -251,13 +251,16 @@ impl Collector<'_, '_> {
 }
 
 /// What a worker needs to build a candidate.
-pub(crate) fn kernel_spec(graph: &Graph, operator: &Operator, candidate: &Candidate) -> KernelSpec {
+pub(crate) fn kernel_spec(operator: &Operator, candidate: &Candidate) -> KernelSpec {
     KernelSpec {
         id: candidate.place,
         symbol: operator.symbol.clone(),
         schedule_spec: candidate.schedule_spec.clone(),
         arguments: operator.args.clone(),
-        weight_reuse_bytes: graph.weight_reuse_bytes(operator),
+        reuse: Reuse {
+            weights: operator.weight_reuse_bytes.unwrap_or(0),
+            outputs: operator.output_reuse_bytes.unwrap_or(0),
+        },
         reduction_length: operator.reduction_length(),
     }
 }

@@ -168,7 +168,7 @@ impl<'a> RunFacts<'a> {
                 status,
             })
         };
-        describe(operator, &self.imported.graph, &mut row);
+        describe(operator, &mut row);
         device.fill_target(&mut row, self.target);
         if let Some(choice) = choice {
             device.fill_schedule(&mut row, choice);

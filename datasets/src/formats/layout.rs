@@ -9,7 +9,8 @@ use crate::schema::COLUMNS;
 pub(super) const ABSENT: usize = usize::MAX;
 
 /// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
-const ADDED: [&str; 47] = [
+const ADDED: [&str; 48] = [
+    "output_reuse_bytes",
     "other_cpu_share",
     "device_clock_mhz",
     "device_temperature_c",

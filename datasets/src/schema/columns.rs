@@ -160,10 +160,12 @@ columns! {
         bytes_written: Option<u64> ["bytes"],
         /// (`flops` + `flops_epilogue`) / (`bytes_read` + `bytes_written`).
         arithmetic_intensity: Option<f64> ["flop/byte"],
-        /// Weights that the model reads between two uses of one of the operator's: all of the
-        /// model's, or its own where its calls share them. In the cache state `model` as many are
-        /// read between two calls.
+        /// What the model reads and writes between two uses of one of the operator's weights, its own
+        /// counted. In the cache state `model` as much passes between two uses.
         weight_reuse_bytes: Option<u64> ["bytes"],
+        /// The same between two uses of the memory that the outputs are written to, by TVM's memory
+        /// plan.
+        output_reuse_bytes: Option<u64> ["bytes"],
     }
     Target {
         /// The kind of device.

@@ -103,7 +103,7 @@ words! {
 words! {
     /// What the caches held when a sample began.
     CacheState, "a cache state" {
-        /// As inside the model: weights were last read as many bytes ago as the model has weights, and with several threads the activations were written by all of them, as by the operators around.
+        /// As inside the model: as many bytes as there have passed since the weights were last read and the memory of the outputs was last used, and with several threads each has written a share of the activations.
         Model = "model",
         /// The arguments were left where the run before put them.
         Hot = "hot",

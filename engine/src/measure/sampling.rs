@@ -24,8 +24,8 @@ const WARM_UP_LIMIT: Duration = Duration::from_millis(200);
 pub enum Caches<'a> {
     /// As the previous call left them.
     Kept,
-    /// With these tensors placed anew before each sample, which is a single call.
-    Placed(&'a mut dyn Place, &'a [Tensor]),
+    /// With the tensors that are named then placed anew before each sample, which is a single call.
+    Placed(&'a mut dyn Place, &'a dyn Fn() -> &'a [Tensor]),
 }
 
 /// The samples of one point.
@@ -180,7 +180,7 @@ pub(super) fn place(caches: &mut Caches<'_>) -> tvm_bridge::Result<Duration> {
         return Ok(Duration::ZERO);
     };
     let start = Instant::now();
-    place.place(tensors)?;
+    place.place(tensors())?;
     Ok(start.elapsed())
 }
 

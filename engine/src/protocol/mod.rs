@@ -116,6 +116,15 @@ impl Setup {
     }
 }
 
+/// How many bytes pass in the model between two uses of an operator's memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reuse {
+    /// Bytes of weights between two uses of one of the operator's; 0 without weights.
+    pub weights: u64,
+    /// Bytes of anything between two uses of the place of its outputs; 0 where it is not known.
+    pub outputs: u64,
+}
+
 /// A kernel to build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelSpec {
@@ -127,8 +136,8 @@ pub struct KernelSpec {
     pub schedule_spec: ScheduleSpec,
     /// Its arguments, outputs last.
     pub arguments: Vec<Argument>,
-    /// Bytes of weights that the model reads between two uses of one of the operator's; none without weights.
-    pub weight_reuse_bytes: Option<u64>,
+    /// What the model reads and writes between two uses of its memory.
+    pub reuse: Reuse,
     /// Terms in an element's sum: what the check's tolerance depends on.
     pub reduction_length: u64,
 }

@@ -19,7 +19,7 @@ use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
 use crate::measure::sampling::Taken;
 use crate::protocol::{
-    Built, KernelSpec, MeasureSpec, Measured, OperatorInModel, Reply, Request, Setup,
+    Built, KernelSpec, MeasureSpec, Measured, OperatorInModel, Reply, Request, Reuse, Setup,
     WholeModelMeasured, WholeModelReady,
 };
 use crate::schedule::{Choice, ScheduleSpec, Space};
@@ -401,7 +401,7 @@ pub fn kernel(id: u64, symbol: &str) -> KernelSpec {
         symbol: symbol.to_owned(),
         schedule_spec: ScheduleSpec::Metaschedule { seed: id },
         arguments: Vec::new(),
-        weight_reuse_bytes: None,
+        reuse: Reuse::default(),
         reduction_length: 1,
     }
 }

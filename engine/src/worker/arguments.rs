@@ -1,26 +1,22 @@
-//! The arguments of an operator in the worker: seeded tensors, further sets of weights, and what its outputs must be.
+//! The arguments of an operator in the worker: seeded tensors, and what its outputs must be.
 
 use anyhow::Context;
 use opmodels::graph::{Argument, ArgumentRole};
 use tvm_bridge::{Device, Tensor};
 
+use super::rotation::Rotation;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::filled;
-use crate::protocol::KernelSpec;
+use crate::protocol::{KernelSpec, Reuse};
 
 /// The arguments of one operator.
 pub(super) struct Arguments {
     pub symbol: String,
     specs: Vec<Argument>,
     pub tensors: Vec<Tensor>,
-    /// [`Arguments::tensors`] and further sets that share everything but the weights.
-    sets: Vec<Vec<Tensor>>,
+    /// [`Arguments::tensors`] and further sets that share the inputs.
+    rotation: Option<Rotation>,
 }
-
-/// Most sets of weights: beyond it, even small weights have long left every cache but the last.
-const MAX_SETS: u64 = 512;
-/// Most bytes of all sets together: larger than the caches of a core many times over.
-const MAX_ROTATED_BYTES: u64 = 256 << 20;
 
 impl Arguments {
     pub fn new(spec: &KernelSpec, device: Device, seed: u64) -> anyhow::Result<Arguments> {
@@ -29,7 +25,7 @@ impl Arguments {
             symbol: spec.symbol.clone(),
             specs: spec.arguments.clone(),
             tensors,
-            sets: Vec::new(),
+            rotation: None,
         })
     }
 
@@ -38,38 +34,20 @@ impl Arguments {
         &mut self.tensors[first..]
     }
 
-    /// The tensors that other operators write or read: everything but the weights. All sets share them.
-    pub fn activations(&self) -> Vec<Tensor> {
-        let with_roles = self.tensors.iter().zip(&self.specs);
-        with_roles
-            .filter(|(_, spec)| spec.role != ArgumentRole::Weight)
-            .map(|(tensor, _)| tensor.clone())
-            .collect()
+    /// The same arguments for every call.
+    pub fn still(&self) -> Rotation {
+        Rotation::still(&self.specs, &self.tensors)
     }
 
-    /// Sets of arguments to take in turn, so that so many bytes of weights are read between two uses of one weight.
-    pub fn rotation(&mut self, weight_reuse_bytes: u64) -> anyhow::Result<&[Vec<Tensor>]> {
-        if self.sets.is_empty() {
-            let weights: Vec<usize> = (0..self.specs.len())
-                .filter(|&i| self.specs[i].role == ArgumentRole::Weight)
-                .collect();
-            let own: u64 = weights
-                .iter()
-                .map(|&i| self.tensors[i].size_bytes() as u64)
-                .sum();
-            let wanted = weight_reuse_bytes
-                .min(MAX_ROTATED_BYTES)
-                .div_ceil(own.max(1));
-            self.sets.push(self.tensors.clone());
-            for _ in 1..if own == 0 { 1 } else { wanted.min(MAX_SETS) } {
-                let mut set = self.tensors.clone();
-                for &i in &weights {
-                    set[i] = set[i].duplicate()?;
-                }
-                self.sets.push(set);
-            }
+    /// Copies that calls take in turn; the same ones for all points of the operator.
+    ///
+    /// # Errors
+    /// No memory is left on the device.
+    pub fn rotation(&mut self, reuse: Reuse) -> anyhow::Result<&Rotation> {
+        if self.rotation.is_none() {
+            self.rotation = Some(Rotation::of(&self.specs, &self.tensors, reuse)?);
         }
-        Ok(&self.sets)
+        self.rotation.as_ref().context("no arguments")
     }
 }
 

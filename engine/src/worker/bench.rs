@@ -213,25 +213,27 @@ impl Timed {
                 });
             }
         }
-        let activations = arguments.activations();
-        let sets = match caches {
-            CacheControl::Rotate { .. } => {
-                arguments.rotation(ready.spec.weight_reuse_bytes.unwrap_or(0))?
-            }
+        let still;
+        let rotation = match caches {
+            CacheControl::Rotate { .. } => arguments.rotation(ready.spec.reuse)?,
             CacheControl::Repeat | CacheControl::Evict(_) => {
-                std::slice::from_ref(&arguments.tensors)
+                still = arguments.still();
+                &still
             }
         };
+        // Inside the model other operators use the memory of an output before this one writes it again.
+        let used_last = || rotation.used_last();
+        let all = || rotation.first();
         let mut caches = match caches {
             CacheControl::Rotate {
                 activations: Some(place),
-            } => Caches::Placed(place, &activations),
+            } => Caches::Placed(place, &used_last),
             CacheControl::Rotate { activations: None } | CacheControl::Repeat => Caches::Kept,
-            CacheControl::Evict(place) => Caches::Placed(place, &sets[0]),
+            CacheControl::Evict(place) => Caches::Placed(place, &all),
         };
-        let bound: Vec<_> = sets.iter().map(|set| ready.kernel.bind(set)).collect();
-        let mut turn = bound.iter().cycle();
-        let mut call = || turn.next().map_or(Ok(()), |b| b.call());
+        let sets = rotation.arguments();
+        let bound: Vec<_> = sets.map(|set| ready.kernel.bind(set)).collect();
+        let mut call = || bound[rotation.take_turn()].call();
         let taken = take(point.policy, first, timer, &mut caches, &mut call)?;
         // Opened now, so that no counter is there while samples are taken, and each thread of the pool is.
         let Some(open) = counters else {

@@ -7,6 +7,7 @@ mod arguments;
 mod bench;
 mod build;
 mod profile;
+mod rotation;
 mod serve;
 mod whole_model;
 

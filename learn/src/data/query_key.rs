@@ -3,7 +3,7 @@
 use opdata::{CacheState, Row};
 use serde::{Deserialize, Serialize};
 
-/// Weights that leave the caches equally: bytes between two uses may differ by this factor.
+/// Memory that leaves the caches equally: bytes between two uses may differ by this factor.
 const REUSE_FACTOR: f64 = 4.0;
 
 /// An operator, scheduled by default, on a number of threads.
@@ -13,6 +13,7 @@ pub struct QueryKey {
     threads: u64,
     cache: CacheState,
     weight_reuse_bytes: Option<u64>,
+    output_reuse_bytes: Option<u64>,
 }
 
 impl QueryKey {
@@ -26,6 +27,7 @@ impl QueryKey {
             threads: row.threads?,
             cache: row.cache_state?,
             weight_reuse_bytes: row.weight_reuse_bytes,
+            output_reuse_bytes: row.output_reuse_bytes,
         })
     }
 
@@ -36,18 +38,22 @@ impl QueryKey {
 
     /// Whether an answer to `other` answers this one.
     pub fn same_as(&self, other: &Self) -> bool {
-        let reuse = match (self.weight_reuse_bytes, other.weight_reuse_bytes) {
-            (Some(a), Some(b)) => {
-                let ratio = a.max(1) as f64 / b.max(1) as f64;
-                (1.0 / REUSE_FACTOR..=REUSE_FACTOR).contains(&ratio)
-            }
-            (a, b) => a.is_none() == b.is_none(),
-        };
-        reuse
+        // An operator without weights is never one with weights; what passes between uses of outputs is not known of older rows.
+        self.weight_reuse_bytes.is_none() == other.weight_reuse_bytes.is_none()
+            && alike(self.weight_reuse_bytes, other.weight_reuse_bytes)
+            && alike(self.output_reuse_bytes, other.output_reuse_bytes)
             && self.workload_hash == other.workload_hash
             && self.threads == other.threads
             && self.cache == other.cache
     }
+}
+
+/// Whether two numbers of bytes between uses, as far as both are known, leave as much in the caches.
+fn alike(a: Option<u64>, b: Option<u64>) -> bool {
+    a.zip(b).is_none_or(|(a, b)| {
+        let ratio = a.max(1) as f64 / b.max(1) as f64;
+        (1.0 / REUSE_FACTOR..=REUSE_FACTOR).contains(&ratio)
+    })
 }
 
 #[cfg(test)]
@@ -61,6 +67,7 @@ mod tests {
         row.threads = Some(2);
         row.cache_state = Some(CacheState::Model);
         row.weight_reuse_bytes = Some(10_000_000);
+        row.output_reuse_bytes = Some(1_000_000);
         change(&mut row);
         QueryKey::of_row(&row)
     }
@@ -72,6 +79,8 @@ mod tests {
         assert!(same(|row| row.weight_reuse_bytes = Some(30_000_000)));
         assert!(!same(|row| row.weight_reuse_bytes = Some(2_000_000)));
         assert!(!same(|row| row.weight_reuse_bytes = None));
+        assert!(same(|row| row.output_reuse_bytes = None));
+        assert!(!same(|row| row.output_reuse_bytes = Some(5_000_000)));
         assert!(!same(|row| row.threads = Some(1)));
         assert!(!same(|row| row.cache_state = Some(CacheState::Hot)));
         assert!(!same(|row| row.workload_hash = Some("other".to_owned())));

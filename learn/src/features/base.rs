@@ -117,6 +117,8 @@ pub(super) struct Costs {
     pub evicted: f64,
     /// Bytes of weights that have left the caches since their last use.
     pub cold_weights: f64,
+    /// Bytes of outputs that are written to memory which has left the caches since its last use.
+    pub cold_outputs: f64,
 }
 
 /// The estimates of one point, base-2 logarithms of nominal operations.
@@ -135,8 +137,8 @@ pub struct Bases {
     /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
     pieces: Option<Pieces>,
     /// What one of the threads that find work has: arithmetic (flop), compulsory traffic with choices between inputs (bytes),
-    /// exponentials (calls), results written into lines that others evict, and cold weights (bytes).
-    shared: [f64; 5],
+    /// exponentials (calls), results written into lines that others evict, cold weights and cold outputs (bytes).
+    shared: [f64; 6],
     /// Whether several threads find work, which have to be started and waited for.
     several: bool,
     /// Bytes of the inputs and of the outputs.
@@ -168,6 +170,7 @@ impl Bases {
             exponentials,
             costs.evicted,
             costs.cold_weights,
+            costs.cold_outputs,
         ]
         .map(|whole| whole / busy_threads);
         let plain = Self {
@@ -237,11 +240,18 @@ impl Bases {
     }
 
     /// The parts of a time that rates are fitted for: what the schedule does one piece after the other, its steps, then of one
-    /// of the threads that find work the arithmetic, traffic, exponentials, evicted results and cold weights, and 1 if there are
-    /// several of them; 0 where a part is not known or is in another one. With so many cores or multiprocessors, if a number is
+    /// of the threads that find work the arithmetic, traffic, exponentials, evicted results, cold weights and cold outputs, and 1
+    /// if there are several of them; 0 where a part is not known or is in another one. With so many cores or multiprocessors, if a number is
     /// given and the machine's own is not known.
-    pub fn parts(&self, units: Option<f64>) -> [f64; 8] {
-        let [arithmetic, traffic, exponentials, evicted, cold] = self.shared;
+    pub fn parts(&self, units: Option<f64>) -> [f64; 9] {
+        let [
+            arithmetic,
+            traffic,
+            exponentials,
+            evicted,
+            cold_weights,
+            cold_outputs,
+        ] = self.shared;
         let [serial, steps] = self.schedule(units);
         let [serial, steps, arithmetic] = match self.scheduled {
             Scheduled::Nothing => match self.unscheduled {
@@ -260,7 +270,8 @@ impl Bases {
             traffic,
             exponentials,
             evicted,
-            cold,
+            cold_weights,
+            cold_outputs,
             several,
         ]
     }

@@ -6,7 +6,7 @@
 //! another version are refused. The file is longer than others because it is one table.
 
 /// Version of the list below and of the estimates.
-pub const FEATURE_VERSION: u32 = 20;
+pub const FEATURE_VERSION: u32 = 21;
 
 use super::scope::{Feature, Scale, Scope};
 
@@ -552,8 +552,10 @@ features! {
         machine,
         /// 0 caches hold the arguments, 1 as in the model, 2 flushed
         cache_state,
-        /// weights read between two uses of one of the operator's, at most 4 MB, or 64 MB where a call uses each weight once, bytes
+        /// what passes between two uses of one of the operator's weights, at most 4 MB, or 64 MB where a call uses each weight once, bytes
         weight_reuse_bytes: Log2,
+        /// what passes between two uses of the memory that the outputs are written to, a power of two of at most 32 MB, bytes
+        output_reuse_bytes: Log2,
     }
     State {
         /// time of the sentinel kernel around the measurement over its usual time, 1 where nothing else ran

@@ -46,6 +46,7 @@ mod gpu_templates;
 mod host;
 mod moving;
 mod nest;
+mod reuse;
 mod runs;
 mod sampled;
 mod scale;
@@ -53,7 +54,6 @@ mod steps;
 mod strides;
 mod tile_axes;
 mod waves;
-mod weights;
 mod windows;
 
 pub use list::{FEATURE_VERSION, FEATURES, Values, positions_of};

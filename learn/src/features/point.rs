@@ -20,7 +20,7 @@ use super::operator::{Class, Operator};
 use super::scale::{divisor, fill, log, log1};
 use super::scope::Scope;
 use super::{compiled, default_tile, derive_cpu, derive_gpu, drift, epilogue, moving, runs};
-use super::{strides, tile_axes, weights, windows};
+use super::{reuse, strides, tile_axes, windows};
 
 /// Everything that is known of a point before it is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -137,7 +137,10 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     };
     values.weight_reuse_bytes = row
         .weight_reuse_bytes
-        .map_or(f32::NAN, |b| log1(weights::reuse_bytes(b, &operator)));
+        .map_or(f32::NAN, |b| log1(reuse::of_weights(b, &operator)));
+    values.output_reuse_bytes = row
+        .output_reuse_bytes
+        .map_or(f32::NAN, |b| log1(reuse::of_outputs(b)));
     values.drift = drift::feature(row.drift_ratio);
     let features = values.to_vec();
     let rows = windows::Vectors::of(row, &knobs, machine.vector);
@@ -150,7 +153,10 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         evicted: strides::evicted_results(row, &operator, &nest),
         cold_weights: row
             .weight_reuse_bytes
-            .map_or(0.0, |bytes| weights::cold_bytes(bytes, &operator)),
+            .map_or(0.0, |between| reuse::cold(operator.weight_bytes, between)),
+        cold_outputs: row
+            .output_reuse_bytes
+            .map_or(0.0, |between| reuse::cold(operator.output_bytes, between)),
     };
     Point {
         known: known(&features),
@@ -334,6 +340,25 @@ mod tests {
             value(&compiled, "compiled_spill_bytes").is_nan(),
             "not known"
         );
+    }
+
+    #[test]
+    fn outputs_in_memory_that_has_left_the_caches_are_a_part_of_the_time() {
+        /// Of what a point's times are summed from: bytes of outputs whose memory has left the caches.
+        const COLD_OUTPUTS: usize = 7;
+        let mut row = dense_row(64, 1024, 64, "{}");
+        row.threads = Some(1);
+        let of = |row: &Row| {
+            let point = point_of(row, &MachineFacts::default());
+            (value(&point, "output_reuse_bytes"), point.bases.parts(None)[COLD_OUTPUTS])
+        };
+        let (unknown, none) = of(&row);
+        assert!(unknown.is_nan() && none == 0.0);
+        row.output_reuse_bytes = Some(1 << 20);
+        let (near, none) = of(&row);
+        assert!((near - 20.0).abs() < 1e-3 && none == 0.0);
+        row.output_reuse_bytes = Some(1 << 25);
+        assert_eq!(of(&row).1, 4.0 * 64.0 * 1024.0);
     }
 
     #[test]

@@ -30,6 +30,7 @@ from . import (
     onnx_graph,
     operators,
     pack,
+    places,
     recurrent,
     reference,
     simple_ops,
@@ -167,6 +168,7 @@ def run(request: Request) -> dict:
         )
     computed = {"operators": records, "calls": operators.calls(module["main"], names, weights)}
     module = lower.rename(module, names)
+    places.add_reuse(module, records, {i for i, n in enumerate(packed.names) if n in packed.params})
     try:
         write.write_json(f"{request.out}/steps.json", steps)
         return write_import(request, model, module, packed, computed)

@@ -250,28 +250,6 @@ impl Graph {
         sum
     }
 
-    /// Bytes of weights that a pass of the model reads, as the kernels have them: of a table that rows are gathered from, these rows.
-    #[must_use]
-    pub fn weight_bytes(&self) -> u64 {
-        let operators = self.operators.iter();
-        operators.map(|o| o.weight_sets * own_weights(o)).sum()
-    }
-
-    /// Bytes of weights that the model reads between two uses of one of this operator's: all of the model's, or the
-    /// operator's own where its calls share them (recurrent steps). None for an operator without weights.
-    #[must_use]
-    pub fn weight_reuse_bytes(&self, operator: &Operator) -> Option<u64> {
-        let own = own_weights(operator);
-        let shared = operator.weight_sets < operator.count;
-        (own > 0).then(|| {
-            if shared {
-                own
-            } else {
-                self.weight_bytes().max(own)
-            }
-        })
-    }
-
     /// The parameters that a user feeds.
     pub fn fed(&self) -> impl Iterator<Item = &Input> {
         self.inputs.iter().filter(|i| i.role == InputRole::Input)
@@ -281,21 +259,6 @@ impl Graph {
     pub fn weights(&self) -> impl Iterator<Item = &Input> {
         self.inputs.iter().filter(|i| i.role == InputRole::Param)
     }
-}
-
-/// Bytes of weights that a call of an operator reads.
-fn own_weights(operator: &Operator) -> u64 {
-    let weights = operator.args_of(ArgumentRole::Weight);
-    let bytes: u64 = weights
-        .map(|a| a.shape.iter().product::<u64>() * element_bytes(&a.dtype))
-        .sum();
-    bytes.min(operator.bytes_read)
-}
-
-/// Bytes of one element of a type as TVM names it; what has less than a byte is stored in one.
-fn element_bytes(dtype: &str) -> u64 {
-    let digits = dtype.trim_start_matches(|c: char| !c.is_ascii_digit());
-    digits.parse::<u64>().map_or(1, |bits| bits.div_ceil(8))
 }
 
 /// A small graph.json for tests elsewhere in the crate.

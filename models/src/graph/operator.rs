@@ -21,8 +21,6 @@ pub struct Operator {
     pub pattern: Pattern,
     /// Calls in the model.
     pub count: u64,
-    /// Different sets of weights that these calls read: fewer than calls where steps of a recurrent layer share them.
-    pub weight_sets: u64,
     /// Arguments in the function's order, outputs last.
     pub args: Vec<Argument>,
     /// The anchor's attributes.
@@ -35,6 +33,12 @@ pub struct Operator {
     pub bytes_read: u64,
     /// Compulsory writes of one call.
     pub bytes_written: u64,
+    /// Bytes that the model reads and writes between two uses of one of the weights, its own counted, mean over the calls;
+    /// none without weights.
+    pub weight_reuse_bytes: Option<u64>,
+    /// The same between two uses of the memory that the outputs are written to, by TVM's memory plan; none where the operator
+    /// becomes a view there.
+    pub output_reuse_bytes: Option<u64>,
     /// The anchor's iteration space.
     pub loops: Vec<Axis>,
     /// Every block of the tensor function in program order.

@@ -89,7 +89,7 @@ pub fn row(operator: &Operator, graph: &Graph, threads: u64, device_kind: Device
         cache_state: Some(CacheState::Model),
         ..blank(&operator.name, operator.kind.name(), device_kind)
     };
-    describe(operator, graph, &mut row);
+    describe(operator, &mut row);
     row
 }
 

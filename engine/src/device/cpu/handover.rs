@@ -2,8 +2,10 @@
 //!
 //! With several threads, an operator finds its inputs in the caches of the cores that computed them, and its output's
 //! memory where an earlier operator used it. Calls that only repeat find every line in the cache of the core that used it
-//! last time: such times were up to a third too short. So each thread of the pool writes its part of each activation
-//! before a call: contiguous parts of equal size, as parallel loops over the outermost axis leave them.
+//! last time: such times were up to a third too short. So the threads of the pool write the activations in turn before a
+//! call. Which thread wrote what inside the model depends on the operators around: a convolution's threads have rows of all
+//! channels, those of a depthwise one behind it whole channels. In short stretches each thread of a kernel finds its
+//! share of what every other one wrote, whatever loop it runs in parallel.
 
 use std::rc::Rc;
 
@@ -12,6 +14,9 @@ use tvm_bridge::{Result, Tensor};
 
 use super::LINE_BYTES;
 use crate::measure::caches::Place;
+
+/// Lines that a thread writes before it is another one's turn: 1 KiB, about half a channel of a small image.
+const STRETCH: usize = 16;
 
 /// Hands activations over between the threads of a pool.
 #[derive(Debug)]
@@ -32,6 +37,12 @@ struct Lines {
     count: usize,
 }
 
+/// The lines that one of several threads writes: every stretch that is its turn.
+fn share(lines: usize, thread: usize, threads: usize) -> impl Iterator<Item = usize> {
+    let starts = (thread * STRETCH..lines).step_by(threads * STRETCH);
+    starts.flat_map(move |start| start..lines.min(start + STRETCH))
+}
+
 impl Place for Handover {
     fn place(&mut self, tensors: &[Tensor]) -> Result<()> {
         let all: Vec<Lines> = tensors
@@ -44,8 +55,7 @@ impl Place for Handover {
             .collect();
         self.pool.run(&|thread, threads| {
             for lines in &all {
-                let part = lines.count * thread / threads..lines.count * (thread + 1) / threads;
-                for line in part {
+                for line in share(lines.count, thread, threads) {
                     let word = (lines.address + line * LINE_BYTES) as *mut u8;
                     // SAFETY: the word lies in a live tensor, whose memory TVM allocated for writing; no other thread
                     // touches its line now, and it keeps its value.
@@ -61,6 +71,17 @@ mod tests {
     use tvm_bridge::{DType, Device};
 
     use super::*;
+
+    #[test]
+    fn each_thread_writes_its_share_of_every_part() {
+        for (lines, threads) in [(1000, 2), (1000, 3), (40, 2), (5, 2), (0, 2), (64, 1)] {
+            let mut all: Vec<usize> = (0..threads).flat_map(|t| share(lines, t, threads)).collect();
+            all.sort_unstable();
+            assert_eq!(all, (0..lines).collect::<Vec<_>>());
+        }
+        let first_half = share(1024, 1, 2).filter(|line| *line < 512).count();
+        assert_eq!(first_half, 256);
+    }
 
     #[test]
     fn tensors_keep_their_values() {

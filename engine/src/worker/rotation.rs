@@ -1,0 +1,237 @@
+//! Sets of an operator's arguments that its calls take in turn, so that as much passes between two uses of its memory as in
+//! the model.
+//!
+//! Inside a model weights come again after all that the model reads and writes in between, and outputs are written to memory
+//! that an earlier operator used. A call that repeats on the same arguments finds both in the nearest cache that holds them.
+
+use std::cell::Cell;
+
+use opmodels::graph::{Argument, ArgumentRole};
+use tvm_bridge::Tensor;
+
+use crate::protocol::Reuse;
+
+/// Most sets: beyond it, even small tensors have long left every cache but the last.
+const MAX_SETS: u64 = 512;
+/// Most bytes of all sets together: larger than the caches of a core many times over.
+const MAX_ROTATED_BYTES: u64 = 256 << 20;
+
+/// Sets of arguments, and whose turn it is.
+pub(super) struct Rotation {
+    sets: Vec<Set>,
+    calls: Cell<usize>,
+}
+
+/// The arguments of a call.
+struct Set {
+    tensors: Vec<Tensor>,
+    /// Those that other operators write or read: everything but the weights.
+    activations: Vec<Tensor>,
+}
+
+impl Rotation {
+    /// The same arguments for every call.
+    pub fn still(specs: &[Argument], tensors: &[Tensor]) -> Rotation {
+        Rotation {
+            sets: vec![Set::of(specs, tensors.to_vec())],
+            calls: Cell::new(0),
+        }
+    }
+
+    /// Copies of weights and of outputs, as many as `reuse` asks for; all sets share the inputs, which an operator finds where the one
+    /// before has just left them.
+    ///
+    /// # Errors
+    /// No memory is left on the device.
+    pub fn of(
+        specs: &[Argument],
+        tensors: &[Tensor],
+        reuse: Reuse,
+    ) -> tvm_bridge::Result<Rotation> {
+        let places = |role| -> Vec<usize> {
+            let all = 0..specs.len();
+            all.filter(|&i| specs[i].role == role).collect()
+        };
+        let (weights, outputs) = (places(ArgumentRole::Weight), places(ArgumentRole::Output));
+        let bytes = |places: &[usize]| -> u64 {
+            let sizes = places.iter().map(|&i| tensors[i].size_bytes());
+            sizes.map(|n| n as u64).sum()
+        };
+        let own = Own {
+            inputs: bytes(&places(ArgumentRole::Input)),
+            weights: bytes(&weights),
+            outputs: bytes(&outputs),
+        };
+        let copies = own.copies(reuse);
+        let mut sets: Vec<Vec<Tensor>> = Vec::new();
+        for turn in 0..copies.weights.max(copies.outputs) {
+            let mut set = tensors.to_vec();
+            for (places, copies) in [(&weights, copies.weights), (&outputs, copies.outputs)] {
+                for &i in places {
+                    if turn >= copies {
+                        set[i] = sets[turn % copies][i].clone();
+                    } else if turn > 0 {
+                        set[i] = tensors[i].duplicate()?;
+                    }
+                }
+            }
+            sets.push(set);
+        }
+        Ok(Rotation {
+            sets: sets.into_iter().map(|set| Set::of(specs, set)).collect(),
+            calls: Cell::new(0),
+        })
+    }
+
+    /// The arguments of all sets, in turn.
+    pub fn arguments(&self) -> impl Iterator<Item = &[Tensor]> {
+        self.sets.iter().map(|set| &*set.tensors)
+    }
+
+    /// Number of the set for the next call, which is made.
+    pub fn take_turn(&self) -> usize {
+        self.calls.replace(self.calls.get() + 1) % self.sets.len()
+    }
+
+    /// Arguments of the first set.
+    pub fn first(&self) -> &[Tensor] {
+        &self.sets[0].tensors
+    }
+
+    /// Inputs and outputs of the call before.
+    pub fn used_last(&self) -> &[Tensor] {
+        let before = self.calls.get() + self.sets.len() - 1;
+        &self.sets[before % self.sets.len()].activations
+    }
+}
+
+impl Set {
+    fn of(specs: &[Argument], tensors: Vec<Tensor>) -> Set {
+        let with_roles = tensors.iter().zip(specs);
+        let activations = with_roles
+            .filter(|(_, spec)| spec.role != ArgumentRole::Weight)
+            .map(|(tensor, _)| tensor.clone())
+            .collect();
+        Set {
+            tensors,
+            activations,
+        }
+    }
+}
+
+/// Bytes of an operator's arguments.
+#[derive(Debug, Clone, Copy)]
+struct Own {
+    inputs: u64,
+    weights: u64,
+    outputs: u64,
+}
+
+/// Copies that take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Copies {
+    weights: usize,
+    outputs: usize,
+}
+
+impl Own {
+    /// A copy of the outputs comes again after all its copies, the weights of as many calls, and the inputs; a copy of the
+    /// weights after all its copies, those of the outputs, and the inputs.
+    fn copies(self, reuse: Reuse) -> Copies {
+        let beyond_inputs = reuse.outputs.saturating_sub(self.inputs);
+        let outputs = copies(beyond_inputs, self.outputs, self.weights + self.outputs);
+        let beside = self.inputs + outputs as u64 * self.outputs;
+        let weights = copies(
+            reuse.weights.saturating_sub(beside),
+            self.weights,
+            self.weights,
+        );
+        Copies { weights, outputs }
+    }
+}
+
+/// How many copies of `own` bytes take turns so that `between` bytes pass before one comes again, `each` with every call.
+fn copies(between: u64, own: u64, each: u64) -> usize {
+    if own == 0 {
+        return 1;
+    }
+    let wanted = between.min(MAX_ROTATED_BYTES).div_ceil(each);
+    wanted.clamp(1, MAX_SETS) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use opmodels::graph::Fill;
+    use tvm_bridge::{DType, Device};
+
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+
+    fn reuse(weights: u64, outputs: u64) -> Reuse {
+        Reuse { weights, outputs }
+    }
+
+    #[test]
+    fn as_much_passes_between_two_uses_as_in_the_model() {
+        let own = Own {
+            inputs: 8 * KIB,
+            weights: 2 * KIB,
+            outputs: 6 * KIB,
+        };
+        // Outputs: 8 of inputs, then 8 with each of 4 calls. Weights: 8 of inputs, 4 copies of the outputs, 16 of weights.
+        let copies = own.copies(reuse(64 * KIB, 40 * KIB));
+        assert_eq!((copies.weights, copies.outputs), (16, 4));
+        // Where nothing else passes, calls repeat.
+        let alone = own.copies(reuse(16 * KIB, 16 * KIB));
+        assert_eq!((alone.weights, alone.outputs), (1, 1));
+        let unknown = own.copies(Reuse::default());
+        assert_eq!((unknown.weights, unknown.outputs), (1, 1));
+        // What is not there takes no turns, and tiny tensors not too many.
+        let none = Own { weights: 0, ..own }.copies(reuse(64 * KIB, 40 * KIB));
+        assert_eq!((none.weights, none.outputs), (1, 6));
+        let tiny = Own { weights: 1, ..own }.copies(reuse(1 << 30, 0));
+        assert_eq!(tiny.weights, 512);
+    }
+
+    #[test]
+    fn copies_come_in_turn_and_inputs_are_shared() {
+        let argument = |role| Argument {
+            name: String::new(),
+            shape: vec![256],
+            dtype: "float32".to_owned(),
+            role,
+            fill: Fill::Const { value: 0.0 },
+        };
+        let roles = [
+            ArgumentRole::Input,
+            ArgumentRole::Weight,
+            ArgumentRole::Output,
+        ];
+        let specs = roles.map(argument);
+        let tensor = || Tensor::zeros(Device::cpu(), &[256], DType::Float32).unwrap();
+        let tensors = [tensor(), tensor(), tensor()];
+        // Two copies of the outputs, 2 KiB with each call, and four of the weights.
+        let rotation = Rotation::of(&specs, &tensors, reuse(7 * KIB, 5 * KIB)).unwrap();
+        let address = |tensor: &Tensor| tensor.host_bytes().unwrap().as_ptr() as usize;
+        let places: Vec<Vec<usize>> = rotation
+            .arguments()
+            .map(|set| set.iter().map(address).collect())
+            .collect();
+        assert_eq!(places.len(), 4);
+        let different = |argument: usize| {
+            let mut all: Vec<usize> = places.iter().map(|set| set[argument]).collect();
+            all.sort_unstable();
+            all.dedup();
+            all.len()
+        };
+        assert_eq!([different(0), different(1), different(2)], [1, 4, 2]);
+        assert_eq!(places[0], tensors.each_ref().map(address));
+        assert_eq!(places[1][2], places[3][2]);
+        // What the call before used is known, its weights left out.
+        assert_eq!((rotation.take_turn(), rotation.take_turn()), (0, 1));
+        let last: Vec<usize> = rotation.used_last().iter().map(address).collect();
+        assert_eq!(last, [places[1][0], places[1][2]]);
+        assert_eq!([2, 3, 0].map(|_| rotation.take_turn()), [2, 3, 0]);
+    }
+}

@@ -1,0 +1,73 @@
+//! Where the memory of a call comes from, by what passes between two of its uses.
+
+use super::operator::Operator;
+
+/// Weights that so much is read between two uses of have left the caches of a core. How much more it is does not matter where a call
+/// uses each of them many times, and would only tell models apart.
+const COLD_BYTES: f64 = 4e6;
+/// Weights that so much is read between two uses of have left all caches.
+const FAR_BYTES: f64 = 67_108_864.0;
+/// What so much passes between two uses of comes from main memory, where a last-level cache is shared with others.
+const LOST_BYTES: f64 = 32e6;
+/// Outputs whose memory so much passes between two uses of are in no cache.
+const FAR_OUTPUT_BYTES: f64 = 33_554_432.0;
+
+/// What passes between two uses of a weight, bytes, as far as it matters. A call that uses each weight once waits for the cache
+/// that they come from; which power of two it is tells that well enough.
+pub(super) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
+    let bytes = bytes as f64;
+    let once = operator.batch * operator.rows <= 1.0;
+    if once && bytes > COLD_BYTES {
+        return bytes.log2().round().exp2().min(FAR_BYTES);
+    }
+    bytes.min(COLD_BYTES)
+}
+
+/// What passes between two uses of the memory of outputs, bytes: which power of two it is tells well enough which cache holds it.
+pub(super) fn of_outputs(bytes: u64) -> f64 {
+    (bytes.max(1) as f64)
+        .log2()
+        .round()
+        .exp2()
+        .min(FAR_OUTPUT_BYTES)
+}
+
+/// Of an operator's bytes those that a call waits for, where so much passes between two of their uses: the more it is, the fewer
+/// of them are left in a last-level cache that others use as well.
+pub(super) fn cold(bytes: f64, between_uses: u64) -> f64 {
+    let beyond = (between_uses as f64 - COLD_BYTES) / (LOST_BYTES - COLD_BYTES);
+    bytes * beyond.clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::dense_row;
+
+    #[test]
+    fn memory_is_colder_the_more_passes_between_two_uses() {
+        assert_eq!((cold(8.0, 3_000_000), cold(8.0, 500_000_000)), (0.0, 8.0));
+        assert_eq!(cold(8.0, 18_000_000), 4.0);
+    }
+
+    #[test]
+    fn outputs_are_told_apart_by_the_cache_that_holds_their_memory() {
+        assert_eq!(of_outputs(0), 1.0);
+        assert_eq!(of_outputs(1_100_000), 1_048_576.0);
+        assert_eq!(of_outputs(40_000_000), of_outputs(500_000_000));
+    }
+
+    #[test]
+    fn weights_that_are_used_once_are_told_apart_by_the_cache_that_holds_them() {
+        let of = |rows: u64, bytes: u64| {
+            let operator = Operator::of_row(&dense_row(rows, 1000, 512, "{}"));
+            of_weights(bytes, &operator)
+        };
+        assert_eq!((of(1, 3_000_000), of(16, 3_000_000)), (3e6, 3e6));
+        // Models of 14 and 21 MB read from the third-level cache alike, what is larger than that from memory.
+        assert_eq!(of(1, 14_000_000), of(1, 21_000_000));
+        assert_eq!(of(1, 100_000_000), of(1, 500_000_000));
+        assert!(of(1, 47_000_000) > of(1, 21_000_000));
+        assert_eq!((of(16, 14_000_000), of(16, 500_000_000)), (4e6, 4e6));
+    }
+}
