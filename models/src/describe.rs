@@ -81,6 +81,9 @@ mod tests {
             status: Status::Measured,
         });
         describe(&graph.operators[0], &mut row);
-        assert_eq!((row.weight_reuse_bytes, row.output_reuse_bytes), (Some(656), None));
+        assert_eq!(
+            (row.weight_reuse_bytes, row.output_reuse_bytes),
+            (Some(656), None)
+        );
     }
 }

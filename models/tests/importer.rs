@@ -18,6 +18,7 @@ const INTEGERS: &[&str] = &["test_integers", "test_composites", "test_onnxruntim
 const FACTS: &[&str] = &[
     "test_facts",
     "test_names",
+    "test_places",
     "test_reference",
     "test_refusals",
 ];

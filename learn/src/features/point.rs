@@ -350,7 +350,10 @@ mod tests {
         row.threads = Some(1);
         let of = |row: &Row| {
             let point = point_of(row, &MachineFacts::default());
-            (value(&point, "output_reuse_bytes"), point.bases.parts(None)[COLD_OUTPUTS])
+            (
+                value(&point, "output_reuse_bytes"),
+                point.bases.parts(None)[COLD_OUTPUTS],
+            )
         };
         let (unknown, none) = of(&row);
         assert!(unknown.is_nan() && none == 0.0);

@@ -154,7 +154,6 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
         "kind": anchor.kind,
         "pattern": max((s.facts["pattern"] for s in parts), key=STRENGTH.index),
         "count": len(uses),
-        "weight_sets": weight_sets(uses, weights),
         "args": arguments,
         "attrs": attributes(anchor, arguments),
         "flops": flops,
@@ -164,18 +163,6 @@ def describe(function: tvm.tirx.PrimFunc, uses: list[Use], weights: dict) -> dic
         "loops": block_facts.iterations(main_block),
         "blocks": described,
     }
-
-
-def weight_sets(uses: list[Use], weights: dict) -> int:
-    """How many different weights the calls read: fewer than calls where layers share them (recurrent steps).
-
-    Counted at the largest one: a small bias of its own for each step leaves the matrix where it was, in the cache.
-    """
-    sizes = {i: np.prod(v.ty.shape.values) for i, v in enumerate(uses[0].args) if v in weights}
-    if not sizes:
-        return 1
-    largest = max(sizes, key=sizes.get)
-    return len({u.args[largest] for u in uses})
 
 
 def readable_name(parts: list[Step]) -> str:

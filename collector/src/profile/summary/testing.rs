@@ -48,7 +48,7 @@ fn step(begin: u64) -> ProfiledStep {
 pub(crate) fn model() -> ProfiledModel {
     let operator = serde_json::json!({
         "symbol": "fused_conv2d_relu", "name": "conv2d_relu", "kind": "conv2d",
-        "pattern": "out_ewise_fusable", "count": 1, 
+        "pattern": "out_ewise_fusable", "count": 1,
         "args": [{ "name": "x", "shape": [1, 100], "dtype": "float32", "role": "input",
                    "fill": { "kind": "normal", "std": 1.0 } }],
         "attrs": {}, "flops": 30_000, "flops_epilogue": 2_000, "bytes_read": 800,

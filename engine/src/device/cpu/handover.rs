@@ -75,7 +75,9 @@ mod tests {
     #[test]
     fn each_thread_writes_its_share_of_every_part() {
         for (lines, threads) in [(1000, 2), (1000, 3), (40, 2), (5, 2), (0, 2), (64, 1)] {
-            let mut all: Vec<usize> = (0..threads).flat_map(|t| share(lines, t, threads)).collect();
+            let mut all: Vec<usize> = (0..threads)
+                .flat_map(|t| share(lines, t, threads))
+                .collect();
             all.sort_unstable();
             assert_eq!(all, (0..lines).collect::<Vec<_>>());
         }
