@@ -554,8 +554,6 @@ features! {
         cache_state,
         /// what passes between two uses of one of the operator's weights, at most 4 MB, or 64 MB where a call uses each weight once, bytes
         weight_reuse_bytes: Log2,
-        /// what passes between two uses of the memory that the outputs are written to, a power of two of at most 32 MB, bytes
-        output_reuse_bytes: Log2,
     }
     State {
         /// time of the sentinel kernel around the measurement over its usual time, 1 where nothing else ran

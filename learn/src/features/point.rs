@@ -138,9 +138,6 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     values.weight_reuse_bytes = row
         .weight_reuse_bytes
         .map_or(f32::NAN, |b| log1(reuse::of_weights(b, &operator)));
-    values.output_reuse_bytes = row
-        .output_reuse_bytes
-        .map_or(f32::NAN, |b| log1(reuse::of_outputs(b)));
     values.drift = drift::feature(row.drift_ratio);
     let features = values.to_vec();
     let rows = windows::Vectors::of(row, &knobs, machine.vector);
@@ -348,20 +345,15 @@ mod tests {
         const COLD_OUTPUTS: usize = 7;
         let mut row = dense_row(64, 1024, 64, "{}");
         row.threads = Some(1);
-        let of = |row: &Row| {
+        let cold = |row: &Row| {
             let point = point_of(row, &MachineFacts::default());
-            (
-                value(&point, "output_reuse_bytes"),
-                point.bases.parts(None)[COLD_OUTPUTS],
-            )
+            point.bases.parts(None)[COLD_OUTPUTS]
         };
-        let (unknown, none) = of(&row);
-        assert!(unknown.is_nan() && none == 0.0);
+        assert_eq!(cold(&row), 0.0, "not known");
         row.output_reuse_bytes = Some(1 << 20);
-        let (near, none) = of(&row);
-        assert!((near - 20.0).abs() < 1e-3 && none == 0.0);
+        assert_eq!(cold(&row), 0.0, "in a cache");
         row.output_reuse_bytes = Some(1 << 25);
-        assert_eq!(of(&row).1, 4.0 * 64.0 * 1024.0);
+        assert_eq!(cold(&row), 4.0 * 64.0 * 1024.0);
     }
 
     #[test]

@@ -9,8 +9,6 @@ const COLD_BYTES: f64 = 4e6;
 const FAR_BYTES: f64 = 67_108_864.0;
 /// What so much passes between two uses of comes from main memory, where a last-level cache is shared with others.
 const LOST_BYTES: f64 = 32e6;
-/// Outputs whose memory so much passes between two uses of are in no cache.
-const FAR_OUTPUT_BYTES: f64 = 33_554_432.0;
 
 /// What passes between two uses of a weight, bytes, as far as it matters. A call that uses each weight once waits for the cache
 /// that they come from; which power of two it is tells that well enough.
@@ -21,15 +19,6 @@ pub(super) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
         return bytes.log2().round().exp2().min(FAR_BYTES);
     }
     bytes.min(COLD_BYTES)
-}
-
-/// What passes between two uses of the memory of outputs, bytes: which power of two it is tells well enough which cache holds it.
-pub(super) fn of_outputs(bytes: u64) -> f64 {
-    (bytes.max(1) as f64)
-        .log2()
-        .round()
-        .exp2()
-        .min(FAR_OUTPUT_BYTES)
 }
 
 /// Of an operator's bytes those that a call waits for, where so much passes between two of their uses: the more it is, the fewer
@@ -48,13 +37,6 @@ mod tests {
     fn memory_is_colder_the_more_passes_between_two_uses() {
         assert_eq!((cold(8.0, 3_000_000), cold(8.0, 500_000_000)), (0.0, 8.0));
         assert_eq!(cold(8.0, 18_000_000), 4.0);
-    }
-
-    #[test]
-    fn outputs_are_told_apart_by_the_cache_that_holds_their_memory() {
-        assert_eq!(of_outputs(0), 1.0);
-        assert_eq!(of_outputs(1_100_000), 1_048_576.0);
-        assert_eq!(of_outputs(40_000_000), of_outputs(500_000_000));
     }
 
     #[test]
