@@ -1,5 +1,6 @@
 //! The report of an evaluation as text.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use oplearn::crossval::metrics::{Metrics, RANKED_SAMPLES};
@@ -12,6 +13,7 @@ use opreport::units::plural;
 use super::{figure, number, optional, too_few};
 use crate::eval::Report;
 use crate::eval::report::Ordering;
+use crate::eval::whole::WholeModel;
 use crate::eval::within::ModelsWithin;
 use crate::transfer::machines::Transfer;
 
@@ -153,14 +155,38 @@ fn coverage(report: &Report) -> String {
     text
 }
 
+/// The imports of each model: one for each batch or size of input.
+struct Imports<'a>(BTreeMap<&'a str, BTreeSet<&'a str>>);
+
+impl<'a> Imports<'a> {
+    fn of(models: &'a [WholeModel]) -> Self {
+        let mut of_model: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for m in models {
+            let own = of_model.entry(m.model.as_str()).or_default();
+            own.extend(m.import_key.as_deref());
+        }
+        Self(of_model)
+    }
+
+    /// What tells a model's import from its others: its key, without the model's name in front; none where it has one alone.
+    fn of_several(&self, m: &'a WholeModel) -> Option<&'a str> {
+        let several = self.0.get(m.model.as_str())?.len() > 1;
+        let key = m.import_key.as_deref().filter(|_| several)?;
+        let own = key.strip_prefix(m.model.as_str());
+        Some(own.and_then(|own| own.strip_prefix('-')).unwrap_or(key))
+    }
+}
+
 /// Whole models from their operators; nothing where none was held out.
 fn models(report: &Report, style: Style) -> String {
     if report.models.is_empty() {
         return String::new();
     }
     let disturbed = report.models.iter().any(|m| m.disturbed() == Some(true));
+    let imports = Imports::of(&report.models);
     let mut table = Table::new(&[
         Column::left("model"),
+        Column::left("import").shrinks_to(7).only_if_filled(),
         Column::right("threads"),
         Column::right("measured ms"),
         Column::right("predicted ms"),
@@ -171,6 +197,7 @@ fn models(report: &Report, style: Style) -> String {
         let drift = disturbed.then(|| optional(m.drift, 2));
         table.row([
             Cell::from(m.model.as_str()),
+            imports.of_several(m).unwrap_or_default().into(),
             m.threads.to_string().into(),
             number(m.measured_ms, 3),
             number(m.predicted_ms, 3),
@@ -179,6 +206,10 @@ fn models(report: &Report, style: Style) -> String {
         ]);
     }
     let mut text = format!("\n{}", table.render(style));
+    if imports.0.values().any(|own| own.len() > 1) {
+        text +=
+            "import: one batch or input size of the model; import_key of its rows ends with it\n";
+    }
     if disturbed {
         let _ = writeln!(
             text,

@@ -158,7 +158,13 @@ fn an_evaluation() {
         error: 100.0 * (predicted_ms / 14.3 - 1.0),
         drift,
     };
+    let sized = |key: &str, predicted_ms| WholeModel {
+        import_key: Some(key.to_owned()),
+        ..model("vgg-16", 1, predicted_ms, None)
+    };
     let models = vec![
+        sized("vgg-16-0123456789abcdef", 14.0),
+        sized("vgg-16-fedcba9876543210", 15.0),
         model("resnet-18", 1, 13.9, Some(1.002)),
         model("resnet-18", 2, 13.9, Some(1.0)),
         model("mobilenet", 2, 7.15, Some(1.913)),
