@@ -33,6 +33,8 @@ pub struct RunReport {
     pub operators: Vec<OperatorReport>,
     /// Runs of the whole model, one for each number of threads at most; empty when skipped.
     pub whole_model: Vec<WholeModelReport>,
+    /// What the imports' outputs were compared with, each text once.
+    pub import_checks: Vec<String>,
     /// Points of the plan that have no row yet; above 0 only for runs that were stopped.
     pub left: u64,
     /// What the reader should know: doubts about the machine or the plan.

@@ -65,6 +65,12 @@ pub enum ImportError {
         /// What and where, and the way round.
         message: String,
     },
+    /// An import that computes something else than the model's own framework.
+    #[error("{message}")]
+    WrongImport {
+        /// The framework, the first node that differs, and by how much.
+        message: String,
+    },
     /// A batch size, sequence length or input shape that does not fit.
     #[error("{message}")]
     BadShape {

@@ -243,6 +243,7 @@ impl Failure {
             "missing_file" => ImportError::MissingFile { path, message },
             "unsupported_operator" => ImportError::UnsupportedOperator { op, node, message },
             "bad_composites" => ImportError::BadComposites { message },
+            "wrong_import" => ImportError::WrongImport { message },
             "bad_shape" => ImportError::BadShape { message },
             "unknown_input" => ImportError::UnknownInput { name, inputs },
             "no_space" => ImportError::NoSpace { path },

@@ -21,6 +21,7 @@ const FACTS: &[&str] = &[
     "test_places",
     "test_reference",
     "test_refusals",
+    "test_verify",
 ];
 
 /// The repository.

@@ -41,6 +41,7 @@ struct RunObject<'a> {
     headline: Option<ConditionsObject<'a>>,
     wall_ns: u64,
     per_threads: Vec<ThreadObject<'a>>,
+    import_checks: &'a [String],
     whole_model: Vec<ModelObject<'a>>,
     operator_rows: Vec<OperatorObject<'a>>,
     warnings: &'a [String],
@@ -176,6 +177,7 @@ pub fn run_json(report: &RunReport) -> String {
         headline: headline.map(ConditionsObject::from),
         wall_ns: report.wall_ns,
         per_threads: per_threads.iter().map(thread_object).collect(),
+        import_checks: &report.import_checks,
         whole_model: model_objects(report),
         operator_rows: report
             .operators

@@ -162,7 +162,7 @@ fn sums(totals: &ThreadTotals<'_>, operators: u64, style: Style) -> String {
     format!("{}: {}\n", style.bold(&label), parts.join(", "))
 }
 
-/// What the whole model's output was compared with, once for all thread counts.
+/// What the imports and the whole model's output were compared with, once for all thread counts.
 fn checks(report: &RunReport) -> String {
     let mut references: Vec<&str> = Vec::new();
     for run in &report.whole_model {
@@ -173,9 +173,13 @@ fn checks(report: &RunReport) -> String {
             }
         }
     }
-    references
-        .iter()
-        .map(|reference| format!("the model's output was checked against {reference}\n"))
+    let imports = report.import_checks.iter();
+    let models = references.iter();
+    imports
+        .map(|check| format!("the import was {check}\n"))
+        .chain(
+            models.map(|reference| format!("the model's output was checked against {reference}\n")),
+        )
         .collect()
 }
 

@@ -87,6 +87,7 @@ pub(super) fn finished() -> RunReport {
             },
         ],
         whole_model: vec![whole(1, 5_100_000.0), whole(2, 2_700_000.0)],
+        import_checks: vec!["checked against ONNX Runtime 1.31.1".to_owned()],
         left: 0,
         warnings: Vec::new(),
         wall_ns: 41_300_000_000,

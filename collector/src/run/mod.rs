@@ -23,6 +23,7 @@ mod tests;
 mod variants;
 mod whole_model;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -83,6 +84,10 @@ pub(crate) fn manifest(
     manifest
         .versions
         .extend(versions.flatten().map(|(k, v)| (k.clone(), v.clone())));
+    let imports = prepared.imports.iter().map(|p| &p.imported);
+    manifest.import_checks = imports
+        .map(|i| (import_key(i), i.graph.check.to_string()))
+        .collect();
     Ok(manifest)
 }
 
@@ -222,6 +227,11 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
         warnings.extend(doubts::of_environment(environment));
     }
     let first = prepared.imports.first();
+    let checks: BTreeSet<String> = prepared
+        .imports
+        .iter()
+        .map(|p| p.imported.graph.check.to_string())
+        .collect();
     let device = plan.target.device;
     let described = plan
         .targets()
@@ -237,6 +247,7 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
         cpu: device.hardware(environment),
         operators: Vec::new(),
         whole_model: Vec::new(),
+        import_checks: checks.into_iter().collect(),
         left: 0,
         warnings,
         wall_ns: 0,

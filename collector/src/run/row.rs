@@ -142,6 +142,7 @@ impl<'a> RunFacts<'a> {
             model_source: Some(self.imported.graph.source.clone()),
             model_name: Some(self.imported.graph.model.clone()),
             import_key: Some(self.import_key.clone()),
+            import_check: Some(self.imported.graph.check.to_string()),
             batch: Some(self.imported.graph.batch),
             seqlen: self.imported.resolved.seqlen,
             target: Some(JsonText::from(&point.conditions.in_target(self.target))),

@@ -9,8 +9,9 @@ use crate::schema::COLUMNS;
 pub(super) const ABSENT: usize = usize::MAX;
 
 /// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
-const ADDED: [&str; 48] = [
+const ADDED: [&str; 49] = [
     "output_reuse_bytes",
+    "import_check",
     "other_cpu_share",
     "device_clock_mhz",
     "device_temperature_c",

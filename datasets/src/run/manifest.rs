@@ -89,6 +89,9 @@ pub struct RunManifest {
     pub environment: Value,
     /// Versions of what was used, by name.
     pub versions: BTreeMap<String, String>,
+    /// What each import's outputs were compared with, by `import_key`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub import_checks: BTreeMap<String, String>,
     /// How its points ended.
     pub counts: Counts,
 }
@@ -131,6 +134,7 @@ impl RunManifest {
             shard: None,
             environment: Value::Null,
             versions: BTreeMap::new(),
+            import_checks: BTreeMap::new(),
             counts: Counts::default(),
         }
     }

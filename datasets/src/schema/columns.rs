@@ -104,6 +104,9 @@ columns! {
         /// Key of the import that holds the operator's module; with the plan in `run.json` it is
         /// what a replay needs.
         import_key: Option<String>,
+        /// What the import's outputs were compared with: `checked against ONNX Runtime 1.31.1`, or `not checked: ` and the
+        /// reason.
+        import_check: Option<String>,
         /// Batch size of the import.
         batch: Option<u64>,
         /// Sequence length of the import, for models that have one.

@@ -15,9 +15,9 @@ import onnx
 from google.protobuf.message import EncodeError
 from onnx import numpy_helper
 
-from . import extras, fill, reference, torch_graph, torch_library, torchscript, write
+from . import extras, fill, load, reference, torch_graph, torch_library, torchscript, write
 from .errors import bad_shape, unsupported
-from .onnx_graph import OnnxGraph, dtype_name, first_line
+from .onnx_graph import OnnxGraph, dtype_name, first_line, value_info
 from .request import Request
 from .torch_graph import SEED, Example
 
@@ -60,7 +60,7 @@ def graph_to_onnx(request: Request, graph: OnnxGraph, batch: int, refs: referenc
     """Writes a graph for ONNX Runtime, with its own outputs where the model came with none; the answer's facts."""
     graph.infer()
     hints = {name: request.fills.get(name) or fill.input_hint(graph, name) for name in graph.inputs}
-    proto = with_values(graph)
+    proto = user_model(request, graph, np.random.default_rng(SEED))
     try:
         save(request, proto)
         if refs is None:
@@ -74,23 +74,41 @@ def graph_to_onnx(request: Request, graph: OnnxGraph, batch: int, refs: referenc
         raise write.disk_failure(error, request.out) from error
 
 
-def with_values(graph: OnnxGraph) -> onnx.ModelProto:
-    """The graph as a model whose inputs are the true ones; weights without values get seeded ones."""
+def user_model(request: Request, graph: OnnxGraph, generator: np.random.Generator) -> onnx.ModelProto:
+    """The model as its file has it, with the input shapes in effect and seeded values for weights without any; an
+    operator of the source ``simple`` is what the importer made. ``graph`` is the file's, with bound inputs.
+
+    Nothing is converted: a reference that reads the importer's own conversion would repeat its faults.
+    """
     fill.assign(graph)
-    generator = np.random.default_rng(SEED)
-    proto = graph.to_proto()
-    constant = {tensor.name for tensor in proto.graph.initializer}
-    for name, param in graph.params.items():
-        if name in constant:
-            continue
-        value = param.value
-        if value is None:
-            value = fill.values(param.fill, param.shape, param.dtype, generator)
+    if request.file is None:
+        proto = graph.to_proto()
+        given = {tensor.name for tensor in proto.graph.initializer}
+        missing = [name for name in graph.params if name not in given]
+    else:
+        proto = load.read_model(request.file)
+        missing = [name for name, param in graph.params.items() if param.value is None]
+        set_shapes(proto, graph)
+    for name in missing:
+        param = graph.params[name]
+        value = param.value if param.value is not None else fill.values(param.fill, param.shape, param.dtype, generator)
         proto.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
-    inputs = [value for value in proto.graph.input if value.name in graph.inputs]
+    inputs = [value for value in proto.graph.input if value.name not in missing]
     del proto.graph.input[:]
     proto.graph.input.extend(inputs)
     return proto
+
+
+def set_shapes(model: onnx.ModelProto, graph: OnnxGraph) -> None:
+    """Gives the model's inputs the shapes and element types of the graph's."""
+    for info in model.graph.input:
+        spec = graph.inputs.get(info.name)
+        if spec is not None:
+            info.CopyFrom(value_info(info.name, spec.shape, spec.dtype))
+    # What is declared of other values can be of other shapes.
+    del model.graph.value_info[:]
+    for info in model.graph.output:
+        info.type.tensor_type.ClearField("shape")
 
 
 def save(request: Request, proto: onnx.ModelProto) -> None:

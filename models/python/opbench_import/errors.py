@@ -12,6 +12,7 @@ KINDS = (
     "unknown_model",
     "corrupt_model",
     "unsupported_operator",
+    "wrong_import",
     "bad_shape",
     "bad_composites",
     "unknown_input",

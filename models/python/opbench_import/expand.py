@@ -14,6 +14,7 @@ from . import arithmetic, blockwise, frames, moves, unfaithful
 from .attention import attention
 from .emit import Emitter
 from .onnx_graph import OnnxGraph
+from .resize import resize
 from .simplify import trains
 from .params import with_value
 
@@ -245,6 +246,7 @@ RULES = {
     "Attention": attention,
     "RoiAlign": aligned_region,
     "Dropout": dropout,
+    "Resize": resize,
     **arithmetic.RULES,
     **blockwise.RULES,
     **frames.RULES,

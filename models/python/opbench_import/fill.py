@@ -62,20 +62,29 @@ def hint(op: str, index: int, param: Param) -> dict | None:
 
 
 def input_hint(graph: OnnxGraph, name: str) -> dict:
-    """The hint for a true input: normal numbers, or indices within the table that they select from."""
+    """The hint for a true input: normal numbers, indices within the table that they select from, divisors without zero."""
     dtype = graph.inputs[name].dtype
     if dtype.startswith(("float", "bfloat")):
         return normal(1.0)
-    rows = [vocabulary(graph, n, name) for n in graph.nodes if name in n.input]
-    rows = [r for r in rows if r]
-    return integers(min(rows)) if rows else integers(2)
+    readers = [n for n in graph.nodes if name in n.input]
+    rows = [r for r in (vocabulary(graph, n, name) for n in readers) if r]
+    if rows:
+        return integers(min(rows))
+    divides = any(n.op_type in ("Div", "Mod") and n.input[1] == name for n in readers)
+    return integers(9, 1) if divides else integers(2)
 
 
 def vocabulary(graph: OnnxGraph, node, name: str) -> int | None:
     """Rows of the table that ``node`` selects from with ``name`` as indices."""
-    if node.op_type == "Gather" and len(node.input) > 1 and node.input[1] == name:
+    places = [i for i, read in enumerate(node.input) if read == name]
+    if node.op_type == "OneHot" and 0 in places:
+        depth = graph.value(node.input[1])
+        return None if depth is None else int(np.reshape(depth, -1)[0])
+    if node.op_type in INDEXED and 1 in places:
         shape = graph.shape(node.input[0])
-        return shape[attributes(node).get("axis", 0)] if shape else None
+        if not shape or node.op_type.endswith("ND"):
+            return min(shape, default=None) if shape else None
+        return shape[attributes(node).get("axis", 0)]
     if node.op_type in ("Cast", "Reshape", "Squeeze", "Unsqueeze", "Transpose"):
         for reader in graph.nodes:
             if node.output[0] in reader.input:
@@ -83,6 +92,10 @@ def vocabulary(graph: OnnxGraph, node, name: str) -> int | None:
                 if found:
                     return found
     return None
+
+
+INDEXED = ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND")
+"""Operators whose second input is positions in the first."""
 
 
 def values(how: dict, shape: tuple[int, ...], dtype: str, generator: np.random.Generator) -> np.ndarray:

@@ -73,12 +73,15 @@ class OnnxGraph:
     """Weights without values whose shape depends on a symbol; binding moves them to ``params``."""
     types: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     declared_opset: int = 0
-    """Operator set of the file, before it was brought up to date."""
+    """Operator set of the file, before it was brought up to date; ``opset`` where there is no file."""
     declared_nodes: list[str] = field(default_factory=list)
     """Operators of the file, before anything was rewritten."""
     runtime: set[str] = field(default_factory=set)
     """Given tensors that folding must treat as run-time values (initial states of recurrent layers)."""
     counter: int = 0
+
+    def __post_init__(self) -> None:
+        self.declared_opset = self.declared_opset or self.opset
 
     def fresh(self, stem: str) -> str:
         """A value name not used before."""

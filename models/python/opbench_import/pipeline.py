@@ -1,10 +1,11 @@
-"""The stages of one import, in order: load, bind, simplify, convert, recognise integers, pack, lower, describe, write."""
+"""The stages of one import, in order: load, bind, simplify, convert, recognise integers, pack, lower, describe, check
+against the source's own framework, write."""
 
 from __future__ import annotations
 
 import platform
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import onnx
 import tvm_ffi
@@ -29,6 +30,7 @@ from . import (
     normalise,
     onnx_graph,
     operators,
+    oracles,
     pack,
     places,
     recurrent,
@@ -41,6 +43,7 @@ from . import (
     torch_models,
     transformers_models,
     unfaithful,
+    verify,
     write,
 )
 from .errors import ImportFailure, bad_shape, unsupported
@@ -125,7 +128,11 @@ def translated(request: Request) -> Translated:
     """The model of the request as a Relax function over inputs and weights."""
     if request.source in TRANSLATED:
         return TRANSLATED[request.source](request)
-    graph, batch, refs = prepare(request)
+    return of_graph(request, *prepare(request))
+
+
+def of_graph(request: Request, graph: OnnxGraph, batch: int, refs: reference.Reference | None) -> Translated:
+    """A clean ONNX graph as a Relax function."""
     print(f"importing {request.model}: {len(graph.nodes)} nodes after simplification", file=sys.stderr)
     module, names = converted(graph, request)
     nodes = [(n.op_type, n.name or n.output[0]) for n in graph.nodes]
@@ -151,7 +158,34 @@ def run(request: Request) -> dict:
         return deployed.module_to_onnx(request, BUILDERS[request.source](request))
     if request.form == ONNX:
         return deployed.graph_to_onnx(request, *bound(request))
-    model = translated(request)
+    made = lowered(request, translated(request))
+    check = checked(request, made)
+    try:
+        write.write_json(f"{request.out}/steps.json", made.steps)
+        return write_import(request, made, check)
+    except OSError as error:
+        raise write.disk_failure(error, request.out) from error
+
+
+@dataclass
+class Lowered:
+    """A model as named kernels, and what is known of each."""
+
+    model: Translated
+    steps: dict[str, list[str]]
+    module: tvm.IRModule
+    packed: pack.Packed
+    operators: list[dict]
+    calls: list[dict]
+
+    def kernels(self) -> verify.Kernels:
+        """What the check runs."""
+        flops = sum(o["flops"] * o["count"] for o in self.operators)
+        return verify.Kernels(self.module, self.packed, self.model.outputs, flops)
+
+
+def lowered(request: Request, model: Translated) -> Lowered:
+    """The kernels of a translated model."""
     steps = {"source": model.source, "relax": relax_steps(model.module)}
     model = integers.recognise(model)
     packed = pack.pack(model.module, model.names, model.params)
@@ -166,14 +200,32 @@ def run(request: Request) -> dict:
         raise ImportFailure(
             "corrupt_model", f"{request.model} computes nothing: its graph has no operators left after simplification"
         )
-    computed = {"operators": records, "calls": operators.calls(module["main"], names, weights)}
+    calls = operators.calls(module["main"], names, weights)
     module = lower.rename(module, names)
     places.add_reuse(module, records, {i for i, n in enumerate(packed.names) if n in packed.params})
-    try:
-        write.write_json(f"{request.out}/steps.json", steps)
-        return write_import(request, model, module, packed, computed)
-    except OSError as error:
-        raise write.disk_failure(error, request.out) from error
+    return Lowered(model, steps, module, packed, records, calls)
+
+
+def checked(request: Request, made: Lowered) -> dict:
+    """The entry ``check`` of graph.json; raises ``ImportFailure`` (wrong_import) where the import computes something
+    else than the source's own framework."""
+    kernels, model = made.kernels(), made.model
+    if request.source in BUILDERS:
+        dtypes = {p.dtype for p in model.params.values()} | {v.dtype.name for v in model.reference.outputs}
+        return verify.verdict(lambda: verify.against_given(kernels, model.reference, dtypes))
+    if request.source in TRANSLATED:
+        shapes = {name: shape for name, (shape, _) in kernels.inputs().items()}
+        oracle = {"tflite": lambda: oracles.lite_rt(request.file, shapes), "stablehlo": lambda: oracles.xla(request.file)}
+        make = oracle[request.source]
+        return verify.verdict(lambda: verify.against_framework(kernels, model.hints, make(), model.source))
+
+    def again(request: Request, graph: OnnxGraph) -> verify.Kernels:
+        batch = bind.bind(graph, request)
+        clean(graph)
+        return lowered(request, of_graph(request, graph, batch, None)).kernels()
+
+    graph, _, _ = bound(request)
+    return verify.verdict(verify.OnnxCheck(request, graph, again, kernels).run)
 
 
 def relax_steps(module: tvm.IRModule) -> list[str]:
@@ -231,10 +283,9 @@ def library_function(nodes: list[tuple[str, str]], name: str) -> ImportFailure:
     )
 
 
-def write_import(
-    request: Request, model: Translated, module: tvm.IRModule, packed: pack.Packed, computed: dict[str, list]
-) -> dict:
-    """Writes all files, graph.json with what is computed last."""
+def write_import(request: Request, made: Lowered, check: dict) -> dict:
+    """Writes all files, graph.json last."""
+    model, module, packed = made.model, made.module, made.packed
     write.write_text(f"{request.out}/module.json", tvm.ir.save_json(module))
     main = module["main"]
     facts = {
@@ -252,10 +303,12 @@ def write_import(
         "inputs": describe_inputs(request, model.hints, main, packed),
         "outputs": describe_outputs(model.outputs, main),
         "reference": write_reference(request, model),
-        **computed,
+        "check": check,
+        "operators": made.operators,
+        "calls": made.calls,
     }
     write.write_json(f"{request.out}/graph.json", facts)
-    return {"operators": len(computed["operators"]), "calls": len(computed["calls"])}
+    return {"operators": len(made.operators), "calls": len(made.calls)}
 
 
 def tensor_facts(ty: relax.TensorType) -> dict:

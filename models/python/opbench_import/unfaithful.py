@@ -19,62 +19,6 @@ TEXT = ("object", "str")
 """NumPy's names for text."""
 
 
-def resize(e: Emitter) -> list[onnx.NodeProto] | None:
-    """Resize: antialiasing is left out by the frontend, and so are scales that are not the ratio of the sizes; what is said of
-    some axes alone it takes for all of them."""
-    require_plain_resize(e)
-    axes, before = e.options.get("axes"), e.graph.shape(e.input(0))
-    if axes is None:
-        return None
-    if before is None:
-        raise e.refusal("it names axes, but its data have no static shape")
-    if e.input(1) and e.options.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-        raise e.refusal("it names axes of a part to be cut out; export it with all axes")
-    given = {axis % len(before): i for i, axis in enumerate(axes)}
-    inputs = [e.input(0), "", "", ""]
-    policy = e.options.get("keep_aspect_ratio_policy", "stretch")
-    for position, dtype, others in ((2, "float32", np.ones(len(before))), (3, "int64", np.array(before))):
-        value = e.graph.value(e.input(position)) if e.input(position) else None
-        if value is not None and value.size:
-            if policy != "stretch" and position == 3:
-                value = one_ratio(e, [before[axis] for axis in axes], value, policy)
-            whole = [value[given[i]] if i in given else others[i] for i in range(len(before))]
-            inputs[position] = e.constant(whole, dtype)
-    options = {k: v for k, v in e.options.items() if k not in ("axes", "keep_aspect_ratio_policy")}
-    return e.finish(e.emit("Resize", inputs if inputs[3] else inputs[:3], **options))
-
-
-def one_ratio(e: Emitter, before: list[int], wanted: np.ndarray, policy: str) -> np.ndarray:
-    """The sizes that keep the ratio of the data, none larger (or none smaller) than what is wanted."""
-    choose = {"not_larger": np.min, "not_smaller": np.max}[policy]
-    sizes = np.array(before) * choose(wanted / np.array(before))
-    if not np.allclose(sizes, np.round(sizes), rtol=1e-6):
-        raise e.refusal("it keeps the ratio of its data, with sizes that are no whole numbers before they are rounded")
-    return np.round(sizes)
-
-
-def require_plain_resize(e: Emitter) -> None:
-    """Refuses the forms of Resize that TVM has otherwise."""
-    if e.options.get("antialias") or e.options.get("exclude_outside"):
-        raise e.refusal("TVM has no antialiasing and no weights that leave out what is outside")
-    mode = e.options.get("mode", "nearest")
-    before, after = e.graph.shape(e.input(0)), e.graph.shape(e.node.output[0])
-    if mode == "nearest" or before is None or after is None:
-        return
-    if mode == "cubic" and any(a < b for b, a in zip(before, after)):
-        raise e.refusal("TVM's cubic interpolation is another one where the result is smaller")
-    if e.options.get("coordinate_transformation_mode") == "align_corners":
-        if any(a == 1 and b > 1 for b, a in zip(before, after)):
-            raise e.refusal("with aligned corners, TVM divides by nothing where the result has one element")
-        return
-    scales = e.graph.value(e.input(2)) if e.input(2) else None
-    if scales is None or not scales.size:
-        return
-    axes = e.options.get("axes") or range(len(before))
-    if not np.allclose([before[a] * s for a, s in zip(axes, scales)], [after[a] for a in axes], rtol=1e-6):
-        raise e.refusal("its scales are not the ratio of its sizes, which is all that TVM knows; export it with sizes")
-
-
 def batch_normalisation(e: Emitter) -> None:
     """BatchNormalization: in training it computes statistics, which the frontend takes as given."""
     if e.options.get("training_mode"):
@@ -134,7 +78,6 @@ def average(e: Emitter, value: str, axes: list[int]) -> str:
 
 
 RULES = {
-    "Resize": resize,
     "BatchNormalization": batch_normalisation,
     "BitShift": shift,
     "LayerNormalization": layer_normalisation,

@@ -49,13 +49,13 @@ class Refusals(unittest.TestCase):
 
     def test_forms_that_tvm_converts_to_something_else_are_refused(self):
         for options, word in [
-            ({"mode": "linear", "antialias": 1}, "antialiasing"),
-            ({"mode": "cubic"}, "cubic interpolation"),
-            ({"mode": "linear"}, "not the ratio"),
+            ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, "runtimes disagree"),
+            ({"mode": "linear", "antialias": 1, "scale": 0.02}, "elements along an axis"),
         ]:
             m = Model()
-            scales = m.constant("scales", np.array([1, 1, 0.6, 0.6], dtype=np.float32))
-            m.node("Resize", [m.input("x", 1, 1, 4, 4), "", scales], "y", **options)
+            scale = options.pop("scale", 0.6)
+            scales = m.constant("scales", np.array([1, 1, scale, scale], dtype=np.float32))
+            m.node("Resize", [m.input("x", 1, 1, 64, 64), "", scales], "y", **options)
             failure = self.refuse(m.build("y", opset=18))
             self.assertIn(word, str(failure))
             self.assertEqual((failure.kind, failure.fields["op"]), ("unsupported_operator", "Resize"))

@@ -4,6 +4,7 @@
 //! of the operator's anchor (2 per multiply-add, 1 per other arithmetic operation), `count` calls of it in the model.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -40,10 +41,33 @@ pub struct Graph {
     pub outputs: Vec<Output>,
     /// Expected outputs, where the model came with some.
     pub reference: Option<Reference>,
+    /// What the import's outputs were compared with.
+    #[serde(default)]
+    pub check: Check,
     /// Every distinct fused operator, in the order of its first call.
     pub operators: Vec<Operator>,
     /// Every call in order.
     pub calls: Vec<Call>,
+}
+
+/// The comparison of an import's outputs with those of the model's own framework, on seeded inputs. An import that differs
+/// is refused, so there is none that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Check {
+    /// The framework that computes the same, and its version.
+    pub reference: Option<String>,
+    /// Why there was nothing to compare with.
+    pub reason: Option<String>,
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.reference, &self.reason) {
+            (Some(reference), _) => write!(f, "checked against {reference}"),
+            (None, Some(reason)) => write!(f, "not checked: {reason}"),
+            (None, None) => write!(f, "not checked"),
+        }
+    }
 }
 
 /// A call of an operator.

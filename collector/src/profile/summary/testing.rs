@@ -68,6 +68,7 @@ pub(crate) fn model() -> ProfiledModel {
             ],
             outputs: Vec::new(),
             reference: None,
+            check: Default::default(),
             operators: vec![serde_json::from_value(operator).unwrap()],
             calls: Vec::new(),
         },
