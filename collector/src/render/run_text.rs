@@ -298,6 +298,7 @@ mod tests {
         max_pool2d       max_pool  1x64x112x112                         1        2  40.00 µs  1.2 %   1.5 %     40.1  43.8  A
         2 threads, hot: operators 2.602 ms, end to end 2.700 ms ±1.2 %, operators explain 96.4 % (99.2 % inside the model)
 
+        the import was checked against ONNX Runtime 1.31.1
         the model's output was checked against the unscheduled model
         2 operators, 4 points, 4 measured in 41 s; data in runs/20260131T120000Z-resnet-18-llvm
         "#);
@@ -328,6 +329,7 @@ mod tests {
         max_pool2d       1x64x112x112          1  40.00 µs  1.2 %   1.5 %     40.1  43.8
         2 threads, hot: operators 2.602 ms, end to end 2.700 ms ±1.2 %, operators explain 96.4 % (99.2 % inside the model)
 
+        the import was checked against ONNX Runtime 1.31.1
         the model's output was checked against the unscheduled model
         2 operators, 4 points, 4 measured in 41 s; data in runs/20260131T120000Z-resnet-18-llvm
         "#);
@@ -354,6 +356,7 @@ mod tests {
           whole model (1 thread): wrong_result: output 0 is off by 0.3 at [0, 17]
 
         warning: the governor is powersave
+        the import was checked against ONNX Runtime 1.31.1
         2 operators, 4 points, 2 measured, 1 failed, 1 skipped, stopped after 9.3 s, 2 points left; data in runs/20260131T120000Z-resnet-18-llvm
         go on with: opcollect --resume runs/20260131T120000Z-resnet-18-llvm
         "#);
