@@ -7,10 +7,12 @@ with all classes. Operators that ONNX itself defines by others are taken apart a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 
-from . import arithmetic, blockwise, frames, moves, unfaithful
+from . import arithmetic, blockwise, frames, moves, unfaithful, vendor
 from .attention import attention
 from .emit import Emitter
 from .onnx_graph import OnnxGraph
@@ -26,12 +28,31 @@ SEED = 20_231_108
 
 
 def expand(graph: OnnxGraph) -> None:
-    """Replaces the operators of ``RULES`` and recomputes types; a rule that returns None leaves its node."""
-    if not any(n.op_type in RULES for n in graph.nodes):
-        return
+    """Replaces the operators that have a rule and recomputes types; a rule that returns None leaves its node.
+
+    ONNX cannot tell the types of another domain's results: these operators come first, those with known inputs at a time.
+    """
+
+    def ready(node: onnx.NodeProto) -> bool:
+        return node.domain == vendor.DOMAIN and all(graph.shape(i) is not None for i in node.input if i)
+
+    while any(ready(n) and rule_of(n) for n in graph.nodes):
+        replace(graph, ready)
+    if any(rule_of(n) for n in graph.nodes):
+        replace(graph, lambda _: True)
+
+
+def rule_of(node: onnx.NodeProto) -> Callable[[Emitter], list[onnx.NodeProto] | None] | None:
+    """What replaces a node."""
+    own = vendor.RULES.get(node.op_type) if node.domain == vendor.DOMAIN else None
+    return own or RULES.get(node.op_type)
+
+
+def replace(graph: OnnxGraph, chosen: Callable[[onnx.NodeProto], bool]) -> None:
+    """Replaces the chosen nodes that have a rule."""
     nodes: list[onnx.NodeProto] = []
     for node in graph.nodes:
-        rule = RULES.get(node.op_type)
+        rule = rule_of(node) if chosen(node) else None
         replacing = rule(Emitter(graph, node)) if rule else None
         nodes += [node] if replacing is None else replacing
     graph.nodes = nodes
@@ -71,6 +92,27 @@ def quantized_product(e: Emitter) -> list[onnx.NodeProto]:
     """QLinearMatMul(a, scale, zero, b, scale, zero, scale, zero)."""
     columns = len(e.graph.shape(e.input(3)) or ()) - 1
     return quantized(e, e.emit("MatMul", [dequantized(e, 0), dequantized(e, 3, columns)]), 6)
+
+
+def quantized_gemm(e: Emitter) -> list[onnx.NodeProto]:
+    """com.microsoft's QGemm(a, scale, zero, b, scale, zero, c, scale, zero); c counts in steps of both scales, and without
+    the last two the result is no bytes."""
+    left = vendor.turned(e, dequantized(e, 0), e.options.get("transA", 0), rank=2)
+    right = vendor.turned(e, dequantized(e, 3, 0 if e.options.get("transB", 0) else 1), e.options.get("transB", 0), rank=2)
+    result = e.emit("MatMul", [left, right])
+    if e.input(6):
+        step = e.emit("Mul", [scalar(e, e.input(1)), e.input(4)])
+        result = e.emit("Add", [result, e.emit("Mul", [e.cast(e.input(6), "float32"), step])])
+    if e.options.get("alpha", 1.0) != 1.0:
+        result = e.emit("Mul", [result, e.constant(e.options["alpha"], "float32")])
+    return quantized(e, result, 7) if e.input(7) else e.finish(result)
+
+
+def quantized_pooling(e: Emitter) -> list[onnx.NodeProto]:
+    """com.microsoft's QLinearAveragePool: (x, scale, zero, scale, zero)."""
+    if e.options.pop("channels_last", 0):
+        raise e.refusal("its channels come last; export it with channels first")
+    return quantized(e, e.emit("AveragePool", [dequantized(e, 0)], **e.options), 3)
 
 
 def quantized_convolution(e: Emitter) -> list[onnx.NodeProto]:
@@ -232,6 +274,8 @@ RULES = {
         e, e.emit("LeakyRelu", [dequantized(e, 0)], alpha=e.options.get("alpha", 0.01)), 3
     ),
     "QLinearGlobalAveragePool": quantized_unary("GlobalAveragePool"),
+    "QLinearAveragePool": quantized_pooling,
+    "QGemm": quantized_gemm,
     "MatMulInteger": integer_product("MatMul", -1),
     "ConvInteger": integer_product("Conv", 0),
     "OneHot": one_hot,
@@ -254,4 +298,4 @@ RULES = {
     **unfaithful.RULES,
 }
 
-SUPPORTED = frozenset(RULES)
+SUPPORTED = frozenset((*RULES, *vendor.RULES))

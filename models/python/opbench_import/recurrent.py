@@ -22,7 +22,20 @@ from .params import Param, normal, with_value, without_value
 SUPPORTED = frozenset({"LSTM", "GRU", "RNN"})
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DEFAULT_ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
-ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus")
+ACTIVATIONS: dict[str, dict[str, float]] = {
+    "Sigmoid": {},
+    "Tanh": {},
+    "Relu": {},
+    "Softsign": {},
+    "Softplus": {},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "LeakyRelu": {"alpha": 0.01},
+    "ThresholdedRelu": {"alpha": 1.0},
+    "Elu": {"alpha": 1.0},
+    "Affine": {"alpha": 1.0, "beta": 0.0},
+    "ScaledTanh": {"alpha": 1.0, "beta": 1.0},
+}
+"""Functions and their numbers, with the defaults of ONNX's operators of those names."""
 
 
 def unroll(graph: OnnxGraph) -> None:
@@ -45,7 +58,8 @@ class Direction:
     r: Param
     input_bias: str | None
     reset_bias: str | None
-    activations: list[str]
+    activations: list[tuple[str, dict[str, float]]]
+    """Functions with their numbers."""
     reverse: bool
     peepholes: list[str]
     """Weights [H] by which the cell reaches the gates i, o and f; empty without."""
@@ -139,9 +153,7 @@ class Unrolled(Emitter):
         graph, width = self.graph, self.gates * self.hidden
         std = normal(1.0 / math.sqrt(self.hidden))
         w, r = (self.matrix(graph.params[self.inputs[i]], index, std) for i in (1, 2))
-        names = [
-            text(a) for a in self.options.get("activations") or DEFAULT_ACTIVATIONS[self.node.op_type] * self.directions
-        ]
+        functions = self.functions()
         own = len(DEFAULT_ACTIVATIONS[self.node.op_type])
         input_bias = reset_bias = None
         if self.inputs[3]:
@@ -161,8 +173,18 @@ class Unrolled(Emitter):
         direction = self.options.get("direction", "forward")
         backwards = direction == "reverse" or direction == "bidirectional" and index == 1
         name = graph.add_param(graph.fresh(self.inputs[1]), w)
-        own_names = names[index * own : (index + 1) * own]
-        return Direction(name, r, input_bias, reset_bias, own_names, backwards, self.peepholes(index))
+        chosen = functions[index * own : (index + 1) * own]
+        return Direction(name, r, input_bias, reset_bias, chosen, backwards, self.peepholes(index))
+
+    def functions(self) -> list[tuple[str, dict[str, float]]]:
+        """The functions of all directions. Lists of alphas and betas hold numbers for those functions alone that have one."""
+        names = self.options.get("activations") or DEFAULT_ACTIVATIONS[self.node.op_type] * self.directions
+        given = {key: list(self.options.get(f"activation_{key}", [])) for key in ("alpha", "beta")}
+        found = []
+        for name in map(text, names):
+            numbers = {key: given[key].pop(0) if given[key] else default for key, default in ACTIVATIONS[name].items()}
+            found.append((name, numbers))
+        return found
 
     def peepholes(self, index: int) -> list[str]:
         """The peephole weights of one direction, gate by gate."""
@@ -254,11 +276,19 @@ class Unrolled(Emitter):
         return [graph.add_param(graph.fresh(self.inputs[2]), d) for d in derived]
 
     def activate(self, weights: Direction, which: int, value: str) -> str:
-        """Applies the activation of a position (f, g, h), to what ``clip`` leaves of the value."""
-        if "clip" in self.options:
+        """Applies the activation of a position (f, g, h), to what ``clip`` leaves of the value; ONNX Runtime does not limit
+        the cell of an LSTM (h)."""
+        if "clip" in self.options and which < 2:
             bound, dtype = float(self.options["clip"]), self.graph.dtype(self.node.input[0])
             value = self.emit("Clip", [value, self.constant(-bound, dtype), self.constant(bound, dtype)])
-        return self.emit(weights.activations[which], [value])
+        name, numbers = weights.activations[which]
+        if name not in ("Affine", "ScaledTanh"):
+            return self.emit(name, [value], **numbers)
+        dtype = self.graph.dtype(self.node.input[0])
+        alpha, beta = (self.constant(numbers[key], dtype) for key in ("alpha", "beta"))
+        if name == "Affine":
+            return self.emit("Add", [self.emit("Mul", [value, alpha]), beta])
+        return self.emit("Mul", [self.emit("Tanh", [self.emit("Mul", [value, beta])]), alpha])
 
     def add_product(self, projected: str, state: str, matrix: str) -> str:
         """``state * R + projection``."""
