@@ -22,7 +22,7 @@ from .params import Param, normal, with_value, without_value
 SUPPORTED = frozenset({"LSTM", "GRU", "RNN"})
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DEFAULT_ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
-ACTIVATIONS: dict[str, dict[str, float]] = {
+ACTIVATIONS: dict[str, dict[str, float | None]] = {
     "Sigmoid": {},
     "Tanh": {},
     "Relu": {},
@@ -32,10 +32,10 @@ ACTIVATIONS: dict[str, dict[str, float]] = {
     "LeakyRelu": {"alpha": 0.01},
     "ThresholdedRelu": {"alpha": 1.0},
     "Elu": {"alpha": 1.0},
-    "Affine": {"alpha": 1.0, "beta": 0.0},
-    "ScaledTanh": {"alpha": 1.0, "beta": 1.0},
+    "Affine": {"alpha": None, "beta": None},
+    "ScaledTanh": {"alpha": None, "beta": None},
 }
-"""Functions and their numbers, with the defaults of ONNX's operators of those names."""
+"""Functions and their numbers, with the defaults of ONNX's operators of those names; None where ONNX has no default."""
 
 
 def unroll(graph: OnnxGraph) -> None:
@@ -183,6 +183,8 @@ class Unrolled(Emitter):
         found = []
         for name in map(text, names):
             numbers = {key: given[key].pop(0) if given[key] else default for key, default in ACTIVATIONS[name].items()}
+            if None in numbers.values():
+                raise self.refusal(f"its activation {name} lacks activation_alpha or activation_beta, which have no default")
             found.append((name, numbers))
         return found
 

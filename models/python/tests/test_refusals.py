@@ -78,7 +78,7 @@ class Refusals(unittest.TestCase):
         m = Model()
         inputs = [m.input("x", 3, 1, 5), m.weight("w", 1, 16, 5), m.weight("r", 1, 16, 4)]
         m.node("LSTM", inputs, ["y"], hidden_size=4, activations=["Affine", "Tanh", "Tanh"])
-        self.assertIn("an activation other than", str(self.refuse(m.build("y"))))
+        self.assertIn("lacks activation_alpha or activation_beta", str(self.refuse(m.build("y"))))
 
     def test_wrong_shapes_are_refused_before_conversion(self):
         model = self.image_model()
