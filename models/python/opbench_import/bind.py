@@ -49,6 +49,9 @@ def bind(graph: OnnxGraph, request: Request) -> int:
             continue
         if not spec.ranked:
             raise bad_shape(f"input '{name}' has no shape in the file; give it with --input {name}:SHAPE")
+        if 0 in spec.dims:
+            shown = "x".join(str(d) if d is not None else "?" for d in spec.dims)
+            raise bad_shape(f"input '{name}' has shape {shown}, which holds no element; give it with --input {name}:SHAPE")
         for axis, dim in enumerate(spec.dims):
             kind = dimension_kind(dim, axis, len(spec.dims))
             if kind == "batch":

@@ -12,7 +12,9 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from . import control, expand, frontend, recurrent
 
-ALWAYS = frozenset({"Celu", "GroupNormalization", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"})
+ALWAYS = frozenset(
+    {"Celu", "GroupNormalization", "MeanVarianceNormalization", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}
+)
 """Operators that the frontend lacks or knows only some forms of."""
 
 

@@ -240,10 +240,23 @@ def truth_reduction(e: Emitter) -> list[onnx.NodeProto] | None:
     return e.finish(e.cast(result, "bool"))
 
 
-def aligned_region(e: Emitter) -> None:
-    """RoiAlign: the frontend's maximum is not ONNX's, which takes it over the weighted corners of each sample."""
+def aligned_region(e: Emitter) -> list[onnx.NodeProto] | None:
+    """RoiAlign: the frontend's maximum is not ONNX's, which takes it over the weighted corners of each sample, and it
+    moves boxes by half a pixel before it scales them, where ONNX scales first."""
     if e.options.get("mode", "avg") == "max":
         raise e.refusal("TVM's maximum over samples is another one than ONNX's; use mode avg")
+    scale = e.options.get("spatial_scale", 1.0)
+    boxes, shape = e.graph.value(e.input(1)), e.graph.shape(e.input(0))
+    if not e.options.get("sampling_ratio", 0) and boxes is not None and shape is not None:
+        extents = (boxes[:, 2:] - boxes[:, :2]) * scale
+        if np.any(extents > np.array(shape[:1:-1])):
+            raise e.refusal("one of its boxes is larger than the map, and sampling_ratio 0 samples it the more often")
+    default = "output_half_pixel" if e.graph.declared_opset < 16 else "half_pixel"
+    if e.options.get("coordinate_transformation_mode", default) != "half_pixel" or scale == 1.0:
+        return None
+    shift = e.constant(0.5 - 0.5 / scale, e.graph.dtype(e.input(1)) or "float32")
+    boxes = e.emit("Add", [e.input(1), shift])
+    return e.finish(e.emit("RoiAlign", [e.input(0), boxes, e.input(2)], **e.options))
 
 
 def dropout(e: Emitter) -> list[onnx.NodeProto] | None:

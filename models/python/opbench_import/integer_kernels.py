@@ -35,6 +35,13 @@ def unsigned(value: tirx.Expr, dtype: str) -> tirx.Expr:
     return value if dtype == "uint8" else value.astype("uint8") ^ tirx.const(SIGN, "uint8")
 
 
+def padding(zero: tirx.Expr, dtype: str) -> tirx.Expr:
+    """A zero point among the unsigned bytes that ``unsigned`` makes. TVM cannot cast a negative constant to them."""
+    if isinstance(zero, tirx.IntImm):
+        return tirx.const(int(zero.value) + (0 if dtype == "uint8" else SIGN), "uint8")
+    return unsigned(zero.astype(dtype), dtype)
+
+
 def runs(data: te.Tensor, before: list[int], after: list[int], zero) -> te.Tensor:
     """Data [N, C, S...] as unsigned [N, C/4, S..., 4], padded with what stands for zero (``zero``, of the data's type)."""
     batch, channels, *spatial = data.shape
@@ -52,7 +59,7 @@ def runs(data: te.Tensor, before: list[int], after: list[int], zero) -> te.Tenso
         value = unsigned(data[(nn, channel, *at)], dtype)
         if not inside:
             return value
-        return tirx.if_then_else(tirx.all(*inside), value, unsigned(zero().astype(dtype), dtype))
+        return tirx.if_then_else(tirx.all(*inside), value, padding(zero(), dtype))
 
     names = ["nn", "cb", *SPATIAL_NAMES[len(spatial)], "ci"]
     return named_compute([batch, -(-int(channels) // DOT), *extents, DOT], names, body, "dot_operand")

@@ -16,7 +16,7 @@ from tvm.ir import Op
 import tvm
 from tvm import relax, te, tirx, topi
 
-from . import functions, kernels, tensor_ir, windows
+from . import functions, kernels, regions, tensor_ir, windows
 
 MARK = "opbench"
 VIEWS = ("relax.reshape", "relax.squeeze", "relax.expand_dims", "relax.flatten")
@@ -244,6 +244,18 @@ def resize_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return mark(builder, made, facts)
 
 
+def region_rule(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """RoiAlign with loops of fixed extents where the boxes set the number of samples; TVM's rule for a given number."""
+    if int(call.attrs.sample_ratio) > 0 or call.attrs.mode != "avg" or call.attrs.layout != "NCHW":
+        return default_rule(call.op.name)(builder, call)
+
+    def expression(data, rois):
+        return regions.aligned_average(data, rois, call)
+
+    made = builder.call_te(expression, *call.args, primfunc_name_hint="roi_align")
+    return mark(builder, made, {"op": call.op.name, "attrs": attribute_map(call), "shapes": argument_shapes(call)})
+
+
 FEW_ROWS = 2
 """Rows of a product for which the other operand is not worth being transposed: it would be read and written for them alone."""
 
@@ -376,6 +388,7 @@ def rules(module: tvm.IRModule) -> dict:
         "relax.nn.max_pool2d": max_pool_rule,
         "relax.nn.avg_pool2d": average_pool_rule,
         "relax.image.resize2d": resize_rule,
+        "relax.vision.roi_align": region_rule,
         "relax.matmul": partial(matmul_rule, turned_operands(module)),
         "relax.mean": mean_rule,
         "relax.nn.softmax": function_rule,

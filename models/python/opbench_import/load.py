@@ -208,7 +208,7 @@ def build_graph(model: onnx.ModelProto, params: dict[str, Param]) -> OnnxGraph:
             dims: list = []
         else:
             dims = [
-                d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else (d.dim_param or None)
+                d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else (d.dim_param or None)
                 for d in tensor.shape.dim
             ]
         dtype = dtype_name(tensor.elem_type)

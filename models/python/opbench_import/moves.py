@@ -123,22 +123,29 @@ BLOCK = 16
 
 def scattered(e: Emitter) -> list[onnx.NodeProto] | None:
     """ScatterElements of a few elements along its axis: a choice between the data and each update in turn, so that the last
-    of several on one place stays. None for more, and where other axes of the update are shorter."""
+    of several on one place stays. None for more. Where other axes of the update are shorter, it is filled up with places
+    beyond the axis, which no element of the data has."""
     shape, given = (e.graph.shape(e.input(i)) for i in (0, 1))
     if shape is None or given is None:
         raise e.refusal("the shape of its data or of its indices is not known")
     axis = e.options.get("axis", 0) % len(shape)
-    if given[axis] > MOST_UPDATES or any(g != d for i, (g, d) in enumerate(zip(given, shape)) if i != axis):
+    if given[axis] > MOST_UPDATES:
         return None
     combine = SCATTERED[e.options.get("reduction", "none")]
     along = e.ints(np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))]))
     places, result = e.cast(e.input(1), "int64"), e.input(0)
     counted = e.emit("Add", [places, e.ints(shape[axis])])
     places = e.emit("Where", [e.emit("Less", [places, e.ints(0)]), counted, places])
+    updates = e.input(2)
+    missing = [0 if i == axis else d - g for i, (g, d) in enumerate(zip(given, shape))]
+    if any(missing):
+        pads = e.ints([*[0] * len(shape), *missing])
+        places = e.emit("Pad", [places, pads, e.ints(shape[axis])])
+        updates = e.emit("Pad", [updates, pads])
     for step in range(given[axis]):
         bounds = [e.ints([step]), e.ints([step + 1]), e.ints([axis])]
         hit = e.emit("Equal", [e.emit("Slice", [places, *bounds]), along])
-        update = e.emit("Slice", [e.input(2), *bounds])
+        update = e.emit("Slice", [updates, *bounds])
         if combine is not None:
             update = e.emit(combine, [result, update])
         result = e.emit("Where", [hit, update, result])

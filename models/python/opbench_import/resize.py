@@ -29,7 +29,7 @@ def resize(e: Emitter) -> list[onnx.NodeProto] | None:
     scaled = zip(before, after, scales(e, before, after), regions(e, coordinates, len(before)))
     axes = [Axis(*facts) for facts in scaled]
     if is_plain(e, mode, coordinates, axes):
-        return None
+        return without_empty_inputs(e)
     if coordinates.mode == "align_corners" and not all(a.is_ratio() for a in axes):
         raise e.refusal("with aligned corners and scales that are not the ratio of its sizes, runtimes disagree; export it with sizes")
     value = e.input(0)
@@ -40,6 +40,15 @@ def resize(e: Emitter) -> list[onnx.NodeProto] | None:
     if coordinates.mode == "tf_crop_and_resize":
         value = extrapolated(e, value, axes, coordinates)
     return e.finish(value)
+
+
+def without_empty_inputs(e: Emitter) -> list[onnx.NodeProto]:
+    """The node itself. Sets 11 and 12 require scales even beside sizes, as an empty tensor; TVM takes one of both."""
+    for i, name in enumerate(e.node.input):
+        given = e.graph.value(name) if name and i else None
+        if given is not None and not given.size:
+            e.node.input[i] = ""
+    return [e.node]
 
 
 class Axis:
