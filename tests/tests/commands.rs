@@ -39,6 +39,7 @@ fn list_models_has_all_of_the_zoo() {
         "gru",
         "rnn",
         "yolov3-tiny",
+        "yolov5n",
         "vit-b-16",
         "bert-tiny",
     ] {

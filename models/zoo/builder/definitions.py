@@ -155,6 +155,14 @@ def _own_models():
             (Input("data", ("batch", 3, 416, 416)),),
             ("yolo_16", "yolo_23"),
         ),
+        Definition(
+            "yolov5n",
+            "torch",
+            "Yolov5n(): the layers of YOLOv5n, release 6, as torch.nn modules in models/zoo/builder/networks.py",
+            networks.Yolov5n,
+            (Input("data", ("batch", 3, 640, 640)),),
+            ("small", "medium", "large"),
+        ),
     ]
 
 

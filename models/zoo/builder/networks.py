@@ -1,6 +1,6 @@
 """Networks that no library defines in the form the zoo wants.
 
-Owns hand-written torch modules (mlp, recurrent classifiers, yolov3-tiny) and thin wrappers that
+Owns hand-written torch modules (mlp, recurrent classifiers, yolov3-tiny, yolov5n) and thin wrappers that
 drive a library's own layers (BERT) or restate one of them (ViT attention). Wrappers are checked
 against the library's model by verify.py, so they may differ in form but not in result.
 """
@@ -98,6 +98,106 @@ class Yolov3Tiny(nn.Module):
         x = functional.interpolate(self.layer18(route13), scale_factor=2.0, mode="nearest")
         yolo23 = self.layer22(self.layer21(torch.cat([x, route8], dim=1)))
         return yolo16, yolo23
+
+
+class SiluConv(nn.Module):
+    """A convolution without bias, batch norm with YOLOv5's epsilon, SiLU."""
+
+    def __init__(self, channels_in, channels_out, kernel, stride=1, padding=None):
+        super().__init__()
+        padding = kernel // 2 if padding is None else padding
+        self.conv = nn.Conv2d(channels_in, channels_out, kernel, stride, padding, bias=False)
+        self.bn = nn.BatchNorm2d(channels_out, eps=1e-3)
+
+    def forward(self, data):
+        return functional.silu(self.bn(self.conv(data)))
+
+
+class Bottleneck(nn.Module):
+    """A 1x1 and a 3x3 convolution of the same width, their input added if asked for."""
+
+    def __init__(self, channels, shortcut):
+        super().__init__()
+        self.cv1 = SiluConv(channels, channels, 1)
+        self.cv2 = SiluConv(channels, channels, 3)
+        self.shortcut = shortcut
+
+    def forward(self, data):
+        result = self.cv2(self.cv1(data))
+        return data + result if self.shortcut else result
+
+
+class CrossStage(nn.Module):
+    """YOLOv5's C3: half of the channels pass through bottlenecks, the other half past them."""
+
+    def __init__(self, channels_in, channels_out, repeats=1, shortcut=False):
+        super().__init__()
+        half = channels_out // 2
+        self.cv1 = SiluConv(channels_in, half, 1)
+        self.cv2 = SiluConv(channels_in, half, 1)
+        self.cv3 = SiluConv(2 * half, channels_out, 1)
+        self.m = nn.Sequential(*(Bottleneck(half, shortcut) for _ in range(repeats)))
+
+    def forward(self, data):
+        return self.cv3(torch.cat([self.m(self.cv1(data)), self.cv2(data)], dim=1))
+
+
+class PooledPyramid(nn.Module):
+    """YOLOv5's SPPF: three 5x5 maxima in a row, all of them and their input side by side."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.cv1 = SiluConv(channels, channels // 2, 1)
+        self.cv2 = SiluConv(2 * channels, channels, 1)
+
+    def forward(self, data):
+        parts = [self.cv1(data)]
+        for _ in range(3):
+            parts.append(functional.max_pool2d(parts[-1], 5, 1, 2))
+        return self.cv2(torch.cat(parts, dim=1))
+
+
+class Yolov5n(nn.Module):
+    """YOLOv5n of release 6 (depth 0.33, width 0.25) up to the three maps that boxes are decoded from."""
+
+    ANCHORS = 3
+    CLASSES = 80
+
+    def __init__(self):
+        super().__init__()
+        head = self.ANCHORS * (5 + self.CLASSES)
+        # The number in each name is the layer's index in the published configuration.
+        self.layer0 = SiluConv(3, 16, 6, 2, 2)
+        self.layer1 = SiluConv(16, 32, 3, 2)
+        self.layer2 = CrossStage(32, 32, 1, shortcut=True)
+        self.layer3 = SiluConv(32, 64, 3, 2)
+        self.layer4 = CrossStage(64, 64, 2, shortcut=True)
+        self.layer5 = SiluConv(64, 128, 3, 2)
+        self.layer6 = CrossStage(128, 128, 3, shortcut=True)
+        self.layer7 = SiluConv(128, 256, 3, 2)
+        self.layer8 = CrossStage(256, 256, 1, shortcut=True)
+        self.layer9 = PooledPyramid(256)
+        self.layer10 = SiluConv(256, 128, 1)
+        self.layer13 = CrossStage(256, 128)
+        self.layer14 = SiluConv(128, 64, 1)
+        self.layer17 = CrossStage(128, 64)
+        self.layer18 = SiluConv(64, 64, 3, 2)
+        self.layer20 = CrossStage(128, 128)
+        self.layer21 = SiluConv(128, 128, 3, 2)
+        self.layer23 = CrossStage(256, 256)
+        self.layer24 = nn.ModuleList(nn.Conv2d(channels, head, 1) for channels in (64, 128, 256))
+
+    def forward(self, data):
+        fine = self.layer4(self.layer3(self.layer2(self.layer1(self.layer0(data)))))
+        middle = self.layer6(self.layer5(fine))
+        coarse = self.layer10(self.layer9(self.layer8(self.layer7(middle))))
+        above = functional.interpolate(coarse, scale_factor=2.0, mode="nearest")
+        between = self.layer14(self.layer13(torch.cat([above, middle], dim=1)))
+        above = functional.interpolate(between, scale_factor=2.0, mode="nearest")
+        small = self.layer17(torch.cat([above, fine], dim=1))
+        medium = self.layer20(torch.cat([self.layer18(small), between], dim=1))
+        large = self.layer23(torch.cat([self.layer21(medium), coarse], dim=1))
+        return tuple(layer(part) for layer, part in zip(self.layer24, (small, medium, large), strict=True))
 
 
 class BertEncoder(nn.Module):
