@@ -7,18 +7,21 @@ has no rule for is refused with its name and its place in the file.
 
 from __future__ import annotations
 
+import numpy as np
 from tvm.ir import Call
 
 import tvm
 from tvm import relax
 
-from . import extras, files
+from . import extras, files, stablehlo_ops, stablehlo_places
 from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import first_line
+from .rebuild import constant_value
 from .request import Request
-from .stablehlo_ops import RULES, Refused, tensor_type
+from .stablehlo_ops import Refused, tensor_type
 from .translated import Translated, of_frontend
 
+RULES = {**stablehlo_ops.RULES, **stablehlo_places.RULES}
 MOST_OPERATIONS = 200_000
 """Of all calls together: functions that call each other twice grow without end."""
 BYTECODE = b"ML\xefR"
@@ -113,14 +116,20 @@ class Walk:
         if name in self.calls:
             raise self.refusal(function, "func.call", f"function '{name}' calls itself")
         self.calls.append(name)
-        block = function.regions[0].blocks[0]
+        results = self.block(function.regions[0].blocks[0], arguments)
+        self.calls.pop()
+        if results is None:
+            raise self.refusal(function, "func.func", "it returns nothing")
+        return results
+
+    def block(self, block, arguments: list) -> list | None:
+        """What a block returns for these arguments; None where it ends without a return."""
         self.values.update(zip(block.arguments, arguments))
         for operation in block.operations:
             if operation.operation.name in ("func.return", "stablehlo.return"):
-                self.calls.pop()
                 return [self.tensor(v) for v in operation.operands]
             self.operation(operation)
-        raise self.refusal(function, "func.func", "it returns nothing")
+        return None
 
     def operation(self, operation) -> None:
         """Translates one operation."""
@@ -138,7 +147,10 @@ class Walk:
         rule = RULES.get(name)
         if rule is None:
             raise self.refusal(operation, name, "there is no rule for it")
-        self.values[operation.results[0]] = self.emit(self.checked(operation, lambda: rule(self, operation)))
+        known = folded(self, operation)
+        made = self.checked(operation, lambda: rule(self, operation)) if known is None else known
+        for value, expression in zip(operation.results, made if isinstance(made, list) else [made], strict=True):
+            self.values[value] = self.emit(expression)
 
     def checked(self, operation, compute):
         """What ``compute`` makes; its refusals with the operation's place."""
@@ -168,6 +180,33 @@ class Walk:
             f"operation {name} at {where} of {self.path} cannot be imported: {reason}; cut the model around it, or export "
             "it to ONNX and use --modelsource onnx",
         )
+
+
+FOLDED = {
+    "stablehlo.add": np.add,
+    "stablehlo.subtract": np.subtract,
+    "stablehlo.multiply": np.multiply,
+    "stablehlo.select": np.where,
+    "stablehlo.compare": None,
+}
+COMPARED = {"EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal}
+
+
+def folded(walk: Walk, operation) -> relax.Expr | None:
+    """What comes of constant integers, such as the counters of loops, and of tensors without elements; None for others."""
+    shape = getattr(operation.results[0].type, "shape", None) if len(operation.results) == 1 else None
+    if shape is not None and 0 in list(shape):
+        extents, dtype = tensor_type(operation.results[0].type)
+        return relax.const(np.zeros(extents, dtype), dtype)
+    name = operation.operation.name
+    if name not in FOLDED or shape is None or len(shape):
+        return None
+    given = [constant_value(walk.tensor(v)) for v in operation.operands]
+    if any(v is None or v.dtype.kind not in "iub" for v in given):
+        return None
+    compute = FOLDED[name] or COMPARED[str(operation.attributes["comparison_direction"]).split()[-1].rstrip(">")]
+    _, dtype = tensor_type(operation.results[0].type)
+    return relax.const(np.asarray(compute(*given), dtype), dtype)
 
 
 def is_function(operation) -> bool:

@@ -113,6 +113,58 @@ def complement_of_error(walk, operation):
     return relax.op.subtract(relax.const(1.0, dtype_of(data)), walk.emit(relax.op.erf(data)))
 
 
+def log_plus_one(walk, operation):
+    """log_plus_one: the logarithm of one more."""
+    data = walk.tensor(operation.operands[0])
+    return relax.op.log(walk.emit(relax.op.add(data, relax.const(1.0, dtype_of(data)))))
+
+
+def exponential_minus_one(walk, operation):
+    """exponential_minus_one: one less than the exponential."""
+    data = walk.tensor(operation.operands[0])
+    return relax.op.subtract(walk.emit(relax.op.exp(data)), relax.const(1.0, dtype_of(data)))
+
+
+def cube_root(walk, operation):
+    """cbrt: of the absolute value, with the sign."""
+    data = walk.tensor(operation.operands[0])
+    root = walk.emit(relax.op.power(walk.emit(relax.op.abs(data)), relax.const(1.0 / 3.0, dtype_of(data))))
+    return relax.op.multiply(walk.emit(relax.op.sign(data)), root)
+
+
+def bits(of_truth, of_integers):
+    """An operation on truth values that works on the bits of integers."""
+    return lambda *args: (of_truth if dtype_of(args[0]) == "bool" else of_integers)(*args)
+
+
+def whole_quotient(walk, left: relax.Expr, right: relax.Expr) -> relax.Expr:
+    """The quotient of integers towards zero: Relax rounds quotients down."""
+    sizes = [walk.emit(relax.op.abs(v)) if dtype_of(v).startswith("int") else v for v in (left, right)]
+    quotient = walk.emit(relax.op.floor_divide(*sizes))
+    if not dtype_of(left).startswith("int"):
+        return quotient
+    signs = [walk.emit(relax.op.sign(v)) for v in (left, right)]
+    return walk.emit(relax.op.multiply(quotient, walk.emit(relax.op.multiply(*signs))))
+
+
+def divided(walk, operation):
+    """A quotient; of integers towards zero."""
+    left, right = operands(walk, operation)
+    if "float" in dtype_of(left):
+        return binary(relax.op.divide)(walk, operation)
+    return whole_quotient(walk, left, right)
+
+
+def remainder(walk, operation):
+    """What the quotient towards zero leaves."""
+    left, right = operands(walk, operation)
+    if "float" in dtype_of(left):
+        quotient = walk.emit(relax.op.trunc(walk.emit(relax.op.divide(left, right))))
+    else:
+        quotient = whole_quotient(walk, left, right)
+    return relax.op.subtract(left, walk.emit(relax.op.multiply(quotient, right)))
+
+
 def constant(_walk, operation):
     """A constant; one value everywhere stays one."""
     shape, dtype = result(operation)
@@ -189,7 +241,10 @@ def of_type(walk, tensor: relax.Expr, dtype: str) -> relax.Expr:
 
 
 def arranged(walk, tensor: relax.Expr, axes: list[int], shape: list[int]) -> relax.Expr:
-    """The tensor with its axes in another order and then in another shape."""
+    """The tensor with its axes in another order and then in another shape; a constant at once."""
+    value = constant_value(tensor)
+    if value is not None and dtype_of(tensor) != "bfloat16":
+        return relax.const(np.ascontiguousarray(value.transpose(axes).reshape(shape)), dtype_of(tensor))
     if axes != sorted(axes):
         tensor = walk.emit(relax.op.permute_dims(tensor, axes))
     return tensor if list(shape_of(tensor)) == shape else walk.emit(relax.op.reshape(tensor, shape))
@@ -200,7 +255,7 @@ CONVOLUTIONS = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.con
 
 
 def convolution(walk, operation):
-    """A convolution with any order of axes; not a transposed one."""
+    """A convolution with any order of axes; dilated data make it a transposed one."""
     from jaxlib.mlir.dialects import stablehlo
 
     shape, dtype = result(operation)
@@ -208,12 +263,12 @@ def convolution(walk, operation):
     rank = len(d.input_spatial_dimensions)
     if rank not in CONVOLUTIONS:
         raise Refused(f"it has {rank} spatial dimensions")
-    if any(v != 1 for v in numbers(operation, "lhs_dilation")):
-        raise Refused("it is a transposed one (lhs_dilate)")
+    between = numbers(operation, "lhs_dilation", [1] * rank)
     if any(bool(v) for v in numbers(operation, "window_reversal")) or whole(operation, "batch_group_count") != 1:
         raise Refused("it has a reversed window, or groups of the batch")
     padding = pairs(operation, "padding", rank)
-    if any(v < 0 for pair in padding for v in pair):
+    transposes = any(v != 1 for v in between)
+    if any(v < 0 for pair in padding for v in pair) and not transposes:
         raise Refused("its padding takes something away")
     data, weight = (of_type(walk, t, dtype) for t in operands(walk, operation))
     last = list(d.input_spatial_dimensions) == list(range(1, rank + 1)) and d.input_batch_dimension == 0
@@ -224,6 +279,9 @@ def convolution(walk, operation):
         data = arranged(walk, data, axes, [shape_of(data)[a] for a in axes])
     axes = [d.kernel_output_feature_dimension, d.kernel_input_feature_dimension, *d.kernel_spatial_dimensions]
     weight = arranged(walk, weight, axes, [shape_of(weight)[a] for a in axes])
+    if transposes:
+        made = transposed_convolution(walk, operation, data, weight, (between, padding, layout))
+        return placed(made, d, last)
     made = walk.emit(
         CONVOLUTIONS[rank](
             data,
@@ -236,6 +294,41 @@ def convolution(walk, operation):
             kernel_layout=f"OI{letters}",
         )
     )
+    return placed(made, d, last)
+
+
+def transposed_convolution(walk, operation, data: relax.Expr, weight: relax.Expr, facts: tuple) -> relax.Expr:
+    """A convolution over data with zeros between them, as the transposed one of a turned weight [I, O, K...]."""
+    between, padding, layout = facts
+    rank = len(between)
+    window, dilation = shape_of(weight)[2:], numbers(operation, "rhs_dilation", [1] * rank)
+    if numbers(operation, "window_strides", [1] * rank) != [1] * rank or whole(operation, "feature_group_count") != 1:
+        raise Refused("it is a transposed one with strides or groups")
+    given = constant_value(weight)
+    if given is None or rank != 2:
+        raise Refused("it is a transposed one with a computed weight, or not of images")
+    turned = np.flip(given, tuple(range(2, 2 + rank))).swapaxes(0, 1)
+    full = [(k - 1) * d for k, d in zip(window, dilation)]
+    before = [f - p[0] for f, p in zip(full, padding)]
+    after = [f - p[1] for f, p in zip(full, padding)]
+    if min(before) < 0:
+        raise Refused("it is a transposed one with a margin before the data")
+    return walk.emit(
+        relax.op.nn.conv2d_transpose(
+            data,
+            relax.const(np.ascontiguousarray(turned), dtype_of(weight)),
+            strides=between,
+            padding=before + [max(a, 0) for a in after],
+            output_padding=[max(-a, 0) for a in after],
+            dilation=dilation,
+            data_layout=layout,
+            kernel_layout="IOHW",
+        )
+    )
+
+
+def placed(made: relax.Expr, d, last: bool) -> relax.Expr:
+    """A convolution's result with its axes where the operation has them."""
     out = [d.output_batch_dimension, *d.output_spatial_dimensions, d.output_feature_dimension]
     if not last:
         out = [d.output_batch_dimension, d.output_feature_dimension, *d.output_spatial_dimensions]
@@ -250,6 +343,35 @@ REDUCTIONS = {
     "stablehlo.maximum": relax.op.max,
     "stablehlo.minimum": relax.op.min,
 }
+
+
+def extreme_place(walk, operation) -> list:
+    """The largest or smallest elements of an axis and where the first of them is: a reduction of the data together with
+    their places, as JAX writes argmax."""
+    data, places = (walk.tensor(v) for v in list(operation.operands)[:2])
+    axes = numbers(operation, "dimensions")
+    inner = [o for o in operation.regions[0].blocks[0].operations if o.operation.name == "stablehlo.compare"]
+    direction = str(inner[0].attributes["comparison_direction"]).split()[-1].rstrip(">") if inner else ""
+    counted = constant_value(places)
+    if len(operation.operands) != 4 or len(axes) != 1 or direction not in ("GT", "GE", "LT", "LE") or counted is None:
+        raise Refused("it reduces several tensors at once")
+    extent = shape_of(data)[axes[0]]
+    along = np.arange(extent).reshape([-1 if a == axes[0] else 1 for a in range(counted.ndim)])
+    if not np.array_equal(counted, np.broadcast_to(along, counted.shape)):
+        raise Refused("it reduces several tensors at once")
+    largest = direction in ("GT", "GE")
+    value = walk.emit((relax.op.max if largest else relax.op.min)(data, axis=axes))
+    place = walk.emit((relax.op.argmax if largest else relax.op.argmin)(data, axis=axes[0]))
+    return [value, walk.emit(relax.op.astype(place, dtype_of(places)))]
+
+
+TRUTH = {"stablehlo.and": relax.op.min, "stablehlo.or": relax.op.max}
+
+
+def truth_reduction(walk, operation, name: str):
+    """Whether all or any values are true, as the smallest or largest of small integers."""
+    data = walk.emit(relax.op.astype(walk.tensor(operation.operands[0]), "uint8"))
+    return relax.op.astype(walk.emit(TRUTH[name](data, axis=numbers(operation, "dimensions"))), "bool")
 
 
 def reducer(walk, operation) -> str:
@@ -270,24 +392,37 @@ def reducer(walk, operation) -> str:
 
 def reduce(walk, operation):
     """A reduction over some axes."""
+    if len(operation.results) == 2:
+        return extreme_place(walk, operation)
+    inner = [o.operation.name for o in operation.regions[0].blocks[0].operations]
+    if inner[0] in TRUTH and len(inner) == 2 and result(operation)[1] == "bool":
+        return truth_reduction(walk, operation, inner[0])
     op = REDUCTIONS[reducer(walk, operation)]
     return op(walk.tensor(operation.operands[0]), axis=numbers(operation, "dimensions"))
 
 
 def reduce_window(walk, operation):
-    """Maximum and average pooling over the two spatial axes of images."""
+    """Maximum and average pooling over the two spatial axes of images, or the one of signals."""
     shape, _ = result(operation)
     name = reducer(walk, operation)
     window = numbers(operation, "window_dimensions")
+    data = walk.tensor(operation.operands[0])
     ones = [1] * len(window)
     strides = numbers(operation, "window_strides", ones)
     dilation = numbers(operation, "window_dilations", ones)
     padding = pairs(operation, "padding", len(window))
+    if len(window) == 3:
+        # A signal is an image of one row.
+        before = 1 if window[2] == 1 else 2
+        window, strides, dilation = ([*v[:before], 1, *v[before:]] for v in (window, strides, dilation))
+        padding.insert(before, [0, 0])
+        extents = list(shape_of(data))
+        data = walk.emit(relax.op.reshape(data, [*extents[:before], 1, *extents[before:]]))
     first = next((f for f in (1, 2) if len(window) == 4 and set(window[:f] + window[f + 2 :]) == {1}), None)
     apart = [i for i in range(len(window)) if first is None or not first <= i < first + 2]
     if first is None or any(padding[i] != [0, 0] or strides[i] != 1 for i in apart):
         raise Refused(f"its window {window} does not lie in the two spatial axes of images")
-    if numbers(operation, "base_dilations", ones) != ones or name not in ("stablehlo.maximum", "stablehlo.add"):
+    if any(v != 1 for v in numbers(operation, "base_dilations")) or name not in ("stablehlo.maximum", "stablehlo.add"):
         raise Refused("it is neither a maximum nor a sum of a plain window")
     both = slice(first, first + 2)
     options = {
@@ -297,39 +432,29 @@ def reduce_window(walk, operation):
         "dilation": dilation[both],
         "layout": "NHWC" if first == 1 else "NCHW",
     }
-    data = walk.tensor(operation.operands[0])
     if name == "stablehlo.maximum":
-        return relax.op.nn.max_pool2d(data, **options)
-    mean = walk.emit(relax.op.nn.avg_pool2d(data, count_include_pad=True, **options))
-    return relax.op.multiply(mean, relax.const(float(math.prod(window)), dtype_of(data)))
+        made = walk.emit(relax.op.nn.max_pool2d(data, **options))
+    else:
+        mean = walk.emit(relax.op.nn.avg_pool2d(data, count_include_pad=True, **options))
+        made = walk.emit(relax.op.multiply(mean, relax.const(float(math.prod(window)), dtype_of(data))))
+    return made if list(shape_of(made)) == shape else relax.op.reshape(made, shape)
 
 
 def pad(walk, operation):
-    """Padding with one value; not between elements, and nothing taken away."""
+    """Padding with one value; not between elements. Negative padding takes elements away."""
     low, high = numbers(operation, "edge_padding_low"), numbers(operation, "edge_padding_high")
     value = constant_value(walk.tensor(operation.operands[1]))
-    if any(numbers(operation, "interior_padding")) or min([*low, *high], default=0) < 0 or value is None:
-        raise Refused("it pads between elements, takes some away, or pads with a computed value")
-    widths = [w for pair in zip(low, high) for w in pair]
-    return relax.op.nn.pad(walk.tensor(operation.operands[0]), widths, pad_value=float(value.reshape(())))
-
-
-def gather(walk, operation):
-    """Rows of a table by their numbers, the one form that embeddings take."""
-    from jaxlib.mlir.dialects import stablehlo
-
-    shape, _ = result(operation)
-    d = stablehlo.GatherDimensionNumbers(operation.attributes["dimension_numbers"])
-    table, index = operands(walk, operation)
-    sizes, rows = numbers(operation, "slice_sizes"), shape_of(index)
-    plain = list(d.collapsed_slice_dims) == [0] and list(d.start_index_map) == [0] and not list(d.operand_batching_dims)
-    whole_rows = sizes[1:] == list(shape_of(table))[1:] and rows and rows[-1] == 1 and d.index_vector_dim == len(rows) - 1
-    behind = list(d.offset_dims) == list(range(len(rows) - 1, len(shape)))
-    if not (plain and whole_rows and behind):
-        raise Refused("it gathers something else than whole rows of a table")
-    flat = walk.emit(relax.op.reshape(index, list(rows[:-1])))
-    bounded = walk.emit(relax.op.clip(flat, 0, shape_of(table)[0] - 1))
-    return relax.op.take(table, bounded, axis=0)
+    if any(numbers(operation, "interior_padding")) or value is None:
+        raise Refused("it pads between elements, or with a computed value")
+    widths = [max(w, 0) for pair in zip(low, high) for w in pair]
+    padded = walk.tensor(operation.operands[0])
+    if any(widths):
+        padded = walk.emit(relax.op.nn.pad(padded, widths, pad_value=float(value.reshape(()))))
+    for axis, (before, after) in enumerate(zip(low, high)):
+        if min(before, after) < 0:
+            end = shape_of(padded)[axis] + min(after, 0)
+            padded = walk.emit(relax.op.strided_slice(padded, [axis], [-min(before, 0)], [end], [1]))
+    return padded
 
 
 def sliced(walk, operation):
@@ -350,8 +475,11 @@ COMPARISONS = {
 
 
 def compare(walk, operation):
-    """A comparison."""
+    """A comparison; of truth values by what they have in common, since LLVM has none for them in TVM's form."""
     direction = str(operation.attributes["comparison_direction"]).split()[-1].rstrip(">")
+    if direction in ("EQ", "NE") and dtype_of(walk.tensor(operation.operands[0])) == "bool":
+        differs = walk.emit(binary(relax.op.logical_xor)(walk, operation))
+        return differs if direction == "NE" else relax.op.logical_not(differs)
     return binary(COMPARISONS[direction])(walk, operation)
 
 
@@ -367,8 +495,12 @@ def clamp(walk, operation):
 
 
 def converted(walk, operation):
-    """Another element type."""
-    return relax.op.astype(walk.tensor(operation.operands[0]), result(operation)[1])
+    """Another element type; of a constant at once."""
+    data, dtype = walk.tensor(operation.operands[0]), result(operation)[1]
+    value = constant_value(data)
+    if value is not None and value.size == 1 and dtype != "bfloat16":
+        return relax.const(value.astype(dtype), dtype)
+    return relax.op.astype(data, dtype)
 
 
 def reshaped(walk, operation):
@@ -382,22 +514,18 @@ def transposed(walk, operation):
 
 
 def concatenated(walk, operation):
-    """Several tensors in a row."""
-    return relax.op.concat(operands(walk, operation), axis=whole(operation, "dimension"))
-
-
-def divided(left: relax.Expr, right: relax.Expr) -> relax.Expr:
-    """A quotient of floating-point numbers."""
-    if "float" not in dtype_of(left):
-        raise Refused("it divides integers, which Relax rounds in another way")
-    return relax.op.divide(left, right)
+    """Several tensors in a row; those without elements add nothing."""
+    parts = [t for t in operands(walk, operation) if math.prod(shape_of(t))]
+    return parts[0] if len(parts) == 1 else relax.op.concat(parts, axis=whole(operation, "dimension"))
 
 
 RULES = {
     "stablehlo.abs": unary(relax.op.abs),
     "stablehlo.add": binary(relax.op.add),
-    "stablehlo.and": binary(relax.op.logical_and),
+    "stablehlo.and": binary(bits(relax.op.logical_and, relax.op.bitwise_and)),
+    "stablehlo.atan2": binary(relax.op.atan2),
     "stablehlo.broadcast_in_dim": broadcast,
+    "stablehlo.cbrt": cube_root,
     "stablehlo.ceil": unary(relax.op.ceil),
     "stablehlo.clamp": clamp,
     "stablehlo.compare": compare,
@@ -406,39 +534,53 @@ RULES = {
     "stablehlo.convert": converted,
     "stablehlo.convolution": convolution,
     "stablehlo.cosine": unary(relax.op.cos),
-    "stablehlo.divide": binary(divided),
+    "stablehlo.divide": divided,
     "stablehlo.dot_general": product,
     "stablehlo.exponential": unary(relax.op.exp),
+    "stablehlo.exponential_minus_one": exponential_minus_one,
     "stablehlo.floor": unary(relax.op.floor),
-    "stablehlo.gather": gather,
     "stablehlo.iota": iota,
+    "stablehlo.is_finite": unary(relax.op.isfinite),
     "stablehlo.log": unary(relax.op.log),
+    "stablehlo.log_plus_one": log_plus_one,
     "stablehlo.logistic": unary(relax.op.sigmoid),
     "stablehlo.maximum": binary(maximum),
     "stablehlo.minimum": binary(relax.op.minimum),
     "stablehlo.multiply": binary(relax.op.multiply),
     "stablehlo.negate": unary(relax.op.negative),
-    "stablehlo.not": unary(relax.op.logical_not),
-    "stablehlo.or": binary(relax.op.logical_or),
+    "stablehlo.not": unary(bits(relax.op.logical_not, relax.op.bitwise_not)),
+    "stablehlo.or": binary(bits(relax.op.logical_or, relax.op.bitwise_or)),
     "stablehlo.pad": pad,
     "stablehlo.power": binary(relax.op.power),
     "stablehlo.reduce": reduce,
     "stablehlo.reduce_window": reduce_window,
+    "stablehlo.remainder": remainder,
     "stablehlo.reshape": reshaped,
     "stablehlo.round_nearest_afz": away_from_zero,
     "stablehlo.round_nearest_even": unary(relax.op.round),
     "stablehlo.rsqrt": unary(relax.op.rsqrt),
     "stablehlo.select": select,
+    "stablehlo.shift_left": binary(relax.op.left_shift),
+    "stablehlo.shift_right_arithmetic": binary(relax.op.right_shift),
     "stablehlo.sign": unary(relax.op.sign),
     "stablehlo.sine": unary(relax.op.sin),
     "stablehlo.slice": sliced,
     "stablehlo.sqrt": unary(relax.op.sqrt),
     "stablehlo.subtract": binary(relax.op.subtract),
+    "stablehlo.tan": unary(relax.op.tan),
     "stablehlo.tanh": unary(relax.op.tanh),
     "stablehlo.transpose": transposed,
+    "stablehlo.xor": binary(bits(relax.op.logical_xor, relax.op.bitwise_xor)),
+    "chlo.acos": unary(relax.op.acos),
+    "chlo.acosh": unary(relax.op.acosh),
+    "chlo.asin": unary(relax.op.asin),
+    "chlo.asinh": unary(relax.op.asinh),
+    "chlo.atan": unary(relax.op.atan),
+    "chlo.atanh": unary(relax.op.atanh),
     "chlo.cosh": unary(relax.op.cosh),
     "chlo.erf": unary(relax.op.erf),
     "chlo.erfc": complement_of_error,
     "chlo.sinh": unary(relax.op.sinh),
     "chlo.square": unary(relax.op.square),
+    "chlo.tan": unary(relax.op.tan),
 }
