@@ -11,7 +11,12 @@ use std::process::Command;
 const GROUPS: [&[&str]; 6] = [NUMBERS, FORMS, PYTORCH, FILES, INTEGERS, FACTS];
 
 const NUMBERS: &[&str] = &["test_numbers"];
-const FORMS: &[&str] = &["test_checked_forms", "test_forms", "test_windows", "test_expansions"];
+const FORMS: &[&str] = &[
+    "test_checked_forms",
+    "test_forms",
+    "test_windows",
+    "test_expansions",
+];
 const PYTORCH: &[&str] = &["test_torch"];
 const FILES: &[&str] = &["test_stablehlo", "test_tflite"];
 const INTEGERS: &[&str] = &["test_integers", "test_composites", "test_onnxruntime"];

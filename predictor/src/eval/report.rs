@@ -1,6 +1,6 @@
 //! An evaluation: out-of-fold predictions, their metrics overall, by kind and by workload, and what the intervals hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use opdata::stats::median;
 use oplearn::crossval::bias::BiasEstimator;
@@ -14,7 +14,7 @@ use oplearn::models::{Choice, FitOptions, ModelKind};
 use serde::Serialize;
 
 use super::apart::{ByDisturbance, metrics_by};
-use super::whole::{self, WholeModel};
+use super::whole::{self, OWN_LEVEL, WholeModel};
 use super::within::{ModelsWithin, within_10};
 use crate::error::Result;
 
@@ -124,6 +124,8 @@ pub struct Report {
     pub by_workload: Vec<WorkloadReport>,
     /// Whole models from their predicted operators, when models are held out.
     pub models: Vec<WholeModel>,
+    /// Share of them inside their intervals, percent; missing where none has one.
+    pub models_inside: Option<f64>,
     /// How many of them are within 10 %, by number of threads.
     pub models_within_10: Vec<ModelsWithin>,
     /// The learning curve, if asked for.
@@ -171,7 +173,7 @@ pub fn evaluate(
         done,
     )?;
     let measured = out_of_fold.measured(dataset);
-    let models = whole::of_held_out(dataset, &folds, &out_of_fold);
+    let as_predicted = out_of_fold.clone();
     if options.model == ModelKind::Ensemble {
         correct_bias_by_fold(dataset, &mut out_of_fold, &measured);
     }
@@ -191,6 +193,10 @@ pub fn evaluate(
     let mape_workloads =
         by_workload.iter().map(|w| w.mape).sum::<f64>() / by_workload.len().max(1) as f64;
     let intervals = intervals(&out_of_fold, &measured, &groups, options.level);
+    let spread = self::intervals(&out_of_fold, &measured, &groups, OWN_LEVEL)
+        .as_ref()
+        .map_or_else(HashMap::new, |ends| spread(&out_of_fold, ends));
+    let models = whole::of_held_out(dataset, &folds, &as_predicted, &spread, options.level);
     let coverage = intervals
         .as_ref()
         .and_then(|ends| coverage(ends, &measured, &groups, options.level));
@@ -211,6 +217,7 @@ pub fn evaluate(
         by_disturbance,
         by_kind,
         by_workload,
+        models_inside: models_inside(&models),
         models_within_10: within_10(&models),
         models,
         curve,
@@ -319,6 +326,19 @@ fn intervals(
     Some(ends)
 }
 
+/// Distances from predictions to the ends of their intervals, log2, by fold and sample.
+fn spread(out_of_fold: &OutOfFold, ends: &[(f64, f64)]) -> HashMap<(usize, usize), [f64; 2]> {
+    let of = |place: usize| {
+        let (predicted, (low, high)) = (out_of_fold.predicted[place], ends[place]);
+        let key = (out_of_fold.fold[place], out_of_fold.index[place]);
+        (
+            key,
+            [(predicted - low).max(0.0), (high - predicted).max(0.0)],
+        )
+    };
+    (0..ends.len()).map(of).collect()
+}
+
 /// Counts what intervals hold.
 fn coverage(
     ends: &[(f64, f64)],
@@ -344,6 +364,13 @@ fn coverage(
         median_ratio: median(ratios)?,
         workloads_needed: Conformal::groups_needed(level),
     })
+}
+
+/// Share of whole models inside their intervals, percent.
+fn models_inside(models: &[WholeModel]) -> Option<f64> {
+    let inside: Vec<bool> = models.iter().filter_map(WholeModel::is_inside).collect();
+    let count = inside.iter().filter(|inside| **inside).count();
+    (!inside.is_empty()).then(|| 100.0 * count as f64 / inside.len() as f64)
 }
 
 fn by_workload(

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use opdata::stats::{median, weighted_median};
+use opdata::stats::{median, two_sided_quantile, weighted_median, weighted_quantile_of_sorted};
 use oplearn::crossval::folds::{OutOfFold, PartPlace};
 use oplearn::data::disturbed;
 use oplearn::data::split::Fold;
@@ -19,6 +19,10 @@ use serde::{Deserialize, Serialize};
 
 /// A model whose measured operators explain less than this share was not measured completely.
 const COMPLETE: f64 = 0.6;
+/// Least standard deviation of whole over measured operators, log2: 1.4 %, what two runs of a quiet model differ by.
+const LEAST_DEVIATION: f64 = 0.02;
+/// Level of the intervals of operators that whole models are compared with.
+pub const OWN_LEVEL: f64 = 0.9;
 /// Least number of models for a factor of their own number of threads.
 const OWN_FACTOR: usize = 3;
 
@@ -31,12 +35,33 @@ pub struct WholeFactor {
     overall: Option<f64>,
     /// Time between two operators, ns, by number of threads.
     call_ns: BTreeMap<u64, f64>,
-    /// Standard deviation of the logarithm of predicted over measured whole, log2.
-    pub deviation: Option<f64>,
-    /// The same deviation of the models all of whose operators were measured.
-    pub measured_deviation: Option<f64>,
+    /// Errors of the models that it was learned from, for intervals; empty where they were too few.
+    #[serde(default)]
+    errors: Vec<WholeError>,
+    /// Standard deviation of the logarithm of whole over sum of measured operators, log2.
+    measured_deviation: Option<f64>,
     /// Models that it was learned from.
     pub models: usize,
+}
+
+/// How far a model was from its prediction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct WholeError {
+    /// log2(measured ÷ predicted).
+    error: f64,
+    /// Distance to the end of its operators' interval of [`OWN_LEVEL`] in the direction of the error, log2.
+    own: f64,
+    /// A model's imports and numbers of threads share a weight of one.
+    weight: f64,
+}
+
+/// How far one operator of a whole model may lie from its prediction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PartSpread {
+    /// Its share of the sum of all operators, 0 to 1.
+    pub share: f64,
+    /// Distance from the prediction to the lower and the upper end of its interval, log2.
+    pub ends: [f64; 2],
 }
 
 /// One whole model, predicted and measured.
@@ -52,6 +77,8 @@ pub struct WholeModel {
     pub measured_ms: f64,
     /// Prediction, ms.
     pub predicted_ms: f64,
+    /// Ends of the interval around the prediction, ms; missing where too few models were left to calibrate it.
+    pub interval_ms: Option<[f64; 2]>,
     /// (predicted − measured) ÷ measured, percent.
     pub error: f64,
     /// Time of the sentinel kernel around the model over its undisturbed time, median of the runs; missing where no run says.
@@ -62,6 +89,12 @@ impl WholeModel {
     /// Whether something else ran while it was measured; `None` where no run says.
     pub fn disturbed(&self) -> Option<bool> {
         self.drift.map(is_disturbed)
+    }
+
+    /// Whether the measured time lies inside the interval; `None` without one.
+    pub fn is_inside(&self) -> Option<bool> {
+        let [low, high] = self.interval_ms?;
+        Some((low..=high).contains(&self.measured_ms))
     }
 }
 
@@ -107,8 +140,8 @@ fn call_ns(runs: &[&ModelRun]) -> BTreeMap<u64, f64> {
 /// A model as it was imported.
 type Import<'a> = (&'a str, Option<&'a str>);
 
-/// Whole over the sum of operators in a run, and the drift around it.
-type Ratio = (f64, Option<f64>);
+/// Whole over the sum of operators in a run, the drift around it, and what the operators' intervals come to, log2.
+type Ratio = (f64, Option<f64>, [f64; 2]);
 
 /// Ratios of the same import in several runs count once.
 type Ratios<'a> = BTreeMap<u64, BTreeMap<Import<'a>, Vec<Ratio>>>;
@@ -117,20 +150,28 @@ fn import(run: &ModelRun) -> Import<'_> {
     (&run.model, run.import_key.as_deref())
 }
 
-fn of_models(models: &BTreeMap<Import<'_>, Vec<Ratio>>) -> Vec<f64> {
-    let of_model = |ratios: &Vec<Ratio>| {
-        let of_use = of_use(ratios.clone(), |(_, drift)| *drift);
-        median(of_use.into_iter().map(|(ratio, _)| ratio))
+/// The model, its ratio, and what its operators' intervals come to.
+fn of_models<'a>(models: &BTreeMap<Import<'a>, Vec<Ratio>>) -> Vec<(&'a str, f64, [f64; 2])> {
+    let of_model = |((model, _), ratios): (&Import<'a>, &Vec<Ratio>)| {
+        let of_use = of_use(ratios.clone(), |(_, drift, _)| *drift);
+        let own = of_use.first()?.2;
+        Some((
+            *model,
+            median(of_use.into_iter().map(|(ratio, ..)| ratio))?,
+            own,
+        ))
     };
-    models.values().filter_map(of_model).collect()
+    models.iter().filter_map(of_model).collect()
 }
 
 impl WholeFactor {
-    /// Learns from all models but one, given a prediction (log2 ns inside the model) for the position of a run and of a sample of it.
+    /// Learns from all models but one, given for the position of a run and of a sample of it a prediction (log2 ns inside the
+    /// model) and the distances to the ends of its interval of [`OWN_LEVEL`] (log2).
     pub fn fit(
         dataset: &Dataset,
         without: Option<&str>,
         predicted: impl Fn(usize, usize) -> Option<f64>,
+        spread: impl Fn(usize, usize) -> Option<[f64; 2]>,
     ) -> Self {
         let (places, runs): (Vec<usize>, Vec<&ModelRun>) = complete(dataset)
             .filter(|(_, run)| Some(run.model.as_str()) != without)
@@ -145,16 +186,27 @@ impl WholeFactor {
             let whole = (run.end_to_end_ns - between).max(0.1 * run.end_to_end_ns);
             if let Some(sum) = sum(run, |p| Some(predicted(place, p.sample)?.exp2())) {
                 let by_model = ratios.entry(run.threads).or_default();
-                by_model
-                    .entry(import(run))
-                    .or_default()
-                    .push((whole / sum, run.drift));
+                let part = |part: &Part| PartSpread {
+                    share: predicted(place, part.sample).map_or(0.0, f64::exp2) * part.calls as f64
+                        / sum,
+                    ends: spread(place, part.sample).unwrap_or_default(),
+                };
+                let parts: Vec<PartSpread> = run.parts.iter().map(part).collect();
+                by_model.entry(import(run)).or_default().push((
+                    whole / sum,
+                    run.drift,
+                    own_ends(&parts),
+                ));
             }
             exact.extend(sum(run, |p| p.in_model_ns).map(|sum| whole / sum));
         }
-        let by_threads: BTreeMap<u64, Vec<f64>> = ratios
+        let of_models: BTreeMap<u64, Vec<(&str, f64, [f64; 2])>> = ratios
             .iter()
             .map(|(threads, models)| (*threads, of_models(models)))
+            .collect();
+        let by_threads: BTreeMap<u64, Vec<f64>> = of_models
+            .iter()
+            .map(|(threads, models)| (*threads, models.iter().map(|m| m.1).collect()))
             .collect();
         factor.models = by_threads.values().map(Vec::len).max().unwrap_or(0);
         factor.overall = median(by_threads.values().flatten().copied());
@@ -164,11 +216,7 @@ impl WholeFactor {
             .filter_map(|(threads, ratios)| Some((*threads, median(ratios.clone())?)))
             .collect();
         if factor.models >= OWN_FACTOR {
-            let errors = by_threads.iter().flat_map(|(threads, ratios)| {
-                let own = factor.at(Some(*threads));
-                ratios.iter().map(move |ratio| ratio / own)
-            });
-            factor.deviation = deviation(errors);
+            factor.errors = factor.errors_of(&of_models);
             factor.measured_deviation = deviation(exact.into_iter());
         }
         factor
@@ -188,6 +236,79 @@ impl WholeFactor {
         let nearest = self.call_ns.iter().min_by_key(|(t, _)| t.abs_diff(threads));
         nearest.map_or(0.0, |(_, one)| one * calls)
     }
+}
+
+impl WholeFactor {
+    /// How far each model is from the factor of its number of threads.
+    fn errors_of(&self, models: &BTreeMap<u64, Vec<(&str, f64, [f64; 2])>>) -> Vec<WholeError> {
+        let mut times: HashMap<&str, f64> = HashMap::new();
+        for (model, ..) in models.values().flatten() {
+            *times.entry(model).or_default() += 1.0;
+        }
+        let of = models.iter().flat_map(|(threads, models)| {
+            let factor = self.at(Some(*threads));
+            let times = &times;
+            models.iter().map(move |(model, ratio, own)| {
+                let error = (ratio / factor).log2();
+                WholeError {
+                    error,
+                    own: own[usize::from(error > 0.0)],
+                    weight: 1.0 / times[model],
+                }
+            })
+        });
+        of.collect()
+    }
+
+    /// What predictions of a whole model err by in common, log2: the smallest distance that, together with what the operators
+    /// of each model do not know by themselves, holds a share `level` of the models seen.
+    fn in_common(&self, level: f64) -> Option<f64> {
+        let wider = wider(level);
+        let needed = |error: &WholeError| {
+            let beyond = error.error.powi(2) - (error.own * wider).powi(2);
+            (beyond.max(0.0).sqrt(), error.weight)
+        };
+        let mut needed: Vec<(f64, f64)> = self.errors.iter().map(needed).collect();
+        needed.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // The next model is one more than those seen, and may lie beyond them all.
+        let models = needed.iter().map(|(_, weight)| weight).sum::<f64>();
+        weighted_quantile_of_sorted(
+            needed.into_iter(),
+            (level * (models + 1.0) / models).min(1.0),
+        )
+    }
+
+    /// Distances from a predicted whole to the ends of its interval, log2; missing where too few models were seen.
+    ///
+    /// Two independent errors add up: what all predictions of a model have in common (seen in whole models), and the
+    /// operators' own, which are independent of each other. So a model of one operator errs no less than the operator.
+    /// `measured` is the share of the sum that was itself measured, 0 to 1.
+    pub fn ends(&self, level: f64, measured: f64, parts: &[PartSpread]) -> Option<[f64; 2]> {
+        let predicted = self.in_common(level)?;
+        // A sum of measured operators is seldom closer than this.
+        let exact = self
+            .measured_deviation
+            .unwrap_or(predicted)
+            .max(LEAST_DEVIATION);
+        let exact = two_sided_quantile(level, None) * exact;
+        let common = ((1.0 - measured) * predicted.powi(2) + measured * exact.powi(2)).sqrt();
+        Some(own_ends(parts).map(|own| common.hypot(own)))
+    }
+}
+
+/// How much wider an interval of a level is than one of [`OWN_LEVEL`], for errors of a normal distribution.
+fn wider(level: f64) -> f64 {
+    two_sided_quantile(level, None) / two_sided_quantile(OWN_LEVEL, None)
+}
+
+/// What the intervals of independent operators come to in their sum, log2.
+fn own_ends(parts: &[PartSpread]) -> [f64; 2] {
+    [0, 1].map(|end| {
+        let squares = parts
+            .iter()
+            .map(|part| (part.share * part.ends[end]).powi(2));
+        squares.sum::<f64>().sqrt()
+    })
 }
 
 /// Root mean square of the logarithms of ratios.
@@ -220,6 +341,8 @@ pub fn in_model(
 struct Run {
     measured_ns: f64,
     predicted_ns: f64,
+    /// Distances to the ends of its interval, log2.
+    ends: Option<[f64; 2]>,
     drift: Option<f64>,
 }
 
@@ -229,8 +352,15 @@ fn of_use<T>(mut runs: Vec<T>, drift: impl Fn(&T) -> Option<f64>) -> Vec<T> {
     runs
 }
 
-/// The models of folds that hold one out each; none for other folds.
-pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -> Vec<WholeModel> {
+/// The models of folds that hold one out each; none for other folds. `spread` gives the ends of the intervals of held-out
+/// samples at [`OWN_LEVEL`] by fold and sample, as in [`PartSpread`].
+pub fn of_held_out(
+    dataset: &Dataset,
+    folds: &[Fold],
+    out_of_fold: &OutOfFold,
+    spread: &HashMap<(usize, usize), [f64; 2]>,
+    level: f64,
+) -> Vec<WholeModel> {
     if folds.iter().all(|fold| fold.model.is_none()) {
         return Vec::new();
     }
@@ -249,15 +379,30 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
         let Some(name) = fold.model.as_deref() else {
             continue;
         };
-        let factor = WholeFactor::fit(dataset, Some(name), predicted);
+        let own = |run: usize, sample: usize| {
+            let fold = *fold_of.get(dataset.model_runs[run].model.as_str())?;
+            spread.get(&(fold, sample)).copied()
+        };
+        let factor = WholeFactor::fit(dataset, Some(name), predicted, own);
         let mut by_import: BTreeMap<(Import<'_>, u64), Vec<Run>> = BTreeMap::new();
         for (place, run) in complete(dataset).filter(|(_, run)| run.model == name) {
             if let Some(sum) = sum(run, |part| Some(predicted(place, part.sample)?.exp2())) {
                 let between = factor.between(run.threads, calls(run));
-                let own = by_import.entry((import(run), run.threads)).or_default();
-                own.push(Run {
+                let of_import = by_import.entry((import(run), run.threads)).or_default();
+                let parts: Option<Vec<PartSpread>> = run
+                    .parts
+                    .iter()
+                    .map(|part| {
+                        Some(PartSpread {
+                            share: predicted(place, part.sample)?.exp2() * part.calls as f64 / sum,
+                            ends: own(place, part.sample)?.map(|end| wider(level) * end),
+                        })
+                    })
+                    .collect();
+                of_import.push(Run {
                     measured_ns: run.end_to_end_ns,
                     predicted_ns: sum * factor.at(Some(run.threads)) + between,
+                    ends: parts.and_then(|parts| factor.ends(level, 0.0, &parts)),
                     drift: run.drift,
                 });
             }
@@ -266,7 +411,14 @@ pub fn of_held_out(dataset: &Dataset, folds: &[Fold], out_of_fold: &OutOfFold) -
             let runs = of_use(runs, |run| run.drift);
             let of = |value: fn(&Run) -> f64| median(runs.iter().map(value));
             if let Some((measured, predicted)) = of(|r| r.measured_ns).zip(of(|r| r.predicted_ns)) {
+                let ends = runs.first().and_then(|run| run.ends);
                 result.push(WholeModel {
+                    interval_ms: ends.map(|[low, high]| {
+                        [
+                            predicted * (-low).exp2() / 1e6,
+                            predicted * high.exp2() / 1e6,
+                        ]
+                    }),
                     model: name.to_owned(),
                     import_key: import_key.map(str::to_owned),
                     threads,
@@ -342,20 +494,65 @@ mod tests {
     #[test]
     fn what_lies_between_calls_is_told_from_what_predictions_lack() {
         // Predictions are half of what is measured.
-        let factor = WholeFactor::fit(&dataset(&[10, 40, 80]), None, |_, _| Some(500f64.log2()));
+        let factor = WholeFactor::fit(
+            &dataset(&[10, 40, 80]),
+            None,
+            |_, _| Some(500f64.log2()),
+            |_, _| None,
+        );
         assert!((factor.between(1, 20.0) - 2000.0).abs() < 1e-6);
         assert!((factor.at(Some(1)) - 2.0).abs() < 1e-9);
-        assert!(factor.deviation.unwrap() < 1e-9);
+        assert!(factor.in_common(0.9).unwrap() < 1e-9);
         assert_eq!(factor.models, 3);
+    }
+
+    /// Twenty models with errors of 1/20 to 1, log2, whose operators err by `own`.
+    fn of_twenty(own: f64) -> WholeFactor {
+        let error = |number: u32| WholeError {
+            error: f64::from(number) / 20.0,
+            own,
+            weight: 1.0,
+        };
+        WholeFactor {
+            errors: (1..=20).map(error).collect(),
+            ..WholeFactor::default()
+        }
+    }
+
+    #[test]
+    fn a_model_of_one_operator_errs_no_less_than_the_operator() {
+        let factor = of_twenty(0.2);
+        let part = |share| PartSpread {
+            share,
+            ends: [0.4, 1.1],
+        };
+        let [low, high] = factor.ends(0.9, 0.0, &[part(1.0)]).unwrap();
+        assert!(low > 0.4 && high > 1.1, "{low} {high}");
+        let [_, of_many] = factor.ends(0.9, 0.0, &[part(0.01); 100]).unwrap();
+        let [_, in_common] = factor.ends(0.9, 0.0, &[]).unwrap();
+        assert!(
+            in_common < of_many && of_many < high,
+            "{in_common} {of_many} {high}"
+        );
+        assert_eq!(WholeFactor::default().ends(0.9, 0.0, &[]), None);
+    }
+
+    #[test]
+    fn what_operators_do_not_know_themselves_is_not_counted_twice() {
+        // 19 of 20 models are what 0.9 of 21 needs.
+        assert!((of_twenty(0.0).in_common(0.9).unwrap() - 0.95).abs() < 1e-9);
+        let beyond = of_twenty(0.57).in_common(0.9).unwrap();
+        assert!((beyond.hypot(0.57) - 0.95).abs() < 1e-9, "{beyond}");
+        assert_eq!(of_twenty(2.0).in_common(0.9), Some(0.0));
     }
 
     #[test]
     fn the_model_that_is_asked_about_is_left_out() {
         let data = dataset(&[10, 40]);
         let predicted = |run: usize, _| Some(if run == 0 { 10.0 } else { 11.0 });
-        let factor = WholeFactor::fit(&data, Some("m0"), predicted);
+        let factor = WholeFactor::fit(&data, Some("m0"), predicted, |_, _| None);
         assert!((factor.at(None) - 1000.0 / 2048.0).abs() < 1e-9);
-        let nothing = WholeFactor::fit(&dataset(&[]), None, predicted);
+        let nothing = WholeFactor::fit(&dataset(&[]), None, predicted, |_, _| None);
         assert_eq!((nothing.at(Some(1)), nothing.between(1, 9.0)), (1.0, 0.0));
     }
 
@@ -364,6 +561,7 @@ mod tests {
         let run = |drift| Run {
             measured_ns: 1.0,
             predicted_ns: 1.0,
+            ends: None,
             drift,
         };
         let (quiet, slowed, silent) = (run(Some(1.0)), run(Some(1.3)), run(None));
@@ -376,7 +574,7 @@ mod tests {
     fn a_models_factor_is_of_its_quiet_runs() {
         let mut data = dataset(&[10, 40, 80]);
         let factor = |data: &Dataset| {
-            let factor = WholeFactor::fit(data, None, |_, _| Some(1000f64.log2()));
+            let factor = WholeFactor::fit(data, None, |_, _| Some(1000f64.log2()), |_, _| None);
             factor.at(Some(1))
         };
         for run in &mut data.model_runs {

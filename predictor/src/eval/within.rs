@@ -58,6 +58,7 @@ mod tests {
         let model = |threads, error, drift| WholeModel {
             model: "m".to_owned(),
             import_key: None,
+            interval_ms: None,
             threads,
             measured_ms: 1.0,
             predicted_ms: 1.0 + error / 100.0,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use opdata::DeviceKind;
+use opdata::stats::median;
 use oplearn::crossval::calibration::Calibration;
 use oplearn::crossval::folds::{Members, OutOfFold, Ranking};
 use oplearn::crossval::metrics::Metrics;
@@ -15,11 +16,13 @@ use oplearn::features::{FEATURES, Point};
 use oplearn::models::context::Context;
 use oplearn::models::ensemble::Ensemble;
 use oplearn::models::member::{Member, surrogate};
+use oplearn::models::rates::Rates;
 use oplearn::models::{Familiarity, FitOptions, ModelKind, Regressor, TrainingSet};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::eval::whole::{WholeFactor, in_model};
+use crate::eval::whole::{OWN_LEVEL, WholeFactor, in_model};
 use crate::model::Adaptation;
 use crate::model::known::Known;
 use crate::model::neighbours::Neighbours;
@@ -30,6 +33,8 @@ const CALIBRATION_FOLDS: usize = 10;
 const FEWER_FOLDS: usize = 5;
 /// From so many samples on they are many.
 const MANY_SAMPLES: usize = 3000;
+/// Kinds of operators that it takes to say how far a kind may lie from the others.
+const KINDS_TO_COMPARE: usize = 3;
 /// Least samples to train on.
 const LEAST_SAMPLES: usize = 20;
 
@@ -108,6 +113,10 @@ pub struct Facts {
     /// too few were trained on.
     #[serde(default)]
     pub foreign: Option<Calibration>,
+    /// How far the operators of a kind lie from what all other kinds say of them, log2: the root mean square over kinds.
+    /// Missing with fewer than [`KINDS_TO_COMPARE`] kinds.
+    #[serde(default)]
+    pub unknown_kind: Option<f64>,
     /// Whole models over the sum of their operators.
     pub whole: WholeFactor,
     /// Cache state of most training rows, for queries that do not say.
@@ -236,16 +245,31 @@ pub fn train(
         .into_iter()
         .map(|(place, time)| ((place.run, place.sample), time))
         .collect();
-    let whole = WholeFactor::fit(dataset, None, |run, sample| {
-        predicted.get(&(run, sample)).copied()
-    });
+    let unseen = Calibration::fit(dataset, &out_of_fold);
+    let spread: HashMap<usize, [f64; 2]> = match &unseen.conformal {
+        None => HashMap::new(),
+        Some(conformal) => {
+            let intervals = conformal.at(OWN_LEVEL);
+            let ends = out_of_fold.disagreement.iter().map(|doubt| {
+                let (low, high) = intervals.around(*doubt);
+                [-low.min(0.0), high.max(0.0)]
+            });
+            out_of_fold.index.iter().copied().zip(ends).collect()
+        }
+    };
+    let whole = WholeFactor::fit(
+        dataset,
+        None,
+        |run, sample| predicted.get(&(run, sample)).copied(),
+        |_, sample| spread.get(&sample).copied(),
+    );
     let known = chosen
         .known
         .as_ref()
         .map(|out_of_fold| Calibration::fit(dataset, out_of_fold));
     let facts = Facts {
         foreign: foreign(dataset, &fit)?,
-        ..facts(dataset, device_kind, &out_of_fold, known, whole)
+        ..facts(dataset, device_kind, &out_of_fold, (unseen, known), whole)
     };
     let points: Vec<&Point> = dataset.samples.iter().map(|s| &s.point).collect();
     let taught = ensemble.predict(&points)?;
@@ -284,11 +308,10 @@ fn facts(
     dataset: &Dataset,
     device_kind: DeviceKind,
     out_of_fold: &OutOfFold,
-    known: Option<Calibration>,
+    (unseen, known): (Calibration, Option<Calibration>),
     whole: WholeFactor,
 ) -> Facts {
     let measured = out_of_fold.measured(dataset);
-    let unseen = Calibration::fit(dataset, out_of_fold);
     let predicted = unseen.bias.corrected(dataset, out_of_fold);
     let overall = Metrics::of(&measured, &predicted);
     let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -332,9 +355,37 @@ fn facts(
         known: known.unwrap_or_else(|| unseen.clone()),
         unseen,
         foreign: None,
+        unknown_kind: unknown_kind(dataset),
         whole,
         usual_cache: dataset.usual_cache,
     }
+}
+
+/// How far the operators of a kind lie from the rates that all other kinds have, log2: the root mean square over kinds of
+/// their median errors.
+fn unknown_kind(dataset: &Dataset) -> Option<f64> {
+    let mut kinds: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, sample) in dataset.samples.iter().enumerate() {
+        kinds.entry(&sample.kind).or_default().push(index);
+    }
+    if kinds.len() < KINDS_TO_COMPARE {
+        return None;
+    }
+    let errors: Vec<f64> = kinds
+        .into_par_iter()
+        .filter_map(|(kind, own)| {
+            let others: Vec<usize> = (0..dataset.samples.len())
+                .filter(|&index| dataset.samples[index].kind != kind)
+                .collect();
+            let rates = Rates::fit(dataset, &others);
+            median(own.iter().map(|&index| {
+                let sample = &dataset.samples[index];
+                sample.log2_time - rates.estimate(&sample.point)
+            }))
+        })
+        .collect();
+    let squares: f64 = errors.iter().map(|error| error * error).sum();
+    Some((squares / errors.len() as f64).sqrt())
 }
 
 fn ranges(samples: &[&Sample]) -> Vec<Range> {

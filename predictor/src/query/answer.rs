@@ -1,6 +1,7 @@
 //! One prediction with everything that tells how far to trust it.
 
 use opdata::Row;
+use opdata::stats::two_sided_quantile;
 use oplearn::features::machine::MachineFacts;
 use oplearn::features::{FEATURES, Point, Scope, point_of};
 use rayon::prelude::*;
@@ -181,6 +182,10 @@ impl Trained {
         } else {
             Knowledge::UnknownKind
         };
+        let interval = match knowledge {
+            Knowledge::UnknownKind => interval.and_then(|ends| self.of_unknown_kind(ends, level)),
+            _ => interval,
+        };
         let (nearest, drivers) = match detail {
             Detail::Short => (Vec::new(), Vec::new()),
             Detail::Full => (
@@ -198,6 +203,14 @@ impl Trained {
             nearest,
             drivers,
         })
+    }
+
+    /// Ends of an interval (log2) with what kinds have of their own, for a kind that was never seen; none where too few
+    /// kinds were.
+    fn of_unknown_kind(&self, (low, high): (f64, f64), level: f64) -> Option<(f64, f64)> {
+        let freedom = self.facts.kinds.len().saturating_sub(1) as f64;
+        let reach = two_sided_quantile(level, Some(freedom)) * self.facts.unknown_kind?;
+        Some((-low.min(0.0).hypot(reach), high.max(0.0).hypot(reach)))
     }
 
     /// What of a point's sizes, kind, machine and its state is outside the range of its kind.

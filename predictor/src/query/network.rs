@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use opdata::stats::two_sided_quantile;
 use opdata::{CacheState, DeviceKind, Row};
 use oplearn::data::{QueryKey, points};
 use oplearn::features::Point;
@@ -18,6 +17,7 @@ use serde::Serialize;
 use super::answer::{Answer, Detail, Knowledge};
 use super::blank::blank;
 use crate::error::{Error, Result};
+use crate::eval::whole::PartSpread;
 use crate::model::trained::Trained;
 
 /// One operator of a model.
@@ -263,8 +263,8 @@ impl Trained {
             .collect())
     }
 
-    /// The interval of a sum: from the errors of whole models where there were enough, else as if all operators erred
-    /// together, which is the widest it can be. What was measured errs as sums of measured operators do.
+    /// The interval of a sum: what whole models showed and what the operators' own intervals say; where too few models were
+    /// seen, as if all operators erred together, which is the widest it can be. `None` where an operator has none.
     fn sum_interval(
         &self,
         time_ns: f64,
@@ -273,28 +273,34 @@ impl Trained {
         level: f64,
         measured: f64,
     ) -> (Option<f64>, Option<f64>) {
-        let whole = &self.facts.whole;
-        if let Some(deviation) = whole.deviation {
-            let exact = whole.measured_deviation.unwrap_or(deviation).max(0.02);
-            let deviation = f64::hypot(deviation * (1.0 - measured), exact);
-            // One degree of freedom would reach over any answer: as few as three models count as three.
-            let freedom = whole.models.saturating_sub(1).max(2) as f64;
-            let reach = two_sided_quantile(level, Some(freedom)) * deviation;
-            return (
-                Some(time_ns * (-reach).exp2()),
-                Some(time_ns * reach.exp2()),
-            );
-        }
-        let weighted = |end: fn(&Answer) -> Option<f64>| -> Option<f64> {
-            let sum: f64 = totals.iter().sum();
-            let ends: Option<f64> = totals
-                .iter()
-                .zip(answers)
-                .map(|(total, answer)| Some(total * end(answer)? / answer.time_ns))
-                .sum();
-            Some(time_ns * ends? / sum)
+        let sum: f64 = totals.iter().sum();
+        let spread = totals.iter().zip(answers).map(|(total, answer)| {
+            let share = total / sum;
+            let ends = [
+                answer.time_ns / answer.low_ns?,
+                answer.high_ns? / answer.time_ns,
+            ];
+            let ends = ends.map(|end| end.log2().max(0.0));
+            Some(PartSpread { share, ends })
+        });
+        let Some(parts) = spread.collect::<Option<Vec<PartSpread>>>() else {
+            return (None, None);
         };
-        (weighted(|a| a.low_ns), weighted(|a| a.high_ns))
+        let [low, high] = self
+            .facts
+            .whole
+            .ends(level, measured, &parts)
+            .unwrap_or_else(|| {
+                let together = |end: usize, sign: f64| -> f64 {
+                    let sum: f64 = parts
+                        .iter()
+                        .map(|p| p.share * (sign * p.ends[end]).exp2())
+                        .sum();
+                    sign * sum.log2()
+                };
+                [together(0, -1.0), together(1, 1.0)]
+            });
+        (Some(time_ns * (-low).exp2()), Some(time_ns * high.exp2()))
     }
 }
 

@@ -190,6 +190,7 @@ fn models(report: &Report, style: Style) -> String {
         Column::right("threads"),
         Column::right("measured ms"),
         Column::right("predicted ms"),
+        Column::right("interval ms").only_if_filled(),
         Column::right("error %"),
         Column::right("drift").only_if_filled(),
     ]);
@@ -201,6 +202,10 @@ fn models(report: &Report, style: Style) -> String {
             m.threads.to_string().into(),
             number(m.measured_ms, 3),
             number(m.predicted_ms, 3),
+            m.interval_ms
+                .map(|[low, high]| format!("{low:.3} to {high:.3}"))
+                .unwrap_or_default()
+                .into(),
             number(m.error, 1),
             drift.unwrap_or_default().into(),
         ]);
@@ -214,6 +219,13 @@ fn models(report: &Report, style: Style) -> String {
         let _ = writeln!(
             text,
             "drift: time of the sentinel kernel around the model over its usual time; beyond {DISTURBED_DRIFT:.2} something else ran, and the model is predicted for that"
+        );
+    }
+    if let (Some(inside), Some(c)) = (report.models_inside, &report.coverage) {
+        let _ = writeln!(
+            text,
+            "intervals of {} % hold {inside:.1} % of the whole models",
+            figure(c.nominal)
         );
     }
     for count in &report.models_within_10 {

@@ -150,6 +150,7 @@ fn an_evaluation() {
         ..Metrics::default()
     };
     let model = |name: &str, threads, predicted_ms: f64, drift| WholeModel {
+        interval_ms: Some([0.9 * predicted_ms, 1.1 * predicted_ms]),
         model: name.to_owned(),
         import_key: None,
         threads,
