@@ -12,7 +12,7 @@ use opengine::worker::serve;
 use opinstall::Home;
 use opmodels::{ImportError, Registry};
 use opreport::progress::for_stderr;
-use opreport::{Exit, Style, Verbosity, View};
+use opreport::{Exit, Misuse, Style, Verbosity, View};
 
 use crate::cli::{Action, Invocation, ListRequest, completions, man_page};
 use crate::plan::Planned;
@@ -49,6 +49,7 @@ impl<E: Into<anyhow::Error>> From<E> for AppError {
         let exit = match source.downcast_ref::<ImportError>() {
             Some(ImportError::Interrupted) => Exit::Interrupted,
             Some(error) if error.is_usage() => Exit::Usage,
+            _ if source.is::<Misuse>() => Exit::Usage,
             _ => Exit::Failed,
         };
         AppError { exit, source }

@@ -1,9 +1,10 @@
 //! The intermediate representation of a model's operators, for people: `opcollect list ops … --ir`.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use opengine::device::cpu;
 use opengine::schedule::{Choice, default_schedule};
 use opmodels::Imported;
+use opreport::Misuse;
 use opreport::nearest::{did_you_mean, nearest};
 use tvm_bridge::target::host_cpu;
 use tvm_bridge::{IrModule, Target};
@@ -64,10 +65,11 @@ pub fn read(imported: &Imported, name: Option<&str>) -> anyhow::Result<Vec<Opera
             name,
             operators.iter().map(|operator| operator.symbol.as_str()),
         );
-        bail!(
+        let message = format!(
             "--ir {name}: the model has no such operator{}; `list ops` without --ir shows them",
             did_you_mean(&close)
         );
+        return Err(Misuse(message).into());
     }
     Ok(found)
 }

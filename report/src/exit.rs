@@ -31,6 +31,18 @@ impl Exit {
     }
 }
 
+/// A request that was made wrongly; programs end with [`Exit::Usage`].
+#[derive(Debug)]
+pub struct Misuse(pub String);
+
+impl std::fmt::Display for Misuse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())

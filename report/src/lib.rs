@@ -16,7 +16,7 @@ pub mod table;
 pub mod trace;
 pub mod units;
 
-pub use exit::Exit;
+pub use exit::{Exit, Misuse};
 pub use output::{OutputFormat, Verbosity, View};
 pub use progress::Progress;
 pub use style::{Colour, Style};

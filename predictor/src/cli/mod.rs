@@ -23,9 +23,11 @@ use std::process::ExitCode;
 use args::{Args, Command};
 use clap::Parser;
 use opdata::DeviceKind;
-use opreport::Exit;
+use opmodels::ImportError;
 use opreport::output::{self, StreamError, complain};
+use opreport::{Exit, Misuse};
 
+use crate::error::Error;
 use crate::render;
 
 /// Runs the program.
@@ -53,9 +55,21 @@ fn end_of(result: anyhow::Result<()>) -> Exit {
         Err(error) if matches!(error.downcast_ref(), Some(StreamError::ReaderGone)) => Exit::Done,
         Err(error) => {
             complain(&chain(&error));
-            Exit::Failed
+            if is_misuse(&error) {
+                Exit::Usage
+            } else {
+                Exit::Failed
+            }
         }
     }
+}
+
+/// Whether the request was wrong, not what came of it.
+fn is_misuse(error: &anyhow::Error) -> bool {
+    let import = error.downcast_ref::<ImportError>();
+    error.is::<Misuse>()
+        || matches!(error.downcast_ref(), Some(Error::Query(_)))
+        || import.is_some_and(ImportError::is_usage)
 }
 
 /// Does what was asked for.

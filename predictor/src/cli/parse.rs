@@ -45,7 +45,7 @@ pub fn numbers(text: &str) -> Result<Numbers, String> {
             }
         }
     }
-    if found.len() > MOST_NUMBERS {
+    if found.is_empty() || found.len() > MOST_NUMBERS {
         return Err(bad());
     }
     Ok(Numbers(found))

@@ -1,6 +1,8 @@
 //! `oppredict serve`.
 
 use anyhow::Context;
+use opinstall::Home;
+use opmodels::Importer;
 use opreport::output::{print, say};
 
 use super::args::ServeArgs;
@@ -10,7 +12,10 @@ use crate::serve;
 /// Serves until a signal ends it; prints the address once it listens.
 pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let trained = model_path::load(args.model.as_deref())?;
-    serve::serve(trained, args.listen, |address| {
+    let importer = Home::find()
+        .ok()
+        .and_then(|home| Importer::new(&home, None).ok());
+    serve::serve(trained, importer, args.listen, |address| {
         if !address.ip().is_loopback() {
             say(&format!(
                 "listening on {address}: everyone who reaches this machine can ask; there is no password"

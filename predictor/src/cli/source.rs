@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use opdata::import::{Format, Import};
 use oplearn::data::{RowSet, Source};
+use opreport::Misuse;
 use opreport::output::say;
 
 /// Where rows come from.
@@ -31,9 +32,9 @@ impl SourceArgs {
             sources.push(Source::Import(self.import_of(format, file)?));
         }
         if sources.is_empty() {
-            anyhow::bail!(
-                "no data: name datasets (such as runs/*), or a log with --import autotvm FILE"
-            );
+            let message =
+                "no data: name datasets (such as runs/*), or a log with --import autotvm FILE";
+            return Err(Misuse(message.to_owned()).into());
         }
         Ok(sources)
     }

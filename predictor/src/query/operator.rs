@@ -6,6 +6,7 @@
 use opdata::workload::{Conv2d, Workload, window_positions};
 use opdata::{CacheState, DeviceKind, Dims, Row, Shapes};
 use opmodels::tile::packed_run;
+use opreport::nearest::{did_you_mean, nearest};
 
 use super::blank::blank;
 use crate::error::{Error, Result};
@@ -95,8 +96,8 @@ impl OperatorQuery {
         if self.input.is_empty() || self.input.contains(&0) {
             return bad("--input needs extents above 0, e.g. 1x64x56x56".to_owned());
         }
-        if self.stride.contains(&0) {
-            return bad("--stride needs steps above 0, e.g. 2x2".to_owned());
+        if self.stride.contains(&0) || self.stride.len() > 2 {
+            return bad("--stride needs one or two steps above 0, e.g. 2x2".to_owned());
         }
         let parts = match self.op.as_str() {
             "conv2d" | "depthwise_conv2d" | "group_conv2d" => self.conv()?,
@@ -105,8 +106,10 @@ impl OperatorQuery {
             "max_pool" | "avg_pool" | "global_avg_pool" => self.pool()?,
             "softmax" | "elementwise" | "transpose" => self.plain()?,
             other => {
+                let close = nearest(other, OPS.iter().copied());
                 return bad(format!(
-                    "--op {other}: no such operator here; there are {}",
+                    "--op {other}: no such operator here{}; there are {}",
+                    did_you_mean(&close),
                     OPS.join(", ")
                 ));
             }

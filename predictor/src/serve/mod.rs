@@ -6,6 +6,7 @@
 //! | `GET /openapi.json` | the description |
 //! | `GET /v1/model` | what the model knows |
 //! | `POST /v1/query` | one operator at several numbers of threads and batch sizes |
+//! | `POST /v1/whole` | a whole model of the zoo at several numbers of threads |
 //! | `POST /v1/batch` | many such queries at once |
 //!
 //! Loopback by default. Request size, request time and the number of connections are limited; on Ctrl-C or SIGTERM the
@@ -15,7 +16,7 @@ mod api;
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
@@ -25,9 +26,11 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use opmodels::Importer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use self::api::Served;
 use crate::model::Trained;
 use crate::query::batch::MAX_QUERY_BYTES;
 
@@ -35,6 +38,8 @@ use crate::query::batch::MAX_QUERY_BYTES;
 const MAX_BATCH_BYTES: usize = 4 << 20;
 /// Longest time from a request's head to its answer.
 const LONGEST_REQUEST: Duration = Duration::from_secs(10);
+/// Longest time of a request about a whole model, which may have to be imported and checked first.
+const LONGEST_IMPORT: Duration = Duration::from_secs(120);
 /// Longest wait for a request's head, and for the next one on a connection that is kept open.
 const LONGEST_HEAD: Duration = Duration::from_secs(15);
 /// Connections at once; others wait in the system's queue.
@@ -45,29 +50,34 @@ const GRACE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The routes over a model.
-pub fn router(model: Arc<Trained>) -> Router {
+fn router(served: Arc<Served>) -> Router {
     let batch = post(api::batch).layer(DefaultBodyLimit::max(MAX_BATCH_BYTES));
+    let whole = post(api::whole).layer(middleware::from_fn(|request, next| {
+        api::in_time(LONGEST_IMPORT, request, next)
+    }));
     Router::new()
         .route("/", get(api::page))
         .route("/openapi.json", get(api::description))
         .route("/v1/model", get(api::model))
         .route("/v1/query", post(api::query))
         .route("/v1/batch", batch)
-        .fallback(api::nowhere)
-        .method_not_allowed_fallback(api::other_method)
-        .layer(DefaultBodyLimit::max(MAX_QUERY_BYTES))
         .layer(middleware::from_fn(|request, next| {
             api::in_time(LONGEST_REQUEST, request, next)
         }))
-        .with_state(model)
+        .route("/v1/whole", whole)
+        .fallback(api::nowhere)
+        .method_not_allowed_fallback(api::other_method)
+        .layer(DefaultBodyLimit::max(MAX_QUERY_BYTES))
+        .with_state(served)
 }
 
-/// Serves until Ctrl-C or SIGTERM. `ready` gets the address, with the port that the system chose for port 0.
+/// Serves until Ctrl-C or SIGTERM. `importer` is for whole models. `ready` gets the address, with the port that the system chose for port 0.
 ///
 /// # Errors
 /// The address cannot be listened on, or the system fails.
 pub fn serve(
     model: Trained,
+    importer: Option<Importer>,
     address: SocketAddr,
     ready: impl FnOnce(SocketAddr),
 ) -> std::io::Result<()> {
@@ -77,7 +87,11 @@ pub fn serve(
     runtime.block_on(async {
         let listener = TcpListener::bind(address).await?;
         ready(listener.local_addr()?);
-        accept(listener, router(Arc::new(model))).await;
+        let served = Served {
+            model,
+            importer: importer.map(Mutex::new),
+        };
+        accept(listener, router(Arc::new(served))).await;
         Ok(())
     })
 }
