@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::path::Path;
 
 use anyhow::Context as _;
 use opengine::interrupt::Interrupt;
@@ -106,7 +107,35 @@ fn serve_parent(arguments: &[OsString]) -> anyhow::Result<()> {
     }
 }
 
+/// Refuses a folder that holds something already, or that cannot be written, before anything is imported.
+fn require_free(out: &Path) -> anyhow::Result<()> {
+    let is_new = !out.exists();
+    std::fs::create_dir_all(out)
+        .with_context(|| format!("--out {}: cannot make the folder", out.display()))?;
+    let first = std::fs::read_dir(out)
+        .with_context(|| format!("--out {}", out.display()))?
+        .next();
+    if let Some(entry) = first {
+        let name = entry?.file_name();
+        return Err(Misuse(format!(
+            "--out {}: the folder is not empty (it holds {}); name a new one, or go on with a run that was cut off by \
+             `opcollect --resume {}`",
+            out.display(),
+            name.display(),
+            out.display()
+        ))
+        .into());
+    }
+    let written = tempfile::NamedTempFile::new_in(out).map(drop);
+    if is_new {
+        // The run makes it when it begins.
+        let _ = std::fs::remove_dir(out);
+    }
+    written.with_context(|| format!("--out {}: cannot write into the folder", out.display()))
+}
+
 fn main_job(planned: &Planned, view: View) -> Result<Exit, AppError> {
+    require_free(&planned.plan.out)?;
     let (report, end) = until_interrupted(view, |session| run::run(planned, session))?;
     report_on(&report, planned.plan.max_failed_share, end, view)
 }
@@ -158,7 +187,7 @@ fn report_on(report: &RunReport, allowed: f64, end: End, view: View) -> Result<E
     show(view, |style| run_text(report, style), || run_json(report))?;
     Ok(if end == End::Asked {
         Exit::Interrupted
-    } else if report.failed_share() > allowed {
+    } else if report.failed_share() > allowed || report.counts().is_nothing() {
         Exit::PointsFailed
     } else {
         Exit::Done

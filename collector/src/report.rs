@@ -243,6 +243,13 @@ pub struct Counts {
     pub skipped: u64,
 }
 
+impl Counts {
+    /// Whether no point was measured or compiled, as when the time budget was spent on the import.
+    pub fn is_nothing(&self) -> bool {
+        self.measured + self.compiled == 0
+    }
+}
+
 /// The sums over all operators under the same conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadTotals<'a> {

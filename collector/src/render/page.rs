@@ -1,5 +1,5 @@
-//! Pages of sections, each with sentences, a table and pictures: as HTML that needs no other file, no script and no
-//! network, and in Markdown.
+//! Pages of sections, each with sentences, a table and pictures: as HTML that needs no other file and no network, and in
+//! Markdown. Sections fold; long tables can be filtered and sorted.
 
 use opreport::html::escape;
 use opreport::svg::RatioLine;
@@ -10,7 +10,10 @@ use crate::compare::{Change, Verdict};
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8884;--bad:#c0392b;--good:#1e8449;--dim:#888}\
 body{font:15px/1.45 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.6rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}\
+h1{font-size:1.6rem;overflow-wrap:anywhere}h2{display:inline;font-size:1.15rem}\
+details{margin:1.6rem 0}summary{cursor:pointer;margin:0 0 .5rem}\
+input{font:inherit;padding:.15rem .5rem;margin:.2rem 0;max-width:100%}th[aria-sort]{cursor:pointer}\
+th[aria-sort=ascending]::after{content:' ▲'}th[aria-sort=descending]::after{content:' ▼'}\
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;display:block;overflow-x:auto}\
 th,td{padding:.2rem .7rem;border-bottom:1px solid var(--line);text-align:left;white-space:nowrap}\
 .n{text-align:right}.w{white-space:normal;min-width:min(18rem,45vw)}\
@@ -90,12 +93,20 @@ pub(super) fn page_head(title: &str) -> String {
     )
 }
 
-/// The end of a page.
-pub(super) const PAGE_END: &str = "</body></html>\n";
+/// The end of a page, with what filters and sorts its tables.
+pub(super) const PAGE_END: &str = concat!(
+    "<script>",
+    include_str!("page.js"),
+    "</script></body></html>\n"
+);
+
+/// Rows from which a table has a filter.
+const FILTERED: usize = 10;
 
 /// A section as HTML.
 pub(super) fn section_html(section: &Section) -> String {
-    let mut out = format!("<h2>{}</h2>\n", escape(&section.title));
+    let title = escape(&section.title);
+    let mut out = format!("<details open><summary><h2>{title}</h2></summary>\n");
     for sentence in &section.text {
         out.push_str(&format!("<p>{}</p>\n", escape(sentence)));
     }
@@ -103,6 +114,7 @@ pub(super) fn section_html(section: &Section) -> String {
     for picture in &section.pictures {
         out.push_str(&format!("<figure>{picture}</figure>\n"));
     }
+    out.push_str("</details>\n");
     out
 }
 
@@ -110,7 +122,13 @@ fn table_html(section: &Section) -> String {
     if section.rows.is_empty() {
         return String::new();
     }
-    let mut out = String::from("<table><thead><tr>");
+    let mut out = String::new();
+    if section.rows.len() >= FILTERED {
+        out.push_str(
+            "<input type=\"search\" placeholder=\"filter rows\" aria-label=\"filter rows\">\n",
+        );
+    }
+    out.push_str("<table><thead><tr>");
     for head in &section.head {
         let name = head.trim_start_matches('#');
         out.push_str(&format!("<th{}>{}</th>", class(head, name), escape(name)));

@@ -1,4 +1,4 @@
-//! The summary of a nightly run as one HTML file that needs no other file, no script and no network.
+//! The summary of a nightly run as one HTML file that needs no other file and no network.
 
 use opreport::html::escape;
 

@@ -167,6 +167,15 @@ fn changes(comparison: &Comparison) -> Section {
     section
 }
 
+/// Names, or of many their number and the first ones.
+fn few(names: &[&str]) -> String {
+    const FIRST: usize = 5;
+    if names.len() <= 2 * FIRST {
+        return names.join(", ");
+    }
+    format!("{}: {}, …", names.len(), names[..FIRST].join(", "))
+}
+
 fn summary(run: &RunOverview) -> Section {
     let manifest = &run.manifest;
     let ended = run.ended.iter();
@@ -174,7 +183,7 @@ fn summary(run: &RunOverview) -> Section {
     let models: Vec<&str> = run.models.iter().map(String::as_str).collect();
     let line = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
-        line("models", models.join(", ")),
+        line("models", few(&models)),
         line("points", ended.join(", ")),
         line("begun", manifest.created.to_string()),
     ];
