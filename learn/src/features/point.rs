@@ -234,7 +234,9 @@ fn describe_operator(values: &mut Values, row: &Row, o: &Operator) {
     values.weight_bytes = log1(o.weight_bytes);
     values.output_bytes = log1(o.output_bytes);
     values.bytes = log1(o.bytes());
-    values.intensity = log(o.total_flops() / o.bytes());
+    // Without traffic there is no intensity: XGBoost takes a missing value, and refuses an infinite one.
+    let bytes = Some(o.bytes()).filter(|bytes| *bytes > 0.0);
+    values.intensity = bytes.map_or(f32::NAN, |bytes| log(o.total_flops() / bytes));
     values.rows = log(o.rows);
     values.columns = log(o.columns);
     values.depth = log(o.depth);

@@ -177,7 +177,7 @@ fn serving(folder: &Path, trained: &Trained) -> anyhow::Result<Figures> {
     // It serves until the process ends.
     std::thread::spawn(move || {
         let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-        oppredict::serve::serve(model, any, |address| {
+        oppredict::serve::serve(model, None, any, |address| {
             let _ = told.send(address);
         })
     });

@@ -150,8 +150,11 @@ fn import(run: &ModelRun) -> Import<'_> {
     (&run.model, run.import_key.as_deref())
 }
 
-/// The model, its ratio, and what its operators' intervals come to.
-fn of_models<'a>(models: &BTreeMap<Import<'a>, Vec<Ratio>>) -> Vec<(&'a str, f64, [f64; 2])> {
+/// A model, its ratio, and what its operators' intervals come to, log2.
+type OfModel<'a> = (&'a str, f64, [f64; 2]);
+
+/// The ratios of all imports.
+fn of_models<'a>(models: &BTreeMap<Import<'a>, Vec<Ratio>>) -> Vec<OfModel<'a>> {
     let of_model = |((model, _), ratios): (&Import<'a>, &Vec<Ratio>)| {
         let of_use = of_use(ratios.clone(), |(_, drift, _)| *drift);
         let own = of_use.first()?.2;
@@ -200,7 +203,7 @@ impl WholeFactor {
             }
             exact.extend(sum(run, |p| p.in_model_ns).map(|sum| whole / sum));
         }
-        let of_models: BTreeMap<u64, Vec<(&str, f64, [f64; 2])>> = ratios
+        let of_models: BTreeMap<u64, Vec<OfModel<'_>>> = ratios
             .iter()
             .map(|(threads, models)| (*threads, of_models(models)))
             .collect();
@@ -240,7 +243,7 @@ impl WholeFactor {
 
 impl WholeFactor {
     /// How far each model is from the factor of its number of threads.
-    fn errors_of(&self, models: &BTreeMap<u64, Vec<(&str, f64, [f64; 2])>>) -> Vec<WholeError> {
+    fn errors_of(&self, models: &BTreeMap<u64, Vec<OfModel<'_>>>) -> Vec<WholeError> {
         let mut times: HashMap<&str, f64> = HashMap::new();
         for (model, ..) in models.values().flatten() {
             *times.entry(model).or_default() += 1.0;

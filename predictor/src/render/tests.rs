@@ -200,6 +200,7 @@ fn an_evaluation() {
             bias_log2: -0.031,
             pairwise: None,
         }],
+        models_inside: Some(100.0),
         models_within_10: within_10(&models),
         models,
         curve: Vec::new(),
