@@ -14,7 +14,8 @@ use opmodels::Source as ModelSource;
 use opreport::output::say;
 
 use super::parse::{
-    Numbers, against, budget, level, model_kinds, model_source, numbers, share, some, whole,
+    Numbers, against, budget, level, model_kinds, model_source, numbers, share, some, some_numbers,
+    whole,
 };
 pub use super::source::{SourceArgs, tell_left_out};
 use crate::correlate::Against;
@@ -244,7 +245,7 @@ pub struct QueryArgs {
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub groups: u64,
     /// Numbers of threads: 1,2,4 or a range such as 1..64.
-    #[arg(long, default_value = "1", value_parser = numbers, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
     pub threads: Numbers,
     /// Batch sizes to compare in place of the input's own.
     #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers, allow_negative_numbers = true)]
@@ -271,7 +272,7 @@ pub struct PredictArgs {
     #[arg(long, value_name = "FILE.onnx", conflicts_with = "data")]
     pub model_file: Option<PathBuf>,
     /// Numbers of threads: 1,2,4 or a range such as 1..64.
-    #[arg(long, default_value = "1", value_parser = numbers, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
     pub threads: Numbers,
     /// Batch sizes; the model's own if left out.
     #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers, allow_negative_numbers = true)]
@@ -390,7 +391,7 @@ pub struct SuggestArgs {
     #[arg(long = "model-file", value_name = "FILE.onnx", action = clap::ArgAction::Append)]
     pub model_files: Vec<PathBuf>,
     /// Numbers of threads to choose from for the operators of models: 1,2,4 or a range such as 1..64.
-    #[arg(long, default_value = "1", value_parser = numbers, allow_negative_numbers = true)]
+    #[arg(long, default_value = "1", value_parser = some_numbers, allow_negative_numbers = true)]
     pub threads: Numbers,
     /// Batch sizes of the models to choose from; their own if left out.
     #[arg(long = "batchsize", visible_alias = "batch", value_name = "N,N,…", default_value = "", hide_default_value = true, value_parser = numbers, allow_negative_numbers = true)]

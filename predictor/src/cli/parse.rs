@@ -45,10 +45,19 @@ pub fn numbers(text: &str) -> Result<Numbers, String> {
             }
         }
     }
-    if found.is_empty() || found.len() > MOST_NUMBERS {
+    if found.len() > MOST_NUMBERS {
         return Err(bad());
     }
     Ok(Numbers(found))
+}
+
+/// The same, but for an empty list.
+pub fn some_numbers(text: &str) -> Result<Numbers, String> {
+    let found = numbers(text)?;
+    if found.is_empty() {
+        return Err("give numbers above 0 such as 1,2,4 or a range such as 1..64".to_owned());
+    }
+    Ok(found)
 }
 
 /// How many of something there are to be.
@@ -136,6 +145,7 @@ mod tests {
         assert_eq!(*numbers("1,2,8").unwrap(), [1, 2, 8]);
         assert_eq!(*numbers("1..4,3,6").unwrap(), [1, 2, 3, 4, 6]);
         assert_eq!(*numbers("").unwrap(), [0u64; 0]);
+        assert!(some_numbers(",").is_err());
         for wrong in ["0", "4..1", "two", "1..1000000", "1..", "-1"] {
             assert!(numbers(wrong).is_err(), "{wrong}");
         }
