@@ -24,6 +24,9 @@ pub enum Error {
         /// What to do.
         next: &'static str,
     },
+    /// A file of measurements that cannot be read as one.
+    #[error("{0}")]
+    File(String),
     /// A query that makes no sense or that the model cannot answer.
     #[error("{0}")]
     Query(String),

@@ -178,7 +178,7 @@ fn results_are_never_written_over() {
     let args = ["--modelname", "mlp", "--threads", "1", "--out", "run"];
     bench.measure(&args).done();
     let before = std::fs::read(bench.path().join("run/rows.csv")).unwrap();
-    bench.measure(&args).failed(FAILED, &["run"]);
+    bench.measure(&args).failed(USAGE, &["run", "not empty"]);
     let after = std::fs::read(bench.path().join("run/rows.csv")).unwrap();
     assert_eq!(before, after);
 }

@@ -203,7 +203,7 @@ fn data_that_nothing_can_be_learned_from_is_refused() {
     eval(&format!("{}{}", log("llvm"), log("llvm -mcpu=skylake")))
         .failed(1, &["2 machines", "--mixed-machines"]);
 
-    oppredict(&bench, &["eval"]).failed(1, &["no data"]);
+    oppredict(&bench, &["eval"]).failed(2, &["no data"]);
     oppredict(&bench, &["eval", "--import", "ansor", "x.jsonl"]).failed(1, &["ansor", "autotvm"]);
     oppredict(&bench, &["eval", "no/such/run"]).failed(1, &["no/such/run"]);
     oppredict(&bench, &["query", "--op", "dense", "--input", "1x4"])
@@ -321,7 +321,7 @@ fn a_model_is_compared_with_measured_rows() {
     );
 
     // Nothing to compare with, and rows of another kind of device.
-    compare(&["--compare"]).failed(1, &["no data"]);
+    compare(&["--compare"]).failed(2, &["no data"]);
     compare(&["--compare", "nowhere"]).failed(1, &["nowhere"]);
     bench.file("gpu.jsonl", log("cuda"));
     compare(&["--compare", "--import", "autotvm", "gpu.jsonl"])

@@ -178,7 +178,7 @@ fn what_cannot_be_suggested_is_told() {
             "p.toml",
         ],
     )
-    .failed(1, &["no data"]);
+    .failed(2, &["no data"]);
 
     let manifest = bench.path().join("candidates/run.json");
     let text = std::fs::read_to_string(&manifest).expect("run.json");

@@ -107,11 +107,13 @@ fn a_torn_row_is_cut_off_and_measured_again() {
 #[test]
 fn a_time_budget_ends_a_run_that_can_go_on() {
     let bench = bench();
+    // Nothing was measured, which a script has to see.
     let first = bench.run(&job("run", &["--time-budget", "1ns"]));
+    assert_eq!(first.code, Some(4), "{}", first.stderr);
     assert!(
-        first.done().contains("opcollect --resume run"),
+        first.stdout.contains("opcollect --resume run"),
         "{}",
-        first.done()
+        first.stdout
     );
     let folder = bench.path().join("run");
     let manifest = RunManifest::load(&folder).unwrap();
@@ -266,7 +268,8 @@ fn what_cannot_be_swept_is_told() {
 fn what_cannot_be_resumed_is_told_and_left_alone() {
     let bench = bench();
     bench.run(&["--resume", "nowhere"]).failed(1, &["nowhere"]);
-    bench.run(&job("run", &["--time-budget", "1ns"])).done();
+    let spent = bench.run(&job("run", &["--time-budget", "1ns"]));
+    assert_eq!(spent.code, Some(4), "{}", spent.stderr);
     let manifest = bench.path().join("run/run.json");
     let text = std::fs::read_to_string(&manifest).unwrap();
     let csv = bench.path().join("run/rows.csv");

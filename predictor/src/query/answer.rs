@@ -208,8 +208,9 @@ impl Trained {
     /// Ends of an interval (log2) with what kinds have of their own, for a kind that was never seen; none where too few
     /// kinds were.
     fn of_unknown_kind(&self, (low, high): (f64, f64), level: f64) -> Option<(f64, f64)> {
-        let freedom = self.facts.kinds.len().saturating_sub(1) as f64;
-        let reach = two_sided_quantile(level, Some(freedom)) * self.facts.unknown_kind?;
+        let apart = self.facts.unknown_kind?;
+        let freedom = self.facts.kinds.len().saturating_sub(1).max(1) as f64;
+        let reach = two_sided_quantile(level, Some(freedom)) * apart;
         Some((-low.min(0.0).hypot(reach), high.max(0.0).hypot(reach)))
     }
 

@@ -76,7 +76,7 @@ impl Sweep {
 /// # Errors
 /// The file cannot be read, lacks an axis or a time, or holds what is no positive number.
 pub fn read(path: &Path, surfaces: &mut Surfaces) -> Result<Vec<Sweep>> {
-    let damaged = |detail: String| Error::Query(format!("{}: {detail}", path.display()));
+    let damaged = |detail: String| Error::File(format!("{}: {detail}", path.display()));
     let bytes = plain_bytes(path).map_err(|e| damaged(format!("it cannot be read: {e}")))?;
     let table = Table::read(&bytes).map_err(damaged)?;
     let sweeps = table.sweeps(surfaces);
