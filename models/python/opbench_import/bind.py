@@ -50,7 +50,7 @@ def bind(graph: OnnxGraph, request: Request) -> int:
         if not spec.ranked:
             raise bad_shape(f"input '{name}' has no shape in the file; give it with --input {name}:SHAPE")
         if 0 in spec.dims:
-            shown = "x".join(str(d) if d is not None else "?" for d in spec.dims)
+            shown = shown_dims(spec.dims)
             raise bad_shape(f"input '{name}' has shape {shown}, which holds no element; give it with --input {name}:SHAPE")
         for axis, dim in enumerate(spec.dims):
             kind = dimension_kind(dim, axis, len(spec.dims))
@@ -59,7 +59,7 @@ def bind(graph: OnnxGraph, request: Request) -> int:
             elif kind == "sequence":
                 spec.dims[axis], used_sequence = request.seqlen or 16, True
             elif kind == "unknown":
-                shown = "x".join(str(d) if d is not None else "?" for d in spec.dims)
+                shown = shown_dims(spec.dims)
                 raise bad_shape(
                     f"input '{name}' has shape {shown} with the open dimension '{dim or axis}'; "
                     f"give it with --input {name}:SHAPE"
@@ -73,6 +73,11 @@ def bind(graph: OnnxGraph, request: Request) -> int:
             "this model has no sequence dimension for --seqlen; give the whole shape with --input NAME:SHAPE"
         )
     return used_batch or batch
+
+
+def shown_dims(dims: list) -> str:
+    """Dimensions as messages show them; ``?`` for one without a name."""
+    return "x".join(str(d) if d is not None else "?" for d in dims)
 
 
 def learn(symbols: dict[str, int], name: str, declared: list, bound: list) -> None:
@@ -114,7 +119,7 @@ def dimension_kind(dim: int | str | None, axis: int, rank: int) -> str:
 def apply_override(name: str, spec, override) -> None:
     """Replaces the shape (and type) of one input by what the user gave."""
     if spec.dims and len(override.shape) != len(spec.dims):
-        shown = "x".join(str(d) if d is not None else "?" for d in spec.dims)
+        shown = shown_dims(spec.dims)
         raise bad_shape(
             f"input '{name}' has {len(spec.dims)} dimensions ({shown}), but {len(override.shape)} were given"
         )

@@ -18,7 +18,7 @@ from .errors import ImportFailure, bad_shape, unsupported
 from .onnx_graph import first_line
 from .rebuild import constant_value
 from .request import Request
-from .stablehlo_ops import Refused, tensor_type
+from .stablehlo_ops import Refused, direction_of, tensor_type
 from .translated import Translated, of_frontend
 
 RULES = {**stablehlo_ops.RULES, **stablehlo_places.RULES}
@@ -204,7 +204,7 @@ def folded(walk: Walk, operation) -> relax.Expr | None:
     given = [constant_value(walk.tensor(v)) for v in operation.operands]
     if any(v is None or v.dtype.kind not in "iub" for v in given):
         return None
-    compute = FOLDED[name] or COMPARED[str(operation.attributes["comparison_direction"]).split()[-1].rstrip(">")]
+    compute = FOLDED[name] or COMPARED[direction_of(operation)]
     _, dtype = tensor_type(operation.results[0].type)
     return relax.const(np.asarray(compute(*given), dtype), dtype)
 

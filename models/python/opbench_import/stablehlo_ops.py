@@ -73,6 +73,11 @@ def operands(walk, operation) -> list[relax.Expr]:
     return [walk.tensor(v) for v in operation.operands]
 
 
+def direction_of(operation) -> str:
+    """What a comparison asks: EQ, NE, LT, LE, GT or GE."""
+    return str(operation.attributes["comparison_direction"]).split()[-1].rstrip(">")
+
+
 def unary(op):
     """An operation of one tensor."""
     return lambda walk, operation: op(walk.tensor(operation.operands[0]))
@@ -351,7 +356,7 @@ def extreme_place(walk, operation) -> list:
     data, places = (walk.tensor(v) for v in list(operation.operands)[:2])
     axes = numbers(operation, "dimensions")
     inner = [o for o in operation.regions[0].blocks[0].operations if o.operation.name == "stablehlo.compare"]
-    direction = str(inner[0].attributes["comparison_direction"]).split()[-1].rstrip(">") if inner else ""
+    direction = direction_of(inner[0]) if inner else ""
     counted = constant_value(places)
     if len(operation.operands) != 4 or len(axes) != 1 or direction not in ("GT", "GE", "LT", "LE") or counted is None:
         raise Refused("it reduces several tensors at once")
@@ -476,7 +481,7 @@ COMPARISONS = {
 
 def compare(walk, operation):
     """A comparison; of truth values by what they have in common, since LLVM has none for them in TVM's form."""
-    direction = str(operation.attributes["comparison_direction"]).split()[-1].rstrip(">")
+    direction = direction_of(operation)
     if direction in ("EQ", "NE") and dtype_of(walk.tensor(operation.operands[0])) == "bool":
         differs = walk.emit(binary(relax.op.logical_xor)(walk, operation))
         return differs if direction == "NE" else relax.op.logical_not(differs)

@@ -64,7 +64,7 @@ fn end_of(result: anyhow::Result<()>) -> Exit {
     }
 }
 
-/// Whether the request was wrong, not what came of it.
+/// Whether the command line asks for something that does not exist or makes no sense.
 fn is_misuse(error: &anyhow::Error) -> bool {
     let import = error.downcast_ref::<ImportError>();
     error.is::<Misuse>()

@@ -173,7 +173,6 @@ pub fn evaluate(
         done,
     )?;
     let measured = out_of_fold.measured(dataset);
-    let as_predicted = out_of_fold.clone();
     if options.model == ModelKind::Ensemble {
         correct_bias_by_fold(dataset, &mut out_of_fold, &measured);
     }
@@ -196,7 +195,7 @@ pub fn evaluate(
     let spread = self::intervals(&out_of_fold, &measured, &groups, OWN_LEVEL)
         .as_ref()
         .map_or_else(HashMap::new, |ends| spread(&out_of_fold, ends));
-    let models = whole::of_held_out(dataset, &folds, &as_predicted, &spread, options.level);
+    let models = whole::of_held_out(dataset, &folds, &out_of_fold, &spread, options.level);
     let coverage = intervals
         .as_ref()
         .and_then(|ends| coverage(ends, &measured, &groups, options.level));
