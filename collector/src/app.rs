@@ -4,9 +4,10 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use opdata::RunWriter;
 use opengine::interrupt::Interrupt;
 use opengine::measure::counters::{SIMULATED_CHILD, SOURCES, serve_kernel};
 use opengine::worker::serve;
@@ -25,6 +26,7 @@ use crate::render::{
 use crate::replay::{ReplayRequest, Verdict, replay};
 use crate::report::RunReport;
 use crate::run::{self, Importer as _, ResumeRequest, Resumed, Session};
+use crate::run_list;
 use crate::sweep::SweepFile;
 
 mod doctor;
@@ -112,6 +114,7 @@ fn require_free(out: &Path) -> anyhow::Result<()> {
     let is_new = !out.exists();
     std::fs::create_dir_all(out)
         .with_context(|| format!("--out {}: cannot make the folder", out.display()))?;
+    RunWriter::remove_unbegun(out, &[run::WORKER_LOG])?;
     let first = std::fs::read_dir(out)
         .with_context(|| format!("--out {}", out.display()))?
         .next();
@@ -135,14 +138,26 @@ fn require_free(out: &Path) -> anyhow::Result<()> {
 }
 
 fn main_job(planned: &Planned, view: View) -> Result<Exit, AppError> {
+    if let Some(path) = &planned.export_markdown {
+        opdata::check_output(path).context("--export-markdown")?;
+    }
     require_free(&planned.plan.out)?;
     let (report, end) = until_interrupted(view, |session| run::run(planned, session))?;
+    if let Some(path) = &planned.export_markdown
+        && !report.counts().is_nothing()
+    {
+        runs::export_markdown(path, &planned.plan.out)?;
+    }
     report_on(&report, planned.plan.max_failed_share, end, view)
 }
 
 fn go_on(request: &ResumeRequest, view: View) -> Result<Exit, AppError> {
+    let request = ResumeRequest {
+        folder: run_folder(&request.folder)?,
+        ..request.clone()
+    };
     let (resumed, end) = until_interrupted(view, |session| {
-        let resumed = run::resume(request, session)?;
+        let resumed = run::resume(&request, session)?;
         if let Resumed::Nothing { folder, rows } = &resumed {
             session.progress.note(&format!(
                 "{} is finished: {rows} rows, none left to measure",
@@ -158,6 +173,11 @@ fn go_on(request: &ResumeRequest, view: View) -> Result<Exit, AppError> {
         } => report_on(&report, max_failed_share, end, view),
         Resumed::Nothing { .. } => Ok(Exit::Done),
     }
+}
+
+/// The folder of a run that is named by its path, its id, its name or its age.
+fn run_folder(word: &Path) -> opdata::Result<PathBuf> {
+    opdata::named_run(word, Path::new(opdata::RUNS))
 }
 
 /// How a run's work ended.
@@ -212,7 +232,12 @@ fn with_session<T>(
 }
 
 fn replay_row(request: &ReplayRequest, view: View) -> Result<Exit, AppError> {
-    let replayed = with_session(view.verbosity, |session| Ok(replay(request, session)?))?;
+    let run = request.run.as_deref().map(run_folder).transpose()?;
+    let request = ReplayRequest {
+        run,
+        ..request.clone()
+    };
+    let replayed = with_session(view.verbosity, |session| Ok(replay(&request, session)?))?;
     show(
         view,
         |style| replay_text(&replayed, style),
@@ -270,6 +295,10 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
             let imported = Home::find()?.import(&model, python.as_deref(), &mut |_| {})?;
             let operators = crate::operator_ir::read(&imported, name.as_deref())?;
             show_list(&Listing::Ir(&operators), view)
+        }
+        ListRequest::Runs(folder, tag) => {
+            let runs = run_list::list(&folder, tag.as_deref())?;
+            show_list(&Listing::Runs(&runs), view)
         }
         ListRequest::Patterns => {
             let forms = crate::patterns::expand(&Home::find()?, None)?;

@@ -23,5 +23,6 @@ pub mod render;
 pub mod replay;
 pub mod report;
 pub mod run;
+pub mod run_list;
 pub mod run_report;
 pub mod sweep;

@@ -8,9 +8,10 @@ use opcollect::plan::HostFacts;
 use opengine::env::{Cores, Root};
 use opinstall::Home;
 use opreport::Exit;
-use opreport::output::{complain, printed, with_causes};
+use opreport::output::{complain, limit_file_sizes_by_errors, printed, with_causes};
 
 fn main() -> ExitCode {
+    limit_file_sizes_by_errors();
     let process = Process {
         args: std::env::args_os().collect(),
         environment: std::env::vars_os().collect(),

@@ -3,6 +3,7 @@
 //! The run fills [`RunReport`]; the text and JSON renderings read it and compute nothing that is
 //! not computed here. A number that was not measured is `None`, never 0.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use opdata::{CacheState, Quality, RunState, Status};
@@ -33,6 +34,8 @@ pub struct RunReport {
     pub operators: Vec<OperatorReport>,
     /// Runs of the whole model, one for each number of threads at most; empty when skipped.
     pub whole_model: Vec<WholeModelReport>,
+    /// Counters that were asked for by name, as `--counters` takes them.
+    pub counters: Vec<String>,
     /// What the imports' outputs were compared with, each text once.
     pub import_checks: Vec<String>,
     /// Points of the plan that have no row yet; above 0 only for runs that were stopped.
@@ -117,6 +120,8 @@ pub struct PointReport {
     pub conditions: Conditions,
     /// How it ended.
     pub outcome: PointOutcome,
+    /// What was counted, by `source:name`.
+    pub counts: BTreeMap<String, f64>,
 }
 
 /// How a point ended.
@@ -226,6 +231,35 @@ pub struct ModelTiming {
     pub checked_against: String,
     /// Sum over all operator calls inside one run, in nanoseconds, by the instrument hook.
     pub instrumented_sum_ns: Option<f64>,
+    /// How latencies are spread.
+    pub latency: Latency,
+}
+
+/// How the latencies of single runs are spread, one run after the other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Latency {
+    /// Latency that 95 % of the runs keep, in nanoseconds, by nearest rank.
+    pub p95_ns: f64,
+    /// Latency that 99 % of the runs keep.
+    pub p99_ns: f64,
+    /// Mean, in nanoseconds.
+    pub mean_ns: f64,
+}
+
+impl Latency {
+    /// From a summary.
+    pub fn new(summary: &Summary) -> Self {
+        Self {
+            p95_ns: summary.p95.get(),
+            p99_ns: summary.p99.get(),
+            mean_ns: summary.mean.get(),
+        }
+    }
+
+    /// Runs a second, back to back.
+    pub fn calls_per_s(&self) -> Option<f64> {
+        (self.mean_ns > 0.0).then(|| 1e9 / self.mean_ns)
+    }
 }
 
 /// How many points there are, by how they ended.
@@ -427,6 +461,16 @@ impl OperatorReport {
     /// What became of a sweep's schedules under these conditions.
     pub fn swept(&self, at: &Conditions) -> Option<&SweptReport> {
         self.swept.iter().find(|s| s.conditions == *at)
+    }
+
+    /// Time of one call of the fastest schedule under these conditions, in nanoseconds: the default's or one of a sweep's,
+    /// with the row of the latter.
+    pub fn best(&self, at: &Conditions) -> Option<(f64, Option<&str>)> {
+        let default = self.median_ns(at).map(|ns| (ns, None));
+        let swept = self.swept(at).and_then(|swept| swept.best.as_ref());
+        let swept = swept.map(|best| (best.median_ns, Some(best.row_id.as_str())));
+        let both = default.into_iter().chain(swept);
+        both.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
     /// Median time of one call under these conditions, in nanoseconds, if measured.

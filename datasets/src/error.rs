@@ -30,9 +30,23 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// A word that counts back from the newest run, further than there are runs.
+    #[error("{word}: there are not as many runs in {}; `opcollect list runs` shows them", folder.display())]
+    NoSuchRun {
+        /// The word.
+        word: String,
+        /// Where runs were looked for.
+        folder: PathBuf,
+    },
     /// The disk (or quota) is full. Rows written before are whole.
     #[error("no space left to write {}; free some and resume the run: what was written before is whole", path.display())]
     NoSpace {
+        /// The file that could not grow.
+        path: PathBuf,
+    },
+    /// The file has reached the limit that the shell or the file system sets. Rows written before are whole.
+    #[error("{} has reached the limit for the size of a file; raise it (`ulimit -f`) and resume the run: what was written before is whole", path.display())]
+    SizeLimit {
         /// The file that could not grow.
         path: PathBuf,
     },
@@ -185,6 +199,7 @@ impl Error {
         let path = path.to_owned();
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
+            io::ErrorKind::FileTooLarge if action != "read" => Self::SizeLimit { path },
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Self::Permission { action, path }
             }

@@ -40,7 +40,11 @@ pub(crate) fn replace<T>(
 ) -> Result<T> {
     check_output(path)?;
     let temporary = temporary_of(path);
-    let file = File::create(&temporary).map_err(|source| Error::io("create", path, source))?;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    let file = options
+        .open(&temporary)
+        .map_err(|source| Error::io("create", path, source))?;
     let written = write_through(file, path, write).and_then(|value| {
         fs::rename(&temporary, path).map_err(|source| Error::io("create", path, source))?;
         Ok(value)

@@ -57,7 +57,10 @@ pub use files::{
 pub use formats::{RowReader, Traces, read_batches, read_rows, read_rows_with};
 pub use identity::{PointKey, point_id, stable_hash};
 pub use row::{Essentials, finite};
-pub use run::{Counts, RUN_JSON, Reopened, RunManifest, RunState, RunWriter, Shard, find_runs};
+pub use run::{
+    Counts, Found, ROWS_SET_ASIDE, RUN_JSON, RUNS, Reopened, RunLabel, RunManifest, RunState,
+    RunWriter, Shard, all_runs, find_runs, named_run,
+};
 pub use schema::{COLUMNS, Column, ColumnType, Group, Row, SCHEMA_VERSION};
 pub use values::{
     CacheState, Decisions, DeviceKind, Dims, JsonText, Loop, LoopKind, LoopNest, Quality, Shapes,

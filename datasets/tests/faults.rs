@@ -156,6 +156,27 @@ fn damaged_parquet_is_told() {
 }
 
 #[test]
+fn a_flipped_bit_of_a_parquet_file_is_never_another_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.parquet");
+    let rows: Vec<_> = (0..3).map(common::row).collect();
+    parquet::write(&path, rows.iter().cloned().map(Ok)).unwrap();
+    assert_eq!(read_rows(&path).unwrap(), rows);
+    let bytes = fs::read(&path).unwrap();
+    let mut refused = 0;
+    for place in (0..bytes.len()).step_by(23) {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1 << (place % 8);
+        fs::write(&path, damaged).unwrap();
+        match read_rows(&path) {
+            Err(_) => refused += 1,
+            Ok(found) => assert_eq!(found, rows, "byte {place}"),
+        }
+    }
+    assert!(refused > 100, "{refused} of {} refused", bytes.len() / 23);
+}
+
+#[test]
 fn strange_paths_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("none.csv");

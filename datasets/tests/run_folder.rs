@@ -80,7 +80,7 @@ fn a_finished_run_can_go_on() {
     );
     assert_eq!((reopened.rows.len(), reopened.torn_bytes), (1, 0));
     reopened.writer.append(&common::row(1)).unwrap();
-    assert_eq!(reopened.writer.rows(), 2);
+    assert_eq!(reopened.writer.next_ordinal(), 2);
     reopened.writer.finish().unwrap();
     assert_eq!(
         read_rows(&parquet).unwrap(),

@@ -1,7 +1,7 @@
 //! What a person or a script sees of both programs, `opcollect` and `oppredict`.
 //!
 //! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]),
-//! standard output that survives a closed pipe ([`output`]), exit codes ([`exit`]), pictures ([`svg`]), HTML ([`html`]),
+//! standard output that survives a closed pipe ([`output`]), text without control characters ([`safe`]), exit codes ([`exit`]), pictures ([`svg`]), HTML ([`html`]),
 //! traces ([`trace`]), suggestions for mistyped names ([`nearest`]). It knows nothing of runs, operators or
 //! predictions: callers hand it plain text and numbers.
 
@@ -10,6 +10,7 @@ pub mod html;
 pub mod nearest;
 pub mod output;
 pub mod progress;
+pub mod safe;
 pub mod style;
 pub mod svg;
 pub mod table;

@@ -6,7 +6,8 @@ use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-use crate::Style;
+use crate::safe::{printable, printable_json};
+use crate::{Colour, Style};
 
 /// Form of the data on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +48,11 @@ pub fn show<J: Display>(
     json: impl FnOnce() -> J,
 ) -> io::Result<()> {
     let data = match view.format {
-        OutputFormat::Text => text(Style::for_stdout()),
-        OutputFormat::Json => json().to_string(),
+        OutputFormat::Text => {
+            let style = Style::for_stdout();
+            printable(&text(style), style.colour).into_owned()
+        }
+        OutputFormat::Json => printable_json(&json().to_string()).into_owned(),
     };
     print(format!("{}\n", data.trim_end()).as_bytes())
 }
@@ -138,6 +142,15 @@ impl Display for StreamError {
 
 impl std::error::Error for StreamError {}
 
+/// Makes a file that reaches the limit of `ulimit -f` an error of the write. Otherwise the signal SIGXFSZ ends the process
+/// without a word.
+pub fn limit_file_sizes_by_errors() {
+    // SAFETY: ignoring a signal installs no handler, and nothing here relies on its default action.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
 /// What became of text that the command line's parser printed by itself: a reader that has gone away is no error.
 ///
 /// # Errors
@@ -149,7 +162,7 @@ pub fn printed(result: io::Result<()>) -> io::Result<()> {
 /// Writes a line of talk to standard error.
 pub fn say(message: &str) {
     // There is nowhere left to complain to.
-    let _ = writeln!(io::stderr(), "{message}");
+    let _ = writeln!(io::stderr(), "{}", printable(message, Colour::Off));
 }
 
 /// An error with its causes in one line, leaving out causes that the message before them repeats.
@@ -177,7 +190,7 @@ pub fn complain(message: &str) {
         "error:"
     };
     // There is nowhere left to complain to.
-    let _ = writeln!(stderr, "{label} {message}");
+    let _ = writeln!(stderr, "{label} {}", printable(message, Colour::Off));
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::{Verbosity, units};
+use crate::safe::printable;
+use crate::{Colour, Verbosity, units};
 
 /// Receiver of a run's progress.
 pub trait Progress {
@@ -74,7 +75,7 @@ impl<W: Write> Lines<W> {
 
     /// A line; that the reader of the talk has gone away is no reason to stop measuring.
     fn line(&mut self, text: &str) {
-        let _ = writeln!(self.out, "{text}");
+        let _ = writeln!(self.out, "{}", printable(text, Colour::Off));
     }
 }
 
@@ -147,7 +148,8 @@ impl Progress for Bar {
     }
 
     fn working(&mut self, label: &str) {
-        self.bar.set_message(label.to_owned());
+        self.bar
+            .set_message(printable(label, Colour::Off).into_owned());
     }
 
     fn point(&mut self, _label: &str, _outcome: &str) {
@@ -159,6 +161,7 @@ impl Progress for Bar {
     }
 
     fn note(&mut self, text: &str) {
+        let text = printable(text, Colour::Off);
         // Before its first phase the bar is hidden, and would hide what it is told as well.
         if self.bar.is_hidden() {
             let _ = writeln!(std::io::stderr(), "{text}");

@@ -84,7 +84,7 @@ pub struct Cell {
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
         Self {
-            text: text.into(),
+            text: in_one_line(text.into()),
             paint: None,
         }
     }
@@ -94,9 +94,17 @@ impl Cell {
     /// A cell painted by `paint`, one of [`Style`]'s colours.
     pub fn painted(text: impl Into<String>, paint: fn(Style, &str) -> String) -> Self {
         Self {
-            text: text.into(),
+            text: in_one_line(text.into()),
             paint: Some(paint),
         }
+    }
+}
+
+/// A cell is a part of one line: a name with a line break in it must not make two.
+fn in_one_line(text: String) -> String {
+    match text.contains(char::is_control) {
+        true => text.replace(char::is_control, "\u{fffd}"),
+        false => text,
     }
 }
 
@@ -138,6 +146,27 @@ impl Table {
             .chain(&self.rows)
             .map(|row| self.line(row, &widths, style) + "\n")
             .collect()
+    }
+
+    /// The table in Markdown, nothing left out but columns that nobody fills.
+    pub fn markdown(&self) -> String {
+        let shown: Vec<usize> = self
+            .fit(None)
+            .iter()
+            .enumerate()
+            .filter_map(|(place, width)| width.map(|_| place))
+            .collect();
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let of = |text: &dyn Fn(usize) -> String| line(shown.iter().map(|&p| text(p)).collect());
+        let mut out = of(&|place| escape_markdown(&self.columns[place].title));
+        out.push_str(&of(&|place| match self.columns[place].align {
+            Align::Left => "---".to_owned(),
+            Align::Right => "---:".to_owned(),
+        }));
+        for row in &self.rows {
+            out.push_str(&of(&|place| escape_markdown(&row[place].text)));
+        }
+        out
     }
 
     /// Width of every column, `None` for those left out.
@@ -222,6 +251,23 @@ impl Table {
             .collect();
         cells.join(GAP).trim_end().to_owned()
     }
+}
+
+/// Text that Markdown takes as it is: reasons of failures hold anything.
+pub fn escape_markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            // Underscores are left alone: inside words they are letters to every Markdown in use.
+            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '\n' | '\r' => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 fn total(widths: &[Option<usize>]) -> usize {

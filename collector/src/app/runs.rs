@@ -1,30 +1,43 @@
 //! The commands that work on finished runs: `compare`, `merge`, `nightly`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use opengine::interrupt::Interrupt;
 use opreport::progress::for_stderr;
 use opreport::{Exit, View};
 
-use super::{AppError, show, until_interrupted};
-use crate::compare::{CompareRequest, Verdict, compare};
+use super::{AppError, run_folder, show, until_interrupted};
+use crate::compare::{CompareRequest, Verdict, compare, rank};
 use crate::merge::{MergeRequest, merge};
 use crate::nightly::jobs::ProcessRunner;
 use crate::nightly::{self, NightlyError, NightlyMode, NightlyPlan, NightlyRequest};
 use crate::plan::Planned;
 use crate::preview;
 use crate::render::{
-    candidates_json, candidates_text, compare_json, compare_text, merge_json, merge_text,
-    nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text, nightly_summary,
-    report_html, report_json, report_markdown,
+    candidates_json, candidates_text, compare_json, compare_markdown, compare_text, merge_json,
+    merge_text, nightly_json, nightly_markdown, nightly_plan_json, nightly_plan_text,
+    nightly_summary, ranking_json, ranking_markdown, ranking_text, report_html, report_json,
+    report_markdown,
 };
 use crate::run_report::{self, ReportRequest};
 
 /// Compares two sets of rows; a regression has an exit code of its own.
 pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit, AppError> {
-    let (a, b) = (request.a.clone(), request.b.clone());
-    let comparison = compare(&[a], &[b], request.options)?;
+    if let Some(path) = &request.export_markdown {
+        opdata::check_output(path).context("--export-markdown")?;
+    }
+    let base = run_folder(&request.base)?;
+    let others = request.others.iter().map(|word| run_folder(word));
+    let others = others.collect::<opdata::Result<Vec<_>>>()?;
+    let [other] = &others[..] else {
+        return rank_runs([vec![base], others].concat(), request, view);
+    };
+    let (a, b) = ([base], std::slice::from_ref(other));
+    let comparison = compare(&a, b, request.options)?;
+    if let Some(path) = &request.export_markdown {
+        opdata::write_atomically(path, compare_markdown(&comparison).as_bytes())?;
+    }
     show(
         view,
         |style| compare_text(&comparison, style),
@@ -35,6 +48,36 @@ pub(super) fn compare_runs(request: &CompareRequest, view: View) -> Result<Exit,
     } else {
         Exit::Done
     })
+}
+
+/// Ranks three or more runs, the first being the base.
+fn rank_runs(runs: Vec<PathBuf>, request: &CompareRequest, view: View) -> Result<Exit, AppError> {
+    let ranking = rank(&runs, request.options)?;
+    if let Some(path) = &request.export_markdown {
+        opdata::write_atomically(path, ranking_markdown(&ranking).as_bytes())?;
+    }
+    show(
+        view,
+        |style| ranking_text(&ranking, style),
+        || ranking_json(&ranking),
+    )?;
+    Ok(match ranking.has_regression() {
+        true => Exit::Regression,
+        false => Exit::Done,
+    })
+}
+
+/// Writes the report of a run in Markdown.
+pub(super) fn export_markdown(path: &Path, run: &Path) -> anyhow::Result<()> {
+    let report = run_report::read(&ReportRequest {
+        run: run.to_owned(),
+        later: None,
+        out: None,
+    })?;
+    Ok(opdata::write_atomically(
+        path,
+        report_markdown(&report).as_bytes(),
+    )?)
 }
 
 /// Writes the points of a plan as rows without a time.
@@ -55,6 +98,12 @@ pub(super) fn list_candidates(
 
 /// Reports on a run: two files, and on standard output where they are and what matters.
 pub(super) fn report(request: &ReportRequest, view: View) -> Result<Exit, AppError> {
+    let later = request.later.as_deref().map(run_folder).transpose()?;
+    let request = &ReportRequest {
+        run: run_folder(&request.run)?,
+        later,
+        out: request.out.clone(),
+    };
     let report = run_report::read(request)?;
     let folder = request.out.as_ref().or(request.later.as_ref());
     let folder = folder.unwrap_or(&request.run);
@@ -75,7 +124,12 @@ pub(super) fn report(request: &ReportRequest, view: View) -> Result<Exit, AppErr
 
 /// Joins shards into one run.
 pub(super) fn merge_shards(request: &MergeRequest, view: View) -> Result<Exit, AppError> {
-    let merged = merge(request, std::env::args().collect())?;
+    let shards = request.shards.iter().map(|word| run_folder(word));
+    let request = MergeRequest {
+        shards: shards.collect::<opdata::Result<_>>()?,
+        ..request.clone()
+    };
+    let merged = merge(&request, std::env::args().collect())?;
     show(
         view,
         |style| merge_text(&merged, style),

@@ -35,6 +35,9 @@ pub struct Cli {
     /// The main job.
     #[command(flatten)]
     pub job: JobArgs,
+    /// What the run is called.
+    #[command(flatten)]
+    pub label: LabelArgs,
     /// What is shown.
     #[command(flatten)]
     pub view: ViewArgs,
@@ -178,9 +181,12 @@ pub struct RunArgs {
     /// Stop in good order after this time, e.g. 6h; --resume goes on
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub time_budget: Option<String>,
-    /// Go on with a run that was stopped or killed, by its own plan
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    /// Go on with a run that was stopped or killed, by its own plan: its folder, its name, or `latest`
+    #[arg(long, value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub resume: Option<PathBuf>,
+    /// With --resume: measure failed points again, too
+    #[arg(long, requires = "resume")]
+    pub retry_failed: bool,
     /// Share of points that may fail before the exit code is 4
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     pub max_failed: Option<String>,
@@ -196,6 +202,24 @@ pub struct RunArgs {
     /// Print every setting with its value and origin, and stop
     #[arg(long)]
     pub print_config: bool,
+}
+
+/// What the run is called, and a second form of its report.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Label")]
+pub struct LabelArgs {
+    /// A name for the run, usable wherever a run is named
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// A remark that `list runs` shows
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+    /// Words to select runs by in `list runs --tag` (repeatable)
+    #[arg(long, value_name = "WORD,…", action = clap::ArgAction::Append)]
+    pub tag: Vec<String>,
+    /// Write the report of the run to this file too, in Markdown
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub export_markdown: Option<String>,
 }
 
 /// Flags of the old Python tool that this one refuses by name until it has what they ask for.
@@ -282,8 +306,21 @@ pub enum ListWhat {
     Counters,
     /// Operators of the source `simple`, or of the model that is named
     Ops(Box<OpsArgs>),
+    /// Runs, the newest first: model, target, points, verdict, note
+    Runs(RunsArgs),
     /// Composite operators (quantised convolutions, GELU, …): what each source's form of them becomes, step by step
     Patterns,
+}
+
+/// `list runs`.
+#[derive(Debug, Args)]
+pub struct RunsArgs {
+    /// The folder that has them
+    #[arg(value_name = "DIR", default_value = opdata::RUNS, value_hint = ValueHint::DirPath)]
+    pub folder: PathBuf,
+    /// Those with this tag only
+    #[arg(long, value_name = "WORD")]
+    pub tag: Option<String>,
 }
 
 /// `list ops`.
@@ -415,6 +452,7 @@ mod tests {
             "dry-run",
             "print-config",
             "resume",
+            "retry-failed",
             "help",
             "version",
         ];

@@ -25,19 +25,22 @@ pub(super) const FRAMEWORK: &str = "framework";
 #[derive(Debug, Args)]
 #[command(mut_group("ModelArgs", |group| group.conflicts_with(SECOND)))]
 pub struct CompareArgs {
-    /// The base: a run's folder, a folder of runs, or a file of rows (.csv, .parquet, .jsonl); with --framework the model, as
-    /// --modelname has it
+    /// The base: a run (its folder, its name, `latest`, `latest~1`), a folder of runs, or a file of rows (.csv, .parquet,
+    /// .jsonl); with --framework the model, as --modelname has it
     #[arg(value_name = "A", value_hint = ValueHint::AnyPath, required_unless_present = FRAMEWORK, conflicts_with = "modelname")]
     pub a: Option<PathBuf>,
-    /// What to compare with it
-    #[arg(value_name = "B", value_hint = ValueHint::AnyPath, required_unless_present = FRAMEWORK, conflicts_with = FRAMEWORK)]
-    pub b: Option<PathBuf>,
+    /// What to compare with it; several are ranked, the best first
+    #[arg(value_name = "B", value_hint = ValueHint::AnyPath, num_args = 1.., required_unless_present = FRAMEWORK, conflicts_with = FRAMEWORK)]
+    pub b: Vec<PathBuf>,
     /// How much slower is a regression, if it is significant too
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse::share, conflicts_with = FRAMEWORK)]
     pub threshold: f64,
     /// Compare runs of unlike machines too
     #[arg(long, conflicts_with = FRAMEWORK)]
     pub allow_other_machine: bool,
+    /// Write the result to this file too, in Markdown
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = FRAMEWORK)]
+    pub export_markdown: Option<PathBuf>,
     /// The frameworks.
     #[command(flatten)]
     pub frameworks: FrameworkArgs,
@@ -91,16 +94,15 @@ pub enum Runs {
 impl CompareArgs {
     /// The request to compare rows, if it is one.
     pub fn rows(&self) -> Option<CompareRequest> {
-        let (Some(a), Some(b)) = (&self.a, &self.b) else {
-            return None;
-        };
+        let base = self.a.as_ref().filter(|_| !self.b.is_empty())?;
         Some(CompareRequest {
-            a: a.clone(),
-            b: b.clone(),
+            base: base.clone(),
+            others: self.b.clone(),
             options: Options {
                 threshold: self.threshold,
                 machines: machines(self.allow_other_machine),
             },
+            export_markdown: self.export_markdown.clone(),
         })
     }
 }

@@ -117,6 +117,8 @@ pub enum ListRequest {
     OperatorIr(Box<ImportRequest>, Option<PathBuf>, Option<String>),
     /// What composite operators become.
     Patterns,
+    /// The runs in a folder, or those of them with a tag.
+    Runs(PathBuf, Option<String>),
 }
 
 /// Reads a command line.
@@ -140,7 +142,12 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
     let action = match cli.command {
         None if cli.job.run.print_config => Action::PrintConfig(settings(&matches)?),
         None => match cli.job.run.resume {
-            Some(folder) => Action::Resume(resume(&matches, folder, settings(&matches)?)?),
+            Some(folder) => Action::Resume(resume(
+                &matches,
+                folder,
+                cli.job.run.retry_failed,
+                settings(&matches)?,
+            )?),
             None if cli.job.run.dry_run => Action::DryRun(planned(&matches)?),
             None => Action::Run(planned(&matches)?),
         },
@@ -158,6 +165,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             ListWhat::Sweeps => ListRequest::Sweeps,
             ListWhat::Counters => ListRequest::Counters,
             ListWhat::Patterns => ListRequest::Patterns,
+            ListWhat::Runs(args) => ListRequest::Runs(args.folder, args.tag),
             ListWhat::Ops(model) => operators(&model, &settings(innermost(&matches))?)?,
         }),
         Some(Command::Doctor(args)) => {
@@ -306,6 +314,7 @@ fn check_profile(planned: &Planned, args: &ProfileArgs) -> Result<(), clap::Erro
 fn resume(
     matches: &ArgMatches,
     folder: PathBuf,
+    retry_failed: bool,
     settings: Settings,
 ) -> Result<ResumeRequest, CliError> {
     let allowed = ["time-budget", "python"];
@@ -322,6 +331,7 @@ fn resume(
     }
     Ok(ResumeRequest {
         folder,
+        retry_failed,
         time_budget_ns: Planned::time_budget_of(&settings)?,
         python: settings.get("python").texts.first().map(PathBuf::from),
     })

@@ -9,10 +9,10 @@ use crate::run_report::ReportRequest;
 /// `opcollect report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Folder of a run
+    /// A run: its folder, its name, or `latest`
     #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub run: PathBuf,
-    /// Folder of a later run, to say what changed
+    /// A later run, to say what changed
     #[arg(value_name = "RUN2", value_hint = ValueHint::DirPath)]
     pub later: Option<PathBuf>,
     /// Directory of report.html and report.md [default: that of the run, the later one of two]

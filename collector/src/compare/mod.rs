@@ -10,6 +10,7 @@ mod estimate;
 mod holm;
 mod judge;
 mod pairing;
+mod ranking;
 mod source;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -17,6 +18,7 @@ mod whole_models;
 
 pub use error::CompareError;
 pub use estimate::{CONFIDENCE, Estimate, Noise, NoiseSource};
+pub use ranking::{RankedRun, Ranking, rank};
 pub use source::Machine;
 
 use std::path::PathBuf;
@@ -35,11 +37,13 @@ pub const FAMILY_ERROR: f64 = 0.05;
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompareRequest {
     /// The base.
-    pub a: PathBuf,
-    /// What is compared with it.
-    pub b: PathBuf,
+    pub base: PathBuf,
+    /// What is compared with it: one, to see every operator, or several, to see which is the best.
+    pub others: Vec<PathBuf>,
     /// What counts.
     pub options: Options,
+    /// A file for the result in Markdown.
+    pub export_markdown: Option<PathBuf>,
 }
 
 /// What counts, and what may be compared.

@@ -211,7 +211,7 @@ pub(super) fn drift(ratio: Option<f64>) -> f64 {
 }
 
 /// One side.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Side {
     /// What the user named.
     pub paths: Vec<PathBuf>,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use opdata::contract::PLAN_FORMAT;
-use opdata::{CacheState, Timestamp};
+use opdata::{CacheState, RunLabel, Timestamp};
 use opengine::device::{ConditionInfo, DeviceRef};
 use opengine::measure::counters::Side;
 
@@ -39,6 +39,10 @@ pub struct Planned {
     pub warnings: Vec<Warning>,
     /// The Python that runs the importer; `None` for the project's own environment.
     pub python: Option<PathBuf>,
+    /// What the run is called.
+    pub label: RunLabel,
+    /// A file for its report in Markdown.
+    pub export_markdown: Option<PathBuf>,
 }
 
 /// A doubt about a plan.
@@ -143,11 +147,17 @@ impl Planned {
                 "give a share such as 0.1 or 10%",
             )?,
         };
-        let python = single(settings, "python")?.map(|(_, text)| PathBuf::from(text));
+        let text = |key| Ok::<_, PlanError>(single(settings, key)?.map(|(_, text)| text));
         Ok(Planned {
             plan,
             warnings,
-            python,
+            python: text("python")?.map(PathBuf::from),
+            label: RunLabel {
+                name: text("name")?,
+                note: text("note")?,
+                tags: settings.get("tag").texts,
+            },
+            export_markdown: text("export-markdown")?.map(PathBuf::from),
         })
     }
 }

@@ -43,7 +43,7 @@ pub fn list_candidates(
         ..planned.clone()
     };
     let prepared = Preparation::new(&elsewhere, session)?;
-    let mut manifest = manifest(plan, session, &prepared)?;
+    let mut manifest = manifest(planned, session, &prepared)?;
     let mut writer = RunWriter::create(folder)?;
     let mut operators = HashSet::new();
     for import in &prepared.imports {
@@ -70,13 +70,13 @@ pub fn list_candidates(
                     status: Status::Skipped,
                     reason: "a candidate: planned, not measured".to_owned(),
                 };
-                let row = facts.row(writer.rows(), &point, Err(unmeasured));
+                let row = facts.row(writer.next_ordinal(), &point, Err(unmeasured));
                 writer.append(&row)?;
                 manifest.counts.add(&row);
             }
         }
     }
-    let points = writer.rows();
+    let points = manifest.counts.rows();
     manifest.counts.planned = points;
     manifest.end(RunState::Finished);
     writer.finish()?;

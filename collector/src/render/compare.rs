@@ -29,18 +29,25 @@ const COLUMNS: [Column; 11] = [
 /// The comparison as text.
 pub fn compare_text(comparison: &Comparison, style: Style) -> String {
     let mut out = format!("A  {}\nB  {}\n\n", side(&comparison.a), side(&comparison.b));
-    let mut table = Table::new(&COLUMNS);
-    for change in &comparison.changes {
-        table.row(cells(change));
-    }
     if !comparison.changes.is_empty() {
-        out.push_str(&table.render(style));
+        out.push_str(&table(comparison).render(style));
         out.push('\n');
     }
     out.push_str(&failures(&comparison.failed, style));
     out.push_str(&overall(comparison));
     out.push_str(&closing(comparison, style));
     out
+}
+
+/// The comparison in Markdown.
+pub fn compare_markdown(comparison: &Comparison) -> String {
+    let text = format!(
+        "A  {}\n\nB  {}\n\n",
+        side(&comparison.a),
+        side(&comparison.b)
+    );
+    let closing = closing(comparison, Style::PLAIN);
+    text + &table(comparison).markdown() + "\n" + &overall(comparison) + "\n" + &closing
 }
 
 /// The comparison as one JSON object.
@@ -92,6 +99,14 @@ pub(super) fn noise(comparison: &Comparison) -> String {
             format!("{share} from run to run is assumed, with too few operators to tell")
         }
     }
+}
+
+fn table(comparison: &Comparison) -> Table {
+    let mut table = Table::new(&COLUMNS);
+    for change in &comparison.changes {
+        table.row(cells(change));
+    }
+    table
 }
 
 fn side(facts: &SideFacts) -> String {

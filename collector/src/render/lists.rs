@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 
 use super::counters::{counters_text, survey_json};
 use super::patterns::{pattern_json, patterns_text};
+use super::runs::runs_text;
 use crate::operator_ir::OperatorIr;
 use crate::patterns::Expanded;
 use crate::report::read_shapes;
+use crate::run_list::ListedRun;
 use crate::sweep::SweepFile;
 
 /// Something to list, as a table or as JSON.
@@ -31,6 +33,8 @@ pub enum Listing<'a> {
     Ir(&'a [OperatorIr]),
     /// What composite operators become.
     Patterns(&'a [Expanded]),
+    /// Runs.
+    Runs(&'a [ListedRun]),
     /// The sweeps that come with the program.
     Sweeps(&'a [SweepFile]),
     /// Sources of counters, and what they offer here.
@@ -45,6 +49,7 @@ impl Listing<'_> {
             Self::Targets => targets_table().render(style),
             Self::SimpleOperators(operators) => simple_table(operators).render(style),
             Self::Sweeps(sweeps) => sweeps_table(sweeps).render(style),
+            Self::Runs(runs) => runs_text(runs, style),
             Self::Counters(surveys) => counters_text(surveys, style),
             Self::Ir(operators) => operators.iter().map(|ir| ir_text(ir, style)).collect(),
             Self::Patterns(forms) => patterns_text(forms, style),
@@ -67,6 +72,7 @@ impl Listing<'_> {
             Self::Sweeps(sweeps) => {
                 json!({ "sweeps": sweeps.iter().map(sweep_json).collect::<Vec<_>>() })
             }
+            Self::Runs(runs) => json!({ "runs": runs }),
             Self::Counters(surveys) => {
                 json!({ "sources": surveys.iter().map(survey_json).collect::<Vec<_>>() })
             }

@@ -18,17 +18,19 @@ mod page;
 mod patterns;
 mod plan;
 mod profile;
+mod ranking;
 mod replay;
 mod run_json;
 mod run_page;
 mod run_text;
+mod runs;
 mod swept;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tpu;
 
 pub use candidates::{candidates_json, candidates_text};
-pub use compare::{compare_json, compare_text};
+pub use compare::{compare_json, compare_markdown, compare_text};
 pub use config::{settings_json, settings_text};
 pub use doctor::{Diagnosis, diagnosis_json, diagnosis_text};
 pub use frameworks::{frameworks_csv, frameworks_json, frameworks_text};
@@ -41,6 +43,7 @@ pub use nightly::{
 };
 pub use plan::{plan_json, plan_text};
 pub use profile::{profile_csv, profile_json, profile_text};
+pub use ranking::{ranking_json, ranking_markdown, ranking_text};
 pub use replay::{replay_json, replay_text};
 pub use run_json::run_json;
 pub use run_page::{report_html, report_json, report_markdown};

@@ -3,6 +3,7 @@
 
 use opreport::html::escape;
 use opreport::svg::RatioLine;
+pub(super) use opreport::table::escape_markdown;
 
 use super::compare::{estimate, word};
 use crate::compare::{Change, Verdict};
@@ -201,21 +202,4 @@ pub(super) fn ratio_line(change: &Change, label: String) -> RatioLine {
         interval: (change.ratio.low, change.ratio.high),
         value: estimate(&change.ratio),
     }
-}
-
-/// Text that Markdown takes as it is: reasons of failures hold anything.
-pub(super) fn escape_markdown(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            // Underscores are left alone: inside words they are letters to every Markdown in use.
-            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '\n' | '\r' => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -95,6 +95,9 @@ struct ModelObject<'a> {
     time: TimeObject,
     checked_against: Option<&'a str>,
     instrumented_sum_ns: Option<f64>,
+    time_p95_ns: Option<f64>,
+    time_p99_ns: Option<f64>,
+    calls_per_s: Option<f64>,
     reason: Option<&'a str>,
 }
 
@@ -124,7 +127,9 @@ struct SweptObject<'a> {
     compiled: u64,
     failed: u64,
     skipped: u64,
+    /// Of all schedules, the default among them.
     best_time_median_ns: Option<f64>,
+    /// Null where the default is the fastest.
     best_row_id: Option<&'a str>,
 }
 
@@ -139,6 +144,9 @@ struct PointObject<'a> {
     share: Option<f64>,
     gflops_per_s: Option<f64>,
     gbytes_per_s: Option<f64>,
+    /// By `source:name`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    counts: &'a BTreeMap<String, f64>,
     reason: Option<&'a str>,
     /// Only of points that were compiled and not run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,6 +230,9 @@ fn model_objects(report: &RunReport) -> Vec<ModelObject<'_>> {
                 time: time_object(&timing.time),
                 checked_against: Some(&timing.checked_against),
                 instrumented_sum_ns: timing.instrumented_sum_ns,
+                time_p95_ns: Some(timing.latency.p95_ns),
+                time_p99_ns: Some(timing.latency.p99_ns),
+                calls_per_s: timing.latency.calls_per_s(),
                 reason: None,
             },
             ModelOutcome::NotMeasured { status, reason } => ModelObject {
@@ -230,6 +241,9 @@ fn model_objects(report: &RunReport) -> Vec<ModelObject<'_>> {
                 time: TimeObject::default(),
                 checked_against: None,
                 instrumented_sum_ns: None,
+                time_p95_ns: None,
+                time_p99_ns: None,
+                calls_per_s: None,
                 reason: Some(reason),
             },
         })
@@ -262,19 +276,24 @@ fn operator_object<'a>(
             .iter()
             .map(|point| point_object(operator, point, sum_at(point)))
             .collect(),
-        swept: operator.swept.iter().map(swept_object).collect(),
+        swept: operator
+            .swept
+            .iter()
+            .map(|swept| swept_object(operator, swept))
+            .collect(),
     }
 }
 
-fn swept_object(swept: &SweptReport) -> SweptObject<'_> {
+fn swept_object<'a>(operator: &'a OperatorReport, swept: &'a SweptReport) -> SweptObject<'a> {
+    let best = operator.best(&swept.conditions);
     SweptObject {
         at: (&swept.conditions).into(),
         measured: swept.measured,
         failed: swept.failed,
         compiled: swept.compiled,
         skipped: swept.skipped,
-        best_time_median_ns: swept.best.as_ref().map(|b| b.median_ns),
-        best_row_id: swept.best.as_ref().map(|b| b.row_id.as_str()),
+        best_time_median_ns: best.map(|(ns, _)| ns),
+        best_row_id: best.and_then(|(_, row)| row),
     }
 }
 
@@ -291,6 +310,7 @@ fn point_object<'a>(
         share: None,
         gflops_per_s: None,
         gbytes_per_s: None,
+        counts: &point.counts,
         reason: None,
         resources: None,
     };
@@ -386,6 +406,7 @@ mod tests {
         insta::assert_snapshot!(serde_json::to_string_pretty(&object["whole_model"]).unwrap(), @r#"
         [
           {
+            "calls_per_s": null,
             "checked_against": null,
             "instrumented_sum_ns": null,
             "quality": null,
@@ -395,7 +416,9 @@ mod tests {
             "threads": 1,
             "time_ci_high_ns": null,
             "time_ci_low_ns": null,
-            "time_median_ns": null
+            "time_median_ns": null,
+            "time_p95_ns": null,
+            "time_p99_ns": null
           }
         ]
         "#);

@@ -1,7 +1,10 @@
 //! The result of a run as text: for each number of threads its operators, slowest first, and their
 //! sum beside the end-to-end time; then what failed and why; then where the data are.
 
+use std::collections::BTreeSet;
+
 use opdata::{Quality, RunState, Status};
+use opengine::device::Conditions;
 use opmodels::Source;
 use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
@@ -10,8 +13,11 @@ use super::compiled::compiled_text;
 use super::plan::model_settings;
 use super::swept::swept_text;
 use crate::report::{
-    ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
+    Latency, ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
 };
+
+/// A column of counts; its title is the counter.
+const COUNTS_COLUMN: Column = Column::right("").hides(4);
 
 /// Columns of the operator table.
 const COLUMNS: [Column; 11] = [
@@ -43,6 +49,7 @@ pub fn run_text(report: &RunReport, style: Style) -> String {
             None => out.push_str(&operators(report, &totals, style)),
         }
         out.push_str(&sums(&totals, report.operators.len() as u64, style));
+        out.push_str(&latency(&totals));
     }
     out.push_str(&failures(report, style));
     out.push('\n');
@@ -81,7 +88,14 @@ fn operators(report: &RunReport, totals: &ThreadTotals<'_>, style: Style) -> Str
     };
     let mut sorted: Vec<&OperatorReport> = report.operators.iter().collect();
     sorted.sort_by(|a, b| time(b).total_cmp(&time(a)));
-    let mut table = Table::new(&COLUMNS);
+    let counters = counters(report, totals.conditions);
+    let mut columns = COLUMNS.to_vec();
+    columns.extend(
+        counters
+            .iter()
+            .map(|name| COUNTS_COLUMN.titled(name.clone())),
+    );
+    let mut table = Table::new(&columns);
     for operator in sorted {
         let Some(point) = operator.point(totals.conditions) else {
             continue;
@@ -108,6 +122,9 @@ fn operators(report: &RunReport, totals: &ThreadTotals<'_>, style: Style) -> Str
                     or_dash(operator.bytes_per_s(time.median_ns).map(units::giga)).into(),
                     grade(time.quality),
                 ]);
+                let counts = counters.iter().map(|name| point.counts.get(name));
+                let counts = counts.map(|count| or_dash(count.copied().map(units::count)));
+                cells.extend(counts.map(Cell::from));
             }
             PointOutcome::Compiled(_) => cells.push(Status::Compiled.as_str().into()),
             PointOutcome::NotMeasured { status, .. } => {
@@ -117,6 +134,43 @@ fn operators(report: &RunReport, totals: &ThreadTotals<'_>, style: Style) -> Str
         table.row(cells);
     }
     table.render(style)
+}
+
+/// The counters that were asked for by name or by source, as far as a point under these conditions has them.
+fn counters(report: &RunReport, at: &Conditions) -> Vec<String> {
+    let points = report.operators.iter().filter_map(|o| o.point(at));
+    let counted: BTreeSet<&String> = points.flat_map(|point| point.counts.keys()).collect();
+    let asked = |name: &str| {
+        let of = |text: &String| {
+            name == text
+                || name
+                    .strip_prefix(text.as_str())
+                    .is_some_and(|rest| rest.starts_with(':'))
+        };
+        report.counters.iter().any(of)
+    };
+    counted
+        .into_iter()
+        .filter(|name| asked(name))
+        .cloned()
+        .collect()
+}
+
+/// How the whole model's latencies are spread; nothing where it was not measured.
+fn latency(totals: &ThreadTotals<'_>) -> String {
+    let Some(timing) = totals.model_timing() else {
+        return String::new();
+    };
+    let Latency { p95_ns, p99_ns, .. } = timing.latency;
+    let calls = timing.latency.calls_per_s();
+    format!(
+        "whole model: p50 {}, p95 {}, p99 {} of {}; {} calls/s\n",
+        units::time(timing.time.median_ns),
+        units::time(p95_ns),
+        units::time(p99_ns),
+        units::plural(timing.time.samples, "run"),
+        or_dash(calls.map(units::count)),
+    )
 }
 
 fn sums(totals: &ThreadTotals<'_>, operators: u64, style: Style) -> String {
@@ -285,23 +339,25 @@ mod tests {
 
     #[test]
     fn a_finished_run() {
-        insta::assert_snapshot!(run_text(&finished(), Style::PLAIN), @r#"
+        insta::assert_snapshot!(run_text(&finished(), Style::PLAIN), @"
         resnet-18, batch 1; llvm -mcpu=znver5 on AMD EPYC 9755
 
         operator         kind      shapes                           count  threads    median      ±   share  GFLOP/s  GB/s  grade
         conv2d_add_relu  conv2d    1x64x56x56;4x64x3x3x16;1x64x1x1      4        1  1.234 ms  1.2 %  98.8 %      188  1.42  A
         max_pool2d       max_pool  1x64x112x112                         1        1  61.00 µs  1.2 %   1.2 %     26.3  28.7  A
         1 thread, hot: operators 4.999 ms, end to end 5.100 ms ±1.2 %, operators explain 98.0 % (99.2 % inside the model)
+        whole model: p50 5.100 ms, p95 5.610 ms, p99 6.120 ms of 24 runs; 194 calls/s
 
         operator         kind      shapes                           count  threads    median      ±   share  GFLOP/s  GB/s  grade
         conv2d_add_relu  conv2d    1x64x56x56;4x64x3x3x16;1x64x1x1      4        2  640.4 µs  1.2 %  98.5 %      362  2.74  A
         max_pool2d       max_pool  1x64x112x112                         1        2  40.00 µs  1.2 %   1.5 %     40.1  43.8  A
         2 threads, hot: operators 2.602 ms, end to end 2.700 ms ±1.2 %, operators explain 96.4 % (99.2 % inside the model)
+        whole model: p50 2.700 ms, p95 2.970 ms, p99 3.240 ms of 24 runs; 367 calls/s
 
         the import was checked against ONNX Runtime 1.31.1
         the model's output was checked against the unscheduled model
         2 operators, 4 points, 4 measured in 41 s; data in runs/20260131T120000Z-resnet-18-llvm
-        "#);
+        ");
     }
 
     #[test]
@@ -316,23 +372,36 @@ mod tests {
         for row in rows {
             assert!(row.chars().count() <= 80, "{row}");
         }
-        insta::assert_snapshot!(text, @r#"
+        insta::assert_snapshot!(text, @"
         resnet-18, batch 1; llvm -mcpu=znver5 on AMD EPYC 9755
 
         operator         shapes            count    median      ±   share  GFLOP/s  GB/s
         conv2d_add_relu  1x64x56x…x64x1x1      4  1.234 ms  1.2 %  98.8 %      188  1.42
         max_pool2d       1x64x112x112          1  61.00 µs  1.2 %   1.2 %     26.3  28.7
         1 thread, hot: operators 4.999 ms, end to end 5.100 ms ±1.2 %, operators explain 98.0 % (99.2 % inside the model)
+        whole model: p50 5.100 ms, p95 5.610 ms, p99 6.120 ms of 24 runs; 194 calls/s
 
         operator         shapes            count    median      ±   share  GFLOP/s  GB/s
         conv2d_add_relu  1x64x56x…x64x1x1      4  640.4 µs  1.2 %  98.5 %      362  2.74
         max_pool2d       1x64x112x112          1  40.00 µs  1.2 %   1.5 %     40.1  43.8
         2 threads, hot: operators 2.602 ms, end to end 2.700 ms ±1.2 %, operators explain 96.4 % (99.2 % inside the model)
+        whole model: p50 2.700 ms, p95 2.970 ms, p99 3.240 ms of 24 runs; 367 calls/s
 
         the import was checked against ONNX Runtime 1.31.1
         the model's output was checked against the unscheduled model
         2 operators, 4 points, 4 measured in 41 s; data in runs/20260131T120000Z-resnet-18-llvm
-        "#);
+        ");
+    }
+
+    #[test]
+    fn counters_that_were_asked_for_have_columns() {
+        let mut report = finished();
+        assert!(!run_text(&report, Style::PLAIN).contains("page-faults"));
+        report.counters = vec!["perf".to_owned()];
+        let text = run_text(&report, Style::PLAIN);
+        assert!(text.contains("perf:page-faults"), "{text}");
+        report.counters = vec!["per".to_owned()];
+        assert!(!run_text(&report, Style::PLAIN).contains("page-faults"));
     }
 
     #[test]

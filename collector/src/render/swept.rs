@@ -39,11 +39,11 @@ pub(super) fn swept_text(report: &RunReport, at: &Conditions, style: Style) -> O
 fn row(operator: &OperatorReport, at: &Conditions) -> Option<(f64, Vec<Cell>)> {
     let swept = operator.swept(at)?;
     let default = operator.median_ns(at);
-    let best = swept.best.as_ref();
+    let best = operator.best(at);
     let gain = default
         .zip(best)
-        .filter(|(_, best)| best.median_ns > 0.0)
-        .map(|(default, best)| default / best.median_ns);
+        .filter(|(_, (best_ns, _))| *best_ns > 0.0)
+        .map(|(default, (best_ns, _))| default / best_ns);
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), units::time);
     let cells = vec![
         operator.name.clone().into(),
@@ -52,13 +52,15 @@ fn row(operator: &OperatorReport, at: &Conditions) -> Option<(f64, Vec<Cell>)> {
         swept.failed.to_string().into(),
         swept.skipped.to_string().into(),
         time(default).into(),
-        time(best.map(|b| b.median_ns)).into(),
+        time(best.map(|(ns, _)| ns)).into(),
         gain.map_or_else(|| "-".to_owned(), |g| format!("{g:.2}x"))
             .into(),
-        // The run's name stands above already.
-        best.and_then(|b| b.row_id.rsplit_once('.'))
-            .map_or_else(|| "-".to_owned(), |(_, number)| number.to_owned())
-            .into(),
+        match best {
+            Some((_, None)) => "default".into(),
+            // The run's name stands above already.
+            Some((_, Some(row))) => row.rsplit('.').next().unwrap_or(row).into(),
+            None => "-".into(),
+        },
     ];
     Some((gain.unwrap_or(0.0), cells))
 }

@@ -1,5 +1,7 @@
 //! Made-up reports for the snapshot tests of this folder.
 
+use std::collections::BTreeMap;
+
 use opdata::{CacheState, Quality, RunState, Status};
 use opengine::device::Conditions;
 use opmodels::{ImportRequest, Source};
@@ -23,6 +25,7 @@ fn measured(threads: u32, median_ns: f64) -> PointReport {
             time: time(median_ns, Quality::A),
             in_model_ns: Some(median_ns * 1.02),
         },
+        counts: BTreeMap::from([("perf:page-faults".to_owned(), 12.0)]),
     }
 }
 
@@ -33,6 +36,7 @@ fn failed(threads: u32, status: Status, reason: &str) -> PointReport {
             status,
             reason: reason.to_owned(),
         },
+        counts: BTreeMap::new(),
     }
 }
 
@@ -60,6 +64,11 @@ pub(super) fn finished() -> RunReport {
             time: time(median_ns, Quality::A),
             checked_against: "the unscheduled model".to_owned(),
             instrumented_sum_ns: Some(median_ns * 0.992),
+            latency: Latency {
+                p95_ns: median_ns * 1.1,
+                p99_ns: median_ns * 1.2,
+                mean_ns: median_ns * 1.01,
+            },
         }),
     };
     RunReport {
@@ -87,6 +96,7 @@ pub(super) fn finished() -> RunReport {
             },
         ],
         whole_model: vec![whole(1, 5_100_000.0), whole(2, 2_700_000.0)],
+        counters: Vec::new(),
         import_checks: vec!["checked against ONNX Runtime 1.31.1".to_owned()],
         left: 0,
         warnings: Vec::new(),

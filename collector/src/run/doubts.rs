@@ -128,10 +128,12 @@ fn sum_ns(operators: &[OperatorReport], at: &Conditions) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use opdata::Quality;
 
     use super::*;
-    use crate::report::{ModelTiming, PointOutcome, PointReport, TimeReport};
+    use crate::report::{Latency, ModelTiming, PointOutcome, PointReport, TimeReport};
 
     fn time(median_ns: f64) -> TimeReport {
         TimeReport {
@@ -150,6 +152,11 @@ mod tests {
                 time: time(ms * 1e6),
                 checked_against: "nothing".to_owned(),
                 instrumented_sum_ns: None,
+                latency: Latency {
+                    p95_ns: ms * 1e6,
+                    p99_ns: ms * 1e6,
+                    mean_ns: ms * 1e6,
+                },
             }),
         }
     }
@@ -163,6 +170,7 @@ mod tests {
                 time: time(ms * 1e6),
                 in_model_ns: None,
             },
+            counts: BTreeMap::new(),
         };
         OperatorReport {
             count: 2,

@@ -57,7 +57,7 @@ impl<'a> Ledger<'a> {
 
     /// The number of the next row.
     pub fn next_ordinal(&self) -> u64 {
-        self.writer.rows()
+        self.writer.next_ordinal()
     }
 
     /// Points of the plan without a row.

@@ -52,7 +52,7 @@ pub(crate) use variants::requests;
 pub const TOOL_VERSION: &str = concat!("opcollect ", env!("CARGO_PKG_VERSION"));
 
 /// File of a run's folder with what the workers and TVM said on standard error.
-const WORKER_LOG: &str = "worker.log";
+pub(crate) const WORKER_LOG: &str = "worker.log";
 
 /// Runs a plan to its end or until it is to stop; every row is on disk when it returns.
 ///
@@ -63,21 +63,23 @@ pub fn run(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<RunRe
     let plan = &planned.plan;
     let prepared = Preparation::new(planned, session)?;
     let writer = RunWriter::create(&plan.out)?;
-    let manifest = manifest(plan, session, &prepared)?;
+    let manifest = manifest(planned, session, &prepared)?;
     measure(planned, session, prepared, writer, manifest, &[])
 }
 
 /// What is known of a plan's rows before there is one.
 pub(crate) fn manifest(
-    plan: &Plan,
+    planned: &Planned,
     session: &Session<'_>,
     prepared: &Preparation,
 ) -> anyhow::Result<RunManifest> {
+    let plan = &planned.plan;
     let mut manifest = RunManifest::new(&plan.run_id);
     manifest.command_line = session.command_line.clone();
     manifest.plan = serde_json::to_value(plan)?;
     manifest.plan_hash = Some(plan.hash());
     manifest.shard = plan.shard;
+    manifest.label = planned.label.clone();
     manifest.environment = serde_json::to_value(&prepared.environment)?;
     manifest.versions = prepared.environment.software.versions.clone();
     let versions = prepared.imports.iter().map(|p| &p.imported.graph.versions);
@@ -247,6 +249,12 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
         cpu: device.hardware(environment),
         operators: Vec::new(),
         whole_model: Vec::new(),
+        counters: plan
+            .counters
+            .iter()
+            .filter(|text| *text != "auto")
+            .cloned()
+            .collect(),
         import_checks: checks.into_iter().collect(),
         left: 0,
         warnings,

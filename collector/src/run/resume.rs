@@ -7,17 +7,28 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use opdata::contract::plan::hash_of_json;
-use opdata::{RunManifest, RunState, RunWriter};
+use opdata::{RunManifest, RunState, RunWriter, Status};
+use opreport::units;
 
 use super::{Preparation, Session, measure};
 use crate::plan::{Plan, Planned};
 use crate::report::RunReport;
+
+/// How points end that failed: what another attempt may change.
+const FAILED: [Status; 4] = [
+    Status::CompileFailed,
+    Status::WrongResult,
+    Status::TimedOut,
+    Status::Crashed,
+];
 
 /// Which run to go on with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumeRequest {
     /// Its folder.
     pub folder: PathBuf,
+    /// Whether points that failed are measured again.
+    pub retry_failed: bool,
     /// Time to spend, in nanoseconds; all that it takes if there is none.
     pub time_budget_ns: Option<u64>,
     /// The Python that runs the importer; `None` for the project's own.
@@ -52,7 +63,11 @@ pub fn resume(request: &ResumeRequest, session: &mut Session<'_>) -> anyhow::Res
     let folder = &request.folder;
     let mut manifest = RunManifest::load(folder)?;
     let plan = plan_of(&manifest, folder)?;
-    if manifest.state == RunState::Finished {
+    let failed: u64 = FAILED
+        .iter()
+        .map(|status| manifest.counts.of(*status))
+        .sum();
+    if manifest.state == RunState::Finished && (failed == 0 || !request.retry_failed) {
         return Ok(Resumed::Nothing {
             folder: folder.to_owned(),
             rows: manifest.counts.rows(),
@@ -68,13 +83,25 @@ pub fn resume(request: &ResumeRequest, session: &mut Session<'_>) -> anyhow::Res
         },
         warnings: Vec::new(),
         python: request.python.clone(),
+        label: manifest.label.clone(),
+        export_markdown: None,
     };
-    let reopened = RunWriter::reopen(folder)?;
+    let mut reopened = RunWriter::reopen(folder)?;
     if reopened.torn_bytes > 0 {
         session.progress.note(&format!(
             "cut off {} bytes of a row that was being written when the run ended",
             reopened.torn_bytes
         ));
+    }
+    if request.retry_failed {
+        let failed = reopened.set_aside(|row| FAILED.contains(&row.status))?;
+        if failed > 0 {
+            session.progress.note(&format!(
+                "measuring {} again; the rows are kept in {}",
+                units::plural(failed, "failed point"),
+                folder.join(opdata::ROWS_SET_ASIDE).display()
+            ));
+        }
     }
     let prepared = Preparation::new(&planned, session)?;
     let environment = serde_json::to_value(&prepared.environment)?;

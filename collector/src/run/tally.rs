@@ -1,6 +1,6 @@
 //! The report of a run, counted row by row, so that it says what is on disk and its size does not grow with the points.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use opdata::{Quality, Row, Status};
 use opengine::device::Conditions;
@@ -83,6 +83,7 @@ impl Tally {
             operator.points.push(PointReport {
                 conditions: at,
                 outcome: outcome(row),
+                counts: counts(row),
             });
         } else {
             swept(operator, at).add(row);
@@ -130,6 +131,14 @@ impl SweptReport {
             _ => self.failed += 1,
         }
     }
+}
+
+/// What was counted of a row.
+fn counts(row: &Row) -> BTreeMap<String, f64> {
+    let counts = row.counters.as_ref();
+    counts
+        .and_then(|text| text.decode().ok())
+        .unwrap_or_default()
 }
 
 /// The time of a row that was measured.

@@ -15,7 +15,7 @@ use opreport::units;
 use super::attempts::{DRIFT_BOUND, Patience, quality};
 use super::session::Clock;
 use crate::plan::Plan;
-use crate::report::{ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
+use crate::report::{Latency, ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
 
 /// What is known of the whole model.
 #[derive(Debug, Default)]
@@ -166,6 +166,7 @@ impl WholeModelTimes {
                 time: TimeReport::new(&summary, quality(&summary, measured.drift)),
                 checked_against: ready.checked_against.clone(),
                 instrumented_sum_ns: Some(measured.instrumented_sum_ns),
+                latency: Latency::new(&summary),
             }),
             Err(error) => ModelOutcome::NotMeasured {
                 status: Status::Crashed,

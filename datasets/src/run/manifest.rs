@@ -92,8 +92,32 @@ pub struct RunManifest {
     /// What each import's outputs were compared with, by `import_key`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub import_checks: BTreeMap<String, String>,
+    /// What its user calls it.
+    #[serde(default, skip_serializing_if = "RunLabel::is_empty")]
+    pub label: RunLabel,
     /// How its points ended.
     pub counts: Counts,
+}
+
+/// What the user calls a run, to find it again. It decides nothing of what is measured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunLabel {
+    /// A name, usable wherever a run is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A remark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Words to select runs by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+}
+
+impl RunLabel {
+    /// Whether the run has no label.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A part of a plan's points: of those numbered in the plan's order, every `count`-th, beginning with the `index`-th.
@@ -135,6 +159,7 @@ impl RunManifest {
             environment: Value::Null,
             versions: BTreeMap::new(),
             import_checks: BTreeMap::new(),
+            label: RunLabel::default(),
             counts: Counts::default(),
         }
     }

@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::{ROWS_CSV, ROWS_PARQUET};
+use super::{ROWS_CSV, ROWS_PARQUET, ROWS_SET_ASIDE, RUN_JSON};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::formats::csv::{self, CsvRows, Extent};
@@ -25,6 +25,8 @@ pub struct RunWriter {
     /// Bytes of whole rows in the file.
     whole_bytes: u64,
     row_ids: HashSet<String>,
+    /// Number of the next row: above that of every row there ever was.
+    next_ordinal: u64,
 }
 
 /// A run that was taken up again.
@@ -36,6 +38,63 @@ pub struct Reopened {
     pub rows: Vec<Row>,
     /// Bytes of a torn row that were cut off.
     pub torn_bytes: u64,
+}
+
+impl Reopened {
+    /// Moves rows out of the run into [`ROWS_SET_ASIDE`], so that their points are measured again; returns their number.
+    /// Those rows are on disk in one file or the other at any moment.
+    ///
+    /// # Errors
+    /// If a file cannot be written; then the run is as it was.
+    pub fn set_aside(&mut self, which: impl Fn(&Row) -> bool) -> Result<u64> {
+        let (aside, kept): (Vec<Row>, Vec<Row>) = self.rows.drain(..).partition(which);
+        self.rows = kept;
+        if aside.is_empty() {
+            return Ok(0);
+        }
+        let writer = &mut self.writer;
+        let path = writer.csv_path.with_file_name(ROWS_SET_ASIDE);
+        let before = match path.exists() {
+            true => CsvRows::open(&path)?.collect::<Result<Vec<_>>>()?,
+            false => Vec::new(),
+        };
+        // A row that was set aside by an attempt that was killed is there already.
+        let known: HashSet<&str> = before.iter().map(|row| row.row_id.as_str()).collect();
+        let new = aside
+            .iter()
+            .filter(|row| !known.contains(row.row_id.as_str()));
+        write_csv(&path, before.iter().chain(new))?;
+        write_csv(&writer.csv_path, self.rows.iter())?;
+        writer.file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(&writer.csv_path)
+            .map_err(|source| Error::io("write", &writer.csv_path, source))?;
+        lock(&writer.file, &writer.csv_path)?;
+        let length = writer.file.metadata();
+        let length = length.map_err(|source| Error::io("read", &writer.csv_path, source))?;
+        writer.whole_bytes = length.len();
+        writer.row_ids = self.rows.iter().map(|row| row.row_id.clone()).collect();
+        Ok(aside.len() as u64)
+    }
+}
+
+/// Writes rows as a CSV file, replacing the old one as a whole.
+fn write_csv<'a>(path: &Path, rows: impl Iterator<Item = &'a Row>) -> Result<()> {
+    files::replace(path, |file| {
+        let lines = std::iter::once(csv::header()).chain(rows.map(csv::line));
+        for line in lines {
+            file.write_all(&line)
+                .map_err(|source| Error::io("write", path, source))?;
+        }
+        Ok(())
+    })
+}
+
+/// The number of a row in its run, as its name ends; 0 for names of other tools.
+fn ordinal(row: &Row) -> u64 {
+    let number = row.row_id.rsplit('.').next();
+    number.and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
 impl RunWriter {
@@ -68,9 +127,37 @@ impl RunWriter {
             file,
             whole_bytes: 0,
             row_ids: HashSet::new(),
+            next_ordinal: 0,
         };
         writer.write_whole(&csv::header())?;
         Ok(writer)
+    }
+
+    /// Removes what is left in `folder` of a run that ended before its manifest was written, as on a full disk: a file of
+    /// rows without a row, and the files named in `logs`. Anything else in the folder stays.
+    ///
+    /// # Errors
+    /// If another process is writing the run, or something cannot be read or removed.
+    pub fn remove_unbegun(folder: &Path, logs: &[&str]) -> Result<()> {
+        let csv_path = folder.join(ROWS_CSV);
+        if folder.join(RUN_JSON).exists() || !csv_path.exists() {
+            return Ok(());
+        }
+        let mut file = File::open(&csv_path).map_err(|e| Error::io("read", &csv_path, e))?;
+        lock(&file, &csv_path)?;
+        let extent = measure(&mut file).map_err(|e| Error::io("read", &csv_path, e))?;
+        if extent.whole_bytes() > csv::header().len() as u64 {
+            return Ok(());
+        }
+        for path in std::iter::once(csv_path).chain(logs.iter().map(|name| folder.join(name))) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::io("write", &path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Takes up the run in `folder` again: cuts off a torn last row, reads the others, and goes
@@ -93,6 +180,7 @@ impl RunWriter {
             file,
             csv_path,
             row_ids: HashSet::new(),
+            next_ordinal: 0,
         };
         writer.cut_tail()?;
         let mut rows = Vec::new();
@@ -115,7 +203,14 @@ impl RunWriter {
             }
             _ => {}
         }
+        let aside = folder.join(ROWS_SET_ASIDE);
+        let aside = match aside.exists() {
+            true => CsvRows::open(&aside)?.collect::<Result<_>>()?,
+            false => Vec::new(),
+        };
+        let all = || rows.iter().chain(&aside);
         writer.row_ids = rows.iter().map(|row| row.row_id.clone()).collect();
+        writer.next_ordinal = all().map(|row| ordinal(row) + 1).max().unwrap_or(0);
         Ok(Reopened {
             writer,
             rows,
@@ -138,6 +233,7 @@ impl RunWriter {
         }
         self.write_whole(&csv::line(row))?;
         self.row_ids.insert(row.row_id.clone());
+        self.next_ordinal = self.next_ordinal.max(ordinal(row) + 1);
         Ok(())
     }
 
@@ -154,9 +250,9 @@ impl RunWriter {
         files::sync_folder_of(&self.csv_path)
     }
 
-    /// The number of rows in the run.
-    pub fn rows(&self) -> u64 {
-        self.row_ids.len() as u64
+    /// The number that the next row is named by.
+    pub fn next_ordinal(&self) -> u64 {
+        self.next_ordinal
     }
 
     /// The path of the CSV file.
@@ -234,6 +330,7 @@ mod tests {
             parquet_path: PathBuf::new(),
             whole_bytes: 0,
             row_ids: HashSet::new(),
+            next_ordinal: 0,
         };
         let error = writer.write_whole(b"row\n").unwrap_err();
         assert!(matches!(error, Error::NoSpace { .. }), "{error}");

@@ -153,6 +153,7 @@ impl Samples {
             std,
             min: sorted[0],
             p95: stats::quantile_of_sorted(&sorted, 0.95).unwrap_or(sorted[n - 1]),
+            p99: stats::quantile_of_sorted(&sorted, 0.99).unwrap_or(sorted[n - 1]),
             samples: n as u64,
             drift: self.drift(),
         })
@@ -207,6 +208,8 @@ pub struct Summary {
     pub min: Nanos,
     /// 95th percentile by nearest rank.
     pub p95: Nanos,
+    /// 99th percentile by nearest rank.
+    pub p99: Nanos,
     /// Number of samples.
     pub samples: u64,
     /// Relative change from the first half's median to the second half's; `None` below 8 samples.

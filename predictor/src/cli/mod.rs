@@ -32,6 +32,7 @@ use crate::render;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    output::limit_file_sizes_by_errors();
     let end = match Args::try_parse() {
         Ok(args) => end_of(run(args.command)),
         Err(error) => syntax(&error),

@@ -12,7 +12,7 @@ use opreport::output::say;
 /// Where rows come from.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct SourceArgs {
-    /// Datasets: folders of runs, .csv, .parquet or .jsonl files.
+    /// Datasets: runs (folders, names, `latest`), folders of runs, .csv, .parquet or .jsonl files.
     pub data: Vec<PathBuf>,
     /// A log of another tool, e.g. --import autotvm tune.log.gz, or NAME=FILE to name its machine; may be repeated. Formats:
     /// autotvm, metaschedule, table.
@@ -26,7 +26,11 @@ pub struct SourceArgs {
 impl SourceArgs {
     /// The sources, checked.
     pub fn sources(&self) -> anyhow::Result<Vec<Source>> {
-        let mut sources: Vec<Source> = self.data.iter().cloned().map(Source::Dataset).collect();
+        let named = |word: &PathBuf| opdata::named_run(word, Path::new(opdata::RUNS));
+        let mut sources = Vec::new();
+        for word in &self.data {
+            sources.push(Source::Dataset(named(word)?));
+        }
         for pair in self.import.chunks(2) {
             let [format, file] = pair else { continue };
             sources.push(Source::Import(self.import_of(format, file)?));

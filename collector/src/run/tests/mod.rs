@@ -159,8 +159,13 @@ impl Bench {
     }
 
     fn resume(&self, fake: &FakeRunner) -> anyhow::Result<Resumed> {
+        self.resume_and_retry(fake, false)
+    }
+
+    fn resume_and_retry(&self, fake: &FakeRunner, retry_failed: bool) -> anyhow::Result<Resumed> {
         let request = ResumeRequest {
             folder: self.folder.path().join("run"),
+            retry_failed,
             time_budget_ns: None,
             python: None,
         };
@@ -177,6 +182,8 @@ fn planned(plan: Plan) -> Planned {
         plan,
         warnings: Vec::new(),
         python: None,
+        label: opdata::RunLabel::default(),
+        export_markdown: None,
     }
 }
 

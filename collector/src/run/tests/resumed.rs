@@ -78,6 +78,43 @@ fn a_finished_run_is_not_taken_up() {
 }
 
 #[test]
+fn failed_points_are_measured_again_where_that_is_asked_for() {
+    let bench = Bench::new();
+    let fails = FakeRunner::new(|step| match measured(step) {
+        Some(id) if id % 2 == 1 => Act::Miscompute,
+        _ => Act::takes(time_of_step(step)),
+    });
+    bench.run(bench.sweep(5), &fails).unwrap();
+    let failed: Vec<Row> = bench
+        .rows()
+        .into_iter()
+        .filter(|r| r.status == opdata::Status::WrongResult)
+        .collect();
+    assert!(!failed.is_empty());
+    assert!(matches!(
+        bench.resume(&works()).unwrap(),
+        Resumed::Nothing { .. }
+    ));
+
+    let Resumed::Report { report, .. } = bench.resume_and_retry(&works(), true).unwrap() else {
+        panic!("there are failed points");
+    };
+    assert_eq!((report.left, report.counts().failed), (0, 0));
+    let rows = bench.rows();
+    assert!(
+        rows.iter()
+            .all(|row| row.status == opdata::Status::Measured)
+    );
+    let ids: std::collections::HashSet<&str> = rows.iter().map(|r| r.row_id.as_str()).collect();
+    assert!(
+        failed.iter().all(|row| !ids.contains(row.row_id.as_str())),
+        "no name is used twice"
+    );
+    let aside = bench.folder.path().join("run").join(opdata::ROWS_SET_ASIDE);
+    assert_eq!(opdata::read_rows(&aside).unwrap(), failed);
+}
+
+#[test]
 fn a_run_whose_plan_was_edited_is_not_taken_up() {
     for (from, to) in [
         ("\"schedules\": 5", "\"schedules\": 50"),

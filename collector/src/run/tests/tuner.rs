@@ -111,7 +111,7 @@ fn tune(bench: &Bench, fake: &FakeRunner) -> RunReport {
                 );
             }
             let writer = RunWriter::create(&folder)?;
-            let manifest = manifest(&planned.plan, session, &prepared)?;
+            let manifest = manifest(&planned, session, &prepared)?;
             measure(&planned, session, prepared, writer, manifest, &[])
         })
         .unwrap()

@@ -10,7 +10,7 @@ use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
-use super::{VERSION_KEY, physical};
+use super::{VERSION_KEY, checksum, physical};
 use crate::error::{Error, Result};
 use crate::files::open_regular;
 use crate::formats::{cell_error, checked, layout};
@@ -39,7 +39,15 @@ impl ParquetRows {
     /// # Errors
     /// If the file cannot be read, is damaged, or its columns are not the schema's.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = open_regular(path).map_err(|source| Error::io("read", path, source))?;
+        let unreadable = |source| Error::io("read", path, source);
+        let mut file = open_regular(path).map_err(unreadable)?;
+        if !checksum::is_intact(&mut file).map_err(unreadable)? {
+            return Err(Error::Damaged {
+                path: path.to_owned(),
+                detail: "its bytes are not those that its checksum was made of".to_owned(),
+                fix: FIX,
+            });
+        }
         let reader = SerializedFileReader::new(file).map_err(|error| damaged(path, &error))?;
         let metadata = reader.metadata().file_metadata();
         if let Some(found) = stored_version(metadata.key_value_metadata())

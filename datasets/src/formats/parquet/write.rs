@@ -1,6 +1,6 @@
 //! Writing: rows are gathered by column, and each full set becomes a row group.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::types::{Type, TypePtr};
 
-use super::{VERSION_KEY, physical};
+use super::{VERSION_KEY, checksum, physical};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::schema::{COLUMNS, Cell, Column, Presence, Row, SCHEMA_VERSION, Storage};
@@ -35,13 +35,13 @@ fn write_as(path: &Path, schema: TypePtr, rows: impl Iterator<Item = Result<Row>
         let failed = |error| write_error(path, error);
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
-            .set_key_value_metadata(Some(vec![KeyValue::new(
-                VERSION_KEY.to_owned(),
-                SCHEMA_VERSION.to_string(),
-            )]))
+            .set_key_value_metadata(Some(vec![
+                KeyValue::new(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string()),
+                KeyValue::new(checksum::KEY.to_owned(), checksum::PLACEHOLDER.to_owned()),
+            ]))
             .build();
         let mut writer =
-            SerializedFileWriter::new(file, schema, Arc::new(properties)).map_err(failed)?;
+            SerializedFileWriter::new(&mut *file, schema, Arc::new(properties)).map_err(failed)?;
         let mut buffers: Vec<Buffer> = COLUMNS.iter().map(Buffer::new).collect();
         let (mut count, mut pending) = (0, 0);
         for row in rows {
@@ -61,6 +61,9 @@ fn write_as(path: &Path, schema: TypePtr, rows: impl Iterator<Item = Result<Row>
             write_group(&mut writer, &mut buffers).map_err(failed)?;
         }
         writer.close().map_err(failed)?;
+        file.flush()
+            .and_then(|()| checksum::seal(file.get_mut()))
+            .map_err(|source| Error::io("write", path, source))?;
         Ok(count)
     })
 }
