@@ -301,7 +301,8 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
             show_list(&Listing::Runs(&runs), view)
         }
         ListRequest::Patterns => {
-            let forms = crate::patterns::expand(&Home::find()?, None)?;
+            let forms =
+                crate::patterns::expand(&Home::find()?, None, for_stderr(view.verbosity).as_mut())?;
             show_list(&Listing::Patterns(&forms), view)
         }
     }

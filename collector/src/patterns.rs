@@ -8,6 +8,7 @@ use opinstall::Home;
 use opmodels::graph::Graph;
 use opmodels::patterns::{Pattern, Steps};
 use opmodels::{ImportError, Importer};
+use opreport::Progress;
 
 /// One form of a composite operator, imported.
 #[derive(Debug)]
@@ -44,12 +45,19 @@ impl Expansion {
 ///
 /// # Errors
 /// The list of forms cannot be read, or a form cannot be imported for another reason than a missing extra.
-pub fn expand(home: &Home, python: Option<&Path>) -> Result<Vec<Expanded>, ImportError> {
+pub fn expand(
+    home: &Home,
+    python: Option<&Path>,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Expanded>, ImportError> {
     let importer = Importer::new(home, python)?;
     let patterns = Pattern::load(&home.patterns())?;
-    patterns
+    progress.begin("import", patterns.len() as u64);
+    let expanded = patterns
         .into_iter()
         .map(|pattern| {
+            let label = format!("{}, {}", pattern.composite, pattern.form);
+            progress.working(&label);
             let outcome = match importer.import(&pattern.request(), &mut |_| {}) {
                 Ok(imported) => Ok(Expansion {
                     steps: Steps::read(&imported.folder)?,
@@ -61,7 +69,17 @@ pub fn expand(home: &Home, python: Option<&Path>) -> Result<Vec<Expanded>, Impor
                     .map_or_else(String::new, |e| format!("needs scripts/setup --with {e}"))),
                 Err(error) => return Err(error),
             };
+            progress.point(
+                &label,
+                if outcome.is_ok() {
+                    "imported"
+                } else {
+                    "left out"
+                },
+            );
             Ok(Expanded { pattern, outcome })
         })
-        .collect()
+        .collect();
+    progress.end();
+    expanded
 }

@@ -53,6 +53,20 @@ impl Workload {
         }
     }
 
+    /// A convolution of volumes: batch, channels and extents of the output, channels that are summed, the window.
+    pub fn conv3d(output: [u64; 5], reduced_channels: u64, kernel: [u64; 3]) -> Workload {
+        let spatial = ["nn", "ff", "zz", "yy", "xx"].into_iter().zip(output);
+        let window = ["rz", "ry", "rx"].into_iter().zip(kernel);
+        let reduced = std::iter::once(("rc", reduced_channels)).chain(window);
+        let spatial = spatial.map(|(name, extent)| (name, extent, Spatial));
+        Workload {
+            loops: spatial
+                .chain(reduced.map(|(name, extent)| (name, extent, Reduction)))
+                .collect(),
+            output: output.to_vec(),
+        }
+    }
+
     /// A product of two matrices.
     pub fn dense(rows: u64, columns: u64, depth: u64) -> Workload {
         Workload {

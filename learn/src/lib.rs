@@ -8,6 +8,7 @@
 //! | [`xgboost`] | XGBoost's library, opened at run time |
 //! | [`models`] | the ensemble over a roofline, the roofline itself and the baselines |
 //! | [`crossval`] | out-of-fold predictions, metrics, bias corrections, intervals |
+//! | [`watch`] | who is told how far a long computation has come |
 
 pub mod crossval;
 pub mod data;
@@ -16,6 +17,8 @@ pub mod features;
 pub mod models;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod watch;
 pub mod xgboost;
 
 pub use error::{Error, Result};
+pub use watch::Watch;

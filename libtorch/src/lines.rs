@@ -43,6 +43,8 @@ pub enum SortBy {
     Mean,
     /// Bytes taken less bytes given back, with the calls inside.
     Memory,
+    /// Floating-point operations.
+    Flops,
     /// The order of the first calls.
     Program,
 }
@@ -70,6 +72,8 @@ pub struct Line {
     pub own_device_ns: f64,
     /// The same with the calls inside.
     pub total_device_ns: f64,
+    /// Floating-point operations in a run; 0 where there is no formula.
+    pub flops: f64,
 }
 
 impl Line {
@@ -206,14 +210,25 @@ fn is_outermost(events: &[Event], nodes: &[Node], index: usize) -> bool {
 /// The module around a call, as PyTorch names it: `layer1.0.conv1` of `TOP(ResNet)::forward`, `layer1(Sequential)::forward`,
 /// `0(BasicBlock)::forward` and `conv1(Conv2d)::forward`; the model's class for calls of its own.
 fn layer(event: &Event) -> Option<String> {
-    let (top, inner) = event.modules.split_first()?;
-    let name = |module: &String| module.split('(').next().unwrap_or_default().to_owned();
-    let names: Vec<String> = inner.iter().map(name).collect();
-    let class = || top.split(['(', ')']).nth(1).unwrap_or(top).to_owned();
-    Some(match names.is_empty() {
-        true => class(),
-        false => names.join("."),
-    })
+    let mut names = modules(event);
+    match names.len() {
+        0 => None,
+        1 => names.pop(),
+        _ => Some(names[1..].join(".")),
+    }
+}
+
+/// The model's class, then the names of the modules around a call, the outermost first.
+pub(crate) fn modules(event: &Event) -> Vec<String> {
+    let Some((top, inner)) = event.modules.split_first() else {
+        return Vec::new();
+    };
+    let class = top.split(['(', ')']).nth(1).unwrap_or(top);
+    let names = inner.iter().filter_map(|module| module.split('(').next());
+    std::iter::once(class)
+        .chain(names)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn line(name: String, event: &Event, node: &Node, runs: f64) -> Line {
@@ -229,6 +244,7 @@ fn line(name: String, event: &Event, node: &Node, runs: f64) -> Line {
         total_bytes: node.total_bytes as f64 / runs,
         own_device_ns: node.own_device_ns as f64 / runs,
         total_device_ns: node.total_device_ns as f64 / runs,
+        flops: event.flops as f64 / runs,
     }
 }
 
@@ -246,6 +262,7 @@ fn add(group: &mut Line, line: Line) {
     group.total_bytes += line.total_bytes;
     group.own_device_ns += line.own_device_ns;
     group.total_device_ns += line.total_device_ns;
+    group.flops += line.flops;
 }
 
 /// `[1, 64, 56, 56], [64], []`: what is no tensor is empty, and left out before the first tensor, where numbers of other
@@ -263,6 +280,7 @@ fn sort(lines: &mut [Line], sort_by: SortBy) {
         SortBy::Count => line.count,
         SortBy::Mean => line.mean_ns(),
         SortBy::Memory => line.total_bytes,
+        SortBy::Flops => line.flops,
         SortBy::Name | SortBy::Program => 0.0,
     };
     // Stable: equal lines stay in the order of their first calls.

@@ -156,6 +156,10 @@ pub struct Event {
     /// A call's number; of [`What::Kernel`] that of the call that asked for it; 0 if there is none.
     #[serde(default)]
     pub correlation: u64,
+    /// Floating-point operations, a multiply-add being two, of convolutions, products and sums whose shapes were recorded; 0 for
+    /// other operators.
+    #[serde(default)]
+    pub flops: u64,
 }
 
 /// What an event is.

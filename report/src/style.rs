@@ -16,6 +16,8 @@ pub enum Colour {
 pub struct Style {
     /// Columns of the terminal; `None` where nothing is cut (files, pipes).
     pub width: Option<usize>,
+    /// Columns beyond which the rows of a table go on in further lines, where nothing is cut; `None` to never fold.
+    pub fold: Option<usize>,
     /// Colour or not.
     pub colour: Colour,
 }
@@ -24,8 +26,11 @@ impl Style {
     /// Text only, nothing cut: for files, pipes and tests.
     pub const PLAIN: Self = Self {
         width: None,
+        fold: None,
         colour: Colour::Off,
     };
+    /// Columns of a pipe, unless the variable `COLUMNS` says otherwise.
+    const PIPE_COLUMNS: usize = 80;
 
     /// What standard output can show: a pipe gets plain text, and so does a terminal with
     /// `NO_COLOR` set (to anything but nothing) or that is dumb.
@@ -40,11 +45,18 @@ impl Style {
 
     fn of(stream: &(impl IsTerminal + std::os::fd::AsFd)) -> Self {
         if !stream.is_terminal() {
-            return Self::PLAIN;
+            let columns = std::env::var("COLUMNS")
+                .ok()
+                .and_then(|text| text.parse().ok());
+            return Self {
+                fold: Some(columns.filter(|n| *n > 0).unwrap_or(Self::PIPE_COLUMNS)),
+                ..Self::PLAIN
+            };
         }
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self {
+            fold: None,
             width: terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0)),
             colour: if set("NO_COLOR") || dumb {
                 Colour::Off

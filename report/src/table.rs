@@ -136,15 +136,68 @@ impl Table {
 
     /// The lines, each ended by a newline, with a heading.
     pub fn render(&self, style: Style) -> String {
-        let widths = self.fit(style.width);
+        let mut widths = self.fit(style.width);
+        let folded = match style.fold {
+            Some(columns) => self.fold(&mut widths, columns),
+            None => Vec::new(),
+        };
         let heading: Vec<Cell> = self
             .columns
             .iter()
             .map(|column| Cell::painted(column.title.as_ref(), Style::bold))
             .collect();
         std::iter::once(&heading)
-            .chain(&self.rows)
             .map(|row| self.line(row, &widths, style) + "\n")
+            .chain(self.rows.iter().map(|row| {
+                let columns = style.fold.unwrap_or(usize::MAX);
+                let rest = self.folded_lines(row, &folded, columns);
+                self.line(row, &widths, style) + "\n" + &rest
+            }))
+            .collect()
+    }
+
+    /// Takes columns out of the first line until it fits: those that narrow terminals leave out, then the widest that
+    /// shrink, then the last ones. The first column stays.
+    fn fold(&self, widths: &mut [Option<usize>], columns: usize) -> Vec<usize> {
+        let mut folded = Vec::new();
+        while total(widths) > columns {
+            let shown = |place: &usize| widths[*place].is_some();
+            let all = (1..widths.len()).filter(shown);
+            let hidden = self.next_to_hide(widths).filter(|place| *place > 0);
+            let shrinking = all
+                .clone()
+                .filter(|place| self.columns[*place].shrink_to.is_some());
+            let next = hidden
+                .or_else(|| shrinking.max_by_key(|place| widths[*place]))
+                .or_else(|| all.last());
+            let Some(place) = next else { break };
+            widths[place] = None;
+            folded.push(place);
+        }
+        folded.sort_unstable();
+        folded
+    }
+
+    /// The cells of folded columns below a row's first line, each with its title; nothing of empty ones.
+    fn folded_lines(&self, row: &[Cell], folded: &[usize], columns: usize) -> String {
+        const INDENT: &str = "    ";
+        let filled = folded.iter().filter(|place| !row[**place].text.is_empty());
+        let cells =
+            filled.map(|&place| format!("{}: {}", self.columns[place].title, row[place].text));
+        let mut lines: Vec<String> = Vec::new();
+        for cell in cells {
+            let room = columns.saturating_sub(INDENT.len()).max(1);
+            match lines.last_mut() {
+                Some(line) if length(line) + 2 + length(&cell) <= room => {
+                    line.push_str("; ");
+                    line.push_str(&cell);
+                }
+                _ => lines.extend(wrapped(&cell, room)),
+            }
+        }
+        lines
+            .iter()
+            .map(|line| format!("{INDENT}{line}\n"))
             .collect()
     }
 
@@ -270,6 +323,25 @@ pub fn escape_markdown(text: &str) -> String {
     out
 }
 
+/// Text in pieces of at most `room` characters, broken behind spaces and separators where there are any.
+pub fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let all: Vec<char> = text.chars().collect();
+    let mut lines = Vec::new();
+    let mut rest = &all[..];
+    while rest.len() > room {
+        let is_break = |c: &char| " ,;".contains(*c);
+        let end = rest[..room].iter().rposition(is_break);
+        // A break near the beginning would leave a line nearly empty.
+        let end = end
+            .filter(|end| *end > room / 2)
+            .map_or(room, |end| end + 1);
+        lines.push(rest[..end].iter().collect::<String>().trim_end().to_owned());
+        rest = &rest[end..];
+    }
+    lines.push(rest.iter().collect());
+    lines
+}
+
 fn total(widths: &[Option<usize>]) -> usize {
     let shown = widths.iter().flatten();
     let gaps = shown.clone().count().saturating_sub(1) * GAP.len();
@@ -347,6 +419,37 @@ mod tests {
     }
 
     #[test]
+    fn pipes_fold_rows_and_lose_nothing() {
+        let style = Style {
+            fold: Some(20),
+            ..Style::PLAIN
+        };
+        let mut table = table();
+        table.row(["a, b, c, d and many others".into(), "".into(), "1 s".into()]);
+        let text = table.render(style);
+        insta::assert_snapshot!(text, @"
+        name
+        conv2d_add_relu
+            kind: conv2d
+            time: 1.234 ms
+        dense
+            kind: dense
+            time: 20 ns
+        a, b, c, d and many others
+            time: 1 s
+        ");
+    }
+
+    #[test]
+    fn long_cells_are_wrapped_at_separators() {
+        assert_eq!(
+            wrapped("shapes: 1x2;3x4;5x6", 12),
+            ["shapes: 1x2;", "3x4;5x6"]
+        );
+        assert_eq!(wrapped("abcdefgh", 3), ["abc", "def", "gh"]);
+    }
+
+    #[test]
     fn a_column_that_nobody_fills_is_left_out() {
         let columns = [
             Column::left("name"),
@@ -364,6 +467,7 @@ mod tests {
         let style = Style {
             width: Some(28),
             colour: Colour::On,
+            ..Style::PLAIN
         };
         let painted = table().render(style);
         assert!(painted.starts_with("\x1b[1mname"));

@@ -3,16 +3,21 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use opreport::{Exit, View};
+use opreport::flame::{self, Stack};
+use opreport::{Exit, View, units};
 
 use super::{AppError, show, until_interrupted};
 use crate::profile::summary::summary;
-use crate::profile::{ProfileRequest, ProfiledModel, file_of_cycle, profile, trace};
+use crate::profile::{ProfileRequest, ProfiledModel, file_of_cycle, profile, stacks, trace};
 use crate::render::{profile_csv, profile_json, profile_text};
 
 /// Profiles a model.
 pub(super) fn run(request: &ProfileRequest, view: View) -> Result<Exit, AppError> {
-    check_folders(request.csv.as_deref(), request.trace.as_deref())?;
+    check_files(&[
+        ("--csv", request.csv.as_deref()),
+        ("--trace", request.trace.as_deref()),
+        ("--flamegraph", request.flamegraph.as_deref()),
+    ])?;
     let (model, _) = until_interrupted(view, |session| profile(request, session))?;
     write_files(&model, request)?;
     show(
@@ -23,8 +28,8 @@ pub(super) fn run(request: &ProfileRequest, view: View) -> Result<Exit, AppError
 }
 
 /// A file that cannot be written is told before the model is built, not afterwards.
-pub(super) fn check_folders(csv: Option<&Path>, trace: Option<&Path>) -> anyhow::Result<()> {
-    for (flag, path) in [("--csv", csv), ("--trace", trace)] {
+pub(super) fn check_files(files: &[(&str, Option<&Path>)]) -> anyhow::Result<()> {
+    for (flag, path) in files {
         let folder = path.and_then(Path::parent);
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
         if let Some(missing) = folder.filter(|folder| !folder.is_dir()) {
@@ -37,7 +42,19 @@ pub(super) fn check_folders(csv: Option<&Path>, trace: Option<&Path>) -> anyhow:
     Ok(())
 }
 
-/// A table and a trace for each cycle, where they were asked for.
+/// Writes a flame graph of stacks in the form that its name says.
+pub(super) fn write_flamegraph(path: &Path, title: &str, stacks: &[Stack]) -> anyhow::Result<()> {
+    let is_picture = path
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("svg"));
+    let bytes = match is_picture {
+        true => flame::svg(title, stacks).context("--flamegraph")?,
+        false => flame::folded(stacks).into_bytes(),
+    };
+    opdata::write_atomically(path, &bytes).context("--flamegraph")
+}
+
+/// A table, a flame graph and a trace for each cycle, where they were asked for.
 fn write_files(model: &ProfiledModel, request: &ProfileRequest) -> anyhow::Result<()> {
     let cycles = &model.profiled.cycles;
     for (place, cycle) in cycles.iter().enumerate() {
@@ -46,6 +63,12 @@ fn write_files(model: &ProfiledModel, request: &ProfileRequest) -> anyhow::Resul
             let path = file_of_cycle(path, place, cycles.len())?;
             opdata::write_atomically(&path, profile_csv(&table, model).as_bytes())
                 .context("--csv")?;
+        }
+        if let Some(path) = &request.flamegraph {
+            let path = file_of_cycle(path, place, cycles.len())?;
+            let threads = units::plural(u64::from(model.threads), "thread");
+            let title = format!("{}, {threads}", model.graph.model);
+            write_flamegraph(&path, &title, &stacks::stacks(model, cycle))?;
         }
         if let Some(path) = &request.trace {
             let is_json = path

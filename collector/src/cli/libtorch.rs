@@ -51,10 +51,11 @@ pub(super) fn request(
         Sorting::Allocated => {
             return Err("--sort allocated needs --memory with --framework torch".to_owned());
         }
-        Sorting::Freed | Sorting::Live | Sorting::Flops => {
+        Sorting::Flops => SortBy::Flops,
+        Sorting::Freed | Sorting::Live => {
             return Err(
-                "--sort freed, live and flops are of TVM's virtual machine; with --framework torch sort by self, total, \
-                 name, count, mean, program or allocated"
+                "--sort freed and live are of TVM's virtual machine; with --framework torch sort by self, total, name, \
+                 count, mean, flops, program or allocated"
                     .to_owned(),
             );
         }
@@ -88,6 +89,7 @@ pub(super) fn request(
             stack: shown.stack,
         },
         csv: shown.csv,
+        flamegraph: shown.flamegraph,
         trace: shown.trace,
     })
 }

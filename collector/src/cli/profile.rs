@@ -111,6 +111,9 @@ pub struct ShownArgs {
     /// Write the table to this file too, all of its lines
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
+    /// Write a flame graph: a picture if FILE ends in .svg, else folded stacks
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub flamegraph: Option<PathBuf>,
     /// Write a trace: Chrome's JSON if FILE ends in .json, else Perfetto's
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
@@ -207,6 +210,7 @@ impl ProfileArgs {
                 memory: self.shown.memory,
             },
             csv: self.shown.csv,
+            flamegraph: self.shown.flamegraph,
             trace: self.shown.trace,
         }
     }

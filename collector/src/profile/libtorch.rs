@@ -31,6 +31,8 @@ pub struct TorchRequest {
     pub show: TorchShown,
     /// File of the table as CSV.
     pub csv: Option<PathBuf>,
+    /// File of the flame graph: a picture if it ends in `.svg`, else folded stacks.
+    pub flamegraph: Option<PathBuf>,
     /// File of Kineto's trace, in Chrome's format.
     pub trace: Option<PathBuf>,
 }
@@ -54,7 +56,8 @@ impl TorchShown {
     /// What has to be recorded for it.
     fn detail(&self) -> Detail {
         Detail {
-            shapes: matches!(self.group_by, GroupBy::Shape | GroupBy::Call),
+            // Operations are counted by shapes.
+            shapes: true,
             memory: self.memory,
             modules: self.stack || self.group_by == GroupBy::Layer,
         }
@@ -169,6 +172,7 @@ fn record(
     limit: Duration,
 ) -> anyhow::Result<Vec<Cycle>> {
     let schedule = request.schedule;
+    let detail = request.show.detail();
     client.run(schedule.skip_first, limit)?;
     let mut step = u64::from(schedule.skip_first);
     let mut cycles = Vec::new();
@@ -183,7 +187,11 @@ fn record(
             warmup: schedule.warmup,
             active: schedule.active,
             first_step: step,
-            detail: request.show.detail(),
+            detail: Detail {
+                // A stack is made of modules.
+                modules: detail.modules || request.flamegraph.is_some(),
+                ..detail
+            },
             trace: trace.transpose()?,
         };
         cycles.push(client.record(record, limit)?);

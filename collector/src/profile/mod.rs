@@ -4,7 +4,9 @@
 //! steps says ([`opengine::protocol::StepSchedule`]). [`summary`] makes the lines of the table out of what was recorded,
 //! [`trace`] writes Perfetto and Chrome traces. How it looks is `render/profile.rs`.
 
+pub mod advice;
 pub mod libtorch;
+pub mod stacks;
 pub mod summary;
 pub mod trace;
 
@@ -36,6 +38,8 @@ pub struct ProfileRequest {
     pub show: Shown,
     /// File of the table as CSV.
     pub csv: Option<PathBuf>,
+    /// File of the flame graph: a picture if it ends in `.svg`, else folded stacks.
+    pub flamegraph: Option<PathBuf>,
     /// File of the trace; Chrome's JSON if it ends in `.json`, else Perfetto's.
     pub trace: Option<PathBuf>,
 }

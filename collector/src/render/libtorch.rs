@@ -9,7 +9,7 @@ use super::profile::{cycle_heading, overhead_text, plain_us, quoted, us};
 use crate::profile::libtorch::{TorchProfile, TorchShown};
 use crate::profile::summary::{end_to_end, overhead};
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 9] = [
     Column::left("Name").shrinks_to(16),
     Column::right("Self CPU %"),
     Column::right("Self CPU (us)"),
@@ -17,6 +17,8 @@ const COLUMNS: [Column; 7] = [
     Column::right("CPU total (us)"),
     Column::right("CPU time avg (us)").hides(0),
     Column::right("# of Calls"),
+    Column::right("MFLOPs").hides(1),
+    Column::right("GFLOP/s").hides(1),
 ];
 const MEMORY_COLUMNS: [Column; 2] = [
     Column::right("Self CPU Mem"),
@@ -115,7 +117,17 @@ fn cells(line: &Line, summary: &Summary) -> Vec<Cell> {
         us(line.total_ns).into(),
         us(line.mean_ns()).into(),
         calls(line.count).into(),
+        flops(line.flops / 1e6).into(),
+        flops(line.flops / line.total_ns).into(),
     ]
+}
+
+/// Floating-point operations or their rate; nothing where there is no formula.
+fn flops(value: f64) -> String {
+    match value > 0.0 {
+        true => format!("{value:.2}"),
+        false => String::new(),
+    }
 }
 
 /// Times of the GPU's work; none where no GPU took part.
@@ -211,13 +223,14 @@ fn line_json(line: &Line, summary: &Summary, shown: &TorchShown) -> Value {
         "total_bytes": shown.memory.then_some(line.total_bytes),
         "self_cuda_ns": summary.device_ns.map(|_| line.own_device_ns),
         "self_cuda_share": summary.device_share(line.own_device_ns),
+        "flops": (line.flops > 0.0).then_some(line.flops),
         "cuda_total_ns": summary.device_ns.map(|_| line.total_device_ns),
     })
 }
 
 /// Columns of the CSV file.
 const CSV_COLUMNS: &str = "Name,Self CPU %,Self CPU (us),CPU total %,CPU total (us),CPU time avg (us),# of Calls,\
-Self CPU Mem (bytes),CPU Mem (bytes),Input Shapes,Module,Self CUDA (us),CUDA total (us)\n";
+Self CPU Mem (bytes),CPU Mem (bytes),Input Shapes,Module,Self CUDA (us),CUDA total (us),FLOPs\n";
 
 /// A cycle as CSV: every line, whatever the text shows.
 pub fn torch_csv(summary: &Summary, shown: &TorchShown) -> String {
@@ -243,6 +256,10 @@ pub fn torch_csv(summary: &Summary, shown: &TorchShown) -> String {
             quoted(line.module.as_deref().unwrap_or_default()),
             device(line.own_device_ns),
             device(line.total_device_ns),
+            match line.flops > 0.0 {
+                true => format!("{:.0}", line.flops),
+                false => String::new(),
+            },
         ];
         text.push_str(&fields.join(","));
         text.push('\n');
@@ -337,7 +354,7 @@ mod tests {
         assert_eq!(outer["cuda_total_ns"], 250_000.0);
         let table = summary(&profile.cycles[0], GroupBy::Operator, SortBy::Own);
         let csv = torch_csv(&table, &shown);
-        assert!(csv.contains(",250.000,250.000\n"), "{csv}");
+        assert!(csv.contains(",250.000,250.000,\n"), "{csv}");
     }
 
     #[test]
@@ -350,7 +367,7 @@ mod tests {
             "{line}"
         );
         assert!(
-            line.ends_with(",1,,,\"[1, 3, 8, 8], [4, 3, 3, 3], []\",conv1,,"),
+            line.ends_with(",1,,,\"[1, 3, 8, 8], [4, 3, 3, 3], []\",conv1,,,"),
             "{line}"
         );
     }

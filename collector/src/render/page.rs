@@ -1,6 +1,7 @@
 //! Pages of sections, each with sentences, a table and pictures: as HTML that needs no other file and no network, and in
 //! Markdown. Sections fold; long tables can be filtered and sorted.
 
+use opreport::html::chart::{CHART_SCRIPT, CHART_STYLE};
 use opreport::html::escape;
 use opreport::svg::RatioLine;
 pub(super) use opreport::table::escape_markdown;
@@ -21,7 +22,9 @@ th,td{padding:.2rem .7rem;border-bottom:1px solid var(--line);text-align:left;wh
 p{margin:.4rem 0}.lead{font-size:1.15rem;font-weight:600}.bad{color:var(--bad)}.good{color:var(--good)}\
 svg{max-width:100%;height:auto;font:12px system-ui,sans-serif}svg text:not([fill]){fill:currentColor}\
 figure{display:inline-block;width:36rem;max-width:100%;margin:.4rem 0}figure:has(.wide){width:100%}\
-figure>svg{background:#fff;color:#222;width:100%}";
+figure>svg{background:#fff;color:#222;width:100%}\
+@media(max-width:600px){body{margin:1rem auto;padding:0 .6rem}th,td{padding:.2rem .35rem}\
+td:not(.n),th{white-space:normal;overflow-wrap:anywhere}}";
 
 /// A part of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -94,12 +97,19 @@ pub(super) fn page_head(title: &str) -> String {
     )
 }
 
-/// The end of a page, with what filters and sorts its tables.
-pub(super) const PAGE_END: &str = concat!(
-    "<script>",
-    include_str!("page.js"),
-    "</script></body></html>\n"
-);
+/// Adds the end of a page: what filters and sorts its tables, and draws its charts if it has any.
+pub(super) fn end_page(page: &mut String) {
+    if page.contains("class=\"chart\"") {
+        page.push_str(&format!(
+            "<style>{CHART_STYLE}</style><script>{CHART_SCRIPT}</script>"
+        ));
+    }
+    page.push_str(concat!(
+        "<script>",
+        include_str!("page.js"),
+        "</script></body></html>\n"
+    ));
+}
 
 /// Rows from which a table has a filter.
 const FILTERED: usize = 10;

@@ -3,9 +3,13 @@
 use std::fmt::Write;
 
 use opreport::Style;
+use opreport::table::wrapped;
 use serde_json::{Value, json};
 
 use crate::patterns::Expanded;
+
+/// Columns before the operators of a step.
+const INDENT: usize = 15;
 
 /// Each composite once, below it its forms with one line a step.
 pub(super) fn patterns_text(forms: &[Expanded], style: Style) -> String {
@@ -30,7 +34,14 @@ pub(super) fn patterns_text(forms: &[Expanded], style: Style) -> String {
                     ("TensorIR", counted(expansion.blocks())),
                     ("operators", counted(expansion.operators())),
                 ] {
-                    let _ = writeln!(text, "    {step:<9}  {operators}");
+                    let lines = match style.width.or(style.fold) {
+                        Some(columns) => wrapped(&operators, columns.saturating_sub(INDENT).max(1)),
+                        None => vec![operators],
+                    };
+                    let _ = writeln!(text, "    {step:<9}  {}", lines[0]);
+                    for line in &lines[1..] {
+                        let _ = writeln!(text, "{:INDENT$}{line}", "");
+                    }
                 }
             }
             Err(reason) => {

@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::compare::{self, Comparison, Machines, Options};
+use crate::report::Latency;
 use curves::{Curve, Heat};
 
 /// Changes below this are none.
@@ -118,6 +119,8 @@ pub struct WholeModelTime {
     pub median_ns: f64,
     /// Its 95 % interval.
     pub interval_ns: (f64, f64),
+    /// How its latencies are spread.
+    pub latency: Latency,
     /// Share of it that the operators inside the model explain.
     pub explained: Option<f64>,
 }
@@ -319,6 +322,7 @@ fn whole_models(folder: &Path) -> anyhow::Result<Vec<WholeModelTime>> {
                 threads: at.threads,
                 median_ns: summary.median.get(),
                 interval_ns: (summary.ci_low.get(), summary.ci_high.get()),
+                latency: Latency::new(&summary),
                 explained: inside
                     .filter(|(_, all)| *all > 0.0)
                     .map(|(sum, all)| sum / all),

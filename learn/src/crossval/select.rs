@@ -19,6 +19,7 @@ use crate::features::{Point, Scope};
 use crate::models::member::{Member, MemberSpec};
 use crate::models::pool::{self, Pool};
 use crate::models::{Choice, Familiarity, FitOptions, Regressor, TrainingSet};
+use crate::watch::Watch;
 
 /// Folds of workloads.
 const WORKLOAD_PARTS: usize = 4;
@@ -53,6 +54,7 @@ pub fn choose(
     indices: &[usize],
     kinds: &[Familiarity],
     options: &FitOptions,
+    watch: &dyn Watch,
 ) -> Result<Chosen> {
     let judged = thinned(dataset, indices, options.seed);
     let mut workloads: Vec<usize> = judged
@@ -72,6 +74,7 @@ pub fn choose(
         dataset,
         judged: &judged,
         seed: options.seed,
+        watch,
     };
     let (mut unseen, mut known) = (Mixture::default(), Mixture::default());
     if kinds.contains(&Familiarity::Unseen) {
@@ -182,6 +185,7 @@ struct Judge<'a> {
     dataset: &'a Dataset,
     judged: &'a [usize],
     seed: u64,
+    watch: &'a dyn Watch,
 }
 
 impl Judge<'_> {
@@ -261,6 +265,7 @@ impl Judge<'_> {
         let tasks: Vec<(usize, usize)> = (0..members.len())
             .flat_map(|member| (0..count).map(move |part| (member, part)))
             .collect();
+        self.watch.begin("choose members", tasks.len());
         let results: Vec<(usize, Vec<usize>, Vec<f64>)> = tasks
             .into_par_iter()
             .map(|(number, part)| {
@@ -270,7 +275,9 @@ impl Judge<'_> {
                     .iter()
                     .map(|&i| &self.dataset.samples[i].point)
                     .collect();
-                Ok((number, places, member.predict(&points)?))
+                let predicted = member.predict(&points)?;
+                self.watch.step();
+                Ok((number, places, predicted))
             })
             .collect::<Result<_>>()?;
         let mut by_member = vec![vec![0.0; parts.len()]; members.len()];
@@ -353,7 +360,7 @@ pub fn choose_for_folds(
             }
             let all = own().count();
             let common: Vec<usize> = (0..learned.len()).filter(|&i| learned[i] == all).collect();
-            Ok(choose(dataset, &common, &kinds, options)?.choice)
+            Ok(choose(dataset, &common, &kinds, options, &())?.choice)
         })
         .collect::<Result<_>>()?;
     Ok(group_of.into_iter().map(|g| choices[g].clone()).collect())

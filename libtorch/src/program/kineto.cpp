@@ -3,6 +3,7 @@
 // A recording belongs to the thread that starts it. Errors come back as text that the caller frees; none leaves as an
 // exception.
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -32,6 +33,7 @@ struct OptorchEvent {
   size_t tensors;
   const char* const* modules;
   size_t module_count;
+  uint64_t flops; // 0 where there is no formula, or shapes were not recorded
 };
 
 namespace {
@@ -72,6 +74,54 @@ size_t foreign(const KinetoEvent& event) {
   return event.shapes().size() > own ? event.shapes().size() - own : 0;
 }
 
+uint64_t product(const std::vector<int64_t>& extents) {
+  uint64_t all = 1;
+  for (const int64_t extent : extents) all *= static_cast<uint64_t>(extent);
+  return all;
+}
+
+// Output extents of a convolution, as PyTorch's documentation of Conv2d has them, times the multiply-adds of one output.
+uint64_t convolution(c10::ArrayRef<std::vector<int64_t>> shapes, const std::vector<int64_t>& stride,
+                     const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation) {
+  const auto& input = shapes[0];
+  const auto& weight = shapes[1];
+  const size_t spatial = weight.size() - 2;
+  if (input.size() != weight.size() || stride.empty() || padding.empty() || dilation.empty()) return 0;
+  const auto at = [](const std::vector<int64_t>& list, size_t axis) { return list[std::min(axis, list.size() - 1)]; };
+  uint64_t outputs = input[0] * weight[0];
+  for (size_t axis = 0; axis < spatial; ++axis) {
+    const int64_t window = at(dilation, axis) * (weight[axis + 2] - 1) + 1;
+    outputs *= (input[axis + 2] + 2 * at(padding, axis) - window) / at(stride, axis) + 1;
+  }
+  return 2 * outputs * product(weight) / weight[0];
+}
+
+// Floating-point operations of a call, a multiply-add being two. Kineto's own numbers are of other inputs where TorchScript
+// calls, for the reason that `foreign` gives.
+uint64_t flops(const KinetoEvent& event) {
+  if (!event.hasShapes() || what(event) != 0) return 0;
+  const size_t skip = foreign(event);
+  const auto shapes = event.shapes().slice(skip);
+  const auto name = event.name();
+  const auto is = [&](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(), [&](const char* other) { return name == other; });
+  };
+  const auto has = [&](size_t place) { return shapes.size() > place && !shapes[place].empty(); };
+  if (is({"aten::mm", "aten::bmm", "aten::matmul"}) && has(0) && has(1)) return 2 * product(shapes[0]) * shapes[1].back();
+  if (is({"aten::addmm", "aten::baddbmm"}) && has(1) && has(2)) return 2 * product(shapes[1]) * shapes[2].back();
+  if (is({"aten::linear"}) && has(0) && has(1)) return 2 * product(shapes[0]) * shapes[1][0];
+  if (is({"aten::add", "aten::add_", "aten::mul", "aten::mul_"}) && has(0)) return product(shapes[0]);
+  const bool swapped = is({"aten::mkldnn_convolution"});
+  if (!swapped && !is({"aten::conv1d", "aten::conv2d", "aten::conv3d"})) return 0;
+  if (!has(0) || !has(1) || shapes[1].size() < 3 || !event.hasConcreteInputs()) return 0;
+  const auto inputs = event.concreteInputs();
+  const auto list = [&](size_t place) {
+    place += skip;
+    return place < inputs.size() && inputs[place].isIntList() ? inputs[place].toIntVector() : std::vector<int64_t>{};
+  };
+  return convolution(shapes, list(swapped ? 4 : 3), list(swapped ? 3 : 4), list(5));
+}
+
 } // namespace
 
 extern "C" {
@@ -109,7 +159,7 @@ char* optorch_stop(const char* trace, void* context, void (*each)(void*, const O
       const OptorchEvent given{name.c_str(),   event.startNs(), event.durationNs(), event.startThreadId(),
                                kind == 2 ? event.nBytes() : 0,  correlation,        kind,
                                extents.data(), ranks.data(),    ranks.size(),       modules.data(),
-                               modules.size()};
+                               modules.size(), flops(event)};
       each(context, &given);
     }
     if (trace != nullptr) result->save(trace);

@@ -21,6 +21,7 @@ struct RawEvent {
     tensors: usize,
     modules: *const *const c_char,
     module_count: usize,
+    flops: u64,
 }
 
 unsafe extern "C" {
@@ -139,6 +140,7 @@ extern "C" fn take(context: *mut c_void, event: *const RawEvent) {
         modules: modules.iter().map(|&name| string(name)).collect(),
         bytes: raw.bytes,
         correlation: raw.correlation,
+        flops: raw.flops,
     });
 }
 

@@ -223,12 +223,15 @@ pub struct UsingArgs {
 pub struct QueryArgs {
     #[command(flatten)]
     pub using: UsingArgs,
-    /// The operator: conv2d, depthwise_conv2d, dense, batch_matmul, max_pool, softmax, elementwise, …
+    /// The operator: conv2d, depthwise_conv2d, conv3d, dense, batch_matmul, max_pool, softmax, layer_norm, concat, …
     #[arg(long)]
     pub op: String,
     /// Shape of its input, e.g. 1x64x56x56.
     #[arg(long)]
     pub input: Dims,
+    /// Shape of its output, e.g. 1x64x112x112: of resize, slice, concat and others that it does not follow from the input of.
+    #[arg(long)]
+    pub output: Option<Dims>,
     /// Window, e.g. 3x3.
     #[arg(long)]
     pub kernel: Option<Dims>,

@@ -17,6 +17,7 @@ mod source;
 mod suggest;
 mod train;
 mod turning;
+mod watch;
 
 use std::process::ExitCode;
 

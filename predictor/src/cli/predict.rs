@@ -276,7 +276,7 @@ mod tests {
         let options = TrainOptions {
             fit: FitOptions::default(),
         };
-        train(&dataset, DeviceKind::Cpu, &options, &|| ()).unwrap()
+        train(&dataset, DeviceKind::Cpu, &options, &()).unwrap()
     }
 
     /// `oppredict predict` with this model and these arguments.

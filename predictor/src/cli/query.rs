@@ -16,6 +16,7 @@ pub fn run(args: &QueryArgs) -> anyhow::Result<()> {
     let what = WhatIf {
         op: args.op.clone(),
         input: args.input.0.clone(),
+        output: args.output.as_ref().map(|d| d.0.clone()),
         kernel: extents(&args.kernel),
         channels: args.channels,
         stride: extents(&args.stride),

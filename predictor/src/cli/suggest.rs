@@ -55,7 +55,7 @@ pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
                 seed: args.seed,
                 ..FitOptions::default()
             };
-            fit.choice = choose(&dataset, &dataset.all(), &Familiarity::ALL, &fit)?.choice;
+            fit.choice = choose(&dataset, &dataset.all(), &Familiarity::ALL, &fit, &())?.choice;
             Ensemble::fit(&dataset, &dataset.all(), &fit)?
         }
     };

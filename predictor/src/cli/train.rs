@@ -10,6 +10,7 @@ use oplearn::models::FitOptions;
 
 use super::args::TrainArgs;
 use super::show::show;
+use super::watch::Shown;
 use crate::model::{TrainOptions, file, train};
 use crate::render;
 
@@ -30,7 +31,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
             ..FitOptions::default()
         },
     };
-    let trained = train(&dataset, device_kind, &options, &|| ())?;
+    let trained = train(&dataset, device_kind, &options, &Shown::new())?;
     file::save(&trained, &args.out)?;
     show(args.json, &trained.facts.summary(), |style| {
         render::train::facts(&trained.facts, &args.out, style)

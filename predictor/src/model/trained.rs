@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use opdata::DeviceKind;
 use opdata::stats::median;
+use oplearn::Watch;
 use oplearn::crossval::calibration::Calibration;
 use oplearn::crossval::folds::{Members, OutOfFold, Ranking};
 use oplearn::crossval::metrics::Metrics;
@@ -196,7 +197,7 @@ pub(crate) struct Expected {
     pub new: New,
 }
 
-/// Trains a model. `done` is called after each of the parts that calibration takes.
+/// Trains a model; `watch` hears how far it has come.
 ///
 /// # Errors
 /// There are too few samples or workloads, the samples are of several kinds of device, or XGBoost's library is missing
@@ -205,7 +206,7 @@ pub fn train(
     dataset: &Dataset,
     device_kind: DeviceKind,
     options: &TrainOptions,
-    done: &(dyn Fn() + Sync),
+    watch: &dyn Watch,
 ) -> Result<Trained> {
     dataset.require(LEAST_SAMPLES, "training")?;
     let folds = if dataset.samples.len() < MANY_SAMPLES {
@@ -226,25 +227,34 @@ pub fn train(
     }
     let split = Split::Workloads(parts);
     let folds = split.folds(dataset, options.fit.seed)?;
-    let chosen = choose(dataset, &dataset.all(), &Familiarity::ALL, &options.fit)?;
+    let chosen = choose(
+        dataset,
+        &dataset.all(),
+        &Familiarity::ALL,
+        &options.fit,
+        watch,
+    )?;
     let fit = FitOptions {
         choice: chosen.choice,
         ..options.fit.clone()
     };
+    watch.begin("check on held-out workloads", folds.len());
     let out_of_fold = out_of_fold(
         dataset,
         &folds,
         ModelKind::Ensemble,
         &fit,
         (Members::Given, Ranking::Without),
-        done,
+        &|| watch.step(),
     )?;
+    watch.begin("fit", 2);
     let ensemble = Ensemble::fit(dataset, &dataset.all(), &fit)?;
     // Each sample is in one fold.
     let predicted: HashMap<(usize, usize), f64> = in_model(dataset, &folds, &out_of_fold)
         .into_iter()
         .map(|(place, time)| ((place.run, place.sample), time))
         .collect();
+    watch.step();
     let unseen = Calibration::fit(dataset, &out_of_fold);
     let spread: HashMap<usize, [f64; 2]> = match &unseen.conformal {
         None => HashMap::new(),
@@ -277,6 +287,7 @@ pub fn train(
     let all = dataset.all();
     let set = TrainingSet::new(dataset, &all);
     let surrogate = Member::taught(&surrogate(), &set, &taught, seed)?;
+    watch.step();
     Ok(Trained {
         surrogate,
         context: Context::fit(dataset, &dataset.all()),

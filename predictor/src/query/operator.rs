@@ -18,6 +18,8 @@ pub struct OperatorQuery {
     pub op: String,
     /// Shape of the input.
     pub input: Vec<u64>,
+    /// Shape of the output, for kinds that it does not follow from the input of; that of the input if missing.
+    pub output: Option<Vec<u64>>,
     /// Window.
     pub kernel: Vec<u64>,
     /// Output channels, or columns of a product.
@@ -37,10 +39,11 @@ pub struct OperatorQuery {
 }
 
 /// The kinds that can be described so.
-pub const OPS: [&str; 12] = [
+pub const OPS: [&str; 23] = [
     "conv2d",
     "depthwise_conv2d",
     "group_conv2d",
+    "conv3d",
     "dense",
     "matmul",
     "batch_matmul",
@@ -48,8 +51,25 @@ pub const OPS: [&str; 12] = [
     "avg_pool",
     "global_avg_pool",
     "softmax",
+    "layer_norm",
+    "batch_norm",
     "elementwise",
+    "broadcast",
+    "cast",
     "transpose",
+    "reshape",
+    "concat",
+    "pad",
+    "slice",
+    "gather",
+    "resize",
+];
+/// Operations for an element of the kinds whose outputs are computed one by one: what imports of models count.
+const FLOPS_AN_ELEMENT: [(&str, u64); 4] = [
+    ("softmax", 5),
+    ("layer_norm", 12),
+    ("batch_norm", 4),
+    ("elementwise", 1),
 ];
 /// Larger tensors are a mistake.
 const MOST_ELEMENTS: u64 = 1 << 40;
@@ -96,15 +116,20 @@ impl OperatorQuery {
         if self.input.is_empty() || self.input.contains(&0) {
             return bad("--input needs extents above 0, e.g. 1x64x56x56".to_owned());
         }
-        if self.stride.contains(&0) || self.stride.len() > 2 {
-            return bad("--stride needs one or two steps above 0, e.g. 2x2".to_owned());
+        let axes = if self.op == "conv3d" { 3 } else { 2 };
+        if self.stride.contains(&0) || self.stride.len() > axes {
+            return bad(format!(
+                "--stride needs one or {axes} steps above 0, e.g. {}",
+                ["2"].repeat(axes).join("x")
+            ));
         }
         let parts = match self.op.as_str() {
             "conv2d" | "depthwise_conv2d" | "group_conv2d" => self.conv()?,
+            "conv3d" => self.conv3d()?,
             "dense" | "matmul" => self.dense()?,
             "batch_matmul" => self.batch_matmul()?,
             "max_pool" | "avg_pool" | "global_avg_pool" => self.pool()?,
-            "softmax" | "elementwise" | "transpose" => self.plain()?,
+            plain if OPS.contains(&plain) => self.plain()?,
             other => {
                 let close = nearest(other, OPS.iter().copied());
                 return bad(format!(
@@ -295,19 +320,66 @@ impl OperatorQuery {
         })
     }
 
-    fn plain(&self) -> Result<Parts> {
-        let elements = product(&self.input)?;
+    fn conv3d(&self) -> Result<Parts> {
+        let &[n, c, d, h, w] = self.input.as_slice() else {
+            return bad(
+                "--input for conv3d has five extents: batch x channels x depth x height x width"
+                    .to_owned(),
+            );
+        };
+        let window = three(&self.kernel)
+            .filter(|window| !window.contains(&0))
+            .ok_or_else(|| {
+                Error::Query("--kernel for conv3d is a window such as 3x3x3".to_owned())
+            })?;
+        let Some(out) = self.channels.filter(|o| *o > 0) else {
+            return bad("--channels says how many output channels the convolution has".to_owned());
+        };
+        let strides = three(&self.stride).unwrap_or([1; 3]);
+        let same = window.map(|extent| (extent - 1) / 2);
+        let paddings = self.padding.as_deref().and_then(three).unwrap_or(same);
+        let mut output = [n, out, d, h, w];
+        for axis in 0..3 {
+            let sides = [paddings[axis]; 2];
+            output[axis + 2] =
+                window_positions(output[axis + 2], sides, window[axis], 1, strides[axis])
+                    .ok_or_else(|| {
+                        Error::Query("the window is larger than the padded volume".to_owned())
+                    })?;
+        }
+        let workload = Workload::conv3d(output, c, window);
         Ok(Parts {
-            workload: Workload::elementwise(&self.input),
+            flops: counted(workload.multiply_add_flops())?,
+            workload,
+            weight: Some(vec![out, c, window[0], window[1], window[2]]),
+            channels: Some((c, out)),
+            windowed: false,
+        })
+    }
+
+    fn plain(&self) -> Result<Parts> {
+        let output = self.output.as_ref().unwrap_or(&self.input);
+        if output.is_empty() || output.contains(&0) {
+            return bad("--output needs extents above 0, e.g. 1x64x56x56".to_owned());
+        }
+        let elements = product(output)?;
+        let of_kind = FLOPS_AN_ELEMENT.iter().find(|(kind, _)| *kind == self.op);
+        Ok(Parts {
+            workload: Workload::elementwise(output),
             weight: None,
-            flops: match self.op.as_str() {
-                "softmax" => 5 * elements,
-                "elementwise" => elements,
-                _ => 0,
-            },
+            flops: of_kind.map_or(0, |(_, flops)| flops * elements),
             channels: None,
             windowed: false,
         })
+    }
+}
+
+/// Three extents, or one for all three axes.
+fn three(extents: &[u64]) -> Option<[u64; 3]> {
+    match *extents {
+        [all] => Some([all; 3]),
+        [a, b, c] => Some([a, b, c]),
+        _ => None,
     }
 }
 
@@ -319,6 +391,7 @@ mod tests {
         OperatorQuery {
             op: op.to_owned(),
             input: input.to_vec(),
+            output: None,
             kernel: vec![3],
             channels: Some(64),
             stride: Vec::new(),
@@ -335,6 +408,7 @@ mod tests {
         for op in OPS {
             let input: &[u64] = match op {
                 "batch_matmul" => &[2, 8, 16],
+                "conv3d" => &[1, 8, 4, 14, 14],
                 "dense" | "matmul" | "softmax" | "elementwise" => &[4, 32],
                 _ => &[1, 64, 14, 14],
             };
@@ -345,6 +419,19 @@ mod tests {
         assert_eq!(conv.flops, Some(2 * 56 * 56 * 64 * 64 * 9));
         assert_eq!(conv.output_shapes.unwrap().to_string(), "1x64x56x56");
         assert_eq!(conv.weight_layout.as_deref(), Some("OIHW16o"));
+    }
+
+    #[test]
+    fn outputs_follow_from_what_is_asked() {
+        let volume = query("conv3d", &[1, 8, 4, 14, 14]).row().unwrap();
+        assert_eq!(volume.output_shapes.unwrap().to_string(), "1x64x4x14x14");
+        assert_eq!(volume.flops, Some(2 * 64 * 4 * 14 * 14 * 8 * 27));
+        let mut resize = query("resize", &[1, 8, 14, 14]);
+        resize.output = Some(vec![1, 8, 28, 28]);
+        assert_eq!(
+            resize.row().unwrap().output_shapes.unwrap().to_string(),
+            "1x8x28x28"
+        );
     }
 
     #[test]

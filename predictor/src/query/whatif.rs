@@ -19,6 +19,9 @@ pub struct WhatIf {
     pub op: String,
     /// Shape of the input, channels first.
     pub input: Vec<u64>,
+    /// Shape of the output, for kinds that it does not follow from the input of.
+    #[serde(default)]
+    pub output: Option<Vec<u64>>,
     /// Window.
     #[serde(default)]
     pub kernel: Vec<u64>,
@@ -136,6 +139,12 @@ impl WhatIf {
                 queries.push(OperatorQuery {
                     op: self.op.clone(),
                     input,
+                    output: self.output.clone().map(|mut output| {
+                        if let (Some(first), false) = (output.first_mut(), self.batch.is_empty()) {
+                            *first = batch;
+                        }
+                        output
+                    }),
                     kernel: self.kernel.clone(),
                     channels: self.channels,
                     stride: self.stride.clone(),

@@ -1,4 +1,6 @@
-//! Text inside HTML and SVG.
+//! Text inside HTML and SVG, and charts of pages ([`chart`]).
+
+pub mod chart;
 
 /// Text that HTML and SVG take as it is, in elements and in quoted attributes.
 pub fn escape(text: &str) -> String {

@@ -11,6 +11,8 @@ use opengine::protocol::{ProfiledArgument, ProfiledCall, ProfiledCycle};
 use opengine::stats::{MIN_FOR_INTERVAL, median_interval_ranks};
 use opmodels::graph::layers::layers;
 use opmodels::graph::{InputRole, Operator};
+use serde::Serialize;
+use tvm_bridge::DType;
 
 use super::ProfiledModel;
 
@@ -142,6 +144,40 @@ impl Summary {
     /// A line's share of a run's time (0 to 1).
     pub fn share(&self, line: &Line) -> f64 {
         line.own_ns / self.total_ns
+    }
+}
+
+/// Memory of a model while it runs, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// Weights and other parameters.
+    pub weights_bytes: u64,
+    /// What the user hands in.
+    pub inputs_bytes: u64,
+    /// Most bytes of results that exist at once.
+    pub activations_bytes: u64,
+    /// What the virtual machine's storages have beyond those.
+    pub workspace_bytes: u64,
+}
+
+impl Memory {
+    /// Of a model, and a table of it.
+    pub fn of(model: &ProfiledModel, table: &Summary) -> Memory {
+        let bytes = |role: InputRole| {
+            let inputs = model.graph.inputs.iter().filter(|input| input.role == role);
+            let element = |dtype: &str| dtype.parse::<DType>().map_or(0, DType::bytes) as u64;
+            let sizes = inputs.map(|i| i.shape.iter().product::<u64>() * element(&i.dtype));
+            sizes.sum()
+        };
+        Memory {
+            weights_bytes: bytes(InputRole::Param),
+            inputs_bytes: bytes(InputRole::Input),
+            activations_bytes: table.peak_bytes,
+            workspace_bytes: model
+                .profiled
+                .storage_bytes
+                .saturating_sub(table.peak_bytes),
+        }
     }
 }
 

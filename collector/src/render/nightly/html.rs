@@ -5,7 +5,7 @@ use opreport::html::escape;
 use super::content::content;
 use super::plot::ratios;
 use crate::nightly::report::NightlyReport;
-use crate::render::page::{PAGE_END, page_head, section_html};
+use crate::render::page::{end_page, page_head, section_html};
 
 /// The summary as a page.
 pub fn nightly_html(report: &NightlyReport) -> String {
@@ -29,6 +29,6 @@ pub fn nightly_html(report: &NightlyReport) -> String {
     for section in &sections {
         out.push_str(&section_html(section));
     }
-    out.push_str(PAGE_END);
+    end_page(&mut out);
     out
 }

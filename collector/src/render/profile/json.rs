@@ -5,7 +5,8 @@ use opengine::protocol::CallCounts;
 use serde_json::{Value, json};
 
 use super::{DEVICE, class};
-use crate::profile::summary::{Line, Summary, end_to_end, overhead, summary};
+use crate::profile::advice::advice;
+use crate::profile::summary::{Line, Memory, Summary, end_to_end, overhead, summary};
 use crate::profile::{ProfiledModel, Shown};
 
 /// The profile as one object: the same numbers for every line of every cycle, nanoseconds and bytes for one run.
@@ -63,6 +64,8 @@ fn cycle_json(summary: &Summary, model: &ProfiledModel, shown: &Shown) -> Value 
         "total_ns": summary.total_ns,
         "explained": summary.explained(),
         "peak_bytes": summary.peak_bytes,
+        "memory": Memory::of(model, summary),
+        "advice": advice(summary),
         "counts": counts_json(model, &summary.counts()),
         "lines": lines.map(|line| line_json(line, summary, model)).collect::<Vec<_>>(),
     })

@@ -7,7 +7,8 @@ use opengine::protocol::CallCounts;
 use opreport::table::{Cell, Column, Table};
 use opreport::{Style, units};
 
-use crate::profile::summary::{Class, Line, Summary, end_to_end, overhead, summary};
+use crate::profile::advice::advice;
+use crate::profile::summary::{Class, Line, Memory, Summary, end_to_end, overhead, summary};
 use crate::profile::{ProfiledModel, Shown};
 pub use csv::profile_csv;
 pub(super) use csv::{plain_us, quoted};
@@ -80,16 +81,22 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
         ));
         text.push_str(&table_text(&table, model, shown, style));
         if shown.memory {
-            text.push_str(&format!(
-                "\npeak {} of tensors; the machine's storages have {}\n",
-                units::bytes(table.peak_bytes as f64),
-                units::bytes(model.profiled.storage_bytes as f64)
-            ));
+            text.push_str(&memory_text(&Memory::of(model, &table)));
         }
         text.push_str(&format!(
             "\nparts explain {} of the run's time\n",
             units::percent(table.explained())
         ));
+        for advice in advice(&table) {
+            text.push_str(&format!(
+                "{}: {}; {}; at most {} of the run ({})\n",
+                style.bold(&advice.name),
+                advice.bound,
+                advice.help,
+                units::percent(advice.saves_at_most_share),
+                units::time(advice.saves_at_most_ns),
+            ));
+        }
     }
     text.push_str(&overhead_text(&model.profiled.pairs));
     for counts in &model.profiled.counts {
@@ -110,6 +117,17 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
         );
     }
     text
+}
+
+fn memory_text(memory: &Memory) -> String {
+    let bytes = |bytes: u64| units::bytes(bytes as f64);
+    format!(
+        "\nmemory: weights {}, inputs {}, activations {} at the peak, workspace {} (what the virtual machine holds beyond)\n",
+        bytes(memory.weights_bytes),
+        bytes(memory.inputs_bytes),
+        bytes(memory.activations_bytes),
+        bytes(memory.workspace_bytes)
+    )
 }
 
 /// What the table below it is of: the cycle, if there are several, and its runs.

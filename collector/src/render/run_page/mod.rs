@@ -12,7 +12,7 @@ use opreport::units;
 use serde_json::{Value, json};
 
 use super::compare::{busy, estimate, noise as noise_words, operator, probability, word};
-use super::page::{PAGE_END, Section, escape_markdown, page_head, section_html, section_markdown};
+use super::page::{Section, end_page, escape_markdown, page_head, section_html, section_markdown};
 use super::profile::standing_json;
 use crate::compare::{Comparison, Verdict};
 use crate::run_report::curves::PAYS;
@@ -31,7 +31,7 @@ pub fn report_html(report: &RunReportData) -> String {
     for section in run_sections(report) {
         out.push_str(&section_html(&section));
     }
-    out.push_str(PAGE_END);
+    end_page(&mut out);
     out
 }
 
@@ -204,6 +204,11 @@ fn whole_models(run: &RunOverview) -> Section {
             time.threads.to_string(),
             units::time(time.median_ns),
             format!("{} … {}", units::time(low), units::time(high)),
+            units::time(time.latency.p95_ns),
+            units::time(time.latency.p99_ns),
+            time.latency
+                .calls_per_s()
+                .map_or_else(String::new, units::count),
             time.explained.map_or_else(String::new, units::percent),
         ]
     });
@@ -212,6 +217,9 @@ fn whole_models(run: &RunOverview) -> Section {
         "#threads",
         "#end to end",
         "#95 % interval",
+        "#p95",
+        "#p99",
+        "#calls/s",
         "#operators explain",
     ];
     Section::new("Whole models").table(&head, rows.collect())

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use opdata::contract::Calibration;
-use opreport::svg::{Axis, Mark, RatioLine, Scale, Series, Steps, forest, heat, plot};
+use opreport::html::chart::chart;
+use opreport::svg::{Axis, Mark, RatioLine, Scale, Series, Steps, forest, heat};
 use opreport::units;
 
 use crate::compare::{Change, Comparison};
@@ -77,7 +78,7 @@ pub(super) fn curves(curves: &[Curve]) -> Vec<String> {
             .iter()
             .any(|c| c.points.iter().any(|p| p.0 <= 0.0));
         let scale = if has_zero { Scale::Linear } else { Scale::Log };
-        plot(
+        chart(
             &format!("Best time by {factor}"),
             &axis(factor, scale),
             &axis("time, µs", Scale::Log),
@@ -130,7 +131,7 @@ pub(super) fn roofline(points: &[(f64, f64)], calibration: &Calibration) -> Stri
             });
         }
     }
-    plot(
+    chart(
         "Roofline",
         &axis("flop a byte", Scale::Log),
         &axis("GFLOP/s", Scale::Log),
@@ -156,7 +157,7 @@ pub(super) fn counters(counters: &BTreeMap<String, Vec<CountOfRow>>) -> Vec<Stri
                 points: rows.map(|of| (of.count, of.time_ns / 1e3)).collect(),
             }
         });
-        plot(
+        chart(
             name,
             &axis(name, Scale::Log),
             &axis("time, µs", Scale::Log),
