@@ -53,6 +53,9 @@ impl<E: Into<anyhow::Error>> From<E> for AppError {
             Some(ImportError::Interrupted) => Exit::Interrupted,
             Some(error) if error.is_usage() => Exit::Usage,
             _ if source.is::<Misuse>() => Exit::Usage,
+            _ if matches!(source.downcast_ref(), Some(opdata::Error::NoSuchRun { .. })) => {
+                Exit::Usage
+            }
             _ => Exit::Failed,
         };
         AppError { exit, source }

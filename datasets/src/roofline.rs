@@ -231,6 +231,7 @@ pub(crate) mod testing {
             target: serde_json::Value::Null,
             cores_usable: 1,
             load_1min: None,
+            other_cpu_share: None,
             clock_ghz: Some(2.0),
             rates: vec![ThreadRates {
                 threads: 1,

@@ -8,6 +8,7 @@ use opengine::device::{self, Target};
 use opengine::env::Root;
 use opengine::interrupt::Interrupt;
 use opengine::measure::counters::SOURCES;
+use opengine::measure::load::LoadMeter;
 use opinstall::Home;
 use opreport::progress::for_stderr;
 use opreport::{Exit, Verbosity, View};
@@ -120,6 +121,7 @@ fn calibrate(
     };
     let mut meter = TvmMeter::new(&target, most, interrupt.clone()).map_err(ended)?;
     let memory = environment.state.memory;
+    let others = LoadMeter::start();
     let rates = calibrate::measure(
         &request.threads,
         Hierarchy {
@@ -136,7 +138,7 @@ fn calibrate(
         progress.as_mut(),
     )
     .map_err(ended)?;
-    Ok(Calibration {
+    let calibration = Calibration {
         format: CALIBRATION_FORMAT,
         env_hash: environment.env_hash.clone(),
         measured_at_utc: opdata::Timestamp::now(),
@@ -144,9 +146,17 @@ fn calibrate(
         target,
         cores_usable: environment.state.cores_usable,
         load_1min: environment.state.load_1min,
+        other_cpu_share: others.other_cpu_share(),
         clock_ghz,
         rates,
-    })
+    };
+    if calibration.is_of_busy_machine() {
+        progress.note(
+            "warning: other processes took much of the CPU time: the rates are too low, and are marked so; calibrate again on \
+             the quiet machine",
+        );
+    }
+    Ok(calibration)
 }
 
 /// The packages that a requirements file pins to one version. Those pinned by Python version are left out: which of

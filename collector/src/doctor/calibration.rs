@@ -32,6 +32,17 @@ pub(super) fn check(calibrated: &Calibrated, environment: &Environment) -> Check
         Calibrated::Unusable(why) => return Check::warn(NAME, why, CALIBRATE),
     };
     let finding = finding(calibration);
+    if calibration.is_of_busy_machine() {
+        let share = calibration.other_cpu_share.unwrap_or_default();
+        return Check::warn(
+            NAME,
+            format!(
+                "{finding}; other processes took {} of the CPU time meanwhile: the rates are too low",
+                units::percent(share)
+            ),
+            CALIBRATE,
+        );
+    }
     let now = environment.state.cores_usable;
     if calibration.cores_usable == now {
         Check::ok(NAME, finding)
@@ -92,6 +103,15 @@ mod tests {
             fewer.finding.ends_with("of 2 cores, now 8 are usable"),
             "{}",
             fewer.finding
+        );
+        let mut disturbed = calibration("m");
+        disturbed.other_cpu_share = Some(0.4);
+        let disturbed = check(&Calibrated::Yes(disturbed), &environment);
+        assert_eq!(disturbed.status, CheckStatus::Warn);
+        assert!(
+            disturbed.finding.contains("took 40.0 %"),
+            "{}",
+            disturbed.finding
         );
         for state in [
             Calibrated::Never,

@@ -105,6 +105,7 @@ impl Planned {
         }
         let device_conditions = device_conditions(settings, target.device)?;
         let whole_model = whole_model(settings, target.device, compile_only)?;
+        let keep_kernels = keep_kernels(settings, target.device)?;
         let side = match target.device.has_host_threads() {
             true => Side::Host,
             false => Side::Device,
@@ -115,7 +116,7 @@ impl Planned {
             target,
             more_targets,
             compile_only,
-            keep_kernels: single(settings, "keep-kernels")?.map(|(_, text)| PathBuf::from(text)),
+            keep_kernels,
             threads,
             cache_states,
             device_conditions,
@@ -331,6 +332,22 @@ fn whole_model(
         return Err(bad(&value, &value.text(), &reason, "leave it out"));
     }
     Ok(WholeModel::Skip)
+}
+
+/// Where source and machine code of kernels are kept; refused for kernels that have neither.
+fn keep_kernels(settings: &Settings, device: DeviceRef) -> Result<Option<PathBuf>, PlanError> {
+    match single(settings, "keep-kernels")? {
+        Some((value, text)) if device.has_host_threads() => Err(bad(
+            &value,
+            &text,
+            &format!(
+                "kernels of {} are compiled in memory and leave no files",
+                device.name()
+            ),
+            "leave it out; `opcollect list ops --ir` shows an operator's program",
+        )),
+        found => Ok(found.map(|(_, text)| PathBuf::from(text))),
+    }
 }
 
 fn cache_states(settings: &Settings, device: DeviceRef) -> Result<Vec<CacheState>, PlanError> {

@@ -24,8 +24,8 @@ pub fn ranking_json(ranking: &Ranking) -> String {
 
 fn table(ranking: &Ranking) -> Table {
     let mut table = Table::new(&[
-        Column::right("rank"),
         Column::left("run").shrinks_to(20),
+        Column::right("rank"),
         Column::right("time over base"),
         Column::left("95 % interval").hides(0),
         Column::right("whole models").only_if_filled(),
@@ -44,8 +44,8 @@ fn table(ranking: &Ranking) -> Table {
             }
         };
         table.row([
-            (place + 1).to_string().into(),
             run.path.display().to_string().into(),
+            (place + 1).to_string().into(),
             number(ratio.map(|r| r.value)).into(),
             ratio.and_then(interval).unwrap_or_default().into(),
             number(run.whole_models).into(),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::row::BUSY;
 use crate::values::Timestamp;
 
 /// Version of the format below; a file of another is not read.
@@ -60,6 +61,9 @@ pub struct Calibration {
     /// Load of the minute before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_1min: Option<f64>,
+    /// Share of the CPU time that other processes took meanwhile (0 to 1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_cpu_share: Option<f64>,
     /// Clock of a core that works alone, GHz; absent where it cannot be counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_ghz: Option<f64>,
@@ -102,6 +106,11 @@ pub struct ReadRate {
 }
 
 impl Calibration {
+    /// Whether other processes took more than [`BUSY`] of the CPU time while it was measured: its rates are too low.
+    pub fn is_of_busy_machine(&self) -> bool {
+        self.other_cpu_share.is_some_and(|share| share > BUSY)
+    }
+
     /// Why the numbers cannot be right, if so.
     pub fn complaint(&self) -> Option<String> {
         let rates = self.rates.iter().flat_map(|r| {

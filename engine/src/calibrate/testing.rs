@@ -40,6 +40,7 @@ pub fn calibration(env_hash: &str) -> Calibration {
         target: serde_json::json!({"kind": "llvm", "mcpu": "haswell", "num-cores": 2}),
         cores_usable: 2,
         load_1min: Some(0.1),
+        other_cpu_share: None,
         clock_ghz: Some(3.1),
         rates: vec![of(1), of(2)],
     }

@@ -71,6 +71,7 @@ fn is_misuse(error: &anyhow::Error) -> bool {
     let import = error.downcast_ref::<ImportError>();
     error.is::<Misuse>()
         || matches!(error.downcast_ref(), Some(Error::Query(_)))
+        || matches!(error.downcast_ref(), Some(opdata::Error::NoSuchRun { .. }))
         || import.is_some_and(ImportError::is_usage)
 }
 

@@ -9,6 +9,7 @@ use opinstall::Home;
 use oplearn::data::each_batch;
 use oplearn::features::machine::MachineFacts;
 use opmodels::{ImportRequest, Importer, Source as ModelSource};
+use opreport::Misuse;
 use opreport::output::{Stream, say};
 use rayon::prelude::*;
 
@@ -24,6 +25,13 @@ use crate::render;
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     let trained = model_path::load(args.using.model.as_deref())?;
     super::check_target(args.using.target.as_deref(), trained.facts.device_kind)?;
+    if args.devices.devices.is_some() && args.compare.is_none() {
+        return Err(Misuse(
+            "--devices: figures of a log's machines are read with --compare alone; leave it out"
+                .to_owned(),
+        )
+        .into());
+    }
     if let Some(runs) = &args.compare {
         return compare(args, runs, &trained);
     }

@@ -110,6 +110,10 @@ pub struct Group {
     pub ddr_read_bytes: u64,
     /// Bytes written to global memory, where commands tell.
     pub ddr_write_bytes: u64,
+    /// Bytes read from the chip's shared memory, where commands tell.
+    pub l2_read_bytes: u64,
+    /// Bytes written to the chip's shared memory, where commands tell.
+    pub l2_write_bytes: u64,
     /// Whether a transfer's direction was unknown.
     pub direction_unknown: bool,
     /// Operations of the algorithm, where commands tell.
@@ -136,6 +140,8 @@ impl Group {
             bytes: 0,
             ddr_read_bytes: 0,
             ddr_write_bytes: 0,
+            l2_read_bytes: 0,
+            l2_write_bytes: 0,
             direction_unknown: false,
             alg_ops: None,
             uarch_ops: None,
@@ -161,12 +167,16 @@ impl Group {
         if let Some(dma) = view.dma() {
             self.dma_cycles += view.event.cycles();
             self.bytes += dma.bytes;
-            self.ddr_read_bytes += if dma.from == Memory::Ddr {
-                dma.bytes
-            } else {
-                0
-            };
-            self.ddr_write_bytes += if dma.to == Memory::Ddr { dma.bytes } else { 0 };
+            match dma.from {
+                Memory::Ddr => self.ddr_read_bytes += dma.bytes,
+                Memory::L2 => self.l2_read_bytes += dma.bytes,
+                Memory::Local | Memory::Unknown => {}
+            }
+            match dma.to {
+                Memory::Ddr => self.ddr_write_bytes += dma.bytes,
+                Memory::L2 => self.l2_write_bytes += dma.bytes,
+                Memory::Local | Memory::Unknown => {}
+            }
             self.direction_unknown |= dma.from == Memory::Unknown;
         } else {
             self.tiu_cycles += view.event.cycles();

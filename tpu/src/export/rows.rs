@@ -157,9 +157,12 @@ fn measured(group: &Group, row: &mut Row) {
     row.time_p95_ns = ns((group.count * 95).div_ceil(100).saturating_sub(1));
     row.in_model_time_ns = times.median_ns();
     row.flops = group.alg_ops.map(|ops| (ops / count).max(0.0) as u64);
-    if !group.direction_unknown && group.dma_cycles > 0 {
-        row.bytes_read = Some((group.ddr_read_bytes as f64 / count) as u64);
-        row.bytes_written = Some((group.ddr_write_bytes as f64 / count) as u64);
+    // Traffic of the memories that cores share, DDR and L2. A core's own is no bandwidth that anything waits for.
+    let read = group.ddr_read_bytes + group.l2_read_bytes;
+    let written = group.ddr_write_bytes + group.l2_write_bytes;
+    if !group.direction_unknown && read + written > 0 {
+        row.bytes_read = Some((read as f64 / count) as u64);
+        row.bytes_written = Some((written as f64 / count) as u64);
     }
     row.counters = Some(JsonText::from(&json!({
         "tpu_pmu:tiu_cycles": group.tiu_cycles as f64 / count,
@@ -171,6 +174,6 @@ fn measured(group: &Group, row: &mut Row) {
     let rate = |sum: f64| finite(sum / group.total_ns as f64).filter(|_| group.total_ns > 0);
     row.gflops_per_s = group.alg_ops.and_then(rate);
     if row.bytes_read.is_some() {
-        row.gbytes_per_s = rate((group.ddr_read_bytes + group.ddr_write_bytes) as f64);
+        row.gbytes_per_s = rate((read + written) as f64);
     }
 }

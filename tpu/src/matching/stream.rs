@@ -4,8 +4,8 @@
 
 use crate::chip::Chip;
 use crate::chip::memory::{Memory, memories};
-use crate::chip::names::DMA_SYS;
-use crate::chip::regs::{CommandUnit, Table};
+use crate::chip::names::{DMA_SYS, data_type_bytes};
+use crate::chip::regs::{CommandUnit, Layout, Table};
 use crate::input::core::{CoreFile, unit_key};
 use crate::input::nodes::{Command, CommandKind, Mode, NONE, Origin, node_info, node_task};
 use crate::input::pmu::{DmaCounters, moves_nothing, record_bytes};
@@ -152,7 +152,8 @@ impl Stream<'_> {
         (ns(record.start), ns(record.end))
     }
 
-    /// Whether a record's counters rule a command out: it wrote the other memory, or moved data in a sync command.
+    /// Whether a record's counters rule a command out: it read or wrote the other memory, moved data in a sync command, or
+    /// moved another number of bytes than the command's extents are of.
     pub(super) fn contradicts(&self, record: &Record, bound: &Bound) -> bool {
         if !matches!(self.engine, Engine::Gdma | Engine::Sdma) || self.chip == Chip::Bm1688 {
             return false;
@@ -164,6 +165,11 @@ impl Stream<'_> {
             Link::Node { .. } if bound.tags.mode == Mode::Rvt => return false,
             Link::Node { .. } => None,
         };
+        let counters = DmaCounters::read(
+            self.record_file
+                .slice(record.offset, record_bytes(self.chip, self.engine)),
+        );
+        let mut contradicted = false;
         // Whether it writes local memory; a sync command writes none.
         let local = match (whole, bound.link) {
             (Some(number), _) => {
@@ -175,7 +181,11 @@ impl Stream<'_> {
                     None
                 } else {
                     let bytes = self.core.command_bytes(self.chip, decoded);
-                    Some(memories(self.chip, layout, bytes).1 == Memory::Local)
+                    let (from, to) = memories(self.chip, layout, bytes);
+                    // The system DMA of a core is at no local memory.
+                    contradicted = self.engine == Engine::Gdma && reads_elsewhere(&counters, from)
+                        || moves_other_bytes(&counters, layout, bytes);
+                    Some(to == Memory::Local)
                 }
             }
             (None, Link::Node { word, .. }) if node_task(word) != DMA_SYS => {
@@ -183,15 +193,43 @@ impl Stream<'_> {
             }
             _ => None,
         };
-        let counters = DmaCounters::read(
-            self.record_file
-                .slice(record.offset, record_bytes(self.chip, self.engine)),
-        );
         let (global, local_written) = (counters.axi_write_bytes > 0, counters.gif_write_bytes > 0);
         match local {
             None => global || local_written,
-            Some(true) => global && !local_written,
-            Some(false) => local_written && !global,
+            Some(true) => contradicted || global && !local_written,
+            Some(false) => contradicted || local_written && !global,
         }
     }
+}
+
+/// Whether data came from another memory than a command says. A constant comes from none.
+fn reads_elsewhere(counters: &DmaCounters, from: Memory) -> bool {
+    let (global, local) = (counters.axi_read_valid > 0, counters.gif_read_valid > 0);
+    match from {
+        Memory::Local => global && !local,
+        Memory::Ddr | Memory::L2 => local && !global,
+        Memory::Unknown => false,
+    }
+}
+
+/// Whether a plain copy moved another number of bytes than its extents are of. A constant has extents of its destination
+/// alone, most other copies of their source.
+fn moves_other_bytes(counters: &DmaCounters, layout: &Layout, bytes: &[u8]) -> bool {
+    const PLAIN: [u64; 2] = [0, 1];
+    let value = |name: &str| layout.get(bytes, name);
+    let is_plain = value("cmd_type").is_some_and(|kind| PLAIN.contains(&kind))
+        && value("cmd_special_function") == Some(0);
+    let element = value("src_data_format").and_then(|code| data_type_bytes(code as u32));
+    let (true, Some(element)) = (is_plain, element) else {
+        return false;
+    };
+    let of = |side: &str| -> Option<f64> {
+        let extents = ["nsize", "csize", "hsize", "wsize"];
+        let extents = extents.map(|extent| value(&format!("{side}_{extent}")));
+        let elements: Option<u64> = extents.into_iter().product();
+        Some(elements? as f64 * element)
+    };
+    let sides: Vec<f64> = ["src", "dst"].into_iter().filter_map(of).collect();
+    let moved = f64::from(counters.gif_write_bytes) + f64::from(counters.axi_write_bytes);
+    moved > 0.0 && !sides.is_empty() && !sides.contains(&moved)
 }

@@ -164,6 +164,14 @@ function bandwidth() {
     }
     for (const v of s) top = Math.max(top, v);
   }
+  const cores = new Set(shown.map(t => t.number)).size, limits = D.limits.filter(l => l[1] > 0).map(([name, gbps]) => [name, gbps * cores]);
+  for (const [, limit] of limits) top = Math.max(top, limit);
+  g.setLineDash([5, 4]); g.strokeStyle = fg(); g.fillStyle = fg(); g.font = "11px system-ui"; g.globalAlpha = .6;
+  for (const [name, limit] of limits) {
+    const y = 146 - limit / top * (H - 6);
+    g.beginPath(); g.moveTo(LEFT, y); g.lineTo(w, y); g.stroke(); g.fillText(`${name} limit ${limit.toFixed(1)}`, w - 118, y + 12);
+  }
+  g.setLineDash([]); g.globalAlpha = 1;
   g.fillStyle = fg(); g.font = "11px system-ui"; g.fillText(top.toFixed(1) + " GB/s", 4, 24); g.fillText("0", 4, 145);
   for (const e of kinds) {
     g.strokeStyle = colours[e]; g.beginPath();

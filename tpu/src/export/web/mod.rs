@@ -123,6 +123,7 @@ fn data(profile: &Profile, summary: &Summary, most: usize) -> Value {
         "launch_kernel": launch_kernel,
         "layers": layers,
         "summary": summary,
+        "limits": [["DDR", spec.ddr_gbps], ["L2", spec.l2_gbps]],
         "limit": overview.limit.name(),
         "overview": overview,
         "by_operator": group(&operators),

@@ -73,6 +73,8 @@ const value = c => c instanceof Markup || c instanceof Shown ? c.value : c;
 const isText = c => typeof c == "string";
 const cell = c => c instanceof Markup ? `<td>${c.html}</td>` : `<td${isText(c) ? ' class="text"' : ""}>${esc(c instanceof Shown ? c.text : c ?? "–")}</td>`;
 const sorted = {};
+// In the timeline the direction of a transfer is no part of its name, nor of its colour.
+const plain = name => name.replace(/ [A-Z0-9]+->[A-Z0-9]+$/, "");
 // A table with rows of cells; `goes[i]` is what a click on the i-th row does.
 function table(id, head, rows, goes) {
   const by = sorted[id], order = rows.map((_, i) => i);
@@ -93,14 +95,17 @@ const whole = x => x == null ? null : new Shown(x, Math.round(x).toLocaleString(
 const O = D.overview, card = (label, text) => `<div><span class="dim">${esc(label)}</span><b>${esc(text)}</b></div>`, share = x => x == null ? "not known" : (x * 100).toFixed(1) + " %";
 $("cards").innerHTML = card("total", ns(O.total_ns)) + card("computing", share(O.compute_share)) + card("moving", share(O.move_share)) + card("both at once", share(O.overlap_share))
   + card("neither", share(O.idle_share)) + card("share of peak", share(O.peak_share)) + card("share of DDR limit", share(O.ddr_share)) + card("bounded by", D.limit);
+// Mean over the cores that have the engine.
+const busy = e => { const all = tracks.filter(t => t.engine == e).map(t => t.number), of = D.summary.cores.filter(c => all.includes(c.core)).map(c => c[e.toLowerCase()]).filter(Boolean); return of.length ? of.reduce((sum, c) => sum + c.utilisation, 0) / of.length : null; };
+table("engines", ["engine", "busy, mean of its cores"], engines.filter(e => busy(e) != null).map(e => [e, bar(busy(e), colours[e])]));
+table("costliest", ["costliest operators", "share of all work", "total µs"], D.by_operator.slice(0, 5).map(g => [g.name, bar(g.share, colour(plain(g.name))), fixed(g.total_ns / 1e3, 3)]), D.by_operator.slice(0, 5).map(g => () => only(plain(g.name))));
 $("findings").innerHTML = O.findings.map(f => `<li>${esc(f)}</li>`).join("");
 table("ladder", ["case", "at least", "faster by", "MAC utilisation"], O.ladder.map(s => [s.what, new Shown(s.total_ns, ns(s.total_ns)), new Shown(s.speedup, s.speedup.toFixed(2) + " ×"), pct(s.mac_utilisation)]));
 table("cores", ["core", "TIU busy", "GDMA busy", "SDMA busy", "both at once", "neither", "uArch rate", "TIU µs", "GDMA µs", "DDR read GB/s", "DDR write GB/s", "L2 read GB/s", "L2 write GB/s"],
   D.summary.cores.map(c => ["core " + c.core, bar(c.tiu.utilisation, colours.TIU), bar(c.gdma.utilisation, colours.GDMA), bar(c.sdma.utilisation, colours.SDMA), pct(c.overlap_share), pct(c.idle_share),
     c.uarch_ops ? pct(c.alg_ops / c.uarch_ops) : null, fixed(c.tiu.busy_ns / 1e3, 3), fixed(c.gdma.busy_ns / 1e3, 3), gb(c.gdma.ddr_read), gb(c.gdma.ddr_write), gb(c.gdma.l2_read), gb(c.gdma.l2_write)]));
 const groupHead = ["name", "kind", "engine", "count", "total µs", "share", "median µs", "bytes", "operations", "Gop/s", "of the peak"];
-// In the timeline the direction of a transfer is no part of its name, nor of its colour; the TIU moves nothing.
-const plain = name => name.replace(/ [A-Z0-9]+->[A-Z0-9]+$/, "");
+// The TIU moves nothing.
 const group = g => [g.name, g.kind, g.engine ? g.engine.toUpperCase() : "", whole(g.count), fixed(g.total_ns / 1e3, 3), bar(g.share, colour(plain(g.name))), fixed(g.median_ns / 1e3, 3), g.engine && g.engine.toUpperCase() == "TIU" ? null : whole(g.bytes),
   whole(g.alg_ops), g.alg_ops == null || !g.total_ns ? null : fixed(g.alg_ops / g.total_ns, 2), pct(g.peak_share)];
 const layerAt = new Map(); for (const l of allLanes) if (l.lane == "layer") l.keys.forEach((k, i) => { const s = layerAt.get(k); layerAt.set(k, s ? [Math.min(s[0], l.start[i]), Math.max(s[1], l.end[i])] : [l.start[i], l.end[i]]); });
