@@ -449,3 +449,29 @@ fn ports_belong_to_the_core_that_sent() {
         );
     }
 }
+
+#[test]
+fn a_descriptor_that_another_took_the_place_of_is_never_called_matched() {
+    let dump = make(Spec::new(Chip::Aks, Capture::Bmodel));
+    let transfers = dump.cores[0].des[1].len() - 1;
+    for place in [1, transfers / 2, transfers - 1] {
+        let of_it = dump.cores[0].des[1][place].clone();
+        let others = &dump.cores[0].des[1][..transfers];
+        let other = others.iter().find(|other| **other != of_it).unwrap();
+        for instead in [other.clone(), vec![0; of_it.len()]] {
+            let mut damaged = make(Spec::new(Chip::Aks, Capture::Bmodel));
+            damaged.cores[0].des[1][place] = instead;
+            let events = seen(&read(&damaged), 0, Engine::Gdma);
+            let truth = truths(&dump.cores[0].truth[1]);
+            let wrong = events
+                .iter()
+                .filter(|e| e.3 == Certainty::Matched && !truth.contains(e));
+            assert_eq!(wrong.count(), 0, "transfer {place}");
+            let (_, _, name, certainty) = &events[place];
+            assert!(
+                *certainty != Certainty::Matched,
+                "transfer {place}: {name} is called matched"
+            );
+        }
+    }
+}
