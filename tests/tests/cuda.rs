@@ -214,6 +214,7 @@ fn rows_have_the_state_of_the_gpu_and_the_energy_that_was_asked_for() {
         assert_eq!(row.device_clock_mhz, Some(1410));
         assert_eq!(row.device_temperature_c, Some(41));
         assert_eq!(row.device_held_back_by.as_deref(), Some("none"));
+        assert!(row.device_late_samples.is_some());
         // Half a second of calls of a quarter of a millisecond each take the joule that the stand-in's meter rises by.
         assert_eq!(row.energy_uj, Some(1e6 / 2000.0));
         assert_eq!(row.counter_sources.as_deref(), Some("nvml"));

@@ -1,19 +1,17 @@
 //! Tensor intrinsics: pieces of a computation that are one instruction of the target, such as the products of small
 //! matrices that tensor cores take.
 //!
-//! An intrinsic is a pair of functions: what it computes, as loops, and how the target is asked for it. Those of CUDA are
-//! written in TVM's Python package, and those of CPUs lie beside this file. The former are asked of it once an installation, in a process of its own (about 20 s), kept
-//! as TVM's JSON, and registered from there in milliseconds; rules of MetaSchedule and [`Schedule::tensorize`] use their
-//! names.
+//! An intrinsic is a pair of functions: what it computes, as loops, and how the target is asked for it. Both lie beside this
+//! file as TVM's JSON and are registered from there in milliseconds. Those of CUDA's tensor cores are TVM's own, printed by
+//! `intrinsics.py`, which takes Python 20 s. Rules of MetaSchedule and [`Schedule::tensorize`] use their names.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+
+use flate2::read::GzDecoder;
 
 use crate::call::{boolean, call, text};
 use crate::error::{Error, Result};
-use crate::libs::{Libraries, TVM_VERSION};
 use crate::schedule::{Block, Loop, Schedule};
 use crate::target::Target;
 
@@ -23,10 +21,10 @@ type Intrinsics = BTreeMap<String, (String, String)>;
 /// Registers the intrinsics of CUDA's tensor cores, once a process.
 ///
 /// # Errors
-/// TVM cannot be loaded, or its Python package does not say what they are.
+/// TVM cannot be loaded.
 pub fn register_cuda() -> Result<()> {
     static DONE: OnceLock<Result<()>> = OnceLock::new();
-    DONE.get_or_init(|| register(&intrinsics()?)).clone()
+    DONE.get_or_init(|| register(&of_tensor_cores()?)).clone()
 }
 
 fn register(intrinsics: &Intrinsics) -> Result<()> {
@@ -78,65 +76,11 @@ impl DotProduct {
     }
 }
 
-const ASKED: &str = "tensor intrinsics";
-/// Goes up with every change of what `intrinsics.py` prints.
-const FORMAT: u32 = 2;
-
-/// From the file that they are kept in, else from TVM's Python package.
-fn intrinsics() -> Result<Intrinsics> {
-    let libraries = Libraries::load()?;
-    let kept = kept_at();
-    let read = |path: &PathBuf| std::fs::read(path).ok();
-    if let Some(bytes) = kept.as_ref().and_then(read)
-        && let Ok(found) = serde_json::from_slice(&bytes)
-    {
-        return Ok(found);
-    }
-    let bytes = ask(libraries.site_packages())?;
-    let found = serde_json::from_slice(&bytes).map_err(|e| Error::unexpected(ASKED, e))?;
-    if let Some(kept) = kept {
-        // Where it cannot be kept, the next process asks again.
-        let _ = keep(&kept, &bytes);
-    }
-    Ok(found)
-}
-
-/// Beside the other things that are made once an installation.
-fn kept_at() -> Option<PathBuf> {
-    let imports = opinstall::Home::find().ok()?.imports();
-    let file = format!("tensor-intrinsics-{TVM_VERSION}-{FORMAT}.json");
-    Some(imports.parent()?.join(file))
-}
-
-fn keep(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    // Whole or not at all: other processes may write it too.
-    let part = path.with_extension(format!("{}.part", std::process::id()));
-    std::fs::write(&part, bytes)?;
-    std::fs::rename(&part, path)
-}
-
-/// Runs Python of the environment that TVM is installed in.
-fn ask(site_packages: &Path) -> Result<Vec<u8>> {
-    let python = site_packages
-        .ancestors()
-        .nth(3)
-        .map(|e| e.join("bin/python"));
-    let python = python.filter(|p| p.is_file());
-    let python = python.ok_or_else(|| Error::unexpected(ASKED, "no Python beside TVM"))?;
-    let output = Command::new(python)
-        .args(["-c", include_str!("intrinsics.py")])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| Error::unexpected(ASKED, e))?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.lines().last().unwrap_or("Python said nothing");
-    Err(Error::unexpected(ASKED, last))
+/// Those of tensor cores, as `intrinsics.py` prints them. A test compares both.
+fn of_tensor_cores() -> Result<Intrinsics> {
+    let packed = include_bytes!("tensor_cores.json.gz");
+    serde_json::from_reader(GzDecoder::new(&packed[..]))
+        .map_err(|e| Error::unexpected("tensor_cores.json.gz", e))
 }
 
 impl Schedule {
@@ -192,5 +136,52 @@ impl Schedule {
         let always = crate::call::field(&condition, "value")
             .and_then(|number| crate::call::value::<i64>("predicate", number));
         Ok(!matches!(always, Ok(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::libs::Libraries;
+
+    #[test]
+    fn every_intrinsic_has_both_functions() {
+        let all = of_tensor_cores().unwrap();
+        assert!(
+            all.contains_key("wmma_sync_16x16x16_f16f16f32"),
+            "{:?}",
+            all.keys()
+        );
+        assert!(
+            all.values()
+                .all(|(computes, does)| !computes.is_empty() && !does.is_empty())
+        );
+    }
+
+    #[test]
+    #[ignore = "Python takes half a minute"]
+    fn they_are_what_the_installed_tvm_prints() {
+        let libraries = Libraries::load().unwrap();
+        let environment = libraries.site_packages().ancestors().nth(3).unwrap();
+        let output = Command::new(environment.join("bin/python"))
+            .args(["-c", include_str!("intrinsics.py")])
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let printed: Intrinsics = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            printed.keys().collect::<Vec<_>>(),
+            of_tensor_cores().unwrap().keys().collect::<Vec<_>>()
+        );
+        assert!(
+            printed == of_tensor_cores().unwrap(),
+            "pack them anew: python intrinsics.py | gzip -9n"
+        );
     }
 }

@@ -263,6 +263,7 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
         row.device_clock_mhz = state.clock_mhz.map(u64::from);
         row.device_temperature_c = state.temperature_c.map(u64::from);
         row.device_held_back_by = state.held_back_by.clone();
+        row.device_late_samples = state.late_samples;
     }
     let Some(taken) = &measured.taken else { return };
     row.warmup = Some(u64::from(taken.warmup));

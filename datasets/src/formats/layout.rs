@@ -9,13 +9,14 @@ use crate::schema::COLUMNS;
 pub(super) const ABSENT: usize = usize::MAX;
 
 /// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
-const ADDED: [&str; 49] = [
+const ADDED: [&str; 50] = [
     "output_reuse_bytes",
     "import_check",
     "other_cpu_share",
     "device_clock_mhz",
     "device_temperature_c",
     "device_held_back_by",
+    "device_late_samples",
     "device_launches",
     "threads_per_block",
     "blocks",

@@ -338,6 +338,8 @@ columns! {
         device_temperature_c: Option<u64> ["°C"],
         /// What held its clock back then, joined with `;`, or `none`.
         device_held_back_by: Option<String>,
+        /// Samples whose calls could not all be queued before the device began: their times hold waits for the host.
+        device_late_samples: Option<u64> ["samples"],
     }
     Counts {
         /// Units of `counters`, as `{"source:name": unit}`.

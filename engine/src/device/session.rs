@@ -67,6 +67,9 @@ pub struct DeviceState {
     pub temperature_c: Option<u32>,
     /// What holds its clock back, joined with `;`, or `none`.
     pub held_back_by: Option<String>,
+    /// Samples since the state was last asked whose calls could not all be queued before the device began.
+    #[serde(default)]
+    pub late_samples: Option<u64>,
 }
 
 /// A kernel that is to be timed.

@@ -15,6 +15,8 @@ pub(crate) struct Gpu {
     pub name: String,
     /// Compute capability times ten.
     pub capability: u32,
+    /// Its multiprocessors; of a slice those of the slice.
+    pub multiprocessors: u32,
     /// Its place on the PCI bus, by which NVML knows it.
     pub bus_id: CString,
 }
@@ -36,6 +38,21 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
+    /// The first GPU, how many there are like it, and the names of the others, which nothing is measured on.
+    pub fn words(&self) -> String {
+        let alike = self.like_the_first();
+        let mut words = self.gpus[0].name.clone();
+        if alike.len() > 1 {
+            words = format!("{} {words}", alike.len());
+        }
+        let others = (0u32..).zip(&self.gpus).filter(|(i, _)| !alike.contains(i));
+        let others: Vec<&str> = others.map(|(_, gpu)| gpu.name.as_str()).collect();
+        match others.is_empty() {
+            true => words,
+            false => format!("{words} (not measured on: {})", others.join(", ")),
+        }
+    }
+
     /// Numbers of the GPUs that rows of the first one may be mixed with.
     pub fn like_the_first(&self) -> Vec<u32> {
         let key = |gpu: &Gpu| (gpu.name.clone(), gpu.capability);
@@ -118,8 +135,8 @@ struct Api {
     place: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> Status,
 }
 
-/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR`.
-const CAPABILITY: [c_int; 2] = [75, 76];
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR`, then `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`.
+const ATTRIBUTES: [c_int; 3] = [75, 76, 16];
 
 impl Api {
     fn of(library: Library) -> Option<Api> {
@@ -160,13 +177,14 @@ impl Api {
                 done((self.name)(name.as_mut_ptr(), MOST, device))?;
                 let mut bus_id = [0 as c_char; NAME_BYTES];
                 done((self.place)(bus_id.as_mut_ptr(), MOST, device))?;
-                let mut parts = [0; 2];
-                for (part, attribute) in parts.iter_mut().zip(CAPABILITY) {
+                let mut parts = [0; 3];
+                for (part, attribute) in parts.iter_mut().zip(ATTRIBUTES) {
                     done((self.attribute)(part, attribute, device))?;
                 }
                 Ok(Gpu {
                     name: CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned(),
                     capability: (parts[0] * 10 + parts[1]).unsigned_abs(),
+                    multiprocessors: parts[2].unsigned_abs(),
                     bus_id: CStr::from_ptr(bus_id.as_ptr()).to_owned(),
                 })
             };
@@ -196,6 +214,7 @@ mod tests {
         let gpu = Gpu {
             name: "NVIDIA H200".to_owned(),
             capability: 90,
+            multiprocessors: 132,
             bus_id: c"0000:01:00.0".to_owned(),
         };
         assert_eq!(gpu.arch(), "sm_90");
@@ -206,6 +225,7 @@ mod tests {
         let gpu = |name: &str| Gpu {
             name: name.to_owned(),
             capability: 90,
+            multiprocessors: 132,
             bus_id: c"0000:01:00.0".to_owned(),
         };
         let driver = Driver {
@@ -213,6 +233,7 @@ mod tests {
             gpus: ["H200", "H100", "H200"].map(gpu).to_vec(),
         };
         assert_eq!(driver.like_the_first(), [0, 2]);
+        assert_eq!(driver.words(), "2 H200 (not measured on: H100)");
         assert_eq!(chosen(None, 2), "2");
         assert_eq!(chosen(Some("3, GPU-8932f937"), 1), "GPU-8932f937");
     }

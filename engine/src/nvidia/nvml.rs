@@ -69,6 +69,17 @@ pub(crate) trait Telemetry {
     fn state(&mut self) -> State;
 }
 
+/// Why NVML tells nothing of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoNvml {
+    /// The library is not there, or does not know the GPU.
+    #[error("there is no NVML (libnvidia-ml.so.1)")]
+    NotThere,
+    /// The process sees a slice of the board (MIG): its clock, temperature and energy are those of the whole board.
+    #[error("the GPU is a slice of a board (MIG), and NVML tells of the whole board alone")]
+    Slice,
+}
+
 /// The library, for one GPU.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Nvml {
@@ -76,6 +87,7 @@ pub(crate) struct Nvml {
     temperature: unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> Status,
     reasons: unsafe extern "C" fn(Handle, *mut c_ulonglong) -> Status,
     energy: unsafe extern "C" fn(Handle, *mut c_ulonglong) -> Status,
+    split: Option<unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> Status>,
     gpu: Handle,
 }
 
@@ -91,13 +103,32 @@ impl Nvml {
     /// Why there is none, or that the library is not there.
     pub fn of_first() -> Result<Nvml, String> {
         let driver = driver().as_ref().map_err(NoGpu::to_string)?;
-        Nvml::of(&driver.gpus[0].bus_id)
-            .ok_or_else(|| "there is no NVML (libnvidia-ml.so.1)".to_owned())
+        Nvml::of(&driver.gpus[0].bus_id).map_err(|none| none.to_string())
     }
 
-    /// For the GPU at a place of the PCI bus as CUDA's runtime names it; none where there is no library, or it does not know
-    /// the GPU. By its place, because the library numbers all GPUs and CUDA those that the process may see.
-    pub fn of(bus_id: &std::ffi::CStr) -> Option<Nvml> {
+    /// For the GPU at a place of the PCI bus as CUDA's runtime names it. By its place, because the library numbers all GPUs
+    /// and CUDA those that the process may see.
+    ///
+    /// # Errors
+    /// There is no library, it does not know the GPU, or the GPU is split into slices.
+    pub fn of(bus_id: &std::ffi::CStr) -> Result<Nvml, NoNvml> {
+        let nvml = Nvml::of_board(bus_id).ok_or(NoNvml::NotThere)?;
+        match nvml.is_split() {
+            true => Err(NoNvml::Slice),
+            false => Ok(nvml),
+        }
+    }
+
+    /// Whether the board is split into slices (`nvmlDeviceGetMigMode`); boards that cannot be say so by an error.
+    fn is_split(&self) -> bool {
+        let (mut current, mut pending) = (0, 0);
+        let Some(mode) = self.split else { return false };
+        // SAFETY: the handle is the library's, and what is written to is valid.
+        let status = unsafe { mode(self.gpu, &mut current, &mut pending) };
+        status == 0 && current == 1
+    }
+
+    fn of_board(bus_id: &std::ffi::CStr) -> Option<Nvml> {
         type Init = unsafe extern "C" fn() -> Status;
         type ByPlace = unsafe extern "C" fn(*const c_char, *mut Handle) -> Status;
         let library = Library::open(Path::new("libnvidia-ml.so.1")).ok()?;
@@ -119,6 +150,8 @@ impl Nvml {
                 energy: library
                     .function(c"nvmlDeviceGetTotalEnergyConsumption")
                     .ok()?,
+                // Older drivers have no slices.
+                split: library.function(c"nvmlDeviceGetMigMode").ok(),
                 gpu,
             })
         }
@@ -247,6 +280,6 @@ mod tests {
 
     #[test]
     fn without_a_gpu_at_this_place_there_is_no_telemetry() {
-        assert!(Nvml::of(c"ffff:ff:1f.7").is_none());
+        assert_eq!(Nvml::of(c"ffff:ff:1f.7").unwrap_err(), NoNvml::NotThere);
     }
 }

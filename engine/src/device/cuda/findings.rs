@@ -6,7 +6,7 @@ use super::arch;
 use super::nvrtc::{self, HOW_TO_GET_IT, Toolkit, ToolkitMissing};
 use crate::device::Finding;
 use crate::nvidia::driver::{self, Driver, NoGpu};
-use crate::nvidia::nvml::{Nvml, State, Telemetry as _};
+use crate::nvidia::nvml::{NoNvml, Nvml, State, Telemetry as _};
 
 const GPU: &str = "GPU";
 const COMPILER: &str = "CUDA compiler";
@@ -17,7 +17,12 @@ pub(super) fn of_machine() -> Vec<Finding> {
     let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
     let states = gpus
         .iter()
-        .map(|gpu| Nvml::of(&gpu.bus_id).map(|mut nvml| nvml.state()))
+        .map(|gpu| match Nvml::of(&gpu.bus_id) {
+            Ok(mut nvml) => Some(nvml.state()),
+            // What NVML says is the board's, and this is a part of it.
+            Err(NoNvml::Slice) => Some(State::default()),
+            Err(NoNvml::NotThere) => None,
+        })
         .collect::<Option<Vec<State>>>();
     let toolkit = Toolkit::find().map(|toolkit| (nvrtc::version(&toolkit), toolkit));
     let has_gpu = driver.is_ok();
@@ -103,6 +108,7 @@ mod tests {
             gpus: vec![Gpu {
                 name: "NVIDIA H200".to_owned(),
                 capability: 90,
+                multiprocessors: 132,
                 bus_id: c"0000:01:00.0".to_owned(),
             }],
         };

@@ -23,6 +23,14 @@ const LONGEST: Duration = Duration::from_millis(5);
 /// How often gates were closed, and opened again, in this process.
 static CLOSED: AtomicU64 = AtomicU64::new(0);
 static OPENED: AtomicU64 = AtomicU64::new(0);
+/// Gates that opened because their time was up, since [`take_late`] was asked.
+static LATE: AtomicU64 = AtomicU64::new(0);
+
+/// How many gates opened before everything stood behind them, since this was asked: the times of those samples hold waits
+/// for the host.
+pub(super) fn take_late() -> u64 {
+    LATE.swap(0, Ordering::Relaxed)
+}
 
 /// A gate on the default stream.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +73,11 @@ impl Drop for Closed {
 /// What the stream waits for: that the gate of this number is opened, or that its time is up.
 unsafe extern "C" fn wait_for(number: *mut c_void) {
     let begun = Instant::now();
-    while OPENED.load(Ordering::Acquire) < number as u64 && begun.elapsed() < LONGEST {
+    while OPENED.load(Ordering::Acquire) < number as u64 {
+        if begun.elapsed() >= LONGEST {
+            LATE.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         std::thread::yield_now();
     }
 }
@@ -99,6 +111,7 @@ mod tests {
             })
         };
         assert!(waiting(behind).join().unwrap() >= LONGEST, "its time is up");
+        assert!(take_late() >= 1);
         drop(closed);
         assert!(OPENED.load(Ordering::Acquire) >= behind as u64);
         assert!(Gate::new(refused).close().is_err());

@@ -92,7 +92,7 @@ impl Device for Cuda {
 
     fn hardware(&self, _machine: &Environment) -> String {
         match driver::driver() {
-            Ok(driver) => driver.gpus[0].name.clone(),
+            Ok(driver) => driver.words(),
             Err(_) => "no GPU".to_owned(),
         }
     }

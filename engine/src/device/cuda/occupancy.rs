@@ -31,7 +31,7 @@ pub(super) struct Demand {
 pub(super) struct Occupancy {
     /// Blocks that fit; 0 for a kernel that cannot be started.
     pub blocks: u64,
-    /// Threads of those blocks over the threads that the multiprocessor can hold.
+    /// Warps of those blocks over the warps that the multiprocessor can hold: a warp that is not full takes a whole one.
     pub share: f64,
     /// What allows no more blocks.
     pub limiters: Vec<&'static str>,
@@ -49,7 +49,7 @@ pub(super) fn of(arch: Arch, demand: Demand) -> Occupancy {
     let binding = limits.iter().filter(|(_, limit)| *limit == blocks);
     Occupancy {
         blocks,
-        share: (blocks * demand.threads) as f64 / arch.threads as f64,
+        share: (blocks * warps(demand)) as f64 / (arch.threads / WARP) as f64,
         limiters: binding.map(|(name, _)| *name).collect(),
     }
 }

@@ -10,6 +10,7 @@ use tvm_bridge::{Result, Target};
 
 use super::compiler::{CudaCompiler, Loading};
 use super::events::{EventMarks, EventTimer, Flusher, Runtime, Sentinel};
+use super::gate;
 use super::nvrtc::{HOW_TO_GET_IT, Nvrtc, Toolkit, runtime};
 use super::target;
 use super::templates::{CudaTemplates, Limits};
@@ -21,7 +22,7 @@ use crate::measure::timer::{WallClock, WallMarks};
 use crate::measure::{CacheControl, Marks, Timer};
 use crate::nvidia::driver;
 use crate::nvidia::dynamic::Library;
-use crate::nvidia::nvml::{Nvml, Telemetry as _, Throttling};
+use crate::nvidia::nvml::{Nvml, State, Telemetry as _, Throttling};
 use crate::schedule::Templates;
 
 /// The device that is measured on.
@@ -77,9 +78,9 @@ impl Gpu {
         }
         let mut timer = EventTimer::new(runtime)?;
         Ok(Gpu {
-            flusher: Flusher::new(runtime)?,
+            flusher: Flusher::new(runtime),
             sentinel: Sentinel::new(runtime, &mut timer)?,
-            throttling: Nvml::of(&runtime.bus_id()?).map(Throttling::new),
+            throttling: Nvml::of(&runtime.bus_id()?).ok().map(Throttling::new),
             timer,
         })
     }
@@ -96,7 +97,7 @@ impl Session for CudaSession {
 
     fn templates(&self) -> Box<dyn Templates> {
         Box::new(CudaTemplates {
-            limits: Limits::of(self.target.json()),
+            limits: Limits::of_machine(self.target.json()),
         })
     }
 
@@ -129,9 +130,11 @@ impl Session for CudaSession {
     }
 
     fn state(&mut self) -> Option<DeviceState> {
-        let throttling = self.gpu.as_mut()?.throttling.as_mut()?;
-        let now = throttling.telemetry().state();
+        let gpu = self.gpu.as_mut()?;
+        let throttling = gpu.throttling.as_mut();
+        let now = throttling.map_or_else(State::default, |t| t.telemetry().state());
         Some(DeviceState {
+            late_samples: Some(gate::take_late()),
             clock_mhz: now.clock_mhz,
             temperature_c: now.temperature_c,
             held_back_by: now.held_back_by(),

@@ -38,6 +38,11 @@ fn known_kernels_are_bound_by_what_binds_them() {
         on("sm_80", demand(512, 102, 55296)),
         (1, 0.25, "registers".to_owned())
     );
+    // 49 threads are two warps: 32 blocks of two fill all 64 warps, though a quarter of their lanes is idle.
+    assert_eq!(
+        on("sm_80", demand(49, 16, 0)),
+        (32, 1.0, "warps;blocks".to_owned())
+    );
     assert_eq!(on("sm_86", demand(32, 16, 0)).2, "blocks");
     assert_eq!(on("sm_90", demand(128, 32, 100 << 10)).2, "shared_memory");
     // Too many registers for a block: it cannot be started.

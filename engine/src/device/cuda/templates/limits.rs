@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::nvidia::driver;
+
 /// Most threads of a block, on every GPU that TVM's CUDA code runs on.
 pub(super) const MAX_THREADS: i64 = 1024;
 /// Shared memory of a block that needs no attribute of the kernel, in bytes.
@@ -24,7 +26,19 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// For the GPUs that a target's dictionary is for.
+    /// For this machine's GPU where the target's dictionary is for it, else as [`Limits::of`].
+    pub fn of_machine(dictionary: &Value) -> Limits {
+        let limits = Limits::of(dictionary);
+        match driver::driver() {
+            Ok(driver) if dictionary["arch"].as_str() == Some(&driver.gpus[0].arch()) => Limits {
+                multiprocessors: driver.gpus[0].multiprocessors.into(),
+                ..limits
+            },
+            _ => limits,
+        }
+    }
+
+    /// For the large GPU of the generation that a target's dictionary is for.
     pub fn of(dictionary: &Value) -> Limits {
         let arch = dictionary["arch"].as_str().unwrap_or_default();
         let digits = arch.trim_start_matches("sm_");
