@@ -222,6 +222,20 @@ fn rows_have_the_state_of_the_gpu_and_the_energy_that_was_asked_for() {
 }
 
 #[test]
+fn the_state_and_energy_of_a_board_are_not_called_those_of_its_slice() {
+    let Some(gpu) = StandInGpu::new() else {
+        return;
+    };
+    let bench = Bench::new();
+    let slices = [("SLICES", "1")];
+    let refused = gpu.around(command_of_sweep(&bench, &["--counters", "nvml"]), &slices);
+    Outcome::of(refused).failed(2, &["slice of a board"]);
+    Outcome::of(gpu.around(command_of_sweep(&bench, &[]), &slices)).done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    assert!(rows.iter().all(|row| row.device_clock_mhz.is_none()));
+}
+
+#[test]
 fn counters_of_the_processor_count_no_kernels_of_a_gpu() {
     let Some(gpu) = StandInGpu::new() else {
         return;

@@ -104,7 +104,7 @@ impl Planned {
             cache_states.truncate(1);
         }
         let device_conditions = device_conditions(settings, target.device)?;
-        let whole_model = whole_model(settings, target.device, compile_only)?;
+        let whole_model = whole_model(settings, compile_only)?;
         let keep_kernels = keep_kernels(settings, target.device)?;
         let side = match target.device.has_host_threads() {
             true => Side::Host,
@@ -307,11 +307,7 @@ fn no_threads(settings: &Settings, device: DeviceRef) -> Result<Vec<u32>, PlanEr
     Ok(vec![1])
 }
 
-fn whole_model(
-    settings: &Settings,
-    device: DeviceRef,
-    compile_only: bool,
-) -> Result<WholeModel, PlanError> {
+fn whole_model(settings: &Settings, compile_only: bool) -> Result<WholeModel, PlanError> {
     let asked = required(
         settings,
         "whole-model",
@@ -322,14 +318,13 @@ fn whole_model(
         },
         "give measure or skip",
     )?;
-    let reason = match (compile_only, device.runs_whole_models()) {
-        (true, _) => "nothing is run with --compile-only".to_owned(),
-        (false, false) => format!("whole models do not run on {} yet", device.name()),
-        (false, true) => return Ok(asked),
-    };
+    if !compile_only {
+        return Ok(asked);
+    }
     let value = settings.get("whole-model");
     if asked == WholeModel::Measure && value.is_given() {
-        return Err(bad(&value, &value.text(), &reason, "leave it out"));
+        let reason = "nothing is run with --compile-only";
+        return Err(bad(&value, &value.text(), reason, "leave it out"));
     }
     Ok(WholeModel::Skip)
 }

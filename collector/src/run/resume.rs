@@ -93,16 +93,6 @@ pub fn resume(request: &ResumeRequest, session: &mut Session<'_>) -> anyhow::Res
             reopened.torn_bytes
         ));
     }
-    if request.retry_failed {
-        let failed = reopened.set_aside(|row| FAILED.contains(&row.status))?;
-        if failed > 0 {
-            session.progress.note(&format!(
-                "measuring {} again; the rows are kept in {}",
-                units::plural(failed, "failed point"),
-                folder.join(opdata::ROWS_SET_ASIDE).display()
-            ));
-        }
-    }
     let prepared = Preparation::new(&planned, session)?;
     let environment = serde_json::to_value(&prepared.environment)?;
     let machine = |e: &serde_json::Value| e["env_hash"].as_str().map(str::to_owned);
@@ -119,6 +109,16 @@ pub fn resume(request: &ResumeRequest, session: &mut Session<'_>) -> anyhow::Res
     ));
     manifest.state = RunState::Running;
     manifest.ended = None;
+    if request.retry_failed {
+        // Said before the rows move: a run that ends here is not finished.
+        manifest.save(folder)?;
+        let failed = reopened.set_aside(|row| FAILED.contains(&row.status))?;
+        session.progress.note(&format!(
+            "measuring {} again; their rows are kept in {}",
+            units::plural(failed, "failed point"),
+            folder.join(opdata::ROWS_SET_ASIDE).display()
+        ));
+    }
     let report = measure(
         &planned,
         session,

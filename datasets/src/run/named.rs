@@ -21,6 +21,11 @@ pub type Found = (PathBuf, Result<RunManifest>);
 /// # Errors
 /// [`Error::NoRun`] if there is none; a folder cannot be read.
 pub fn all_runs(folder: &Path) -> Result<Vec<Found>> {
+    if !folder.is_dir() {
+        return Err(Error::NotFound {
+            path: folder.to_owned(),
+        });
+    }
     let mut all: Vec<Found> = find_runs(folder)?
         .into_iter()
         .map(|path| {

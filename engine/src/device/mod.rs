@@ -205,11 +205,6 @@ pub trait Device: Sync {
         true
     }
 
-    /// Whether the whole model can be run on it beside its operators.
-    fn runs_whole_models(&self) -> bool {
-        true
-    }
-
     /// The options that its targets take, in the order in which they are written.
     fn options(&self) -> &'static [TargetOption];
     /// Checks what only the compiler knows of a target's options.
