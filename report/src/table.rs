@@ -162,14 +162,13 @@ impl Table {
         let mut folded = Vec::new();
         while total(widths) > columns {
             let shown = |place: &usize| widths[*place].is_some();
-            let all = (1..widths.len()).filter(shown);
+            let all: Vec<usize> = (1..widths.len()).filter(shown).collect();
             let hidden = self.next_to_hide(widths).filter(|place| *place > 0);
-            let shrinking = all
-                .clone()
-                .filter(|place| self.columns[*place].shrink_to.is_some());
+            let shrinks = |place: &&usize| self.columns[**place].shrink_to.is_some();
+            let shrinking = all.iter().filter(shrinks);
             let next = hidden
-                .or_else(|| shrinking.max_by_key(|place| widths[*place]))
-                .or_else(|| all.last());
+                .or_else(|| shrinking.max_by_key(|place| widths[**place]).copied())
+                .or_else(|| all.last().copied());
             let Some(place) = next else { break };
             widths[place] = None;
             folded.push(place);

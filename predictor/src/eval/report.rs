@@ -365,11 +365,20 @@ fn coverage(
     })
 }
 
-/// Share of whole models inside their intervals, percent.
+/// Share of the models inside their intervals, percent. A model counts once, whatever its sizes and numbers of threads: so
+/// it does where intervals are calibrated.
 fn models_inside(models: &[WholeModel]) -> Option<f64> {
-    let inside: Vec<bool> = models.iter().filter_map(WholeModel::is_inside).collect();
-    let count = inside.iter().filter(|inside| **inside).count();
-    (!inside.is_empty()).then(|| 100.0 * count as f64 / inside.len() as f64)
+    let mut of_models: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
+    for model in models {
+        if let Some(inside) = model.is_inside() {
+            of_models.entry(&model.model).or_default().push(inside);
+        }
+    }
+    let share = |inside: &Vec<bool>| {
+        inside.iter().filter(|inside| **inside).count() as f64 / inside.len() as f64
+    };
+    let all: f64 = of_models.values().map(share).sum();
+    (!of_models.is_empty()).then(|| 100.0 * all / of_models.len() as f64)
 }
 
 fn by_workload(

@@ -224,7 +224,7 @@ fn models(report: &Report, style: Style) -> String {
     if let (Some(inside), Some(c)) = (report.models_inside, &report.coverage) {
         let _ = writeln!(
             text,
-            "intervals of {} % hold {inside:.1} % of the whole models",
+            "intervals of {} % hold {inside:.1} % of the whole models, each counted once",
             figure(c.nominal)
         );
     }
