@@ -78,6 +78,8 @@ impl Bench {
             }
         }
         command.env_remove("RUST_BACKTRACE").env("NO_COLOR", "1");
+        // Tests look for columns in one line a row.
+        command.env("COLUMNS", "10000");
         command
     }
 

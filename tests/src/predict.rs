@@ -20,6 +20,7 @@ pub fn command(bench: &Bench, args: &[&str]) -> Command {
         .args(args)
         .current_dir(bench.path())
         .env_remove("OPPREDICT_MODEL")
+        .env("COLUMNS", "10000")
         .env_remove("RUST_BACKTRACE");
     command
 }

@@ -105,11 +105,12 @@ impl Planned {
         }
         let device_conditions = device_conditions(settings, target.device)?;
         let whole_model = whole_model(settings, compile_only)?;
-        let keep_kernels = keep_kernels(settings, target.device)?;
         let side = match target.device.has_host_threads() {
             true => Side::Host,
             false => Side::Device,
         };
+        let counters = counters(settings, (!compile_only).then_some(side))?;
+        let keep_kernels = keep_kernels(settings, target.device, &counters)?;
         let plan = Plan {
             format: PLAN_FORMAT,
             model,
@@ -128,7 +129,7 @@ impl Planned {
                 "give which part of how many, e.g. --shard 1/4",
             )?,
             time_budget_ns: Self::time_budget_of(settings)?,
-            counters: counters(settings, (!compile_only).then_some(side))?,
+            counters,
             timing: timing(settings)?,
             patience: required(
                 settings,
@@ -329,17 +330,26 @@ fn whole_model(settings: &Settings, compile_only: bool) -> Result<WholeModel, Pl
     Ok(WholeModel::Skip)
 }
 
-/// Where source and machine code of kernels are kept; refused for kernels that have neither.
-fn keep_kernels(settings: &Settings, device: DeviceRef) -> Result<Option<PathBuf>, PlanError> {
+/// The source of counters that reads a kernel of this machine from files.
+const READS_FILES: &str = "callgrind";
+
+/// Where source and machine code of kernels are kept; refused where there are no files of them.
+fn keep_kernels(
+    settings: &Settings,
+    device: DeviceRef,
+    counters: &[String],
+) -> Result<Option<PathBuf>, PlanError> {
+    let reads = |counter: &String| counter.split(':').next() == Some(READS_FILES);
+    let has_files = !device.has_host_threads() || counters.iter().any(reads);
     match single(settings, "keep-kernels")? {
-        Some((value, text)) if device.has_host_threads() => Err(bad(
+        Some((value, text)) if !has_files => Err(bad(
             &value,
             &text,
             &format!(
                 "kernels of {} are compiled in memory and leave no files",
                 device.name()
             ),
-            "leave it out; `opcollect list ops --ir` shows an operator's program",
+            "leave it out, or add --counters callgrind, which reads them from files",
         )),
         found => Ok(found.map(|(_, text)| PathBuf::from(text))),
     }

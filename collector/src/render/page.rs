@@ -1,7 +1,7 @@
 //! Pages of sections, each with sentences, a table and pictures: as HTML that needs no other file and no network, and in
 //! Markdown. Sections fold; long tables can be filtered and sorted.
 
-use opreport::html::chart::{CHART_SCRIPT, CHART_STYLE};
+use opreport::chart::{CHART_SCRIPT, CHART_STYLE};
 use opreport::html::escape;
 use opreport::svg::RatioLine;
 pub(super) use opreport::table::escape_markdown;

@@ -1,6 +1,4 @@
-//! Text inside HTML and SVG, and charts of pages ([`chart`]).
-
-pub mod chart;
+//! Text inside HTML and SVG.
 
 /// Text that HTML and SVG take as it is, in elements and in quoted attributes.
 pub fn escape(text: &str) -> String {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use opdata::contract::Calibration;
-use opreport::html::chart::chart;
+use opreport::chart::chart;
 use opreport::svg::{Axis, Mark, RatioLine, Scale, Series, Steps, forest, heat};
 use opreport::units;
 

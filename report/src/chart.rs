@@ -1,6 +1,6 @@
 //! Plots that answer to the mouse: values under the pointer, zoom by dragging, series that hide by a click on the legend.
 //!
-//! The library uPlot 1.6.32 (`vendor/`, MIT licence) goes into the page itself, so that a page needs no network. Without
+//! The library uPlot 1.6.32 (`chart/vendor/`, MIT licence) goes into the page itself, so that a page needs no network. Without
 //! scripts, and on paper, the picture of [`crate::svg::plot()`] stands in its place.
 
 use serde_json::json;
@@ -9,16 +9,16 @@ use crate::svg::{Axis, Mark, Scale, Series, plot};
 
 /// What a page with charts has in its style.
 pub const CHART_STYLE: &str = concat!(
-    include_str!("vendor/uPlot.min.css"),
+    include_str!("chart/vendor/uPlot.min.css"),
     ".chart{background:#fff;color:#222}.chart .u-title{font-size:.95rem}.chart .u-legend{font-size:.75rem;text-align:left}",
     ".chart .u-legend th,.chart .u-legend td{white-space:normal;border:0;padding:0 .2rem}.chart .u-legend .u-label{display:inline}"
 );
 
 /// What a page with charts has behind them, inside a `script` element.
 pub const CHART_SCRIPT: &str = concat!(
-    include_str!("vendor/uPlot.iife.min.js"),
+    include_str!("chart/vendor/uPlot.iife.min.js"),
     "\n",
-    include_str!("chart.js")
+    include_str!("chart/chart.js")
 );
 
 /// Points of a series at most; more only make the page large.
