@@ -119,7 +119,7 @@ impl OperatorQuery {
         let axes = if self.op == "conv3d" { 3 } else { 2 };
         if self.stride.contains(&0) || self.stride.len() > axes {
             return bad(format!(
-                "--stride needs one or {axes} steps above 0, e.g. {}",
+                "--stride needs 1 or {axes} steps above 0, e.g. {}",
                 ["2"].repeat(axes).join("x")
             ));
         }
@@ -469,11 +469,11 @@ mod tests {
             ]
             .join("\n"),
             @"
-        --op conv9d: no such operator here (did you mean conv2d?); there are conv2d, depthwise_conv2d, group_conv2d, dense, matmul, batch_matmul, max_pool, avg_pool, global_avg_pool, softmax, elementwise, transpose
+        --op conv9d: no such operator here (did you mean conv2d or conv3d?); there are conv2d, depthwise_conv2d, group_conv2d, conv3d, dense, matmul, batch_matmul, max_pool, avg_pool, global_avg_pool, softmax, layer_norm, batch_norm, elementwise, broadcast, cast, transpose, reshape, concat, pad, slice, gather, resize
         --input for conv2d has four extents: batch x channels x height x width
         --input needs extents above 0, e.g. 1x64x56x56
         --kernel for conv2d is a window such as 3x3
-        --stride needs one or two steps above 0, e.g. 2x2
+        --stride needs 1 or 2 steps above 0, e.g. 2x2
         the window is larger than the padded image
         3 groups do not divide 64 and 64 channels
         --groups is 1 or more: how many parts the channels are convolved in
