@@ -32,7 +32,7 @@ pub struct ListedRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum RunVerdict {
-    /// Every point has a row; so many of them failed.
+    /// Every point has a row.
     Finished {
         /// Points that failed.
         failed: u64,

@@ -8,7 +8,7 @@
 //! | [`xgboost`] | XGBoost's library, opened at run time |
 //! | [`models`] | the ensemble over a roofline, the roofline itself and the baselines |
 //! | [`crossval`] | out-of-fold predictions, metrics, bias corrections, intervals |
-//! | [`watch`] | who is told how far a long computation has come |
+//! | [`watch`] | progress of long computations |
 
 pub mod crossval;
 pub mod data;

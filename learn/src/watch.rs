@@ -1,6 +1,6 @@
-//! Who is told how far a long computation has come. What is shown of it is the caller's.
+//! Progress of long computations, for the caller to show.
 
-/// Hears of phases and of their steps, from any thread.
+/// Receives the phases of a computation and their steps, from any thread.
 pub trait Watch: Sync {
     /// A phase of this many steps begins.
     fn begin(&self, phase: &str, steps: usize);
@@ -9,7 +9,7 @@ pub trait Watch: Sync {
     fn step(&self);
 }
 
-/// Nobody listens.
+/// Ignores all progress.
 impl Watch for () {
     fn begin(&self, _phase: &str, _steps: usize) {}
     fn step(&self) {}

@@ -2,8 +2,8 @@
 //!
 //! The program (feature `libtorch`, `src/program/`) loads TorchScript through `tch` and records operators through Kineto,
 //! the profiler inside libtorch. This library needs neither: [`protocol`] is what parent and program say, [`client`]
-//! starts the program and talks to it, [`tree`] finds which event is inside which, [`lines`] makes the lines of the table, [`stacks`] those of a flame graph,
-//! [`kinds`] says what an operator of libtorch computes. It never prints.
+//! starts the program and talks to it, [`tree`] finds which event is inside which, [`lines`] makes the lines of the table,
+//! [`stacks`] the stacks of a flame graph, [`kinds`] says what an operator of libtorch computes. It never prints.
 
 pub mod client;
 pub mod kinds;

@@ -1,7 +1,8 @@
 //! What a person or a script sees of both programs, `opcollect` and `oppredict`.
 //!
 //! Owns the forms: units ([`units`]), text tables ([`table`]), colour and width ([`style`]), progress ([`progress`]),
-//! standard output that survives a closed pipe ([`output`]), text without control characters ([`safe`]), exit codes ([`exit`]), pictures ([`svg`]), charts of pages ([`chart`]), flame graphs ([`flame`]), HTML ([`html`]),
+//! standard output that survives a closed pipe ([`output`]), text without control characters ([`safe`]), exit codes
+//! ([`exit`]), pictures ([`svg`]), charts of pages ([`chart`]), flame graphs ([`flame`]), HTML ([`html`]),
 //! traces ([`trace`]), suggestions for mistyped names ([`nearest`]). It knows nothing of runs, operators or
 //! predictions: callers hand it plain text and numbers.
 

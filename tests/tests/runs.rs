@@ -14,7 +14,7 @@ use runs::{failed, row, write_run};
 const USAGE: i32 = 2;
 const REGRESSION: i32 = 3;
 
-/// A run of twelve operators in `runs/`, so much slower than the others.
+/// Writes a run of twelve operators to `runs/`; `factor` multiplies their times.
 fn run(bench: &Bench, name: &str, factor: f64, change: impl FnOnce(&mut RunManifest)) {
     let rows: Vec<Row> = (0..12)
         .map(|i| row(&format!("op_{i}"), 1, 1e5 * f64::from(i + 1) * factor))
@@ -22,7 +22,7 @@ fn run(bench: &Bench, name: &str, factor: f64, change: impl FnOnce(&mut RunManif
     write_run(&bench.path().join("runs").join(name), name, &rows, change);
 }
 
-/// Runs are told apart by when they began.
+/// Sets when a run began, and its name.
 fn at(seconds: i64, name: Option<&str>) -> impl FnOnce(&mut RunManifest) {
     let name = name.map(str::to_owned);
     move |manifest| {

@@ -14,7 +14,7 @@ use super::{Preparation, Session, measure};
 use crate::plan::{Plan, Planned};
 use crate::report::RunReport;
 
-/// How points end that failed: what another attempt may change.
+/// How points end that another attempt may change; an unsupported point stays so.
 const FAILED: [Status; 4] = [
     Status::CompileFailed,
     Status::WrongResult,

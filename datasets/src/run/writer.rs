@@ -54,10 +54,7 @@ impl Reopened {
         }
         let writer = &mut self.writer;
         let path = writer.csv_path.with_file_name(ROWS_SET_ASIDE);
-        let before = match path.exists() {
-            true => CsvRows::open(&path)?.collect::<Result<Vec<_>>>()?,
-            false => Vec::new(),
-        };
+        let before = rows_if_any(&path)?;
         // A row that was set aside by an attempt that was killed is there already.
         let known: HashSet<&str> = before.iter().map(|row| row.row_id.as_str()).collect();
         let new = aside
@@ -89,6 +86,14 @@ fn write_csv<'a>(path: &Path, rows: impl Iterator<Item = &'a Row>) -> Result<()>
         }
         Ok(())
     })
+}
+
+/// The rows of a CSV file; none where there is no file.
+fn rows_if_any(path: &Path) -> Result<Vec<Row>> {
+    match path.exists() {
+        true => CsvRows::open(path)?.collect(),
+        false => Ok(Vec::new()),
+    }
 }
 
 /// The number of a row in its run, as its name ends; 0 for names of other tools.
@@ -203,11 +208,7 @@ impl RunWriter {
             }
             _ => {}
         }
-        let aside = folder.join(ROWS_SET_ASIDE);
-        let aside = match aside.exists() {
-            true => CsvRows::open(&aside)?.collect::<Result<_>>()?,
-            false => Vec::new(),
-        };
+        let aside = rows_if_any(&folder.join(ROWS_SET_ASIDE))?;
         let all = || rows.iter().chain(&aside);
         writer.row_ids = rows.iter().map(|row| row.row_id.clone()).collect();
         writer.next_ordinal = all().map(|row| ordinal(row) + 1).max().unwrap_or(0);

@@ -1,8 +1,8 @@
 //! Rows as Parquet: one flat column for each of the schema's, Snappy, the schema version in the
 //! file's metadata.
 //!
-//! Files carry a checksum of all their bytes ([`checksum`]). Integers are INT64 annotated as unsigned, floats DOUBLE, everything else UTF-8 text, missing
-//! cells null. Built on the crate's column API, a row group at a time, so that memory stays
+//! Integers are INT64 annotated as unsigned, floats DOUBLE, everything else UTF-8 text, missing cells null. Files carry a
+//! checksum of all their bytes ([`checksum`]). Built on the crate's column API, a row group at a time, so that memory stays
 //! bounded and Arrow is not needed.
 
 mod checksum;
