@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use opdata::RunWriter;
 use opengine::interrupt::Interrupt;
 use opengine::measure::counters::{SIMULATED_CHILD, SOURCES, serve_kernel};
+use opengine::protocol::Contents;
 use opengine::worker::serve;
 use opinstall::Home;
 use opmodels::{ImportError, Registry};
@@ -101,7 +102,11 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
 /// Serves a run, or runs one kernel in a simulator, or with a device's name in front compiles for a worker.
 fn serve_parent(arguments: &[OsString]) -> anyhow::Result<()> {
     match arguments {
-        [] => serve(std::io::stdin().lock(), std::io::stdout()),
+        [] => serve(
+            std::io::stdin().lock(),
+            std::io::stdout(),
+            Contents::of_environment(),
+        ),
         [word] if word == SIMULATED_CHILD => serve_kernel(std::io::stdin().lock()),
         [device, rest @ ..] => {
             let name = device.to_string_lossy();

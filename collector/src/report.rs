@@ -199,11 +199,11 @@ impl TimeReport {
     }
 }
 
-/// A run of the whole model at a number of threads.
+/// A run of the whole model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WholeModelReport {
-    /// Threads.
-    pub threads: u32,
+    /// What it was run at; the caches are as the model leaves them.
+    pub conditions: Conditions,
     /// How it ended.
     pub outcome: ModelOutcome,
 }
@@ -428,7 +428,7 @@ impl RunReport {
                 .then(|| {
                     self.whole_model
                         .iter()
-                        .find(|run| run.threads == at.threads)
+                        .find(|run| run.conditions.is_like_but_for_caches(at))
                 })
                 .flatten(),
         }

@@ -12,7 +12,7 @@ use opdata::Status;
 use opdata::contract::WorkerPolicy;
 use opengine::device::{self, Purpose};
 use opengine::interrupt::Interrupt;
-use opengine::protocol::{KernelSpec, Reuse, Setup};
+use opengine::protocol::{ContentId, KernelSpec, Reuse, Setup};
 use opengine::runner::{ChildRunners, Failure, Made, RunnerFactory, RunnerOrder};
 use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
@@ -69,7 +69,7 @@ fn order(name: &str, arch: &str, keep: &Path) -> RunnerOrder {
     };
     RunnerOrder {
         setup: Setup {
-            import: fixture(name),
+            module: ContentId::of_module(&fixture(name)).unwrap(),
             device: device::named("cuda").unwrap(),
             target: serde_json::json!({
                 "kind": "cuda", "arch": arch, "max_threads_per_block": 1024, "thread_warp_size": 32,
@@ -85,6 +85,7 @@ fn order(name: &str, arch: &str, keep: &Path) -> RunnerOrder {
             keep_kernels: Some(keep.to_owned()),
             unit: 0,
         },
+        contents: fixture(name),
         policy,
         jobs: 2,
         units: vec![0],

@@ -149,7 +149,7 @@ fn a_run_on_it_is_what_the_script_says() {
             (Status::Measured, None)
         );
         assert_eq!(row.time_median_ns, Some(expected_ns(row)), "{}", row.row_id);
-        assert_eq!(row.device_kind, DeviceKind::Cuda);
+        assert_eq!(row.device_kind, DeviceKind::CUDA);
         assert_eq!(row.engine.as_deref(), Some("abacus"));
         assert_eq!(row.drift_ratio, Some(1.0));
         assert_eq!(row.counter_sources.as_deref(), Some("scripted"));

@@ -10,7 +10,7 @@ use opdata::CacheState;
 use opengine::device::cpu::Knobs;
 use opengine::device::{self, Conditions, Purpose};
 use opengine::measure::TimingPolicy;
-use opengine::protocol::{KernelSpec, MeasureSpec, Reply, Request, Reuse, Setup};
+use opengine::protocol::{ContentId, Contents, KernelSpec, MeasureSpec, Reply, Request, Reuse, Setup};
 use opengine::schedule::{Choice, ScheduleSpec};
 use opengine::stats::StopRule;
 use opengine::worker::serve;
@@ -29,7 +29,7 @@ fn graph(name: &str) -> Graph {
 
 fn setup(name: &str) -> Setup {
     Setup {
-        import: fixture(name),
+        module: ContentId::of_module(&fixture(name)).unwrap(),
         device: device::HOST,
         target: serde_json::json!({ "kind": "llvm", "mcpu": tvm_bridge::target::host_cpu().unwrap(), "num-cores": 2 }),
         max_threads: 2,
@@ -99,11 +99,22 @@ fn answers(requests: &[Request]) -> Vec<Reply> {
         .map(|r| serde_json::to_string(r).unwrap())
         .collect();
     let output = Output::default();
-    serve(Cursor::new(lines.join("\n")), output.clone()).unwrap();
+    let contents = Contents::in_folder(folder_of(&requests[0]));
+    serve(Cursor::new(lines.join("\n")), output.clone(), contents).unwrap();
     let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
     text.lines()
         .map(|l| serde_json::from_str(l).unwrap())
         .collect()
+}
+
+/// The fixture whose module a setup names.
+fn folder_of(request: &Request) -> PathBuf {
+    let Request::Setup(setup) = request else {
+        panic!("{request:?} is no setup")
+    };
+    let mut folders = std::fs::read_dir(fixture("")).unwrap().map(|e| e.unwrap().path());
+    let is_meant = |folder: &PathBuf| ContentId::of_module(folder).is_ok_and(|id| id == setup.module);
+    folders.find(is_meant).expect("a fixture with this module")
 }
 
 const OPERATORS: [&str; 11] = [

@@ -82,7 +82,7 @@ impl Row {
     /// Whether other processes took more than [`BUSY`] of the CPU time while the point was measured, and it ran there.
     #[must_use]
     pub fn is_of_busy_machine(&self) -> bool {
-        self.device_kind == DeviceKind::Cpu
+        self.device_kind == DeviceKind::CPU
             && self.other_cpu_share.is_some_and(|share| share > BUSY)
     }
 
@@ -182,7 +182,7 @@ pub(crate) fn skipped(ordinal: u64) -> Row {
             point_id: "p",
             op_name: "dense",
             op_kind: "dense",
-            device_kind: DeviceKind::Cpu,
+            device_kind: DeviceKind::CPU,
             status: Status::Skipped,
         })
     }

@@ -11,7 +11,7 @@ pub fn measured(kind: &str) -> Row {
         point_id: "p",
         op_name: kind,
         op_kind: kind,
-        device_kind: DeviceKind::Cpu,
+        device_kind: DeviceKind::CPU,
         status: Status::Measured,
     })
 }

@@ -28,9 +28,9 @@ fn base(name: &str, kind: &str, device_kind: DeviceKind, knobs: &str) -> Row {
 fn device(knobs: &str) -> (DeviceKind, &'static str) {
     let gpu = knobs.contains("tile_f") || knobs.contains("[-1,1,4,4]");
     if gpu {
-        (DeviceKind::Cuda, "gpu")
+        (DeviceKind::CUDA, "gpu")
     } else {
-        (DeviceKind::Cpu, "x86")
+        (DeviceKind::CPU, "x86")
     }
 }
 

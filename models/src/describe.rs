@@ -77,7 +77,7 @@ mod tests {
             point_id: "point",
             op_name: "conv2d_add",
             op_kind: "conv2d",
-            device_kind: DeviceKind::Cpu,
+            device_kind: DeviceKind::CPU,
             status: Status::Measured,
         });
         describe(&graph.operators[0], &mut row);

@@ -67,7 +67,7 @@ fn row(model: u64, layer: u64, threads: u64, drift: f64) -> Row {
             point_id: &point,
             op_name: "dense",
             op_kind: "dense",
-            device_kind: DeviceKind::Cpu,
+            device_kind: DeviceKind::CPU,
             status: Status::Measured,
         })
     }

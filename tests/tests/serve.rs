@@ -60,7 +60,7 @@ fn queries_are_answered_in_batches_and_python_reads_the_same_files() {
             point_id: "p",
             op_name: "conv2d_add, \"fused\"",
             op_kind: "conv2d",
-            device_kind: opdata::DeviceKind::Cpu,
+            device_kind: opdata::DeviceKind::CPU,
             status: opdata::Status::Measured,
         })
     };

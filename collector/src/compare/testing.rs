@@ -53,7 +53,7 @@ pub(crate) fn row(symbol: &str, threads: u64, median_ns: f64) -> Row {
             point_id: &id,
             op_name: "dense_relu",
             op_kind: "dense",
-            device_kind: DeviceKind::Cpu,
+            device_kind: DeviceKind::CPU,
             status: Status::Measured,
         })
     }

@@ -114,10 +114,11 @@ impl Contender for Tvm {
                 budget_ns: budget.as_nanos() as u64,
             },
         };
+        let at = Conditions::new(self.threads as u32, CacheState::Model);
         let measured = self
             .runner
             // The other frameworks have no sentinel that tells quiet runs.
-            .measure_whole_model(self.threads, policy, Counting::All)
+            .measure_whole_model(&at, policy, Counting::All)
             .map_err(|failure| failed(&self.model, &failure))?;
         let operators = measured.operators.iter().map(|seen| {
             let (name, kind) = self

@@ -15,6 +15,7 @@ mod target;
 
 pub use build::{HostFacts, Planned, Warning};
 
+use opdata::CacheState;
 use opdata::contract::PlanRecord;
 pub use opdata::contract::plan::WholeModel;
 use opengine::device::{Conditions, Target};
@@ -42,6 +43,18 @@ pub fn conditions(plan: &Plan) -> Vec<Conditions> {
             })
         };
         all = all.into_iter().flat_map(with).collect();
+    }
+    all
+}
+
+/// What a plan's whole model is run at: the conditions of its points, with the caches as the model leaves them.
+pub fn model_conditions(plan: &Plan) -> Vec<Conditions> {
+    let mut all: Vec<Conditions> = Vec::new();
+    for mut at in conditions(plan) {
+        at.cache = CacheState::Model;
+        if !all.contains(&at) {
+            all.push(at);
+        }
     }
     all
 }

@@ -54,7 +54,7 @@ pub fn list_candidates(
             &prepared.environment,
             &import.target,
         );
-        for candidate in import.drawing.proposer.known() {
+        for candidate in import.drawing.proposer.fixed_candidates() {
             let operator = &graph.operators[candidate.operator];
             operators.insert((facts.import_key().to_owned(), candidate.operator));
             for at in &candidate.conditions {

@@ -86,7 +86,7 @@ pub fn outlook(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<O
 }
 
 fn add(all: &mut Outlook, plan: &Plan, graph: &opmodels::Graph, drawing: &Drawing, cores: f64) {
-    let candidates = drawing.proposer.known();
+    let candidates = drawing.proposer.fixed_candidates();
     let kernels = candidates.len() as u64;
     let points = drawing.proposer.points();
     all.kernels += kernels;

@@ -29,7 +29,7 @@ impl Proposer for Listed {
 
     fn observe(&mut self, _outcomes: &[Outcome]) {}
 
-    fn known(&self) -> &[Candidate] {
+    fn fixed_candidates(&self) -> &[Candidate] {
         &self.candidates
     }
 }

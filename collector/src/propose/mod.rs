@@ -13,7 +13,9 @@ pub use chosen::{check_found, check_machine};
 pub use draw::{Drawing, draw};
 pub use listed::Listed;
 
-use opdata::Status;
+use std::sync::Arc;
+
+use opdata::Row;
 use opengine::device::Conditions;
 use opengine::schedule::ScheduleSpec;
 
@@ -37,10 +39,8 @@ pub struct Outcome {
     pub place: u64,
     /// What it was measured at.
     pub conditions: Conditions,
-    /// How its point ended.
-    pub status: Status,
-    /// Median time of one call in nanoseconds, if it was measured.
-    pub time_median_ns: Option<f64>,
+    /// The row of its point: status, times, schedule, counts, all that a cost model learns from.
+    pub row: Arc<Row>,
 }
 
 /// Decides what is measured next. The same plan, seed and outcomes must give the same proposals: a resumed run begins
@@ -49,14 +49,15 @@ pub trait Proposer {
     /// At most `n` further candidates; none when there is nothing left to propose.
     fn propose(&mut self, n: usize) -> Vec<Candidate>;
 
-    /// Hears what became of the candidates proposed last: an outcome for each of their points that has a row.
+    /// Hears what became of the candidates proposed last: an outcome for each of their points that has a row. Called only
+    /// if there are no fixed candidates.
     fn observe(&mut self, outcomes: &[Outcome]);
 
-    /// Candidates that it is sure to propose, in order, whatever it observes; empty for one that decides by outcomes.
-    fn known(&self) -> &[Candidate];
+    /// The candidates, in order, of a proposer that does not look at outcomes; empty for one that decides by them.
+    fn fixed_candidates(&self) -> &[Candidate];
 
     /// Points that it proposes in all, or at most if outcomes decide.
     fn points(&self) -> u64 {
-        self.known().iter().map(|c| c.conditions.len() as u64).sum()
+        self.fixed_candidates().iter().map(|c| c.conditions.len() as u64).sum()
     }
 }

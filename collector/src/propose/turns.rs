@@ -76,11 +76,11 @@ mod tests {
         #[test]
         fn shards_part_the_candidates(sizes in proptest::collection::vec(0usize..40, 1..6), count in 1u32..5) {
             let all = || sizes.iter().enumerate().map(|(o, &n)| (o, drawn(n))).collect::<Vec<_>>();
-            let whole = in_turns(all(), None, at_one).proposer.known().to_vec();
+            let whole = in_turns(all(), None, at_one).proposer.fixed_candidates().to_vec();
             let places: Vec<u64> = whole.iter().map(|c| c.place).collect();
             prop_assert_eq!(places, (0..whole.len() as u64).collect::<Vec<_>>());
             let mut parts: Vec<Candidate> = (1..=count)
-                .flat_map(|index| in_turns(all(), Some(Shard { index, count }), at_one).proposer.known().to_vec())
+                .flat_map(|index| in_turns(all(), Some(Shard { index, count }), at_one).proposer.fixed_candidates().to_vec())
                 .collect();
             parts.sort_by_key(|c| c.place);
             prop_assert_eq!(parts, whole);
@@ -90,12 +90,12 @@ mod tests {
     #[test]
     fn operators_take_turns_and_begin_with_their_default() {
         let work = in_turns(vec![(3, drawn(40)), (5, drawn(1))], None, at_one);
-        let operators: Vec<usize> = work.proposer.known().iter().map(|c| c.operator).collect();
+        let operators: Vec<usize> = work.proposer.fixed_candidates().iter().map(|c| c.operator).collect();
         assert_eq!(operators[..16], [3; 16]);
         assert_eq!(operators[16..18], [5; 2]);
         assert_eq!(operators[18..], [3; 25]);
         assert_eq!(
-            work.proposer.known()[16].schedule_spec,
+            work.proposer.fixed_candidates()[16].schedule_spec,
             ScheduleSpec::Default
         );
     }

@@ -225,7 +225,7 @@ fn model_objects(report: &RunReport) -> Vec<ModelObject<'_>> {
         .iter()
         .map(|run| match &run.outcome {
             ModelOutcome::Measured(timing) => ModelObject {
-                threads: run.threads,
+                threads: run.conditions.threads,
                 status: Status::Measured,
                 time: time_object(&timing.time),
                 checked_against: Some(&timing.checked_against),
@@ -236,7 +236,7 @@ fn model_objects(report: &RunReport) -> Vec<ModelObject<'_>> {
                 reason: None,
             },
             ModelOutcome::NotMeasured { status, reason } => ModelObject {
-                threads: run.threads,
+                threads: run.conditions.threads,
                 status: *status,
                 time: TimeObject::default(),
                 checked_against: None,

@@ -259,7 +259,7 @@ fn failures(report: &RunReport, style: Style) -> String {
             ModelOutcome::NotMeasured { status, reason } => Some((
                 format!(
                     "whole model ({})",
-                    units::plural(u64::from(run.threads), "thread")
+                    run.conditions.without_cache()
                 ),
                 *status,
                 reason.as_str(),

@@ -59,7 +59,7 @@ fn operator(name: &str, kind: &str, shapes: &str, count: u64, flops: u64) -> Ope
 /// Two operators at two thread counts, all measured, with the whole model.
 pub(super) fn finished() -> RunReport {
     let whole = |threads, median_ns| WholeModelReport {
-        threads,
+        conditions: Conditions::new(threads, CacheState::Model),
         outcome: ModelOutcome::Measured(ModelTiming {
             time: time(median_ns, Quality::A),
             checked_against: "the unscheduled model".to_owned(),
@@ -115,7 +115,7 @@ pub(super) fn interrupted() -> RunReport {
         failed(2, Status::Skipped, "interrupted"),
     ];
     report.whole_model = vec![WholeModelReport {
-        threads: 1,
+        conditions: Conditions::new(1, CacheState::Model),
         outcome: ModelOutcome::NotMeasured {
             status: Status::WrongResult,
             reason: "output 0 is off by 0.3 at [0, 17]".to_owned(),

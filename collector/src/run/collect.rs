@@ -87,8 +87,11 @@ impl Collector<'_, '_> {
                 self.batch(runner, &left)?;
                 self.ledger.sync()?;
             }
-            let outcomes: Vec<Outcome> = jobs.iter().flat_map(|job| self.outcomes(job)).collect();
-            proposer.observe(&outcomes);
+            if proposer.fixed_candidates().is_empty() {
+                let outcomes: Vec<Outcome> =
+                    jobs.iter().flat_map(|job| self.outcomes(job)).collect();
+                proposer.observe(&outcomes);
+            }
         }
         Ok(false)
     }
@@ -98,12 +101,10 @@ impl Collector<'_, '_> {
         let points = job.candidate.conditions.iter().zip(&job.points);
         points
             .filter_map(|(at, point)| {
-                let (status, time_median_ns) = self.ledger.result(point)?;
                 Some(Outcome {
                     place: job.candidate.place,
                     conditions: at.clone(),
-                    status,
-                    time_median_ns,
+                    row: self.ledger.row(point)?,
                 })
             })
             .collect()
@@ -213,8 +214,8 @@ impl Collector<'_, '_> {
             built,
             in_model_ns: self
                 .times_in_model
-                .in_model_ns(at.threads, &job.operator.symbol),
-            doubtful: doubts::is_slower(at.threads, &self.times_in_model.reports, self.cores),
+                .in_model_ns(at, &job.operator.symbol),
+            doubtful: doubts::is_slower(at, &self.times_in_model.reports, self.cores),
         };
         let row = self.facts.row(self.ledger.next_ordinal(), &point, result);
         self.ledger.append(&row)?;

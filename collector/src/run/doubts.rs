@@ -44,9 +44,8 @@ pub(super) fn of_import(
         let Some(whole_ns) = end_to_end_ns(report) else {
             continue;
         };
-        let threads = units::plural(u64::from(report.threads), "thread");
-        let at = Conditions::new(report.threads, CacheState::Model);
-        if let Some(share) = sum_ns(operators, &at).map(|sum| sum / whole_ns)
+        let threads = report.conditions.without_cache();
+        if let Some(share) = sum_ns(operators, &report.conditions).map(|sum| sum / whole_ns)
             && (share > SUM_BOUNDS[1] || (share < SUM_BOUNDS[0] && whole_ns >= CALLS_NS))
         {
             doubts.push(format!(
@@ -75,9 +74,9 @@ pub(super) fn of_load(disturbed: u64, measured: u64) -> Option<String> {
     })
 }
 
-/// Whether the whole model was slower with so many threads than with fewer of them.
-pub(super) fn is_slower(threads: u32, whole_model: &[WholeModelReport], cores: u32) -> bool {
-    let report = whole_model.iter().find(|r| r.threads == threads);
+/// Whether the whole model was slower with as many threads than with fewer of them.
+pub(super) fn is_slower(at: &Conditions, whole_model: &[WholeModelReport], cores: u32) -> bool {
+    let report = whole_model.iter().find(|r| r.conditions.is_like_but_for_caches(at));
     report.is_some_and(|r| disturbed(r, whole_model, cores).is_some())
 }
 
@@ -98,13 +97,14 @@ fn disturbed(
     whole_model: &[WholeModelReport],
     cores: u32,
 ) -> Option<String> {
-    let own = end_to_end_ns(report).filter(|ns| *ns >= SHORT_NS && report.threads <= cores)?;
+    let own = end_to_end_ns(report).filter(|ns| *ns >= SHORT_NS && report.conditions.threads <= cores)?;
     let faster = whole_model
         .iter()
-        .filter(|other| other.threads < report.threads)
+        .filter(|other| other.conditions.device == report.conditions.device)
+        .filter(|other| other.conditions.threads < report.conditions.threads)
         .filter(|other| end_to_end_ns(other).is_some_and(|ns| own > SLOWER * ns))
-        .min_by_key(|other| other.threads)?;
-    let threads = units::plural(u64::from(faster.threads), "thread");
+        .min_by_key(|other| other.conditions.threads)?;
+    let threads = faster.conditions.without_cache();
     Some(format!(
         "{threads} ({})",
         units::time(end_to_end_ns(faster)?)
@@ -147,7 +147,7 @@ mod tests {
 
     fn whole(threads: u32, ms: f64) -> WholeModelReport {
         WholeModelReport {
-            threads,
+            conditions: Conditions::new(threads, CacheState::Model),
             outcome: ModelOutcome::Measured(ModelTiming {
                 time: time(ms * 1e6),
                 checked_against: "nothing".to_owned(),
@@ -191,13 +191,13 @@ mod tests {
         2 threads: the operators measured alone sum to 230.0 % of the whole model; one or the other was disturbed: measure again on a quiet machine
         2 threads: the whole model is slower (12.00 ms) than with 1 thread (10.00 ms): other work took the cores; measure again on a quiet machine
         ");
-        assert!(is_slower(2, &busy, 2));
+        assert!(is_slower(&two, &busy, 2));
         assert!(
-            !is_slower(2, &busy, 1),
+            !is_slower(&two, &busy, 1),
             "2 threads on 1 core wait for each other"
         );
         let short = [whole(1, 0.01), whole(2, 0.02)];
-        assert!(!is_slower(2, &short, 2));
+        assert!(!is_slower(&two, &short, 2));
         assert_eq!(of_import(&[operator([0.002, 0.004])], &short, 2), [""; 0]);
     }
 

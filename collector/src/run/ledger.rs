@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use opdata::{Row, RunManifest, RunWriter, Status};
@@ -20,13 +21,23 @@ pub(crate) struct PointName {
     pub point_id: String,
 }
 
+/// Whether rows stay in memory once they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeping {
+    /// No: nobody looks at them again.
+    Names,
+    /// Yes, for proposers that decide by outcomes.
+    Rows,
+}
+
 /// The rows of a run.
 pub(super) struct Ledger<'a> {
     writer: &'a mut RunWriter,
     manifest: &'a mut RunManifest,
     folder: &'a Path,
-    /// How each point ended, with its median time.
-    done: HashMap<PointName, (Status, Option<f64>)>,
+    /// Points with a row; the row itself where a proposer learns from it.
+    done: HashMap<PointName, Option<Arc<Row>>>,
+    keeping: Keeping,
     best_ns: HashMap<(String, String, Option<Conditions>), f64>,
     /// Point and row that had a program of an operator first, by import, target, function and hash.
     programs: HashMap<[String; 4], (String, String)>,
@@ -40,12 +51,14 @@ impl<'a> Ledger<'a> {
         folder: &'a Path,
         rows: &[Row],
         planned: u64,
+        keeping: Keeping,
     ) -> Ledger<'a> {
         let mut ledger = Ledger {
             writer,
             manifest,
             folder,
             done: HashMap::new(),
+            keeping,
             best_ns: HashMap::new(),
             programs: HashMap::new(),
         };
@@ -76,9 +89,9 @@ impl<'a> Ledger<'a> {
         self.done.contains_key(point)
     }
 
-    /// How a point ended, with its median time in nanoseconds if it was measured; nothing without a row.
-    pub fn result(&self, point: &PointName) -> Option<(Status, Option<f64>)> {
-        self.done.get(point).copied()
+    /// The row of a point, if it has one and rows are kept.
+    pub fn row(&self, point: &PointName) -> Option<Arc<Row>> {
+        self.done.get(point)?.clone()
     }
 
     /// The best time known of an operator under the same conditions, in nanoseconds.
@@ -141,6 +154,7 @@ impl<'a> Ledger<'a> {
             symbol,
             point_id: row.point_id.clone(),
         };
-        self.done.insert(point, (row.status, row.time_median_ns));
+        let kept = (self.keeping == Keeping::Rows).then(|| Arc::new(row.clone()));
+        self.done.insert(point, kept);
     }
 }

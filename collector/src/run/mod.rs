@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use collect::Collector;
-use ledger::Ledger;
+use ledger::{Keeping, Ledger};
 use opdata::contract::Environment;
 use opdata::{Row, RunManifest, RunState, RunWriter};
 use stop::Stop;
@@ -152,7 +152,19 @@ fn measure(
         imports,
     } = prepared;
     let planned_points = imports.iter().map(|p| p.drawing.proposer.points()).sum();
-    let mut ledger = Ledger::new(&mut writer, &mut manifest, &plan.out, rows, planned_points);
+    let decides = |p: &Prepared| p.drawing.proposer.fixed_candidates().is_empty();
+    let keeping = match imports.iter().any(decides) {
+        true => Keeping::Rows,
+        false => Keeping::Names,
+    };
+    let mut ledger = Ledger::new(
+        &mut writer,
+        &mut manifest,
+        &plan.out,
+        rows,
+        planned_points,
+        keeping,
+    );
     ledger.sync()?;
     session
         .progress

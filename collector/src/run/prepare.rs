@@ -7,7 +7,7 @@ use opdata::contract::Environment;
 use opdata::contract::whole_model::whole_model_file_name;
 use opengine::device::{Purpose, Sharing};
 use opengine::measure::counters::request::CounterRequest;
-use opengine::protocol::Setup;
+use opengine::protocol::{ContentId, Setup};
 use opengine::runner::{Runner, RunnerOrder};
 use opmodels::{Imported, Provenance};
 use opreport::units;
@@ -15,7 +15,7 @@ use opreport::units;
 use super::row::import_key;
 use super::whole_model::{self, WholeModelTimes};
 use super::{Session, WORKER_LOG, variants};
-use crate::plan::{Plan, Planned, WholeModel};
+use crate::plan::{Plan, Planned, WholeModel, model_conditions};
 use crate::propose::{self, Drawing};
 
 /// An import, ready to be measured.
@@ -162,7 +162,7 @@ pub(crate) fn runner(
     folder: &Path,
 ) -> anyhow::Result<Box<dyn Runner>> {
     let setup = Setup {
-        import: std::path::absolute(&imported.folder).context("the import's folder")?,
+        module: ContentId::of_module(&imported.folder)?,
         device: plan.target.device,
         target: target.clone(),
         max_threads: plan.threads.iter().copied().max().unwrap_or(1) as usize,
@@ -181,6 +181,7 @@ pub(crate) fn runner(
     let device = plan.target.device;
     let order = RunnerOrder {
         setup,
+        contents: std::path::absolute(&imported.folder).context("the import's folder")?,
         policy: plan.worker,
         jobs,
         // The first worker builds on all cores; several measure where that disturbs nobody.
@@ -207,7 +208,7 @@ impl Prepared {
         let file = plan.out.join(&self.whole_model_file);
         match plan.whole_model {
             WholeModel::Skip => Ok(WholeModelTimes::default()),
-            WholeModel::Measure => match whole_model::load(&file, &plan.threads) {
+            WholeModel::Measure => match whole_model::load(&file, &model_conditions(plan)) {
                 Some(times) => Ok(times),
                 None => {
                     let graph = &self.imported.graph;

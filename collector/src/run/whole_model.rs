@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use opdata::Status;
+use opdata::{CacheState, Status};
 use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
+use opengine::device::Conditions;
 use opengine::interrupt::Interrupt;
 use opengine::protocol::{Counting, WholeModelMeasured, WholeModelReady, WholeModelSpec};
 use opengine::runner::{Failure, Runner};
@@ -14,7 +15,7 @@ use opreport::units;
 
 use super::attempts::{DRIFT_BOUND, Patience, quality};
 use super::session::Clock;
-use crate::plan::Plan;
+use crate::plan::{Plan, model_conditions};
 use crate::report::{Latency, ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
 
 /// What is known of the whole model.
@@ -22,27 +23,31 @@ use crate::report::{Latency, ModelOutcome, ModelTiming, TimeReport, WholeModelRe
 pub(crate) struct WholeModelTimes {
     /// For the final report.
     pub reports: Vec<WholeModelReport>,
-    /// Median time of one call inside the model, by threads and function.
-    in_model_ns: HashMap<(u32, String), f64>,
+    /// Median time of one call inside the model, by conditions and function.
+    in_model_ns: HashMap<(Conditions, String), f64>,
     ready: Option<WholeModelReady>,
-    measured: Vec<(u32, WholeModelMeasured)>,
+    measured: Vec<(Conditions, WholeModelMeasured)>,
 }
 
 impl WholeModelTimes {
     /// Median time of one call of an operator inside the model, in nanoseconds.
-    pub fn in_model_ns(&self, threads: u32, symbol: &str) -> Option<f64> {
-        self.in_model_ns.get(&(threads, symbol.to_owned())).copied()
+    pub fn in_model_ns(&self, at: &Conditions, symbol: &str) -> Option<f64> {
+        let at = Conditions {
+            cache: CacheState::Model,
+            ..at.clone()
+        };
+        self.in_model_ns.get(&(at, symbol.to_owned())).copied()
     }
 
-    fn failed(threads: &[u32], failure: &Failure) -> WholeModelTimes {
+    fn failed(conditions: Vec<Conditions>, failure: &Failure) -> WholeModelTimes {
         let outcome = || ModelOutcome::NotMeasured {
             status: failure.status,
             reason: failure.reason.clone(),
         };
-        let reports = threads
-            .iter()
-            .map(|&threads| WholeModelReport {
-                threads,
+        let reports = conditions
+            .into_iter()
+            .map(|conditions| WholeModelReport {
+                conditions,
                 outcome: outcome(),
             })
             .collect();
@@ -75,7 +80,7 @@ pub(super) fn measure(
                 "the whole model was not measured: {}",
                 failure.reason
             ));
-            return WholeModelTimes::failed(&plan.threads, &failure);
+            return WholeModelTimes::failed(model_conditions(plan), &failure);
         }
     };
     if let Some(complaint) = ready.comparison.complaint() {
@@ -84,7 +89,7 @@ pub(super) fn measure(
             "the whole model computes something else: {reason}"
         ));
         return WholeModelTimes::failed(
-            &plan.threads,
+            model_conditions(plan),
             &Failure {
                 status: Status::WrongResult,
                 reason,
@@ -92,31 +97,31 @@ pub(super) fn measure(
         );
     }
     let mut times = WholeModelTimes::default();
-    for &threads in &plan.threads {
-        let label = format!(
-            "whole model ({})",
-            units::plural(u64::from(threads), "thread")
-        );
+    for at in model_conditions(plan) {
+        let label = format!("whole model ({})", at.without_cache());
         progress.working(&label);
         let result = if interrupt.requested() {
             Err(Failure::interrupted())
         } else {
             let mut patience = Patience::new(plan.patience, clock);
             steadiest(
-                || runner.measure_whole_model(threads as usize, plan.timing, Counting::Quiet),
+                || runner.measure_whole_model(&at, plan.timing, Counting::Quiet),
                 disturbance,
                 || !interrupt.requested() && patience.lasts(|| None),
             )
         };
         let outcome = match result {
-            Ok(measured) => times.take(threads, &ready, measured),
+            Ok(measured) => times.take(&at, &ready, measured),
             Err(failure) => ModelOutcome::NotMeasured {
                 status: failure.status,
                 reason: failure.reason,
             },
         };
         progress.note(&format!("{label}  {}", words(&outcome)));
-        times.reports.push(WholeModelReport { threads, outcome });
+        times.reports.push(WholeModelReport {
+            conditions: at,
+            outcome,
+        });
     }
     times.ready = Some(ready);
     times
@@ -153,13 +158,13 @@ fn disturbance(measured: &WholeModelMeasured) -> f64 {
 impl WholeModelTimes {
     fn take(
         &mut self,
-        threads: u32,
+        at: &Conditions,
         ready: &WholeModelReady,
         measured: WholeModelMeasured,
     ) -> ModelOutcome {
         for operator in &measured.operators {
             self.in_model_ns
-                .insert((threads, operator.symbol.clone()), operator.median_ns);
+                .insert((at.clone(), operator.symbol.clone()), operator.median_ns);
         }
         let outcome = match measured.taken.samples.summary() {
             Ok(summary) => ModelOutcome::Measured(ModelTiming {
@@ -173,7 +178,7 @@ impl WholeModelTimes {
                 reason: error.to_string(),
             },
         };
-        self.measured.push((threads, measured));
+        self.measured.push((at.clone(), measured));
         outcome
     }
 }
@@ -193,8 +198,9 @@ pub(super) fn save(path: &Path, times: &WholeModelTimes) -> anyhow::Result<()> {
     let threads = times
         .measured
         .iter()
-        .map(|(threads, times)| AtThreads {
-            threads: *threads,
+        .map(|(at, times)| AtThreads {
+            threads: at.threads,
+            device: at.device.clone(),
             times,
         })
         .collect();
@@ -206,21 +212,27 @@ pub(super) fn save(path: &Path, times: &WholeModelTimes) -> anyhow::Result<()> {
     Ok(record.save(path)?)
 }
 
-/// Reads what [`save`] wrote; nothing if it is not there, or not of all these thread counts.
-pub(super) fn load(path: &Path, threads: &[u32]) -> Option<WholeModelTimes> {
+/// Reads what [`save`] wrote; nothing if it is not there, or not of all these conditions.
+pub(super) fn load(path: &Path, conditions: &[Conditions]) -> Option<WholeModelTimes> {
     let record: WholeModelRecord<WholeModelReady, WholeModelMeasured> =
         WholeModelRecord::load(path).ok()?;
     let ready = record.built?;
     let mut times = WholeModelTimes::default();
     for at in record.threads {
-        let outcome = times.take(at.threads, &ready, at.times);
-        let threads = at.threads;
-        times.reports.push(WholeModelReport { threads, outcome });
+        let conditions = Conditions {
+            device: at.device,
+            ..Conditions::new(at.threads, CacheState::Model)
+        };
+        let outcome = times.take(&conditions, &ready, at.times);
+        times.reports.push(WholeModelReport {
+            conditions,
+            outcome,
+        });
     }
     times.ready = Some(ready);
-    let complete = threads
+    let complete = conditions
         .iter()
-        .all(|t| times.measured.iter().any(|(measured, _)| measured == t));
+        .all(|at| times.measured.iter().any(|(measured, _)| measured == at));
     complete.then_some(times)
 }
 

@@ -1,6 +1,7 @@
 //! Times of whole models: `whole_model.json` beside the rows for a plan's first import, `whole_model.KEY.json` for every
 //! further one (other batch or image sizes), KEY being the `import_key` of its rows.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,15 +31,18 @@ pub struct WholeModelRecord<Built = Value, Times = ModelTimes> {
     /// What was built.
     #[serde(rename = "ready", default = "Option::default")]
     pub built: Option<Built>,
-    /// Times, in the order of the plan's numbers of threads.
+    /// Times, in the order of the plan's conditions.
     pub threads: Vec<AtThreads<Times>>,
 }
 
-/// Times of a whole model at one number of threads.
+/// Times of a whole model under one set of conditions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AtThreads<Times> {
     /// Threads.
     pub threads: u32,
+    /// Conditions that only this kind of device has, by name; empty for most.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub device: BTreeMap<String, String>,
     /// The times.
     #[serde(flatten)]
     pub times: Times,
@@ -228,6 +232,7 @@ mod tests {
             built: Some(json!({"checked_against": "onnx"})),
             threads: vec![AtThreads {
                 threads: 1,
+                device: BTreeMap::from([("clock".to_owned(), "low".to_owned())]),
                 times: json!({"taken": {"samples": [1.5]}}),
             }],
         };

@@ -223,7 +223,7 @@ impl<'a> Record<'a> {
             .knobs
             .get("auto_unroll_max_step")
             .and_then(Value::as_u64);
-        if row.device_kind == DeviceKind::Cpu {
+        if row.device_kind == DeviceKind::CPU {
             let lanes = |name: &str| self.knobs.get(name)?.as_array()?.last()?.as_u64();
             row.knob_vector_length = if self.task.contains("NCHWc") {
                 lanes("tile_oc")

@@ -315,9 +315,9 @@ impl Cells<'_> {
         let name = device.unwrap_or_default().to_ascii_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
         Ok(if has(&CUDA) {
-            Some(DeviceKind::Cuda)
+            Some(DeviceKind::CUDA)
         } else {
-            has(&CPU).then_some(DeviceKind::Cpu)
+            has(&CPU).then_some(DeviceKind::CPU)
         })
     }
 

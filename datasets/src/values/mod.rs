@@ -4,6 +4,7 @@
 //! `FromStr`. Nothing here knows about files.
 
 mod decisions;
+mod device_kind;
 mod json_text;
 mod loop_nest;
 mod shapes;
@@ -11,9 +12,10 @@ mod timestamp;
 mod words;
 
 pub use decisions::Decisions;
+pub use device_kind::DeviceKind;
 pub use json_text::JsonText;
 pub(crate) use json_text::fault as json_fault;
 pub use loop_nest::{Loop, LoopKind, LoopNest};
 pub use shapes::{Dims, Shapes};
 pub use timestamp::Timestamp;
-pub use words::{CacheState, DeviceKind, Quality, Status};
+pub use words::{CacheState, Quality, Status};

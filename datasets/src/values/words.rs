@@ -1,4 +1,4 @@
-//! The closed vocabularies of the schema: outcome, cache state, quality grade, device kind.
+//! The closed vocabularies of the schema: outcome, cache state, quality grade.
 //!
 //! Words are lower case with underscores (grades: one capital letter) and never change meaning
 //! within a schema version.
@@ -126,49 +126,9 @@ words! {
     }
 }
 
-words! {
-    /// The kind of device a point ran on.
-    DeviceKind, "a device kind" {
-        /// A general-purpose processor.
-        Cpu = "cpu",
-        /// An NVIDIA GPU.
-        Cuda = "cuda",
-        /// A PYNQ board (ARM with VTA).
-        Pynq = "pynq",
-        /// A Sophgo TPU.
-        Tpu = "tpu",
-    }
-}
-
-impl DeviceKind {
-    /// The kind of device that a target of TVM is for (`llvm -mcpu=znver4`, `cuda`); `None` of targets that rows do not
-    /// know.
-    pub fn of_target(target: &str) -> Option<Self> {
-        match target.split_whitespace().next()? {
-            "llvm" | "c" => Some(Self::Cpu),
-            "cuda" => Some(Self::Cuda),
-            "ext_dev" => Some(Self::Pynq),
-            _ => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn targets_name_their_device() {
-        for (target, kind) in [
-            ("llvm -mcpu=znver4", Some(DeviceKind::Cpu)),
-            ("cuda", Some(DeviceKind::Cuda)),
-            ("ext_dev -device=vta", Some(DeviceKind::Pynq)),
-            ("opencl", None),
-            ("", None),
-        ] {
-            assert_eq!(DeviceKind::of_target(target), kind, "{target}");
-        }
-    }
 
     #[test]
     fn words_read_back_and_strangers_are_named() {

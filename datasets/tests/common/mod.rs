@@ -27,7 +27,7 @@ pub fn row(ordinal: u64) -> Row {
             point_id: "9f86d081884c7d65",
             op_name: "conv2d_add_relu",
             op_kind: "conv2d",
-            device_kind: DeviceKind::Cpu,
+            device_kind: DeviceKind::CPU,
             status: Status::Measured,
         })
     };

@@ -1,11 +1,11 @@
-//! The seam behind which a device compiles: from a lowered program to a kernel that can be called, or only described.
+//! The seam behind which a device compiles: from a scheduled function to a kernel that can be called, or only described.
 
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use opdata::contract::device_kernel::DeviceKernel;
-use tvm_bridge::compile::Lowered;
-use tvm_bridge::{Kernel, KernelModule, StageTimes};
+use tvm_bridge::compile::{Asserts, Lowered, compile};
+use tvm_bridge::{IrModule, Kernel, KernelModule, StageTimes, Target};
 
 /// The program of a candidate, by what it is known by.
 #[derive(Debug, Clone, Copy)]
@@ -27,21 +27,42 @@ pub struct CompiledKernel {
     pub device_kernels: Vec<DeviceKernel>,
 }
 
-/// The compiler of a device. Kernels are compiled on several threads at once.
+/// The compiler of a device, from scheduled functions on. Kernels are compiled on several threads at once.
+///
+/// A device that TVM generates code for lowers by TVM's passes ([`Lowered`]). Another one brings a lowering of its own.
 pub trait KernelCompiler: Send + Sync {
-    /// Compiles a lowered program.
+    /// Lowers a scheduled function. Cheap beside compiling it: candidates that lower to the same program end here.
     ///
     /// # Errors
-    /// The program is refused; [`TooLong`] if the compiler was stopped.
-    fn compile(&self, program: Program<'_>, lowered: Lowered) -> anyhow::Result<CompiledKernel>;
+    /// The program is refused.
+    fn lower(&self, module: &IrModule) -> anyhow::Result<Box<dyn LoweredProgram + '_>>;
 
-    /// Compiles and loads functions of a whole model.
+    /// Compiles and loads functions of a whole model, which check their arguments at every call.
     ///
     /// # Errors
     /// A function is refused.
-    fn load(&self, lowered: Lowered) -> anyhow::Result<KernelModule> {
-        Ok(lowered.build()?.module)
-    }
+    fn load(&self, module: &IrModule) -> anyhow::Result<KernelModule>;
+}
+
+/// A program between lowering and code generation.
+pub trait LoweredProgram {
+    /// A hash that is equal for programs whose code would be equal.
+    ///
+    /// # Errors
+    /// The device's.
+    fn structural_hash(&self) -> anyhow::Result<u64>;
+
+    /// Number of statements after unrolling, by which the cost of compiling is judged; counting stops beyond `limit`.
+    ///
+    /// # Errors
+    /// The device's.
+    fn statements(&self, limit: u64) -> anyhow::Result<u64>;
+
+    /// Generates code.
+    ///
+    /// # Errors
+    /// The program is refused; [`TooLong`] if the compiler was stopped.
+    fn compile(self: Box<Self>, program: Program<'_>) -> anyhow::Result<CompiledKernel>;
 }
 
 /// A compiler did not end in time and was stopped.
@@ -55,19 +76,45 @@ pub struct TooLong {
 }
 
 /// The compiler of devices whose whole program is code of the host.
-#[derive(Debug, Clone, Copy)]
-pub struct HostCompiler;
+#[derive(Debug, Clone)]
+pub struct HostCompiler {
+    target: Target,
+}
 
 impl HostCompiler {
-    /// The compiler.
-    pub fn shared() -> Arc<dyn KernelCompiler> {
-        Arc::new(HostCompiler)
+    /// For a target of LLVM.
+    pub fn new(target: &Target) -> Arc<dyn KernelCompiler> {
+        Arc::new(HostCompiler {
+            target: target.clone(),
+        })
     }
 }
 
 impl KernelCompiler for HostCompiler {
-    fn compile(&self, _program: Program<'_>, lowered: Lowered) -> anyhow::Result<CompiledKernel> {
-        let compiled = lowered.build()?;
+    fn lower(&self, module: &IrModule) -> anyhow::Result<Box<dyn LoweredProgram + '_>> {
+        let lowered = Lowered::new(module, &self.target, Asserts::Dropped)?;
+        Ok(Box::new(HostProgram(lowered)))
+    }
+
+    fn load(&self, module: &IrModule) -> anyhow::Result<KernelModule> {
+        Ok(compile(module, &self.target, Asserts::Kept)?.module)
+    }
+}
+
+/// A program of the host.
+struct HostProgram(Lowered);
+
+impl LoweredProgram for HostProgram {
+    fn structural_hash(&self) -> anyhow::Result<u64> {
+        Ok(self.0.structural_hash()?)
+    }
+
+    fn statements(&self, limit: u64) -> anyhow::Result<u64> {
+        Ok(self.0.statements(limit)?)
+    }
+
+    fn compile(self: Box<Self>, _program: Program<'_>) -> anyhow::Result<CompiledKernel> {
+        let compiled = self.0.build()?;
         let kernel = compiled.module.function(tvm_bridge::ir::ENTRY);
         Ok(CompiledKernel {
             kernel: Some(kernel.context("the compiled module")?),

@@ -76,14 +76,31 @@ impl Conditions {
     }
 }
 
+impl Conditions {
+    /// Whether nothing but the state of the caches differs.
+    pub fn is_like_but_for_caches(&self, other: &Conditions) -> bool {
+        self.threads == other.threads && self.device == other.device
+    }
+
+    /// In words, without the state of the caches: what a whole model is run at.
+    pub fn without_cache(&self) -> String {
+        let threads = units::plural(u64::from(self.threads), "thread");
+        self.with_device_conditions(threads)
+    }
+
+    fn with_device_conditions(&self, mut words: String) -> String {
+        for (name, value) in &self.device {
+            words.push_str(&format!(", {name} {value}"));
+        }
+        words
+    }
+}
+
 impl std::fmt::Display for Conditions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let threads = units::plural(u64::from(self.threads), "thread");
-        write!(f, "{threads}, {}", self.cache)?;
-        for (name, value) in &self.device {
-            write!(f, ", {name} {value}")?;
-        }
-        Ok(())
+        let words = format!("{threads}, {}", self.cache);
+        f.write_str(&self.with_device_conditions(words))
     }
 }
 

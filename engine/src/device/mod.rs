@@ -26,7 +26,9 @@ use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 #[cfg(test)]
 pub(crate) use cuda::emulation;
 
-pub use compiler::{CompiledKernel, HostCompiler, KernelCompiler, Program, TooLong};
+pub use compiler::{
+    CompiledKernel, HostCompiler, KernelCompiler, LoweredProgram, Program, TooLong,
+};
 pub use conditions::{ConditionInfo, Conditions};
 pub use session::{DeviceState, Kernel, OpenCounters, Opening, Purpose, Session};
 pub use target::{Target, TargetOption, TargetProblem};
@@ -182,22 +184,20 @@ impl Finding {
     }
 }
 
-/// A kind of hardware, from the side of who plans: nothing here loads TVM but [`Device::check`] and [`Device::open`].
-pub trait Device: Sync {
+/// What a device tells whoever plans: its targets and its conditions. Nothing here loads TVM but [`DevicePlan::check`].
+pub trait DevicePlan: Sync {
     /// Its name: the kind of its targets, as in `--target llvm`.
     fn name(&self) -> &'static str;
+
     /// What it is, in a few words.
     fn title(&self) -> &'static str;
+
     /// How rows call it.
     fn kind(&self) -> DeviceKind;
+
     /// Whether its points may be measured side by side.
     fn sharing(&self) -> Sharing {
         Sharing::Alone
-    }
-
-    /// Its units on this machine that are alike and do not disturb each other, by number: each has a worker of its own.
-    fn units(&self) -> Vec<u32> {
-        vec![0]
     }
 
     /// Whether kernels run on threads of this machine, which `--threads` counts.
@@ -207,26 +207,46 @@ pub trait Device: Sync {
 
     /// The options that its targets take, in the order in which they are written.
     fn options(&self) -> &'static [TargetOption];
+
     /// Checks what only the compiler knows of a target's options.
     ///
     /// # Errors
     /// An option has a value that the compiler would not take, or would take for another.
     fn check(&self, target: &Target) -> Result<(), TargetProblem>;
+
     /// The dictionary of a target on a machine: what kernels are compiled for, and the rows' column `target`.
     fn dictionary(&self, target: &Target, machine: &Environment) -> Value;
+
     /// A dictionary in words.
     fn describe_target(&self, dictionary: &Value) -> String;
+
     /// The hardware of a machine that kernels run on, by name.
     fn hardware(&self, machine: &Environment) -> String;
 
+    /// The states of the caches that it can bring about.
+    fn cache_states(&self) -> &'static [CacheState];
+
+    /// Its conditions beside threads and caches.
+    fn conditions(&self) -> &'static [ConditionInfo] {
+        &[]
+    }
+
+    /// Fills the columns of a row that tell of the target, whose dictionary this is.
+    fn fill_target(&self, row: &mut Row, dictionary: &Value);
+}
+
+/// The schedules that a device offers. The defaults are those of a device without templates.
+pub trait DeviceSchedules: Sync {
     /// The factors that its templates have, in the order in which they are listed.
     fn factors(&self) -> &'static [FactorInfo];
+
     /// Reads a choice of one of its templates: missing knobs get their defaults, so that equal schedules are equal
     /// choices.
     ///
     /// # Errors
     /// There is no such template, or no such knob.
     fn read_choice(&self, choice: Choice) -> Result<Choice, serde_json::Error>;
+
     /// The schedule of a space with these settings, in normal form: equal schedules are equal choices.
     ///
     /// # Errors
@@ -237,23 +257,23 @@ pub trait Device: Sync {
         settings: &[(&Dimension, &FactorValue)],
     ) -> Result<Choice, String>;
 
-    /// The states of the caches that it can bring about.
-    fn cache_states(&self) -> &'static [CacheState];
-    /// Its conditions beside threads and caches.
-    fn conditions(&self) -> &'static [ConditionInfo] {
-        &[]
-    }
-
-    /// Fills the columns of a row that tell of the target, whose dictionary this is.
-    fn fill_target(&self, row: &mut Row, dictionary: &Value);
     /// Fills the columns of a row that tell of the schedule, `loop_nest` being there already.
     fn fill_schedule(&self, row: &mut Row, choice: &Choice);
+}
+
+/// A device on this machine: what is there of it, and how it is opened.
+pub trait DeviceHost: Sync {
+    /// Its units on this machine that are alike and do not disturb each other, by number: each has a worker of its own.
+    fn units(&self) -> Vec<u32> {
+        vec![0]
+    }
 
     /// Bounds what a worker of this device may use of the machine's memory, in MiB.
     ///
     /// # Errors
     /// The system refuses the bound.
     fn limit_memory(&self, mib: u64) -> std::io::Result<()>;
+
     /// What this machine lacks for `purpose`, looked for before anything is imported or compiled.
     ///
     /// # Errors
@@ -261,23 +281,31 @@ pub trait Device: Sync {
     fn check_machine(&self, _target: &Target, _purpose: Purpose) -> Result<(), TargetProblem> {
         Ok(())
     }
+
     /// What `doctor` has to say of it on this machine.
     fn findings(&self) -> Vec<Finding> {
         Vec::new()
     }
+
     /// Serves as a process that compiles for a worker, until its standard input ends: `opcollect worker DEVICE ARGUMENTS`.
     ///
     /// # Errors
     /// The device has no such compiler, or it is not installed.
     fn serve_compiler(&self, _arguments: &[OsString]) -> anyhow::Result<()> {
-        anyhow::bail!("{} compiles in its workers", self.name())
+        anyhow::bail!("this device compiles in its workers")
     }
+
     /// Begins to compile, or to measure, in this process.
     ///
     /// # Errors
     /// TVM cannot be loaded, knows no such target, or the device is not here.
     fn open(&self, opening: &Opening) -> anyhow::Result<Box<dyn Session>>;
 }
+
+/// A kind of hardware: what plans for it, and what opens it.
+pub trait Device: DevicePlan + DeviceSchedules + DeviceHost {}
+
+impl<D: DevicePlan + DeviceSchedules + DeviceHost> Device for D {}
 
 /// Bounds the private writable memory of this process; an allocation beyond it fails, and with it this worker alone.
 ///

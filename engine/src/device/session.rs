@@ -138,8 +138,8 @@ pub trait Session {
             false => |_| Opened::default(),
         }
     }
-    /// The clock for a whole model on so many threads.
-    fn model_clock(&mut self, threads: u32) -> &mut dyn Timer;
+    /// The clock for a whole model under conditions that were prepared.
+    fn model_clock(&mut self, at: &Conditions) -> &mut dyn Timer;
     /// What notes when the operators of a whole model begin and end.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //!
 //! The parent sends [`Request`]s; the worker answers each with one or more [`Reply`]s. Times are in nanoseconds.
 
+mod contents;
 mod profile;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use opdata::Status;
 use opdata::contract::device_kernel::DeviceKernel;
 use opmodels::Graph;
 use opmodels::graph::Argument;
+pub use contents::{ContentId, Contents, PARAMETERS, REFERENCES};
 pub use profile::{
     CallCounts, ProfileSpec, Profiled, ProfiledArgument, ProfiledCall, ProfiledCycle, ProfiledStep,
     StepSchedule, TaskSpan,
@@ -55,8 +57,8 @@ pub enum Request {
     BuildWholeModel(Box<WholeModelSpec>),
     /// Time the whole model. Answered by [`Reply::WholeModelMeasured`] or [`Reply::Refused`].
     MeasureWholeModel {
-        /// Threads to run on.
-        threads: usize,
+        /// What to run it at; the caches are as the model leaves them.
+        at: Conditions,
         /// How to time.
         policy: TimingPolicy,
         /// Which samples count.
@@ -69,8 +71,8 @@ pub enum Request {
 /// What a worker needs before anything else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// Folder of the import (`module.json`, …).
-    pub import: PathBuf,
+    /// The module with the operators' functions.
+    pub module: ContentId,
     /// What is measured on.
     pub device: DeviceRef,
     /// The device's dictionary of the target.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use super::transport::{Launch, LineChannel, Transport, WorkerError};
-use crate::protocol::{Reply, Request};
+use crate::protocol::{Contents, Reply, Request};
 
 /// How often a thread of TVM's pool looks for work before it sleeps, unless the user has set it: some milliseconds, longer than
 /// any pause inside a model. TVM's own 300,000 are a tenth of a second, in which the processors of a virtual machine never
@@ -21,6 +21,8 @@ pub struct ChildLauncher {
     pub program: PathBuf,
     /// File that collects what workers and TVM say on standard error.
     pub log: PathBuf,
+    /// Folder with the files that workers read.
+    pub contents: PathBuf,
 }
 
 impl Launch for ChildLauncher {
@@ -41,6 +43,7 @@ impl Launch for ChildLauncher {
         let (spin_count, usual) = SPIN_COUNT;
         let mut child = Command::new(&self.program)
             .arg("worker")
+            .env(Contents::VARIABLE, &self.contents)
             .env(
                 spin_count,
                 std::env::var_os(spin_count).unwrap_or_else(|| usual.into()),

@@ -27,6 +27,7 @@ pub use pool::WorkerPool;
 pub use supervisor::Supervisor;
 pub use transport::{Launch, LineChannel, Transport, WorkerError, connect};
 
+use crate::device::Conditions;
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
@@ -75,7 +76,7 @@ pub trait Runner {
     /// It was not built, or the worker was lost.
     fn measure_whole_model(
         &mut self,
-        threads: usize,
+        at: &Conditions,
         policy: TimingPolicy,
         counting: Counting,
     ) -> Result<WholeModelMeasured, Failure>;
@@ -109,6 +110,8 @@ pub trait PointQueue {
 pub struct RunnerOrder {
     /// What its workers load.
     pub setup: Setup,
+    /// Folder with the files that workers read. A factory whose workers are on another machine sends them there.
+    pub contents: PathBuf,
     /// What they may use.
     pub policy: WorkerPolicy,
     /// Threads to build on.
@@ -137,6 +140,7 @@ impl RunnerFactory for ChildRunners {
         let launch = ChildLauncher {
             program: self.program.clone(),
             log: log.to_owned(),
+            contents: order.contents.clone(),
         };
         Box::new(WorkerPool::new(Arc::new(launch), order))
     }

@@ -100,11 +100,11 @@ impl Runner for WorkerPool {
 
     fn measure_whole_model(
         &mut self,
-        threads: usize,
+        at: &Conditions,
         policy: TimingPolicy,
         counting: Counting,
     ) -> Result<WholeModelMeasured, Failure> {
-        self.first.measure_whole_model(threads, policy, counting)
+        self.first.measure_whole_model(at, policy, counting)
     }
 
     fn profile_whole_model(

@@ -316,14 +316,14 @@ impl Runner for Supervisor {
 
     fn measure_whole_model(
         &mut self,
-        threads: usize,
+        at: &Conditions,
         policy: TimingPolicy,
         counting: Counting,
     ) -> Result<WholeModelMeasured, Failure> {
         let timeout = Duration::from_nanos(self.order.policy.measure_timeout_ns);
         match self.ask(
             &Request::MeasureWholeModel {
-                threads,
+                at: at.clone(),
                 policy,
                 counting,
             },

@@ -39,8 +39,8 @@ pub enum Step<'a> {
     },
     /// Build the whole model.
     BuildWholeModel,
-    /// Measure it on so many threads.
-    MeasureWholeModel(usize),
+    /// Measure it under these conditions.
+    MeasureWholeModel(&'a Conditions),
 }
 
 /// What it does.
@@ -221,12 +221,12 @@ impl FakeWorker {
         self.said.push_back(said);
     }
 
-    fn measure_whole_model(&mut self, threads: usize) {
+    fn measure_whole_model(&mut self, at: &Conditions) {
         let Some(graph) = &self.whole_model else {
             let reason = "the whole model was not built".to_owned();
             return self.say(refused(None, Status::Crashed, reason));
         };
-        let said = match self.fake.act(Step::MeasureWholeModel(threads)) {
+        let said = match self.fake.act(Step::MeasureWholeModel(at)) {
             Act::Works { ns, drift } => {
                 reply(Reply::WholeModelMeasured(whole_model(graph, ns, drift)))
             }
@@ -253,7 +253,7 @@ impl Transport for FakeWorker {
             Request::Measure(point) => self.measure(point),
             Request::Drop { ids } => ids.iter().for_each(|id| drop(self.kernels.remove(id))),
             Request::BuildWholeModel(spec) => self.build_whole_model(spec.graph.clone()),
-            Request::MeasureWholeModel { threads, .. } => self.measure_whole_model(*threads),
+            Request::MeasureWholeModel { at, .. } => self.measure_whole_model(at),
             Request::ProfileWholeModel(_) => {
                 let reason = "the script has no profile".to_owned();
                 self.say(refused(None, Status::Unsupported, reason));
@@ -364,7 +364,7 @@ fn whole_model(graph: &Graph, ns: f64, drift: f64) -> WholeModelMeasured {
 pub fn order() -> RunnerOrder {
     RunnerOrder {
         setup: Setup {
-            import: "import".into(),
+            module: Default::default(),
             device: crate::device::HOST,
             target: serde_json::json!({}),
             max_threads: 1,
@@ -377,6 +377,7 @@ pub fn order() -> RunnerOrder {
             keep_kernels: None,
             unit: 0,
         },
+        contents: "import".into(),
         policy: policy(),
         jobs: 1,
         units: vec![0],

@@ -48,6 +48,7 @@ done
     let launch = ChildLauncher {
         program,
         log: folder.join("worker.log"),
+        contents: folder.to_owned(),
     };
     let order = RunnerOrder {
         jobs: 2,
@@ -127,6 +128,7 @@ fn a_program_that_is_not_there_is_named() {
     let launch = ChildLauncher {
         program: folder.path().join("missing"),
         log: folder.path().join("worker.log"),
+        contents: folder.path().to_owned(),
     };
     let mut runner = Supervisor::new(Arc::new(launch), order());
     let results = build(&mut runner, &[kernel(1, "good")]);

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use opdata::Status;
-use tvm_bridge::compile::{Asserts, Lowered, compile};
+use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::{Device, IrModule, Kernel, PrimFunc, Tensor};
 
 use super::arguments::{arguments, first_output};
@@ -132,11 +132,7 @@ impl Builder {
         if let Some(of) = self.first_with(spec, program_hash) {
             return Ok(Outcome::Duplicate { of });
         }
-        let lowered = Lowered::new(
-            &scheduled.schedule.module()?,
-            bench.target,
-            Asserts::Dropped,
-        )?;
+        let lowered = bench.compiler.lower(&scheduled.schedule.module()?)?;
         if let Some(of) = self.first_with(spec, lowered.structural_hash()?) {
             return Ok(Outcome::Duplicate { of });
         }
@@ -147,7 +143,7 @@ impl Builder {
             symbol: &spec.symbol,
             hash: program_hash,
         };
-        let compiled = bench.compiler.compile(program, lowered)?;
+        let compiled = lowered.compile(program)?;
         if bench.purpose == Purpose::Measure {
             self.reference(bench, &function, spec)?;
         }

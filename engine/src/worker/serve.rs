@@ -10,12 +10,13 @@ use tvm_bridge::{IrModule, Target};
 use super::bench::{Bench, spaces};
 use super::whole_model::LoadedModel;
 use crate::device::Session;
-use crate::protocol::{Reply, Request, Setup};
+use crate::protocol::{Contents, Reply, Request, Setup};
 use crate::schedule::Scheduler;
 
 /// What every part of a worker needs.
 pub(super) struct Shared {
     pub setup: Setup,
+    pub contents: Contents,
     pub module: IrModule,
     pub target: Target,
     pub scheduler: Scheduler,
@@ -40,11 +41,15 @@ impl Replies {
     }
 }
 
-/// Serves requests from `input` until it ends.
+/// Serves requests from `input` until it ends; `contents` are the files of the import.
 ///
 /// # Errors
 /// A request cannot be understood, or the setup fails.
-pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow::Result<()> {
+pub fn serve(
+    input: impl BufRead,
+    output: impl Write + Send + 'static,
+    contents: Contents,
+) -> anyhow::Result<()> {
     let replies = Replies(Mutex::new(Box::new(output)));
     let mut lines = input.lines();
     let Some(first) = lines.next() else {
@@ -53,7 +58,7 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
     let Request::Setup(setup) = parse(&first?)? else {
         anyhow::bail!("the first request must be a setup")
     };
-    let mut shared = set_up(setup)?;
+    let mut shared = set_up(setup, contents)?;
     replies.send(&Reply::Ready);
     let mut bench = Bench::new();
     let mut whole_model: Option<LoadedModel> = None;
@@ -84,13 +89,13 @@ pub fn serve(input: impl BufRead, output: impl Write + Send + 'static) -> anyhow
                 answer(&mut shared, &replies, None, reply);
             }
             Request::MeasureWholeModel {
-                threads,
+                at,
                 policy,
                 counting,
             } => {
                 let measured = match &whole_model {
                     Some(whole_model) => whole_model
-                        .measure(&mut shared, threads, policy, counting)
+                        .measure(&mut shared, &at, policy, counting)
                         .map(Reply::WholeModelMeasured),
                     None => Err(anyhow::anyhow!("the whole model was not built")),
                 };
@@ -125,15 +130,13 @@ fn answer(shared: &mut Shared, replies: &Replies, id: Option<u64>, result: anyho
     }));
 }
 
-fn set_up(setup: Setup) -> anyhow::Result<Shared> {
+fn set_up(setup: Setup, contents: Contents) -> anyhow::Result<Shared> {
     die_with_parent();
     setup
         .device
         .limit_memory(setup.memory_limit_mib)
         .context("cannot set the memory limit")?;
-    let path = setup.import.join("module.json");
-    let json = std::fs::read_to_string(&path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let json = contents.module(&setup.module)?;
     let session = setup.device.open(&setup.opening())?;
     let target = session.target().clone();
     Ok(Shared {
@@ -142,6 +145,7 @@ fn set_up(setup: Setup) -> anyhow::Result<Shared> {
         target,
         session,
         setup,
+        contents,
     })
 }
 

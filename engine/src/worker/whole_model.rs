@@ -3,16 +3,12 @@
 mod inside;
 
 use std::collections::HashMap;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use opdata::CacheState;
 use opmodels::Graph;
-use opmodels::graph::{self, InputRole};
-use tvm_bridge::compile::{Asserts, Lowered};
+use opmodels::graph::InputRole;
 use tvm_bridge::vm::{self, Linked, Runner, WatchedMachine};
 use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Target, Tensor, VirtualMachine};
 
@@ -25,7 +21,7 @@ use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
 use crate::measure::quiet::{Quiet, Watched, take_quiet};
 use crate::measure::sampling::{Caches, take, time_calls};
-use crate::protocol::{Counting, WholeModelMeasured, WholeModelReady, WholeModelSpec};
+use crate::protocol::{Counting, PARAMETERS, REFERENCES, WholeModelMeasured, WholeModelReady, WholeModelSpec};
 
 /// A model that runs.
 pub(super) struct LoadedModel {
@@ -100,18 +96,18 @@ impl LoadedModel {
     pub fn measure(
         &self,
         shared: &mut Shared,
-        threads: usize,
+        at: &Conditions,
         policy: TimingPolicy,
         counting: Counting,
     ) -> anyhow::Result<WholeModelMeasured> {
         let session = shared.session.as_mut();
-        session.prepare(&Conditions::new(threads as u32, CacheState::Model))?;
+        session.prepare(at)?;
         let runner = self.machine.runner(&self.graph.entry)?;
         let before = session.settle()?;
         let mut watched = Run {
             session,
             runner,
-            threads: threads as u32,
+            at,
         };
         let first = watched.time(1)?;
         let Quiet {
@@ -173,14 +169,14 @@ impl LoadedModel {
 struct Run<'a> {
     session: &'a mut dyn Session,
     runner: Runner,
-    threads: u32,
+    at: &'a Conditions,
 }
 
 impl Watched for Run<'_> {
     type Error = anyhow::Error;
 
     fn time(&mut self, calls: u32) -> anyhow::Result<Duration> {
-        let clock = self.session.model_clock(self.threads);
+        let clock = self.session.model_clock(self.at);
         Ok(time_calls(clock, calls, || self.runner.run())?)
     }
 
@@ -197,7 +193,7 @@ impl Run<'_> {
         first: Duration,
         before: f64,
     ) -> anyhow::Result<Quiet> {
-        let clock = self.session.model_clock(self.threads);
+        let clock = self.session.model_clock(self.at);
         let taken = take(policy, first, clock, &mut Caches::Kept, || {
             anyhow::Ok(self.runner.run()?)
         })?;
@@ -236,8 +232,8 @@ impl Place<'_> {
     /// Compiles the model's functions on `jobs` threads.
     fn build(&self, module: &IrModule, jobs: usize) -> anyhow::Result<Built> {
         let (linked, functions) = vm::generate(module, self.target)?;
-        let (target, compiler) = (self.target, &self.compiler);
-        let compile = |part: IrModule| compiler.load(Lowered::new(&part, target, Asserts::Kept)?);
+        let compiler = &self.compiler;
+        let compile = |part: IrModule| compiler.load(&part);
         let kernels = std::thread::scope(|scope| {
             let parts = functions.distribute(jobs)?;
             let builders: Vec<_> = parts
@@ -262,7 +258,7 @@ struct Built {
 
 /// The entry function's arguments: values that came with the model, else made up.
 fn inputs(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<Tensor>> {
-    let folder = &shared.setup.import;
+    let contents = &shared.contents;
     graph
         .inputs
         .iter()
@@ -279,13 +275,13 @@ fn inputs(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<Tensor>> {
                     Device::cpu(),
                     &dims(&input.shape),
                     dtype,
-                    &read(&folder.join("refs.bin"), given.place)?,
+                    &contents.read(REFERENCES, given.place)?,
                 )?,
                 (None, Some(place)) => Tensor::from_bytes(
                     Device::cpu(),
                     &dims(&input.shape),
                     dtype,
-                    &read(&folder.join("params.bin"), place)?,
+                    &contents.read(PARAMETERS, place)?,
                 )?,
                 (None, None) => {
                     filled(&input.shape, dtype, input.fill, shared.setup.seed, i as u64)?
@@ -304,12 +300,11 @@ fn check(
     outputs: &[Tensor],
 ) -> anyhow::Result<(Comparison, String)> {
     if let Some(reference) = &graph.reference {
-        let path = shared.setup.import.join("refs.bin");
         let comparisons = reference
             .outputs
             .iter()
             .map(|expected| {
-                let bytes = read(&path, expected.place)?;
+                let bytes = shared.contents.read(REFERENCES, expected.place)?;
                 let expected_tensor = Tensor::from_bytes(
                     Device::cpu(),
                     &dims(&expected.shape),
@@ -333,7 +328,7 @@ fn check(
     let host = Place {
         target: shared.target.host(),
         device: Device::cpu(),
-        compiler: HostCompiler::shared(),
+        compiler: HostCompiler::new(shared.target.host()),
     };
     let Built { linked, kernels } = host.build(&shared.module, jobs)?;
     let plain = linked.start(&kernels, host.target, host.device)?;
@@ -350,22 +345,6 @@ fn check(
         compare_outputs(outputs, &expected, terms)?,
         "the model run without schedules".to_owned(),
     ))
-}
-
-fn read(path: &Path, place: graph::Place) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = vec![0; place.bytes as usize];
-    let mut file =
-        std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    file.seek(SeekFrom::Start(place.offset))
-        .and_then(|_| file.read_exact(&mut bytes))
-        .with_context(|| {
-            format!(
-                "{} ends before byte {}",
-                path.display(),
-                place.offset + place.bytes
-            )
-        })?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

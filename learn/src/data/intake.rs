@@ -174,7 +174,7 @@ impl<'a> Collected<'a> {
             disturbed: None,
             query_key: QueryKey::of_row(row),
             weight: weight(row.quality),
-            doubtful: row.quality.is_none() && row.device_kind == DeviceKind::Cpu,
+            doubtful: row.quality.is_none() && row.device_kind == DeviceKind::CPU,
             workload,
             machine,
             kind: row.op_kind.clone(),

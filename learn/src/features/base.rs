@@ -182,7 +182,7 @@ impl Bases {
             scheduled: Scheduled::Nothing,
             unscheduled: machine
                 .core()
-                .filter(|_| device == DeviceKind::Cpu)
+                .filter(|_| device == DeviceKind::CPU)
                 .map(|core| cycles::unscheduled(operator, core, costs.vectors) / busy_threads),
             shared,
             several: busy_threads > 1.0,
@@ -212,8 +212,8 @@ impl Bases {
                 let serial = (rounds * nest.task_work).max(1.0);
                 let own = || Some(nest.task_cycles(operator, machine.core()?));
                 let steps = match (device, nest.template) {
-                    (DeviceKind::Cpu, Template::Tiled) => own(),
-                    (DeviceKind::Cpu, _) => nest.task_instructions(operator),
+                    (DeviceKind::CPU, Template::Tiled) => own(),
+                    (DeviceKind::CPU, _) => nest.task_instructions(operator),
                     _ => None,
                 };
                 let pieces = Pieces {

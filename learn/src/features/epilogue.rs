@@ -23,7 +23,7 @@ pub(super) fn lanes(
     rows: Option<&Vectors>,
     unit: Option<VectorUnit>,
 ) -> Option<f64> {
-    if row.device_kind != DeviceKind::Cpu {
+    if row.device_kind != DeviceKind::CPU {
         return None;
     }
     let most = unit.map_or(USUAL_LANES, |unit| unit.lanes() as f64);

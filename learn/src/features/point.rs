@@ -126,7 +126,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     };
     machine.describe(&mut values, row.threads);
     let best = moving::at_best(row, &operator, machine);
-    if let Some(best) = best.filter(|_| row.device_kind == DeviceKind::Cuda) {
+    if let Some(best) = best.filter(|_| row.device_kind == DeviceKind::CUDA) {
         derive_gpu::derive_share(&mut values, &operator, best, machine);
     }
     values.cache_state = match row.cache_state {
@@ -187,7 +187,7 @@ fn known(features: &[f32]) -> Vec<Scope> {
 /// The nest of a schedule that is not looked at, because it follows from the operator.
 fn default_nest(row: &Row, operator: &Operator, machine: &MachineFacts) -> Nest {
     let known = match row.device_kind {
-        DeviceKind::Cpu => machine
+        DeviceKind::CPU => machine
             .vector
             .and_then(|unit| default_tile::nest(row, operator, unit)),
         _ => None,
@@ -200,7 +200,7 @@ fn nest_of(row: &Row, operator: &Operator, knobs: &Knobs) -> Nest {
         return Nest::None;
     }
     let nest = match row.device_kind {
-        DeviceKind::Cuda => GpuNest::of(operator, knobs).map(Nest::Gpu),
+        DeviceKind::CUDA => GpuNest::of(operator, knobs).map(Nest::Gpu),
         _ => CpuNest::of(operator, row, knobs).map(Nest::Cpu),
     };
     nest.unwrap_or(Nest::None)

@@ -19,7 +19,7 @@ const HELD: f64 = 16.0;
 
 /// Fills in the features of a row on a CPU.
 pub(super) fn describe(values: &mut Values, row: &Row) {
-    if row.device_kind != DeviceKind::Cpu {
+    if row.device_kind != DeviceKind::CPU {
         return;
     }
     let element = element_bytes(row.dtypes.as_deref()) as u64;

@@ -57,7 +57,7 @@ fn main() -> anyhow::Result<()> {
 /// All figures but those of training.
 fn everything(folder: &Path, set: &RowSet, dataset: &Dataset) -> anyhow::Result<Figures> {
     let options = TrainOptions::default();
-    let trained = train(dataset, DeviceKind::Cpu, &options, &())?;
+    let trained = train(dataset, DeviceKind::CPU, &options, &())?;
     let mut figures = vec![
         ("features", json!(FEATURES.len())),
         ("members", json!(trained.ensemble.members.len())),

@@ -140,7 +140,7 @@ fn one(place: usize, state: &mut u64) -> anyhow::Result<Row> {
             point_id: &format!("{place:016x}"),
             op_name: "conv2d_add_relu",
             op_kind: "conv2d",
-            device_kind: DeviceKind::Cpu,
+            device_kind: DeviceKind::CPU,
             status: Status::Measured,
         })
     };

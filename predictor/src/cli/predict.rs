@@ -284,7 +284,7 @@ mod tests {
         let options = TrainOptions {
             fit: FitOptions::default(),
         };
-        train(&dataset, DeviceKind::Cpu, &options, &()).unwrap()
+        train(&dataset, DeviceKind::CPU, &options, &()).unwrap()
     }
 
     /// `oppredict predict` with this model and these arguments.
@@ -326,7 +326,7 @@ mod tests {
     fn rows_of_another_device_have_no_prediction() {
         let trained = trained();
         let mut rows: Vec<Row> = measured().into_iter().take(3).collect();
-        rows[1].device_kind = DeviceKind::Cuda;
+        rows[1].device_kind = DeviceKind::CUDA;
         rows[1].threads = None;
         let lines = Lines {
             trained: &trained,
@@ -354,7 +354,7 @@ mod tests {
     fn a_file_of_another_device_alone_is_refused() {
         let mut rows = measured();
         for row in &mut rows {
-            row.device_kind = DeviceKind::Cuda;
+            row.device_kind = DeviceKind::CUDA;
         }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("cuda.csv");

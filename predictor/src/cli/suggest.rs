@@ -26,7 +26,7 @@ const LEAST_SAMPLES: usize = 10;
 pub fn run(args: &SuggestArgs) -> anyhow::Result<()> {
     let mut rows = args.data.rows()?;
     // Plans are for the collector, which measures on processors.
-    rows.rows.retain(|row| row.device_kind == DeviceKind::Cpu);
+    rows.rows.retain(|row| row.device_kind == DeviceKind::CPU);
     let candidates = candidates(args)?;
     let machines = machines(args, &candidates);
     let dataset = Dataset::new(&rows, &machines)?;
@@ -121,7 +121,7 @@ fn candidates(args: &SuggestArgs) -> Result<Candidates, SuggestError> {
                 seqlen: args.seqlen,
                 ..ImportRequest::new(source, name.clone())
             };
-            candidates.add_model(&request, &args.threads, DeviceKind::Cpu)?;
+            candidates.add_model(&request, &args.threads, DeviceKind::CPU)?;
         }
     }
     Ok(candidates)

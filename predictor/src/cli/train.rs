@@ -57,7 +57,7 @@ fn device_kind(rows: &mut RowSet, wanted: Option<DeviceKind>) -> anyhow::Result<
             }
             .into());
         }
-        (None, 1) => kinds.into_iter().next().unwrap_or(DeviceKind::Cpu),
+        (None, 1) => kinds.into_iter().next().unwrap_or(DeviceKind::CPU),
         (None, _) => {
             let names: Vec<&str> = kinds.iter().map(|k| k.as_str()).collect();
             anyhow::bail!(

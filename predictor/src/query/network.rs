@@ -336,7 +336,7 @@ mod tests {
         let options = TrainOptions {
             fit: FitOptions::default(),
         };
-        train(&dataset, DeviceKind::Cpu, &options, &()).unwrap()
+        train(&dataset, DeviceKind::CPU, &options, &()).unwrap()
     }
 
     #[test]

@@ -399,7 +399,7 @@ mod tests {
             groups: 1,
             threads: Some(2),
             cache: None,
-            device_kind: DeviceKind::Cpu,
+            device_kind: DeviceKind::CPU,
         }
     }
 

@@ -119,8 +119,8 @@ impl WhatIf {
     fn queries(&self, trained: &Trained) -> Vec<OperatorQuery> {
         let device_kind = trained.facts.device_kind;
         let threads: Vec<Option<u64>> = match device_kind {
-            DeviceKind::Cpu if self.threads.is_empty() => vec![Some(1)],
-            DeviceKind::Cpu => self.threads.iter().copied().map(Some).collect(),
+            DeviceKind::CPU if self.threads.is_empty() => vec![Some(1)],
+            DeviceKind::CPU => self.threads.iter().copied().map(Some).collect(),
             _ => vec![None],
         };
         let own = self.input.first().copied().unwrap_or(1);

@@ -92,7 +92,7 @@ fn row(profile: &Profile, run_id: &str, ordinal: u64, grouping: Grouping, group:
         point_id: &point,
         op_name: &group.name,
         op_kind: &group.kind.to_lowercase(),
-        device_kind: DeviceKind::Tpu,
+        device_kind: DeviceKind::TPU,
         status: Status::Measured,
     });
     let net = profile.layers.as_ref().and_then(|l| l.net.clone());

@@ -53,7 +53,7 @@ impl Proposer for HillClimb {
         let before = self.best;
         for outcome in outcomes {
             let seed = self.asked.iter().find(|(p, _)| *p == outcome.place);
-            if let (Some((_, seed)), Some(ns)) = (seed, outcome.time_median_ns)
+            if let (Some((_, seed)), Some(ns)) = (seed, outcome.row.time_median_ns)
                 && self.best.is_none_or(|(_, best)| ns < best)
             {
                 self.best = Some((*seed, ns));
@@ -64,7 +64,7 @@ impl Proposer for HillClimb {
         }
     }
 
-    fn known(&self) -> &[Candidate] {
+    fn fixed_candidates(&self) -> &[Candidate] {
         &[]
     }
 

@@ -13,7 +13,7 @@ use opdata::{CacheState, DeviceKind, Row};
 use serde_json::Value;
 
 use super::target::OptionArity;
-use super::{Device, Opening, Session, Target, TargetOption, TargetProblem};
+use super::{DeviceHost, DevicePlan, DeviceSchedules, Opening, Session, Target, TargetOption, TargetProblem};
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space, Templates};
 
 pub use schedule::{
@@ -36,7 +36,7 @@ pub fn templates(target: &tvm_bridge::Target) -> tvm_bridge::Result<Box<dyn Temp
 #[derive(Debug, Clone, Copy)]
 pub struct Cpu;
 
-impl Device for Cpu {
+impl DevicePlan for Cpu {
     fn name(&self) -> &'static str {
         "llvm"
     }
@@ -46,7 +46,7 @@ impl Device for Cpu {
     }
 
     fn kind(&self) -> DeviceKind {
-        DeviceKind::Cpu
+        DeviceKind::CPU
     }
 
     fn options(&self) -> &'static [TargetOption] {
@@ -84,6 +84,16 @@ impl Device for Cpu {
         name.unwrap_or_else(|| "unknown processor".to_owned())
     }
 
+    fn cache_states(&self) -> &'static [CacheState] {
+        CacheState::ALL
+    }
+
+    fn fill_target(&self, row: &mut Row, dictionary: &Value) {
+        row.target_cpu = dictionary[target::MCPU].as_str().map(str::to_owned);
+    }
+}
+
+impl DeviceSchedules for Cpu {
     fn factors(&self) -> &'static [FactorInfo] {
         schedule::factors::FACTORS
     }
@@ -100,18 +110,12 @@ impl Device for Cpu {
         schedule::combine(space, settings)
     }
 
-    fn cache_states(&self) -> &'static [CacheState] {
-        CacheState::ALL
-    }
-
-    fn fill_target(&self, row: &mut Row, dictionary: &Value) {
-        row.target_cpu = dictionary[target::MCPU].as_str().map(str::to_owned);
-    }
-
     fn fill_schedule(&self, row: &mut Row, choice: &Choice) {
         columns::fill(row, choice);
     }
+}
 
+impl DeviceHost for Cpu {
     fn limit_memory(&self, mib: u64) -> std::io::Result<()> {
         super::limit_private_memory(mib)
     }

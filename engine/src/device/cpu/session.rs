@@ -62,7 +62,7 @@ impl Session for CpuSession {
     }
 
     fn compiler(&self) -> Arc<dyn KernelCompiler> {
-        HostCompiler::shared()
+        HostCompiler::new(&self.target)
     }
 
     fn templates(&self) -> Box<dyn Templates> {
@@ -108,7 +108,7 @@ impl Session for CpuSession {
         (&mut self.timer, caches)
     }
 
-    fn model_clock(&mut self, _threads: u32) -> &mut dyn Timer {
+    fn model_clock(&mut self, _at: &Conditions) -> &mut dyn Timer {
         &mut self.timer
     }
 }

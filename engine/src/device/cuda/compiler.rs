@@ -1,4 +1,4 @@
-//! From a lowered program to CUDA source, machine code, and what its kernels take of the device.
+//! From a scheduled function to CUDA source, machine code, and what its kernels take of the device.
 //!
 //! Source is TVM's, machine code NVRTC's, which compiles in processes of its own ([`super::nvrtc`]). What a kernel takes
 //! comes from the assembler's report and the cubin; occupancy is computed from it.
@@ -10,15 +10,16 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use opdata::contract::device_kernel::DeviceKernel;
-use tvm_bridge::compile::Lowered;
-use tvm_bridge::{KernelLaunch, StageTimes};
+use tvm_bridge::compile::{Asserts, Lowered, compile};
+use tvm_bridge::{IrModule, KernelLaunch, KernelModule, StageTimes, Target};
 
 use super::arch::{self, Arch};
 use super::disassembler::Disassembler;
 use super::nvrtc::{Cubin, Nvrtc};
 use super::occupancy::{self, Demand};
-use super::{cubin, target};
-use crate::device::{CompiledKernel, KernelCompiler, Opening, Program};
+use super::cubin;
+use super::target::ARCH;
+use crate::device::{CompiledKernel, KernelCompiler, LoweredProgram, Opening, Program};
 
 /// What is done with machine code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,7 @@ pub(super) enum Loading {
 
 /// The compiler for one architecture.
 pub(super) struct CudaCompiler {
+    target: Target,
     nvrtc: Arc<Nvrtc>,
     disassembler: Disassembler,
     arch: Arch,
@@ -54,10 +56,11 @@ impl CudaCompiler {
     /// The target has no architecture that is known here, or the folder of kept kernels cannot be made.
     pub fn new(
         nvrtc: Arc<Nvrtc>,
+        target: &Target,
         opening: &Opening,
         loading: Loading,
     ) -> anyhow::Result<CudaCompiler> {
-        let name = opening.dictionary[target::ARCH].as_str();
+        let name = opening.dictionary[ARCH].as_str();
         let arch_name = name.context("the target has no architecture")?.to_owned();
         if let Some(folder) = &opening.keep_kernels {
             std::fs::create_dir_all(folder)
@@ -73,6 +76,7 @@ impl CudaCompiler {
             })?;
         }
         Ok(CudaCompiler {
+            target: target.clone(),
             disassembler: Disassembler::new(nvrtc.toolkit().disassembler()),
             nvrtc,
             arch: arch::named(&arch_name)
@@ -142,14 +146,42 @@ impl CudaCompiler {
 }
 
 impl KernelCompiler for CudaCompiler {
-    fn compile(&self, program: Program<'_>, lowered: Lowered) -> anyhow::Result<CompiledKernel> {
+    fn lower(&self, module: &IrModule) -> anyhow::Result<Box<dyn LoweredProgram + '_>> {
+        Ok(Box::new(CudaProgram {
+            lowered: Lowered::new(module, &self.target, Asserts::Dropped)?,
+            compiler: self,
+        }))
+    }
+
+    fn load(&self, module: &IrModule) -> anyhow::Result<KernelModule> {
+        Ok(compile(module, &self.target, Asserts::Kept)?.module)
+    }
+}
+
+/// A program with its kernels split off.
+struct CudaProgram<'c> {
+    lowered: Lowered,
+    compiler: &'c CudaCompiler,
+}
+
+impl LoweredProgram for CudaProgram<'_> {
+    fn structural_hash(&self) -> anyhow::Result<u64> {
+        Ok(self.lowered.structural_hash()?)
+    }
+
+    fn statements(&self, limit: u64) -> anyhow::Result<u64> {
+        Ok(self.lowered.statements(limit)?)
+    }
+
+    fn compile(self: Box<Self>, program: Program<'_>) -> anyhow::Result<CompiledKernel> {
+        let CudaProgram { lowered, compiler } = *self;
         let launches = lowered.launches()?;
-        let (kernel, times, (source, made)) = match self.loading {
+        let (kernel, times, (source, made)) = match compiler.loading {
             Loading::DescribeOnly => {
                 let source = lowered.device_source()?;
                 let source = source.context("the program has no kernel for the device")?;
                 let start = Instant::now();
-                let made = self.nvrtc.compile(&self.arch_name, &source.text)?;
+                let made = compiler.nvrtc.compile(&compiler.arch_name, &source.text)?;
                 let jit = start.elapsed();
                 let times = StageTimes {
                     jit,
@@ -167,13 +199,13 @@ impl KernelCompiler for CudaCompiler {
                 (Some(kernel), compiled.times, made)
             }
         };
-        if let Some(folder) = &self.keep {
-            self.keep(folder, program, &source, &made)?;
+        if let Some(folder) = &compiler.keep {
+            compiler.keep(folder, program, &source, &made)?;
         }
         Ok(CompiledKernel {
             kernel,
             times,
-            device_kernels: self.describe(&launches, &made),
+            device_kernels: compiler.describe(&launches, &made),
         })
     }
 }

@@ -36,7 +36,7 @@ use opdata::{CacheState, DeviceKind, Row};
 use serde_json::Value;
 
 use super::target::OptionArity;
-use super::{Device, Finding, Opening, Purpose, Session, Target, TargetOption, TargetProblem};
+use super::{DeviceHost, DevicePlan, DeviceSchedules, Finding, Opening, Purpose, Session, Target, TargetOption, TargetProblem};
 use crate::nvidia::driver::{self, NoGpu};
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 use nvrtc::{Toolkit, ToolkitMissing};
@@ -46,7 +46,7 @@ use templates::Knobs;
 #[derive(Debug, Clone, Copy)]
 pub struct Cuda;
 
-impl Device for Cuda {
+impl DevicePlan for Cuda {
     fn name(&self) -> &'static str {
         "cuda"
     }
@@ -56,17 +56,11 @@ impl Device for Cuda {
     }
 
     fn kind(&self) -> DeviceKind {
-        DeviceKind::Cuda
+        DeviceKind::CUDA
     }
 
     fn has_host_threads(&self) -> bool {
         false
-    }
-
-    fn units(&self) -> Vec<u32> {
-        driver::driver()
-            .as_ref()
-            .map_or(vec![0], |driver| driver.like_the_first())
     }
 
     fn options(&self) -> &'static [TargetOption] {
@@ -97,6 +91,16 @@ impl Device for Cuda {
         }
     }
 
+    fn cache_states(&self) -> &'static [CacheState] {
+        &[CacheState::Model, CacheState::Hot, CacheState::Flushed]
+    }
+
+    fn fill_target(&self, row: &mut Row, dictionary: &Value) {
+        row.target_cpu = dictionary[target::ARCH].as_str().map(str::to_owned);
+    }
+}
+
+impl DeviceSchedules for Cuda {
     fn factors(&self) -> &'static [FactorInfo] {
         templates::factors::FACTORS
     }
@@ -113,16 +117,16 @@ impl Device for Cuda {
         templates::combine(space, settings)
     }
 
-    fn cache_states(&self) -> &'static [CacheState] {
-        &[CacheState::Model, CacheState::Hot, CacheState::Flushed]
-    }
-
-    fn fill_target(&self, row: &mut Row, dictionary: &Value) {
-        row.target_cpu = dictionary[target::ARCH].as_str().map(str::to_owned);
-    }
-
     fn fill_schedule(&self, row: &mut Row, choice: &Choice) {
         columns::fill(row, choice);
+    }
+}
+
+impl DeviceHost for Cuda {
+    fn units(&self) -> Vec<u32> {
+        driver::driver()
+            .as_ref()
+            .map_or(vec![0], |driver| driver.like_the_first())
     }
 
     fn limit_memory(&self, _mib: u64) -> std::io::Result<()> {

@@ -57,9 +57,10 @@ impl CudaSession {
                 (Some(Gpu::open()?), Loading::Load)
             }
         };
-        let compiler = CudaCompiler::new(Arc::new(nvrtc), opening, loading)?;
+        let target = target::parsed(&opening.dictionary)?;
+        let compiler = CudaCompiler::new(Arc::new(nvrtc), &target, opening, loading)?;
         Ok(CudaSession {
-            target: target::parsed(&opening.dictionary)?,
+            target,
             compiler: Arc::new(compiler),
             clock: WallClock,
             gpu,
@@ -161,7 +162,7 @@ impl Session for CudaSession {
         (&mut gpu.timer, caches)
     }
 
-    fn model_clock(&mut self, _threads: u32) -> &mut dyn Timer {
+    fn model_clock(&mut self, _at: &Conditions) -> &mut dyn Timer {
         match &mut self.gpu {
             Some(gpu) => &mut gpu.timer,
             None => &mut self.clock,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::target::OptionArity;
 use super::{
-    ConditionInfo, Device, Opening, Session, Sharing, Target, TargetOption, TargetProblem,
+    ConditionInfo, DeviceHost, DevicePlan, DeviceSchedules, Opening, Session, Sharing, Target, TargetOption, TargetProblem,
 };
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 use grid::Grid;
@@ -27,7 +27,7 @@ const MODEL: &str = "model";
 /// The models there are; the first is the default.
 const MODELS: [&str; 2] = ["abacus", "quipu"];
 
-impl Device for Scripted {
+impl DevicePlan for Scripted {
     fn name(&self) -> &'static str {
         "scripted"
     }
@@ -38,7 +38,7 @@ impl Device for Scripted {
 
     fn kind(&self) -> DeviceKind {
         // Rows have no word for it; any but the CPU's shows that nobody takes it for one.
-        DeviceKind::Cuda
+        DeviceKind::CUDA
     }
 
     fn sharing(&self) -> Sharing {
@@ -76,6 +76,24 @@ impl Device for Scripted {
         "a script".to_owned()
     }
 
+    fn cache_states(&self) -> &'static [CacheState] {
+        &[CacheState::Hot]
+    }
+
+    fn conditions(&self) -> &'static [ConditionInfo] {
+        &[ConditionInfo {
+            name: session::CLOCK,
+            about: "how fast the clock runs",
+            values: &["low", "high"],
+        }]
+    }
+
+    fn fill_target(&self, row: &mut Row, dictionary: &Value) {
+        row.engine = dictionary[MODEL].as_str().map(str::to_owned);
+    }
+}
+
+impl DeviceSchedules for Scripted {
     fn factors(&self) -> &'static [FactorInfo] {
         grid::FACTORS
     }
@@ -92,29 +110,15 @@ impl Device for Scripted {
         grid::combine(space, settings)
     }
 
-    fn cache_states(&self) -> &'static [CacheState] {
-        &[CacheState::Hot]
-    }
-
-    fn conditions(&self) -> &'static [ConditionInfo] {
-        &[ConditionInfo {
-            name: session::CLOCK,
-            about: "how fast the clock runs",
-            values: &["low", "high"],
-        }]
-    }
-
-    fn fill_target(&self, row: &mut Row, dictionary: &Value) {
-        row.engine = dictionary[MODEL].as_str().map(str::to_owned);
-    }
-
     fn fill_schedule(&self, row: &mut Row, choice: &Choice) {
         if let Ok(grid) = Grid::of(choice) {
             row.knob_tile_spatial = Some(grid.grain.to_string());
             row.knob_level_order = Some(grid.style.word().to_owned());
         }
     }
+}
 
+impl DeviceHost for Scripted {
     fn limit_memory(&self, _mib: u64) -> std::io::Result<()> {
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::schedule::Templates;
 pub(super) const CLOCK: &str = "clock";
 /// Time of the plainest kernel on one thread with the clock at `low`.
 const BASE_NS: u64 = 800_000;
-/// Time of a whole model on one thread.
+/// Time of a whole model on one thread with the clock at `low`.
 const MODEL_NS: u64 = 5_000_000;
 /// Counts of a sample.
 const TICKS: f64 = 4_096.0;
@@ -40,9 +40,13 @@ fn time_ns(kernel: Kernel<'_>, at: &Conditions) -> u64 {
     let grid = Grid::of(kernel.choice).ok();
     let grain = grid.map_or(1, |g| g.grain.max(1) as u64);
     let deep = grid.is_some_and(|g| g.style == Style::Deep);
+    BASE_NS / (grain * speed(at)) + if deep { 1_000 } else { 0 }
+}
+
+/// How often faster than on one thread with the clock at `low`.
+fn speed(at: &Conditions) -> u64 {
     let fast = at.device.get(CLOCK).is_some_and(|clock| clock == "high");
-    let divisor = grain * u64::from(at.threads) * if fast { 2 } else { 1 };
-    BASE_NS / divisor + if deep { 1_000 } else { 0 }
+    u64::from(at.threads.max(1)) * if fast { 2 } else { 1 }
 }
 
 impl Session for ScriptedSession {
@@ -51,7 +55,7 @@ impl Session for ScriptedSession {
     }
 
     fn compiler(&self) -> Arc<dyn KernelCompiler> {
-        HostCompiler::shared()
+        HostCompiler::new(&self.target)
     }
 
     fn templates(&self) -> Box<dyn Templates> {
@@ -93,8 +97,8 @@ impl Session for ScriptedSession {
         }
     }
 
-    fn model_clock(&mut self, threads: u32) -> &mut dyn Timer {
-        self.timer = ScriptedTimer::new([MODEL_NS / u64::from(threads.max(1))]);
+    fn model_clock(&mut self, at: &Conditions) -> &mut dyn Timer {
+        self.timer = ScriptedTimer::new([MODEL_NS / speed(at)]);
         &mut self.timer
     }
 }

@@ -1,7 +1,7 @@
 //! A whole model on a device whose kernels are emulated: its tensors lie on the device, its kernels are the device's, and
 //! it is checked against the host. Left out where there is no C++ compiler.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use opmodels::Graph;
 use serde_json::json;
@@ -9,19 +9,22 @@ use serde_json::json;
 use super::*;
 use crate::device::emulation::{self, EmulatedGpu};
 use crate::device::{self, Purpose, Session};
-use crate::protocol::Setup;
+use crate::protocol::{Contents, Setup};
 use crate::schedule::Scheduler;
 
+fn fixture(name: &str) -> PathBuf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../collector/tests/fixtures");
+    fixtures.join(name)
+}
+
 fn shared(name: &str) -> Shared {
-    let import = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../collector/tests/fixtures")
-        .join(name);
+    let import = fixture(name);
     let session = EmulatedGpu::open().unwrap();
     let target = session.target().clone();
     let module = std::fs::read_to_string(import.join("module.json")).unwrap();
     Shared {
         setup: Setup {
-            import,
+            module: Default::default(),
             device: device::named("cuda").unwrap(),
             target: json!({}),
             max_threads: 1,
@@ -34,6 +37,7 @@ fn shared(name: &str) -> Shared {
             keep_kernels: None,
             unit: 0,
         },
+        contents: Contents::in_folder(&import),
         module: IrModule::from_json(&module).unwrap(),
         scheduler: Scheduler::new(session.templates(), target.clone(), 3),
         target,
@@ -47,7 +51,7 @@ fn a_model_runs_where_its_device_is_and_is_checked_on_the_host() {
         return;
     }
     let mut shared = shared("softmax");
-    let graph = std::fs::read_to_string(shared.setup.import.join("graph.json")).unwrap();
+    let graph = std::fs::read_to_string(fixture("softmax").join("graph.json")).unwrap();
     let graph: Graph = serde_json::from_str(&graph).unwrap();
     let symbol = graph.operators[0].symbol.clone();
     let spec = WholeModelSpec {
@@ -71,8 +75,9 @@ fn a_model_runs_where_its_device_is_and_is_checked_on_the_host() {
             budget_ns: 1_000_000,
         },
     };
+    let at = Conditions::new(1, opdata::CacheState::Model);
     for counting in [Counting::All, Counting::Quiet] {
-        let measured = model.measure(&mut shared, 1, policy, counting).unwrap();
+        let measured = model.measure(&mut shared, &at, policy, counting).unwrap();
         let [operator] = &measured.operators[..] else {
             panic!("{:?}", measured.operators)
         };

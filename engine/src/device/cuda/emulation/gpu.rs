@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use tvm_bridge::compile::Lowered;
-use tvm_bridge::{KernelModule, Target};
+use tvm_bridge::compile::{Asserts, Lowered};
+use tvm_bridge::{IrModule, KernelModule, Target};
 
 use crate::device::cuda::target;
 use crate::device::cuda::templates::{CudaTemplates, Limits};
-use crate::device::{CompiledKernel, Conditions, Kernel, KernelCompiler, Program, Session};
+use crate::device::{Conditions, Kernel, KernelCompiler, LoweredProgram, Session};
 use crate::measure::timer::WallClock;
 use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
@@ -37,15 +37,17 @@ impl EmulatedGpu {
 }
 
 /// Compiles kernels for the host.
-struct Compiler;
+struct Compiler {
+    target: Target,
+}
 
 impl KernelCompiler for Compiler {
-    fn compile(&self, _program: Program<'_>, _lowered: Lowered) -> Result<CompiledKernel> {
+    fn lower(&self, _module: &IrModule) -> Result<Box<dyn LoweredProgram + '_>> {
         bail!("single kernels are emulated by `run`")
     }
 
-    fn load(&self, lowered: Lowered) -> Result<KernelModule> {
-        super::load(lowered)
+    fn load(&self, module: &IrModule) -> Result<KernelModule> {
+        super::load(Lowered::new(module, &self.target, Asserts::Kept)?)
     }
 }
 
@@ -55,7 +57,9 @@ impl Session for EmulatedGpu {
     }
 
     fn compiler(&self) -> Arc<dyn KernelCompiler> {
-        Arc::new(Compiler)
+        Arc::new(Compiler {
+            target: self.target.clone(),
+        })
     }
 
     fn templates(&self) -> Box<dyn Templates> {
@@ -88,7 +92,7 @@ impl Session for EmulatedGpu {
         (&mut self.clock, CacheControl::Repeat)
     }
 
-    fn model_clock(&mut self, _threads: u32) -> &mut dyn Timer {
+    fn model_clock(&mut self, _at: &Conditions) -> &mut dyn Timer {
         &mut self.clock
     }
 }
