@@ -1,14 +1,15 @@
-//! A device that is none of the product's, through everything: plan, sweep, workers, rows, reports, resume, replay of
-//! what is on disk. Its times follow from knobs and conditions, so every number is known beforehand.
+//! Two devices that are none of the product's, through everything: plan, sweep, workers, whole model, rows, reports and
+//! prediction. Their times follow from knobs, conditions and programs, so every number is known beforehand.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use opcollect::config::Layers;
 use opcollect::plan::{HostFacts, Plan, Planned};
-use opcollect::render::{plan_text, run_json, run_text};
-use opcollect::report::RunReport;
+use opcollect::render::{plan_text, report_html, run_json, run_text};
+use opcollect::report::{ModelOutcome, RunReport};
 use opcollect::run::{self, Importer, Session, SystemClock};
+use opcollect::run_report;
 use opcollect::sweep::{SweepError, SweepFile};
 use opdata::{DeviceKind, Row, Status, Timestamp};
 use opengine::calibrate::Store;
@@ -16,15 +17,18 @@ use opengine::device;
 use opengine::env::Root;
 use opengine::interrupt::Interrupt;
 use opengine::runner::ChildRunners;
+use oplearn::data::{Dataset, Machines, RowSet, Source};
+use oplearn::models::FitOptions;
 use opmodels::{ImportError, ImportRequest, Imported, Provenance, Resolved};
+use oppredict::model::TrainOptions;
 use opreport::Style;
 use opreport::progress::Recorded;
 
-/// Gives the fixture's one operator, whatever is asked for.
-struct Fixture;
+/// Gives the one operator of a fixture, whatever is asked for.
+struct Fixture(&'static str);
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/elementwise")
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
 impl Importer for Fixture {
@@ -34,7 +38,8 @@ impl Importer for Fixture {
         _python: Option<&Path>,
         _watch: &mut opmodels::Watch<'_>,
     ) -> Result<Imported, ImportError> {
-        let graph = std::fs::read_to_string(fixture().join("graph.json")).unwrap();
+        let folder = fixtures().join(self.0);
+        let graph = std::fs::read_to_string(folder.join("graph.json")).unwrap();
         Ok(Imported {
             graph: serde_json::from_str(&graph).unwrap(),
             resolved: Resolved {
@@ -47,7 +52,7 @@ impl Importer for Fixture {
                 fills: Default::default(),
                 details: Default::default(),
             },
-            folder: fixture(),
+            folder,
             provenance: Provenance::Cached,
         })
     }
@@ -87,12 +92,16 @@ fn plan(settings: &[(&'static str, &str)], out: &Path) -> Result<Planned, String
 }
 
 fn run(planned: &Planned) -> RunReport {
+    run_of("elementwise", planned)
+}
+
+fn run_of(fixture: &'static str, planned: &Planned) -> RunReport {
     let scratch = tempfile::tempdir().unwrap();
     let mut progress = Recorded::default();
     run::run(
         planned,
         &mut Session {
-            importer: &Fixture,
+            importer: &Fixture(fixture),
             runners: Box::new(ChildRunners {
                 program: env!("CARGO_BIN_EXE_opcollect").into(),
             }),
@@ -149,7 +158,7 @@ fn a_run_on_it_is_what_the_script_says() {
             (Status::Measured, None)
         );
         assert_eq!(row.time_median_ns, Some(expected_ns(row)), "{}", row.row_id);
-        assert_eq!(row.device_kind, DeviceKind::CUDA);
+        assert_eq!(row.device_kind, DeviceKind::named("scripted"));
         assert_eq!(row.engine.as_deref(), Some("abacus"));
         assert_eq!(row.drift_ratio, Some(1.0));
         assert_eq!(row.counter_sources.as_deref(), Some("scripted"));
@@ -169,6 +178,123 @@ fn a_run_on_it_is_what_the_script_says() {
     let json: serde_json::Value = serde_json::from_str(&run_json(&report)).unwrap();
     assert_eq!(json["headline"]["conditions"]["clock"], "high");
     assert_eq!(json["measured"], rows.len());
+}
+
+/// A plan for the device `tape`, which has no templates.
+fn tape_plan(settings: &[(&'static str, &str)], out: &Path) -> Planned {
+    let given = [
+        ("modelname", "fixture"),
+        ("target", "tape"),
+        ("out", out.to_str().unwrap()),
+    ];
+    let command_line = given.iter().chain(settings);
+    let layers = Layers {
+        command_line: command_line
+            .map(|(key, text)| (*key, vec![(*text).to_owned()]))
+            .collect(),
+        ..Layers::default()
+    };
+    let host = HostFacts {
+        cores: 2,
+        now: Timestamp::from_unix_ms(0),
+    };
+    Planned::from_settings(&layers.merge().unwrap(), None, host).unwrap()
+}
+
+#[test]
+fn a_device_with_its_own_kind_lowering_and_condition_runs_a_whole_model_and_has_its_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let mut planned = tape_plan(&[("whole-model", "measure")], &out);
+    let speeds = ["slow", "fast"].map(str::to_owned).to_vec();
+    planned.plan.device_conditions = BTreeMap::from([("speed".to_owned(), speeds)]);
+    let report = run_of("softmax", &planned);
+
+    // The whole model is run under the device's own condition, and every row has its time at the same one.
+    let whole: Vec<(&str, f64)> = report
+        .whole_model
+        .iter()
+        .map(|run| match &run.outcome {
+            ModelOutcome::Measured(timing) => (
+                run.conditions.device["speed"].as_str(),
+                timing.time.median_ns,
+            ),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(whole, [("slow", 8e6), ("fast", 2e6)]);
+    let rows = opdata::read_rows(&out).unwrap();
+    let [slow, fast] = &rows[..] else {
+        panic!("{} rows", rows.len())
+    };
+    // A kernel takes a millisecond for each symbol that the device's lowering wrote.
+    let symbols = slow.time_median_ns.unwrap() / 1e6;
+    assert!(symbols >= 4.0 && symbols.fract() == 0.0, "{symbols}");
+    assert_eq!(fast.time_median_ns, Some(symbols * 1e6 / 4.0));
+    assert!(
+        rows.iter()
+            .all(|row| row.in_model_time_ns.is_some() && row.device_kind.as_str() == "tape")
+    );
+
+    let request = run_report::ReportRequest {
+        run: out,
+        later: None,
+        out: None,
+    };
+    let page = report_html(&run_report::read(&request).unwrap());
+    assert!(
+        page.contains("tape") && page.contains("1, speed fast"),
+        "the page names device and condition"
+    );
+}
+
+#[test]
+fn a_kind_that_the_predictor_does_not_know_is_learned_and_predicted() {
+    const FIXTURES: [&str; 24] = [
+        "avg_pool",
+        "batch_matmul_prime",
+        "conv2d_grouped",
+        "conv2d_prime",
+        "conv2d_strided",
+        "conv2d_swish",
+        "conv_transpose",
+        "dense",
+        "depthwise",
+        "depthwise_strided",
+        "elementwise",
+        "enlarged",
+        "global_avg_pool",
+        "largest",
+        "layer_norm",
+        "matmul_prime",
+        "max_pool_strided",
+        "padded",
+        "place_of_largest",
+        "qconv2d",
+        "qdense",
+        "softmax",
+        "transposed",
+        "variance",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for name in FIXTURES {
+        run_of(
+            name,
+            &tape_plan(&[("whole-model", "skip")], &folder.path().join(name)),
+        );
+    }
+    let set = RowSet::read(&[Source::Dataset(folder.path().to_owned())]).unwrap();
+    let dataset = Dataset::new(&set, &Machines::Single).unwrap();
+    let options = TrainOptions {
+        fit: FitOptions::default(),
+    };
+    let trained =
+        oppredict::model::train(&dataset, DeviceKind::named("tape"), &options, &()).unwrap();
+    let compared = trained.compare(&set, 0.9).unwrap();
+    assert_eq!((compared.rows, compared.left_out), (set.rows.len(), 0));
+    let unlike = oppredict::model::train(&dataset, DeviceKind::CPU, &options, &()).unwrap();
+    let error = unlike.compare(&set, 0.9).unwrap_err().to_string();
+    assert!(error.contains("was measured on cpu"), "{error}");
 }
 
 #[test]

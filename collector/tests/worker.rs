@@ -10,7 +10,9 @@ use opdata::CacheState;
 use opengine::device::cpu::Knobs;
 use opengine::device::{self, Conditions, Purpose};
 use opengine::measure::TimingPolicy;
-use opengine::protocol::{ContentId, Contents, KernelSpec, MeasureSpec, Reply, Request, Reuse, Setup};
+use opengine::protocol::{
+    ContentId, Contents, KernelSpec, MeasureSpec, Reply, Request, Reuse, Setup,
+};
 use opengine::schedule::{Choice, ScheduleSpec};
 use opengine::stats::StopRule;
 use opengine::worker::serve;
@@ -112,8 +114,11 @@ fn folder_of(request: &Request) -> PathBuf {
     let Request::Setup(setup) = request else {
         panic!("{request:?} is no setup")
     };
-    let mut folders = std::fs::read_dir(fixture("")).unwrap().map(|e| e.unwrap().path());
-    let is_meant = |folder: &PathBuf| ContentId::of_module(folder).is_ok_and(|id| id == setup.module);
+    let mut folders = std::fs::read_dir(fixture(""))
+        .unwrap()
+        .map(|e| e.unwrap().path());
+    let is_meant =
+        |folder: &PathBuf| ContentId::of_module(folder).is_ok_and(|id| id == setup.module);
     folders.find(is_meant).expect("a fixture with this module")
 }
 

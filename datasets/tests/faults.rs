@@ -40,7 +40,7 @@ fn csv_faults_have_their_place() {
         error("a.csv", second_changed("1302417.5", "NaN")),
         error("a.csv", second_changed("1302417.5", "")),
         error("a.csv", second_changed(",231211008,", ",-1,")),
-        error("a.csv", second_changed(",cpu,", ",gpu,")),
+        error("a.csv", second_changed(",cpu,", ",a GPU,")),
         error("a.csv", second_changed(",1x64x56x56,", ",1x64x56xn,")),
         error("a.csv", second_changed(",cpu,", ",cpu,,")),
         error("a.csv", second_changed("}\"", "\"")),
@@ -52,7 +52,7 @@ fn csv_faults_have_their_place() {
     a.csv:3: column `time_median_ns`: expected a finite number, found `NaN`
     a.csv:3: column `time_median_ns`: a measured point needs its time
     a.csv:3: column `flops`: expected an unsigned integer, found `-1`
-    a.csv:3: column `device_kind`: expected a device kind (one of cpu, cuda, pynq, tpu), found `gpu`
+    a.csv:3: column `device_kind`: expected a device kind (cpu, cuda, pynq, tpu, or another lower-case name of at most 32 bytes), found `a GPU`
     a.csv:3: column `input_shapes`: expected extents like `3x3` or `scalar`, found `1x64x56xn`
     a.csv:3: expected 145 fields, found 146; a quote or a comma is out of place
     a.csv:3: column `schedule_knobs`: expected JSON, found `{"tile": [1, 16], "note": "a, \"b\""`: EOF while parsing an object at column 36

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::bail;
+use opdata::CacheState;
 use opdata::contract::StopRule;
+use opengine::device::Conditions;
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{Counting, WholeModelReady, WholeModelSpec};
 use opengine::runner::{Failure, Runner};

@@ -58,6 +58,9 @@ pub trait Proposer {
 
     /// Points that it proposes in all, or at most if outcomes decide.
     fn points(&self) -> u64 {
-        self.fixed_candidates().iter().map(|c| c.conditions.len() as u64).sum()
+        self.fixed_candidates()
+            .iter()
+            .map(|c| c.conditions.len() as u64)
+            .sum()
     }
 }

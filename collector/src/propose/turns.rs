@@ -90,7 +90,12 @@ mod tests {
     #[test]
     fn operators_take_turns_and_begin_with_their_default() {
         let work = in_turns(vec![(3, drawn(40)), (5, drawn(1))], None, at_one);
-        let operators: Vec<usize> = work.proposer.fixed_candidates().iter().map(|c| c.operator).collect();
+        let operators: Vec<usize> = work
+            .proposer
+            .fixed_candidates()
+            .iter()
+            .map(|c| c.operator)
+            .collect();
         assert_eq!(operators[..16], [3; 16]);
         assert_eq!(operators[16..18], [5; 2]);
         assert_eq!(operators[18..], [3; 25]);

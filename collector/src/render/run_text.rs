@@ -257,10 +257,7 @@ fn failures(report: &RunReport, style: Style) -> String {
         .filter_map(|run| match &run.outcome {
             ModelOutcome::Measured(_) => None,
             ModelOutcome::NotMeasured { status, reason } => Some((
-                format!(
-                    "whole model ({})",
-                    run.conditions.without_cache()
-                ),
+                format!("whole model ({})", run.conditions.without_cache()),
                 *status,
                 reason.as_str(),
             )),

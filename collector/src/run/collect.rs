@@ -212,9 +212,7 @@ impl Collector<'_, '_> {
             schedule_spec: &job.candidate.schedule_spec,
             conditions: at,
             built,
-            in_model_ns: self
-                .times_in_model
-                .in_model_ns(at, &job.operator.symbol),
+            in_model_ns: self.times_in_model.in_model_ns(at, &job.operator.symbol),
             doubtful: doubts::is_slower(at, &self.times_in_model.reports, self.cores),
         };
         let row = self.facts.row(self.ledger.next_ordinal(), &point, result);

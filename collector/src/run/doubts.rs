@@ -76,7 +76,9 @@ pub(super) fn of_load(disturbed: u64, measured: u64) -> Option<String> {
 
 /// Whether the whole model was slower with as many threads than with fewer of them.
 pub(super) fn is_slower(at: &Conditions, whole_model: &[WholeModelReport], cores: u32) -> bool {
-    let report = whole_model.iter().find(|r| r.conditions.is_like_but_for_caches(at));
+    let report = whole_model
+        .iter()
+        .find(|r| r.conditions.is_like_but_for_caches(at));
     report.is_some_and(|r| disturbed(r, whole_model, cores).is_some())
 }
 
@@ -97,7 +99,8 @@ fn disturbed(
     whole_model: &[WholeModelReport],
     cores: u32,
 ) -> Option<String> {
-    let own = end_to_end_ns(report).filter(|ns| *ns >= SHORT_NS && report.conditions.threads <= cores)?;
+    let own =
+        end_to_end_ns(report).filter(|ns| *ns >= SHORT_NS && report.conditions.threads <= cores)?;
     let faster = whole_model
         .iter()
         .filter(|other| other.conditions.device == report.conditions.device)
@@ -191,6 +194,7 @@ mod tests {
         2 threads: the operators measured alone sum to 230.0 % of the whole model; one or the other was disturbed: measure again on a quiet machine
         2 threads: the whole model is slower (12.00 ms) than with 1 thread (10.00 ms): other work took the cores; measure again on a quiet machine
         ");
+        let two = Conditions::new(2, CacheState::Hot);
         assert!(is_slower(&two, &busy, 2));
         assert!(
             !is_slower(&two, &busy, 1),

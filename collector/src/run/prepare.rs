@@ -162,7 +162,7 @@ pub(crate) fn runner(
     folder: &Path,
 ) -> anyhow::Result<Box<dyn Runner>> {
     let setup = Setup {
-        module: ContentId::of_module(&imported.folder)?,
+        module: ContentId::default(),
         device: plan.target.device,
         target: target.clone(),
         max_threads: plan.threads.iter().copied().max().unwrap_or(1) as usize,

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use opdata::{CacheState, Status};
 use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
+use opdata::{CacheState, Status};
 use opengine::device::Conditions;
 use opengine::interrupt::Interrupt;
 use opengine::protocol::{Counting, WholeModelMeasured, WholeModelReady, WholeModelSpec};

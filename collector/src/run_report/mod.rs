@@ -14,6 +14,7 @@ use opdata::contract::whole_model::{WholeModelRecord, whole_model_files};
 use opdata::lint::{self, Finding};
 use opdata::roofline::{Standing, Work};
 use opdata::{Quality, RUN_JSON, Row, RunManifest, Status, Traces, read_rows_with};
+use opengine::device::Conditions;
 use opengine::stats::Samples;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -91,6 +92,8 @@ pub struct OperatorTime {
     pub count: u64,
     /// Threads.
     pub threads: u64,
+    /// Conditions that only the device has, in words; empty for most.
+    pub device_conditions: String,
     /// Median time of a call, nanoseconds.
     pub median_ns: f64,
     /// Grade of the time.
@@ -115,6 +118,8 @@ pub struct WholeModelTime {
     pub import: Option<String>,
     /// Threads.
     pub threads: u32,
+    /// Conditions that only the device has, in words; empty for most.
+    pub device_conditions: String,
     /// Median, nanoseconds.
     pub median_ns: f64,
     /// Its 95 % interval.
@@ -214,6 +219,14 @@ fn overview(folder: &Path) -> anyhow::Result<RunOverview> {
     })
 }
 
+/// Conditions that only a device has, in words.
+fn words(conditions: &BTreeMap<String, String>) -> String {
+    let words = conditions
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"));
+    words.collect::<Vec<_>>().join(", ")
+}
+
 /// The shapes of a row's inputs and weights.
 fn shapes(row: &Row) -> String {
     let all = [&row.input_shapes, &row.weight_shapes];
@@ -234,6 +247,7 @@ fn operators(rows: &[Row], environment: &Environment) -> Vec<OperatorTime> {
                 shapes: shapes(row),
                 count: row.op_count.unwrap_or(1),
                 threads: row.threads?,
+                device_conditions: words(&Conditions::of_row(row)?.device),
                 median_ns: row.time_median_ns?,
                 quality: row.quality,
                 gflops_per_s: row.gflops_per_s,
@@ -320,6 +334,7 @@ fn whole_models(folder: &Path) -> anyhow::Result<Vec<WholeModelTime>> {
             all.push(WholeModelTime {
                 import: file.import_key.clone(),
                 threads: at.threads,
+                device_conditions: words(&at.device),
                 median_ns: summary.median.get(),
                 interval_ns: (summary.ci_low.get(), summary.ci_high.get()),
                 latency: Latency::new(&summary),

@@ -1,7 +1,8 @@
 //! What a type must offer to be a column's: its value as a cell and back, and read from text.
 //!
 //! A row is read from cells by every format; from text where it is at hand, in the memory that the
-//! row before had.
+//! row before had. The methods are not inlined: each of the 170 columns calls them, in several functions, and LLVM took
+//! minutes for these.
 
 use std::borrow::Cow;
 
@@ -28,6 +29,7 @@ pub(crate) trait Field: Sized {
 
     /// Takes the value of a cell of a text format, in the memory of the value before where that
     /// can be. After an error any value is left.
+    #[inline(never)]
     fn read(&mut self, text: &str) -> Result<(), String> {
         *self = Self::from_cell(parse_cell(Self::TYPE.storage(), text)?)?;
         Ok(())
@@ -53,9 +55,13 @@ pub(crate) enum Glance {
 impl Field for u64 {
     const TYPE: ColumnType = ColumnType::Integer;
 
+    #[inline(never)]
+
     fn to_cell(&self) -> Cell<'_> {
         Cell::Integer(*self)
     }
+
+    #[inline(never)]
 
     fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
         match cell {
@@ -68,9 +74,13 @@ impl Field for u64 {
 impl Field for f64 {
     const TYPE: ColumnType = ColumnType::Float;
 
+    #[inline(never)]
+
     fn to_cell(&self) -> Cell<'_> {
         Cell::Float(*self)
     }
+
+    #[inline(never)]
 
     fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
         match cell {
@@ -87,9 +97,13 @@ impl Field for f64 {
 impl Field for String {
     const TYPE: ColumnType = ColumnType::Text;
 
+    #[inline(never)]
+
     fn to_cell(&self) -> Cell<'_> {
         text_cell(Cow::Borrowed(self))
     }
+
+    #[inline(never)]
 
     fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
         match cell {
@@ -97,6 +111,8 @@ impl Field for String {
             other => Err(expected("text", &other)),
         }
     }
+
+    #[inline(never)]
 
     fn read(&mut self, text: &str) -> Result<(), String> {
         if text.is_empty() {
@@ -120,9 +136,13 @@ impl<T: Field> Field for Option<T> {
     const TYPE: ColumnType = T::TYPE;
     const PRESENCE: Presence = Presence::Optional;
 
+    #[inline(never)]
+
     fn to_cell(&self) -> Cell<'_> {
         self.as_ref().map_or(Cell::Missing, T::to_cell)
     }
+
+    #[inline(never)]
 
     fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
         match cell {
@@ -130,6 +150,8 @@ impl<T: Field> Field for Option<T> {
             cell => T::from_cell(cell).map(Some),
         }
     }
+
+    #[inline(never)]
 
     fn read(&mut self, text: &str) -> Result<(), String> {
         match self {
@@ -189,9 +211,13 @@ macro_rules! text_field {
         impl crate::cell::Field for $ty {
             const TYPE: crate::cell::ColumnType = $column_type;
 
+            #[inline(never)]
+
             fn to_cell(&self) -> crate::cell::Cell<'_> {
                 crate::cell::text_cell(std::borrow::Cow::Owned(self.to_string()))
             }
+
+            #[inline(never)]
 
             fn from_cell(cell: crate::cell::Cell<'_>) -> Result<Self, String> {
                 match cell {

@@ -1,6 +1,6 @@
 //! Rows of several foreign files, put together.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::{Imported, machine_of_target};
 use crate::error::Result;
@@ -20,7 +20,8 @@ const LARGEST_RATIO: f64 = 1.3;
 pub fn gather(imports: &[&Import]) -> Result<Imported> {
     let mut all = Imported::default();
     for import in imports {
-        let imported = import.read()?;
+        let mut imported = import.read()?;
+        unite_spellings(&mut imported.rows);
         all.rows.extend(imported.rows);
         for (reason, count) in imported.left_out {
             *all.left_out.entry(reason).or_default() += count;
@@ -28,6 +29,26 @@ pub fn gather(imports: &[&Import]) -> Result<Imported> {
     }
     leave_out_contradictions(&mut all);
     Ok(all)
+}
+
+/// In one file a target without `-model` is of the same machine as the one target that only adds a model: tools began to
+/// write the option in the middle of some logs.
+fn unite_spellings(rows: &mut [Row]) {
+    const MODEL: &str = "-model=";
+    let names: BTreeSet<String> = rows.iter().map(machine).collect();
+    let mut full_names: HashMap<String, Vec<&String>> = HashMap::new();
+    for name in &names {
+        let words = name.split(' ').filter(|word| !word.starts_with(MODEL));
+        let bare = words.collect::<Vec<_>>().join(" ");
+        if bare != *name {
+            full_names.entry(bare).or_default().push(name);
+        }
+    }
+    for row in rows {
+        if let Some([name]) = full_names.get(&machine(row)).map(Vec::as_slice) {
+            row.env_hash = Some((*name).clone());
+        }
+    }
 }
 
 fn leave_out_contradictions(all: &mut Imported) {
@@ -67,4 +88,35 @@ fn machine(row: &Row) -> String {
         let target = row.target.as_ref().map_or("", JsonText::as_str);
         machine_of_target(target.trim_matches('"'))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machines(targets: &[&str]) -> Vec<String> {
+        let row = |target: &&str| Row {
+            target: Some(JsonText::from(&serde_json::Value::from(*target))),
+            ..crate::testing::measured("dense")
+        };
+        let mut rows: Vec<Row> = targets.iter().map(row).collect();
+        unite_spellings(&mut rows);
+        rows.iter().map(machine).collect()
+    }
+
+    #[test]
+    fn a_target_without_its_model_is_the_machine_of_the_only_one_with_a_model() {
+        let (bare, full) = ("llvm -mcpu=skylake", "llvm -mcpu=skylake -model=8124m");
+        assert_eq!(machines(&[bare, full]), [full, full]);
+        let other = "llvm -mcpu=skylake -model=8175m";
+        assert_eq!(
+            machines(&[bare, full, other]),
+            [bare, full, other],
+            "it could be either"
+        );
+        assert_eq!(
+            machines(&[bare, "llvm -mcpu=zen"]),
+            [bare, "llvm -mcpu=zen"]
+        );
+    }
 }

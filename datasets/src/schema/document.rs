@@ -59,7 +59,9 @@ pub fn schema_markdown() -> String {
     push_words(
         &mut text,
         "device_kind",
-        DeviceKind::DOCUMENTED.iter().map(|(kind, meaning)| (kind.as_str(), *meaning)),
+        DeviceKind::DOCUMENTED
+            .iter()
+            .map(|(kind, meaning)| (kind.as_str(), *meaning)),
     );
     text
 }

@@ -71,7 +71,8 @@ impl FromStr for DeviceKind {
         if let Some(word) = Self::WORDS.iter().find(|word| **word == text) {
             return Ok(Self(word));
         }
-        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+        let is_name =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
         if text.is_empty() || text.len() > MAX_BYTES || !text.bytes().all(is_name) {
             return Err(format!(
                 "expected a device kind ({}, or another lower-case name of at most {MAX_BYTES} bytes), found `{}`",
@@ -79,12 +80,16 @@ impl FromStr for DeviceKind {
                 excerpt(text),
             ));
         }
-        let mut others = OTHERS.lock().map_err(|_| "another thread panicked".to_owned())?;
+        let mut others = OTHERS
+            .lock()
+            .map_err(|_| "another thread panicked".to_owned())?;
         if let Some(word) = others.get(text) {
             return Ok(Self(word));
         }
         if others.len() >= MAX_OTHER_KINDS {
-            return Err(format!("more than {MAX_OTHER_KINDS} device kinds; `{text}` is one too many"));
+            return Err(format!(
+                "more than {MAX_OTHER_KINDS} device kinds; `{text}` is one too many"
+            ));
         }
         let word: &'static str = Box::leak(text.to_owned().into_boxed_str());
         others.insert(word);
@@ -112,7 +117,9 @@ impl Serialize for DeviceKind {
 
 impl<'de> Deserialize<'de> for DeviceKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
     }
 }
 
@@ -147,16 +154,25 @@ mod tests {
         assert_eq!(read("abacus-2"), Ok(DeviceKind::named("abacus-2")));
         assert_eq!(read("cuda"), Ok(DeviceKind::CUDA));
         let json = serde_json::to_string(&read("abacus-2").unwrap()).unwrap();
-        assert_eq!(serde_json::from_str::<DeviceKind>(&json).unwrap().as_str(), "abacus-2");
+        assert_eq!(
+            serde_json::from_str::<DeviceKind>(&json).unwrap().as_str(),
+            "abacus-2"
+        );
         for wrong in ["", "GPU", "a b", "é", &"x".repeat(33)] {
             let error = read(wrong).unwrap_err();
-            assert!(error.contains("expected a device kind (cpu, cuda, pynq, tpu"), "{error}");
+            assert!(
+                error.contains("expected a device kind (cpu, cuda, pynq, tpu"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn every_documented_kind_has_its_word() {
-        let words: Vec<&str> = DeviceKind::DOCUMENTED.iter().map(|(kind, _)| kind.as_str()).collect();
+        let words: Vec<&str> = DeviceKind::DOCUMENTED
+            .iter()
+            .map(|(kind, _)| kind.as_str())
+            .collect();
         assert_eq!(words, DeviceKind::WORDS);
     }
 }

@@ -8,9 +8,11 @@ mod compiler;
 mod conditions;
 pub mod cpu;
 mod cuda;
-#[cfg(feature = "scripted-device")]
+#[cfg(feature = "testing")]
 mod scripted;
 mod session;
+#[cfg(feature = "testing")]
+mod tape;
 mod target;
 
 use std::ffi::OsString;
@@ -37,8 +39,10 @@ pub use target::{Target, TargetOption, TargetProblem};
 pub const ALL: &[DeviceRef] = &[
     DeviceRef(&cpu::Cpu),
     DeviceRef(&cuda::Cuda),
-    #[cfg(feature = "scripted-device")]
+    #[cfg(feature = "testing")]
     DeviceRef(&scripted::Scripted),
+    #[cfg(feature = "testing")]
+    DeviceRef(&tape::Tape),
 ];
 
 /// The machine that this program itself runs on.
@@ -238,14 +242,18 @@ pub trait DevicePlan: Sync {
 /// The schedules that a device offers. The defaults are those of a device without templates.
 pub trait DeviceSchedules: Sync {
     /// The factors that its templates have, in the order in which they are listed.
-    fn factors(&self) -> &'static [FactorInfo];
+    fn factors(&self) -> &'static [FactorInfo] {
+        &[]
+    }
 
     /// Reads a choice of one of its templates: missing knobs get their defaults, so that equal schedules are equal
     /// choices.
     ///
     /// # Errors
     /// There is no such template, or no such knob.
-    fn read_choice(&self, choice: Choice) -> Result<Choice, serde_json::Error>;
+    fn read_choice(&self, choice: Choice) -> Result<Choice, serde_json::Error> {
+        Ok(choice)
+    }
 
     /// The schedule of a space with these settings, in normal form: equal schedules are equal choices.
     ///
@@ -254,11 +262,13 @@ pub trait DeviceSchedules: Sync {
     fn combine(
         &self,
         space: &Space,
-        settings: &[(&Dimension, &FactorValue)],
-    ) -> Result<Choice, String>;
+        _settings: &[(&Dimension, &FactorValue)],
+    ) -> Result<Choice, String> {
+        Ok(space.base.clone())
+    }
 
     /// Fills the columns of a row that tell of the schedule, `loop_nest` being there already.
-    fn fill_schedule(&self, row: &mut Row, choice: &Choice);
+    fn fill_schedule(&self, _row: &mut Row, _choice: &Choice) {}
 }
 
 /// A device on this machine: what is there of it, and how it is opened.

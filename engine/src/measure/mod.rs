@@ -10,7 +10,7 @@ pub mod check;
 pub mod counters;
 pub mod fill;
 pub mod load;
-#[cfg(any(test, feature = "scripted-device"))]
+#[cfg(any(test, feature = "testing"))]
 pub mod mock;
 pub mod quiet;
 pub mod sampling;

@@ -38,7 +38,8 @@ impl ContentId {
     /// The file cannot be read.
     pub fn of_module(folder: &Path) -> anyhow::Result<ContentId> {
         let path = folder.join(MODULE);
-        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let bytes =
+            std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         Ok(ContentId::of(&bytes))
     }
 }

@@ -8,11 +8,11 @@ mod profile;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use contents::{ContentId, Contents, PARAMETERS, REFERENCES};
 use opdata::Status;
 use opdata::contract::device_kernel::DeviceKernel;
 use opmodels::Graph;
 use opmodels::graph::Argument;
-pub use contents::{ContentId, Contents, PARAMETERS, REFERENCES};
 pub use profile::{
     CallCounts, ProfileSpec, Profiled, ProfiledArgument, ProfiledCall, ProfiledCycle, ProfiledStep,
     StepSchedule, TaskSpan,

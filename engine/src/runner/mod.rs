@@ -31,8 +31,8 @@ use crate::device::Conditions;
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
-    Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Setup, WholeModelMeasured,
-    WholeModelReady, WholeModelSpec,
+    ContentId, Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, Setup,
+    WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::Space;
 
@@ -108,7 +108,7 @@ pub trait PointQueue {
 /// What a runner is to work with.
 #[derive(Debug, Clone)]
 pub struct RunnerOrder {
-    /// What its workers load.
+    /// What its workers load; the factory fills in which module.
     pub setup: Setup,
     /// Folder with the files that workers read. A factory whose workers are on another machine sends them there.
     pub contents: PathBuf,
@@ -136,7 +136,9 @@ pub struct ChildRunners {
 }
 
 impl RunnerFactory for ChildRunners {
-    fn runner(&self, order: RunnerOrder, log: &Path) -> Box<dyn Runner> {
+    fn runner(&self, mut order: RunnerOrder, log: &Path) -> Box<dyn Runner> {
+        // Without a module that can be read, the worker refuses its setup and says why.
+        order.setup.module = ContentId::of_module(&order.contents).unwrap_or_default();
         let launch = ChildLauncher {
             program: self.program.clone(),
             log: log.to_owned(),

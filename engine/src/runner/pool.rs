@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::transport::Launch;
 use super::{Failure, Made, PointQueue, Runner, RunnerOrder, Supervisor};
+use crate::device::Conditions;
 use crate::measure::TimingPolicy;
 use crate::protocol::{
     Counting, KernelSpec, MeasureSpec, Measured, ProfileSpec, Profiled, WholeModelMeasured,

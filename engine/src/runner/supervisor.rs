@@ -11,6 +11,7 @@ use opdata::Status;
 
 use super::transport::{Launch, Transport, WorkerError, connect};
 use super::{Failure, Made, Runner, RunnerOrder, memory};
+use crate::device::Conditions;
 use crate::interrupt::Interrupt;
 use crate::measure::TimingPolicy;
 use crate::protocol::{

@@ -21,7 +21,9 @@ use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
 use crate::measure::quiet::{Quiet, Watched, take_quiet};
 use crate::measure::sampling::{Caches, take, time_calls};
-use crate::protocol::{Counting, PARAMETERS, REFERENCES, WholeModelMeasured, WholeModelReady, WholeModelSpec};
+use crate::protocol::{
+    Counting, PARAMETERS, REFERENCES, WholeModelMeasured, WholeModelReady, WholeModelSpec,
+};
 
 /// A model that runs.
 pub(super) struct LoadedModel {

@@ -201,7 +201,7 @@ fn whole_models(run: &RunOverview) -> Section {
             time.import
                 .clone()
                 .unwrap_or_else(|| "the model".to_owned()),
-            time.threads.to_string(),
+            threads(time.threads.into(), &time.device_conditions),
             units::time(time.median_ns),
             format!("{} … {}", units::time(low), units::time(high)),
             units::time(time.latency.p95_ns),
@@ -225,12 +225,20 @@ fn whole_models(run: &RunOverview) -> Section {
     Section::new("Whole models").table(&head, rows.collect())
 }
 
+/// A number of threads, with the conditions that only the device has.
+fn threads(threads: u64, device_conditions: &str) -> String {
+    match device_conditions {
+        "" => threads.to_string(),
+        conditions => format!("{threads}, {conditions}"),
+    }
+}
+
 fn operators(run: &RunOverview) -> Section {
     let rows = run.operators.iter().take(SHOWN).map(|o| {
         vec![
             o.name.clone(),
             o.model.clone(),
-            o.threads.to_string(),
+            threads(o.threads, &o.device_conditions),
             o.count.to_string(),
             units::time(o.median_ns),
             units::time(o.total_ns()),

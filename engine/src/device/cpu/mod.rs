@@ -13,7 +13,9 @@ use opdata::{CacheState, DeviceKind, Row};
 use serde_json::Value;
 
 use super::target::OptionArity;
-use super::{DeviceHost, DevicePlan, DeviceSchedules, Opening, Session, Target, TargetOption, TargetProblem};
+use super::{
+    DeviceHost, DevicePlan, DeviceSchedules, Opening, Session, Target, TargetOption, TargetProblem,
+};
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space, Templates};
 
 pub use schedule::{

@@ -14,10 +14,10 @@ use tvm_bridge::compile::{Asserts, Lowered, compile};
 use tvm_bridge::{IrModule, KernelLaunch, KernelModule, StageTimes, Target};
 
 use super::arch::{self, Arch};
+use super::cubin;
 use super::disassembler::Disassembler;
 use super::nvrtc::{Cubin, Nvrtc};
 use super::occupancy::{self, Demand};
-use super::cubin;
 use super::target::ARCH;
 use crate::device::{CompiledKernel, KernelCompiler, LoweredProgram, Opening, Program};
 

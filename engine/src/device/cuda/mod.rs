@@ -36,7 +36,10 @@ use opdata::{CacheState, DeviceKind, Row};
 use serde_json::Value;
 
 use super::target::OptionArity;
-use super::{DeviceHost, DevicePlan, DeviceSchedules, Finding, Opening, Purpose, Session, Target, TargetOption, TargetProblem};
+use super::{
+    DeviceHost, DevicePlan, DeviceSchedules, Finding, Opening, Purpose, Session, Target,
+    TargetOption, TargetProblem,
+};
 use crate::nvidia::driver::{self, NoGpu};
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 use nvrtc::{Toolkit, ToolkitMissing};

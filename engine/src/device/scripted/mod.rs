@@ -1,6 +1,6 @@
 //! A device for tests: real kernels, and times that follow from knobs and conditions alone.
 //!
-//! It is what a new device looks like: one folder and one line in [`super::ALL`]. Kernels are compiled by LLVM and run on
+//! It is what a new device that LLVM compiles for looks like: one folder and one line in [`super::ALL`]. Kernels are compiled by LLVM and run on
 //! the CPU, so that they can be checked; its clock, its counter and its sentinel are scripted, so that every row of a run
 //! is known before it begins. It has an option, a template with two factors and a condition (`clock`) of its own.
 
@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::target::OptionArity;
 use super::{
-    ConditionInfo, DeviceHost, DevicePlan, DeviceSchedules, Opening, Session, Sharing, Target, TargetOption, TargetProblem,
+    ConditionInfo, DeviceHost, DevicePlan, DeviceSchedules, Opening, Session, Sharing, Target,
+    TargetOption, TargetProblem,
 };
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 use grid::Grid;
@@ -37,8 +38,7 @@ impl DevicePlan for Scripted {
     }
 
     fn kind(&self) -> DeviceKind {
-        // Rows have no word for it; any but the CPU's shows that nobody takes it for one.
-        DeviceKind::CUDA
+        DeviceKind::named("scripted")
     }
 
     fn sharing(&self) -> Sharing {
