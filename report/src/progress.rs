@@ -27,6 +27,9 @@ pub trait Progress {
 
     /// Something worth a line: a warning, a retry.
     fn note(&mut self, text: &str);
+
+    /// Something that only a verbose run is to say.
+    fn detail(&mut self, _text: &str) {}
 }
 
 /// The form that suits the verbosity and standard error.
@@ -34,8 +37,9 @@ pub fn for_stderr(verbosity: Verbosity) -> Box<dyn Progress> {
     match verbosity {
         Verbosity::Quiet => Box::new(Silent),
         Verbosity::Normal if std::io::stderr().is_terminal() => Box::new(Bar::new()),
-        // A bar would be torn by the talk of a verbose run, so that one has lines everywhere.
-        Verbosity::Normal | Verbosity::Verbose => Box::new(Lines::new(std::io::stderr())),
+        // The talk of a verbose run would tear a bar.
+        Verbosity::Normal => Box::new(Lines::new(std::io::stderr())),
+        Verbosity::Verbose => Box::new(Lines::verbose(std::io::stderr())),
     }
 }
 
@@ -59,6 +63,7 @@ pub struct Lines<W: Write> {
     done: u64,
     total: u64,
     began: Instant,
+    says_details: bool,
 }
 
 impl<W: Write> Lines<W> {
@@ -70,6 +75,15 @@ impl<W: Write> Lines<W> {
             done: 0,
             total: 0,
             began: Instant::now(),
+            says_details: false,
+        }
+    }
+
+    /// Lines of a verbose run.
+    pub fn verbose(out: W) -> Self {
+        Self {
+            says_details: true,
+            ..Self::new(out)
         }
     }
 
@@ -112,6 +126,12 @@ impl<W: Write> Progress for Lines<W> {
 
     fn note(&mut self, text: &str) {
         self.line(text);
+    }
+
+    fn detail(&mut self, text: &str) {
+        if self.says_details {
+            self.line(text);
+        }
     }
 }
 

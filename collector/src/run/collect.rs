@@ -4,6 +4,7 @@
 //! as its point is settled; when that is, the queue decides ([`super::queue`]).
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use anyhow::Result;
 use opdata::{Row, Status};
@@ -22,6 +23,7 @@ use super::ledger::{Ledger, PointName};
 use super::queue::{Measuring, Pending};
 use super::row::{Ended, PointFacts, RunFacts};
 use super::session::Clock;
+use super::stages::Stages;
 use super::stop::Stop;
 use super::tally::Tally;
 use super::whole_model::WholeModelTimes;
@@ -43,6 +45,7 @@ pub(super) struct Collector<'a, 'l> {
     pub facts: &'a RunFacts<'a>,
     pub times_in_model: &'a WholeModelTimes,
     pub ledger: &'a mut Ledger<'l>,
+    pub stages: &'a mut Stages,
     pub tally: &'a mut Tally,
     pub progress: &'a mut dyn Progress,
     pub stop: &'a Stop,
@@ -85,7 +88,9 @@ impl Collector<'_, '_> {
             let left: Vec<&Job<'_>> = jobs.iter().filter(|j| !j.conditions.is_empty()).collect();
             if !left.is_empty() {
                 self.batch(runner, &left)?;
+                let begun = self.clock.now();
                 self.ledger.sync()?;
+                self.took("write", begun);
             }
             if proposer.fixed_candidates().is_empty() {
                 let outcomes: Vec<Outcome> =
@@ -133,6 +138,7 @@ impl Collector<'_, '_> {
     fn batch(&mut self, runner: &mut dyn Runner, jobs: &[&Job<'_>]) -> Result<()> {
         let begun = self.clock.now();
         let kernels = self.build(runner, jobs);
+        self.took("build", begun);
         let mut queue = VecDeque::new();
         let mut compiled = Vec::new();
         let mut duplicates = Vec::new();
@@ -203,6 +209,7 @@ impl Collector<'_, '_> {
         kernel: &Kernel,
         result: std::result::Result<Ended, Failure>,
     ) -> Result<()> {
+        let begun = self.clock.now();
         let built = match kernel {
             Ok(Made::New(built)) => Some(built.as_ref()),
             _ => None,
@@ -217,9 +224,16 @@ impl Collector<'_, '_> {
         };
         let row = self.facts.row(self.ledger.next_ordinal(), &point, result);
         self.ledger.append(&row)?;
+        self.took("write", begun);
         self.tally.add(&row);
         self.progress.point(&label(job, at), &words(&row));
         Ok(())
+    }
+
+    /// Adds the time since `begun` to a stage.
+    fn took(&mut self, stage: &'static str, begun: Duration) {
+        let now = self.clock.now();
+        self.stages.add(stage, now.saturating_sub(begun));
     }
 
     /// Builds a batch; the results are in its order.

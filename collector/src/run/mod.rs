@@ -16,6 +16,7 @@ mod queue;
 mod resume;
 mod row;
 mod session;
+mod stages;
 mod stop;
 mod tally;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use collect::Collector;
 use ledger::{Keeping, Ledger};
 use opdata::contract::Environment;
 use opdata::{Row, RunManifest, RunState, RunWriter};
+use stages::Stages;
 use stop::Stop;
 use tally::{Load, Tally};
 
@@ -151,6 +153,8 @@ fn measure(
         environment,
         imports,
     } = prepared;
+    let mut stages = Stages::default();
+    stages.add("import", session.clock.now().saturating_sub(start));
     let planned_points = imports.iter().map(|p| p.drawing.proposer.points()).sum();
     let decides = |p: &Prepared| p.drawing.proposer.fixed_candidates().is_empty();
     let keeping = match imports.iter().any(decides) {
@@ -174,7 +178,12 @@ fn measure(
     let mut load = Load::default();
     for mut import in imports {
         let times_in_model = match stop.due(session.clock.as_ref()) {
-            None => import.whole_model(plan, session)?,
+            None => {
+                let begun = session.clock.now();
+                let times = import.whole_model(plan, session)?;
+                stages.add("whole_model", session.clock.now().saturating_sub(begun));
+                times
+            }
             Some(_) => whole_model::WholeModelTimes::default(),
         };
         let facts = row::RunFacts::new(plan, &import.imported, &environment, &import.target);
@@ -193,6 +202,7 @@ fn measure(
                 facts: &facts,
                 times_in_model: &times_in_model,
                 ledger: &mut ledger,
+                stages: &mut stages,
                 tally: &mut tally,
                 progress: session.progress,
                 stop: &stop,
@@ -217,11 +227,14 @@ fn measure(
         report.state = RunState::Finished;
     }
     writer.finish()?;
+    stages.add_to(&mut manifest.stages_ns);
     manifest.end(report.state);
     manifest.save(&plan.out)?;
     let load = doubts::of_load(load.disturbed, load.measured);
     report.warnings.extend(load);
-    report.wall_ns = session.clock.now().saturating_sub(start).as_nanos() as u64;
+    let wall = session.clock.now().saturating_sub(start);
+    session.progress.detail(&stages.line(wall));
+    report.wall_ns = wall.as_nanos() as u64;
     Ok(report)
 }
 

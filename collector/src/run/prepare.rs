@@ -221,8 +221,7 @@ impl Prepared {
                         &session.interrupt,
                         session.clock.as_ref(),
                     );
-                    // Operators are measured in a worker without a whole model in its memory.
-                    self.runner.rest();
+                    self.runner.forget_whole_model();
                     whole_model::save(&file, &times)?;
                     Ok(times)
                 }

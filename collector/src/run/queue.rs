@@ -132,6 +132,7 @@ impl PointQueue for Measuring<'_, '_, '_> {
             Err(failure) if failure.is_interruption() => return,
             Err(failure) => point.attempts.best.take().ok_or(failure),
             Ok(measured) => {
+                self.collector.stages.add_point(&measured.spent);
                 let settled = point.attempts.add(measured);
                 match point.attempts.best.take_if(|_| settled) {
                     Some(best) => Ok(best),

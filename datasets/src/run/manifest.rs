@@ -97,6 +97,9 @@ pub struct RunManifest {
     pub label: RunLabel,
     /// How its points ended.
     pub counts: Counts,
+    /// Where its time went, in nanoseconds, by stage; sessions that took it up again are added.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stages_ns: BTreeMap<String, u64>,
 }
 
 /// What the user calls a run, to find it again. It decides nothing of what is measured.
@@ -161,6 +164,7 @@ impl RunManifest {
             import_checks: BTreeMap::new(),
             label: RunLabel::default(),
             counts: Counts::default(),
+            stages_ns: BTreeMap::new(),
         }
     }
 

@@ -111,12 +111,13 @@ pub trait Session {
     /// # Errors
     /// The work fails.
     fn drift(&mut self) -> tvm_bridge::Result<f64>;
-    /// The drift right before something is measured; a device that is disturbed only for moments lets one pass.
+    /// Waits a short while for a quiet moment, after a reading that was not quiet; the drift then. A device whose disturbances
+    /// are not over in moments does not wait.
     ///
     /// # Errors
     /// As for [`Session::drift`].
-    fn settle(&mut self) -> tvm_bridge::Result<f64> {
-        self.drift()
+    fn wait_for_quiet(&mut self, now: f64) -> tvm_bridge::Result<f64> {
+        Ok(now)
     }
     /// Ends the process if what failed was the device and not the work alone: nothing would run on it any more.
     fn after_failure(&mut self) {}

@@ -107,16 +107,17 @@ pub fn compare(
             as_numbers!($t, |v: $t| v as f64)
         };
         ($t:ty, $to_double:expr) => {{
-            let numbers = |bytes: &[u8]| -> Vec<f64> {
-                let read = |b: &[u8]| <$t>::from_le_bytes(b.try_into().unwrap_or_default());
-                let chunks = bytes.chunks_exact(size_of::<$t>());
-                chunks.map(|b| $to_double(read(b))).collect()
+            let read = |bytes: &[u8], values: &mut [f64]| {
+                for (value, b) in values.iter_mut().zip(bytes.chunks_exact(size_of::<$t>())) {
+                    *value = $to_double(<$t>::from_le_bytes(b.try_into().unwrap_or_default()));
+                }
             };
-            compare_numbers(
-                &numbers(&found_bytes),
-                &numbers(&reference_bytes),
-                tolerance,
-            )
+            let of = |bytes| Elements {
+                bytes,
+                size: size_of::<$t>(),
+                read,
+            };
+            compare_elements(&of(&found_bytes), &of(&reference_bytes), tolerance)
         }};
     }
     Ok(match reference.dtype() {
@@ -144,42 +145,114 @@ pub fn worst(comparisons: impl IntoIterator<Item = Comparison>) -> Option<Compar
     })
 }
 
-fn compare_numbers(found: &[f64], reference: &[f64], tolerance: Tolerance) -> Comparison {
-    let largest = reference
-        .iter()
-        .filter(|v| v.is_finite())
-        .fold(0f64, |m, v| m.max(v.abs()));
+/// The elements of a tensor, read a block at a time: whole copies in double precision took longer than small kernels.
+struct Elements<'a, F> {
+    bytes: &'a [u8],
+    /// Bytes of an element.
+    size: usize,
+    read: F,
+}
+
+/// Elements of a block.
+const BLOCK: usize = 1024;
+
+impl<F: Fn(&[u8], &mut [f64])> Elements<'_, F> {
+    fn count(&self) -> usize {
+        self.bytes.len() / self.size
+    }
+
+    /// Puts the elements from `first` on into a block; returns those that there are.
+    fn block<'b>(&self, first: usize, block: &'b mut [f64; BLOCK]) -> &'b [f64] {
+        let last = self.count().min(first + BLOCK);
+        let values = &mut block[..last.saturating_sub(first)];
+        (self.read)(
+            &self.bytes[first.min(last) * self.size..last * self.size],
+            values,
+        );
+        values
+    }
+}
+
+fn compare_elements<F: Fn(&[u8], &mut [f64])>(
+    found: &Elements<'_, F>,
+    reference: &Elements<'_, F>,
+    tolerance: Tolerance,
+) -> Comparison {
+    let (mut f, mut r) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let elements = reference.count();
+    let mut largest = 0f64;
+    for first in (0..elements).step_by(BLOCK) {
+        let finite = reference
+            .block(first, &mut r)
+            .iter()
+            .filter(|v| v.is_finite());
+        largest = finite.fold(largest, |m, v| m.max(v.abs()));
+    }
     let absolute = tolerance.of_largest * largest;
     let mut result = Comparison {
         max_abs_error: 0.0,
         max_rel_error: 0.0,
         tolerance_abs: absolute,
         tolerance_rel: tolerance.relative,
-        wrong: found.len().abs_diff(reference.len()) as u64,
-        elements: reference.len() as u64,
-        worst: (found.len() != reference.len()).then_some(0),
+        wrong: found.count().abs_diff(elements) as u64,
+        elements: elements as u64,
+        worst: (found.count() != elements).then_some(0),
     };
     let mut worst_excess = 0f64;
-    for (i, (&f, &r)) in found.iter().zip(reference).enumerate() {
-        if f == r || (f.is_nan() && r.is_nan()) {
+    for first in (0..elements.min(found.count())).step_by(BLOCK) {
+        let (f, r) = (found.block(first, &mut f), reference.block(first, &mut r));
+        if let Some((error, relative)) = all_within(f, r, absolute, tolerance.relative) {
+            result.max_abs_error = result.max_abs_error.max(error);
+            result.max_rel_error = result.max_rel_error.max(relative);
             continue;
         }
-        let error = (f - r).abs();
-        let excess = error - absolute - tolerance.relative * r.abs();
-        result.max_abs_error = result.max_abs_error.max(error);
-        if r != 0.0 {
-            result.max_rel_error = result.max_rel_error.max(error / r.abs());
-        }
-        // A NaN on one side alone makes the excess one, and counts as wrong.
-        if excess.is_nan() || excess > 0.0 {
-            result.wrong += 1;
-            if result.worst.is_none() || excess > worst_excess || excess.is_nan() {
-                worst_excess = excess;
-                result.worst = Some(i as u64);
+        for (i, (&f, &r)) in (first..).zip(f.iter().zip(r)) {
+            if f == r || (f.is_nan() && r.is_nan()) {
+                continue;
+            }
+            let error = (f - r).abs();
+            let excess = error - absolute - tolerance.relative * r.abs();
+            result.max_abs_error = result.max_abs_error.max(error);
+            if r != 0.0 {
+                result.max_rel_error = result.max_rel_error.max(error / r.abs());
+            }
+            // A NaN on one side alone makes the excess one, and counts as wrong.
+            if excess.is_nan() || excess > 0.0 {
+                result.wrong += 1;
+                if result.worst.is_none() || excess > worst_excess || excess.is_nan() {
+                    worst_excess = excess;
+                    result.worst = Some(i as u64);
+                }
             }
         }
     }
     result
+}
+
+/// The largest absolute and relative difference of a block, if all of it is finite and within the tolerance. Without
+/// branches, so that the compiler vectorises it.
+fn all_within(
+    found: &[f64],
+    reference: &[f64],
+    absolute: f64,
+    relative: f64,
+) -> Option<(f64, f64)> {
+    let (mut error, mut relative_error, mut excess) = (0f64, 0f64, f64::NEG_INFINITY);
+    let mut finite = true;
+    for (f, r) in found.iter().zip(reference) {
+        let (own, size) = ((f - r).abs(), r.abs());
+        let share = if size > 0.0 { own / size } else { 0.0 };
+        error = if own > error { own } else { error };
+        relative_error = if share > relative_error {
+            share
+        } else {
+            relative_error
+        };
+        let beyond = own - absolute - relative * size;
+        excess = if beyond > excess { beyond } else { excess };
+        finite &= own.is_finite() & size.is_finite();
+    }
+    (finite && excess <= 0.0).then_some((error, relative_error))
 }
 
 #[cfg(test)]

@@ -55,6 +55,8 @@ pub enum Request {
     },
     /// Build the whole model and run its reference. Answered by [`Reply::WholeModelReady`] or [`Reply::Refused`].
     BuildWholeModel(Box<WholeModelSpec>),
+    /// Forget the whole model. Not answered.
+    DropWholeModel,
     /// Time the whole model. Answered by [`Reply::WholeModelMeasured`] or [`Reply::Refused`].
     MeasureWholeModel {
         /// What to run it at; the caches are as the model leaves them.
@@ -244,7 +246,7 @@ pub struct Built {
 pub struct Measured {
     /// The kernel.
     pub id: u64,
-    /// How its output compares with the unscheduled kernel's.
+    /// How its output compares with that of the operator in plain loops.
     pub comparison: Comparison,
     /// The samples; none if the output is wrong.
     pub taken: Option<Taken>,
@@ -259,6 +261,26 @@ pub struct Measured {
     /// What was counted, in calls of its own; none if nothing was to be.
     #[serde(default)]
     pub counted: Option<Box<Counted>>,
+    /// Where the worker's time went.
+    #[serde(default)]
+    pub spent: Spent,
+}
+
+/// Where a worker's time for a point went, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Making arguments and their copies, and bringing the device into its state.
+    pub prepare_ns: u64,
+    /// Readings of the reference kernel.
+    pub reference_kernel_ns: u64,
+    /// Waiting for a quiet moment.
+    pub wait_ns: u64,
+    /// The first run, and comparing its output.
+    pub check_ns: u64,
+    /// Warming up and taking samples.
+    pub samples_ns: u64,
+    /// Calls that are counted, and simulators.
+    pub counters_ns: u64,
 }
 
 /// A whole model that was built and checked.

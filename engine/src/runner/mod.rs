@@ -70,6 +70,9 @@ pub trait Runner {
     /// It cannot be built, or the worker was lost.
     fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure>;
 
+    /// Frees the whole model, so that operators are measured without it in memory.
+    fn forget_whole_model(&mut self);
+
     /// Times the whole model.
     ///
     /// # Errors

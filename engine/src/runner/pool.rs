@@ -99,6 +99,10 @@ impl Runner for WorkerPool {
         self.first.build_whole_model(spec)
     }
 
+    fn forget_whole_model(&mut self) {
+        self.first.forget_whole_model();
+    }
+
     fn measure_whole_model(
         &mut self,
         at: &Conditions,

@@ -80,6 +80,15 @@ impl Supervisor {
         self.known.insert(spec.id, spec);
     }
 
+    /// Sends a request that is not answered. A worker that is gone has forgotten everything already.
+    fn tell(&mut self, request: &Request) {
+        if let Some(worker) = &mut self.worker
+            && worker.send(request).is_err()
+        {
+            self.discard();
+        }
+    }
+
     /// Gives the present worker up.
     fn discard(&mut self) {
         self.worker = None;
@@ -288,12 +297,7 @@ impl Runner for Supervisor {
             self.known.remove(id);
             self.held.remove(id);
         }
-        // A worker that is gone has forgotten everything already.
-        if let Some(worker) = &mut self.worker
-            && worker.send(&Request::Drop { ids: ids.to_vec() }).is_err()
-        {
-            self.discard();
-        }
+        self.tell(&Request::Drop { ids: ids.to_vec() });
     }
 
     fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure> {
@@ -313,6 +317,10 @@ impl Runner for Supervisor {
             Reply::WholeModelReady(ready) => Ok(ready),
             other => Err(Failure::unexpected(&other)),
         }
+    }
+
+    fn forget_whole_model(&mut self) {
+        self.tell(&Request::DropWholeModel);
     }
 
     fn measure_whole_model(

@@ -251,6 +251,7 @@ impl Transport for FakeWorker {
             }
             Request::Build { kernels, jobs } => self.build(kernels, *jobs),
             Request::Measure(point) => self.measure(point),
+            Request::DropWholeModel => self.whole_model = None,
             Request::Drop { ids } => ids.iter().for_each(|id| drop(self.kernels.remove(id))),
             Request::BuildWholeModel(spec) => self.build_whole_model(spec.graph.clone()),
             Request::MeasureWholeModel { at, .. } => self.measure_whole_model(at),
@@ -339,6 +340,7 @@ pub fn measured(id: u64, ns: f64, drift: f64) -> Measured {
         other_cpu_share: None,
         state: None,
         counted: None,
+        spent: Default::default(),
     }
 }
 

@@ -9,11 +9,13 @@
 //! | [`choice`] | a template with its knobs, as rows hold it |
 //! | [`template`] | what a device's templates do, and applying them |
 //! | [`space`], [`factor`] | the factors of an operator's schedule that a sweep can vary, and the values they take |
+//! | [`plain`] | the program that outputs are checked against |
 //! | [`spec`] | which schedule a kernel is to have: the default, knobs, a sample of MetaSchedule's space, a trace |
 
 mod choice;
 mod factor;
 mod part;
+mod plain;
 mod space;
 mod spec;
 mod template;
@@ -23,6 +25,7 @@ pub(crate) mod testing;
 pub use choice::{Choice, Scheduled, unfit};
 pub use factor::{Factor, FactorInfo, FactorValue};
 pub(crate) use part::Part;
+pub(crate) use plain::{Run, plain_loops};
 pub use space::{Dimension, Space};
 pub use spec::{ScheduleSpec, Scheduler};
 pub use template::{Templates, default_schedule, with_choice};

@@ -1,7 +1,7 @@
 //! Single operators in the worker: checked, then timed, one at a time.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use tvm_bridge::Tensor;
@@ -16,7 +16,7 @@ use crate::measure::fill::poison;
 use crate::measure::load::LoadMeter;
 use crate::measure::sampling::{Caches, Pruned, Taken, take, take_if_pruned, time_calls};
 use crate::measure::{CacheControl, Timer};
-use crate::protocol::{KernelSpec, MeasureSpec, Measured};
+use crate::protocol::{KernelSpec, MeasureSpec, Measured, Spent};
 use crate::schedule::Space;
 
 /// Kernels that were built, and what measuring them needs.
@@ -67,6 +67,8 @@ impl Bench {
         shared: &mut Shared,
         point: &MeasureSpec,
     ) -> anyhow::Result<Measured> {
+        let mut watch = Stopwatch::start();
+        let mut spent = Spent::default();
         let ready = self
             .kernels
             .get(&point.id)
@@ -84,8 +86,12 @@ impl Bench {
         } = self.current.as_mut().context("no arguments")?;
         let session = &mut shared.session;
         session.prepare(&point.at)?;
+        spent.prepare_ns = watch.lap();
         let load = LoadMeter::start();
-        let before = session.settle()?;
+        let now = session.drift()?;
+        spent.reference_kernel_ns = watch.lap();
+        let before = session.wait_for_quiet(now)?;
+        spent.wait_ns = watch.lap();
 
         for output in arguments.outputs() {
             poison(output)?;
@@ -102,6 +108,7 @@ impl Bench {
         let first = time_calls(timer, 1, || bound.call())?;
         drop(bound);
         let comparison = compare_outputs(arguments.outputs(), references, spec.reduction_length)?;
+        spent.check_ns = watch.lap();
         let result = match comparison.agrees() {
             true => Some(Timed::take(
                 point,
@@ -110,12 +117,15 @@ impl Bench {
                 (timer, caches),
                 first,
                 counters,
+                (&mut watch, &mut spent),
             )?),
             false => None,
         };
+        spent.counters_ns += watch.lap();
         let state = session.state();
         let other_cpu_share = load.other_cpu_share();
         let drift = before.max(session.drift()?);
+        spent.reference_kernel_ns += watch.lap();
         let (taken, mut counted, simulators) = match result {
             None => (None, None, Vec::new()),
             Some(timed) => (Some(timed.taken), timed.counted, timed.simulators),
@@ -134,6 +144,10 @@ impl Bench {
             other_cpu_share,
             state,
             counted: counted.map(Box::new),
+            spent: Spent {
+                counters_ns: spent.counters_ns + watch.lap(),
+                ..spent
+            },
         })
     }
 
@@ -143,6 +157,21 @@ impl Bench {
             self.kernels.remove(id);
             self.simulated.remove(id);
         }
+    }
+}
+
+/// Tells how long one step after the other took.
+struct Stopwatch(Instant);
+
+impl Stopwatch {
+    fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// Nanoseconds since the lap before.
+    fn lap(&mut self) -> u64 {
+        let before = std::mem::replace(&mut self.0, Instant::now());
+        self.0.duration_since(before).as_nanos() as u64
     }
 }
 
@@ -200,6 +229,7 @@ impl Timed {
         (timer, caches): (&mut dyn Timer, CacheControl<'_>),
         first: Duration,
         counters: Option<impl FnOnce() -> Opened>,
+        (watch, spent): (&mut Stopwatch, &mut Spent),
     ) -> anyhow::Result<Timed> {
         if let Some(limit_ns) = point.prune_beyond_ns {
             let limit = Duration::from_nanos(limit_ns);
@@ -234,7 +264,9 @@ impl Timed {
         let sets = rotation.arguments();
         let bound: Vec<_> = sets.map(|set| ready.kernel.bind(set)).collect();
         let mut call = || bound[rotation.take_turn()].call();
+        spent.prepare_ns += watch.lap();
         let taken = take(point.policy, first, timer, &mut caches, &mut call)?;
+        spent.samples_ns = watch.lap();
         // Opened now, so that no counter is there while samples are taken, and each thread of the pool is.
         let Some(open) = counters else {
             return Ok(Timed {

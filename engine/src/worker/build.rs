@@ -19,9 +19,9 @@ use super::arguments::{arguments, first_output};
 use super::serve::{Replies, Shared};
 use crate::device::{KernelCompiler, Program, Purpose, TooLong};
 use crate::protocol::{Built, KernelSpec, Reply};
-use crate::schedule::{Choice, Scheduler};
+use crate::schedule::{Choice, Run, Scheduler, plain_loops};
 
-/// What an operator computes as TVM's library wrote it, made by the first who asks; an error is kept as its text.
+/// What an operator computes in plain loops, made by the first who asks; an error is kept as its text.
 type Reference = Arc<Mutex<Option<Result<Vec<Tensor>, String>>>>;
 
 /// Builds kernels and remembers what was built.
@@ -197,7 +197,9 @@ impl Builder {
         });
         match made {
             Ok(_) => Ok(()),
-            Err(reason) => Err(anyhow::anyhow!(reason.clone()).context("the unscheduled kernel")),
+            Err(reason) => {
+                Err(anyhow::anyhow!(reason.clone()).context("the kernel in plain loops"))
+            }
         }
     }
 }
@@ -213,7 +215,7 @@ struct Workbench<'a> {
     max_statements: u64,
 }
 
-/// What the operator computes as TVM's library wrote it, compiled with its argument checks: the seeded arguments are
+/// What the operator computes in plain loops, compiled with its argument checks: the seeded arguments are
 /// checked against the function's own shapes here, once for all its schedules.
 fn reference_outputs(
     bench: &Workbench<'_>,
@@ -222,7 +224,8 @@ fn reference_outputs(
 ) -> anyhow::Result<Vec<Tensor>> {
     // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
     let host = bench.target.host();
-    let compiled = compile(&function.to_module()?, host, Asserts::Kept)?;
+    let plain = plain_loops(function, Run::OnThisThread)?;
+    let compiled = compile(&plain.module()?, host, Asserts::Kept)?;
     let mut tensors = arguments(&spec.arguments, Device::cpu(), bench.seed)?;
     compiled
         .module

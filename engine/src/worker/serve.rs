@@ -88,6 +88,7 @@ pub fn serve(
                 });
                 answer(&mut shared, &replies, None, reply);
             }
+            Request::DropWholeModel => whole_model = None,
             Request::MeasureWholeModel {
                 at,
                 policy,

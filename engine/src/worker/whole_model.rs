@@ -24,6 +24,7 @@ use crate::measure::sampling::{Caches, take, time_calls};
 use crate::protocol::{
     Counting, PARAMETERS, REFERENCES, WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
+use crate::schedule::{Run as Plain, plain_loops};
 
 /// A model that runs.
 pub(super) struct LoadedModel {
@@ -51,7 +52,10 @@ impl LoadedModel {
         }
         let start = Instant::now();
         shared.session.release()?;
-        let functions = schedule_all(shared, &graph)?;
+        let functions = in_functions(shared, &graph, |function| {
+            let scheduled = shared.scheduler.default_schedule(function)?;
+            Ok(scheduled.schedule.function()?)
+        })?;
         let module = shared
             .module
             .with_functions(functions.iter().map(|(n, f)| (n.as_str(), f)))?;
@@ -105,7 +109,8 @@ impl LoadedModel {
         let session = shared.session.as_mut();
         session.prepare(at)?;
         let runner = self.machine.runner(&self.graph.entry)?;
-        let before = session.settle()?;
+        let now = session.drift()?;
+        let before = session.wait_for_quiet(now)?;
         let mut watched = Run {
             session,
             runner,
@@ -207,18 +212,18 @@ impl Run<'_> {
     }
 }
 
-/// Every operator's function with its default schedule.
-fn schedule_all(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<(String, PrimFunc)>> {
+/// Every operator's function, rewritten.
+fn in_functions(
+    shared: &Shared,
+    graph: &Graph,
+    rewrite: impl Fn(&PrimFunc) -> anyhow::Result<PrimFunc>,
+) -> anyhow::Result<Vec<(String, PrimFunc)>> {
     graph
         .operators
         .iter()
         .map(|o| {
             let function = shared.module.prim_func(&o.symbol)?;
-            let scheduled = shared.scheduler.default_schedule(&function)?;
-            Ok((
-                o.symbol.clone(),
-                scheduled.schedule.function()?.without_symbol()?,
-            ))
+            Ok((o.symbol.clone(), rewrite(&function)?.without_symbol()?))
         })
         .collect()
 }
@@ -293,7 +298,7 @@ fn inputs(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<Tensor>> {
         .collect()
 }
 
-/// Compares outputs with those that came with the model, else with the model run without any schedule.
+/// Compares outputs with those that came with the model, else with the model run in plain loops.
 fn check(
     shared: &Shared,
     graph: &Graph,
@@ -332,7 +337,12 @@ fn check(
         device: Device::cpu(),
         compiler: HostCompiler::new(shared.target.host()),
     };
-    let Built { linked, kernels } = host.build(&shared.module, jobs)?;
+    let functions = in_functions(shared, graph, |function| {
+        let schedule = plain_loops(function, Plain::InParallel)?;
+        Ok(schedule.function()?)
+    })?;
+    let functions = functions.iter().map(|(n, f)| (n.as_str(), f));
+    let Built { linked, kernels } = host.build(&shared.module.with_functions(functions)?, jobs)?;
     let plain = linked.start(&kernels, host.target, host.device)?;
     plain.set_inputs(&graph.entry, inputs)?;
     plain.runner(&graph.entry)?.run()?;
@@ -345,7 +355,7 @@ fn check(
         .sum();
     Ok((
         compare_outputs(outputs, &expected, terms)?,
-        "the model run without schedules".to_owned(),
+        "the model run in plain loops".to_owned(),
     ))
 }
 

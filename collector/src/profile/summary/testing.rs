@@ -82,7 +82,7 @@ pub(crate) fn model() -> ProfiledModel {
             active: 2,
             repeat: 1,
         },
-        checked_against: "the model run without schedules".to_owned(),
+        checked_against: "the model run in plain loops".to_owned(),
         calibration: None,
         profiled: Profiled {
             calls: vec![

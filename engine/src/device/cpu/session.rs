@@ -86,8 +86,8 @@ impl Session for CpuSession {
         self.sentinel.drift(&self.pool)
     }
 
-    fn settle(&mut self) -> Result<f64> {
-        self.sentinel.settle(&self.pool)
+    fn wait_for_quiet(&mut self, now: f64) -> Result<f64> {
+        self.sentinel.wait_for_quiet(now, &self.pool)
     }
 
     fn instruments(

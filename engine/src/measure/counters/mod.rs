@@ -235,6 +235,8 @@ pub struct Opened {
     pub simulators: Vec<Box<dyn Simulator>>,
     /// What was asked for and cannot be counted here.
     pub refused: Vec<Count>,
+    /// Whether nobody named the sources: they then count only where that takes little time.
+    pub is_automatic: bool,
 }
 
 /// Whether a counter can be counted on this machine.
@@ -315,7 +317,10 @@ pub fn source(name: &str) -> Option<&'static dyn SourceKind> {
 
 /// Opens all sources that a request names, of those that count calls on one side.
 pub fn open(request: &CounterRequest, side: Side) -> Opened {
-    let mut all = Opened::default();
+    let mut all = Opened {
+        is_automatic: *request == CounterRequest::Auto,
+        ..Opened::default()
+    };
     let sources = request.sources().into_iter();
     for (kind, events) in sources.filter(|(kind, _)| kind.side() == side) {
         let opened = kind.open(&events);

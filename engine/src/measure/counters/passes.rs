@@ -3,7 +3,8 @@
 //! Counting never touches calls that are timed: a source is opened after the samples of a point were taken, and closed
 //! before the next. Each source counts in a pass of its own, so that two that need the same registers do not compete, and
 //! in each pass batches with and without counting take turns: the ratio of their median times is what counting costs.
-//! Where not even two such batches fit into the budget, one is counted and set against the timed samples instead.
+//! Where not even two such batches fit into the budget, one is counted and set against the timed samples instead if the
+//! user has named the source, and nothing is counted if not.
 //! A count is the mean over the calls, as events that are rare have a median of 0.
 
 use std::time::Duration;
@@ -67,7 +68,7 @@ pub fn count<E: From<tvm_bridge::Error>>(
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for mut source in opened.meters {
         let source = source.as_mut();
-        let batch = match batch(source.resolution(), &calls) {
+        let batch = match batch(source.resolution(), &calls, opened.is_automatic) {
             Ok(batch) => batch,
             Err(reason) => {
                 counted.counts.extend(no_counts(source, &reason));
@@ -99,7 +100,7 @@ struct Batch {
 }
 
 /// The batch for a meter that sees no change in less than `resolution`.
-fn batch(resolution: Duration, calls: &Calls<'_, '_>) -> Result<Batch, String> {
+fn batch(resolution: Duration, calls: &Calls<'_, '_>, is_automatic: bool) -> Result<Batch, String> {
     let typical = calls.typical.as_nanos().max(1);
     let wanted = resolution.as_nanos().div_ceil(typical).min(MOST_CALLS);
     let number = match calls.caches {
@@ -110,6 +111,9 @@ fn batch(resolution: Duration, calls: &Calls<'_, '_>) -> Result<Batch, String> {
         Caches::Placed(..) => 1,
     };
     let rounds = calls.budget.as_nanos() / (2 * typical * number);
+    if rounds == 0 && is_automatic {
+        return Err("counting would take more than a tenth of the samples' time".to_owned());
+    }
     Ok(Batch {
         number: number as u32,
         rounds: rounds.clamp(1, MOST_ROUNDS) as u32,

@@ -41,7 +41,8 @@ impl LoadedModel {
         };
         watch.plain(1)?;
         let seen = watch.look()?;
-        let before = session.settle()?;
+        let now = session.drift()?;
+        let before = session.wait_for_quiet(now)?;
         let mut cycles = Vec::new();
         let schedule = spec.schedule;
         let mut step = u64::from(schedule.skip_first);

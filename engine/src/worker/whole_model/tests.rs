@@ -61,7 +61,7 @@ fn a_model_runs_where_its_device_is_and_is_checked_on_the_host() {
     };
     let (ready, model) = LoadedModel::build(&shared, spec).unwrap();
     assert!(ready.comparison.agrees(), "{:?}", ready.comparison);
-    assert_eq!(ready.checked_against, "the model run without schedules");
+    assert_eq!(ready.checked_against, "the model run in plain loops");
     let outputs = model.machine.outputs("main").unwrap();
     assert_eq!(outputs[0].device(), shared.session.tensors());
 

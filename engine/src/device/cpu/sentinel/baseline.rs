@@ -52,6 +52,11 @@ impl Baseline {
         }
     }
 
+    /// Whether an earlier process kept a usual time.
+    pub fn knows_earlier(&self, threads: usize) -> bool {
+        self.earlier.contains_key(&threads)
+    }
+
     pub fn count(&self, threads: usize) -> usize {
         self.readings.get(&threads).map_or(0, Vec::len)
     }

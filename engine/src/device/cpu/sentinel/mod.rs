@@ -29,11 +29,15 @@ use crate::measure::quiet::QUIET;
 
 /// Runs of which the fastest counts, so that one interrupt is not taken for drift.
 const RUNS: usize = 5;
-/// Readings on a number of threads before the first that counts.
+/// Readings on a number of threads before the first that counts, where no earlier process kept a usual time.
 const FIRST_READINGS: usize = 15;
+/// The same where one did: enough for cores to wake up.
+const WAKING_READINGS: usize = 3;
 /// Time between two readings that wait for a quiet moment. Other virtual machines come and go within a tenth of a second, and
 /// processors that were idle, for which the pool's threads must have time to fall asleep, are given places anew.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Readings before the first pause.
+const AT_ONCE: usize = 4;
 /// Most readings that wait for a quiet moment.
 const MOST_WAITS: usize = 10;
 /// After so many readings on a number of threads the usual times are kept for other processes.
@@ -80,12 +84,12 @@ impl Sentinel {
     pub fn drift(&mut self, pool: &Pool) -> Result<f64> {
         let threads = pool.in_use()?;
         // The first readings are of cores that wake up, and a disturbance must not last through all of them.
-        while self.baseline.count(1) < FIRST_READINGS {
+        while self.baseline.count(1) < self.first_readings(1) {
             std::thread::sleep(PAUSE);
             let alone = || Ok(self.products_alone());
             self.keep(1, fastest(alone)?);
         }
-        while self.baseline.count(threads) < FIRST_READINGS {
+        while self.baseline.count(threads) < self.first_readings(threads) {
             std::thread::sleep(PAUSE);
             self.keep(threads, fastest(|| self.read(pool, threads))?);
         }
@@ -94,14 +98,28 @@ impl Sentinel {
         Ok(self.drift_of(now, threads))
     }
 
-    /// Waits for a quiet moment, a quarter of a second at most; the drift then.
+    fn first_readings(&self, threads: usize) -> usize {
+        match self.baseline.knows_earlier(threads) {
+            true => WAKING_READINGS,
+            false => FIRST_READINGS,
+        }
+    }
+
+    /// Waits for a quiet moment, a quarter of a second at most, after a reading that was not quiet; the drift then.
     ///
     /// # Errors
     /// The pool's.
-    pub fn settle(&mut self, pool: &Pool) -> Result<f64> {
-        let mut drift = self.drift(pool)?;
+    pub fn wait_for_quiet(&mut self, now: f64, pool: &Pool) -> Result<f64> {
+        let mut drift = now;
         if drift <= QUIET {
             return Ok(drift);
+        }
+        // A processor that was idle is slow for a millisecond, and would be idle again in a pause: work wakes it.
+        for _ in 0..AT_ONCE {
+            drift = self.drift(pool)?;
+            if drift <= QUIET {
+                return Ok(drift);
+            }
         }
         for _ in 0..self.waits {
             std::thread::sleep(PAUSE);
@@ -239,7 +257,7 @@ mod tests {
         }
         let start = Instant::now();
         for left in [5, 2, 1, 1] {
-            assert!(sentinel.settle(&pool).unwrap() > QUIET);
+            assert!(sentinel.wait_for_quiet(2.0, &pool).unwrap() > QUIET);
             assert_eq!(sentinel.waits, left);
         }
         assert!(start.elapsed() >= PAUSE * (10 + 5 + 2 + 1));
@@ -248,7 +266,9 @@ mod tests {
         for _ in 0..1000 {
             sentinel.keep(1, reading(1e12, 0.0));
         }
-        assert_eq!(sentinel.settle(&pool).unwrap(), 1.0);
+        assert_eq!(sentinel.wait_for_quiet(1.0, &pool).unwrap(), 1.0);
         assert_eq!(sentinel.waits, 1, "there was nothing to wait for");
+        assert_eq!(sentinel.wait_for_quiet(2.0, &pool).unwrap(), 1.0);
+        assert_eq!(sentinel.waits, 1, "it was over at once");
     }
 }
