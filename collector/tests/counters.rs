@@ -56,7 +56,7 @@ fn measured_model(model: &[&str], folder: &Path, counters: &str, more: &[&str]) 
 fn is_installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
-        eprintln!("skipped: {program} is not installed");
+        optestkit::skip(program, "it is not installed");
     }
     found
 }
@@ -91,7 +91,7 @@ fn counts(counter: &str) -> bool {
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
         assert!(why.contains("cannot be counted"), "{why}");
-        eprintln!("skipped: {why}");
+        optestkit::skip(counter, why.trim_end());
     }
     output.status.success()
 }
@@ -251,7 +251,10 @@ fn an_emulated_pmu_counts_instructions_exactly() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let is_here = root.join(".cache/pmu-guest/system/complete").exists();
     if !is_here || !is_installed("qemu-system-aarch64") || !is_installed("aarch64-linux-gnu-gcc") {
-        eprintln!("skipped: scripts/pmu-guest was not run here, or its programs are not installed");
+        optestkit::skip(
+            "counting on an emulated PMU",
+            "scripts/pmu-guest was not run here, or its programs are not installed",
+        );
         return;
     }
     let output = Command::new(root.join("scripts/pmu-guest"))

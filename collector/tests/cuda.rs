@@ -2,7 +2,6 @@
 //! kernels take of the device; and a compiler that does not end. Both need NVRTC and are left out where it is not
 //! installed (`scripts/setup --with cuda`).
 
-use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,15 +25,10 @@ fn toolkit() -> Option<PathBuf> {
     if root.join("lib/libnvrtc.so.13").is_file() {
         return Some(root);
     }
-    if let Some(path) = std::env::var_os("OPBENCH_SKIPPED") {
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path);
-        let line =
-            "skipped: compiling for CUDA: NVRTC is not installed (scripts/setup --with cuda)";
-        let _ = file.and_then(|mut file| writeln!(file, "{line}"));
-    }
+    optestkit::skip(
+        "compiling for CUDA",
+        "NVRTC is not installed (scripts/setup --with cuda)",
+    );
     None
 }
 

@@ -4,8 +4,9 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 venv=$root/.venv
 binaries=$root/target/release
-# Its time is that of the start of the last build that succeeded; it holds the folder of the libraries it was linked to.
-built_stamp=$binaries/.opbench-built
+# Of a program: its time is that of the start of the last build that succeeded; it holds the folder of the libraries that
+# the program was linked to.
+built_stamp() { echo "$binaries/.opbench-built-$1"; }
 
 # The binaries look for .venv above themselves, so they must stay inside the checkout.
 export CARGO_TARGET_DIR=$root/target
@@ -28,12 +29,8 @@ requirement_files() {
     if [ "$1" = dev ]; then echo "$root/scripts/requirements-dev.txt"; fi
 }
 
-# The library that oppredict opens; installed apart from the Python packages.
-xgboost_requirements=$root/scripts/requirements-xgboost.txt
-xgboost=$venv/xgboost
-
-# The extras of `scripts/setup --with NAME`: each lies in .venv/NAME, apart from the Python packages, as its file of
-# requirements says.
+# The extras of `scripts/setup --with NAME`, and `xgboost`, the library that oppredict opens: each lies in .venv/NAME, apart
+# from the Python packages, as its file of requirements says.
 extra_folder() { echo "$venv/$1"; }
 
 extra_requirements() { echo "$root/scripts/requirements-$1.txt"; }
@@ -54,19 +51,27 @@ extra_is_ready() { [ "$(cat "$(extra_folder "$1")/.opbench" 2>/dev/null)" = "$(e
 python_stamp() {
     local files
     mapfile -t files < <(requirement_files "$1")
-    printf '%s %s\n' "$(cat "${files[@]}" "$xgboost_requirements" | sha256sum)" "$root"
+    printf '%s %s\n' "$(cat "${files[@]}" | sha256sum)" "$root"
 }
 
 python_is_ready() {
     [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.opbench-$1" 2>/dev/null)" = "$(python_stamp "$1")" ]
 }
 
-# No program is younger than its sources. Folders count too: their times change when a file goes away. The Python
-# importer and the model zoo are read at run time and are no reason to build.
-binaries_are_ready() {
-    [ -x "$binaries/opcollect" ] && [ -x "$binaries/oppredict" ] && [ "$built_stamp" -nt "$venv/.opbench-base" ] || return 1
+# A program is no younger than its sources. Folders count too: their times change when a file goes away. The Python importer
+# and the model zoo are read at run time and are no reason to build.
+program_is_ready() {
+    local stamp
+    stamp=$(built_stamp "$1")
+    [ -x "$binaries/$1" ] && [ "$stamp" -nt "$venv/.opbench-base" ] || return 1
     [ -z "$(cd "$root" && find Cargo.toml Cargo.lock ./*/Cargo.toml ./*/build.rs ./*/src \
-        -newer "$built_stamp" -print -quit 2>/dev/null)" ]
+        -newer "$stamp" -print -quit 2>/dev/null)" ] || return 1
+    [ "$1" != oppredict ] || extra_is_ready xgboost
+}
+
+programs_are_ready() {
+    local program
+    for program; do program_is_ready "$program" || return 1; done
 }
 
 # The tools of the environment go first. Every build must see the same PATH: the build script of tvm-bridge depends on it.
@@ -74,7 +79,12 @@ enter_environment() {
     case :$PATH: in :"$venv/bin":*) ;; *) export PATH=$venv/bin:$PATH ;; esac
 }
 
-# Sets up what is missing; costs milliseconds when nothing is.
+# ensure_set_up KIND PROGRAM…: sets up what is missing of an environment and of some programs; costs milliseconds when
+# nothing is.
 ensure_set_up() {
-    if ! { python_is_ready "$1" && binaries_are_ready; }; then "$root/scripts/setup" "$1" >&2 || exit 1; fi
+    local kind=$1
+    shift
+    if ! { python_is_ready "$kind" && programs_are_ready "$@"; }; then
+        "$root/scripts/setup" "$kind" "${@/#/--program=}" >&2 || exit 1
+    fi
 }

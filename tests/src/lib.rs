@@ -16,6 +16,7 @@ mod stand_in;
 pub use bench::{Bench, Started};
 pub use browser::Browser;
 pub use onnx::{Node, Tensor, model, relu};
+pub use optestkit::skip;
 pub use outcome::Outcome;
-pub use sandbox::{Disk, skip};
+pub use sandbox::Disk;
 pub use stand_in::StandInGpu;

@@ -1,7 +1,5 @@
 //! Disks that are full or read-only, without harm to the machine: a tmpfs in a mount namespace of the command's own.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -60,15 +58,4 @@ fn namespaces() -> Option<&'static [&'static str]> {
             .output()
             .is_ok_and(|output| output.status.success())
     })
-}
-
-/// Says that a check was left out: on stderr, and in the file that `scripts/test` prints at its end.
-pub fn skip(check: &str, why: &str) {
-    let line = format!("skipped: {check}: {why}");
-    eprintln!("{line}");
-    if let Some(path) = std::env::var_os("OPBENCH_SKIPPED") {
-        let file = OpenOptions::new().append(true).create(true).open(path);
-        // The line on stderr stands in any case.
-        let _ = file.and_then(|mut file| writeln!(file, "{line}"));
-    }
 }

@@ -23,11 +23,11 @@ fn script(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Where a tool of others is, installed if need be: the lines that the installer prints.
+/// Where a tool of others is that `scripts/setup dev --with tpu-tools` installs: the lines that `install.py` prints.
 fn installed(what: &str) -> Option<Vec<PathBuf>> {
     let output = Command::new("python3")
         .arg(script("install.py"))
-        .arg(what)
+        .args(["--find", what])
         .output();
     let reason = match output {
         Ok(output) if output.status.success() => {
@@ -37,11 +37,7 @@ fn installed(what: &str) -> Option<Vec<PathBuf>> {
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_string(),
         Err(error) => format!("python3: {error}"),
     };
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "{what} cannot be installed: {reason}"
-    );
-    eprintln!("skipped: {what} cannot be installed here: {reason}");
+    optestkit::skip(what, &reason);
     None
 }
 

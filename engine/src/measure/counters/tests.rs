@@ -79,12 +79,15 @@ fn software_events_are_those_of_perf_stat() {
     ] {
         let request = CounterRequest::parse(&[counters]).unwrap();
         if let Err(error) = request.check() {
-            eprintln!("skipped: {reason}: {error}");
+            optestkit::skip(&format!("page faults by {reason}"), &error.to_string());
             continue;
         }
         let mut opened = open(&request, Side::Host);
         let Some(stat) = perf_stat() else {
-            eprintln!("skipped: perf is not installed, or does not count here");
+            optestkit::skip(
+                "page faults against perf stat",
+                "perf is not installed, or does not count here",
+            );
             return;
         };
         let source = &mut opened.meters[0];
@@ -92,7 +95,10 @@ fn software_events_are_those_of_perf_stat() {
         touch_pages(PAGES);
         let readings = source.stop().unwrap();
         let Some(theirs) = faults_of(stat) else {
-            eprintln!("skipped: perf stat does not count here");
+            optestkit::skip(
+                "page faults against perf stat",
+                "perf stat does not count here",
+            );
             return;
         };
         let Reading::Counted { value: ours, .. } = readings[0] else {

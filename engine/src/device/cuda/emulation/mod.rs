@@ -70,15 +70,7 @@ pub(crate) fn is_possible() -> bool {
     let Some(obstacle) = obstacle() else {
         return true;
     };
-    let line = format!("emulated CUDA kernels: not run, {obstacle}\n");
-    if let Some(path) = std::env::var_os("OPBENCH_SKIPPED") {
-        use std::io::Write as _;
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path);
-        file.unwrap().write_all(line.as_bytes()).unwrap();
-    }
+    optestkit::skip("emulated CUDA kernels", &obstacle);
     false
 }
 

@@ -1,6 +1,5 @@
 //! Known cases, and every architecture against NVIDIA's own header where a C++ compiler and the header are there.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -89,7 +88,10 @@ fn every_architecture_agrees_with_nvidias_header() {
     let include = Toolkit::find().ok().map(|toolkit| toolkit.include());
     let include = include.filter(|include| include.join("cuda_occupancy.h").is_file());
     let Some(include) = include else {
-        return skipped("cuda_occupancy.h is not installed (scripts/setup --with cuda)");
+        return optestkit::skip(
+            "occupancy against NVIDIA's header",
+            "cuda_occupancy.h is not installed (scripts/setup --with cuda)",
+        );
     };
     let mut cases = Vec::new();
     let mut questions = String::new();
@@ -120,7 +122,10 @@ fn every_architecture_agrees_with_nvidias_header() {
         }
     }
     let Some(answers) = header(&include, &questions) else {
-        return skipped("there is no g++ for NVIDIA's header");
+        return optestkit::skip(
+            "occupancy against NVIDIA's header",
+            "there is no g++ for NVIDIA's header",
+        );
     };
     assert_eq!(answers.len(), cases.len());
     for ((name, arch, demand), (blocks, bits)) in cases.into_iter().zip(answers) {
@@ -136,19 +141,6 @@ fn every_architecture_agrees_with_nvidias_header() {
         for (factor, bit) in factors {
             let binds = found.limiters.contains(&factor);
             assert_eq!(binds, bits & bit != 0, "{name} {demand:?} {factor}");
-        }
-    }
-}
-
-/// Says why a test did not run, where `scripts/test` reads it.
-fn skipped(reason: &str) {
-    if let Some(path) = std::env::var_os("OPBENCH_SKIPPED") {
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path);
-        if let Ok(mut file) = file {
-            let _ = writeln!(file, "skipped: {reason}");
         }
     }
 }

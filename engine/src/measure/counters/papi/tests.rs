@@ -169,11 +169,11 @@ fn an_overflow_is_no_count() {
 #[test]
 fn the_installed_papi_counts_software_events_of_every_thread_of_the_pool() {
     let Ok(api) = papi() else {
-        eprintln!("skipped: libpapi is not installed");
+        optestkit::skip("PAPI's software events", "libpapi is not installed");
         return;
     };
     if let Err(error) = check(api, "perf::PAGE-FAULTS") {
-        eprintln!("skipped: {error}");
+        optestkit::skip("PAPI's software events", &error.to_string());
         return;
     }
     let pool = Pool::start(2).unwrap();
