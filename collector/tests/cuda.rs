@@ -2,6 +2,7 @@
 //! kernels take of the device; and a compiler that does not end. Both need NVRTC and are left out where it is not
 //! installed (`scripts/setup --with cuda`).
 
+use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -171,7 +171,7 @@ fn every_operator_is_built_right_and_measured_in_every_state() {
                         "{name}: {:?}",
                         m.comparison.complaint()
                     );
-                    assert!(m.drift >= 1.0);
+                    assert!(m.slowdown >= 1.0);
                     assert_eq!(m.taken.unwrap().samples.len(), 6);
                     measured += 1;
                 }

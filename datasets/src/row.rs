@@ -29,9 +29,6 @@ pub fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Share of the CPU time beyond which other processes count as a disturbance.
-pub const BUSY: f64 = 0.10;
-
 impl Row {
     /// Whether the kernel has the default schedule of its operator, as whole models run it.
     pub fn has_default_schedule(&self) -> bool {
@@ -77,13 +74,6 @@ impl Row {
         self.arithmetic_intensity = ratio(work_flop, traffic_bytes);
         self.gflops_per_s = ratio(work_flop, self.time_median_ns);
         self.gbytes_per_s = ratio(traffic_bytes, self.time_median_ns);
-    }
-
-    /// Whether other processes took more than [`BUSY`] of the CPU time while the point was measured, and it ran there.
-    #[must_use]
-    pub fn is_of_busy_machine(&self) -> bool {
-        self.device_kind == DeviceKind::CPU
-            && self.other_cpu_share.is_some_and(|share| share > BUSY)
     }
 
     /// Whether the row may be part of a dataset.

@@ -7,6 +7,7 @@
 pub mod calibrate;
 pub mod device;
 pub mod env;
+pub mod interference;
 pub mod interrupt;
 pub mod measure;
 mod nvidia;

@@ -87,7 +87,7 @@ impl Home {
         self.root.join(".cache/calibrations")
     }
 
-    /// The file of the sentinel's usual times.
+    /// The file of the reference kernel's usual times.
     pub fn sentinel(&self) -> PathBuf {
         self.root.join(".cache/sentinel.json")
     }

@@ -27,7 +27,7 @@ const SHORT: [&str; 10] = [
     "--max-samples",
     "50",
     // Tests disturb each other.
-    "--patience",
+    "--remeasure-budget",
     "0",
 ];
 

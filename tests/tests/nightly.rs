@@ -20,7 +20,7 @@ const REGRESSION: i32 = 3;
 const POINTS_FAILED: i32 = 4;
 
 const SHORT: &str = "settings = { threads = 1, budget = '50ms', warmup = 1, min-samples = 6, max-samples = 50, \
-                     whole-model = 'skip', counters = 'auto', patience = 0 }\n";
+                     whole-model = 'skip', counters = 'auto', remeasure-budget = 0 }\n";
 
 fn config(bench: &Bench, models: &str) {
     let text = format!("dataset = 'nights'\nbudget = '20m'\nkeep = 2\n{models}");

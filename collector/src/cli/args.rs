@@ -157,9 +157,14 @@ pub struct TimingArgs {
     /// Calls in a sample; as many as the clock needs if auto
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub number: Option<String>,
-    /// How many times as long as it took to measure to go on measuring again what something else on the machine disturbed
-    #[arg(long, value_name = "TIMES", allow_negative_numbers = true)]
-    pub patience: Option<String>,
+    /// Time limit for measuring points hit by interference again, as a multiple of the batch's first measurement time
+    #[arg(
+        long,
+        value_name = "TIMES",
+        allow_negative_numbers = true,
+        alias = "patience"
+    )]
+    pub remeasure_budget: Option<String>,
 }
 
 /// Limits, results and tools.

@@ -40,7 +40,7 @@ pub(super) struct Timing {
     pub samples: Option<u64>,
     /// Shortest sample, in ns.
     pub min_ns: Option<f64>,
-    /// Time of the sentinel kernel around the point over its best; 1 where it is not known.
+    /// Time of the reference kernel around the point over its best; 1 where it is not known.
     pub drift: f64,
     /// Whether other processes took much of the CPU time meanwhile.
     pub busy: bool,

@@ -156,7 +156,7 @@ pub enum Verdict {
 /// How one operator's times compare, or one whole model's.
 ///
 /// A change counts if it is significant, and beyond the threshold in three ways: by the medians; by the shortest samples, which a busy machine
-/// disturbs least; and by the medians if the slower side's had been as much shorter as the sentinel kernel was slower around them. It is unclear
+/// disturbs least; and by the medians if the slower side's had been as much shorter as the reference kernel was slower around them. It is unclear
 /// where other processes had much of the CPU at most of the slower side's points.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
@@ -190,11 +190,11 @@ pub struct Change {
     pub ratio: Estimate,
     /// The same of the shortest samples, where both sides have them.
     pub min_ratio: Option<f64>,
-    /// How much slower the machine was around these points than at its best, by the sentinel kernel, on the first side.
+    /// How much slower the machine was around these points than at its best, by the reference kernel, on the first side.
     pub drift_a: f64,
     /// The same on the second side.
     pub drift_b: f64,
-    /// Share of these points that were measured while other processes took more than [`opdata::row::BUSY`] of the CPU time, on the
+    /// Share of these points that were measured while other processes took more than [`BUSY_SHARE`](opdata::contract::interference::BUSY_SHARE) of the CPU time, on the
     /// first side.
     pub busy_a: f64,
     /// The same on the second side.

@@ -201,7 +201,7 @@ fn timing(row: &Row) -> Option<Timing> {
         samples: row.samples,
         min_ns: row.time_min_ns.filter(|min| *min > 0.0),
         drift: drift(row.drift_ratio),
-        busy: row.is_of_busy_machine(),
+        busy: row.interference().was_busy(),
     })
 }
 

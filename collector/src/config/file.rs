@@ -51,7 +51,11 @@ impl ConfigFile {
         let mut entries = Vec::new();
         for (key, value) in table.get_ref() {
             let line = line_of(text, key.span().start);
-            let name = key.get_ref().as_ref();
+            let name = match key.get_ref().as_ref() {
+                // What the setting was called until November 2026.
+                "patience" => "remeasure-budget",
+                name => name,
+            };
             let setting =
                 SETTINGS
                     .iter()

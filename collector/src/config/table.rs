@@ -80,7 +80,7 @@ pub const SETTINGS: &[Setting] = &[
     one("min-samples", Some("10")),
     one("max-samples", Some("1000")),
     one("number", Some("auto")),
-    one("patience", Some("0.5")),
+    one("remeasure-budget", Some("0.5")),
     one("compile-timeout", Some("120s")),
     one("timeout", Some("60s")),
     one("memory-limit", Some("8GiB")),

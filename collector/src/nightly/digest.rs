@@ -5,13 +5,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use opdata::contract::interference::is_disturbed;
 use opdata::contract::whole_model::{WholeModelRecord, whole_model_files};
 use opdata::stats::{median_of_sorted, quantile_of_sorted};
 use opdata::{Counts, Row, RowReader, Status};
 use serde::Serialize;
 
-/// Beyond this the sentinel says that the machine was disturbed around a point.
-pub const DISTURBED: f64 = 1.10;
 /// Entries of each list.
 const LISTED: usize = 10;
 
@@ -20,7 +19,7 @@ const LISTED: usize = 10;
 pub struct Digest {
     /// How its points ended.
     pub counts: Counts,
-    /// The sentinel's drift, if the run has it.
+    /// The reference kernel's drift, if the run has it.
     pub drift: Option<Drift>,
     /// Its whole models.
     pub models: Models,
@@ -31,11 +30,11 @@ pub struct Digest {
 pub struct Models {
     /// Those that were timed.
     pub timed: u64,
-    /// Those of them with a drift beyond [`DISTURBED`].
+    /// Those of them with a drift beyond [`SLOWDOWN_BOUND`](opdata::contract::interference::SLOWDOWN_BOUND).
     pub disturbed: u64,
 }
 
-/// How the sentinel's time went, over its best in the run.
+/// How the reference kernel's time went, over its best in the run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Drift {
     /// Median.
@@ -44,7 +43,7 @@ pub struct Drift {
     pub p95: f64,
     /// Largest.
     pub max: f64,
-    /// Points beyond [`DISTURBED`].
+    /// Points beyond [`SLOWDOWN_BOUND`](opdata::contract::interference::SLOWDOWN_BOUND).
     pub disturbed: u64,
     /// Points.
     pub points: u64,
@@ -140,7 +139,7 @@ impl Models {
             let record: WholeModelRecord = WholeModelRecord::load(&file.path)?;
             for at in record.threads {
                 models.timed += 1;
-                models.disturbed += u64::from(at.times.drift.is_some_and(|d| d > DISTURBED));
+                models.disturbed += u64::from(at.times.drift.is_some_and(is_disturbed));
             }
         }
         Ok(models)
@@ -155,7 +154,7 @@ impl Drift {
             median: median_of_sorted(&ratios)?,
             p95: quantile_of_sorted(&ratios, 0.95)?,
             max,
-            disturbed: ratios.iter().filter(|r| **r > DISTURBED).count() as u64,
+            disturbed: ratios.iter().filter(|r| is_disturbed(**r)).count() as u64,
             points: ratios.len() as u64,
         })
     }

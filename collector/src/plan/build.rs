@@ -131,9 +131,9 @@ impl Planned {
             time_budget_ns: Self::time_budget_of(settings)?,
             counters,
             timing: timing(settings)?,
-            patience: required(
+            remeasure_budget: required(
                 settings,
-                "patience",
+                "remeasure-budget",
                 parse::times,
                 "give how many times as long as measuring took, e.g. 1 or 0.5",
             )?,

@@ -297,7 +297,7 @@ pub(super) fn busy(comparison: &Comparison) -> Option<String> {
     (a + b > 0).then(|| {
         format!(
             "other processes took more than {} of the CPU time at {a} points of A and {b} of B, of {all}",
-            units::percent(opdata::row::BUSY)
+            units::percent(opdata::contract::interference::BUSY_SHARE)
         )
     })
 }

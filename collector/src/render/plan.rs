@@ -61,7 +61,7 @@ fn settings(plan: &Plan) -> Vec<(&'static str, String)> {
         ("schedules", schedules(plan.sweep.as_ref())),
         ("whole model", whole_model.to_owned()),
         ("timing", timing(plan)),
-        ("patience", patience(plan)),
+        ("re-measure", remeasure(plan)),
         ("worker", worker(plan)),
         ("seed", plan.seed.to_string()),
         ("may fail", may_fail),
@@ -118,10 +118,10 @@ fn timing(plan: &Plan) -> String {
     )
 }
 
-fn patience(plan: &Plan) -> String {
-    match plan.patience {
-        0.0 => "everything is measured once, disturbed or not".to_owned(),
-        times => format!("{times} × the measuring time, for what something else disturbed"),
+fn remeasure(plan: &Plan) -> String {
+    match plan.remeasure_budget {
+        0.0 => "every point is measured once, disturbed or not".to_owned(),
+        times => format!("{times} × the measuring time, for points hit by interference"),
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
         schedules   default
         whole model measured too
         timing      until ±3.0 % of the median or 1.0 s a point, 10 to 1000 samples after 3 warm-up calls
-        patience    0.5 × the measuring time, for what something else disturbed
+        re-measure  0.5 × the measuring time, for points hit by interference
         worker      2 min to compile, 60 s to check and measure a point, 8.00 GiB of memory
         seed        0
         may fail    no point

@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use opdata::contract::interference::is_disturbed;
 use opdata::{CacheState, Row, RunManifest};
 use opengine::device::Conditions;
+use opengine::interference::remeasure::{relative, until_quiet};
 use opengine::measure::counters::Count;
 use opengine::protocol::{MeasureSpec, Measured};
 use opengine::runner::{Made, Runner};
@@ -24,10 +26,7 @@ use opmodels::graph::Operator;
 use crate::plan::Plan;
 use crate::propose::Candidate;
 use crate::report::TimeReport;
-use crate::run::{
-    Attempts, DRIFT_BOUND, Session, import_key, kernel_spec, plan_of, quality, requests, runner,
-    time_of,
-};
+use crate::run::{Session, import_key, kernel_spec, plan_of, quality, requests, runner, time_of};
 
 /// What two runs of one kernel differ by on a quiet machine: another placement in memory, another moment.
 pub const REPEATABILITY: f64 = 0.06;
@@ -202,7 +201,7 @@ fn judge(
 ) -> anyhow::Result<Replayed> {
     let taken = measured.taken.as_ref().context("no sample was taken")?;
     let summary = taken.samples.summary().map_err(|e| anyhow!("{e}"))?;
-    let now = TimeReport::new(&summary, quality(&summary, measured.drift));
+    let now = TimeReport::new(&summary, quality(&summary, measured.slowdown));
     let recorded = time_of(row).context("the row has no time")?;
     let ratio = now.median_ns / recorded.median_ns;
     let spread = row.time_std_ns.map(|std| std / recorded.median_ns);
@@ -220,13 +219,13 @@ fn judge(
     if row.env_hash.as_ref() != Some(&here) {
         doubts.push("the row was measured on another machine".to_owned());
     }
-    if measured.drift > DRIFT_BOUND {
+    if is_disturbed(measured.slowdown) {
         doubts.push(format!(
-            "the machine is disturbed now (drift {:.2})",
-            measured.drift
+            "the machine is disturbed now (slowdown {:.2})",
+            measured.slowdown
         ));
     }
-    if row.drift_ratio.is_some_and(|d| d > DRIFT_BOUND) {
+    if row.drift_ratio.is_some_and(is_disturbed) {
         doubts.push("the machine was disturbed when the row was measured".to_owned());
     }
     Ok(Replayed {
@@ -271,15 +270,15 @@ fn half_width(time: &TimeReport) -> f64 {
     }
 }
 
-/// Measures until the machine is quiet, a few times at most; of the results the one with the least drift counts.
+/// Measures until the machine is quiet, a few times at most; of the results the one with the least slowdown counts.
 fn quietest(runner: &mut dyn Runner, point: &MeasureSpec) -> anyhow::Result<Measured> {
-    let mut attempts = Attempts::default();
-    for _ in 0..ATTEMPTS {
-        if attempts.add(runner.measure(point).map_err(|f| anyhow!(f.reason))?) {
-            break;
-        }
-    }
-    attempts.best.context("no attempt gave a result")
+    let mut left = 1..ATTEMPTS;
+    let measure = || runner.measure(point).map_err(|f| anyhow!(f.reason));
+    until_quiet(
+        measure,
+        |measured| relative(measured.slowdown),
+        || left.next().is_some(),
+    )
 }
 
 /// The folder in `runs/` of the run that the row's name begins with.

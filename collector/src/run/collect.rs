@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use opdata::{Row, Status};
 use opengine::device::Conditions;
+use opengine::interference::remeasure::Best;
 use opengine::protocol::{KernelSpec, Reuse};
 use opengine::runner::{Failure, Made, Runner};
 use opengine::schedule::ScheduleSpec;
@@ -17,7 +18,6 @@ use opmodels::graph::Operator;
 use opreport::progress::Progress;
 use opreport::units;
 
-use super::attempts::Attempts;
 use super::doubts;
 use super::ledger::{Ledger, PointName};
 use super::queue::{Measuring, Pending};
@@ -152,7 +152,7 @@ impl Collector<'_, '_> {
                         None => queue.extend(jobs[job].conditions.iter().map(|at| Pending {
                             job,
                             at: at.clone(),
-                            attempts: Attempts::default(),
+                            best: Best::default(),
                         })),
                     }
                 }

@@ -4,7 +4,7 @@
 //! Bounds are wide: on a quiet machine the operators of a model measured alone sum to 70 to 112 % of it.
 
 use opdata::contract::Environment;
-use opdata::row::BUSY;
+use opdata::contract::interference::BUSY_SHARE;
 use opdata::{CacheState, Row};
 use opengine::device::Conditions;
 use opreport::units;
@@ -68,7 +68,7 @@ pub(super) fn of_load(disturbed: u64, measured: u64) -> Option<String> {
     (disturbed > 0).then(|| {
         format!(
             "other processes took more than {} of the CPU time while {disturbed} of {} were measured: their grades are lower for it",
-            units::percent(BUSY),
+            units::percent(BUSY_SHARE),
             units::plural(measured, "point")
         )
     })

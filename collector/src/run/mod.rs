@@ -6,10 +6,10 @@
 //! can end early ([`stop`]) and be taken up again ([`resume`]): what is done, it knows from its rows. Owns the order of
 //! things and the run's folder; measuring is the workers', statistics and rendering are elsewhere.
 
-mod attempts;
 mod collect;
 mod counts;
 mod doubts;
+mod grades;
 mod ledger;
 mod prepare;
 mod queue;
@@ -42,8 +42,8 @@ use crate::report::RunReport;
 pub use resume::{ResumeRequest, Resumed, resume};
 pub use session::{Clock, Importer, Session, SystemClock, environment};
 
-pub(crate) use attempts::{Attempts, DRIFT_BOUND, quality};
 pub(crate) use collect::kernel_spec;
+pub(crate) use grades::quality;
 pub(crate) use prepare::{Prepared, prepare, purpose, runner};
 pub(crate) use resume::plan_of;
 pub(crate) use row::{PointFacts, RunFacts, import_key};

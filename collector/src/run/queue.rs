@@ -1,17 +1,17 @@
 //! The points of a batch on their way to the workers.
 //!
-//! A point around which the machine drifted is put off to the end of its batch and measured again, in turn with others like
-//! it, until the machine is quiet or patience is over; of its results the one with the least drift counts. Where time is
+//! A point that interference slowed down is put off to the end of its batch and measured again, in turn with others like
+//! it, until the machine is quiet or the re-measure budget is spent; of its results the one with the least slowdown counts. Where time is
 //! short, points of later batches, which have no result at all, come first.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use opengine::device::Conditions;
+use opengine::interference::remeasure::{Best, Budget, relative};
 use opengine::protocol::{MeasureSpec, Measured};
 use opengine::runner::{Failure, PointQueue};
 
-use super::attempts::{Attempts, Patience};
 use super::collect::{Collector, Job, Kernel, label};
 use super::row::Ended;
 
@@ -19,7 +19,7 @@ use super::row::Ended;
 pub(super) struct Pending {
     pub job: usize,
     pub at: Conditions,
-    pub attempts: Attempts,
+    pub best: Best<Measured>,
 }
 
 /// The points of a batch while they are measured.
@@ -30,8 +30,8 @@ pub(super) struct Measuring<'q, 'a, 'l> {
     left: VecDeque<Pending>,
     /// Points that workers have, the oldest first.
     under_way: VecDeque<Pending>,
-    /// Whether to go on measuring what was put off.
-    patience: Patience<'a>,
+    /// For measuring again what was put off.
+    budget: Budget,
     /// How many points the batch has, and when its kernels began to be built.
     points: usize,
     begun: Duration,
@@ -48,7 +48,7 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
         left: VecDeque<Pending>,
         begun: Duration,
     ) -> Self {
-        let patience = Patience::new(collector.plan.patience, collector.clock);
+        let budget = Budget::new(collector.plan.remeasure_budget, collector.clock.now());
         Measuring {
             collector,
             jobs,
@@ -56,7 +56,7 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
             points: left.len(),
             left,
             under_way: VecDeque::new(),
-            patience,
+            budget,
             begun,
             failed: None,
         }
@@ -79,7 +79,7 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
             ..
         } = &*self.collector;
         let put_off = 1 + self.left.len() + self.under_way.len();
-        self.patience.lasts(|| {
+        self.budget.lasts(clock.now(), || {
             let left = stop.left(*clock)?;
             // At the pace of this batch, of which everything was measured once.
             let took = clock.now().saturating_sub(self.begun);
@@ -102,11 +102,11 @@ impl PointQueue for Measuring<'_, '_, '_> {
         while self.failed.is_none() {
             let mut point = self.left.pop_front()?;
             let job = self.jobs[point.job];
-            let put_off = point.attempts.best.is_some();
+            let put_off = point.best.is_some();
             let stopped = self.collector.stop.due(self.collector.clock).is_some();
             if stopped || (put_off && !self.may_measure_again()) {
-                // What was measured is worth its row, though the machine drifted.
-                if let Some(measured) = point.attempts.best.take() {
+                // What was measured is worth its row, though the machine was slowed down.
+                if let Some(measured) = point.best.take() {
                     self.settle(&point, Ok(measured));
                 }
                 continue;
@@ -130,14 +130,18 @@ impl PointQueue for Measuring<'_, '_, '_> {
         };
         let settled = match result {
             Err(failure) if failure.is_interruption() => return,
-            Err(failure) => point.attempts.best.take().ok_or(failure),
+            Err(failure) => point.best.take().ok_or(failure),
             Ok(measured) => {
                 self.collector.stages.add_point(&measured.spent);
-                let settled = point.attempts.add(measured);
-                match point.attempts.best.take_if(|_| settled) {
-                    Some(best) => Ok(best),
-                    None => return self.left.push_back(point),
+                // A wrong result is not measured again.
+                let interference = match measured.taken {
+                    Some(_) => relative(measured.slowdown),
+                    None => 0.0,
+                };
+                if !point.best.add(interference, measured) {
+                    return self.left.push_back(point);
                 }
+                point.best.take().ok_or_else(Failure::interrupted)
             }
         };
         self.settle(&point, settled);

@@ -16,9 +16,9 @@ use opmodels::{Imported, describe};
 use tvm_bridge::libs::TVM_VERSION;
 
 use super::TOOL_VERSION;
-use super::attempts::{quality, quality_under_load, worse};
 use super::counts;
 use super::doubts;
+use super::grades::{quality, quality_under_load, worse};
 use super::ledger::PointName;
 use crate::plan::Plan;
 
@@ -257,7 +257,7 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
     row.max_rel_error = finite(comparison.max_rel_error);
     row.tolerance_abs = finite(comparison.tolerance_abs);
     row.tolerance_rel = finite(comparison.tolerance_rel);
-    row.drift_ratio = finite(measured.drift);
+    row.drift_ratio = finite(measured.slowdown);
     row.other_cpu_share = measured.other_cpu_share.and_then(finite);
     if let Some(state) = &measured.state {
         row.device_clock_mhz = state.clock_mhz.map(u64::from);
@@ -283,5 +283,5 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
     row.time_std_ns = summary.std.map(|s| s.get());
     row.time_min_ns = Some(summary.min.get());
     row.time_p95_ns = Some(summary.p95.get());
-    row.quality = Some(quality(&summary, measured.drift));
+    row.quality = Some(quality(&summary, measured.slowdown));
 }

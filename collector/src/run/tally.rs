@@ -76,7 +76,7 @@ impl Tally {
         };
         if row.status == Status::Measured {
             self.load.measured += 1;
-            self.load.disturbed += u64::from(row.is_of_busy_machine());
+            self.load.disturbed += u64::from(row.interference().was_busy());
         }
         let operator = &mut self.operators[place];
         if row.has_default_schedule() {

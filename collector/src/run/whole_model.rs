@@ -6,6 +6,7 @@ use std::path::Path;
 use opdata::contract::whole_model::{AtThreads, WHOLE_MODEL_FORMAT, WholeModelRecord};
 use opdata::{CacheState, Status};
 use opengine::device::Conditions;
+use opengine::interference::remeasure::{Budget, relative, until_quiet};
 use opengine::interrupt::Interrupt;
 use opengine::protocol::{Counting, WholeModelMeasured, WholeModelReady, WholeModelSpec};
 use opengine::runner::{Failure, Runner};
@@ -13,7 +14,7 @@ use opmodels::Graph;
 use opreport::progress::Progress;
 use opreport::units;
 
-use super::attempts::{DRIFT_BOUND, Patience, quality};
+use super::grades::quality;
 use super::session::Clock;
 use crate::plan::{Plan, model_conditions};
 use crate::report::{Latency, ModelOutcome, ModelTiming, TimeReport, WholeModelReport};
@@ -103,11 +104,11 @@ pub(super) fn measure(
         let result = if interrupt.requested() {
             Err(Failure::interrupted())
         } else {
-            let mut patience = Patience::new(plan.patience, clock);
-            steadiest(
+            let mut budget = Budget::new(plan.remeasure_budget, clock.now());
+            until_quiet(
                 || runner.measure_whole_model(&at, plan.timing, Counting::Quiet),
                 disturbance,
-                || !interrupt.requested() && patience.lasts(|| None),
+                || !interrupt.requested() && budget.lasts(clock.now(), || None),
             )
         };
         let outcome = match result {
@@ -131,28 +132,11 @@ pub(super) fn measure(
 /// takes one core away for a moment stops all.
 const STEADY: f64 = 0.05;
 
-/// Measures until it is steady, or not `again`, and keeps the steadiest; `disturbance` is how unsteady a result is, at
-/// most 1 if it is good enough. An attempt that fails or is interrupted costs no result that there is.
-fn steadiest<T>(
-    mut measure: impl FnMut() -> Result<T, Failure>,
-    disturbance: impl Fn(&T) -> f64,
-    mut again: impl FnMut() -> bool,
-) -> Result<T, Failure> {
-    let mut best = measure()?;
-    while disturbance(&best) > 1.0 && again() {
-        let Ok(again) = measure() else { break };
-        if disturbance(&again) < disturbance(&best) {
-            best = again;
-        }
-    }
-    Ok(best)
-}
-
-/// How disturbed a result is by its own spread or by the sentinel around it, as a share of what is tolerated.
+/// How disturbed a result is by its own spread or by the reference kernel around it, as a share of what is tolerated.
 fn disturbance(measured: &WholeModelMeasured) -> f64 {
     let summary = measured.taken.samples.summary();
     let width = summary.map_or(f64::INFINITY, |s| s.relative_half_width());
-    (width / STEADY).max((measured.drift - 1.0) / (DRIFT_BOUND - 1.0))
+    (width / STEADY).max(relative(measured.slowdown))
 }
 
 impl WholeModelTimes {
@@ -168,7 +152,7 @@ impl WholeModelTimes {
         }
         let outcome = match measured.taken.samples.summary() {
             Ok(summary) => ModelOutcome::Measured(ModelTiming {
-                time: TimeReport::new(&summary, quality(&summary, measured.drift)),
+                time: TimeReport::new(&summary, quality(&summary, measured.slowdown)),
                 checked_against: ready.checked_against.clone(),
                 instrumented_sum_ns: Some(measured.instrumented_sum_ns),
                 latency: Latency::new(&summary),
@@ -234,37 +218,4 @@ pub(super) fn load(path: &Path, conditions: &[Conditions]) -> Option<WholeModelT
         .iter()
         .all(|at| times.measured.iter().any(|(measured, _)| measured == at));
     complete.then_some(times)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is kept of attempts so disturbed (`None` fails), and how many there were.
-    fn kept(disturbances: &[Option<f64>]) -> (Option<f64>, usize) {
-        let mut attempts = disturbances.iter();
-        let measure = || {
-            attempts
-                .next()
-                .copied()
-                .flatten()
-                .ok_or_else(Failure::interrupted)
-        };
-        let mut patience = 0..2;
-        let again = || patience.next().is_some();
-        let best = steadiest(measure, |disturbance| *disturbance, again).ok();
-        (best, disturbances.len() - attempts.len())
-    }
-
-    #[test]
-    fn a_disturbed_model_is_measured_again_and_no_result_is_lost() {
-        assert_eq!(kept(&[Some(0.9), Some(0.1)]), (Some(0.9), 1));
-        assert_eq!(kept(&[Some(3.0), Some(0.8), Some(0.1)]), (Some(0.8), 2));
-        assert_eq!(
-            kept(&[Some(3.0), Some(2.0), Some(4.0), Some(0.0)]),
-            (Some(2.0), 3)
-        );
-        assert_eq!(kept(&[Some(3.0), None, Some(0.0)]), (Some(3.0), 2));
-        assert_eq!(kept(&[None]), (None, 1));
-    }
 }

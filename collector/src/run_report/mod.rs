@@ -135,7 +135,7 @@ pub struct WholeModelTime {
 pub struct Noise {
     /// Half the interval over the median.
     pub half_width: Option<(f64, f64)>,
-    /// The sentinel's time over its best.
+    /// The reference kernel's time over its best.
     pub drift: Option<(f64, f64)>,
     /// Share of CPU time that others took.
     pub others: Option<(f64, f64)>,

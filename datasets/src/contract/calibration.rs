@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::row::BUSY;
+use super::interference::BUSY_SHARE;
 use crate::values::Timestamp;
 
 /// Version of the format below; a file of another is not read.
@@ -106,9 +106,9 @@ pub struct ReadRate {
 }
 
 impl Calibration {
-    /// Whether other processes took more than [`BUSY`] of the CPU time while it was measured: its rates are too low.
+    /// Whether other processes took more than [`BUSY_SHARE`] of the CPU time while it was measured: its rates are too low.
     pub fn is_of_busy_machine(&self) -> bool {
-        self.other_cpu_share.is_some_and(|share| share > BUSY)
+        self.other_cpu_share.is_some_and(|share| share > BUSY_SHARE)
     }
 
     /// Why the numbers cannot be right, if so.

@@ -9,6 +9,7 @@
 //! | [`points`] | points chosen one by one | the file that `oppredict suggest` writes and `opcollect --sweep` reads |
 //! | [`knobs`] | a schedule's template and knobs | column `schedule_knobs` |
 //! | [`device_kernel`] | what a kernel takes of a device | column `device_kernels` |
+//! | [`interference`] | what rows say of interference, and its bounds | |
 //! | [`costs`] | what a point costs where nothing better is known | |
 //!
 //! A record of an unknown format is refused by a message that names the format and, where it is recorded, the version
@@ -19,6 +20,7 @@ pub mod calibration;
 pub mod costs;
 pub mod device_kernel;
 pub mod environment;
+pub mod interference;
 pub mod knobs;
 pub mod plan;
 pub mod points;

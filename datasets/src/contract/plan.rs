@@ -59,7 +59,8 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     /// How many times as long as measuring them took points that were built together, and a whole model, are measured again while
     /// something else disturbs the machine.
     #[serde(default)]
-    pub patience: f64,
+    #[serde(alias = "patience")]
+    pub remeasure_budget: f64,
     /// What a worker process may use.
     pub worker: WorkerPolicy,
     /// Seed of the input data and of everything random.
@@ -102,7 +103,7 @@ pub fn hash_of_json(mut plan: Value) -> String {
         // Calls that are counted are not timed.
         fields.remove("counters");
         // How often a point is measured until the machine is quiet makes no other point of it.
-        fields.remove("patience");
+        fields.remove("remeasure_budget");
         fields.insert("max_failed_share".to_owned(), Value::from(0.0));
     }
     stable_hash(&[("plan", &plan.to_string())])

@@ -53,7 +53,7 @@ pub struct AtThreads<Times> {
 pub struct ModelTimes {
     /// End-to-end samples.
     pub taken: ModelSamples,
-    /// The sentinel's time over its usual one, the largest around a sample or an instrumented run that counts.
+    /// The reference kernel's time over its usual one, the largest around a sample or an instrumented run that counts.
     #[serde(default)]
     pub drift: Option<f64>,
 }

@@ -259,7 +259,7 @@ columns! {
         gflops_per_s: Option<f64> ["Gflop/s"],
         /// (`bytes_read` + `bytes_written`) / `time_median_ns`.
         gbytes_per_s: Option<f64> ["GB/s"],
-        /// Time of the sentinel kernel around this point, over its usual time on the quiet machine.
+        /// Time of the reference kernel around this point, over its usual time on the quiet machine.
         drift_ratio: Option<f64> ["ratio"],
         /// Grade of the measurement.
         quality: Option<Quality>,

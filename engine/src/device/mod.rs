@@ -2,7 +2,7 @@
 //!
 //! A [`Device`] is one folder here and one line of [`ALL`]: its targets, its schedule templates, its conditions and what
 //! it writes into rows. In the worker it opens a [`Session`], which holds what measuring on it needs: tensors, a clock,
-//! caches, a sentinel. Nothing outside its folder asks which device it is.
+//! caches, a reference kernel. Nothing outside its folder asks which device it is.
 
 mod compiler;
 mod conditions;

@@ -110,12 +110,12 @@ pub trait Session {
     ///
     /// # Errors
     /// The work fails.
-    fn drift(&mut self) -> tvm_bridge::Result<f64>;
-    /// Waits a short while for a quiet moment, after a reading that was not quiet; the drift then. A device whose disturbances
+    fn slowdown(&mut self) -> tvm_bridge::Result<f64>;
+    /// Waits a short while for a quiet moment, after a reading that was not quiet; the slowdown then. A device whose disturbances
     /// are not over in moments does not wait.
     ///
     /// # Errors
-    /// As for [`Session::drift`].
+    /// As for [`Session::slowdown`].
     fn wait_for_quiet(&mut self, now: f64) -> tvm_bridge::Result<f64> {
         Ok(now)
     }

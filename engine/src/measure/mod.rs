@@ -9,10 +9,8 @@ pub mod caches;
 pub mod check;
 pub mod counters;
 pub mod fill;
-pub mod load;
 #[cfg(any(test, feature = "testing"))]
 pub mod mock;
-pub mod quiet;
 pub mod sampling;
 pub mod timer;
 

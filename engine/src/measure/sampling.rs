@@ -14,7 +14,7 @@ use super::timer::Timer;
 use crate::stats::{Nanos, Samples, StopReason, Timing, collect};
 
 /// Shortest sample worth taking: a thousand times the clock's resolution.
-pub(super) const MIN_SAMPLE: Duration = Duration::from_micros(50);
+pub(crate) const MIN_SAMPLE: Duration = Duration::from_micros(50);
 /// Most calls in one sample.
 const MAX_NUMBER: u32 = 10_000;
 /// Warm-up ends early once it has taken this long: the caches are as warm as they get.
@@ -143,7 +143,7 @@ pub fn take<E: From<tvm_bridge::Error>>(
 }
 
 /// What is known before the first sample.
-pub(super) struct Warm {
+pub(crate) struct Warm {
     /// Calls so far.
     pub warmup: u32,
     /// Calls of a sample.
@@ -152,7 +152,7 @@ pub(super) struct Warm {
 
 /// Warms up by calls, one at a time, of what has taken `first` in its first run. A sample takes `least_sample` at least, unless the
 /// policy says how many calls it has.
-pub(super) fn warm_up<E>(
+pub(crate) fn warm_up<E>(
     policy: TimingPolicy,
     first: Duration,
     least_sample: Duration,

@@ -207,7 +207,7 @@ impl<T: Telemetry> Throttling<T> {
 
     /// The highest clock seen over that of now, at least 1; 1 while nothing holds the clock back, because a GPU without
     /// work lowers it by itself.
-    pub fn drift(&mut self) -> f64 {
+    pub fn slowdown(&mut self) -> f64 {
         let state = self.telemetry.state();
         let Some(now) = state.clock_mhz.filter(|mhz| *mhz > 0) else {
             return 1.0;
@@ -255,8 +255,8 @@ mod tests {
             state(1980, 0),
         ];
         let mut watched = Throttling::new(Scripted(states));
-        let drifts: Vec<f64> = (0..6).map(|_| watched.drift()).collect();
-        assert_eq!(drifts, [1.0, 1.0, 1.0, 2.0, 1.0, 1.0]);
+        let slowdowns: Vec<f64> = (0..6).map(|_| watched.slowdown()).collect();
+        assert_eq!(slowdowns, [1.0, 1.0, 1.0, 2.0, 1.0, 1.0]);
     }
 
     #[test]

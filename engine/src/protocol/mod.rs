@@ -250,8 +250,8 @@ pub struct Measured {
     pub comparison: Comparison,
     /// The samples; none if the output is wrong.
     pub taken: Option<Taken>,
-    /// The sentinel's time around the point over its best: 1 on a quiet machine.
-    pub drift: f64,
+    /// The reference kernel's time around the point over its best: 1 on a quiet machine.
+    pub slowdown: f64,
     /// Share of the CPU time of all cores that other processes took meanwhile (0 to 1), where the system tells.
     #[serde(default)]
     pub other_cpu_share: Option<f64>,
@@ -300,7 +300,7 @@ pub struct WholeModelReady {
 pub enum Counting {
     /// All.
     All,
-    /// Those around which the device was quiet ([`crate::measure::quiet`]).
+    /// Those around which the device was quiet ([`crate::interference::quiet`]).
     Quiet,
 }
 
@@ -318,8 +318,9 @@ pub struct WholeModelMeasured {
     pub instrumented_sum_ns: f64,
     /// Median end-to-end time of the instrumented runs.
     pub instrumented_total_ns: f64,
-    /// The sentinel's time over its usual one, the largest around a sample or an instrumented run that counts.
-    pub drift: f64,
+    /// The reference kernel's time over its usual one, the largest around a sample or an instrumented run that counts.
+    #[serde(rename = "drift")]
+    pub slowdown: f64,
 }
 
 /// An operator as seen inside the whole model.

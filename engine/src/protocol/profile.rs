@@ -50,8 +50,8 @@ pub struct Profiled {
     pub counts: Vec<CallCounts>,
     /// Bytes of all storages that the machine allocates in a run.
     pub storage_bytes: u64,
-    /// The sentinel's time around the profile over its best: 1 on a quiet machine.
-    pub drift: f64,
+    /// The reference kernel's time around the profile over its best: 1 on a quiet machine.
+    pub slowdown: f64,
 }
 
 /// What is known of a call, in every run.

@@ -1,4 +1,4 @@
-//! A scripted runner for tests: its workers crash, hang, miscompute and drift when a script says so.
+//! A scripted runner for tests: its workers crash, hang, miscompute and slowdown when a script says so.
 //!
 //! It is a [`WorkerPool`] like the real one, over workers in this process that run no kernel, so that everything the
 //! parent does about a lost worker happens in tests too.
@@ -46,12 +46,12 @@ pub enum Step<'a> {
 /// What it does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
-    /// What it is asked for; a call takes so many nanoseconds, and the sentinel drifts by this factor.
+    /// What it is asked for; a call takes so many nanoseconds, and the reference kernel is slowed down by this factor.
     Works {
         /// Time of one call.
         ns: f64,
-        /// The sentinel's time over its best.
-        drift: f64,
+        /// The reference kernel's time over its best.
+        slowdown: f64,
     },
     /// Builds a program with this hash: the second kernel of an operator with the same one is a duplicate.
     Program(u64),
@@ -68,7 +68,7 @@ pub enum Act {
 impl Act {
     /// Works on a quiet machine.
     pub fn takes(ns: f64) -> Act {
-        Act::Works { ns, drift: 1.0 }
+        Act::Works { ns, slowdown: 1.0 }
     }
 }
 
@@ -191,7 +191,7 @@ impl FakeWorker {
             return self.say(refused(id, Status::Crashed, reason));
         };
         let said = match self.fake.act(Step::Measure { kernel, point }) {
-            Act::Works { ns, drift } => reply(Reply::Measured(measured(point.id, ns, drift))),
+            Act::Works { ns, slowdown } => reply(Reply::Measured(measured(point.id, ns, slowdown))),
             Act::Miscompute => reply(Reply::Measured(Measured {
                 comparison: comparison(1),
                 taken: None,
@@ -227,8 +227,8 @@ impl FakeWorker {
             return self.say(refused(None, Status::Crashed, reason));
         };
         let said = match self.fake.act(Step::MeasureWholeModel(at)) {
-            Act::Works { ns, drift } => {
-                reply(Reply::WholeModelMeasured(whole_model(graph, ns, drift)))
+            Act::Works { ns, slowdown } => {
+                reply(Reply::WholeModelMeasured(whole_model(graph, ns, slowdown)))
             }
             Act::Refuse(status, reason) => reply(refused(None, status, reason)),
             end => last_words(&end),
@@ -331,12 +331,12 @@ fn taken(ns: f64) -> Taken {
 }
 
 /// A right result whose calls take `ns` each.
-pub fn measured(id: u64, ns: f64, drift: f64) -> Measured {
+pub fn measured(id: u64, ns: f64, slowdown: f64) -> Measured {
     Measured {
         id,
         comparison: comparison(0),
         taken: Some(taken(ns)),
-        drift,
+        slowdown,
         other_cpu_share: None,
         state: None,
         counted: None,
@@ -345,7 +345,7 @@ pub fn measured(id: u64, ns: f64, drift: f64) -> Measured {
 }
 
 /// A model that takes `ns`, shared equally by the calls of its operators.
-fn whole_model(graph: &Graph, ns: f64, drift: f64) -> WholeModelMeasured {
+fn whole_model(graph: &Graph, ns: f64, slowdown: f64) -> WholeModelMeasured {
     let calls: u64 = graph.operators.iter().map(|o| o.count).sum();
     let operators = graph.operators.iter().map(|o| OperatorInModel {
         symbol: o.symbol.clone(),
@@ -358,7 +358,7 @@ fn whole_model(graph: &Graph, ns: f64, drift: f64) -> WholeModelMeasured {
         operators: operators.collect(),
         instrumented_sum_ns: ns,
         instrumented_total_ns: ns,
-        drift,
+        slowdown,
     }
 }
 

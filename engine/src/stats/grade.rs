@@ -17,7 +17,7 @@ use opdata::Quality;
 pub struct GradeInput {
     /// Half the interval's width over the median ([`super::Summary::relative_half_width`]).
     pub relative_half_width: f64,
-    /// Relative drifts that apply to the point (its own, the sentinel's); the largest in size
+    /// Relative drifts that apply to the point (its own, the reference kernel's slowdown); the largest in size
     /// counts, `None` where not measured.
     pub drifts: [Option<f64>; 2],
     /// Number of samples.

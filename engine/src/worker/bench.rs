@@ -10,10 +10,10 @@ use super::arguments::{Arguments, compare_outputs};
 use super::build::{Builder, Ready};
 use super::serve::{Replies, Shared};
 use crate::device::Kernel;
+use crate::interference::load::LoadMeter;
 use crate::measure::counters::passes::{Calls, budget, count};
 use crate::measure::counters::{Counted, Opened, Program, Simulator, refuse, simulate};
 use crate::measure::fill::poison;
-use crate::measure::load::LoadMeter;
 use crate::measure::sampling::{Caches, Pruned, Taken, take, take_if_pruned, time_calls};
 use crate::measure::{CacheControl, Timer};
 use crate::protocol::{KernelSpec, MeasureSpec, Measured, Spent};
@@ -88,7 +88,7 @@ impl Bench {
         session.prepare(&point.at)?;
         spent.prepare_ns = watch.lap();
         let load = LoadMeter::start();
-        let now = session.drift()?;
+        let now = session.slowdown()?;
         spent.reference_kernel_ns = watch.lap();
         let before = session.wait_for_quiet(now)?;
         spent.wait_ns = watch.lap();
@@ -124,7 +124,7 @@ impl Bench {
         spent.counters_ns += watch.lap();
         let state = session.state();
         let other_cpu_share = load.other_cpu_share();
-        let drift = before.max(session.drift()?);
+        let slowdown = before.max(session.slowdown()?);
         spent.reference_kernel_ns += watch.lap();
         let (taken, mut counted, simulators) = match result {
             None => (None, None, Vec::new()),
@@ -140,7 +140,7 @@ impl Bench {
             id: point.id,
             comparison,
             taken,
-            drift,
+            slowdown,
             other_cpu_share,
             state,
             counted: counted.map(Box::new),

@@ -16,10 +16,10 @@ use self::inside::{Allowance, Calls, WatchedRun, median, those_that_count};
 use super::arguments::compare_outputs;
 use super::serve::Shared;
 use crate::device::{Conditions, HostCompiler, KernelCompiler, Session};
+use crate::interference::quiet::{Quiet, Watched, take_quiet};
 use crate::measure::TimingPolicy;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
-use crate::measure::quiet::{Quiet, Watched, take_quiet};
 use crate::measure::sampling::{Caches, take, time_calls};
 use crate::protocol::{
     Counting, PARAMETERS, REFERENCES, WholeModelMeasured, WholeModelReady, WholeModelSpec,
@@ -109,7 +109,7 @@ impl LoadedModel {
         let session = shared.session.as_mut();
         session.prepare(at)?;
         let runner = self.machine.runner(&self.graph.entry)?;
-        let now = session.drift()?;
+        let now = session.slowdown()?;
         let before = session.wait_for_quiet(now)?;
         let mut watched = Run {
             session,
@@ -119,7 +119,7 @@ impl LoadedModel {
         let first = watched.time(1)?;
         let Quiet {
             taken,
-            drift,
+            slowdown,
             left_out,
         } = match counting {
             Counting::Quiet => take_quiet(policy, first, before, &mut watched)?,
@@ -133,11 +133,11 @@ impl LoadedModel {
             operators: inside::operators(&runs),
             instrumented_sum_ns: median(runs.iter().map(WatchedRun::sum_ns).collect()),
             instrumented_total_ns: median(runs.iter().map(|run| run.total_ns).collect()),
-            drift: drift.max(around_runs),
+            slowdown: slowdown.max(around_runs),
         })
     }
 
-    /// Runs with the instrument on that count, and the largest drift around one of them.
+    /// Runs with the instrument on that count, and the largest slowdown around one of them.
     fn watched_runs(
         &self,
         session: &mut dyn Session,
@@ -148,20 +148,20 @@ impl LoadedModel {
         runner.run()?;
         let calls = Calls::watch(&self.watched, &self.graph, session.marks()?);
         // Where all runs count, nobody asks how quiet it was.
-        let mut drift_now = || match counting {
-            Counting::Quiet => session.drift(),
+        let mut slowdown_now = || match counting {
+            Counting::Quiet => session.slowdown(),
             Counting::All => Ok(1.0),
         };
         let mut runs = Vec::new();
         let mut allowance = Allowance::of(policy);
-        let mut before = drift_now()?;
+        let mut before = slowdown_now()?;
         let start = Instant::now();
         while allowance.another(start.elapsed()) {
             calls.borrow_mut().mark();
             runner.run()?;
             calls.borrow_mut().mark();
             let run = calls.borrow_mut().end_run();
-            let after = drift_now()?;
+            let after = slowdown_now()?;
             let around = before.max(after);
             allowance.ran(around);
             runs.push((around, run));
@@ -187,13 +187,13 @@ impl Watched for Run<'_> {
         Ok(time_calls(clock, calls, || self.runner.run())?)
     }
 
-    fn drift(&mut self) -> anyhow::Result<f64> {
-        Ok(self.session.drift()?)
+    fn slowdown(&mut self) -> anyhow::Result<f64> {
+        Ok(self.session.slowdown()?)
     }
 }
 
 impl Run<'_> {
-    /// Samples that all count, after a run that took `first` and a reading of the sentinel.
+    /// Samples that all count, after a run that took `first` and a reading of the reference kernel.
     fn take_all(
         &mut self,
         policy: TimingPolicy,
@@ -206,7 +206,7 @@ impl Run<'_> {
         })?;
         Ok(Quiet {
             taken,
-            drift: before.max(self.session.drift()?),
+            slowdown: before.max(self.session.slowdown()?),
             left_out: 0,
         })
     }

@@ -22,7 +22,7 @@ pub struct Intake {
     pub duplicates: usize,
     /// Measured rows without shapes and traffic.
     pub unusable: usize,
-    /// Share of the rows learned from that were measured while something else ran: grade D, or a sentinel kernel that took
+    /// Share of the rows learned from that were measured while something else ran: grade D, or a reference kernel that took
     /// a tenth longer than at the start of its run. Missing where no row was graded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<f64>,
@@ -47,7 +47,7 @@ pub struct Sample {
     pub log2_in_model: Option<f64>,
     /// Ends of the confidence intervals of all measurements, base-2 logarithms of ns; missing where a row has none.
     pub log2_interval: Option<(f64, f64)>,
-    /// Whether something else ran each time the point was measured (grade D, or a sentinel kernel a tenth slower). Missing where
+    /// Whether something else ran each time the point was measured (grade D, or a reference kernel a tenth slower). Missing where
     /// no row says.
     pub disturbed: Option<bool>,
     /// Identity of a query about the operator, if it has its default schedule.

@@ -1,16 +1,6 @@
 //! What was measured while something else ran on the machine.
 
-use opdata::{Quality, Row};
-
-use crate::features::drift::is_disturbed;
-
-/// Whether something else ran while a row was measured: its grade is D, or the sentinel was slower. `None` for a row that
-/// says neither.
-pub(super) fn of_row(row: &Row) -> Option<bool> {
-    let drifted = row.drift_ratio.map(is_disturbed);
-    let poor = row.quality.map(|quality| quality == Quality::D);
-    drifted.into_iter().chain(poor).reduce(|a, b| a || b)
-}
+use opdata::Row;
 
 /// Leaves the measurements that count: those while nothing else ran are not mixed with others, where there are any.
 /// `disturbed` tells of one whether something else ran, if that is known.
@@ -31,7 +21,7 @@ pub(super) struct Disturbed {
 impl Disturbed {
     /// Counts a row, if it says how it was measured.
     pub(super) fn add(&mut self, row: &Row) {
-        if let Some(disturbed) = of_row(row) {
+        if let Some(disturbed) = row.interference().was_disturbed() {
             self.graded += 1;
             self.disturbed += usize::from(disturbed);
         }
@@ -45,6 +35,8 @@ impl Disturbed {
 
 #[cfg(test)]
 mod tests {
+    use opdata::Quality;
+
     use super::*;
     use crate::testing::dense_row;
 

@@ -10,7 +10,7 @@ use opdata::contract::whole_model::{WholeModelRecord, whole_model_files};
 use opdata::{CacheState, Row};
 use serde::de::IgnoredAny;
 
-use crate::features::drift::is_disturbed;
+use opdata::contract::interference::is_disturbed;
 
 /// Upper over lower quartile of a model's times beyond which something else took its cores: that teaches nothing.
 const DISTURBED: f64 = 1.2;
@@ -38,7 +38,7 @@ pub struct ModelRun {
     pub threads: u64,
     /// Median time of the whole model, ns.
     pub end_to_end_ns: f64,
-    /// Time of the sentinel kernel around it over its best in the run; missing where the record does not say.
+    /// Time of the reference kernel around it over its best in the run; missing where the record does not say.
     pub drift: Option<f64>,
     /// Its operators.
     pub parts: Vec<Part>,

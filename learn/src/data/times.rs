@@ -16,7 +16,7 @@ struct Measured {
     interval: Option<(f64, f64)>,
     /// Whether something else ran meanwhile, where that is known.
     disturbed: Option<bool>,
-    /// Time of the sentinel kernel around it over its usual time.
+    /// Time of the reference kernel around it over its usual time.
     drift: Option<f64>,
 }
 
@@ -46,7 +46,7 @@ impl Times {
         self.measured.push(Measured {
             alone: time_ns,
             interval: interval.filter(|(low, _)| *low > 0.0),
-            disturbed: disturbed::of_row(row),
+            disturbed: row.interference().was_disturbed(),
             drift: row.drift_ratio,
         });
     }

@@ -295,6 +295,16 @@ impl Bases {
         [rounds * pieces.work, steps]
     }
 
+    /// One of them, with a number of cores or multiprocessors where the machine does not tell its own.
+    pub fn get_on(&self, base: Base, units: Option<f64>) -> f64 {
+        let [serial, steps] = self.schedule(units);
+        match base {
+            Base::Serial => serial.max(1.0).log2(),
+            Base::Steps => steps.max(1.0).log2(),
+            _ => self.get(base),
+        }
+    }
+
     /// What the estimates count.
     pub fn counted(&self) -> Counted {
         match self.scheduled {

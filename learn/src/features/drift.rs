@@ -1,20 +1,14 @@
 //! How much slower something else made the machine while a point was measured.
 //!
 //! What shares a core or its caches makes some operators half as slow again and others hardly slower, so that is for the trees to learn: the
-//! drift of the sentinel kernel is a feature. Queries ask about the quiet machine.
+//! drift of the reference kernel is a feature. Queries ask about the quiet machine.
 
 use std::sync::LazyLock;
 
+use opdata::contract::interference::is_disturbed;
+
 use super::list::FEATURES;
 use super::point::Point;
-
-/// A sentinel kernel that took more than so many times its usual time says that something else ran.
-pub const DISTURBED_DRIFT: f64 = 1.1;
-
-/// Whether something else ran while the sentinel took so many times its usual time.
-pub fn is_disturbed(drift: f64) -> bool {
-    drift > DISTURBED_DRIFT
-}
 
 /// The feature: 0 where nothing else ran, or nothing is known of it.
 pub(super) fn feature(drift: Option<f64>) -> f32 {
@@ -24,7 +18,7 @@ pub(super) fn feature(drift: Option<f64>) -> f32 {
 }
 
 impl Point {
-    /// Makes it a point of a machine on which the sentinel kernel takes so many times its usual time.
+    /// Makes it a point of a machine on which the reference kernel takes so many times its usual time.
     pub fn set_drift(&mut self, drift: Option<f64>) {
         static PLACE: LazyLock<Option<usize>> =
             LazyLock::new(|| FEATURES.iter().position(|feature| feature.name == "drift"));

@@ -556,7 +556,7 @@ features! {
         weight_reuse_bytes: Log2,
     }
     State {
-        /// time of the sentinel kernel around the measurement over its usual time, 1 where nothing else ran
+        /// time of the reference kernel around the measurement over its usual time, 1 where nothing else ran
         drift: Log2,
     }
 }

@@ -213,7 +213,10 @@ pub fn plain() -> MemberSpec {
 
 /// An estimate of a point's time, log2: of the point alone, or with fitted rates.
 fn estimate(base: Base, rates: Option<&Rates>, point: &Point) -> f64 {
-    rates.map_or_else(|| point.bases.get(base), |rates| rates.estimate(point))
+    match (base, rates) {
+        (Base::Fitted | Base::Calibrated, Some(rates)) => rates.estimate(point),
+        (_, rates) => point.bases.get_on(base, rates.and_then(Rates::units)),
+    }
 }
 
 /// Points predicted at once on one core.
@@ -226,7 +229,7 @@ pub struct Member {
     pub spec: MemberSpec,
     /// Positions of the features that it sees.
     pub columns: Vec<usize>,
-    /// The rates of its estimate, if that is fitted.
+    /// The rates of its estimate, or the number of cores that it takes from them.
     pub rates: Option<Rates>,
     booster: Booster,
 }
@@ -326,9 +329,10 @@ impl Member {
         let points: Vec<&Point> = samples.iter().map(|(s, _)| &s.point).collect();
         let values = select(&points, &columns);
         let rates = match spec.base {
-            Base::Fitted => Some(*set.rates()),
+            // The others take only the number of cores from them.
+            Base::Fitted | Base::Serial | Base::Steps => Some(*set.rates()),
             Base::Calibrated => Some(*set.rates_at_best()),
-            Base::None | Base::Work | Base::Serial | Base::Steps => None,
+            Base::None | Base::Work => None,
         };
         // What trees learn is what machines have in common, not how fast each is.
         let own = (spec.base == Base::Calibrated).then(|| set.rates_by_machine());

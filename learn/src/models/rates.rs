@@ -137,6 +137,11 @@ impl Rates {
         (fitted, cost)
     }
 
+    /// Cores or multiprocessors that the samples fit best with, where the machine does not tell its own number.
+    pub fn units(&self) -> Option<f64> {
+        self.units
+    }
+
     /// The estimate of a point, base-2 logarithm of ns.
     pub fn estimate(&self, point: &Point) -> f64 {
         sum(&self.rates, &parts(point, self.unit, self.units))

@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use opdata::contract::interference::is_disturbed;
 use opdata::stats::{median, two_sided_quantile, weighted_median, weighted_quantile_of_sorted};
 use oplearn::crossval::folds::{OutOfFold, PartPlace};
 use oplearn::data::disturbed;
 use oplearn::data::split::Fold;
 use oplearn::data::{Dataset, ModelRun, Part};
-use oplearn::features::drift::is_disturbed;
 use oplearn::models::context::Context;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ pub struct WholeModel {
     pub interval_ms: Option<[f64; 2]>,
     /// (predicted − measured) ÷ measured, percent.
     pub error: f64,
-    /// Time of the sentinel kernel around the model over its undisturbed time, median of the runs; missing where no run says.
+    /// Time of the reference kernel around the model over its undisturbed time, median of the runs; missing where no run says.
     pub drift: Option<f64>,
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use opdata::contract::interference::SLOWDOWN_BOUND;
 use oplearn::crossval::metrics::{Metrics, RANKED_SAMPLES};
-use oplearn::features::drift::DISTURBED_DRIFT;
 
 use opreport::Style;
 use opreport::table::{Cell, Column, Table};
@@ -218,7 +218,7 @@ fn models(report: &Report, style: Style) -> String {
     if disturbed {
         let _ = writeln!(
             text,
-            "drift: time of the sentinel kernel around the model over its usual time; beyond {DISTURBED_DRIFT:.2} something else ran, and the model is predicted for that"
+            "drift: time of the reference kernel around the model over its usual time; beyond {SLOWDOWN_BOUND:.2} something else ran, and the model is predicted for that"
         );
     }
     if let (Some(inside), Some(c)) = (report.models_inside, &report.coverage) {

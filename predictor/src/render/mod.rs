@@ -75,7 +75,7 @@ fn figure(value: f64) -> String {
 /// A share of rows, in words.
 pub fn disturbed(share: f64) -> String {
     format!(
-        "{:.1} % of the rows were measured while something else ran (grade D, or a sentinel kernel a tenth slower)",
+        "{:.1} % of the rows were measured while something else ran (grade D, or a reference kernel a tenth slower)",
         100.0 * share
     )
 }

@@ -22,15 +22,6 @@ use crate::turning::Analysis;
 use crate::turning::analysis::{Choice, SweepReport};
 use crate::turning::segment::Turn;
 
-#[test]
-fn the_guide_lists_the_features_that_there_are() {
-    let guide = include_str!("../../../docs/predictor.md");
-    assert!(
-        guide.contains(super::train::features_markdown().trim_end()),
-        "docs/predictor.md is behind: paste what `oppredict features` prints at its end"
-    );
-}
-
 fn answer(time_ns: f64) -> Answer {
     Answer {
         time_ns,

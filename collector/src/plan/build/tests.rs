@@ -108,7 +108,7 @@ fn bad_values_say_what_where_and_what_next() {
     insta::assert_snapshot!(error("cache", "warm"), @"--cache warm (command line): no such cache state; give model, hot, flushed or several of them, as in model,flushed");
     insta::assert_snapshot!(error("ci", "0"), @"--ci 0 (command line): no number of samples makes an interval of no width; give a share above 0, e.g. 3%");
     insta::assert_snapshot!(error("max-samples", "7"), @"--max-samples 7 (command line): less than --min-samples 10; raise it, or lower --min-samples");
-    insta::assert_snapshot!(error("patience", "-1"), @"--patience -1 (command line): must be between 0 and 100; give how many times as long as measuring took, e.g. 1 or 0.5");
+    insta::assert_snapshot!(error("remeasure-budget", "-1"), @"--remeasure-budget -1 (command line): must be between 0 and 100; give how many times as long as measuring took, e.g. 1 or 0.5");
     insta::assert_snapshot!(error("budget", "soon"), @"--budget soon (command line): not a duration such as 500ms, 2s or 1m; give a duration such as 500ms or 2s");
     insta::assert_snapshot!(error("timeout", "500ms"), @"--timeout 500ms (command line): no longer than --budget 1s, so every point would time out; raise it, or lower --budget");
     insta::assert_snapshot!(error("out", ""), @r#"--out "" (command line): empty; give a value, or leave it out"#);

@@ -123,7 +123,7 @@ pub(crate) fn model() -> ProfiledModel {
                 },
             ],
             storage_bytes: 512,
-            drift: 1.01,
+            slowdown: 1.01,
         },
     }
 }

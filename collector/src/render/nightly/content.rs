@@ -1,11 +1,12 @@
 //! What the summary of a nightly run says, in order: regressions first, then the jobs, then the detail.
 
 use opdata::Status;
+use opdata::contract::interference::SLOWDOWN_BOUND;
 use opreport::units;
 
 use crate::compare::{Change, Comparison, Subject, Verdict};
 use crate::nightly::again_name;
-use crate::nightly::digest::{DISTURBED, OperatorTime};
+use crate::nightly::digest::OperatorTime;
 use crate::nightly::report::{JobReport, NightlyReport, NightlyState, NotCompared};
 use crate::render::compare::{estimate, failure, interval, noise, operator, probability, word};
 use crate::render::page::Section;
@@ -315,7 +316,7 @@ fn machine(report: &NightlyReport) -> Section {
     }
     section
         .says(format!(
-            "Time of the sentinel kernel around each point over its best in the run; beyond {DISTURBED:.2} the machine was disturbed. \
+            "Time of the reference kernel around each point over its best in the run; beyond {SLOWDOWN_BOUND:.2} the machine was disturbed. \
              Whole models count once for each number of threads."
         ))
         .table(

@@ -32,7 +32,7 @@ pub fn profile_json(model: &ProfiledModel, shown: &Shown) -> Value {
         "overhead": cost.map(|(median, _)| median),
         "overhead_interval": cost.and_then(|(_, interval)| interval),
         "end_to_end_ns": end_to_end(pairs),
-        "drift": model.profiled.drift,
+        "drift": model.profiled.slowdown,
         "storage_bytes": model.profiled.storage_bytes,
         "counters": model.profiled.counts.iter().map(counter_json).collect::<Vec<_>>(),
         "cycles": cycles.iter().map(|s| cycle_json(s, model, shown)).collect::<Vec<_>>(),

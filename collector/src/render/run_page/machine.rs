@@ -26,7 +26,7 @@ pub(super) fn noise(run: &RunOverview) -> Section {
     let rows = [
         line("half the 95 % interval over the median", half_width),
         line(
-            "sentinel slower than its best",
+            "reference kernel slower than its best",
             drift.map(|(a, b)| (a - 1.0, b - 1.0)),
         ),
         line("CPU time that others took", others),

@@ -65,8 +65,8 @@ fn a_disturbed_point_is_measured_again_behind_the_others_and_its_quietest_result
         let mut list = script.lock().unwrap();
         list.push(id);
         let again = list.iter().filter(|&&i| i == id).count() > 1;
-        let drift = if id == 0 && !again { 2.0 } else { 1.02 };
-        Act::Works { ns: 1e3, drift }
+        let slowdown = if id == 0 && !again { 2.0 } else { 1.02 };
+        Act::Works { ns: 1e3, slowdown }
     });
     bench.run(bench.sweep(1), &fake).unwrap();
     assert_eq!(*list.lock().unwrap(), [0, 1, 2, 3, 0]);
@@ -76,14 +76,14 @@ fn a_disturbed_point_is_measured_again_behind_the_others_and_its_quietest_result
 }
 
 #[test]
-fn when_patience_is_over_points_keep_what_they_have() {
+fn when_the_budget_is_spent_points_keep_what_they_have() {
     let bench = Bench::new();
     let (list, script) = seen();
     let fake = FakeRunner::new(move |step| {
         script.lock().unwrap().extend(measured(step));
         Act::Works {
             ns: 1e3,
-            drift: 2.0,
+            slowdown: 2.0,
         }
     });
     bench.run(bench.sweep(1), &fake).unwrap();
@@ -103,11 +103,11 @@ fn where_time_is_short_what_has_no_result_comes_before_disturbed_points() {
             }
             Act::Works {
                 ns: 1e3,
-                drift: 2.0,
+                slowdown: 2.0,
             }
         });
         let plan = Plan {
-            patience: 10.0,
+            remeasure_budget: 10.0,
             time_budget_ns: Some(seconds * 1_000_000_000),
             ..bench.sweep(39)
         };

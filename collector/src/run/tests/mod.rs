@@ -102,7 +102,7 @@ impl Bench {
             counters: Vec::new(),
             timing: timing(),
             // Over as soon as one point was measured again.
-            patience: 1e-9,
+            remeasure_budget: 1e-9,
             worker: policy(),
             seed: 0,
             whole_model: WholeModel::Skip,

@@ -4,7 +4,6 @@ mod columns;
 mod flush;
 mod handover;
 mod schedule;
-mod sentinel;
 mod session;
 mod target;
 
@@ -24,7 +23,7 @@ pub use schedule::{
 };
 
 /// Bytes of a cache line on the processors that can be targets.
-const LINE_BYTES: usize = 64;
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// The schedule templates for the vector registers of a target.
 ///

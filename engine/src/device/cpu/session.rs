@@ -1,4 +1,4 @@
-//! The CPU in the worker: TVM's thread pool, the machine's clock, `clflush` and the sentinel.
+//! The CPU in the worker: TVM's thread pool, the machine's clock, `clflush` and the reference kernel.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use tvm_bridge::{Result, Target};
 use super::flush::Flusher;
 use super::handover::Handover;
 use super::schedule::CpuTemplates;
-use super::sentinel::Sentinel;
 use crate::device::{Conditions, HostCompiler, Kernel, KernelCompiler, Session};
 use crate::env::{Cores, Root};
+use crate::interference::reference_kernel::ReferenceKernel;
 use crate::measure::caches::Place;
 use crate::measure::timer::WallClock;
 use crate::measure::{CacheControl, Timer};
@@ -25,7 +25,7 @@ pub(super) struct CpuSession {
     templates: CpuTemplates,
     pool: Rc<Pool>,
     handover: Handover,
-    sentinel: Sentinel,
+    reference_kernel: ReferenceKernel,
     /// Made when it is first needed.
     flusher: Option<Flusher>,
     timer: WallClock,
@@ -40,7 +40,10 @@ impl CpuSession {
             templates: CpuTemplates::of(&target)?,
             target,
             pool,
-            sentinel: Sentinel::new(max_threads, own_cores(&Cores::read(&Root::system()))),
+            reference_kernel: ReferenceKernel::new(
+                max_threads,
+                own_cores(&Cores::read(&Root::system())),
+            ),
             flusher: None,
             timer: WallClock,
         })
@@ -82,12 +85,12 @@ impl Session for CpuSession {
         self.pool.use_threads(at.threads as usize)
     }
 
-    fn drift(&mut self) -> Result<f64> {
-        self.sentinel.drift(&self.pool)
+    fn slowdown(&mut self) -> Result<f64> {
+        self.reference_kernel.slowdown(&self.pool)
     }
 
     fn wait_for_quiet(&mut self, now: f64) -> Result<f64> {
-        self.sentinel.wait_for_quiet(now, &self.pool)
+        self.reference_kernel.wait_for_quiet(now, &self.pool)
     }
 
     fn instruments(

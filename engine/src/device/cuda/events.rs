@@ -22,7 +22,7 @@ pub(super) type Stream = *mut c_void;
 pub(super) const DEFAULT_STREAM: Stream = std::ptr::null_mut();
 /// Larger than the second-level cache of any GPU so far (126 MiB), twice.
 const FLUSHED_BYTES: usize = 256 << 20;
-/// Bytes of the sentinel's work.
+/// Bytes of the reference kernel's work.
 const SENTINEL_BYTES: usize = 64 << 20;
 
 /// The functions of CUDA's runtime that are used here.
@@ -318,7 +318,7 @@ impl Place for Flusher {
 }
 
 /// A fixed piece of work whose time tells how fast the GPU is at the moment: filling memory.
-pub(super) struct Sentinel {
+pub(super) struct ReferenceKernel {
     scratch: Scratch,
     /// The shortest time so far.
     best: Option<Duration>,
@@ -331,30 +331,30 @@ const WAKING: Duration = Duration::from_millis(200);
 /// Readings closer to the best than this are of a GPU that is awake.
 const AWAKE: f64 = 1.02;
 
-impl Sentinel {
+impl ReferenceKernel {
     /// Allocates the memory and takes readings until the clocks are up.
     ///
     /// # Errors
     /// CUDA's.
-    pub fn new(runtime: Runtime, timer: &mut EventTimer) -> Result<Sentinel, CudaError> {
-        let mut sentinel = Sentinel {
+    pub fn new(runtime: Runtime, timer: &mut EventTimer) -> Result<ReferenceKernel, CudaError> {
+        let mut reference_kernel = ReferenceKernel {
             scratch: Scratch::new(runtime, SENTINEL_BYTES)?,
             best: None,
         };
         let begun = Instant::now();
         while begun.elapsed() < WAKING {
-            sentinel.read(timer);
+            reference_kernel.read(timer);
         }
-        Ok(sentinel)
+        Ok(reference_kernel)
     }
 
     /// Time of the work now over its best so far, at least 1.
-    pub fn drift(&mut self, timer: &mut EventTimer) -> f64 {
+    pub fn slowdown(&mut self, timer: &mut EventTimer) -> f64 {
         let begun = Instant::now();
         loop {
-            let drift = self.read(timer);
-            if drift <= AWAKE || begun.elapsed() >= WAKING {
-                return drift;
+            let slowdown = self.read(timer);
+            if slowdown <= AWAKE || begun.elapsed() >= WAKING {
+                return slowdown;
             }
         }
     }

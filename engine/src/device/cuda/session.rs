@@ -9,7 +9,7 @@ use opdata::CacheState;
 use tvm_bridge::{Result, Target};
 
 use super::compiler::{CudaCompiler, Loading};
-use super::events::{EventMarks, EventTimer, Flusher, Runtime, Sentinel};
+use super::events::{EventMarks, EventTimer, Flusher, ReferenceKernel, Runtime};
 use super::gate;
 use super::nvrtc::{HOW_TO_GET_IT, Nvrtc, Toolkit, runtime};
 use super::target;
@@ -41,7 +41,7 @@ pub(super) struct CudaSession {
 struct Gpu {
     timer: EventTimer,
     flusher: Flusher,
-    sentinel: Sentinel,
+    reference_kernel: ReferenceKernel,
     /// Where NVML tells of the GPU.
     throttling: Option<Throttling<Nvml>>,
 }
@@ -80,7 +80,7 @@ impl Gpu {
         let mut timer = EventTimer::new(runtime)?;
         Ok(Gpu {
             flusher: Flusher::new(runtime),
-            sentinel: Sentinel::new(runtime, &mut timer)?,
+            reference_kernel: ReferenceKernel::new(runtime, &mut timer)?,
             throttling: Nvml::of(&runtime.bus_id()?).ok().map(Throttling::new),
             timer,
         })
@@ -114,13 +114,13 @@ impl Session for CudaSession {
         Ok(())
     }
 
-    fn drift(&mut self) -> Result<f64> {
+    fn slowdown(&mut self) -> Result<f64> {
         let Some(gpu) = &mut self.gpu else {
             return Ok(1.0);
         };
-        let fill = gpu.sentinel.drift(&mut gpu.timer);
+        let fill = gpu.reference_kernel.slowdown(&mut gpu.timer);
         // Filling memory does not slow down with the multiprocessors' clock, and kernels do.
-        let throttled = gpu.throttling.as_mut().map_or(1.0, Throttling::drift);
+        let throttled = gpu.throttling.as_mut().map_or(1.0, Throttling::slowdown);
         Ok(fill.max(throttled))
     }
 

@@ -1,4 +1,4 @@
-//! The scripted device in the worker: its clock, its counter, and a sentinel that never drifts.
+//! The scripted device in the worker: its clock, its counter, and a reference kernel that is never slowed down.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Session for ScriptedSession {
         Ok(())
     }
 
-    fn drift(&mut self) -> Result<f64> {
+    fn slowdown(&mut self) -> Result<f64> {
         Ok(1.0)
     }
 

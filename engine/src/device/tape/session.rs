@@ -89,7 +89,7 @@ impl Session for TapeSession {
         Ok(())
     }
 
-    fn drift(&mut self) -> Result<f64> {
+    fn slowdown(&mut self) -> Result<f64> {
         Ok(1.0)
     }
 

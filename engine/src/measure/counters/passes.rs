@@ -3,8 +3,8 @@
 //! Counting never touches calls that are timed: a source is opened after the samples of a point were taken, and closed
 //! before the next. Each source counts in a pass of its own, so that two that need the same registers do not compete, and
 //! in each pass batches with and without counting take turns: the ratio of their median times is what counting costs.
-//! Where not even two such batches fit into the budget, one is counted and set against the timed samples instead if the
-//! user has named the source, and nothing is counted if not.
+//! Where not even two such batches fit into the budget, one is counted and set against the timed samples instead. Slow
+//! kernels whose samples took little time are not counted by sources that nobody has named.
 //! A count is the mean over the calls, as events that are rare have a median of 0.
 
 use std::time::Duration;
@@ -19,6 +19,8 @@ use crate::measure::sampling::{Caches, place, time_calls};
 const MOST_BUDGET: Duration = Duration::from_millis(20);
 /// Share of the time of a point's samples that the batches of one source may take as well: counting must not slow a sweep down.
 const BUDGET_SHARE: f64 = 0.1;
+/// A batch up to this long is counted whatever the budget.
+const SHORT_BATCH: Duration = Duration::from_millis(5);
 /// Most batches of one source.
 const MOST_ROUNDS: u128 = 10;
 /// Most calls in a batch that is made longer for a slow meter.
@@ -111,8 +113,12 @@ fn batch(resolution: Duration, calls: &Calls<'_, '_>, is_automatic: bool) -> Res
         Caches::Placed(..) => 1,
     };
     let rounds = calls.budget.as_nanos() / (2 * typical * number);
-    if rounds == 0 && is_automatic {
-        return Err("counting would take more than a tenth of the samples' time".to_owned());
+    let batch = Duration::from_nanos((typical * number) as u64);
+    if rounds == 0 && is_automatic && batch > SHORT_BATCH {
+        return Err(format!(
+            "a call takes {}, and its samples took too little time to count another",
+            opreport::units::time(typical as f64)
+        ));
     }
     Ok(Batch {
         number: number as u32,

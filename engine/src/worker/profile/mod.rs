@@ -41,7 +41,7 @@ impl LoadedModel {
         };
         watch.plain(1)?;
         let seen = watch.look()?;
-        let now = session.drift()?;
+        let now = session.slowdown()?;
         let before = session.wait_for_quiet(now)?;
         let mut cycles = Vec::new();
         let schedule = spec.schedule;
@@ -64,7 +64,7 @@ impl LoadedModel {
             step += u64::from(schedule.active);
         }
         let pairs = watch.pairs(Duration::from_nanos(spec.overhead_budget_ns))?;
-        let drift = before.max(session.drift()?);
+        let slowdown = before.max(session.slowdown()?);
         // Last, so that no counter is open while anything is timed.
         let opened = session.counters()(&spec.counters);
         let counts = watch.count(seen.seen.len(), opened)?;
@@ -74,7 +74,7 @@ impl LoadedModel {
             cycles,
             pairs,
             counts,
-            drift,
+            slowdown,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use opmodels::Graph;
 use tvm_bridge::vm::{Moment, WatchedMachine};
 
-use crate::measure::quiet::{QUIET, quiet_bound};
+use crate::interference::quiet::{QUIET, quiet_bound};
 use crate::measure::{Marks, TimingPolicy};
 use crate::protocol::OperatorInModel;
 
@@ -128,7 +128,7 @@ impl Allowance {
         }
     }
 
-    /// Notes a run by the drift around it.
+    /// Notes a run by the slowdown around it.
     pub fn ran(&mut self, around: f64) {
         self.runs += 1;
         self.quiet += usize::from(around <= QUIET);
@@ -141,13 +141,13 @@ impl Allowance {
     }
 }
 
-/// Those of some runs that count, each with the drift around it, and the largest drift around one of them.
+/// Those of some runs that count, each with the slowdown around it, and the largest slowdown around one of them.
 pub(super) fn those_that_count(runs: Vec<(f64, WatchedRun)>) -> (f64, Vec<WatchedRun>) {
-    let drifts: Vec<f64> = runs.iter().map(|(drift, _)| *drift).collect();
-    let bound = quiet_bound(&drifts, LEAST_QUIET);
-    let counting = runs.into_iter().filter(|(drift, _)| *drift <= bound);
-    let (drifts, runs): (Vec<f64>, Vec<WatchedRun>) = counting.unzip();
-    (drifts.into_iter().fold(1.0, f64::max), runs)
+    let slowdowns: Vec<f64> = runs.iter().map(|(slowdown, _)| *slowdown).collect();
+    let bound = quiet_bound(&slowdowns, LEAST_QUIET);
+    let counting = runs.into_iter().filter(|(slowdown, _)| *slowdown <= bound);
+    let (slowdowns, runs): (Vec<f64>, Vec<WatchedRun>) = counting.unzip();
+    (slowdowns.into_iter().fold(1.0, f64::max), runs)
 }
 
 /// The operators of some runs: calls in a run, and the median time of one.
@@ -209,11 +209,11 @@ mod tests {
                 budget_ns: 1_000_000_000,
             },
         };
-        let runs = |each_ms: u64, drift: f64| {
+        let runs = |each_ms: u64, slowdown: f64| {
             let mut allowance = Allowance::of(policy);
             let mut runs = 0;
             while allowance.another(Duration::from_millis(each_ms) * runs) {
-                allowance.ran(drift);
+                allowance.ran(slowdown);
                 runs += 1;
             }
             runs
@@ -225,10 +225,10 @@ mod tests {
 
     #[test]
     fn the_quiet_runs_count_or_the_least_disturbed() {
-        let runs = |drifts: &[f64]| {
-            let of = |&drift: &f64| (drift, WatchedRun::default());
-            let (drift, runs) = those_that_count(drifts.iter().map(of).collect());
-            (drift, runs.len())
+        let runs = |slowdowns: &[f64]| {
+            let of = |&slowdown: &f64| (slowdown, WatchedRun::default());
+            let (slowdown, runs) = those_that_count(slowdowns.iter().map(of).collect());
+            (slowdown, runs.len())
         };
         let quiet = [1.0, 1.3, 1.02, 1.04, 1.0, 1.01, 1.0, 1.5];
         assert_eq!(runs(&quiet), (1.04, 6));

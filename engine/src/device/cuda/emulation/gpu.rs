@@ -80,7 +80,7 @@ impl Session for EmulatedGpu {
         Ok(())
     }
 
-    fn drift(&mut self) -> tvm_bridge::Result<f64> {
+    fn slowdown(&mut self) -> tvm_bridge::Result<f64> {
         Ok(1.0)
     }
 

@@ -1,5 +1,6 @@
 //! Known cases, and every architecture against NVIDIA's own header where a C++ compiler and the header are there.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -1,9 +1,9 @@
-//! What a thread of the sentinel does.
+//! What a thread of the reference kernel does.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::super::LINE_BYTES;
+use crate::device::cpu::LINE_BYTES;
 
 /// Rows and columns of the matrices: three of them fit into a first-level cache of 32 KiB.
 const SIDE: usize = 48;

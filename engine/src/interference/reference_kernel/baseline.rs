@@ -1,4 +1,4 @@
-//! The usual times of the sentinel's work on the quiet machine, by number of threads.
+//! The usual times of the reference kernel's work on the quiet machine, by number of threads.
 
 use std::collections::BTreeMap;
 

@@ -1,21 +1,21 @@
-//! Samples of something that runs for long, with readings of the sentinel between them.
+//! Samples of something that runs for long, with readings of the reference kernel between them.
 //!
 //! Two readings, one before and one after, say much of a kernel whose samples take a few milliseconds in all. A whole model's
 //! take a hundred times that, and what disturbs a machine comes and goes meanwhile. mobilenet on two virtual processors whose
-//! host is busy, four processes: the samples around which the sentinel took less than a tenth longer than usual have medians of 9.6 to 10.5 ms at 1
+//! host is busy, four processes: the samples around which the reference kernel took less than a tenth longer than usual have medians of 9.6 to 10.5 ms at 1
 //! thread, the others of 10.5 to 12.8; all samples of a process have medians of 9.7 to 12.5.
 //!
-//! The sentinel does not see everything: who shares the last-level cache takes some of it, and of its bandwidth, for tens of
+//! The reference kernel does not see everything: who shares the last-level cache takes some of it, and of its bandwidth, for tens of
 //! milliseconds. So samples are spread over the whole time that there is for them, however alike the first ones are.
 
 use std::time::Duration;
 
-use super::TimingPolicy;
-use super::sampling::{MIN_SAMPLE, Taken, Warm, warm_up};
+use crate::measure::TimingPolicy;
+use crate::measure::sampling::{MIN_SAMPLE, Taken, Warm, warm_up};
 use crate::stats::{MIN_FOR_INTERVAL, Nanos, Sampler, Samples, Timing};
 
-/// Up to this drift a moment is quiet: half of what a point of one operator may show, for there are enough moments to choose from.
-pub(crate) const QUIET: f64 = 1.05;
+pub(crate) use opdata::contract::interference::QUIET_MOMENT as QUIET;
+
 /// Samples between two readings take this long, or are one: a reading takes about a tenth of it.
 const BETWEEN_READINGS: Duration = Duration::from_millis(5);
 
@@ -30,11 +30,11 @@ pub trait Watched {
     /// A call fails.
     fn time(&mut self, calls: u32) -> Result<Duration, Self::Error>;
 
-    /// Time of the sentinel's work over its usual time.
+    /// Time of the reference kernel's work over its usual time.
     ///
     /// # Errors
     /// The work fails.
-    fn drift(&mut self) -> Result<f64, Self::Error>;
+    fn slowdown(&mut self) -> Result<f64, Self::Error>;
 }
 
 /// Quiet samples.
@@ -42,23 +42,23 @@ pub trait Watched {
 pub struct Quiet {
     /// Those that count.
     pub taken: Taken,
-    /// The largest drift around one of them.
-    pub drift: f64,
+    /// The largest slowdown around one of them.
+    pub slowdown: f64,
     /// Samples that do not count, for the device was more disturbed around them.
     pub left_out: u64,
 }
 
-/// Warms up and takes samples of what has taken `first` in its first run, where the device's drift was `drift` just before, until
+/// Warms up and takes samples of what has taken `first` in its first run, where the device's slowdown was `slowdown` just before, until
 /// the policy's time is spent. Where the policy does not say how many calls a sample has, samples are long enough for their
 /// greatest number to last so long. Where there are fewer quiet ones than the policy's least number, the least disturbed
-/// count: they are chosen by the sentinel alone, never by their own times.
+/// count: they are chosen by the reference kernel alone, never by their own times.
 ///
 /// # Errors
 /// The first error of `watched`.
 pub fn take_quiet<W: Watched>(
     policy: TimingPolicy,
     first: Duration,
-    drift: f64,
+    slowdown: f64,
     watched: &mut W,
 ) -> Result<Quiet, W::Error> {
     let stop = policy.stop;
@@ -67,13 +67,13 @@ pub fn take_quiet<W: Watched>(
     let Warm { warmup, number } =
         warm_up(policy, first, least_sample, |calls| watched.time(calls))?;
     let mut all = Sampler::new(stop);
-    let mut drifts = Vec::new();
-    let mut before = drift;
+    let mut slowdowns = Vec::new();
+    let mut before = slowdown;
     let stopped = loop {
         let between = samples_between(watched, number, &all)?;
-        let after = watched.drift()?;
+        let after = watched.slowdown()?;
         for timing in between {
-            drifts.push(before.max(after));
+            slowdowns.push(before.max(after));
             all.push(timing);
         }
         before = after;
@@ -82,13 +82,13 @@ pub fn take_quiet<W: Watched>(
         }
     };
     let least = MIN_FOR_INTERVAL.max(stop.min_samples as usize);
-    let bound = quiet_bound(&drifts, least);
-    let counting = all.samples().times().zip(&drifts);
+    let bound = quiet_bound(&slowdowns, least);
+    let counting = all.samples().times().zip(&slowdowns);
     let (samples, around): (Samples, Vec<f64>) =
-        counting.filter(|(_, drift)| **drift <= bound).unzip();
+        counting.filter(|(_, slowdown)| **slowdown <= bound).unzip();
     Ok(Quiet {
-        left_out: (drifts.len() - samples.len()) as u64,
-        drift: around.into_iter().fold(1.0, f64::max),
+        left_out: (slowdowns.len() - samples.len()) as u64,
+        slowdown: around.into_iter().fold(1.0, f64::max),
         taken: Taken {
             samples,
             number,
@@ -98,7 +98,7 @@ pub fn take_quiet<W: Watched>(
     })
 }
 
-/// Samples until the next reading of the sentinel is due.
+/// Samples until the next reading of the reference kernel is due.
 fn samples_between<W: Watched>(
     watched: &mut W,
     number: u32,
@@ -117,10 +117,10 @@ fn samples_between<W: Watched>(
     Ok(samples)
 }
 
-/// The largest drift with which something counts of which there were these: that of a quiet moment, or more if `least` of them
+/// The largest slowdown with which something counts of which there were these: that of a quiet moment, or more if `least` of them
 /// would not count otherwise.
-pub fn quiet_bound(drifts: &[f64], least: usize) -> f64 {
-    let mut ascending = drifts.to_vec();
+pub fn quiet_bound(slowdowns: &[f64], least: usize) -> f64 {
+    let mut ascending = slowdowns.to_vec();
     ascending.sort_by(f64::total_cmp);
     let last = ascending.iter().take(least).next_back();
     last.copied().unwrap_or(1.0).max(QUIET)
@@ -133,15 +133,15 @@ mod tests {
     use super::*;
     use crate::stats::{StopReason, StopRule};
 
-    /// 10 ms a call, and with a drift of d, d times that; the drifts of its readings in turn, of which the last repeats.
+    /// 10 ms a call, and with a slowdown of d, d times that; the slowdowns of its readings in turn, of which the last repeats.
     struct Machine {
-        drifts: Vec<f64>,
+        slowdowns: Vec<f64>,
         reading: usize,
     }
 
     impl Machine {
         fn drift_at(&self, reading: usize) -> f64 {
-            self.drifts[reading.min(self.drifts.len() - 1)]
+            self.slowdowns[reading.min(self.slowdowns.len() - 1)]
         }
     }
 
@@ -153,13 +153,13 @@ mod tests {
             Ok(Duration::from_millis(10).mul_f64(slowdown) * calls)
         }
 
-        fn drift(&mut self) -> Result<f64, Infallible> {
+        fn slowdown(&mut self) -> Result<f64, Infallible> {
             self.reading += 1;
             Ok(self.drift_at(self.reading - 1))
         }
     }
 
-    fn taken(drifts: &[f64]) -> Quiet {
+    fn taken(slowdowns: &[f64]) -> Quiet {
         let policy = TimingPolicy {
             warmup: 1,
             number: None,
@@ -171,11 +171,11 @@ mod tests {
             },
         };
         let mut machine = Machine {
-            drifts: drifts.to_vec(),
+            slowdowns: slowdowns.to_vec(),
             reading: 0,
         };
         let first = Duration::from_millis(10);
-        take_quiet(policy, first, drifts[0], &mut machine).unwrap()
+        take_quiet(policy, first, slowdowns[0], &mut machine).unwrap()
     }
 
     fn median_ms(quiet: &Quiet) -> f64 {
@@ -187,22 +187,22 @@ mod tests {
         let quiet = taken(&[1.0]);
         assert_eq!((quiet.taken.samples.len(), quiet.left_out), (100, 0));
         assert_eq!(quiet.taken.stopped, StopReason::TimeSpent);
-        assert_eq!((quiet.taken.number, quiet.drift), (1, 1.0));
+        assert_eq!((quiet.taken.number, quiet.slowdown), (1, 1.0));
     }
 
     #[test]
     fn samples_beside_a_disturbed_reading_do_not_count() {
         // Disturbed until the 30th reading: the sample after it stands between a disturbed and a quiet one.
-        let mut drifts = vec![1.5; 30];
-        drifts.push(1.0);
-        let quiet = taken(&drifts);
+        let mut slowdowns = vec![1.5; 30];
+        slowdowns.push(1.0);
+        let quiet = taken(&slowdowns);
         assert_eq!((quiet.taken.samples.len(), quiet.left_out), (54, 31));
-        assert_eq!((median_ms(&quiet), quiet.drift), (10.0, 1.0));
+        assert_eq!((median_ms(&quiet), quiet.slowdown), (10.0, 1.0));
     }
 
     #[test]
     fn where_it_is_never_quiet_the_least_disturbed_count_and_time_ends_it() {
-        let drifts: Vec<f64> = (0..200)
+        let slowdowns: Vec<f64> = (0..200)
             .map(|reading| {
                 if (20..40).contains(&reading) {
                     1.3
@@ -211,12 +211,12 @@ mod tests {
                 }
             })
             .collect();
-        let quiet = taken(&drifts);
+        let quiet = taken(&slowdowns);
         assert_eq!(quiet.taken.stopped, StopReason::TimeSpent);
-        assert_eq!((quiet.taken.samples.len(), quiet.drift), (19, 1.3));
+        assert_eq!((quiet.taken.samples.len(), quiet.slowdown), (19, 1.3));
         assert_eq!(median_ms(&quiet), 13.0);
         let always = taken(&[1.7]);
-        assert_eq!((always.drift, always.left_out), (1.7, 0));
+        assert_eq!((always.slowdown, always.left_out), (1.7, 0));
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             fn time(&mut self, calls: u32) -> Result<Duration, Infallible> {
                 Ok(Duration::from_micros(10) * calls)
             }
-            fn drift(&mut self) -> Result<f64, Infallible> {
+            fn slowdown(&mut self) -> Result<f64, Infallible> {
                 self.0 += 1;
                 Ok(2.0)
             }

@@ -2,7 +2,7 @@
 //!
 //! It is done before and after every point, on as many threads as the point runs on. Its time over its usual time on the
 //! quiet machine (about the fastest of the readings with as many threads, of this process and of those of the last day) is the
-//! point's drift: 1.00 on a quiet machine, more when something else takes a core, the clock or the cache away. One thread alone would not see a virtual machine
+//! point's slowdown: 1.00 on a quiet machine, more when something else takes a core, the clock or the cache away. One thread alone would not see a virtual machine
 //! whose processors have come to share a core; where that lasts, the usual time on one thread still tells.
 //!
 //! The work has to slow down as operators do. Seen on a rented virtual machine, whose four processors the host moves about:
@@ -25,9 +25,9 @@ use tvm_bridge::threads::Pool;
 use self::baseline::{Baseline, Reading};
 use self::kept::Kept;
 use self::work::Work;
-use crate::measure::quiet::QUIET;
+use crate::interference::quiet::QUIET;
 
-/// Runs of which the fastest counts, so that one interrupt is not taken for drift.
+/// Runs of which the fastest counts, so that one interrupt is not taken for slowdown.
 const RUNS: usize = 5;
 /// Readings on a number of threads before the first that counts, where no earlier process kept a usual time.
 const FIRST_READINGS: usize = 15;
@@ -46,9 +46,9 @@ const KEPT_AFTER: [usize; 4] = [FIRST_READINGS, 60, 250, 1000];
 /// other: what all cores lose in clock rate is less.
 const MOST_SLOWDOWN: f64 = 1.5;
 
-/// The sentinel with its baselines.
+/// The reference kernel with its baselines.
 #[derive(Debug)]
-pub(super) struct Sentinel {
+pub(crate) struct ReferenceKernel {
     /// What each thread works on.
     work: Vec<Mutex<Box<Work>>>,
     /// Threads that have a core each.
@@ -59,16 +59,16 @@ pub(super) struct Sentinel {
     waits: usize,
 }
 
-impl Sentinel {
+impl ReferenceKernel {
     /// For up to `threads` threads, of which as many as `cores` have a core each.
-    pub fn new(threads: usize, cores: usize) -> Sentinel {
-        Sentinel::after(threads, cores, Kept::of_installation())
+    pub fn new(threads: usize, cores: usize) -> ReferenceKernel {
+        ReferenceKernel::after(threads, cores, Kept::of_installation())
     }
 
     /// The same after what earlier processes kept.
-    fn after(threads: usize, cores: usize, kept: Kept) -> Sentinel {
+    fn after(threads: usize, cores: usize, kept: Kept) -> ReferenceKernel {
         let work = || Mutex::new(Box::new(Work::new()));
-        Sentinel {
+        ReferenceKernel {
             work: (0..threads).map(|_| work()).collect(),
             cores,
             baseline: Baseline::after(kept.usual().into_iter()),
@@ -81,7 +81,7 @@ impl Sentinel {
     ///
     /// # Errors
     /// The pool's.
-    pub fn drift(&mut self, pool: &Pool) -> Result<f64> {
+    pub fn slowdown(&mut self, pool: &Pool) -> Result<f64> {
         let threads = pool.in_use()?;
         // The first readings are of cores that wake up, and a disturbance must not last through all of them.
         while self.baseline.count(1) < self.first_readings(1) {
@@ -95,7 +95,7 @@ impl Sentinel {
         }
         let now = fastest(|| self.read(pool, threads))?;
         self.keep(threads, now);
-        Ok(self.drift_of(now, threads))
+        Ok(self.slowdown_of(now, threads))
     }
 
     fn first_readings(&self, threads: usize) -> usize {
@@ -105,32 +105,32 @@ impl Sentinel {
         }
     }
 
-    /// Waits for a quiet moment, a quarter of a second at most, after a reading that was not quiet; the drift then.
+    /// Waits for a quiet moment, a quarter of a second at most, after a reading that was not quiet; the slowdown then.
     ///
     /// # Errors
     /// The pool's.
     pub fn wait_for_quiet(&mut self, now: f64, pool: &Pool) -> Result<f64> {
-        let mut drift = now;
-        if drift <= QUIET {
-            return Ok(drift);
+        let mut slowdown = now;
+        if slowdown <= QUIET {
+            return Ok(slowdown);
         }
         // A processor that was idle is slow for a millisecond, and would be idle again in a pause: work wakes it.
         for _ in 0..AT_ONCE {
-            drift = self.drift(pool)?;
-            if drift <= QUIET {
-                return Ok(drift);
+            slowdown = self.slowdown(pool)?;
+            if slowdown <= QUIET {
+                return Ok(slowdown);
             }
         }
         for _ in 0..self.waits {
             std::thread::sleep(PAUSE);
-            drift = self.drift(pool)?;
-            if drift <= QUIET {
+            slowdown = self.slowdown(pool)?;
+            if slowdown <= QUIET {
                 self.waits = MOST_WAITS.min(2 * self.waits);
-                return Ok(drift);
+                return Ok(slowdown);
             }
         }
         self.waits = (self.waits / 2).max(1);
-        Ok(drift)
+        Ok(slowdown)
     }
 
     fn keep(&mut self, threads: usize, reading: Reading) {
@@ -140,7 +140,7 @@ impl Sentinel {
         }
     }
 
-    fn drift_of(&self, now: Reading, threads: usize) -> f64 {
+    fn slowdown_of(&self, now: Reading, threads: usize) -> f64 {
         let Some(mut usual) = self.baseline.usual(threads) else {
             return 1.0;
         };
@@ -215,60 +215,60 @@ mod tests {
     #[test]
     fn drift_is_relative_to_the_usual_on_as_many_threads_and_never_below_one() {
         let pool = Pool::start(2).unwrap();
-        let mut sentinel = Sentinel::after(2, 1, Kept::nowhere());
+        let mut reference_kernel = ReferenceKernel::after(2, 1, Kept::nowhere());
         for threads in [2, 1] {
             pool.use_threads(threads).unwrap();
-            assert!((0..20).all(|_| sentinel.drift(&pool).unwrap() >= 1.0));
+            assert!((0..20).all(|_| reference_kernel.slowdown(&pool).unwrap() >= 1.0));
         }
-        let handover = |threads| Some(sentinel.baseline.usual(threads)?.handover);
+        let handover = |threads| Some(reference_kernel.baseline.usual(threads)?.handover);
         assert!(handover(2) > Some(1.0));
         assert_eq!(handover(1), Some(0.0));
     }
 
     #[test]
     fn threads_that_share_a_core_from_the_beginning_are_noticed_unless_the_machine_has_no_more() {
-        let drift = |cores| {
-            let mut sentinel = Sentinel::after(2, cores, Kept::nowhere());
-            sentinel.keep(1, reading(100.0, 0.0));
-            sentinel.keep(2, reading(210.0, 0.0));
-            sentinel.drift_of(reading(210.0, 0.0), 2)
+        let slowdown = |cores| {
+            let mut reference_kernel = ReferenceKernel::after(2, cores, Kept::nowhere());
+            reference_kernel.keep(1, reading(100.0, 0.0));
+            reference_kernel.keep(2, reading(210.0, 0.0));
+            reference_kernel.slowdown_of(reading(210.0, 0.0), 2)
         };
-        assert_eq!(drift(1), 1.0);
-        assert_eq!(drift(2), 1.4);
+        assert_eq!(slowdown(1), 1.0);
+        assert_eq!(slowdown(2), 1.4);
     }
 
     #[test]
     fn a_handover_that_takes_longer_is_drift() {
-        let mut sentinel = Sentinel::after(2, 2, Kept::nowhere());
-        sentinel.keep(1, reading(100.0, 0.0));
-        sentinel.keep(2, reading(100.0, 50.0));
-        assert_eq!(sentinel.drift_of(reading(100.0, 50.0), 2), 1.0);
-        assert_eq!(sentinel.drift_of(reading(100.0, 125.0), 2), 1.5);
-        assert_eq!(sentinel.drift_of(reading(90.0, 40.0), 2), 1.0);
+        let mut reference_kernel = ReferenceKernel::after(2, 2, Kept::nowhere());
+        reference_kernel.keep(1, reading(100.0, 0.0));
+        reference_kernel.keep(2, reading(100.0, 50.0));
+        assert_eq!(reference_kernel.slowdown_of(reading(100.0, 50.0), 2), 1.0);
+        assert_eq!(reference_kernel.slowdown_of(reading(100.0, 125.0), 2), 1.5);
+        assert_eq!(reference_kernel.slowdown_of(reading(90.0, 40.0), 2), 1.0);
     }
 
     #[test]
     fn a_moment_that_is_not_quiet_is_waited_for_but_not_for_ever() {
         let pool = Pool::start(1).unwrap();
-        let mut sentinel = Sentinel::after(1, 1, Kept::nowhere());
+        let mut reference_kernel = ReferenceKernel::after(1, 1, Kept::nowhere());
         // No reading will be as fast as these.
         for _ in 0..1000 {
-            sentinel.keep(1, reading(1.0, 0.0));
+            reference_kernel.keep(1, reading(1.0, 0.0));
         }
         let start = Instant::now();
         for left in [5, 2, 1, 1] {
-            assert!(sentinel.wait_for_quiet(2.0, &pool).unwrap() > QUIET);
-            assert_eq!(sentinel.waits, left);
+            assert!(reference_kernel.wait_for_quiet(2.0, &pool).unwrap() > QUIET);
+            assert_eq!(reference_kernel.waits, left);
         }
         assert!(start.elapsed() >= PAUSE * (10 + 5 + 2 + 1));
         // Every reading is faster than these.
-        sentinel.baseline = Baseline::default();
+        reference_kernel.baseline = Baseline::default();
         for _ in 0..1000 {
-            sentinel.keep(1, reading(1e12, 0.0));
+            reference_kernel.keep(1, reading(1e12, 0.0));
         }
-        assert_eq!(sentinel.wait_for_quiet(1.0, &pool).unwrap(), 1.0);
-        assert_eq!(sentinel.waits, 1, "there was nothing to wait for");
-        assert_eq!(sentinel.wait_for_quiet(2.0, &pool).unwrap(), 1.0);
-        assert_eq!(sentinel.waits, 1, "it was over at once");
+        assert_eq!(reference_kernel.wait_for_quiet(1.0, &pool).unwrap(), 1.0);
+        assert_eq!(reference_kernel.waits, 1, "there was nothing to wait for");
+        assert_eq!(reference_kernel.wait_for_quiet(2.0, &pool).unwrap(), 1.0);
+        assert_eq!(reference_kernel.waits, 1, "it was over at once");
     }
 }
