@@ -43,6 +43,7 @@ pub mod row;
 pub mod run;
 pub mod schema;
 pub mod stats;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 pub mod values;

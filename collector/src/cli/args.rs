@@ -6,10 +6,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint};
 
 use super::model::ModelArgs;
+use super::suggest::Suggest;
 use crate::config::{Arity, SETTINGS};
 
 const AFTER_HELP: &str = "\
@@ -94,7 +94,7 @@ pub struct JobArgs {
 #[command(next_help_heading = "Points")]
 pub struct PointArgs {
     /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
-    #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm", "cuda"]))]
+    #[arg(long, value_name = "TARGET", value_parser = Suggest::targets())]
     pub target: Option<String>,
     /// Architectures to compile for, each with rows of its own; several need --compile-only [default: the target's]
     #[arg(long, value_name = "sm_NN,…", action = clap::ArgAction::Append)]
@@ -396,28 +396,6 @@ fn with_defaults(command: clap::Command) -> clap::Command {
         }
     };
     command.mut_args(shown).mut_subcommands(with_defaults)
-}
-
-/// Accepts any text, but shows the usual values in the help and to completions: the real check is
-/// made in `plan`, whose errors know more.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Suggest(pub(super) &'static [&'static str]);
-
-impl TypedValueParser for Suggest {
-    type Value = String;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        arg: Option<&clap::Arg>,
-        value: &std::ffi::OsStr,
-    ) -> Result<String, clap::Error> {
-        clap::builder::StringValueParser::new().parse_ref(command, arg, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(self.0.iter().map(PossibleValue::new)))
-    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::args::Suggest;
 use super::model::ModelArgs;
 use super::runs::machines;
+use super::suggest::Suggest;
 use crate::compare::{CompareRequest, Options};
 use crate::config::{Origin, Settings};
 use crate::frameworks::{Framework, FrameworksRequest};

@@ -15,6 +15,7 @@ pub mod nightly;
 pub mod profile;
 pub mod report;
 pub mod runs;
+mod suggest;
 pub mod tpu;
 
 pub use docs::{completions, man_page};

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueHint};
 
-use super::args::Suggest;
+use super::suggest::Suggest;
 
 /// Which model, in which shape.
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use opengine::protocol::StepSchedule;
 
-use super::args::Suggest;
 use super::model::ModelArgs;
+use super::suggest::Suggest;
 use crate::plan::Planned;
 use crate::profile::summary::{GroupBy, SortBy};
 use crate::profile::{ProfileRequest, Shown};

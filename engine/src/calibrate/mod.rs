@@ -168,6 +168,7 @@ fn outcome(probe: Probe, rate: Rate) -> String {
     )
 }
 
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod memory;
 mod outcome;
 mod pool;
 mod supervisor;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 #[cfg(test)]

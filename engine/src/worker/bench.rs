@@ -8,7 +8,7 @@ use tvm_bridge::Tensor;
 
 use super::arguments::{Arguments, compare_outputs};
 use super::build::{Builder, Ready};
-use super::serve::{Replies, Shared};
+use super::shared::{Replies, Shared};
 use crate::device::Kernel;
 use crate::interference::load::LoadMeter;
 use crate::measure::counters::passes::{Calls, budget, count};

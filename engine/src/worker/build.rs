@@ -16,7 +16,7 @@ use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::{Device, IrModule, Kernel, PrimFunc, Tensor};
 
 use super::arguments::{arguments, first_output};
-use super::serve::{Replies, Shared};
+use super::shared::{Replies, Shared};
 use crate::device::{KernelCompiler, Program, Purpose, TooLong};
 use crate::protocol::{Built, KernelSpec, Reply};
 use crate::schedule::{Choice, Run, Scheduler, plain_loops};

@@ -9,6 +9,7 @@ mod build;
 mod profile;
 mod rotation;
 mod serve;
+mod shared;
 mod whole_model;
 
 pub use serve::serve;

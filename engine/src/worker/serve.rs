@@ -1,45 +1,16 @@
 //! The child's side: reads requests, does them, answers.
 
 use std::io::{BufRead, Write};
-use std::sync::Mutex;
 
 use anyhow::Context;
 use opdata::Status;
-use tvm_bridge::{IrModule, Target};
+use tvm_bridge::IrModule;
 
 use super::bench::{Bench, spaces};
+use super::shared::{Replies, Shared};
 use super::whole_model::LoadedModel;
-use crate::device::Session;
 use crate::protocol::{Contents, Reply, Request, Setup};
 use crate::schedule::Scheduler;
-
-/// What every part of a worker needs.
-pub(super) struct Shared {
-    pub setup: Setup,
-    pub contents: Contents,
-    pub module: IrModule,
-    pub target: Target,
-    pub scheduler: Scheduler,
-    pub session: Box<dyn Session>,
-}
-
-/// Where replies go; builds answer from several threads.
-pub(super) struct Replies(Mutex<Box<dyn Write + Send>>);
-
-impl Replies {
-    /// Sends one reply. A parent that is gone cannot be told so; the worker then ends at its next request.
-    pub fn send(&self, reply: &Reply) {
-        let line = serde_json::to_string(reply).unwrap_or_else(|error| {
-            // A parent that gets no answer would wait for it until its time is up.
-            serde_json::json!({ "reply": "refused", "id": null, "status": Status::Crashed, "reason": error.to_string() })
-                .to_string()
-        });
-        if let Ok(mut out) = self.0.lock() {
-            let _ = writeln!(out, "{line}");
-            let _ = out.flush();
-        }
-    }
-}
 
 /// Serves requests from `input` until it ends; `contents` are the files of the import.
 ///
@@ -50,7 +21,7 @@ pub fn serve(
     output: impl Write + Send + 'static,
     contents: Contents,
 ) -> anyhow::Result<()> {
-    let replies = Replies(Mutex::new(Box::new(output)));
+    let replies = Replies::to(output);
     let mut lines = input.lines();
     let Some(first) = lines.next() else {
         return Ok(());

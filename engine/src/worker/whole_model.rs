@@ -14,7 +14,7 @@ use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Target, Tensor, Virtu
 
 use self::inside::{Allowance, Calls, WatchedRun, median, those_that_count};
 use super::arguments::compare_outputs;
-use super::serve::Shared;
+use super::shared::Shared;
 use crate::device::{Conditions, HostCompiler, KernelCompiler, Session};
 use crate::interference::quiet::{Quiet, Watched, take_quiet};
 use crate::measure::TimingPolicy;

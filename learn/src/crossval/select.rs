@@ -14,7 +14,6 @@ use super::weights::Predictions;
 use crate::data::Dataset;
 use crate::data::split::{Fold, shuffled};
 use crate::error::Result;
-use crate::features::base::Counted;
 use crate::features::{Point, Scope};
 use crate::models::member::{Member, MemberSpec};
 use crate::models::pool::{self, Pool};
@@ -197,7 +196,7 @@ impl Judge<'_> {
         }
         let workload = |&i: &usize| self.dataset.samples[i].workload;
         let parts: Vec<usize> = self.judged.iter().map(|i| part[workload(i)]).collect();
-        let pool = pool::unseen(&self.known(), self.counted());
+        let pool = pool::unseen(&self.known());
         Ok(Mixture {
             weights: self.predictions(&pool, &parts)?.mixture(),
             members: pool.members,
@@ -225,20 +224,6 @@ impl Judge<'_> {
         };
         let members = pool.members;
         Ok((Mixture { members, weights }, predictions))
-    }
-
-    /// What the estimates of most samples count; operations, unless more than half of them count something else.
-    fn counted(&self) -> Counted {
-        let counts_of = |wanted: Counted| {
-            let samples = self.judged.iter().map(|&i| &self.dataset.samples[i]);
-            samples
-                .filter(|s| s.point.bases.counted() == wanted)
-                .count()
-        };
-        [Counted::Cycles, Counted::Waves]
-            .into_iter()
-            .find(|&counted| 2 * counts_of(counted) > self.judged.len())
-            .unwrap_or(Counted::Operations)
     }
 
     /// What enough of the samples have for members that see it.

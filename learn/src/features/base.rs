@@ -5,6 +5,7 @@
 
 use opdata::DeviceKind;
 
+use super::ablation::{Estimate, is_on};
 use super::cpu::Template;
 use super::cycles;
 use super::machine::MachineFacts;
@@ -84,17 +85,6 @@ enum Scheduled {
     Waves,
     /// The cycles that all its arithmetic takes.
     Cycles,
-}
-
-/// What the estimates of a point count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
-    /// Nominal operations, or instructions.
-    Operations,
-    /// Cycles of all arithmetic, on a core that is known.
-    Cycles,
-    /// Cycles of a GPU's blocks, wave by wave.
-    Waves,
 }
 
 /// Threads that run a kernel.
@@ -182,14 +172,14 @@ impl Bases {
             scheduled: Scheduled::Nothing,
             unscheduled: machine
                 .core()
-                .filter(|_| device == DeviceKind::CPU)
+                .filter(|_| device == DeviceKind::CPU && is_on(Estimate::Cycles))
                 .map(|core| cycles::unscheduled(operator, core, costs.vectors) / busy_threads),
             shared,
             several: busy_threads > 1.0,
             activations: [operator.input_bytes, operator.output_bytes],
         };
         match nest {
-            Nest::Gpu(nest) => {
+            Nest::Gpu(nest) if is_on(Estimate::Waves) => {
                 let units = machine.units_or(SMS);
                 let rounds = (nest.blocks / units).ceil();
                 let waves = Waves::of(operator, nest);
@@ -210,7 +200,8 @@ impl Bases {
                 let workers = threads.asked.unwrap_or_else(|| machine.units_or(WORKERS));
                 let rounds = (nest.parallel / workers).ceil();
                 let serial = (rounds * nest.task_work).max(1.0);
-                let own = || Some(nest.task_cycles(operator, machine.core()?));
+                let core = machine.core().filter(|_| is_on(Estimate::Cycles));
+                let own = || Some(nest.task_cycles(operator, core?));
                 let steps = match (device, nest.template) {
                     (DeviceKind::CPU, Template::Tiled) => own(),
                     (DeviceKind::CPU, _) => nest.task_instructions(operator),
@@ -235,7 +226,7 @@ impl Bases {
                     ..plain
                 }
             }
-            Nest::None => plain,
+            Nest::Gpu(_) | Nest::None => plain,
         }
     }
 
@@ -302,16 +293,6 @@ impl Bases {
             Base::Serial => serial.max(1.0).log2(),
             Base::Steps => steps.max(1.0).log2(),
             _ => self.get(base),
-        }
-    }
-
-    /// What the estimates count.
-    pub fn counted(&self) -> Counted {
-        match self.scheduled {
-            Scheduled::Cycles => Counted::Cycles,
-            Scheduled::Nothing if self.unscheduled.is_some() => Counted::Cycles,
-            Scheduled::Waves => Counted::Waves,
-            Scheduled::Nothing | Scheduled::Serial | Scheduled::Steps => Counted::Operations,
         }
     }
 

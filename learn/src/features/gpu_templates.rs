@@ -4,6 +4,7 @@
 //! is staged in shared memory and how the threads share the loading. Numbers are exact where the template decides them;
 //! registers and instructions are estimates.
 
+use super::ablation::{Estimate, is_on};
 use super::gpu::{GpuNest, Loading, Template};
 use super::gpu_own;
 use super::knobs::Knobs;
@@ -17,7 +18,7 @@ impl GpuNest {
     /// The nest, if the knobs are those of a template that is known here.
     pub fn of(operator: &Operator, knobs: &Knobs) -> Option<Self> {
         if knobs.template().is_some() {
-            return gpu_own::nest(operator, knobs);
+            return gpu_own::nest(operator, knobs).filter(|_| is_on(Estimate::GpuOwn));
         }
         let arity = |name: &str| knobs.arity(name);
         if arity("tile_f") == 4 {

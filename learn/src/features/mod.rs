@@ -18,11 +18,13 @@
 //! | [`point`] | a row as its features and estimates |
 //! | [`compiled`] | what compilers and counters say of a kernel |
 //! | [`moving`] | arithmetic and traffic at the machine's calibrated rates |
+//! | [`ablation`] | switching single estimates off |
 //! | [`base`] | estimates that the models correct |
 //! | [`steps`] | instructions along the loops of other tools' CPU kernels, for one of them |
 //! | [`cycles`] | what a core takes for this project's own, for the same |
 //! | [`waves`] | what a GPU takes for a kernel's blocks, for the same |
 
+pub mod ablation;
 pub mod base;
 pub mod cpu;
 pub mod drift;

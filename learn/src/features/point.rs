@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use opdata::{CacheState, DeviceKind, Row};
 
+use super::ablation::{Estimate, is_on};
 use super::base::{Bases, Costs, Threads};
 use super::cpu::CpuNest;
 use super::gpu::GpuNest;
@@ -87,9 +88,15 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     let threads = row.threads.map(|t| t as f64);
     let mut values = Values::default();
     describe_operator(&mut values, row, &operator);
-    runs::describe(&mut values, row, &operator, machine.vector);
-    windows::describe(&mut values, row, &operator, &knobs, machine.vector);
-    strides::describe(&mut values, row);
+    if is_on(Estimate::Runs) {
+        runs::describe(&mut values, row, &operator, machine.vector);
+    }
+    if is_on(Estimate::Windows) {
+        windows::describe(&mut values, row, &operator, &knobs, machine.vector);
+    }
+    if is_on(Estimate::Strides) {
+        strides::describe(&mut values, row);
+    }
     compiled::describe_resources(&mut values, row);
     if !row.has_default_schedule() {
         compiled::describe_code(&mut values, row);
@@ -100,7 +107,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         Nest::Cpu(nest) => {
             derive_cpu::derive(&mut values, nest);
             derive_cpu::derive_step(&mut values, &operator, nest, machine);
-            if let Some(knobs) = knobs.contraction() {
+            if let Some(knobs) = knobs.contraction().filter(|_| is_on(Estimate::TileAxes)) {
                 tile_axes::describe(&mut values, row, knobs);
             }
         }
@@ -125,7 +132,7 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
         ),
     };
     machine.describe(&mut values, row.threads);
-    let best = moving::at_best(row, &operator, machine);
+    let best = moving::at_best(row, &operator, machine).filter(|_| is_on(Estimate::Moving));
     if let Some(best) = best.filter(|_| row.device_kind == DeviceKind::CUDA) {
         derive_gpu::derive_share(&mut values, &operator, best, machine);
     }
@@ -137,22 +144,30 @@ pub fn point_of(row: &Row, machine: &MachineFacts) -> Point {
     };
     values.weight_reuse_bytes = row
         .weight_reuse_bytes
+        .filter(|_| is_on(Estimate::Reuse))
         .map_or(f32::NAN, |b| log1(reuse::of_weights(b, &operator)));
     values.drift = drift::feature(row.drift_ratio);
     let features = values.to_vec();
-    let rows = windows::Vectors::of(row, &knobs, machine.vector);
+    let rows =
+        windows::Vectors::of(row, &knobs, machine.vector).filter(|_| is_on(Estimate::Windows));
     let costs = Costs {
         vectors: rows
             .as_ref()
             .zip(machine.vector)
             .map(|(rows, unit)| rows.per_result(unit.lanes() as f64)),
-        fused_lanes: epilogue::lanes(row, &operator, rows.as_ref(), machine.vector),
-        evicted: strides::evicted_results(row, &operator, &nest),
+        fused_lanes: epilogue::lanes(row, &operator, rows.as_ref(), machine.vector)
+            .filter(|_| is_on(Estimate::Epilogue)),
+        evicted: match is_on(Estimate::Strides) {
+            true => strides::evicted_results(row, &operator, &nest),
+            false => 0.0,
+        },
         cold_weights: row
             .weight_reuse_bytes
+            .filter(|_| is_on(Estimate::Reuse))
             .map_or(0.0, |between| reuse::cold(operator.weight_bytes, between)),
         cold_outputs: row
             .output_reuse_bytes
+            .filter(|_| is_on(Estimate::Reuse))
             .map_or(0.0, |between| reuse::cold(operator.output_bytes, between)),
     };
     Point {
@@ -189,6 +204,7 @@ fn default_nest(row: &Row, operator: &Operator, machine: &MachineFacts) -> Nest 
     let known = match row.device_kind {
         DeviceKind::CPU => machine
             .vector
+            .filter(|_| is_on(Estimate::DefaultTile))
             .and_then(|unit| default_tile::nest(row, operator, unit)),
         _ => None,
     };

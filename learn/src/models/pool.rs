@@ -5,10 +5,10 @@
 
 use super::member::{
     DEEP_TREES, FOREIGN, MemberSpec, Objective, ROBUST, VIEWS, VIEWS_OF_CODE, VIEWS_OF_COUNTS,
-    default_members, many_trees, member, members_of_cycles, members_of_waves,
+    WIDE_TREES, default_members, many_trees, member, plain,
 };
 use crate::features::Scope;
-use crate::features::base::{Base, Counted};
+use crate::features::base::Base;
 
 /// Members for one kind of query: the first [`Pool::usual`] are good everywhere, the others on some machines.
 #[derive(Debug, Clone)]
@@ -19,24 +19,17 @@ pub struct Pool {
     pub usual: usize,
 }
 
-/// Members that may carry over to workloads that were not seen; of those that read what not all points have, those that
-/// read `available`. What the estimates of most points count says which are the usual ones.
-pub fn unseen(available: &[Scope], counted: Counted) -> Pool {
+/// Members that may carry over to workloads that were not seen. Those that read code or counts are in it only if these are
+/// `available`.
+pub fn unseen(available: &[Scope]) -> Pool {
     let [all, no_sizes, no_totals] = VIEWS;
-    let usual = match counted {
-        Counted::Operations => default_members(),
-        Counted::Cycles => members_of_cycles(),
-        Counted::Waves => members_of_waves(),
-    };
-    let mut others = vec![
-        member(Base::Serial, no_totals, ROBUST, 5),
-        member(Base::Steps, no_sizes, ROBUST, 6),
+    let usual = default_members();
+    let others = vec![
         member(Base::Steps, no_totals, ROBUST, 7),
         member(Base::Work, no_sizes, ROBUST, 8),
         deep(&member(Base::Fitted, all, ROBUST, 9)),
-        deep(&member(Base::Work, all, Objective::Squared, 10)),
+        member(Base::Fitted, no_sizes, ROBUST, 10),
     ];
-    others.retain(|member| !usual.contains(member));
     let [all, no_sizes, no_totals] = VIEWS_OF_COUNTS;
     let of_counts = vec![
         member(Base::Fitted, all, ROBUST, 22),
@@ -55,16 +48,23 @@ pub fn of_code() -> Vec<MemberSpec> {
 /// Members that may know workloads of which other schedules were measured; `available` as for [`unseen`].
 pub fn known(available: &[Scope]) -> Pool {
     let [all, no_sizes, _] = VIEWS;
+    // Chosen with the members for unseen workloads, on random samples held out of the same logs.
     let usual = vec![
-        deep(&member(Base::Fitted, all, ROBUST, 9)),
-        member(Base::Fitted, all, ROBUST, 0),
+        MemberSpec {
+            base: Base::Fitted,
+            ..plain()
+        },
+        plain(),
         deep(&member(Base::Fitted, no_sizes, Objective::Squared, 11)),
-        member(Base::Serial, all, ROBUST, 12),
-        deep(&member(Base::Steps, all, Objective::Squared, 13)),
+        MemberSpec {
+            trees: WIDE_TREES,
+            ..member(Base::Serial, all, ROBUST, 12)
+        },
+        deep(&member(Base::Fitted, all, ROBUST, 9)),
     ];
     let others = vec![
-        deep(&member(Base::Fitted, all, Objective::Squared, 14)),
-        deep(&member(Base::Work, all, Objective::Squared, 10)),
+        member(Base::Fitted, all, ROBUST, 0),
+        deep(&member(Base::Steps, all, Objective::Squared, 13)),
     ];
     let [all, no_sizes, _] = VIEWS_OF_CODE;
     let of_code = vec![
@@ -116,14 +116,10 @@ mod tests {
 
     #[test]
     fn no_member_stands_in_a_pool_twice() {
-        let waves = unseen(&[], Counted::Waves);
-        assert_eq!(waves.members[..waves.usual], members_of_waves());
-        for counted in [Counted::Operations, Counted::Cycles, Counted::Waves] {
-            let members = unseen(&Scope::OF_BUILT, counted).members;
-            for (place, member) in members.iter().enumerate() {
-                let twice = members[..place].iter().any(|other| other.is_like(member));
-                assert!(!twice, "{counted:?}: {member:?}");
-            }
+        let members = unseen(&Scope::OF_BUILT).members;
+        for (place, member) in members.iter().enumerate() {
+            let twice = members[..place].iter().any(|other| other.is_like(member));
+            assert!(!twice, "{member:?}");
         }
     }
 }

@@ -62,23 +62,6 @@ pub(super) struct Library {
     pub booster_predict_matrix: PredictMatrix,
 }
 
-/// Lets glibc keep what the library frees: every tree takes anew what the one before gave back, and pages that come from the
-/// kernel each time take a twentieth of the training. Rust's own memory is another allocator's.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn keep_memory() {
-    // The largest blocks that glibc lets itself be told to keep, bytes.
-    const KEPT: c_int = 32 << 20;
-    const UNTRIMMED: c_int = 1 << 30;
-    // SAFETY: both set a number of the allocator; a refusal leaves it as it was.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, UNTRIMMED);
-    }
-}
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn keep_memory() {}
-
 impl Library {
     /// Opens the library, once a process.
     pub fn get() -> Result<&'static Self> {
@@ -87,10 +70,7 @@ impl Library {
             return Ok(library);
         }
         let opened = Self::open(&locate()?)?;
-        Ok(OPENED.get_or_init(|| {
-            keep_memory();
-            opened
-        }))
+        Ok(OPENED.get_or_init(|| opened))
     }
 
     fn open(path: &Path) -> Result<Self> {

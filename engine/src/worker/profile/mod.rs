@@ -17,7 +17,7 @@ use tvm_bridge::clock::{self, ns_between, ticks};
 use tvm_bridge::tasks::{self, Task};
 use tvm_bridge::vm::{Call, Moment, Runner, WatchedMachine};
 
-use super::serve::Shared;
+use super::shared::Shared;
 use super::whole_model::LoadedModel;
 use crate::device::Conditions;
 use crate::protocol::{ProfileSpec, Profiled, ProfiledCycle, ProfiledStep, TaskSpan};

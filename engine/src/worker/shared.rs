@@ -1,0 +1,44 @@
+//! What all parts of a worker use: what it was set up with, and where its replies go.
+
+use std::io::Write;
+use std::sync::Mutex;
+
+use opdata::Status;
+use tvm_bridge::{IrModule, Target};
+
+use crate::device::Session;
+use crate::protocol::{Contents, Reply, Setup};
+use crate::schedule::Scheduler;
+
+/// What every part of a worker needs.
+pub(super) struct Shared {
+    pub setup: Setup,
+    pub contents: Contents,
+    pub module: IrModule,
+    pub target: Target,
+    pub scheduler: Scheduler,
+    pub session: Box<dyn Session>,
+}
+
+/// Where replies go; builds answer from several threads.
+pub(super) struct Replies(Mutex<Box<dyn Write + Send>>);
+
+impl Replies {
+    /// To a stream.
+    pub fn to(out: impl Write + Send + 'static) -> Replies {
+        Replies(Mutex::new(Box::new(out)))
+    }
+
+    /// Sends one reply. A parent that is gone cannot be told so; the worker then ends at its next request.
+    pub fn send(&self, reply: &Reply) {
+        let line = serde_json::to_string(reply).unwrap_or_else(|error| {
+            // A parent that gets no answer would wait for it until its time is up.
+            serde_json::json!({ "reply": "refused", "id": null, "status": Status::Crashed, "reason": error.to_string() })
+                .to_string()
+        });
+        if let Ok(mut out) = self.0.lock() {
+            let _ = writeln!(out, "{line}");
+            let _ = out.flush();
+        }
+    }
+}
