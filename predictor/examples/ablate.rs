@@ -11,7 +11,7 @@ use oplearn::data::split::shuffled;
 use oplearn::data::{Dataset, Machines, RowSet, Source};
 use oplearn::features::ablation::{Estimate, switch_off};
 use oplearn::features::{Scope, positions_of};
-use oplearn::models::member::{Member, MemberSpec, default_members};
+use oplearn::models::member::{Member, MemberSpec, default_members, plain};
 use oplearn::models::{Regressor, TrainingSet};
 use rayon::prelude::*;
 use serde_json::json;
@@ -50,6 +50,11 @@ fn main() -> anyhow::Result<()> {
             );
         };
         say("all", "all", whole.error(&alone));
+        say(
+            "plain",
+            "plain",
+            whole.error(&whole.predictions(&[plain()])?),
+        );
         for (left_out, spec) in members.iter().enumerate() {
             let rest: Vec<Vec<f64>> = (0..members.len())
                 .filter(|&m| m != left_out)
