@@ -56,13 +56,11 @@ impl Field for u64 {
     const TYPE: ColumnType = ColumnType::Integer;
 
     #[inline(never)]
-
     fn to_cell(&self) -> Cell<'_> {
         Cell::Integer(*self)
     }
 
     #[inline(never)]
-
     fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
         match cell {
             Cell::Integer(value) => Ok(value),
@@ -75,13 +73,11 @@ impl Field for f64 {
     const TYPE: ColumnType = ColumnType::Float;
 
     #[inline(never)]
-
     fn to_cell(&self) -> Cell<'_> {
         Cell::Float(*self)
     }
 
     #[inline(never)]
-
     fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
         match cell {
             Cell::Float(value) if value.is_finite() => Ok(value),
@@ -98,13 +94,11 @@ impl Field for String {
     const TYPE: ColumnType = ColumnType::Text;
 
     #[inline(never)]
-
     fn to_cell(&self) -> Cell<'_> {
         text_cell(Cow::Borrowed(self))
     }
 
     #[inline(never)]
-
     fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
         match cell {
             Cell::Text(text) => Ok(text.into_owned()),
@@ -113,7 +107,6 @@ impl Field for String {
     }
 
     #[inline(never)]
-
     fn read(&mut self, text: &str) -> Result<(), String> {
         if text.is_empty() {
             return Err(expected("text", &Cell::Missing));
@@ -137,13 +130,11 @@ impl<T: Field> Field for Option<T> {
     const PRESENCE: Presence = Presence::Optional;
 
     #[inline(never)]
-
     fn to_cell(&self) -> Cell<'_> {
         self.as_ref().map_or(Cell::Missing, T::to_cell)
     }
 
     #[inline(never)]
-
     fn from_cell(cell: Cell<'_>) -> Result<Self, String> {
         match cell {
             Cell::Missing => Ok(None),
@@ -152,7 +143,6 @@ impl<T: Field> Field for Option<T> {
     }
 
     #[inline(never)]
-
     fn read(&mut self, text: &str) -> Result<(), String> {
         match self {
             _ if text.is_empty() => *self = None,
@@ -212,13 +202,11 @@ macro_rules! text_field {
             const TYPE: crate::cell::ColumnType = $column_type;
 
             #[inline(never)]
-
             fn to_cell(&self) -> crate::cell::Cell<'_> {
                 crate::cell::text_cell(std::borrow::Cow::Owned(self.to_string()))
             }
 
             #[inline(never)]
-
             fn from_cell(cell: crate::cell::Cell<'_>) -> Result<Self, String> {
                 match cell {
                     crate::cell::Cell::Text(text) => text.parse(),
