@@ -132,7 +132,7 @@ pub struct Started {
 }
 
 impl Started {
-    /// Reads its talk until so many lines hold `text`; gives all lines so far.
+    /// Reads its talk until this many lines hold `text`; gives all lines so far.
     ///
     /// # Panics
     /// When it ends before that.

@@ -6,7 +6,7 @@ use std::process::Command;
 /// A disk to run a command on.
 #[derive(Debug, Clone, Copy)]
 pub enum Disk {
-    /// So many KiB in all.
+    /// This many KiB in all.
     Small(u32),
     /// Nothing can be written.
     ReadOnly,

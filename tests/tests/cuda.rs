@@ -164,7 +164,7 @@ fn command_of_sweep(bench: &Bench, more: &[&str]) -> Command {
     bench.command([&model[..], &job, &limits, more].concat())
 }
 
-/// What became of the point with blocks of so many threads.
+/// What became of the point with blocks of this many threads.
 fn point(rows: &[opdata::Row], threads: u64) -> (Status, &str) {
     let of_size = |row: &&opdata::Row| row.threads_per_block == Some(threads);
     // A kernel that was not built twice is described once; each size is one point.

@@ -63,7 +63,7 @@ fn a_sweep_killed_again_and_again_measures_every_point_once() {
     assert!(again.stderr.contains("finished"), "{}", again.stderr);
 }
 
-/// Starts a run of so many points and kills it five times; whether it has not come to its end.
+/// Starts a run of this many points and kills it five times; whether it has not come to its end.
 fn is_killed_again_and_again(bench: &Bench, run: &str, planned: usize) -> bool {
     let folder = bench.path().join(run);
     // Each life ends after a few rows more, at a moment that nobody chose; the third is killed before its first row.

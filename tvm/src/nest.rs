@@ -53,7 +53,7 @@ pub struct Value(Obj);
 pub struct Stmt(Obj);
 
 impl Buffer {
-    /// A buffer of so many elements.
+    /// A buffer of this many elements.
     ///
     /// # Errors
     /// TVM cannot be loaded, or refuses the extent.
@@ -89,7 +89,7 @@ impl Buffer {
 }
 
 impl Integers {
-    /// So many integers.
+    /// This many integers.
     ///
     /// # Errors
     /// TVM cannot be loaded, or refuses the extent.

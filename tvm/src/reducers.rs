@@ -101,7 +101,7 @@ impl Extreme {
     }
 }
 
-/// Registers the reduction of so many buffers: what becomes of two values of each, and what they begin with.
+/// Registers the reduction of this many buffers: what becomes of two values of each, and what they begin with.
 fn register_one(
     buffers: i64,
     combined: impl Fn(&[Obj], &[Obj]) -> Result<Vec<Obj>> + 'static,

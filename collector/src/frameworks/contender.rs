@@ -58,7 +58,7 @@ pub(super) fn mean(rounds: &[Round]) -> Vec<OperatorTime> {
     per_run(operators.cloned(), rounds.len())
 }
 
-/// Operators by their names, the slowest first: sums over so many runs, for one of them.
+/// Operators by their names, the slowest first: sums over this many runs, for one of them.
 pub(super) fn per_run(
     operators: impl Iterator<Item = OperatorTime>,
     runs: usize,

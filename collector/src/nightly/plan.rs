@@ -79,7 +79,7 @@ impl NightlyPlan {
     }
 }
 
-/// What sets a measurement apart that so many came before; nothing for the first.
+/// What sets a measurement apart that this many came before; nothing for the first.
 pub fn again_name(before: u32) -> Option<String> {
     match before {
         0 => None,

@@ -86,7 +86,7 @@ pub struct Heat {
     pub cells: Vec<[f64; 3]>,
 }
 
-/// Operators of one kind of row, by what tells them apart.
+/// Rows grouped by operator: by name and workload.
 type Groups<'a> = BTreeMap<(String, String), Vec<&'a Row>>;
 
 /// Measured rows by operator and, if asked for, by threads.

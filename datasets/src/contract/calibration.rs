@@ -71,7 +71,7 @@ pub struct Calibration {
     pub rates: Vec<ThreadRates>,
 }
 
-/// Rates of so many threads together.
+/// Rates of this many threads together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadRates {
     /// Threads.

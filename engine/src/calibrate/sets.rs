@@ -16,7 +16,7 @@ const BEYOND: u64 = 4;
 const UNKNOWN_BYTES: u64 = 512 << 20;
 /// Share of the available memory that sets may take: 1 / this.
 const AVAILABLE_PART: u64 = 4;
-/// Most bytes of all sets together: sums of so many ones are still exact in `float32`, lane by lane.
+/// Most bytes of all sets together: sums of this many ones are still exact in `float32`, lane by lane.
 const MOST_BYTES: u64 = 2 << 30;
 
 /// The machine, as far as sets depend on it.

@@ -34,7 +34,7 @@ pub struct ConditionInfo {
 }
 
 impl Conditions {
-    /// So many threads and this state of the caches, with nothing that only some devices have.
+    /// This many threads and this state of the caches, with nothing that only some devices have.
     pub fn new(threads: u32, cache: CacheState) -> Conditions {
         Conditions {
             threads,

@@ -44,7 +44,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// To measure on up to so many threads.
+    /// To measure on up to this many threads.
     pub fn measuring(dictionary: Value, max_threads: usize) -> Opening {
         const COMPILE_LIMIT: Duration = Duration::from_secs(60);
         Opening {

@@ -24,7 +24,7 @@ pub trait Watched {
     /// What fails.
     type Error;
 
-    /// Time of so many calls.
+    /// Time of this many calls.
     ///
     /// # Errors
     /// A call fails.
@@ -117,8 +117,7 @@ fn samples_between<W: Watched>(
     Ok(samples)
 }
 
-/// The largest slowdown with which something counts of which there were these: that of a quiet moment, or more if `least` of them
-/// would not count otherwise.
+/// The bound on the slowdowns that count: that of a quiet moment, or the lowest that lets `least` of them count.
 pub fn quiet_bound(slowdowns: &[f64], least: usize) -> f64 {
     let mut ascending = slowdowns.to_vec();
     ascending.sort_by(f64::total_cmp);

@@ -148,7 +148,7 @@ fn last_words(log: &Path, start: u64) -> Option<String> {
     cause(&tail)
 }
 
-/// The last line of a text that is not part of a stack trace; that memory ran out is said in so many words.
+/// The last line of a text that is not part of a stack trace; that memory ran out is said outright.
 fn cause(text: &str) -> Option<String> {
     let line = text
         .lines()

@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Measures kernels 0 to 7 with so many workers; the first point is slow. What came back, and how many points were
+    /// Measures kernels 0 to 7 with this many workers; the first point is slow. What came back, and how many points were
     /// measured at once at most.
     fn measured(workers: usize) -> (Vec<u64>, usize) {
         let busy = Arc::new(Mutex::new((0usize, 0usize)));

@@ -46,7 +46,7 @@ pub enum Step<'a> {
 /// What it does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
-    /// What it is asked for; a call takes so many nanoseconds, and the reference kernel is slowed down by this factor.
+    /// What it is asked for; a call takes this many nanoseconds, and the reference kernel is slowed down by this factor.
     Works {
         /// Time of one call.
         ns: f64,
@@ -140,7 +140,7 @@ impl FakeWorker {
         self.said.push_back(Said::Reply(Box::new(reply)));
     }
 
-    /// Builds on `jobs` threads: so many kernels are under way when one of them ends the worker.
+    /// Builds on `jobs` threads: this many kernels are under way when one of them ends the worker.
     fn build(&mut self, kernels: &[KernelSpec], jobs: usize) {
         for under_way in kernels.chunks(jobs.max(1)) {
             for kernel in under_way {

@@ -27,7 +27,7 @@ pub enum StopReason {
     TimeSpent,
     /// The largest number of samples is taken.
     SamplesSpent,
-    /// The point is so much slower than the best known that it is not worth samples.
+    /// The point is too slow beside the best known to be worth samples.
     #[serde(alias = "hopeless")]
     Pruned,
 }

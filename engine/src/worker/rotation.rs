@@ -1,5 +1,5 @@
-//! Sets of an operator's arguments that its calls take in turn, so that as much passes between two uses of its memory as in
-//! the model.
+//! Buffer rotation: calls use several sets of arguments in turn, so that as many bytes are touched between two uses of a
+//! buffer as in the model.
 //!
 //! Inside a model weights come again after all that the model reads and writes in between, and outputs are written to memory
 //! that an earlier operator used. A call that repeats on the same arguments finds both in the nearest cache that holds them.
@@ -135,8 +135,8 @@ struct Copies {
 }
 
 impl Own {
-    /// A copy of the outputs comes again after all its copies, the weights of as many calls, and the inputs; a copy of the
-    /// weights after all its copies, those of the outputs, and the inputs.
+    /// Number of copies such that at least `reuse` bytes are touched before a copy is used again. Between two uses of an output
+    /// copy lie all output copies, the weights of as many calls, and the inputs; likewise for weights.
     fn copies(self, reuse: Reuse) -> Copies {
         let beyond_inputs = reuse.outputs.saturating_sub(self.inputs);
         let outputs = copies(beyond_inputs, self.outputs, self.weights + self.outputs);

@@ -30,7 +30,7 @@ const JUDGED: usize = 3000;
 const LEAST_SAMPLES: usize = 60;
 /// See [`LEAST_SAMPLES`].
 const LEAST_WORKLOADS: usize = 6;
-/// From so many machines on something can be told of others.
+/// From this many machines on something can be told of others.
 const LEAST_MACHINES: usize = 3;
 /// Choices that are made for the folds of an evaluation at most: folds share one that was made without any of them.
 const CHOICES: usize = 4;
@@ -203,7 +203,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Members for workloads of which other schedules were measured: random samples are held out. With what they
+    /// Members for workloads with other measured schedules: random samples are held out. With what they
     /// predicted of those.
     fn for_known(&self) -> Result<(Mixture, OutOfFold)> {
         let mut parts = vec![0; self.judged.len()];

@@ -121,8 +121,7 @@ pub struct Bases {
     at_best: Option<AtBest>,
     /// What is known of the schedule.
     scheduled: Scheduled,
-    /// Cycles of all arithmetic under a schedule of which nothing is known, of one of the threads that find work; missing
-    /// where the core is not known.
+    /// Cycles of one thread's arithmetic under an unknown schedule; missing if the core is unknown.
     unscheduled: Option<f64>,
     /// How the schedule divides the work, where the machine's number of cores or multiprocessors is not known.
     pieces: Option<Pieces>,
@@ -232,7 +231,7 @@ impl Bases {
 
     /// The parts of a time that rates are fitted for: what the schedule does one piece after the other, its steps, then of one
     /// of the threads that find work the arithmetic, traffic, exponentials, evicted results, cold weights and cold outputs, and 1
-    /// if there are several of them; 0 where a part is not known or is in another one. With so many cores or multiprocessors, if a number is
+    /// if there are several of them; 0 where a part is not known or is in another one. With this many cores or multiprocessors, if a number is
     /// given and the machine's own is not known.
     pub fn parts(&self, units: Option<f64>) -> [f64; 9] {
         let [

@@ -90,7 +90,7 @@ impl Vectors {
 }
 
 /// Cycles of all arithmetic of an operator of whose schedule nothing is known: at the peak where what is loaded is used again,
-/// else a vector, or under a stride a value, after the other. Windows take so many `vectors` for each result, where that is known.
+/// else a vector, or under a stride a value, after the other. Windows take this many `vectors` for each result, where that is known.
 pub(super) fn unscheduled(operator: &Operator, core: Core, vectors: Option<f64>) -> f64 {
     let lanes = core.unit.lanes() as f64;
     let values = operator.own_elements * operator.depth;

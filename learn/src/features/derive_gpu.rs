@@ -66,7 +66,7 @@ pub(super) fn derive(v: &mut Values, o: &Operator, n: &GpuNest, machine: &Machin
     step(v, n);
 }
 
-/// How an operator fills a GPU of which the figures are known: what carries over from one GPU to another.
+/// How an operator fills a GPU with known figures: what carries over from one GPU to another.
 pub(super) fn derive_share(
     values: &mut Values,
     o: &Operator,

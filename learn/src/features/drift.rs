@@ -18,7 +18,7 @@ pub(super) fn feature(drift: Option<f64>) -> f32 {
 }
 
 impl Point {
-    /// Makes it a point of a machine on which the reference kernel takes so many times its usual time.
+    /// Makes it a point of a machine on which the reference kernel takes this many times its usual time.
     pub fn set_drift(&mut self, drift: Option<f64>) {
         static PLACE: LazyLock<Option<usize>> =
             LazyLock::new(|| FEATURES.iter().position(|feature| feature.name == "drift"));

@@ -41,7 +41,7 @@ fn conflict(stride: f64, lanes: f64) -> f64 {
     if stride <= 0.0 || lanes <= 1.0 {
         return 1.0;
     }
-    // A stride of 2^n words reaches every 2^n-th bank, and odd multiples of it the same ones in another order; after so many
+    // A stride of 2^n words reaches every 2^n-th bank, and odd multiples of it the same ones in another order; after this many
     // lanes the first bank is met again.
     let shared = (stride as u64 | u64::from(BANKS)).trailing_zeros();
     let reached = BANKS >> shared;

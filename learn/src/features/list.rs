@@ -488,19 +488,19 @@ features! {
         loop_spill_share,
     }
     Counted {
-        /// CPU: instructions of a call as the processor counted them, for each flop or byte of traffic, of which there is more
+        /// CPU: instructions of a call as the processor counted them, for each flop or byte of traffic, whichever is larger
         counted_instructions: Log2,
-        /// CPU: misses of the last cache in a call as the processor counted them, for each flop or byte of traffic, of which there is more
+        /// CPU: misses of the last cache in a call as the processor counted them, for each flop or byte of traffic, whichever is larger
         counted_cache_misses: Log2,
-        /// CPU: branches of a call that were predicted wrongly, as the processor counted them, for each flop or byte of traffic, of which there is more
+        /// CPU: branches of a call that were predicted wrongly, as the processor counted them, for each flop or byte of traffic, whichever is larger
         counted_branch_misses: Log2,
-        /// CPU: instructions of a call in a simulator, for each flop or byte of traffic, of which there is more
+        /// CPU: instructions of a call in a simulator, for each flop or byte of traffic, whichever is larger
         simulated_instructions: Log2,
-        /// CPU: misses of the first data cache in a call in a simulator, for each flop or byte of traffic, of which there is more
+        /// CPU: misses of the first data cache in a call in a simulator, for each flop or byte of traffic, whichever is larger
         simulated_l1d_misses: Log2,
-        /// CPU: misses of the last cache in a call in a simulator, for each flop or byte of traffic, of which there is more
+        /// CPU: misses of the last cache in a call in a simulator, for each flop or byte of traffic, whichever is larger
         simulated_llc_misses: Log2,
-        /// CPU: branches of a call that the simulated predictor got wrong, for each flop or byte of traffic, of which there is more
+        /// CPU: branches of a call that the simulated predictor got wrong, for each flop or byte of traffic, whichever is larger
         simulated_branch_misses: Log2,
         /// CPU: estimated cycles of a pass through the hottest block
         estimated_block_cycles: Log2,

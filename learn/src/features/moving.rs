@@ -46,7 +46,7 @@ pub(super) fn at_best(row: &Row, operator: &Operator, machine: &MachineFacts) ->
     })
 }
 
-/// The rate of the first cache that holds so many bytes, or of memory, byte/ns: of the levels whose rate is known.
+/// The rate of the first cache that holds this many bytes, or of memory, byte/ns: of the levels whose rate is known.
 fn rate_of(bytes: f64, threads: u64, machine: &MachineFacts, rates: &Rates) -> Option<f64> {
     let each = threads as f64;
     let levels = [

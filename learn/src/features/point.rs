@@ -292,7 +292,7 @@ fn fused_operators(name: &str) -> f32 {
     count
 }
 
-/// Vectors of a step of a schedule of which nothing is known, at most.
+/// Vectors of a step of a schedule that is unknown, at most.
 const VECTORS: f64 = 4.0;
 
 /// Pieces that a schedule divides an operator into. Where that is not known, there is one for each row that is reduced, for
@@ -317,7 +317,7 @@ fn pieces(nest: &Nest, knobs: &Knobs, o: &Operator, machine: &MachineFacts) -> f
     pieces.max(1.0)
 }
 
-/// Threads, and how many of them find work, of a schedule of so many pieces; returns these.
+/// Threads, and how many of them find work, of a schedule of this many pieces; returns these.
 fn describe_threads(values: &mut Values, parallel: f64, o: &Operator, threads: Option<f64>) -> f64 {
     let Some(threads) = threads else { return 1.0 };
     let busy = threads.min(parallel).max(1.0);

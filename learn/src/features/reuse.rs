@@ -2,16 +2,16 @@
 
 use super::operator::Operator;
 
-/// Weights that so much is read between two uses of have left the caches of a core. How much more it is does not matter where a call
-/// uses each of them many times, and would only tell models apart.
+/// Weights are evicted from a core's caches if more than this is read between two uses, bytes. How much more does not matter
+/// where a call uses each weight many times; as a feature it would only identify the model.
 const COLD_BYTES: f64 = 4e6;
-/// Weights that so much is read between two uses of have left all caches.
+/// Weights are evicted from all caches if more than this is read between two uses, bytes.
 const FAR_BYTES: f64 = 67_108_864.0;
-/// What so much passes between two uses of comes from main memory, where a last-level cache is shared with others.
+/// Data come from main memory if more than this passes between two uses, bytes: others share the last-level cache.
 const LOST_BYTES: f64 = 32e6;
 
-/// What passes between two uses of a weight, bytes, as far as it matters. A call that uses each weight once waits for the cache
-/// that they come from; which power of two it is tells that well enough.
+/// Bytes that pass between two uses of a weight, rounded to what matters. A call that uses each weight once waits for the cache
+/// that holds it; the power of two of the bytes tells which cache that is.
 pub(super) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
     let bytes = bytes as f64;
     let once = operator.batch * operator.rows <= 1.0;
@@ -21,7 +21,7 @@ pub(super) fn of_weights(bytes: u64, operator: &Operator) -> f64 {
     bytes.min(COLD_BYTES)
 }
 
-/// Of an operator's bytes those that a call waits for, where so much passes between two of their uses: the more it is, the fewer
+/// Of an operator's bytes those that a call waits for, where this much passes between two of their uses: the more it is, the fewer
 /// of them are left in a last-level cache that others use as well.
 pub(super) fn cold(bytes: f64, between_uses: u64) -> f64 {
     let beyond = (between_uses as f64 - COLD_BYTES) / (LOST_BYTES - COLD_BYTES);

@@ -20,7 +20,7 @@ pub enum Scope {
     /// What a processor, a simulator or an analyser counted of the kernel, in units of its work: known of kernels that were
     /// counted. What a clock says under another name (cycles, stalls, task clock, energy) is not among it.
     Counted,
-    /// How an operator fills a device of which the figures are known, for members that are asked about devices which were not
+    /// How an operator fills a device with known figures, for members that are asked about devices which were not
     /// trained on: to others that tells devices apart.
     Foreign,
     /// Where it runs.

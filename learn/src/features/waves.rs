@@ -53,7 +53,7 @@ impl Waves {
         }
     }
 
-    /// Cycles on so many multiprocessors: whole waves, then what is left, spread evenly.
+    /// Cycles on this many multiprocessors: whole waves, then what is left, spread evenly.
     pub fn cycles(&self, multiprocessors: f64) -> f64 {
         let wave = |blocks: f64| {
             let issued = blocks * self.warps * self.instructions;

@@ -65,7 +65,7 @@ impl Vectors {
         Windows::of(row)?.vectors(row, knobs, unit)
     }
 
-    /// Vectors of a machine with so many lanes for each result that is wanted.
+    /// Vectors of a machine with this many lanes for each result that is wanted.
     pub fn per_result(&self, most: f64) -> f64 {
         self.computed / self.length * (self.length / most).ceil() / self.wanted
     }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use opdata::Loop;
 
-    /// A pool of 64 channels by windows of so many values along each axis.
+    /// A pool of 64 channels by windows of this many values along each axis.
     fn pool(kind: &str, data: u64, window: u64, stride: u64, padding: u64) -> Row {
         let wanted = (data + 2 * padding - window) / stride + 1;
         let spatial = [("nn", 1), ("cc", 64), ("yy", wanted), ("xx", wanted)];

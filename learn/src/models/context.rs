@@ -83,7 +83,7 @@ mod tests {
     use crate::data::{Machines, ModelRun, Part, RowSet};
     use crate::testing::dense_row;
 
-    /// Products with one row, so many of them, that take 500 ns and a tenth more inside a model at two threads, and 2 ns more for each
+    /// Products with one row, this many of them, that take 500 ns and a tenth more inside a model at two threads, and 2 ns more for each
     /// kB that is written.
     fn dataset(count: u64) -> Dataset {
         let rows = (0..count).map(|number| {

@@ -8,7 +8,7 @@ use crate::data::split::shuffled;
 /// Samples that a member learns from at most.
 const LEARNED: usize = 200_000;
 
-/// Places of the samples among so many that a member learns from: all, or a random part, ascending; members of other seeds have
+/// Places of the samples among this many that a member learns from: all, or a random part, ascending; members of other seeds have
 /// other parts.
 pub(super) fn learned(count: usize, seed: u64) -> Vec<usize> {
     if count <= LEARNED {

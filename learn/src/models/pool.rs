@@ -45,7 +45,7 @@ pub fn of_code() -> Vec<MemberSpec> {
     many_trees(VIEWS_OF_CODE, 15)
 }
 
-/// Members that may know workloads of which other schedules were measured; `available` as for [`unseen`].
+/// Members that may know workloads with other measured schedules; `available` as for [`unseen`].
 pub fn known(available: &[Scope]) -> Pool {
     let [all, no_sizes, _] = VIEWS;
     // Chosen with the members for unseen workloads, on random samples held out of the same logs.

@@ -4,7 +4,7 @@
 //! time = a·serial + b·steps + c·arithmetic + d·traffic + e·exponentials + f·evicted results + g·cold weights + h·cold outputs +
 //! i·several + j. The last is the floor of the device, below which nothing gets, and i what several threads take to be
 //! started and waited for; traffic alone decides where there is little arithmetic for a byte, as in products with one row. Where b counts cycles,
-//! arithmetic is in them, and a and c are left out. Over several machines of which the rates are known, arithmetic and traffic
+//! arithmetic is in them, and a and c are left out. Over several machines with known rates, arithmetic and traffic
 //! are what they take there at best, so that c and d are how much longer it takes in fact; the place of the steps has
 //! arithmetic times how short of power a machine is, and the other parts but the floor are left out.
 //! Non-negative least squares of the relative error (coordinate descent on the normal equations), in rounds that count

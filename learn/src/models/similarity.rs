@@ -35,7 +35,7 @@ pub struct Similarity {
 pub struct Importance(pub(crate) Vec<f64>);
 
 impl Importance {
-    /// Asks the members at so many of the points, evenly spread, at most.
+    /// Asks the members at this many of the points, evenly spread, at most.
     ///
     /// # Errors
     /// XGBoost's library fails.

@@ -291,7 +291,7 @@ fn rank_together(
     thresholds: &[f32],
     [below, above]: &mut [[u8; TOGETHER]; 2],
 ) {
-    // So many counts fit a processor's registers.
+    // This many counts fit a processor's registers.
     const COUNTED: usize = 16;
     let some = values
         .chunks_exact(COUNTED)

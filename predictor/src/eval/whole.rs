@@ -234,7 +234,7 @@ impl WholeFactor {
             .unwrap_or(1.0)
     }
 
-    /// Time between operators of a model with so many calls, ns: that of the nearest number of threads.
+    /// Time between operators of a model with this many calls, ns: that of the nearest number of threads.
     pub fn between(&self, threads: u64, calls: f64) -> f64 {
         let nearest = self.call_ns.iter().min_by_key(|(t, _)| t.abs_diff(threads));
         nearest.map_or(0.0, |(_, one)| one * calls)

@@ -32,7 +32,7 @@ use crate::model::neighbours::Neighbours;
 const CALIBRATION_FOLDS: usize = 10;
 /// The same for many samples: a tenth more of them to learn from tells little then, and takes half of the training.
 const FEWER_FOLDS: usize = 5;
-/// From so many samples on they are many.
+/// From this many samples on they are many.
 const MANY_SAMPLES: usize = 3000;
 /// Kinds of operators that it takes to say how far a kind may lie from the others.
 const KINDS_TO_COMPARE: usize = 3;
@@ -77,7 +77,7 @@ pub enum New {
     Schedule,
     /// Its workload.
     Workload,
-    /// Its machine, of which the rates are known.
+    /// Its machine, with known rates.
     Machine,
 }
 
@@ -417,7 +417,7 @@ fn ranges(samples: &[&Sample]) -> Vec<Range> {
 
 impl Trained {
     /// Refuses a number of threads that neither the machine has cores for nor the training data have rows of: estimates
-    /// shared by so many threads would be fiction.
+    /// shared by this many threads would be fiction.
     ///
     /// # Errors
     /// There are more threads than both.

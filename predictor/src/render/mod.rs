@@ -26,7 +26,7 @@ use opreport::units::{plural, time_rounded};
 
 use crate::model::trained::Facts;
 
-/// A number with so many digits after the point; what rounds to 0 has no sign.
+/// A number with this many digits after the point; what rounds to 0 has no sign.
 fn decimal(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
@@ -49,7 +49,7 @@ fn interval(low: Option<f64>, high: Option<f64>) -> String {
     }
 }
 
-/// A cell of a number with so many digits after the point.
+/// A cell of a number with this many digits after the point.
 fn number(value: f64, digits: usize) -> Cell {
     decimal(value, digits).into()
 }

@@ -5,7 +5,7 @@
 //! are measured, and slow ones are predicted badly. Without the cost the budget goes into a few slow ones. The square
 //! root keeps most of what either brings (`scripts/bench suggest`).
 //!
-//! Work grows with the square of the candidates, so many of them are looked at in blocks, each with its share of the
+//! Work grows with the square of the candidates, this many of them are looked at in blocks, each with its share of the
 //! budget, and each against the measured points nearest to it.
 
 use std::collections::{BTreeMap, HashSet};
@@ -252,7 +252,7 @@ fn blocks(kernels: &[usize], seed: u64) -> Vec<Vec<usize>> {
     blocks
 }
 
-/// The measured points (the first so many places) that a block is looked at against: all, or of very many those nearest
+/// The measured points (the first this many places) that a block is looked at against: all, or of very many those nearest
 /// to its points and an even selection of the others.
 fn nearest(similarity: &Similarity, measured: usize, block: &[usize]) -> Vec<usize> {
     if measured <= KNOWN {

@@ -48,7 +48,7 @@ pub struct CostModel {
 }
 
 impl CostModel {
-    /// Learns from rows of runs on a machine with so many cores.
+    /// Learns from rows of runs on a machine with this many cores.
     pub fn learn(rows: &[Row], cores: u32) -> Self {
         let cores = f64::from(cores.max(1));
         let mut builds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();

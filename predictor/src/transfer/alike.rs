@@ -6,7 +6,7 @@
 
 use crate::model::Correction;
 
-/// Measurements of like shapes repeat each other: so much of one each is worth.
+/// Measurements of like shapes repeat each other: this much of one each is worth.
 const WORTH: f64 = 0.5;
 /// Errors beyond this, log2, count no more than this: one disturbed measurement is not to decide.
 const LARGEST_ERROR: f64 = 2.0;

@@ -49,7 +49,7 @@ pub struct Transfer {
     pub means: Vec<Mean>,
 }
 
-/// Holds out each machine, learns from the others, and adapts by so many of its points.
+/// Holds out each machine, learns from the others, and adapts by this many of its points.
 ///
 /// # Errors
 /// There are no two machines, or XGBoost's library is missing or fails.

@@ -31,7 +31,7 @@ const SIGNIFICANT: f64 = 0.05;
 const BEND: f64 = 0.05;
 /// Least share of a term, by length, that the terms before it must not explain.
 const INDEPENDENT: f64 = 1e-6;
-/// Draws are taken from so many copies of the residuals: nearly with repetition.
+/// Draws are taken from this many copies of the residuals: nearly with repetition.
 const COPIES: usize = 8;
 
 /// A value with its interval.

@@ -34,7 +34,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// What so many records are given where there are no commands.
+    /// What this many records are given where there are no commands.
     fn nothing(records: usize) -> Given {
         let none = Bound {
             certainty: Certainty::NoCommands,
@@ -90,8 +90,8 @@ impl Given {
         self.bindings.first().map(|binding| binding.sections)
     }
 
-    /// Makes guesses of what is certain in sections that are in step, but for those that are `believed`, and of all if
-    /// none are in step.
+    /// Turns certain matches into guesses: in the sections whose records and commands run side by side, except those that
+    /// are `believed`; in all sections if there are none.
     pub fn doubt_sections(&mut self, believed: impl Fn(usize) -> bool) {
         let in_step = match self.bindings.first() {
             Some(binding) if !binding.in_step.is_empty() => binding.in_step.clone(),
@@ -294,7 +294,7 @@ fn ends_otherwise(
     at.is_some_and(|at| !stream.may_end(commands, &records[at]))
 }
 
-/// Records that frame a program are at least so many.
+/// Records that frame a program are at least this many.
 const FEW: u64 = 64;
 
 /// Records at both ends that are not of the program: all without commands, if each command has its record; else only

@@ -71,7 +71,7 @@ pub(super) fn note_fates(
     }
 }
 
-/// A loss of so many records, if there is any.
+/// A loss of this many records, if there is any.
 pub(super) fn lose(
     report: &mut Report,
     kind: &'static str,

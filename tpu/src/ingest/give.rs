@@ -88,7 +88,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds nodes again of which some are lost, in a dump of so many kernels, and doubts what may be of others.
+    /// Binds nodes again of which some are lost, in a dump of this many kernels, and doubts what may be of others.
     fn doubt_nodes(&mut self, kernels: usize, stages: &[Stage; 3], given: &mut [Given; 3]) {
         let trusts = given
             .each_ref()
@@ -133,7 +133,7 @@ impl Binder<'_> {
     }
 }
 
-/// Whether commands are missing, as far as nodes and what they fit tell; if so, in a dump of at least so many sections.
+/// Whether commands are missing, as far as nodes and what they fit tell; if so, in a dump of at least this many sections.
 fn trust_in_nodes(parts: &CoreParts, stages: &[Stage; 3], given: &[Given; 3]) -> Trust {
     let of_nodes = || {
         let both = stages.iter().zip(given);
@@ -174,7 +174,7 @@ fn contradict_each_other(given: &[Given; 3]) -> bool {
     by_times || alone(0) || alone(1) || apart
 }
 
-/// What that means for one engine, of which `sections` are left where others have so many.
+/// What that means for one engine, of which `sections` are left where others have this many.
 fn trust_in_engine(kernels: usize, sections: (usize, usize)) -> Trust {
     match kernels
         .abs_diff(sections.0)

@@ -208,7 +208,7 @@ fn check_whole(profile: &Profile) -> Result<()> {
     }
 }
 
-/// Reads cores in parallel, but only so many at a time that memory does not grow with their number.
+/// Reads cores in parallel, but few enough at a time that memory does not grow with their number.
 fn read_cores(files: &[(u32, PathBuf)], common: &core::Common) -> Vec<Result<core::ReadCore>> {
     let mut read = Vec::with_capacity(files.len());
     let mut rest = files;

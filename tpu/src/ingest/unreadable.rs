@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::input::nodes::Tags;
 
-    /// Commands by letters: `.` is read, a digit is unreadable of so many times 16 bytes.
+    /// Commands by letters: `.` is read, a digit is unreadable of this many times 16 bytes.
     fn block(text: &str) -> Vec<Command> {
         let command = |(id, letter): (usize, char)| Command {
             kind: match letter.to_digit(10) {

@@ -71,7 +71,7 @@ pub enum CommandKind {
     },
     /// A decoded descriptor: its number in the pool.
     Descriptor(u32),
-    /// A descriptor that cannot be read, in so many bytes with no other.
+    /// A descriptor that cannot be read, in this many bytes with no other.
     Unreadable {
         /// Bytes that were skipped.
         bytes: u32,
@@ -161,7 +161,7 @@ pub struct Nodes {
     pub scopes: Vec<String>,
     /// Words that are no nodes.
     pub bad: Vec<BadNode>,
-    /// Commands of the HAU, of which nothing is profiled.
+    /// Commands of the HAU, which is not profiled.
     pub hau: u64,
     /// What stands between the commands.
     pub(crate) marks: Marks,

@@ -12,7 +12,7 @@ use crate::error::{Result, io_at};
 use crate::input::container::outline;
 use crate::input::regular::{open_regular, read_regular};
 
-/// Files of at least so many bytes are mapped.
+/// Files of at least this many bytes are mapped.
 const LARGE: u64 = 32 << 20;
 
 /// A file with its name and bytes.

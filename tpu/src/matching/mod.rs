@@ -1,11 +1,15 @@
-//! Records in their order in time, and each with its command.
+//! Matching: gives each record (what an engine did) its command (what the program told it to do).
 //!
-//! [`order`] brings the records of one engine into order and sets aside what cannot be; [`sections`] cuts records and
-//! commands where ids fall; `certain` says which sections belong together and whether that is certain, by order
-//! (`embed`), by what another engine did at the time ([`timeline`]), and after `repair` put right what lost nodes did,
-//! or by what nothing else comes near where commands are lost (`doubted`, `strict`); `proof` says what all of that must hold;
-//! [`bind`] gives each record of a [`stream`] its command by id; [`sync`] knows the marks that frame a profile; [`cdma`] does the same
-//! for ports, which several cores feed.
+//! A dump goes through these steps:
+//! - [`order`] sorts the records of one engine by time and sets impossible ones aside.
+//! - [`sync`] finds the marks that frame a profile.
+//! - [`sections`] cuts records and commands where their ids fall.
+//! - `repair` and `shift` undo what lost nodes did to sections.
+//! - `certain` pairs sections and says whether the pairing is certain: by order (`embed`), by what another engine did at the time
+//!   ([`timeline`]), or, where commands are lost, because no other pairing comes near (`doubted`, `strict`).
+//! - [`bind`] gives each record of a [`stream`] its command by id; [`cdma`] does so for ports, which several cores feed.
+//!
+//! `proof` states what a certain pairing has to satisfy.
 
 pub mod bind;
 pub mod cdma;

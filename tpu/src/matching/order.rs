@@ -148,7 +148,7 @@ fn unwrap_times(mut sound: Vec<RawRecord>) -> Ordered {
     let mut records = with_starts(unwrapped_starts(&sound));
     if records.windows(2).any(|w| w[0].start > w[1].start) {
         // Wild times may seem to run over. Without any turn most must be in step then, and of the others no more than
-        // rise by chance (of so many random numbers twice the root of their number).
+        // rise by chance (of this many random numbers twice the root of their number).
         let calm = with_starts(starts_around_middle(&sound));
         let count = |list: &[Record]| longest_in_step(list).iter().filter(|&&s| s).count();
         let (in_step, all) = (count(&calm), calm.len());

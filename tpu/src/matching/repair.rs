@@ -61,7 +61,7 @@ pub(super) fn repartition(
     changed.then_some(mended)
 }
 
-/// So many pairs that fit may lie between sections that were mixed up.
+/// This many pairs that fit may lie between sections that were mixed up.
 const REACH: usize = 8;
 
 /// Other borders for a stretch of sections that does not correspond to records of these lengths.

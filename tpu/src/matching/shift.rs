@@ -1,6 +1,6 @@
 //! Where, in a section that lost commands, the numbers of the others begin to be shifted.
 
-/// Where a shift begins: as early as `earliest`, as late as `latest`, with so many clashes left.
+/// Where a shift begins: as early as `earliest`, as late as `latest`, with this many clashes left.
 pub(super) struct Split {
     /// The first index that may be shifted.
     pub earliest: i64,

@@ -51,7 +51,7 @@ pub enum Trust {
     Whole,
     /// Some are, but no whole section of TIU or GDMA.
     InStep,
-    /// At least so many whole sections are, and perhaps others.
+    /// At least this many whole sections are, and perhaps others.
     Lost(usize),
 }
 

@@ -9,7 +9,7 @@ use crate::matching::sections::{CommandSection, Pair, RecordSection, fits_exactl
 /// More cells than this are not searched.
 const MOST_CELLS: usize = 1 << 22;
 
-/// Alignments that are worse by so many sections left over are possible, and by two more for each lost section.
+/// Alignments that are worse by this many sections left over are possible, and by two more for each lost section.
 const MARGIN: u32 = 2;
 
 /// The cheapest alignment, and which of its pairs are certain.

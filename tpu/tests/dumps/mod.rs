@@ -33,7 +33,7 @@ pub struct Spec {
     pub capture: Capture,
     pub kernels: u32,
     pub tiles: u32,
-    /// Kernels have so many lengths, in turn.
+    /// Kernels have this many lengths, in turn.
     pub vary: u32,
     pub ports: u32,
     pub wrap: bool,

@@ -35,7 +35,7 @@ pub enum CommandLoss {
     UnknownDescriptors(usize, Part),
 }
 
-/// Places of a part in a list of so many.
+/// Places of a part in a list of this many.
 fn places((from, to): Part, count: usize) -> std::ops::Range<usize> {
     let start = (count * from / 1000).min(count.saturating_sub(1));
     let end = (count * to / 1000).max(start + 1);

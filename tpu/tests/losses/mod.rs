@@ -73,7 +73,7 @@ pub enum Loss {
     Ring(usize),
     /// A burst of records that were never written.
     Zeroed(usize, usize),
-    /// Every so many-th record.
+    /// Every n-th record.
     Every(usize),
 }
 

@@ -112,7 +112,7 @@ impl Bench {
         }
     }
 
-    /// The same with so many samples of MetaSchedule's space of every operator beside its default schedule.
+    /// The same with this many samples of MetaSchedule's space of every operator beside its default schedule.
     fn sweep(&self, schedules: u32) -> Plan {
         let sweep = Sweep {
             name: "s".to_owned(),

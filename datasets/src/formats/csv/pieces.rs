@@ -268,7 +268,7 @@ mod tests {
     use crate::schema::COLUMNS;
     use proptest::prelude::*;
 
-    /// What the two readers make of a file, if they do: the fast one with pieces of so many bytes.
+    /// What the two readers make of a file, if they do: the fast one with pieces of this many bytes.
     fn both(text: &[u8], piece_bytes: u64) -> [Option<Vec<Row>>; 2] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.csv");

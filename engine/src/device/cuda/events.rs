@@ -67,7 +67,7 @@ impl Runtime {
         /// More than a place has: `domain:bus:device.function`.
         const BYTES: usize = 64;
         let mut text = [0 as c_char; BYTES];
-        // SAFETY: the text has so many bytes, of which the last stays zero.
+        // SAFETY: the text has this many bytes, of which the last stays zero.
         done("cudaDeviceGetPCIBusId", unsafe {
             (self.place)(text.as_mut_ptr(), BYTES as c_int - 1, 0)
         })?;
@@ -275,7 +275,7 @@ impl Scratch {
 
     fn fill(&mut self) -> Result<(), CudaError> {
         self.value ^= 1;
-        // SAFETY: the memory has so many bytes and is not freed.
+        // SAFETY: the memory has this many bytes and is not freed.
         let status =
             unsafe { (self.runtime.fill)(self.memory, self.value, self.bytes, DEFAULT_STREAM) };
         done("cudaMemsetAsync", status)

@@ -69,7 +69,7 @@ impl Baseline {
         }
     }
 
-    /// The usual reading on so many threads: this process's, or that of earlier ones if it was faster.
+    /// The usual reading on this many threads: this process's, or that of earlier ones if it was faster.
     pub fn usual(&self, threads: usize) -> Option<Reading> {
         let readings = self.readings.get(&threads);
         let own = readings.and_then(|readings| about_the_fastest(readings, FASTER_SHARE));

@@ -1,7 +1,6 @@
 //! The usual times that earlier processes found, in a file of the installation's cache.
 //!
-//! What disturbs a machine may last for minutes. A process that begins meanwhile would take that for the machine's usual state, and call
-//! quiet what takes half as long again as what another process calls quiet.
+//! Interference may last for minutes. A process that begins meanwhile would take the slow machine for the idle one.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

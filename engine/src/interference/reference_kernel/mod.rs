@@ -1,9 +1,9 @@
-//! A fixed piece of work that tells how fast the machine is at the moment.
+//! The reference kernel: a fixed piece of work whose time shows how fast the machine is at the moment.
 //!
-//! It is done before and after every point, on as many threads as the point runs on. Its time over its usual time on the
-//! quiet machine (about the fastest of the readings with as many threads, of this process and of those of the last day) is the
-//! point's slowdown: 1.00 on a quiet machine, more when something else takes a core, the clock or the cache away. One thread alone would not see a virtual machine
-//! whose processors have come to share a core; where that lasts, the usual time on one thread still tells.
+//! It runs before and after every point, on as many threads as the point. The *slowdown* is its time over its time on the
+//! idle machine: 1.00 if nothing else runs, more if something takes a core, the clock or the cache away. The idle time is about
+//! the fastest reading on as many threads, of this process and of those of the last day. One thread alone would not see that
+//! two virtual processors share a core; several threads compared with one do.
 //!
 //! The work has to slow down as operators do. Seen on a rented virtual machine, whose four processors the host moves about:
 //! - Products of small matrices, as convolutions, take 1.3 times as long while another virtual machine works on the same
@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const AT_ONCE: usize = 4;
 /// Most readings that wait for a quiet moment.
 const MOST_WAITS: usize = 10;
-/// After so many readings on a number of threads the usual times are kept for other processes.
+/// After this many readings on a number of threads the usual times are kept for other processes.
 const KEPT_AFTER: [usize; 4] = [FIRST_READINGS, 60, 250, 1000];
 /// Slower by this factor than one thread, several threads on cores of their own do not share those cores only with each
 /// other: what all cores lose in clock rate is less.

@@ -238,7 +238,7 @@ fn lanes(mnemonic: &str, operands: &[&str]) -> Option<u32> {
     Some(widest / if name.ends_with("pd") { 8 } else { 4 })
 }
 
-/// Arithmetic of an instruction on so many lanes. Of ARM's it is counted as of four lanes.
+/// Arithmetic of an instruction on this many lanes. Of ARM's it is counted as of four lanes.
 fn flops(mnemonic: &str, lanes: u32) -> u32 {
     const ONE: [&str; 8] = ["add", "sub", "mul", "div", "max", "min", "sqrt", "rcp"];
     const TWO: [&str; 4] = ["fmadd", "fmsub", "fnmadd", "fnmsub"];

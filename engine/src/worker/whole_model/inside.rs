@@ -12,11 +12,11 @@ use crate::interference::quiet::{QUIET, quiet_bound};
 use crate::measure::{Marks, TimingPolicy};
 use crate::protocol::OperatorInModel;
 
-/// Least runs of a model of which the calls are watched.
+/// Least runs of a model whose calls are watched.
 const LEAST_RUNS: usize = 11;
 /// Most of them: a model of a few microseconds has tens of thousands in the time that there is.
 const MOST_RUNS: usize = 200;
-/// So many of them count, if fewer were quiet.
+/// This many of them count, if fewer were quiet.
 const LEAST_QUIET: usize = 5;
 
 /// A run whose calls were timed.

@@ -8,7 +8,7 @@ use super::stream::{ends_chain, is_blank};
 use super::{CommandUnit, Decoded, Layout, Table, decode_one};
 use crate::chip::Chip;
 
-/// Commands begin at multiples of so many bytes.
+/// Commands begin at multiples of this many bytes.
 const UNIT: usize = 16;
 
 /// Price of beginning to skip, besides 1 for each unit.

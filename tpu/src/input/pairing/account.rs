@@ -16,7 +16,7 @@ pub(super) struct Account {
     pub swapped: u64,
     /// Nodes that say other things than their details.
     pub contrary: u64,
-    /// Whether so many do that it is no accident.
+    /// Whether too many do for it to be an accident.
     pub habit: bool,
     /// Nodes whose details are lost.
     pub lost: u64,

@@ -44,7 +44,7 @@ impl<'a> Engines<'a> {
         engines
     }
 
-    /// So many records more that have no command of a node's engine.
+    /// This many records more that have no command of a node's engine.
     pub fn count(&mut self, word: u32, records: i64) {
         if let Some(engine) = self.of(word) {
             self.short[engine.slot()] += records;

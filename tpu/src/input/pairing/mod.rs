@@ -221,7 +221,7 @@ impl Pairing<'_> {
                 }),
             }
         }
-        // More than so many are no accident: the runtime means something else by its nodes.
+        // More than this many are no accident: the runtime means something else by its nodes.
         const MOST: usize = 64;
         account.habit = spare.len() > MOST;
         if !account.habit {

@@ -41,7 +41,7 @@ pub(super) fn with_knobs(
 }
 
 /// Extent of the loop that is vectorised, and of all loops that can run in parallel together; nothing for a single
-/// element, or for a padding, of which nothing varies.
+/// element, or for a padding, in which nothing varies.
 pub(super) fn extents(s: &Schedule, unit: VectorUnit) -> Result<Option<(i64, i64)>> {
     let tail = prepared(s, unit)?;
     if is_padding(s, &tail.block)? {

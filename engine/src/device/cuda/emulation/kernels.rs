@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 /// A kernel's parameter.
 #[derive(Debug, PartialEq)]
 enum Parameter {
-    /// An array of so many bytes.
+    /// An array of this many bytes.
     Array(u64),
     /// A number.
     Scalar,

@@ -104,7 +104,7 @@ fn shared_bytes(knobs: &TileKnobs, element: i64) -> i64 {
     knobs.stages * knobs.block_k * width * element
 }
 
-/// Why a tile is impossible, for operands of so many bytes an element and sums over so many steps.
+/// Why a tile is impossible, for operands of this many bytes an element and sums over this many steps.
 ///
 /// # Errors
 /// That is what it says.

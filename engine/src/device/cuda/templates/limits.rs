@@ -56,7 +56,7 @@ impl Limits {
         }
     }
 
-    /// Whether so many tiles of a product can be in memory at once.
+    /// Whether this many tiles of a product can be in memory at once.
     ///
     /// # Errors
     /// They cannot.
@@ -73,7 +73,7 @@ impl Limits {
 /// Most stages of a product without asynchronous copies.
 pub(super) const SYNCHRONOUS_STAGES: i64 = 2;
 
-/// Whether a block may have so many threads.
+/// Whether a block may have this many threads.
 ///
 /// # Errors
 /// It may not.

@@ -9,7 +9,7 @@ const STAGE: &str = "software_pipeline_stage";
 const ORDER: &str = "software_pipeline_order";
 const ASYNCHRONOUS: &str = "software_pipeline_async_stages";
 
-/// Where tiles of so many stages lie: more than two need more than a kernel has without asking.
+/// Where tiles of this many stages lie: more than two need more than a kernel has without asking.
 pub(super) fn scope(stages: i64) -> &'static str {
     match is_asynchronous(stages) {
         true => "shared.dyn",
@@ -22,7 +22,7 @@ pub(super) fn is_asynchronous(stages: i64) -> bool {
     stages > SYNCHRONOUS_STAGES
 }
 
-/// Makes the iterations of `l`, the copies of two tiles and their products, a pipeline of so many stages.
+/// Makes the iterations of `l`, the copies of two tiles and their products, a pipeline of this many stages.
 pub(super) fn pipeline(s: &Schedule, l: &Loop, copies: &[Block], stages: i64) -> Result<()> {
     match stages {
         ..=1 => Ok(()),

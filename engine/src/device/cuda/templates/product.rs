@@ -57,7 +57,7 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    /// Into how many parts to share each sum of tiles of so many rows and columns, so that the multiprocessors have work.
+    /// Into how many parts to share each sum of tiles of this many rows and columns, so that the multiprocessors have work.
     pub fn split(self, limits: &Limits, tile: [i64; 2]) -> i64 {
         /// Fewer steps than these in each part cost more in writing and adding the parts than they spare.
         const FEWEST_STEPS: i64 = 128;
@@ -74,7 +74,7 @@ impl Extents {
 /// Parts of a sum that are worth trying.
 pub(super) const SPLITS: [i64; 5] = [1, 2, 4, 8, 16];
 
-/// Whether a sum over an outermost axis of so many steps can be shared by so many blocks of threads.
+/// Whether a sum over an outermost axis of this many steps can be shared by this many blocks of threads.
 ///
 /// # Errors
 /// It cannot.
@@ -123,7 +123,7 @@ impl Product {
         self.depth.first().map_or(1, |&i| self.info.iters[i].extent)
     }
 
-    /// The product with each sum shared out in so many parts, which are another axis of the batch. Something behind it adds
+    /// The product with each sum shared out in this many parts, which are another axis of the batch. Something behind it adds
     /// them up.
     ///
     /// # Errors

@@ -115,7 +115,7 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &ReductionKnobs) -> Result<Reducti
     Ok(*knobs)
 }
 
-/// Why knobs are impossible for rows of so many results.
+/// Why knobs are impossible for rows of this many results.
 ///
 /// # Errors
 /// That is what it says.

@@ -141,12 +141,12 @@ fn default_knobs(extents: Extents, limits: &Limits, sums: Sums) -> FragmentKnobs
     }
 }
 
-/// Distance of rows of so many elements in shared memory.
+/// Distance of rows of this many elements in shared memory.
 fn spaced(extent: i64) -> i64 {
     extent + FRAGMENT + SKEW
 }
 
-/// Bytes of the results on their way out, of so many bytes each.
+/// Bytes of the results on their way out, of this many bytes each.
 fn result_bytes(block_m: i64, block_n: i64, result: i64) -> i64 {
     result * block_m * spaced(block_n)
 }
@@ -160,7 +160,7 @@ fn operand_bytes(knobs: &FragmentKnobs) -> i64 {
     HALF * knobs.stages * (tile_a + tile_b)
 }
 
-/// Why a tile is impossible, for results of so many bytes each and sums over so many steps.
+/// Why a tile is impossible, for results of this many bytes each and sums over this many steps.
 ///
 /// # Errors
 /// That is what it says.

@@ -41,7 +41,7 @@ pub(super) fn with_knobs(s: &Schedule, knobs: &WindowKnobs) -> Result<WindowKnob
     Ok(*knobs)
 }
 
-/// Why knobs are impossible for rows of so many results.
+/// Why knobs are impossible for rows of this many results.
 ///
 /// # Errors
 /// That is what it says.

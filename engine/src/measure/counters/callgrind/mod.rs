@@ -36,7 +36,7 @@ const NAME: &str = "callgrind";
 pub const CHILD: &str = "simulate";
 /// Symbol of the kernel in its library.
 const KERNEL: &str = "__tvm_ffi_main";
-/// A simulated kernel takes about so many times as long.
+/// A simulated kernel takes about this many times as long.
 const SLOWDOWN: u32 = 500;
 /// Longest simulation of a kernel.
 const LIMIT: Duration = Duration::from_secs(25);
