@@ -12,7 +12,7 @@ use tpuprofile::export::comparison::{Side, remove_old, write as write_comparison
 use tpuprofile::job::{Output, run_one};
 use tpuprofile::record::{RecordOptions, record};
 
-use crate::app::tpu_diff::Comparison;
+use crate::app::tpu_diff::{Comparison, note};
 use crate::cli::tpu::{TpuReading, TpuRequest};
 use crate::render::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};
 
@@ -130,12 +130,4 @@ fn read(
         print(format!("{object:#}\n").as_bytes())?;
     }
     Ok(exit)
-}
-
-/// Writes to standard error, if that much is to be shown.
-pub(super) fn note(view: View, least: Verbosity, text: &str) {
-    if view.verbosity >= least && !text.is_empty() {
-        // A closed standard error is no reason to stop.
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
-    }
 }

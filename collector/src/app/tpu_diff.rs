@@ -1,5 +1,6 @@
 //! `opcollect tpu diff`: dumps compared with the first of them.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use opreport::output::print;
@@ -8,8 +9,6 @@ use serde_json::{Value, json};
 use tpuprofile::analysis::rollup::{Filter, Grouping};
 use tpuprofile::diff::{Diff, diff, table, text};
 use tpuprofile::{IngestOptions, Profile, ingest};
-
-use super::tpu::note;
 
 /// A dump, and others compared with it.
 pub(super) struct Comparison {
@@ -122,5 +121,13 @@ impl Comparison {
             exit = Exit::Regression;
         }
         exit
+    }
+}
+
+/// Writes to standard error, if that much is to be shown.
+pub(super) fn note(view: View, least: Verbosity, text: &str) {
+    if view.verbosity >= least && !text.is_empty() {
+        // A closed standard error is no reason to stop.
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 }

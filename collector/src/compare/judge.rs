@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use opdata::Status;
 
 use super::estimate::{LogRatio, Noise, Timing, mean};
-use super::source::{Point, Side};
+use super::point::Point;
+use super::source::Side;
 use super::{Change, FAMILY_ERROR, FailedPoint, PointChange, Subject, Verdict, holm};
 
 /// Share of an operator's points beyond which a busy machine leaves a change unclear.

@@ -10,6 +10,7 @@ mod estimate;
 mod holm;
 mod judge;
 mod pairing;
+mod point;
 mod ranking;
 mod source;
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::source::Point;
+use super::point::Point;
 
 /// Points of both sides.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use opdata::{Row, Status};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::source::Point;
+use super::point::Point;
 use super::testing::{failed, row, write_run};
 use super::*;
 

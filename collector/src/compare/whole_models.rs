@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 
 use super::CompareError;
 use super::estimate::Timing;
-use super::source::{Point, drift};
+use super::point::{Point, drift};
 
 /// Times of a file, as the statistics of samples take them.
 #[derive(Deserialize)]

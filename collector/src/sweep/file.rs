@@ -27,9 +27,9 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use super::agree::agree;
-use super::device::Unchecked;
 use super::error::{Place, SweepError, near};
 use super::points::{self, RawPoint};
+use super::unchecked::Unchecked;
 use super::{Draw, SpaceKind, Sweep, traces};
 use crate::config::{Given, SETTINGS, Setting};
 

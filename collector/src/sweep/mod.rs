@@ -14,6 +14,7 @@ mod factors;
 mod file;
 mod points;
 mod traces;
+mod unchecked;
 
 use std::collections::BTreeMap;
 

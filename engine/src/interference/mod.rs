@@ -14,3 +14,6 @@ pub mod load;
 pub mod quiet;
 pub(crate) mod reference_kernel;
 pub mod remeasure;
+
+/// Bytes of a cache line on the processors that can be targets.
+pub(crate) const LINE_BYTES: usize = 64;

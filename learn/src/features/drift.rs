@@ -3,29 +3,14 @@
 //! What shares a core or its caches makes some operators half as slow again and others hardly slower, so that is for the trees to learn: the
 //! drift of the reference kernel is a feature. Queries ask about the quiet machine.
 
-use std::sync::LazyLock;
-
 use opdata::contract::interference::is_disturbed;
 
-use super::list::FEATURES;
-use super::point::Point;
 
 /// The feature: 0 where nothing else ran, or nothing is known of it.
 pub(super) fn feature(drift: Option<f64>) -> f32 {
     drift
         .filter(|&drift| is_disturbed(drift))
         .map_or(0.0, |drift| drift.log2() as f32)
-}
-
-impl Point {
-    /// Makes it a point of a machine on which the reference kernel takes this many times its usual time.
-    pub fn set_drift(&mut self, drift: Option<f64>) {
-        static PLACE: LazyLock<Option<usize>> =
-            LazyLock::new(|| FEATURES.iter().position(|feature| feature.name == "drift"));
-        if let Some(own) = PLACE.and_then(|place| self.features.get_mut(place)) {
-            *own = feature(drift);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::base::{Bases, Costs, Threads};
 use super::cpu::CpuNest;
 use super::gpu::GpuNest;
 use super::knobs::{FlatTemplate, Knobs};
-use super::list::{Values, positions_of};
+use super::list::{FEATURES, Values, positions_of};
 use super::machine::MachineFacts;
 use super::nest::Nest;
 use super::operator::{Class, Operator};
@@ -46,6 +46,15 @@ impl Point {
     /// Whether the features of all of these are known, as far as they are not known of every point.
     pub fn knows(&self, mut scopes: impl Iterator<Item = Scope>) -> bool {
         scopes.all(|scope| self.known.contains(&scope))
+    }
+
+    /// Makes it a point of a machine on which the reference kernel takes this many times its usual time.
+    pub fn set_drift(&mut self, slowdown: Option<f64>) {
+        static PLACE: LazyLock<Option<usize>> =
+            LazyLock::new(|| FEATURES.iter().position(|feature| feature.name == "drift"));
+        if let Some(own) = PLACE.and_then(|place| self.features.get_mut(place)) {
+            *own = drift::feature(slowdown);
+        }
     }
 }
 

@@ -22,8 +22,7 @@ pub use schedule::{
     SpatialKnobs,
 };
 
-/// Bytes of a cache line on the processors that can be targets.
-pub(crate) const LINE_BYTES: usize = 64;
+use crate::interference::LINE_BYTES;
 
 /// The schedule templates for the vector registers of a target.
 ///

@@ -9,17 +9,13 @@ use std::time::{Duration, Instant};
 use tvm_bridge::Tensor;
 
 use super::gate::{Closed, Gate, LaunchOnHost};
-
+use super::status::{CudaError, DEFAULT_STREAM, Status, Stream, done};
 use crate::measure::caches::Place;
 use crate::measure::{Marks, Timer};
 use crate::nvidia::dynamic::{Library, NotThere};
 
-pub(super) type Status = c_int;
 type Event = *mut c_void;
-pub(super) type Stream = *mut c_void;
 
-/// The stream that TVM starts kernels on unless it is told otherwise.
-pub(super) const DEFAULT_STREAM: Stream = std::ptr::null_mut();
 /// Larger than the second-level cache of any GPU so far (126 MiB), twice.
 const FLUSHED_BYTES: usize = 256 << 20;
 /// Bytes of the reference kernel's work.
@@ -104,35 +100,6 @@ impl Runtime {
             (self.elapsed)(&mut ms, begin, end)
         })?;
         Ok(Duration::from_secs_f64(f64::from(ms.max(0.0)) / 1e3))
-    }
-}
-
-/// A call of CUDA's runtime failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{call} failed with CUDA's error {status}{}", words(*.status))]
-pub(super) struct CudaError {
-    call: &'static str,
-    status: Status,
-}
-
-/// What an error is that kernels bring about (`cudaError_t` of the CUDA Runtime API), in brackets.
-fn words(status: Status) -> &'static str {
-    match status {
-        2 => " (out of memory)",
-        214 => " (an uncorrectable error of its memory)",
-        700 => " (an illegal memory access)",
-        702 => " (a kernel ran into the driver's time limit)",
-        715 => " (an illegal instruction)",
-        716 => " (a misaligned address)",
-        719 => " (a kernel failed)",
-        _ => "",
-    }
-}
-
-pub(super) fn done(call: &'static str, status: Status) -> Result<(), CudaError> {
-    match status {
-        0 => Ok(()),
-        status => Err(CudaError { call, status }),
     }
 }
 

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::events::{CudaError, DEFAULT_STREAM, Status, Stream, done};
+use super::status::{CudaError, DEFAULT_STREAM, Status, Stream, done};
 
 /// `cudaHostFn_t`.
 type OnHost = unsafe extern "C" fn(*mut c_void);

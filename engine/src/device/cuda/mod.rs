@@ -25,6 +25,7 @@ mod gate;
 mod nvrtc;
 mod occupancy;
 mod session;
+mod status;
 mod target;
 mod templates;
 

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use crate::device::cpu::LINE_BYTES;
+use crate::interference::LINE_BYTES;
 
 /// Rows and columns of the matrices: three of them fit into a first-level cache of 32 KiB.
 const SIDE: usize = 48;

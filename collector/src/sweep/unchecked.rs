@@ -1,0 +1,47 @@
+//! What a sweep file says before the device is known that could check it.
+
+use std::path::{Path, PathBuf};
+
+use opengine::schedule::Factor;
+use toml::Spanned;
+
+use super::error::{Place, SweepError};
+
+/// What is still to be checked, with the lines for errors.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Unchecked {
+    pub path: PathBuf,
+    /// Factors of the schedule that the file names.
+    pub factors: Vec<(Factor, usize)>,
+    /// Line of each point's knobs; none for points without.
+    pub knobs: Vec<Option<usize>>,
+}
+
+impl Unchecked {
+    /// Of the file `path`: nothing yet.
+    pub fn new(path: &Path) -> Unchecked {
+        Unchecked {
+            path: path.to_owned(),
+            factors: Vec::new(),
+            knobs: Vec::new(),
+        }
+    }
+
+    /// The factor of the schedule that a key names.
+    pub fn factor(&mut self, place: &Place<'_>, key: &Spanned<String>) -> Factor {
+        let factor = Factor::from(key.get_ref().as_str());
+        let line = place.line(key.span().start);
+        self.factors.push((factor.clone(), line));
+        factor
+    }
+
+    /// An error in a line of the file.
+    pub fn wrong(&self, line: usize, problem: String, next: &str) -> SweepError {
+        SweepError::Wrong {
+            path: self.path.clone(),
+            line,
+            problem,
+            next: next.to_owned(),
+        }
+    }
+}
