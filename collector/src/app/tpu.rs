@@ -3,8 +3,6 @@
 //! Tables go to standard output, warnings to standard error. A dump that is damaged but readable ends with
 //! [`Exit::PointsFailed`]: its files hold what could be read, and the report lists what could not.
 
-use std::io::Write as _;
-
 use opreport::output::print;
 use opreport::{Exit, OutputFormat, Verbosity, View};
 use serde_json::{Value, json};

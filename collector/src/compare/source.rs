@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 
-use opdata::{RowReader, RunManifest, find_runs};
+use opdata::{RowReader, RunManifest, Status, find_runs};
 use serde::Serialize;
 
 use super::point::Point;
-use super::{CompareError, SideFacts, whole_models};
+use super::{CompareError, SideFacts, Subject, whole_models};
 
 /// A machine, as far as its runs tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -90,7 +90,7 @@ impl<'q, 'a, 'l> Measuring<'q, 'a, 'l> {
 
     fn settle(&mut self, point: &Pending, result: Result<Measured, Failure>) {
         let (job, kernel) = (self.jobs[point.job], &self.kernels[point.job]);
-        let result = result.map(Ended::Measured);
+        let result = result.map(|measured| Ended::Measured(Box::new(measured)));
         if let Err(error) = self.collector.settle(job, &point.at, kernel, result) {
             self.failed = Some(error);
         }

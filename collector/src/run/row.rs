@@ -51,7 +51,7 @@ pub(crate) enum Ended {
     /// Its kernel was compiled, and nothing else was asked for.
     Compiled,
     /// It was checked and, if its output was right, timed.
-    Measured(Measured),
+    Measured(Box<Measured>),
 }
 
 impl<'a> RunFacts<'a> {

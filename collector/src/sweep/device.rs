@@ -3,6 +3,7 @@
 //! The device is known once the settings are, some of which the file itself may bring; so this comes after reading it.
 
 use opengine::device::DeviceRef;
+use opengine::schedule::Factor;
 use opreport::nearest::closest;
 
 use super::error::{SweepError, near};

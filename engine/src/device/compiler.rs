@@ -83,7 +83,7 @@ pub struct HostCompiler {
 
 impl HostCompiler {
     /// For a target of LLVM.
-    pub fn new(target: &Target) -> Arc<dyn KernelCompiler> {
+    pub fn shared(target: &Target) -> Arc<dyn KernelCompiler> {
         Arc::new(HostCompiler {
             target: target.clone(),
         })

@@ -335,7 +335,7 @@ fn check(
     let host = Place {
         target: shared.target.host(),
         device: Device::cpu(),
-        compiler: HostCompiler::new(shared.target.host()),
+        compiler: HostCompiler::shared(shared.target.host()),
     };
     let functions = in_functions(shared, graph, |function| {
         let schedule = plain_loops(function, Plain::InParallel)?;

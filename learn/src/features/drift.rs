@@ -5,7 +5,6 @@
 
 use opdata::contract::interference::is_disturbed;
 
-
 /// The feature: 0 where nothing else ran, or nothing is known of it.
 pub(super) fn feature(drift: Option<f64>) -> f32 {
     drift

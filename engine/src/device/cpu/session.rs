@@ -65,7 +65,7 @@ impl Session for CpuSession {
     }
 
     fn compiler(&self) -> Arc<dyn KernelCompiler> {
-        HostCompiler::new(&self.target)
+        HostCompiler::shared(&self.target)
     }
 
     fn templates(&self) -> Box<dyn Templates> {

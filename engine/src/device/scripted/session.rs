@@ -55,7 +55,7 @@ impl Session for ScriptedSession {
     }
 
     fn compiler(&self) -> Arc<dyn KernelCompiler> {
-        HostCompiler::new(&self.target)
+        HostCompiler::shared(&self.target)
     }
 
     fn templates(&self) -> Box<dyn Templates> {

@@ -68,7 +68,7 @@ impl Session for TapeSession {
 
     fn compiler(&self) -> Arc<dyn KernelCompiler> {
         Arc::new(TapeCompiler {
-            host: HostCompiler::new(&self.target),
+            host: HostCompiler::shared(&self.target),
             tapes: Arc::clone(&self.tapes),
         })
     }
