@@ -58,12 +58,12 @@ mod tests {
                     .any(|key| line.starts_with(key))
             })
             .collect();
-        insta::assert_snapshot!(picked.join("\n"), @r#"
-        setting          value    from                        variable
-        threads          1,2      command line                OPCOLLECT_THREADS
-        seed             7        environment OPCOLLECT_SEED  OPCOLLECT_SEED
-        out              -        default                     OPCOLLECT_OUT
-        "#);
+        insta::assert_snapshot!(picked.join("\n"), @"
+        setting           value    from                        variable
+        threads           1,2      command line                OPCOLLECT_THREADS
+        seed              7        environment OPCOLLECT_SEED  OPCOLLECT_SEED
+        out               -        default                     OPCOLLECT_OUT
+        ");
         let object = settings_json(&settings);
         assert_eq!(
             object["values"].as_array().unwrap().len(),
