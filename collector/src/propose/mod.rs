@@ -56,6 +56,11 @@ pub trait Proposer {
     /// The candidates, in order, of a proposer that does not look at outcomes; empty for one that decides by them.
     fn fixed_candidates(&self) -> &[Candidate];
 
+    /// Whether outcomes decide what it proposes.
+    fn decides_by_outcomes(&self) -> bool {
+        self.fixed_candidates().is_empty()
+    }
+
     /// Points that it proposes in all, or at most if outcomes decide.
     fn points(&self) -> u64 {
         self.fixed_candidates()

@@ -92,7 +92,7 @@ impl Collector<'_, '_> {
                 self.ledger.sync()?;
                 self.took("write", begun);
             }
-            if proposer.fixed_candidates().is_empty() {
+            if proposer.decides_by_outcomes() {
                 let outcomes: Vec<Outcome> =
                     jobs.iter().flat_map(|job| self.outcomes(job)).collect();
                 proposer.observe(&outcomes);

@@ -156,7 +156,7 @@ fn measure(
     let mut stages = Stages::default();
     stages.add("import", session.clock.now().saturating_sub(start));
     let planned_points = imports.iter().map(|p| p.drawing.proposer.points()).sum();
-    let decides = |p: &Prepared| p.drawing.proposer.fixed_candidates().is_empty();
+    let decides = |p: &Prepared| p.drawing.proposer.decides_by_outcomes();
     let keeping = match imports.iter().any(decides) {
         true => Keeping::Rows,
         false => Keeping::Names,

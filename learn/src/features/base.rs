@@ -285,13 +285,15 @@ impl Bases {
         [rounds * pieces.work, steps]
     }
 
-    /// One of them, with a number of cores or multiprocessors where the machine does not tell its own.
-    pub fn get_on(&self, base: Base, units: Option<f64>) -> f64 {
+    /// One of them, with `units` cores or multiprocessors where the machine states none; 0 for a base that the point
+    /// alone does not determine.
+    pub fn get(&self, base: Base, units: Option<f64>) -> f64 {
         let [serial, steps] = self.schedule(units);
         match base {
+            Base::None | Base::Fitted | Base::Calibrated => 0.0,
+            Base::Work => self.work,
             Base::Serial => serial.max(1.0).log2(),
             Base::Steps => steps.max(1.0).log2(),
-            _ => self.get(base),
         }
     }
 
@@ -312,15 +314,5 @@ impl Bases {
             || [self.work.exp2(), 0.0, 0.0],
             |best| [best.arithmetic, best.moving, best.short_of_power],
         )
-    }
-
-    /// One of them; 0 for those that are not of the point alone.
-    pub fn get(&self, base: Base) -> f64 {
-        match base {
-            Base::None | Base::Fitted | Base::Calibrated => 0.0,
-            Base::Work => self.work,
-            Base::Serial => self.serial,
-            Base::Steps => self.steps,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! How much slower something else made the machine while a point was measured.
 //!
-//! What shares a core or its caches makes some operators half as slow again and others hardly slower, so that is for the trees to learn: the
-//! drift of the reference kernel is a feature. Queries ask about the quiet machine.
+//! A process on the same core or caches slows some operators by half and others hardly at all, so the trees learn it: the
+//! slowdown of the reference kernel is a feature. Queries ask about the quiet machine.
 
 use opdata::contract::interference::is_disturbed;
 

@@ -100,7 +100,7 @@ impl Regressor for Baseline {
         Ok(points
             .iter()
             .zip(corrections)
-            .map(|(point, correction)| point.bases.get(Base::Work) + self.mean + correction)
+            .map(|(point, correction)| point.bases.get(Base::Work, None) + self.mean + correction)
             .collect())
     }
 }
@@ -151,7 +151,7 @@ pub(super) fn fit(
     let mut targets: Vec<f64> = indices
         .iter()
         .map(|&i| &dataset.samples[i])
-        .map(|s| s.log2_time - s.point.bases.get(Base::Work))
+        .map(|s| s.log2_time - s.point.bases.get(Base::Work, None))
         .collect();
     let mean = targets.iter().sum::<f64>() / targets.len() as f64;
     for target in &mut targets {

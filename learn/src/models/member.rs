@@ -217,7 +217,7 @@ pub fn plain() -> MemberSpec {
 fn estimate(base: Base, rates: Option<&Rates>, point: &Point) -> f64 {
     match (base, rates) {
         (Base::Fitted | Base::Calibrated, Some(rates)) => rates.estimate(point),
-        (_, rates) => point.bases.get_on(base, rates.and_then(Rates::units)),
+        (_, rates) => point.bases.get(base, rates.and_then(Rates::units)),
     }
 }
 

@@ -146,7 +146,7 @@ fn kind_report(
         let sample = &dataset.samples[index];
         match options.against {
             Against::Time => sample.log2_time,
-            Against::Rate => sample.log2_time - sample.point.bases.get(Base::Work),
+            Against::Rate => sample.log2_time - sample.point.bases.get(Base::Work, None),
         }
     };
     let columns = Columns::of(dataset, &chosen);
