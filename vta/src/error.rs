@@ -1,0 +1,121 @@
+//! What is wrong with a profile or a stream of instructions, on one line.
+
+use crate::isa::{MemoryType, Stage};
+
+/// Why a profile cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ProfileError {
+    /// The file cannot be read.
+    #[error("cannot read the profile {path}: {reason}; give one of {known}, or the path of a TOML file")]
+    Unreadable {
+        /// Which file.
+        path: String,
+        /// The system's reason.
+        reason: String,
+        /// The built-in profiles.
+        known: String,
+    },
+    /// It is not the TOML of a profile.
+    #[error("the profile {path} is not valid: {reason}")]
+    Malformed {
+        /// Which file.
+        path: String,
+        /// What the parser says, on one line.
+        reason: String,
+    },
+    /// A value makes no sense.
+    #[error("the profile {path} makes no sense: {field} is {value}, {expected}")]
+    Nonsense {
+        /// Which file.
+        path: String,
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+}
+
+/// Why a stream of instructions cannot be run. Instructions count from 0.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum StreamError {
+    /// Bits that no instruction has.
+    #[error("instruction {at}: {what} {value} is unknown")]
+    Unknown {
+        /// Which instruction.
+        at: usize,
+        /// The field.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// An instruction that the module cannot do.
+    #[error("instruction {at}: {what}")]
+    Illegal {
+        /// Which instruction.
+        at: usize,
+        /// Why.
+        what: String,
+    },
+    /// No stage can go on.
+    #[error(
+        "deadlock: the {stage} stage waits at instruction {at} for a token of the {queue} queue that nothing pushes"
+    )]
+    Deadlock {
+        /// The stage that waits.
+        stage: Stage,
+        /// The instruction that waits.
+        at: usize,
+        /// The token queue.
+        queue: &'static str,
+    },
+    /// The stream does not end with FINISH.
+    #[error("the stream of {instructions} instructions has no FINISH, so the driver would wait for ever")]
+    NoFinish {
+        /// How many there are.
+        instructions: usize,
+    },
+    /// A place outside a memory on the chip.
+    #[error("instruction {at}: {memory} has {size} elements, element {index} is accessed")]
+    SramOverflow {
+        /// Which instruction.
+        at: usize,
+        /// The memory.
+        memory: MemoryType,
+        /// How many elements it has.
+        size: usize,
+        /// Which is accessed.
+        index: u64,
+    },
+    /// A place outside a tensor in DRAM.
+    #[error("instruction {at}: the {memory} tensor in DRAM has {size} elements, element {index} is accessed")]
+    DramOutOfRange {
+        /// Which instruction.
+        at: usize,
+        /// What is moved.
+        memory: MemoryType,
+        /// How many elements it has.
+        size: usize,
+        /// Which is accessed.
+        index: u64,
+    },
+    /// An element that nothing wrote.
+    #[error("instruction {at}: element {index} of {memory} is read before anything writes it")]
+    Undefined {
+        /// Which instruction.
+        at: usize,
+        /// The memory.
+        memory: MemoryType,
+        /// Which element.
+        index: usize,
+    },
+    /// More work than a stream may ask for.
+    #[error("instruction {at}: the stream asks for more than {limit} vector operations")]
+    TooLong {
+        /// Where the limit was reached.
+        at: usize,
+        /// The limit.
+        limit: u64,
+    },
+}

@@ -1,0 +1,238 @@
+//! Micro-op kernels: from a nest of loops to two loops of an instruction and a sequence of micro-ops, kept on the chip.
+
+use std::collections::HashMap;
+
+use super::queue::{Queue, field};
+use crate::config::Invalid;
+use crate::isa::{AluOp, MemoryType, Nest, Operation, Transfer, Uop};
+
+/// A loop, and by how much an iteration moves the accumulator, the input and the weight.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loop {
+    pub extent: u64,
+    pub steps: [u64; 3],
+}
+
+impl Loop {
+    /// One that moves accumulators alone.
+    pub fn of(extent: u64, dst: u64) -> Loop {
+        Loop {
+            extent,
+            steps: [dst, 0, 0],
+        }
+    }
+}
+
+/// Where in the program a kernel is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Site {
+    Reset,
+    Multiply,
+    Tail(AluOp),
+}
+
+impl Site {
+    fn number(self) -> usize {
+        match self {
+            Site::Reset => 0,
+            Site::Multiply => 1,
+            Site::Tail(op) => 2 + op as usize,
+        }
+    }
+}
+
+/// A kernel that was made: its micro-ops, and the nest of its calls but for their places.
+#[derive(Debug)]
+struct Kernel {
+    /// Where its micro-ops are in DRAM.
+    dram: usize,
+    len: usize,
+    nest: Nest,
+    wgt: [u16; 2],
+    /// Where it is on the chip, if it is there.
+    sram: Option<usize>,
+}
+
+/// All kernels of a program. One is made at the first call of a site by a virtual thread.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    /// The micro-ops in DRAM.
+    pub words: Vec<Uop>,
+    kernels: HashMap<(usize, usize), Kernel>,
+    /// Micro-ops that the chip holds.
+    depth: usize,
+    /// Behind the last kernel on the chip.
+    end: usize,
+}
+
+impl Kernels {
+    pub fn new(depth: usize) -> Kernels {
+        Kernels {
+            words: Vec::new(),
+            kernels: HashMap::new(),
+            depth,
+            end: 0,
+        }
+    }
+
+    /// The nest of a call, and its steps of the weight; loads the kernel where the chip does not hold it. The two outermost
+    /// loops of more than one iteration are the instruction's, all others become micro-ops.
+    pub fn call(
+        &mut self,
+        queue: &mut Queue,
+        (site, thread): (Site, usize),
+        loops: &[Loop],
+        base: [u64; 3],
+    ) -> Result<(Nest, [u16; 2]), Invalid> {
+        let key = (site.number(), thread);
+        if !self.kernels.contains_key(&key) {
+            let mut real = loops.iter().copied().filter(|l| l.extent > 1);
+            let still = Loop::of(1, 0);
+            let hardware = [real.next().unwrap_or(still), real.next().unwrap_or(still)];
+            let rest: Vec<Loop> = real.collect();
+            self.make(key, hardware, &rest, base)?;
+            if site == Site::Multiply {
+                self.verify(&key)?;
+            }
+        }
+        self.place(queue, &key)
+    }
+
+    /// The nest of a call over `vectors` contiguous accumulators: one micro-op, and the inner loop.
+    pub fn call_flat(
+        &mut self,
+        queue: &mut Queue,
+        (site, thread): (Site, usize),
+        vectors: u64,
+        base: u64,
+    ) -> Result<Nest, Invalid> {
+        let key = (site.number(), thread);
+        if !self.kernels.contains_key(&key) {
+            let along = Loop {
+                extent: vectors,
+                steps: [1, 1, 0],
+            };
+            self.make(key, [Loop::of(1, 0), along], &[], [base, base, 0])?;
+        }
+        Ok(self.place(queue, &key)?.0)
+    }
+
+    fn make(
+        &mut self,
+        key: (usize, usize),
+        hardware: [Loop; 2],
+        rest: &[Loop],
+        base: [u64; 3],
+    ) -> Result<(), Invalid> {
+        let steps = |which: usize, bits| -> Result<[u16; 2], Invalid> {
+            let [outer, inner] = hardware.map(|l| field("a step", l.steps[which], bits));
+            Ok([outer? as u16, inner? as u16])
+        };
+        let [outer, inner] = hardware.map(|l| field("a loop", l.extent, 14));
+        let nest = Nest {
+            begin: 0,
+            end: 0,
+            iterations: [outer? as u16, inner? as u16],
+            dst: steps(0, 11)?,
+            src: steps(1, 11)?,
+        };
+        let wgt = steps(2, 10)?;
+        let dram = self.words.len();
+        let total = rest.iter().fold(1, |total: u64, l| total.saturating_mul(l.extent));
+        if total > self.depth as u64 {
+            return Err(Invalid::Overflow {
+                memory: "micro-op",
+                elements: total,
+                depth: self.depth as u64,
+            });
+        }
+        let mut places = vec![base];
+        for l in rest {
+            let along = |place: &[u64; 3]| {
+                let place = *place;
+                (0..l.extent).map(move |i| [0, 1, 2].map(|d| place[d] + i * l.steps[d]))
+            };
+            places = places.iter().flat_map(along).collect();
+        }
+        for [dst, src, wgt] in places {
+            self.words.push(Uop {
+                dst: field("an accumulator", dst, 11)? as u16,
+                src: field("an input", src, 11)? as u16,
+                wgt: field("a weight", wgt, 10)? as u16,
+            });
+        }
+        let kernel = Kernel {
+            dram,
+            len: self.words.len() - dram,
+            nest,
+            wgt,
+            sram: None,
+        };
+        self.kernels.insert(key, kernel);
+        Ok(())
+    }
+
+    /// The driver refuses a kernel that names an accumulator again within two micro-ops: it would still be in the pipeline.
+    fn verify(&self, key: &(usize, usize)) -> Result<(), Invalid> {
+        let Some(kernel) = self.kernels.get(key) else {
+            return Ok(());
+        };
+        let words = &self.words[kernel.dram..kernel.dram + kernel.len];
+        let repeats = |distance: usize| words.iter().zip(words.iter().skip(distance)).any(|(a, b)| a.dst == b.dst);
+        match repeats(1) || repeats(2) {
+            true => Err(Invalid::Dependency),
+            false => Ok(()),
+        }
+    }
+
+    fn place(
+        &mut self,
+        queue: &mut Queue,
+        key: &(usize, usize),
+    ) -> Result<(Nest, [u16; 2]), Invalid> {
+        let (begin, end) = match self.kernels.get(key).and_then(|k| Some((k.sram?, k.len))) {
+            Some((sram, len)) => (sram, sram + len),
+            None => self.load(queue, key)?,
+        };
+        let Some(kernel) = self.kernels.get(key) else {
+            return Err(Invalid::Workload("a micro-op kernel is missing"));
+        };
+        let nest = Nest {
+            begin: begin as u16,
+            end: end as u16,
+            ..kernel.nest
+        };
+        Ok((nest, kernel.wgt))
+    }
+
+    /// Loads a kernel behind the others; where there is no room left, at the beginning, over those that lie there.
+    fn load(&mut self, queue: &mut Queue, key: &(usize, usize)) -> Result<(usize, usize), Invalid> {
+        let Some(&Kernel { dram, len, .. }) = self.kernels.get(key) else {
+            return Err(Invalid::Workload("a micro-op kernel is missing"));
+        };
+        let begin = match self.end + len > self.depth {
+            true => 0,
+            false => self.end,
+        };
+        let end = begin + len;
+        for other in self.kernels.values_mut() {
+            let overlaps = |at: usize| at < end && begin < at + other.len;
+            if other.sram.is_some_and(overlaps) {
+                other.sram = None;
+            }
+        }
+        self.end = end;
+        if let Some(kernel) = self.kernels.get_mut(key) {
+            kernel.sram = Some(begin);
+        }
+        queue.append(Operation::Load(Transfer {
+            sram: begin as u16,
+            dram: field("an address of micro-ops", dram as u64, 32)? as u32,
+            rows: 1,
+            columns: len as u16,
+            stride: len as u16,
+            ..Transfer::nothing(MemoryType::Uop)
+        }));
+        Ok((begin, end))
+    }
+}

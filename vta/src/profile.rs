@@ -1,0 +1,251 @@
+//! Profiles: the sizes of a hardware build and the parameters of its timing model, as TOML.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ProfileError;
+
+/// The built-in profiles, the default first.
+const BUILT_IN: [(&str, &str); 4] = [
+    ("pynq-1x16", include_str!("../profiles/pynq-1x16.toml")),
+    ("pynq-4x8", include_str!("../profiles/pynq-4x8.toml")),
+    ("ultra96-1x16", include_str!("../profiles/ultra96-1x16.toml")),
+    ("zcu104-1x16", include_str!("../profiles/zcu104-1x16.toml")),
+];
+
+/// A build of the hardware, and how long it takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Its name, as in `--target "pynq -profile=NAME"`.
+    pub name: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// What is not certain about it.
+    #[serde(default)]
+    pub doubts: Vec<String>,
+    /// Sizes.
+    pub hardware: Hardware,
+    /// The timing model's parameters.
+    pub timing: Timing,
+    /// Where the parameters come from.
+    pub calibration: Calibration,
+}
+
+/// Sizes of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hardware {
+    /// Rows of the matrix unit: images at once.
+    pub batch: u64,
+    /// Columns of the matrix unit: channels in a block.
+    pub block: u64,
+    /// Bytes of the micro-op memory.
+    pub uop_bytes: u64,
+    /// Bytes of the input memory.
+    pub inp_bytes: u64,
+    /// Bytes of the weight memory.
+    pub wgt_bytes: u64,
+    /// Bytes of the accumulators.
+    pub acc_bytes: u64,
+    /// Clock of the fabric.
+    pub clock_mhz: u64,
+    /// Bytes that the bus moves in a cycle.
+    pub bus_bytes: u64,
+}
+
+impl Hardware {
+    /// Elements of the micro-op, weight, input, accumulator and output memories. The output memory has an element for
+    /// each accumulator.
+    pub fn depths(&self) -> [usize; 5] {
+        let acc = self.acc_bytes / (self.batch * self.block * 4);
+        [
+            self.uop_bytes / 4,
+            self.wgt_bytes / (self.block * self.block),
+            self.inp_bytes / (self.batch * self.block),
+            acc,
+            acc,
+        ]
+        .map(|depth| depth as usize)
+    }
+}
+
+/// Parameters of the timing model: cycles of the fabric's clock, but for the two of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// A micro-op of a GEMM.
+    pub gemm_uop: f64,
+    /// An iteration of a GEMM's outer loop, beside its micro-ops.
+    pub gemm_outer: f64,
+    /// A vector of an ALU instruction.
+    pub alu_vector: f64,
+    /// A row of an input load, beside its beats.
+    pub inp_row: f64,
+    /// A beat of an input load.
+    pub inp_beat: f64,
+    /// A row of a weight load, beside its beats.
+    pub wgt_row: f64,
+    /// A beat of a weight load.
+    pub wgt_beat: f64,
+    /// An element of padding.
+    pub pad_element: f64,
+    /// A row of a store, beside its beats.
+    pub store_row: f64,
+    /// A beat of a store.
+    pub store_beat: f64,
+    /// A load of micro-ops, beside its words.
+    pub uop_load: f64,
+    /// A word of micro-ops.
+    pub uop_word: f64,
+    /// Any instruction of the load stage.
+    pub load_fixed: f64,
+    /// Any instruction of the compute stage.
+    pub compute_fixed: f64,
+    /// Any instruction of the store stage.
+    pub store_fixed: f64,
+    /// Fetching an instruction.
+    pub fetch: f64,
+    /// From a token's push to its pop.
+    pub token: f64,
+    /// A call of the driver's interface on the host, microseconds.
+    pub host_call_us: f64,
+    /// A run, on the host, microseconds.
+    pub host_run_us: f64,
+}
+
+/// Where a profile's timing parameters come from, and how far off they were.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// The measurements that they were fitted to, or `none`.
+    pub source: String,
+    /// When, as a date.
+    pub date: String,
+    /// Records that were fitted.
+    #[serde(default)]
+    pub records: u64,
+    /// Mean absolute error on tasks that were left out of the fit; none where it is not known.
+    #[serde(default)]
+    pub left_out_error_percent: Option<f64>,
+}
+
+impl Profile {
+    /// The names of the built-in profiles, the default first.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// A built-in profile by name, or one read from a TOML file.
+    ///
+    /// # Errors
+    /// There is no such file, or it is no profile that makes sense.
+    pub fn find(name: &str) -> Result<Profile, ProfileError> {
+        if let Some((name, text)) = BUILT_IN.iter().find(|(own, _)| *own == name) {
+            return Profile::parse(text, name);
+        }
+        let path = Path::new(name);
+        let text = std::fs::read_to_string(path).map_err(|error| ProfileError::Unreadable {
+            path: name.to_owned(),
+            reason: error.to_string(),
+            known: Profile::names().collect::<Vec<_>>().join(", "),
+        })?;
+        Profile::parse(&text, name)
+    }
+
+    /// Reads a profile's TOML; `path` is for messages.
+    ///
+    /// # Errors
+    /// It is no profile that makes sense.
+    pub fn parse(text: &str, path: &str) -> Result<Profile, ProfileError> {
+        let profile: Profile = toml::from_str(text).map_err(|error| ProfileError::Malformed {
+            path: path.to_owned(),
+            reason: error.message().lines().collect::<Vec<_>>().join(" "),
+        })?;
+        profile.check(path)?;
+        Ok(profile)
+    }
+
+    fn check(&self, path: &str) -> Result<(), ProfileError> {
+        let nonsense = |field, value: String, expected| {
+            Err(ProfileError::Nonsense {
+                path: path.to_owned(),
+                field,
+                value,
+                expected,
+            })
+        };
+        let h = &self.hardware;
+        let powers = [
+            ("hardware.batch", h.batch, 64),
+            ("hardware.block", h.block, 64),
+            ("hardware.uop_bytes", h.uop_bytes, 32 << 10),
+            ("hardware.inp_bytes", h.inp_bytes, 1 << 24),
+            ("hardware.wgt_bytes", h.wgt_bytes, 1 << 24),
+            ("hardware.acc_bytes", h.acc_bytes, 1 << 24),
+            ("hardware.bus_bytes", h.bus_bytes, 128),
+        ];
+        for (field, value, most) in powers {
+            if !value.is_power_of_two() || value > most {
+                return nonsense(field, value.to_string(), "expected a power of two, and no more than instructions can address");
+            }
+        }
+        if !(1..=2_000).contains(&h.clock_mhz) {
+            return nonsense("hardware.clock_mhz", h.clock_mhz.to_string(), "expected 1 to 2000");
+        }
+        // Widths of the fields of micro-ops: 11 bits for accumulators and inputs, 10 for weights.
+        let [uop, wgt, inp, acc, _] = h.depths();
+        let depths = [
+            ("hardware.uop_bytes", uop, 1 << 13),
+            ("hardware.wgt_bytes", wgt, 1 << 10),
+            ("hardware.inp_bytes", inp, 1 << 11),
+            ("hardware.acc_bytes", acc, 1 << 11),
+        ];
+        for (field, depth, most) in depths {
+            if depth == 0 || depth > most {
+                return nonsense(field, format!("{depth} elements"), "which micro-ops cannot address");
+            }
+        }
+        let finite = |value: f64| value.is_finite() && (0.0..=1e6).contains(&value);
+        for (field, value) in self.timing.named() {
+            if !finite(value) {
+                return nonsense(field, value.to_string(), "expected 0 to 1000000");
+            }
+        }
+        if self.timing.gemm_uop == 0.0 {
+            return nonsense("timing.gemm_uop", "0".to_owned(), "expected more than 0");
+        }
+        if self.name.is_empty() || self.name.len() > 64 || self.name.chars().any(char::is_control) {
+            return nonsense("name", format!("{:?}", self.name), "expected 1 to 64 characters");
+        }
+        Ok(())
+    }
+}
+
+impl Timing {
+    /// All parameters by name.
+    pub fn named(&self) -> [(&'static str, f64); 19] {
+        [
+            ("timing.gemm_uop", self.gemm_uop),
+            ("timing.gemm_outer", self.gemm_outer),
+            ("timing.alu_vector", self.alu_vector),
+            ("timing.inp_row", self.inp_row),
+            ("timing.inp_beat", self.inp_beat),
+            ("timing.wgt_row", self.wgt_row),
+            ("timing.wgt_beat", self.wgt_beat),
+            ("timing.pad_element", self.pad_element),
+            ("timing.store_row", self.store_row),
+            ("timing.store_beat", self.store_beat),
+            ("timing.uop_load", self.uop_load),
+            ("timing.uop_word", self.uop_word),
+            ("timing.load_fixed", self.load_fixed),
+            ("timing.compute_fixed", self.compute_fixed),
+            ("timing.store_fixed", self.store_fixed),
+            ("timing.fetch", self.fetch),
+            ("timing.token", self.token),
+            ("timing.host_call_us", self.host_call_us),
+            ("timing.host_run_us", self.host_run_us),
+        ]
+    }
+}
