@@ -119,7 +119,10 @@ impl Config {
     /// # Errors
     /// Why the configuration cannot be.
     pub fn check(&self, p: &Packed, hardware: &Hardware, has_bias: bool) -> Result<(), Invalid> {
-        for (knob, value) in [("oc_nthread", self.oc_nthread), ("h_nthread", self.h_nthread)] {
+        for (knob, value) in [
+            ("oc_nthread", self.oc_nthread),
+            ("h_nthread", self.h_nthread),
+        ] {
             if !(1..=2).contains(&value) {
                 return Err(Invalid::Threads(knob));
             }
@@ -243,7 +246,15 @@ impl Space {
                 *knob = values[index % values.len()];
                 index /= values.len();
             }
-            let [tile_b, tile_h, tile_w, tile_ci, tile_co, oc_nthread, h_nthread] = knobs;
+            let [
+                tile_b,
+                tile_h,
+                tile_w,
+                tile_ci,
+                tile_co,
+                oc_nthread,
+                h_nthread,
+            ] = knobs;
             Config {
                 tile_b,
                 tile_h,
@@ -258,5 +269,5 @@ impl Space {
 }
 
 fn divisors(extent: u64) -> Vec<u64> {
-    (1..=extent).filter(|d| extent % d == 0).collect()
+    (1..=extent).filter(|d| extent.is_multiple_of(*d)).collect()
 }

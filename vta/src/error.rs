@@ -6,7 +6,9 @@ use crate::isa::{MemoryType, Stage};
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ProfileError {
     /// The file cannot be read.
-    #[error("cannot read the profile {path}: {reason}; give one of {known}, or the path of a TOML file")]
+    #[error(
+        "cannot read the profile {path}: {reason}; give one of {known}, or the path of a TOML file"
+    )]
     Unreadable {
         /// Which file.
         path: String,
@@ -71,7 +73,9 @@ pub enum StreamError {
         queue: &'static str,
     },
     /// The stream does not end with FINISH.
-    #[error("the stream of {instructions} instructions has no FINISH, so the driver would wait for ever")]
+    #[error(
+        "the stream of {instructions} instructions has no FINISH, so the driver would wait for ever"
+    )]
     NoFinish {
         /// How many there are.
         instructions: usize,
@@ -89,7 +93,9 @@ pub enum StreamError {
         index: u64,
     },
     /// A place outside a tensor in DRAM.
-    #[error("instruction {at}: the {memory} tensor in DRAM has {size} elements, element {index} is accessed")]
+    #[error(
+        "instruction {at}: the {memory} tensor in DRAM has {size} elements, element {index} is accessed"
+    )]
     DramOutOfRange {
         /// Which instruction.
         at: usize,

@@ -11,10 +11,12 @@ pub mod config;
 pub mod error;
 pub mod execute;
 pub mod isa;
+pub mod log;
 
 pub mod lower;
 pub mod profile;
 pub mod reference;
+pub mod show;
 
 pub mod timing;
 pub mod workload;

@@ -5,12 +5,16 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ProfileError;
+use crate::isa::Widths;
 
 /// The built-in profiles, the default first.
 const BUILT_IN: [(&str, &str); 4] = [
     ("pynq-1x16", include_str!("../profiles/pynq-1x16.toml")),
     ("pynq-4x8", include_str!("../profiles/pynq-4x8.toml")),
-    ("ultra96-1x16", include_str!("../profiles/ultra96-1x16.toml")),
+    (
+        "ultra96-1x16",
+        include_str!("../profiles/ultra96-1x16.toml"),
+    ),
     ("zcu104-1x16", include_str!("../profiles/zcu104-1x16.toml")),
 ];
 
@@ -56,6 +60,12 @@ pub struct Hardware {
 }
 
 impl Hardware {
+    /// Bits of the fields that name elements of the memories.
+    pub fn widths(&self) -> Widths {
+        let [uop, wgt, inp, acc, _] = self.depths().map(|depth| depth.max(1).ilog2());
+        Widths { uop, acc, inp, wgt }
+    }
+
     /// Elements of the micro-op, weight, input, accumulator and output memories. The output memory has an element for
     /// each accumulator.
     pub fn depths(&self) -> [usize; 5] {
@@ -188,24 +198,36 @@ impl Profile {
         ];
         for (field, value, most) in powers {
             if !value.is_power_of_two() || value > most {
-                return nonsense(field, value.to_string(), "expected a power of two, and no more than instructions can address");
+                return nonsense(
+                    field,
+                    value.to_string(),
+                    "expected a power of two, and no more than instructions can address",
+                );
             }
         }
         if !(1..=2_000).contains(&h.clock_mhz) {
-            return nonsense("hardware.clock_mhz", h.clock_mhz.to_string(), "expected 1 to 2000");
+            return nonsense(
+                "hardware.clock_mhz",
+                h.clock_mhz.to_string(),
+                "expected 1 to 2000",
+            );
         }
-        // Widths of the fields of micro-ops: 11 bits for accumulators and inputs, 10 for weights.
-        let [uop, wgt, inp, acc, _] = h.depths();
-        let depths = [
-            ("hardware.uop_bytes", uop, 1 << 13),
-            ("hardware.wgt_bytes", wgt, 1 << 10),
-            ("hardware.inp_bytes", inp, 1 << 11),
-            ("hardware.acc_bytes", acc, 1 << 11),
-        ];
-        for (field, depth, most) in depths {
-            if depth == 0 || depth > most {
-                return nonsense(field, format!("{depth} elements"), "which micro-ops cannot address");
-            }
+        let depths = h.depths();
+        if depths.contains(&0) {
+            return nonsense(
+                "hardware",
+                format!("{depths:?} elements in its memories"),
+                "expected one or more in each",
+            );
+        }
+        // A micro-op has 32 bits for its three places; an instruction has 64 for two steps of each.
+        let w = h.widths();
+        if w.uop > 13 || w.acc + w.inp + w.wgt > 32 {
+            return nonsense(
+                "hardware",
+                format!("{depths:?} elements in its memories"),
+                "which micro-ops of 32 bits cannot address",
+            );
         }
         let finite = |value: f64| value.is_finite() && (0.0..=1e6).contains(&value);
         for (field, value) in self.timing.named() {
@@ -217,7 +239,11 @@ impl Profile {
             return nonsense("timing.gemm_uop", "0".to_owned(), "expected more than 0");
         }
         if self.name.is_empty() || self.name.len() > 64 || self.name.chars().any(char::is_control) {
-            return nonsense("name", format!("{:?}", self.name), "expected 1 to 64 characters");
+            return nonsense(
+                "name",
+                format!("{:?}", self.name),
+                "expected 1 to 64 characters",
+            );
         }
         Ok(())
     }

@@ -46,7 +46,10 @@ pub fn finish(w: &Workload, sums: &[i32], bias: &[i32], tail: Tail) -> Vec<i8> {
     let image = (height * width) as usize;
     let filters = w.out_channels as usize;
     let value = |(index, &sum): (usize, &i32)| {
-        let bias = bias.get(index / image % filters).copied().unwrap_or_default();
+        let bias = bias
+            .get(index / image % filters)
+            .copied()
+            .unwrap_or_default();
         let shifted = sum.wrapping_add(bias) >> tail.shift;
         shifted.min(i32::from(tail.max)).max(i32::from(tail.min)) as i8
     };
@@ -74,7 +77,15 @@ pub fn pack(
     let channels = w.in_channels as usize;
     for (index, &value) in data.iter().enumerate() {
         let (plane, pixel) = (index / image, index % image);
-        let place = blocked(plane / channels, plane % channels, pixel, p.ci as usize, image, nb, nc);
+        let place = blocked(
+            plane / channels,
+            plane % channels,
+            pixel,
+            p.ci as usize,
+            image,
+            nb,
+            nc,
+        );
         dram.inp[place] = value;
     }
     let taps = (w.kernel[0] * w.kernel[1]) as usize;
@@ -99,7 +110,15 @@ pub fn unpack(hardware: &Hardware, w: &Workload, p: &Packed, out: &[i8]) -> Vec<
     let filters = w.out_channels as usize;
     let value = |index: usize| {
         let (plane, pixel) = (index / image, index % image);
-        let place = blocked(plane / filters, plane % filters, pixel, p.co as usize, image, nb, nc);
+        let place = blocked(
+            plane / filters,
+            plane % filters,
+            pixel,
+            p.co as usize,
+            image,
+            nb,
+            nc,
+        );
         out[place]
     };
     (0..w.batch as usize * filters * image).map(value).collect()

@@ -90,7 +90,9 @@ impl Workload {
         }
         let fits = |extent: u64, axis: usize| extent + 2 * self.padding[axis] >= self.kernel[axis];
         if !fits(self.height, 0) || !fits(self.width, 1) {
-            return Err(Invalid::Workload("the kernel is larger than the padded image"));
+            return Err(Invalid::Workload(
+                "the kernel is larger than the padded image",
+            ));
         }
         let [out_height, out_width] = self.output();
         let packed = Packed {
@@ -105,18 +107,37 @@ impl Workload {
             stride: self.stride,
             padding: self.padding,
         };
-        let within = |elements: [u64; 5]| {
-            elements.into_iter().fold(1, u64::saturating_mul) <= MAX_ELEMENTS
-        };
+        let within =
+            |elements: [u64; 5]| elements.into_iter().fold(1, u64::saturating_mul) <= MAX_ELEMENTS;
         let (batch, block) = (hardware.batch, hardware.block);
         let tensors = [
-            [packed.batch * batch, packed.ci * block, packed.height, packed.width, 1],
-            [packed.batch * batch, packed.co * block, out_height, out_width, 1],
-            [packed.co * block, packed.ci * block, self.kernel[0], self.kernel[1], 1],
+            [
+                packed.batch * batch,
+                packed.ci * block,
+                packed.height,
+                packed.width,
+                1,
+            ],
+            [
+                packed.batch * batch,
+                packed.co * block,
+                out_height,
+                out_width,
+                1,
+            ],
+            [
+                packed.co * block,
+                packed.ci * block,
+                self.kernel[0],
+                self.kernel[1],
+                1,
+            ],
         ];
         match tensors.into_iter().all(within) {
             true => Ok(packed),
-            false => Err(Invalid::Workload("a tensor has more than 536870912 elements")),
+            false => Err(Invalid::Workload(
+                "a tensor has more than 536870912 elements",
+            )),
         }
     }
 }

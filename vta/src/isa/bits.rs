@@ -1,6 +1,6 @@
 //! Instructions as 128 bits.
 
-use super::{AluOp, Instruction, MemoryType, Nest, Operation, Tokens, Transfer};
+use super::{AluOp, Instruction, MemoryType, Nest, Operation, Tokens, Transfer, Widths};
 use crate::error::StreamError;
 
 const LOAD: u64 = 0;
@@ -55,8 +55,8 @@ impl Reader {
 }
 
 impl Instruction {
-    /// As 128 bits.
-    pub fn encode(&self) -> u128 {
+    /// As 128 bits of a build.
+    pub fn encode(&self, widths: Widths) -> u128 {
         let mut w = Writer::default();
         let opcode = match self.operation {
             Operation::Load(_) => LOAD,
@@ -84,9 +84,9 @@ impl Instruction {
                 }
             }
             Operation::Gemm { nest, reset, wgt } => {
-                put_nest(&mut w, &nest, reset);
+                put_nest(&mut w, widths, &nest, reset);
                 for step in wgt {
-                    w.put(step, 10);
+                    w.put(step, widths.wgt);
                 }
             }
             Operation::Alu {
@@ -94,7 +94,7 @@ impl Instruction {
                 op,
                 immediate,
             } => {
-                put_nest(&mut w, &nest, false);
+                put_nest(&mut w, widths, &nest, false);
                 w.put(op as u64, 3);
                 w.put(immediate.is_some(), 1);
                 w.put(immediate.unwrap_or_default() as u16, 16);
@@ -104,11 +104,11 @@ impl Instruction {
         w.bits
     }
 
-    /// From 128 bits; `at` is the place in the stream, for messages.
+    /// From 128 bits of a build; `at` is the place in the stream, for messages.
     ///
     /// # Errors
     /// The opcode, the memory or the operation of the ALU is unknown.
-    pub fn decode(bits: u128, at: usize) -> Result<Instruction, StreamError> {
+    pub fn decode(bits: u128, at: usize, widths: Widths) -> Result<Instruction, StreamError> {
         let unknown = |what, value| StreamError::Unknown { at, what, value };
         let mut r = Reader { bits, at: 0 };
         let opcode = r.take(3);
@@ -143,16 +143,16 @@ impl Instruction {
                 }
             }
             GEMM => {
-                let (nest, reset) = take_nest(&mut r);
+                let (nest, reset) = take_nest(&mut r, widths);
                 Operation::Gemm {
                     nest,
                     reset,
-                    wgt: r.pair(10),
+                    wgt: r.pair(widths.wgt),
                 }
             }
             FINISH => Operation::Finish,
             ALU => {
-                let (nest, _) = take_nest(&mut r);
+                let (nest, _) = take_nest(&mut r, widths);
                 let op = r.take(3);
                 let op = AluOp::ALL
                     .get(op as usize)
@@ -172,30 +172,32 @@ impl Instruction {
     }
 }
 
-fn put_nest(w: &mut Writer, nest: &Nest, reset: bool) {
+fn put_nest(w: &mut Writer, widths: Widths, nest: &Nest, reset: bool) {
     w.put(reset, 1);
-    w.put(nest.begin, 13);
-    w.put(nest.end, 14);
+    w.put(nest.begin, widths.uop);
+    w.put(nest.end, widths.uop + 1);
     for iterations in nest.iterations {
         w.put(iterations, 14);
     }
     w.skip_to(64);
-    for step in nest.dst.into_iter().chain(nest.src) {
-        w.put(step, 11);
+    for (steps, width) in [(nest.dst, widths.acc), (nest.src, widths.inp)] {
+        for step in steps {
+            w.put(step, width);
+        }
     }
 }
 
-fn take_nest(r: &mut Reader) -> (Nest, bool) {
+fn take_nest(r: &mut Reader, widths: Widths) -> (Nest, bool) {
     let reset = r.flag();
-    let (begin, end) = (r.short(13), r.short(14));
+    let (begin, end) = (r.short(widths.uop), r.short(widths.uop + 1));
     let iterations = r.pair(14);
     r.at = 64;
     let nest = Nest {
         begin,
         end,
         iterations,
-        dst: r.pair(11),
-        src: r.pair(11),
+        dst: r.pair(widths.acc),
+        src: r.pair(widths.inp),
     };
     (nest, reset)
 }
@@ -206,11 +208,18 @@ mod tests {
 
     use super::*;
 
+    const WIDTHS: Widths = Widths {
+        uop: 13,
+        acc: 11,
+        inp: 11,
+        wgt: 10,
+    };
+
     proptest! {
         #[test]
         fn any_bits_decode_or_are_refused_and_what_decodes_encodes_to_itself(bits: u128) {
-            if let Ok(instruction) = Instruction::decode(bits, 0) {
-                let again = Instruction::decode(instruction.encode(), 0).unwrap();
+            if let Ok(instruction) = Instruction::decode(bits, 0, WIDTHS) {
+                let again = Instruction::decode(instruction.encode(WIDTHS), 0, WIDTHS).unwrap();
                 prop_assert_eq!(again, instruction);
             }
         }
@@ -218,9 +227,16 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_named() {
-        let message = |bits: u128| Instruction::decode(bits, 7).unwrap_err().to_string();
+        let message = |bits: u128| {
+            Instruction::decode(bits, 7, WIDTHS)
+                .unwrap_err()
+                .to_string()
+        };
         assert_eq!(message(5), "instruction 7: opcode 5 is unknown");
         assert_eq!(message(6 << 7), "instruction 7: memory type 6 is unknown");
-        assert_eq!(message(4 | 7 << 108), "instruction 7: ALU operation 7 is unknown");
+        assert_eq!(
+            message(4 | 7 << 108),
+            "instruction 7: ALU operation 7 is unknown"
+        );
     }
 }

@@ -1,12 +1,26 @@
 //! VTA's instructions of 128 bits and its micro-ops of 32: encoding, decoding, and as text.
 //!
 //! Layout, from the least significant bit (source: `hw_spec.h` of apache/tvm-vta): opcode 3; pop_prev, pop_next, push_prev,
-//! push_next 1 each; then by opcode. Fields of [`Instruction`] stand in that order.
+//! push_next 1 each; then by opcode. Fields of [`Instruction`] stand in that order. Fields that name an element of a memory on
+//! the chip are as wide as that memory is deep ([`Widths`]).
 
 mod bits;
 mod text;
 
 use serde::{Deserialize, Serialize};
+
+/// Bits of the fields that name elements of memories on the chip: of 13, 11, 11 and 10 in the 1x16 build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Widths {
+    /// Micro-ops; the end of a range has a bit more.
+    pub uop: u32,
+    /// Accumulators.
+    pub acc: u32,
+    /// Inputs.
+    pub inp: u32,
+    /// Weights.
+    pub wgt: u32,
+}
 
 /// One of the three stages that instructions run in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -242,26 +256,28 @@ impl Instruction {
 /// A micro-op: which accumulator, input and weight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Uop {
-    /// Accumulator, 11 bits.
+    /// Accumulator.
     pub dst: u16,
-    /// Input, or accumulator of an ALU instruction, 11 bits.
+    /// Input, or accumulator of an ALU instruction.
     pub src: u16,
-    /// Weight, 10 bits.
+    /// Weight.
     pub wgt: u16,
 }
 
 impl Uop {
-    /// As a word.
-    pub fn word(self) -> u32 {
-        u32::from(self.dst) | u32::from(self.src) << 11 | u32::from(self.wgt) << 22
+    /// As a word of a build.
+    pub fn word(self, widths: Widths) -> u32 {
+        let (src, wgt) = (u64::from(self.src), u64::from(self.wgt));
+        (u64::from(self.dst) | src << widths.acc | wgt << (widths.acc + widths.inp)) as u32
     }
 
-    /// From a word.
-    pub fn of_word(word: u32) -> Uop {
+    /// From a word of a build.
+    pub fn of_word(word: u32, widths: Widths) -> Uop {
+        let field = |at: u32, width: u32| (u64::from(word) >> at & ((1 << width) - 1)) as u16;
         Uop {
-            dst: (word & 0x7ff) as u16,
-            src: (word >> 11 & 0x7ff) as u16,
-            wgt: (word >> 22) as u16,
+            dst: field(0, widths.acc),
+            src: field(widths.acc, widths.inp),
+            wgt: field(widths.acc + widths.inp, widths.wgt),
         }
     }
 }

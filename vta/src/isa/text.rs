@@ -20,7 +20,13 @@ impl fmt::Display for Instruction {
             Operation::Store(transfer) => write!(f, "STORE {tokens} {}", Place(transfer)),
             Operation::Gemm { nest, reset, wgt } => {
                 let reset = if reset { " reset" } else { "" };
-                write!(f, "GEMM  {tokens} {}{reset} wgt {}+{}", Loops(nest), wgt[0], wgt[1])
+                write!(
+                    f,
+                    "GEMM  {tokens} {}{reset} wgt {}+{}",
+                    Loops(nest),
+                    wgt[0],
+                    wgt[1]
+                )
             }
             Operation::Alu {
                 nest,
@@ -67,7 +73,14 @@ impl fmt::Display for Loops {
         write!(
             f,
             "uops {}..{} loops {}x{} dst {}+{} src {}+{}",
-            n.begin, n.end, n.iterations[0], n.iterations[1], n.dst[0], n.dst[1], n.src[0], n.src[1]
+            n.begin,
+            n.end,
+            n.iterations[0],
+            n.iterations[1],
+            n.dst[0],
+            n.dst[1],
+            n.src[0],
+            n.src[1]
         )
     }
 }

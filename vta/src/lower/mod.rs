@@ -1,8 +1,8 @@
 //! Lowering a convolution to instructions, as TVM's compiler and VTA's driver did it.
 //!
 //! Tiles go over images, output rows, output channels, output columns. A virtual thread has its own part of each memory.
-//! For each tile all threads reset their accumulators, then for each tile of input channels all threads load, then all
-//! multiply; at last all run the tail, then all store. Tokens keep the stages in step ([`queue`]).
+//! For each tile all threads reset their accumulators. Then, for each tile of input channels, all threads load and all
+//! multiply. At last all run the tail and all store. Tokens keep the stages in step ([`queue`]).
 
 mod fold;
 mod queue;
@@ -118,7 +118,7 @@ impl<'a> Lowering<'a> {
             inp,
             bases: (0..c.threads()).map(base).collect(),
             queue: Queue::default(),
-            kernels: Kernels::new(hardware.depths()[0]),
+            kernels: Kernels::new(hardware),
             outer: [
                 p.batch / c.tile_b,
                 p.out_height / c.tile_h / c.h_nthread,
@@ -199,8 +199,10 @@ impl<'a> Lowering<'a> {
             for t in 0..threads {
                 self.queue.pop(load, compute);
                 self.multiply(t)?;
-                if steps > 1 {
-                    self.queue.push(compute, load);
+                match steps > 1 {
+                    true => self.queue.push(compute, load),
+                    // Without a loop between them the compiler keeps the multiplication and the tail together.
+                    false => self.tail(t, self.of_thread(place, t))?,
                 }
             }
         }
@@ -208,11 +210,9 @@ impl<'a> Lowering<'a> {
             for _ in 0..threads {
                 self.queue.pop(compute, load);
             }
-        }
-        for t in 0..threads {
-            let tile = self.of_thread(place, t);
-            self.tail(t, tile)?;
-            self.queue.push(compute, store);
+            for t in 0..threads {
+                self.tail(t, self.of_thread(place, t))?;
+            }
         }
         for t in 0..threads {
             self.queue.pop(compute, store);
@@ -235,7 +235,9 @@ impl<'a> Lowering<'a> {
         ];
         let base = [self.bases[thread].acc, 0, 0];
         let site = uops::Site::Reset;
-        let (nest, wgt) = self.kernels.call(&mut self.queue, (site, thread), &loops, base)?;
+        let (nest, wgt) = self
+            .kernels
+            .call(&mut self.queue, (site, thread), &loops, base)?;
         self.queue.emit(Operation::Gemm {
             nest,
             reset: true,
@@ -251,7 +253,11 @@ impl<'a> Lowering<'a> {
         let loops = [
             Loop {
                 extent: c.tile_b,
-                steps: [c.tile_co * c.tile_h * c.tile_w, c.tile_ci * rows * columns, 0],
+                steps: [
+                    c.tile_co * c.tile_h * c.tile_w,
+                    c.tile_ci * rows * columns,
+                    0,
+                ],
             },
             Loop {
                 extent: c.tile_ci,
@@ -281,7 +287,9 @@ impl<'a> Lowering<'a> {
         let base = &self.bases[thread];
         let base = [base.acc, base.inp, base.wgt];
         let site = uops::Site::Multiply;
-        let (nest, wgt) = self.kernels.call(&mut self.queue, (site, thread), &loops, base)?;
+        let (nest, wgt) = self
+            .kernels
+            .call(&mut self.queue, (site, thread), &loops, base)?;
         self.queue.emit(Operation::Gemm {
             nest,
             reset: false,
@@ -313,7 +321,9 @@ impl<'a> Lowering<'a> {
             ];
             let site = uops::Site::Tail(AluOp::Add);
             let base = [acc, bias, 0];
-            let (nest, _) = self.kernels.call(&mut self.queue, (site, thread), &loops, base)?;
+            let (nest, _) = self
+                .kernels
+                .call(&mut self.queue, (site, thread), &loops, base)?;
             self.queue.emit(Operation::Alu {
                 nest,
                 op: AluOp::Add,
@@ -336,6 +346,7 @@ impl<'a> Lowering<'a> {
                 immediate: Some(value),
             });
         }
+        self.queue.push(Stage::Compute, Stage::Store);
         Ok(())
     }
 
@@ -362,12 +373,18 @@ impl<'a> Lowering<'a> {
         }
         let clip = |first: u64, extent: u64, size: u64, padding: u64| {
             let before = padding.saturating_sub(first).min(extent);
-            let after = (first + extent).saturating_sub(padding + size).min(extent - before);
+            let after = (first + extent)
+                .saturating_sub(padding + size)
+                .min(extent - before);
             let start = first.saturating_sub(padding).min(size);
             (start, extent - before - after, [before, after])
         };
         let (y, height, pad_rows) = clip(tile.h * p.stride[0], rows, p.height, p.padding[0]);
         let (x, width, pad_columns) = clip(tile.w * p.stride[1], columns, p.width, p.padding[1]);
+        if width == 0 {
+            // A load without columns moves nothing, not even zeros.
+            return Err(Invalid::NoRectangle("padding"));
+        }
         let rectangle = Rectangle {
             rows: height,
             columns: width,
@@ -409,8 +426,7 @@ impl<'a> Lowering<'a> {
             (c.tile_w, 1),
         ];
         let rectangle = fold(&dims).ok_or(Invalid::NoRectangle("output"))?;
-        let first =
-            ((tile.b * p.co + tile.co) * p.out_height + tile.h) * p.out_width + tile.w;
+        let first = ((tile.b * p.co + tile.co) * p.out_height + tile.h) * p.out_width + tile.w;
         let transfer = rectangle.transfer(MemoryType::Out, self.bases[thread].acc, first)?;
         self.queue.emit(Operation::Store(transfer));
         Ok(())

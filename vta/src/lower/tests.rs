@@ -24,18 +24,30 @@ struct GoldenUops {
 }
 
 fn config(knobs: &serde_json::Map<String, serde_json::Value>) -> Config {
-    let names = ["tile_b", "tile_h", "tile_w", "tile_ci", "tile_co", "oc_nthread", "h_nthread"];
+    let names = [
+        "tile_b",
+        "tile_h",
+        "tile_w",
+        "tile_ci",
+        "tile_co",
+        "oc_nthread",
+        "h_nthread",
+    ];
     let own = names.map(|name| (name.to_owned(), knobs[name].clone()));
     serde_json::from_value(own.into_iter().collect()).unwrap()
 }
 
 #[test]
 fn golden_streams_are_equal_bit_by_bit() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/vta/golden_streams.jsonl");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../shared/vta/golden_streams.jsonl"
+    );
     let Ok(text) = std::fs::read_to_string(path) else {
         return optestkit::skip("golden VTA streams", "../shared is not here");
     };
     let profile = Profile::find("pynq-1x16").unwrap();
+    let widths = profile.hardware.widths();
     for (number, line) in text.lines().enumerate() {
         let golden: Golden = serde_json::from_str(line).unwrap();
         let workload = Workload {
@@ -64,18 +76,32 @@ fn golden_streams_are_equal_bit_by_bit() {
                     let words = &program.uops[begin..begin + usize::from(t.columns)];
                     loaded.push((usize::from(t.sram), words));
                 }
-                format!("{:032x}", instruction.encode())
+                format!("{:032x}", instruction.encode(widths))
             })
             .collect();
         for (at, (ours, theirs)) in ours.iter().zip(&golden.insn).enumerate() {
-            let read = |hex: &str| Instruction::decode(u128::from_str_radix(hex, 16).unwrap(), at);
-            assert_eq!(ours, theirs, "stream {number}, {at}: {} / {}", read(ours).unwrap(), read(theirs).unwrap());
+            let read =
+                |hex: &str| Instruction::decode(u128::from_str_radix(hex, 16).unwrap(), at, widths);
+            assert_eq!(
+                ours,
+                theirs,
+                "stream {number}, {at}: {} / {}",
+                read(ours).unwrap(),
+                read(theirs).unwrap()
+            );
         }
         assert_eq!(ours.len(), golden.insn.len(), "stream {number}");
         assert_eq!(loaded.len(), golden.uop.len(), "stream {number}");
         for ((at, words), theirs) in loaded.into_iter().zip(&golden.uop) {
-            let words: Vec<String> = words.iter().map(|w| format!("{:08x}", w.word())).collect();
-            assert_eq!((at, words), (theirs.at, theirs.words.clone()), "stream {number}");
+            let words: Vec<String> = words
+                .iter()
+                .map(|w| format!("{:08x}", w.word(widths)))
+                .collect();
+            assert_eq!(
+                (at, words),
+                (theirs.at, theirs.words.clone()),
+                "stream {number}"
+            );
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::queue::{Queue, field};
 use crate::config::Invalid;
-use crate::isa::{AluOp, MemoryType, Nest, Operation, Transfer, Uop};
+use crate::isa::{AluOp, MemoryType, Nest, Operation, Transfer, Uop, Widths};
+use crate::profile::Hardware;
 
 /// A loop, and by how much an iteration moves the accumulator, the input and the weight.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +60,7 @@ pub(super) struct Kernels {
     /// The micro-ops in DRAM.
     pub words: Vec<Uop>,
     kernels: HashMap<(usize, usize), Kernel>,
+    widths: Widths,
     /// Micro-ops that the chip holds.
     depth: usize,
     /// Behind the last kernel on the chip.
@@ -66,11 +68,12 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    pub fn new(depth: usize) -> Kernels {
+    pub fn new(hardware: &Hardware) -> Kernels {
         Kernels {
             words: Vec::new(),
             kernels: HashMap::new(),
-            depth,
+            widths: hardware.widths(),
+            depth: hardware.depths()[0],
             end: 0,
         }
     }
@@ -124,6 +127,7 @@ impl Kernels {
         rest: &[Loop],
         base: [u64; 3],
     ) -> Result<(), Invalid> {
+        let widths = self.widths;
         let steps = |which: usize, bits| -> Result<[u16; 2], Invalid> {
             let [outer, inner] = hardware.map(|l| field("a step", l.steps[which], bits));
             Ok([outer? as u16, inner? as u16])
@@ -133,12 +137,14 @@ impl Kernels {
             begin: 0,
             end: 0,
             iterations: [outer? as u16, inner? as u16],
-            dst: steps(0, 11)?,
-            src: steps(1, 11)?,
+            dst: steps(0, widths.acc)?,
+            src: steps(1, widths.inp)?,
         };
-        let wgt = steps(2, 10)?;
+        let wgt = steps(2, widths.wgt)?;
         let dram = self.words.len();
-        let total = rest.iter().fold(1, |total: u64, l| total.saturating_mul(l.extent));
+        let total = rest
+            .iter()
+            .fold(1, |total: u64, l| total.saturating_mul(l.extent));
         if total > self.depth as u64 {
             return Err(Invalid::Overflow {
                 memory: "micro-op",
@@ -156,9 +162,9 @@ impl Kernels {
         }
         for [dst, src, wgt] in places {
             self.words.push(Uop {
-                dst: field("an accumulator", dst, 11)? as u16,
-                src: field("an input", src, 11)? as u16,
-                wgt: field("a weight", wgt, 10)? as u16,
+                dst: field("an accumulator", dst, widths.acc)? as u16,
+                src: field("an input", src, widths.inp)? as u16,
+                wgt: field("a weight", wgt, widths.wgt)? as u16,
             });
         }
         let kernel = Kernel {
@@ -178,7 +184,12 @@ impl Kernels {
             return Ok(());
         };
         let words = &self.words[kernel.dram..kernel.dram + kernel.len];
-        let repeats = |distance: usize| words.iter().zip(words.iter().skip(distance)).any(|(a, b)| a.dst == b.dst);
+        let repeats = |distance: usize| {
+            words
+                .iter()
+                .zip(words.iter().skip(distance))
+                .any(|(a, b)| a.dst == b.dst)
+        };
         match repeats(1) || repeats(2) {
             true => Err(Invalid::Dependency),
             false => Ok(()),

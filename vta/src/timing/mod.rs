@@ -5,6 +5,7 @@
 //! loads and stores share a bus. How close this is to boards: docs/vta.md.
 
 pub mod best;
+pub mod calibrate;
 
 mod stages;
 

@@ -175,6 +175,9 @@ fn send_tokens(
 fn no_neighbour(stage: Stage, at: usize, side: usize) -> StreamError {
     StreamError::Illegal {
         at,
-        what: format!("the {stage} stage has no stage {} it", ["before", "after"][side]),
+        what: format!(
+            "the {stage} stage has no stage {} it",
+            ["before", "after"][side]
+        ),
     }
 }
