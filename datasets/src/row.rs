@@ -112,13 +112,10 @@ impl Row {
             }
         }
         match (self.status, self.time_median_ns) {
-            (Status::Measured, None) => {
-                return fail(
-                    "time_median_ns",
-                    "a measured point needs its time".to_owned(),
-                );
+            (status, None) if status.has_time() => {
+                return fail("time_median_ns", format!("a {status} point needs its time"));
             }
-            (Status::Measured, Some(_)) => {}
+            (status, Some(_)) if status.has_time() => {}
             (status, Some(_)) => {
                 return fail(
                     "time_median_ns",

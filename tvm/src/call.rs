@@ -150,18 +150,26 @@ pub(crate) fn module_function(module: &Obj, name: &str) -> Result<Function> {
         .ok_or_else(|| Error::unexpected("ffi.ModuleGetFunction", format!("no function `{name}`")))
 }
 
-/// Registers `callback` as TVM's global function `name`; an error, or a panic, becomes TVM's error.
-pub(crate) fn register(
-    name: &'static str,
+/// `callback` as a function that TVM can call; an error, or a panic, becomes TVM's error. `name` is for messages.
+pub(crate) fn packed(
+    name: String,
     callback: impl Fn(&[AnyView<'_>]) -> std::result::Result<Any, String> + 'static,
-) -> Result<()> {
-    let function = Function::from_packed(move |arguments: &[AnyView<'_>]| {
+) -> Function {
+    Function::from_packed(move |arguments: &[AnyView<'_>]| {
         let failed = |message: &str| tvm_ffi::Error::new(tvm_ffi::RUNTIME_ERROR, message, "");
         match catch_unwind(AssertUnwindSafe(|| callback(arguments))) {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(message)) => Err(failed(&message)),
             Err(_) => Err(failed(&format!("{name} panicked"))),
         }
-    });
+    })
+}
+
+/// Registers `callback` as TVM's global function `name`; an error, or a panic, becomes TVM's error.
+pub(crate) fn register(
+    name: &'static str,
+    callback: impl Fn(&[AnyView<'_>]) -> std::result::Result<Any, String> + 'static,
+) -> Result<()> {
+    let function = packed(name.to_owned(), callback);
     Function::register_global(name, function).map_err(|e| Error::from_tvm(name, &e))
 }

@@ -252,7 +252,7 @@ impl Generated {
         if let Some(device) = &self.device {
             call("ffi.ModuleImportModule", &[&self.host, device])?;
         }
-        let module = KernelModule { handle: self.host };
+        let module = KernelModule::compiled(self.host);
         // The JIT works when a function is asked for the first time.
         for name in &self.functions {
             module.function(name)?;

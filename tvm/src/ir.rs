@@ -105,6 +105,18 @@ impl IrModule {
         })
     }
 
+    /// A module with the functions of these names alone.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn only(&self, names: &[String]) -> Result<IrModule> {
+        let mut entries = self.entries()?;
+        let all = self.function_names()?;
+        let mut named = all.iter().map(|name| names.contains(name));
+        entries.retain(|_| named.next().unwrap_or(false));
+        IrModule::of_functions(&entries)
+    }
+
     /// The module's functions distributed over at most `parts` modules of about equal size.
     ///
     /// # Errors

@@ -1,21 +1,23 @@
-//! Compiled functions in memory, and calling them with tensors.
+//! Functions in memory, compiled by TVM or written in Rust, and calling them with tensors.
 //!
 //! A call costs some tens of nanoseconds beyond the kernel itself. Whether arguments are checked is decided when a
 //! module is compiled ([`crate::compile::Asserts`]).
 
 use std::path::Path;
 
-use tvm_ffi::{AnyView, Function};
+use tvm_ffi::{Any, AnyView, Function};
 
-use crate::call::{Obj, call, module_function, text};
+use crate::call::{Obj, call, module_function, packed, text};
 use crate::error::{Error, Result};
 use crate::libs::Libraries;
 use crate::tensor::Tensor;
 
-/// A module of compiled functions; functions keep it alive.
+/// A module of functions; functions keep it alive.
 #[derive(Debug, Clone)]
 pub struct KernelModule {
-    pub(crate) handle: Obj,
+    /// The compiled ones; none where all are native.
+    pub(crate) handle: Option<Obj>,
+    natives: Vec<Kernel>,
 }
 
 impl KernelModule {
@@ -27,7 +29,29 @@ impl KernelModule {
         Libraries::load_runtime()?;
         let path = text(&library.to_string_lossy());
         let handle = call("ffi.ModuleLoadFromFile", &[&path])?;
-        Ok(KernelModule { handle })
+        Ok(KernelModule::compiled(handle))
+    }
+
+    pub(crate) fn compiled(handle: Obj) -> KernelModule {
+        KernelModule {
+            handle: Some(handle),
+            natives: Vec::new(),
+        }
+    }
+
+    /// Functions written in Rust, by their names, beside the compiled ones of `module`, if any.
+    pub fn with_natives(module: Option<KernelModule>, natives: Vec<Kernel>) -> KernelModule {
+        KernelModule {
+            handle: module.and_then(|module| module.handle),
+            natives,
+        }
+    }
+
+    /// The native functions with their names.
+    pub(crate) fn natives(&self) -> impl Iterator<Item = (String, Function)> + '_ {
+        self.natives
+            .iter()
+            .map(|kernel| (kernel.name.clone(), kernel.function.clone()))
     }
 
     /// The function with this exported symbol; compiled to machine code at the first request.
@@ -35,15 +59,21 @@ impl KernelModule {
     /// # Errors
     /// There is none.
     pub fn function(&self, name: &str) -> Result<Kernel> {
+        if let Some(native) = self.natives.iter().find(|kernel| kernel.name == name) {
+            return Ok(native.clone());
+        }
+        let missing =
+            || Error::unexpected("KernelModule::function", format!("no function `{name}`"));
+        let handle = self.handle.as_ref().ok_or_else(missing)?;
         Ok(Kernel {
-            function: module_function(&self.handle, name)?,
+            function: module_function(handle, name)?,
             name: name.to_owned(),
-            _module: self.handle.clone(),
+            _module: handle.clone(),
         })
     }
 }
 
-/// One compiled function.
+/// One function.
 #[derive(Clone)]
 pub struct Kernel {
     function: Function,
@@ -52,7 +82,8 @@ pub struct Kernel {
     _module: Obj,
 }
 
-// SAFETY: a packed function of generated code holds no thread-bound state; TVM itself calls them from pool threads.
+// SAFETY: a packed function of generated code holds no thread-bound state, and a native one is `Send`; TVM itself calls
+// them from pool threads.
 unsafe impl Send for Kernel {}
 
 impl std::fmt::Debug for Kernel {
@@ -62,6 +93,31 @@ impl std::fmt::Debug for Kernel {
 }
 
 impl Kernel {
+    /// A function written in Rust, which is given its arguments, outputs last. An error, or a panic, becomes TVM's error.
+    pub fn native(
+        name: &str,
+        function: impl Fn(&mut [Tensor]) -> std::result::Result<(), String> + Send + 'static,
+    ) -> Kernel {
+        let own = name.to_owned();
+        let called = move |arguments: &[AnyView<'_>]| {
+            let tensors = arguments.iter().map(Tensor::of_argument);
+            let mut tensors = tensors
+                .collect::<Option<Vec<Tensor>>>()
+                .ok_or_else(|| format!("an argument of {own} is no tensor"))?;
+            function(&mut tensors)?;
+            Ok(Any::default())
+        };
+        Kernel {
+            function: packed(name.to_owned(), called),
+            name: name.to_owned(),
+            _module: Obj::default(),
+        }
+    }
+
+    pub(crate) fn into_function(self) -> Function {
+        self.function
+    }
+
     /// Prepares a call with these arguments, outputs last.
     pub fn bind<'a>(&'a self, arguments: &'a [Tensor]) -> BoundKernel<'a> {
         BoundKernel {

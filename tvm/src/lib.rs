@@ -31,6 +31,7 @@ pub mod nest;
 mod outline;
 pub mod pass;
 mod reducers;
+mod rest;
 pub mod schedule;
 pub mod space;
 pub mod target;

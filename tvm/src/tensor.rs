@@ -7,12 +7,12 @@ use std::alloc::Layout;
 use std::borrow::Cow;
 use std::fmt;
 
-use tvm_ffi::Any;
 use tvm_ffi::collections::tensor::DLTensorExt;
 use tvm_ffi::tvm_ffi_sys::dlpack::DLTensor;
+use tvm_ffi::{Any, AnyView};
 
 use crate::call::{Obj, call, int, none};
-use crate::device::Device;
+use crate::device::{Device, DeviceKind};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::libs::Libraries;
@@ -69,6 +69,20 @@ impl Tensor {
             }
         }
         host.into_device(device)
+    }
+
+    /// An argument of a call, if it is a tensor of a type that is known here.
+    pub(crate) fn of_argument(value: &AnyView<'_>) -> Option<Tensor> {
+        let handle: tvm_ffi::Tensor = value.try_as()?;
+        let device = handle.device();
+        Some(Tensor {
+            dtype: DType::from_dl(handle.dtype())?,
+            device: Device {
+                kind: DeviceKind::from_code(device.device_type as i64)?,
+                id: device.device_id,
+            },
+            handle,
+        })
     }
 
     /// The same values on `device`: this tensor itself where it lies there already, else a copy.

@@ -7,7 +7,7 @@ use opdata::contract::Environment;
 use opdata::contract::device_kernel::DeviceKernel;
 use opdata::lint;
 use opdata::{Essentials, JsonText, PointKey, Quality, Row, Status, Timestamp, finite, point_id};
-use opengine::device::Conditions;
+use opengine::device::{Conditions, SimulatedRun};
 use opengine::protocol::{Built, Measured};
 use opengine::runner::Failure;
 use opengine::schedule::ScheduleSpec;
@@ -213,6 +213,7 @@ fn verdict(result: &Result<Ended, Failure>) -> (Status, Option<String>) {
         Ok(Ended::Compiled) => (Status::Compiled, None),
         Ok(Ended::Measured(measured)) => match measured.comparison.complaint() {
             Some(complaint) => (Status::WrongResult, Some(complaint)),
+            None if measured.simulated.is_some() => (Status::Simulated, None),
             None if measured.taken.is_some() => (Status::Measured, None),
             None => (Status::Crashed, Some("no sample was taken".to_owned())),
         },
@@ -251,6 +252,16 @@ fn describe_kernels(row: &mut Row, kernels: &[DeviceKernel]) {
     row.device_kernels = json(serde_json::to_value(kernels));
 }
 
+fn describe_simulation(row: &mut Row, run: &SimulatedRun) {
+    row.simulated_device_cycles = finite(run.cycles);
+    row.simulated_host_ns = finite(run.host_ns);
+    row.simulated_bytes_read = Some(run.bytes_read);
+    row.simulated_bytes_written = Some(run.bytes_written);
+    row.simulated_limit = Some(run.limit.clone());
+    row.cpu_side = (!run.cpu_side.is_empty()).then(|| run.cpu_side.join(";"));
+    row.quantisation = run.quantisation.as_ref().map(JsonText::from);
+}
+
 fn describe_measurement(row: &mut Row, measured: &Measured) {
     let comparison = &measured.comparison;
     row.max_abs_error = finite(comparison.max_abs_error);
@@ -264,6 +275,9 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
         row.device_temperature_c = state.temperature_c.map(u64::from);
         row.device_held_back_by = state.held_back_by.clone();
         row.device_late_samples = state.late_samples;
+    }
+    if let Some(run) = &measured.simulated {
+        describe_simulation(row, run);
     }
     let Some(taken) = &measured.taken else { return };
     row.warmup = Some(u64::from(taken.warmup));

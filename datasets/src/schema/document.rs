@@ -122,6 +122,7 @@ fn title(group: Group) -> &'static str {
         Group::Counters => "Counters and energy",
         Group::Provenance => "Provenance",
         Group::Resources => "Device kernels, as their compiler says, and the state of their device",
+        Group::Simulation => "What a simulator says, where nothing was measured",
         Group::Counts => "Counts with a fixed meaning, for one run",
         Group::Roofline => "Shares of the calibrated roofs, for as many threads",
     }

@@ -39,6 +39,7 @@ documented! {
     CUDA = "cuda", "An NVIDIA GPU.";
     PYNQ = "pynq", "A PYNQ board (ARM with VTA).";
     TPU = "tpu", "A Sophgo TPU.";
+    VTA_SIM = "vta-sim", "VTA, the accelerator of a PYNQ board, simulated.";
 }
 
 impl DeviceKind {

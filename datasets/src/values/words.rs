@@ -83,6 +83,8 @@ words! {
     Status, "a status" {
         /// The kernel's output was checked and its time taken.
         Measured = "measured",
+        /// The kernel's output was checked and its time simulated: nothing was measured.
+        Simulated = "simulated",
         /// No kernel came out of the compiler.
         CompileFailed = "compile_failed",
         /// The kernel's output differs from the reference beyond the tolerance.
@@ -97,6 +99,13 @@ words! {
         Skipped = "skipped",
         /// The kernel was compiled and, as asked, not run: it has no time, and its output was not checked.
         Compiled = "compiled",
+    }
+}
+
+impl Status {
+    /// Whether such a point has a time: it was measured or simulated.
+    pub const fn has_time(self) -> bool {
+        matches!(self, Status::Measured | Status::Simulated)
     }
 }
 

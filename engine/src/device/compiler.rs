@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use opdata::contract::device_kernel::DeviceKernel;
 use tvm_bridge::compile::{Asserts, Lowered, compile};
-use tvm_bridge::{IrModule, Kernel, KernelModule, StageTimes, Target};
+use tvm_bridge::{IrModule, Kernel, KernelModule, PrimFunc, StageTimes, Target};
 
 /// The program of a candidate, by what it is known by.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,15 @@ pub trait KernelCompiler: Send + Sync {
     /// # Errors
     /// A function is refused.
     fn load(&self, module: &IrModule) -> anyhow::Result<KernelModule>;
+
+    /// What computes the outputs that kernels of an operator are checked against, on the host. None where TVM
+    /// compiles them from the function in plain loops: only a device with other arithmetic has its own.
+    ///
+    /// # Errors
+    /// The device's, in the value.
+    fn reference(&self, _symbol: &str, _function: &PrimFunc) -> Option<anyhow::Result<Kernel>> {
+        None
+    }
 }
 
 /// A program between lowering and code generation.
@@ -64,6 +73,11 @@ pub trait LoweredProgram {
     /// The program is refused; [`TooLong`] if the compiler was stopped.
     fn compile(self: Box<Self>, program: Program<'_>) -> anyhow::Result<CompiledKernel>;
 }
+
+/// A device does no part of an operator; why, as a clause.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the device does no part of it: {0}")]
+pub struct NotOnDevice(pub String);
 
 /// A compiler did not end in time and was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -14,6 +14,7 @@ mod session;
 #[cfg(feature = "testing")]
 mod tape;
 mod target;
+mod vta;
 
 use std::ffi::OsString;
 
@@ -29,16 +30,17 @@ use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 pub(crate) use cuda::emulation;
 
 pub use compiler::{
-    CompiledKernel, HostCompiler, KernelCompiler, LoweredProgram, Program, TooLong,
+    CompiledKernel, HostCompiler, KernelCompiler, LoweredProgram, NotOnDevice, Program, TooLong,
 };
 pub use conditions::{ConditionInfo, Conditions};
-pub use session::{DeviceState, Kernel, OpenCounters, Opening, Purpose, Session};
+pub use session::{DeviceState, Kernel, OpenCounters, Opening, Purpose, Session, SimulatedRun};
 pub use target::{Target, TargetOption, TargetProblem};
 
 /// The devices of this build, in the order in which they are listed.
 pub const ALL: &[DeviceRef] = &[
     DeviceRef(&cpu::Cpu),
     DeviceRef(&cuda::Cuda),
+    DeviceRef(&vta::Vta),
     #[cfg(feature = "testing")]
     DeviceRef(&scripted::Scripted),
     #[cfg(feature = "testing")]
@@ -80,11 +82,6 @@ pub const PLANNED: &[Planned] = &[
         name: "metal",
         title: "Apple GPUs",
         lacks: "TVM's wheel writes Metal but has no runtime for it, and Linux has no Metal",
-    },
-    Planned {
-        name: "pynq",
-        title: "the VTA accelerator on a PYNQ board",
-        lacks: "this build has no code generator for it",
     },
 ];
 

@@ -72,6 +72,29 @@ pub struct DeviceState {
     pub late_samples: Option<u64>,
 }
 
+/// What a simulator says of a run of a kernel.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedRun {
+    /// Time of the run, nanoseconds.
+    pub total_ns: f64,
+    /// The part of it on the device's host, nanoseconds.
+    pub host_ns: f64,
+    /// Cycles of the device's clock.
+    pub cycles: f64,
+    /// Bytes that the device reads from memory.
+    pub bytes_read: u64,
+    /// Bytes that it writes.
+    pub bytes_written: u64,
+    /// What limits the run, in a word.
+    pub limit: String,
+    /// Parts of the operator that the device does not do; the time does not hold them.
+    #[serde(default)]
+    pub cpu_side: Vec<String>,
+    /// How numbers were quantised, if they were.
+    #[serde(default)]
+    pub quantisation: Option<Value>,
+}
+
 /// A kernel that is to be timed.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel<'a> {
@@ -131,6 +154,11 @@ pub trait Session {
         kernel: Kernel<'_>,
         at: &Conditions,
     ) -> (&mut dyn Timer, CacheControl<'_>);
+    /// What a run of a kernel takes by the device's simulator; none where kernels are timed. A simulated time is the same
+    /// at every run, so there is one sample of it.
+    fn simulated(&self, _kernel: Kernel<'_>) -> Option<SimulatedRun> {
+        None
+    }
     /// What opens the counters of a kernel's calls, for the threads that there are then; it opens none where kernels do
     /// not run on threads of this machine, unless the device has counters of its own.
     fn counters(&self) -> OpenCounters {

@@ -19,7 +19,7 @@ pub use profile::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Conditions, DeviceRef, DeviceState, Opening, Purpose};
+use crate::device::{Conditions, DeviceRef, DeviceState, Opening, Purpose, SimulatedRun};
 use crate::measure::TimingPolicy;
 use crate::measure::check::Comparison;
 use crate::measure::counters::Counted;
@@ -258,6 +258,9 @@ pub struct Measured {
     /// How the device said that it was right after the samples, if it says so.
     #[serde(default)]
     pub state: Option<DeviceState>,
+    /// What the device's simulator says, where nothing was timed.
+    #[serde(default)]
+    pub simulated: Option<SimulatedRun>,
     /// What was counted, in calls of its own; none if nothing was to be.
     #[serde(default)]
     pub counted: Option<Box<Counted>>,

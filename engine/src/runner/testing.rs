@@ -339,6 +339,7 @@ pub fn measured(id: u64, ns: f64, slowdown: f64) -> Measured {
         slowdown,
         other_cpu_share: None,
         state: None,
+        simulated: None,
         counted: None,
         spent: Default::default(),
     }

@@ -30,6 +30,8 @@ pub enum StopReason {
     /// The point is too slow beside the best known to be worth samples.
     #[serde(alias = "hopeless")]
     Pruned,
+    /// The time is a simulator's, the same at every run.
+    Simulated,
 }
 
 /// What to do next.

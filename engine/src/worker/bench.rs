@@ -9,7 +9,7 @@ use tvm_bridge::Tensor;
 use super::arguments::{Arguments, compare_outputs};
 use super::build::{Builder, Ready};
 use super::shared::{Replies, Shared};
-use crate::device::Kernel;
+use crate::device::{Kernel, SimulatedRun};
 use crate::interference::load::LoadMeter;
 use crate::measure::counters::passes::{Calls, budget, count};
 use crate::measure::counters::{Counted, Opened, Program, Simulator, refuse, simulate};
@@ -18,6 +18,7 @@ use crate::measure::sampling::{Caches, Pruned, Taken, take, take_if_pruned, time
 use crate::measure::{CacheControl, Timer};
 use crate::protocol::{KernelSpec, MeasureSpec, Measured, Spent};
 use crate::schedule::Space;
+use crate::stats::{Nanos, StopReason};
 
 /// Kernels that were built, and what measuring them needs.
 pub(super) struct Bench {
@@ -100,6 +101,7 @@ impl Bench {
             symbol: &spec.symbol,
             choice: &ready.choice,
         };
+        let by_simulator = session.simulated(kernel);
         let request = &shared.setup.counters;
         let open = (!request.is_none()).then(|| session.counters());
         let counters = open.map(|open| move || open(request));
@@ -110,6 +112,7 @@ impl Bench {
         let comparison = compare_outputs(arguments.outputs(), references, spec.reduction_length)?;
         spent.check_ns = watch.lap();
         let result = match comparison.agrees() {
+            true if by_simulator.is_some() => by_simulator.as_ref().map(Timed::simulated),
             true => Some(Timed::take(
                 point,
                 ready,
@@ -143,6 +146,7 @@ impl Bench {
             slowdown,
             other_cpu_share,
             state,
+            simulated: by_simulator,
             counted: counted.map(Box::new),
             spent: Spent {
                 counters_ns: spent.counters_ns + watch.lap(),
@@ -221,6 +225,20 @@ fn simulated(
 }
 
 impl Timed {
+    /// The one sample of a simulated time.
+    fn simulated(run: &SimulatedRun) -> Timed {
+        Timed {
+            taken: Taken {
+                samples: Nanos::new(run.total_ns).into_iter().collect(),
+                number: 1,
+                warmup: 0,
+                stopped: StopReason::Simulated,
+            },
+            counted: None,
+            simulators: Vec::new(),
+        }
+    }
+
     /// Times a kernel whose first run took `first` and was right; then makes the calls that `counters` count.
     fn take(
         point: &MeasureSpec,

@@ -17,7 +17,7 @@ use tvm_bridge::{Device, IrModule, Kernel, PrimFunc, Tensor};
 
 use super::arguments::{arguments, first_output};
 use super::shared::{Replies, Shared};
-use crate::device::{KernelCompiler, Program, Purpose, TooLong};
+use crate::device::{KernelCompiler, NotOnDevice, Program, Purpose, TooLong};
 use crate::protocol::{Built, KernelSpec, Reply};
 use crate::schedule::{Choice, Run, Scheduler, plain_loops};
 
@@ -107,9 +107,10 @@ impl Builder {
                             }),
                             Err(error) => replies.send(&Reply::Refused {
                                 id: Some(id),
-                                status: match error.is::<TooLong>() {
-                                    true => Status::TimedOut,
-                                    false => Status::CompileFailed,
+                                status: match &error {
+                                    e if e.is::<TooLong>() => Status::TimedOut,
+                                    e if e.is::<NotOnDevice>() => Status::Unsupported,
+                                    _ => Status::CompileFailed,
                                 },
                                 reason: format!("{error:#}"),
                             }),
@@ -222,16 +223,16 @@ fn reference_outputs(
     function: &PrimFunc,
     spec: &KernelSpec,
 ) -> anyhow::Result<Vec<Tensor>> {
-    // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
-    let host = bench.target.host();
-    let plain = plain_loops(function, Run::OnThisThread)?;
-    let compiled = compile(&plain.module()?, host, Asserts::Kept)?;
+    let kernel = match bench.compiler.reference(&spec.symbol, function) {
+        Some(kernel) => kernel?,
+        None => {
+            // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
+            let plain = plain_loops(function, Run::OnThisThread)?;
+            let compiled = compile(&plain.module()?, bench.target.host(), Asserts::Kept)?;
+            compiled.module.function(tvm_bridge::ir::ENTRY)?
+        }
+    };
     let mut tensors = arguments(&spec.arguments, Device::cpu(), bench.seed)?;
-    compiled
-        .module
-        .function(tvm_bridge::ir::ENTRY)?
-        .bind(&tensors)
-        .call()
-        .context("its run")?;
+    kernel.bind(&tensors).call().context("its run")?;
     Ok(tensors.split_off(first_output(&spec.arguments)))
 }

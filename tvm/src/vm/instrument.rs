@@ -157,10 +157,22 @@ pub(super) fn with_wrappers<T>(
         let function = Function::get_global(&name).map_err(|e| Error::from_tvm(&name, &e))?;
         functions.push((name, function));
     }
+    let around = |(name, function): (String, Function)| {
+        let wrapped = hook.around(name.clone(), function);
+        (name, wrapped)
+    };
+    with_globals(functions.into_iter().map(around).collect(), start)
+}
+
+/// Calls `start` while these functions stand among TVM's global functions; afterwards those are what they were.
+pub(super) fn with_globals<T>(
+    functions: Vec<(String, Function)>,
+    start: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let mut originals = Vec::with_capacity(functions.len());
     let wrapped = functions.into_iter().try_for_each(|(name, function)| {
         originals.push((name.clone(), Function::get_global(&name).ok()));
-        replace(&name, Some(hook.around(name.clone(), function)))
+        replace(&name, Some(function))
     });
     let started = wrapped.and_then(|()| start());
     originals

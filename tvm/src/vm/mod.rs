@@ -7,7 +7,7 @@
 mod instrument;
 
 pub use instrument::{Call, Moment, TensorFacts};
-use instrument::{Hook, with_wrappers};
+use instrument::{Hook, with_globals, with_wrappers};
 
 use tvm_ffi::{Any, Function};
 
@@ -91,11 +91,8 @@ impl Linked {
         let executable = call("relax.ExecBuilderGet", &[&self.builder])?;
         // The machine says by name which one it lacks.
         let functions = self.symbols.iter().filter_map(|symbol| {
-            let modules = kernels.iter().map(|module| &module.handle);
-            let function = modules
-                .filter_map(|m| module_function(m, symbol).ok())
-                .next();
-            Some((symbol.clone(), function?))
+            let kernel = kernels.iter().find_map(|m| m.function(symbol).ok())?;
+            Some((symbol.clone(), kernel.into_function()))
         });
         let functions = functions.collect();
         let machine = with_wrappers(&hook, functions, || start(&executable, device))?;
@@ -112,18 +109,17 @@ impl Linked {
         target: &Target,
         device: Device,
     ) -> Result<VirtualMachine> {
-        let (first, others) = match kernels {
+        let handles: Vec<&Obj> = kernels.iter().filter_map(|k| k.handle.as_ref()).collect();
+        let (first, others) = match handles[..] {
             [] => (none(), array([])?),
-            [first, others @ ..] => (
-                first.handle.clone(),
-                array(others.iter().map(|k| &k.handle))?,
-            ),
+            [first, ref others @ ..] => (first.clone(), array(others.iter().copied())?),
         };
         let executable = call(
             "relax.VMLink",
             &[&self.builder, &target.handle, &first, &others, &map([])?],
         )?;
-        start(&executable, device)
+        let natives = kernels.iter().flat_map(KernelModule::natives).collect();
+        with_globals(natives, || start(&executable, device))
     }
 }
 

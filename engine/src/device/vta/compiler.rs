@@ -1,0 +1,210 @@
+//! Lowering by the simulator in place of TVM: from an annotated function to a kernel that VTA's instructions compute.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use anyhow::Context as _;
+use tvm_bridge::{IrModule, Kernel, KernelModule, PrimFunc, StageTimes};
+use vtasim::timing::{Simulated, simulate};
+use vtasim::{Config, Profile, lower};
+
+use super::arithmetic::{By, Quantised, Scales, SharedScales};
+use super::knobs::{TAIL, annotated};
+use super::operator::{Offload, offload};
+use crate::device::{
+    CompiledKernel, KernelCompiler, LoweredProgram, NotOnDevice, Program, SimulatedRun,
+};
+
+/// What is known of operators, shared between the compiler and the session.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The scales of operators, by symbol: all schedules of one have the same.
+    scales: Mutex<HashMap<String, SharedScales>>,
+    /// What kernels take, by symbol and configuration.
+    runs: Mutex<HashMap<(String, Config), (Simulated, Vec<String>)>>,
+    /// Simulated time of the calls of whole models so far, nanoseconds.
+    pub model_ns: AtomicU64,
+}
+
+impl Known {
+    fn scales(&self, symbol: &str) -> SharedScales {
+        match self.scales.lock() {
+            Ok(mut scales) => Arc::clone(scales.entry(symbol.to_owned()).or_default()),
+            Err(_) => SharedScales::default(),
+        }
+    }
+
+    /// What a run of a kernel takes.
+    pub fn run(&self, profile: &Profile, symbol: &str, config: &Config) -> Option<SimulatedRun> {
+        let runs = self.runs.lock().ok()?;
+        let (simulated, cpu_side) = runs.get(&(symbol.to_owned(), *config))?;
+        let scales: Option<Scales> = self.scales(symbol).lock().ok().and_then(|scales| *scales);
+        Some(SimulatedRun {
+            total_ns: simulated.total_ns,
+            host_ns: simulated.host_ns,
+            cycles: simulated.cycles,
+            bytes_read: simulated.bytes_read,
+            bytes_written: simulated.bytes_written,
+            limit: simulated.limit(&profile.hardware).word().to_owned(),
+            cpu_side: cpu_side.clone(),
+            quantisation: scales.and_then(|scales| serde_json::to_value(scales).ok()),
+        })
+    }
+}
+
+/// The compiler for one profile.
+pub(super) struct VtaCompiler {
+    pub profile: Arc<Profile>,
+    pub host: Arc<dyn KernelCompiler>,
+    pub known: Arc<Known>,
+}
+
+impl VtaCompiler {
+    fn offload(&self, function: &PrimFunc) -> anyhow::Result<Arc<Offload>> {
+        let offload = offload(function, self.profile.hardware.block);
+        Ok(Arc::new(offload.map_err(NotOnDevice)?))
+    }
+
+    /// A kernel of an operator.
+    fn kernel(
+        &self,
+        symbol: &str,
+        function: &PrimFunc,
+        offload: &Arc<Offload>,
+        scales: SharedScales,
+        by: By,
+    ) -> anyhow::Result<Quantised> {
+        let rest = match &offload.rest {
+            None => None,
+            Some(rest) => {
+                let left = function.rest_after(rest.statements, &rest.buffer, offload.data.0)?;
+                let module = self.host.load(&left.without_symbol()?.to_module()?);
+                let module =
+                    module.with_context(|| format!("what is left of {symbol} for the CPU"))?;
+                Some(module.function(tvm_bridge::ir::ENTRY)?)
+            }
+        };
+        Ok(Quantised {
+            profile: Arc::clone(&self.profile),
+            offload: Arc::clone(offload),
+            scales,
+            by,
+            rest,
+        })
+    }
+
+    fn program(&self, offload: &Offload, config: &Config) -> anyhow::Result<vtasim::Program> {
+        Ok(lower(
+            &self.profile.hardware,
+            &offload.workload,
+            config,
+            TAIL,
+        )?)
+    }
+}
+
+impl KernelCompiler for VtaCompiler {
+    fn lower(&self, module: &IrModule) -> anyhow::Result<Box<dyn LoweredProgram + '_>> {
+        let function = module.prim_func(tvm_bridge::ir::ENTRY)?;
+        let offload = self.offload(&function)?;
+        let none = || NotOnDevice("no configuration of it fits the chip".to_owned());
+        let config = annotated(&function)?.ok_or_else(none)?;
+        Ok(Box::new(VtaProgram {
+            program: self.program(&offload, &config)?,
+            compiler: self,
+            function,
+            offload,
+            config,
+        }))
+    }
+
+    fn load(&self, module: &IrModule) -> anyhow::Result<KernelModule> {
+        let mut natives: Vec<Kernel> = Vec::new();
+        let mut on_host = Vec::new();
+        for symbol in module.function_names()? {
+            let function = module.prim_func(&symbol)?;
+            let Some(config) = annotated(&function)? else {
+                on_host.push(symbol);
+                continue;
+            };
+            let offload = self.offload(&function)?;
+            let program = self.program(&offload, &config)?;
+            let ns = simulate(&self.profile, &program)?.total_ns.round() as u64;
+            let by = By::Instructions(Arc::new(program));
+            let own = self.kernel(&symbol, &function, &offload, SharedScales::default(), by)?;
+            let kernel = own.into_kernel(&symbol);
+            let known = Arc::clone(&self.known);
+            natives.push(Kernel::native(&symbol, move |tensors| {
+                known.model_ns.fetch_add(ns, Ordering::Relaxed);
+                kernel
+                    .bind(tensors)
+                    .call()
+                    .map_err(|error| error.to_string())
+            }));
+        }
+        let host = match on_host.is_empty() {
+            true => None,
+            false => Some(self.host.load(&module.only(&on_host)?)?),
+        };
+        Ok(KernelModule::with_natives(host, natives))
+    }
+
+    fn reference(&self, symbol: &str, function: &PrimFunc) -> Option<anyhow::Result<Kernel>> {
+        let kernel = self.offload(function).and_then(|offload| {
+            let scales = self.known.scales(symbol);
+            self.kernel(symbol, function, &offload, scales, By::PlainLoops)
+        });
+        Some(kernel.map(|kernel| kernel.into_kernel(symbol)))
+    }
+}
+
+/// A lowered operator.
+struct VtaProgram<'c> {
+    compiler: &'c VtaCompiler,
+    function: PrimFunc,
+    offload: Arc<Offload>,
+    config: Config,
+    program: vtasim::Program,
+}
+
+impl LoweredProgram for VtaProgram<'_> {
+    fn structural_hash(&self) -> anyhow::Result<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.function.structural_hash()?.hash(&mut hasher);
+        for instruction in &self.program.instructions {
+            instruction
+                .encode(self.compiler.profile.hardware.widths())
+                .hash(&mut hasher);
+        }
+        Ok(hasher.finish())
+    }
+
+    /// Nothing is compiled but what is left for the CPU, so nothing is too large.
+    fn statements(&self, _limit: u64) -> anyhow::Result<u64> {
+        Ok(1)
+    }
+
+    fn compile(self: Box<Self>, program: Program<'_>) -> anyhow::Result<CompiledKernel> {
+        let compiler = self.compiler;
+        let simulated = simulate(&compiler.profile, &self.program)?;
+        let cpu_side = self.offload.rest.as_ref().map(|rest| rest.blocks.clone());
+        if let Ok(mut runs) = compiler.known.runs.lock() {
+            let key = (program.symbol.to_owned(), self.config);
+            runs.insert(key, (simulated, cpu_side.unwrap_or_default()));
+        }
+        let kernel = compiler.kernel(
+            program.symbol,
+            &self.function,
+            &self.offload,
+            compiler.known.scales(program.symbol),
+            By::Instructions(Arc::new(self.program)),
+        )?;
+        Ok(CompiledKernel {
+            kernel: Some(kernel.into_kernel(program.symbol)),
+            times: StageTimes::default(),
+            device_kernels: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! VTA on a PYNQ board, simulated: the target `pynq`.
+//!
+//! [`operator`] finds the part of an operator that the accelerator does, [`knobs`] the configurations of it, [`compiler`]
+//! lowers it with the crate `vtasim`, [`arithmetic`] quantises and runs it, [`session`] says what the simulator says. What
+//! the accelerator does not do would run on the board's Cortex-A9: its time is missing, for nothing here is one.
+
+mod arithmetic;
+mod compiler;
+mod knobs;
+mod operator;
+mod session;
+
+use opdata::contract::Environment;
+use opdata::{CacheState, DeviceKind, Row};
+use serde_json::{Value, json};
+use vtasim::Profile;
+
+use super::target::OptionArity;
+use super::{
+    DeviceHost, DevicePlan, DeviceSchedules, Finding, Opening, Session, Sharing, Target,
+    TargetOption, TargetProblem,
+};
+use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
+
+/// The device.
+#[derive(Debug, Clone, Copy)]
+pub struct Vta;
+
+/// The option that names the profile of the hardware build.
+const PROFILE: &str = "profile";
+/// How rows call the simulator.
+const SIMULATOR: &str = "vta-sim";
+
+/// The profile of a target.
+fn profile_of(target: &Target) -> Result<Profile, TargetProblem> {
+    let default = Profile::names().next().unwrap_or_default();
+    let name = target.value(PROFILE).unwrap_or(default);
+    Profile::find(name).map_err(|error| TargetProblem {
+        problem: error.to_string(),
+        next: format!(
+            "profiles are {}, or your own TOML file",
+            Profile::names().collect::<Vec<_>>().join(", ")
+        ),
+    })
+}
+
+/// The profile in a dictionary: all of it, so that a worker needs no file.
+fn profile_in(dictionary: &Value) -> Option<Profile> {
+    serde_json::from_value(dictionary[PROFILE].clone()).ok()
+}
+
+impl DevicePlan for Vta {
+    fn name(&self) -> &'static str {
+        "pynq"
+    }
+
+    fn title(&self) -> &'static str {
+        "the VTA accelerator of a PYNQ board, simulated"
+    }
+
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::VTA_SIM
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::SideBySide
+    }
+
+    fn has_host_threads(&self) -> bool {
+        false
+    }
+
+    fn options(&self) -> &'static [TargetOption] {
+        &[TargetOption {
+            name: PROFILE,
+            arity: OptionArity::One,
+            value: "NAME",
+        }]
+    }
+
+    fn check(&self, target: &Target) -> Result<(), TargetProblem> {
+        profile_of(target).map(|_| ())
+    }
+
+    fn dictionary(&self, target: &Target, _machine: &Environment) -> Value {
+        let profile = profile_of(target).ok();
+        json!({ "kind": self.name(), PROFILE: profile })
+    }
+
+    fn describe_target(&self, dictionary: &Value) -> String {
+        let name = dictionary[PROFILE]["name"].as_str().unwrap_or_default();
+        format!("{} -{PROFILE}={name}", self.name())
+    }
+
+    fn hardware(&self, _machine: &Environment) -> String {
+        "VTA, simulated".to_owned()
+    }
+
+    fn cache_states(&self) -> &'static [CacheState] {
+        &[CacheState::Hot]
+    }
+
+    fn fill_target(&self, row: &mut Row, dictionary: &Value) {
+        row.simulator = Some(SIMULATOR.to_owned());
+        let Some(profile) = profile_in(dictionary) else {
+            return;
+        };
+        let calibration = profile.calibration;
+        row.simulator_profile = Some(profile.name);
+        row.simulator_calibration = Some(format!("{} ({})", calibration.source, calibration.date));
+        row.simulator_error_percent = calibration.left_out_error_percent;
+    }
+}
+
+impl DeviceSchedules for Vta {
+    fn factors(&self) -> &'static [FactorInfo] {
+        knobs::FACTORS
+    }
+
+    fn read_choice(&self, choice: Choice) -> Result<Choice, serde_json::Error> {
+        knobs::config_of(&choice).map(|config| knobs::choice_of(&config))
+    }
+
+    fn combine(
+        &self,
+        space: &Space,
+        settings: &[(&Dimension, &FactorValue)],
+    ) -> Result<Choice, String> {
+        knobs::combine(space, settings)
+    }
+
+    fn fill_schedule(&self, row: &mut Row, choice: &Choice) {
+        if let Ok(config) = knobs::config_of(choice) {
+            row.knob_tile_spatial = Some(format!("{}x{}", config.tile_h, config.tile_w));
+            row.knob_tile_cache = Some(config.tile_co.to_string());
+            row.knob_tile_reduction = Some(config.tile_ci.to_string());
+            row.knob_parallel_extent = Some(config.threads());
+        }
+    }
+}
+
+impl DeviceHost for Vta {
+    fn limit_memory(&self, mib: u64) -> std::io::Result<()> {
+        super::limit_private_memory(mib)
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let names: Vec<&str> = Profile::names().collect();
+        vec![Finding::fine(
+            "VTA",
+            format!(
+                "simulated, no board is asked; profiles {}",
+                names.join(", ")
+            ),
+        )]
+    }
+
+    fn open(&self, opening: &Opening) -> anyhow::Result<Box<dyn Session>> {
+        let profile = profile_in(&opening.dictionary);
+        let profile = profile.ok_or_else(|| anyhow::anyhow!("the target has no profile of VTA"))?;
+        Ok(Box::new(session::VtaSession::open(profile)?))
+    }
+}

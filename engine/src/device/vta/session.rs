@@ -1,0 +1,130 @@
+//! The simulated accelerator in a worker. Nothing is timed: a kernel's time is what the simulator says.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tvm_bridge::{Result, Target};
+use vtasim::Profile;
+
+use super::compiler::{Known, VtaCompiler};
+use super::knobs::{VtaTemplate, config_of};
+use crate::device::{
+    Conditions, HostCompiler, Kernel, KernelCompiler, OpenCounters, Session, SimulatedRun,
+};
+use crate::measure::counters::Opened;
+use crate::measure::{CacheControl, Marks, Timer};
+use crate::schedule::Templates;
+
+/// A worker that simulates.
+pub(super) struct VtaSession {
+    profile: Arc<Profile>,
+    target: Target,
+    known: Arc<Known>,
+    clock: SimulatedClock,
+}
+
+impl VtaSession {
+    pub fn open(profile: Profile) -> anyhow::Result<VtaSession> {
+        let known = Arc::<Known>::default();
+        Ok(VtaSession {
+            profile: Arc::new(profile),
+            target: Target::llvm(&tvm_bridge::target::host_cpu()?, 1)?,
+            clock: SimulatedClock(Arc::clone(&known)),
+            known,
+        })
+    }
+}
+
+impl Session for VtaSession {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn compiler(&self) -> Arc<dyn KernelCompiler> {
+        Arc::new(VtaCompiler {
+            profile: Arc::clone(&self.profile),
+            host: HostCompiler::shared(&self.target),
+            known: Arc::clone(&self.known),
+        })
+    }
+
+    fn templates(&self) -> Box<dyn Templates> {
+        Box::new(VtaTemplate::new(Arc::clone(&self.profile)))
+    }
+
+    fn tensors(&self) -> tvm_bridge::Device {
+        tvm_bridge::Device::cpu()
+    }
+
+    fn release(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn prepare(&self, _at: &Conditions) -> Result<()> {
+        Ok(())
+    }
+
+    fn slowdown(&mut self) -> Result<f64> {
+        Ok(1.0)
+    }
+
+    fn instruments(
+        &mut self,
+        _kernel: Kernel<'_>,
+        _at: &Conditions,
+    ) -> (&mut dyn Timer, CacheControl<'_>) {
+        (&mut self.clock, CacheControl::Repeat)
+    }
+
+    fn counters(&self) -> OpenCounters {
+        |_| Opened::default()
+    }
+
+    fn simulated(&self, kernel: Kernel<'_>) -> Option<SimulatedRun> {
+        let config = config_of(kernel.choice).ok()?;
+        self.known.run(&self.profile, kernel.symbol, &config)
+    }
+
+    fn model_clock(&mut self, _at: &Conditions) -> &mut dyn Timer {
+        &mut self.clock
+    }
+
+    fn marks(&self) -> anyhow::Result<Box<dyn Marks>> {
+        Ok(Box::new(SimulatedMarks {
+            known: Arc::clone(&self.known),
+            marks: Vec::new(),
+        }))
+    }
+}
+
+/// The simulated time of calls inside whole models.
+struct SimulatedClock(Arc<Known>);
+
+impl Timer for SimulatedClock {
+    fn time(&mut self, _number: u32, calls: &mut dyn FnMut()) -> Duration {
+        let before = self.0.model_ns.load(Ordering::Relaxed);
+        calls();
+        Duration::from_nanos(self.0.model_ns.load(Ordering::Relaxed) - before)
+    }
+}
+
+/// Moments on the same clock.
+struct SimulatedMarks {
+    known: Arc<Known>,
+    marks: Vec<u64>,
+}
+
+impl Marks for SimulatedMarks {
+    fn mark(&mut self) {
+        self.marks.push(self.known.model_ns.load(Ordering::Relaxed));
+    }
+
+    fn take(&mut self) -> Vec<Duration> {
+        let first = self.marks.first().copied().unwrap_or_default();
+        self.marks
+            .drain(..)
+            .map(|mark| Duration::from_nanos(mark - first))
+            .collect()
+    }
+}
