@@ -30,6 +30,8 @@ pub struct RunReport {
     pub target: String,
     /// Model name of the CPU.
     pub cpu: String,
+    /// How points with a time ended: measured, or simulated by the device.
+    pub timed: Status,
     /// Distinct operators, each with its points.
     pub operators: Vec<OperatorReport>,
     /// Runs of the whole model, one for each number of threads at most; empty when skipped.
@@ -178,12 +180,12 @@ pub struct TimeReport {
     /// Number of samples.
     pub samples: u64,
     /// Quality grade.
-    pub quality: Quality,
+    pub quality: Option<Quality>,
 }
 
 impl TimeReport {
     /// From a summary and its grade.
-    pub fn new(summary: &Summary, quality: Quality) -> Self {
+    pub fn new(summary: &Summary, quality: Option<Quality>) -> Self {
         Self {
             median_ns: summary.median.get(),
             ci_low_ns: summary.ci_low.get(),
@@ -371,7 +373,7 @@ impl RunReport {
         let (mut tried, mut failed) = (counts.points - counts.skipped, counts.failed);
         for status in models.filter(|status| *status != Status::Skipped) {
             tried += 1;
-            failed += u64::from(status != Status::Measured);
+            failed += u64::from(!status.has_time());
         }
         if tried == 0 {
             0.0

@@ -64,7 +64,12 @@ pub fn list(folder: &Path, tag: Option<&str>) -> opdata::Result<Vec<ListedRun>> 
 
 fn listed(path: PathBuf, manifest: &RunManifest) -> ListedRun {
     let counts = &manifest.counts;
-    let fine = [Status::Measured, Status::Compiled, Status::Skipped];
+    let fine = [
+        Status::Measured,
+        Status::Simulated,
+        Status::Compiled,
+        Status::Skipped,
+    ];
     let fine: u64 = fine.into_iter().map(|status| counts.of(status)).sum();
     let target = serde_json::from_value::<TargetRecord>(manifest.plan["target"].clone());
     let model = manifest.plan["model"]["model"].as_str();

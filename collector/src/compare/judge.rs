@@ -77,7 +77,7 @@ pub(super) fn drafts<'a>(
 
 /// Whether a point was tried, or left out, and has neither a time nor a kernel compiled as asked.
 fn is_failure(status: Status) -> bool {
-    !matches!(status, Status::Measured | Status::Compiled)
+    !status.has_time() && status != Status::Compiled
 }
 
 /// Gives every draft its verdict; the worst change comes first.

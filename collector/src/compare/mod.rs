@@ -251,7 +251,7 @@ pub struct Ending {
 impl FailedPoint {
     /// Whether the first side has it, measured or compiled as asked, and the second has not.
     pub fn is_new(&self) -> bool {
-        matches!(self.a.status, Status::Measured | Status::Compiled)
+        self.a.status.has_time() || self.a.status == Status::Compiled
     }
 }
 

@@ -90,7 +90,7 @@ impl Side {
             machines: self.machines.clone(),
             models: self.models(),
             points: count(&|_| true),
-            measured: count(&|p| p.status == Status::Measured),
+            measured: count(&|p| p.status.has_time()),
             compiled: count(&|p| p.status == Status::Compiled),
             skipped: count(&|p| p.status == Status::Skipped),
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use opdata::{RunManifest, Status, Timestamp, find_runs};
+use opdata::{RunManifest, Timestamp, find_runs};
 use serde::Serialize;
 
 use super::{NightlyError, NightlyPlan, io_error};
@@ -116,7 +116,7 @@ fn runs(partition: &Path) -> Result<Vec<JobRun>, NightlyError> {
                 .as_ref()
                 .and_then(|m| m.environment["env_hash"].as_str())
                 .map(str::to_owned),
-            measured: manifest.map_or(0, |m| m.counts.of(Status::Measured)),
+            measured: manifest.map_or(0, |m| m.counts.timed()),
             folder,
         }
     });

@@ -190,7 +190,7 @@ impl NightlyReport {
         if tried == 0 {
             return 0.0;
         }
-        (tried - counts.of(Status::Measured) - counts.of(Status::Compiled)) as f64 / tried as f64
+        (tried - counts.timed() - counts.of(Status::Compiled)) as f64 / tried as f64
     }
 
     /// Regressions found.

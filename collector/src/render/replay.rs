@@ -12,11 +12,12 @@ pub fn replay_text(replayed: &Replayed, style: Style) -> String {
     let line = |time: &TimeReport| {
         let half = time.relative_half_width().filter(|half| *half > 0.0);
         format!(
-            "{}{}, {}, grade {}",
+            "{}{}, {}{}",
             units::time(time.median_ns),
             half.map_or_else(String::new, |h| format!(" ±{}", units::percent(h))),
             units::plural(time.samples, "sample"),
             time.quality
+                .map_or_else(String::new, |q| format!(", grade {q}"))
         )
     };
     let verdict = match replayed.verdict {

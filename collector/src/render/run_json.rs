@@ -30,6 +30,8 @@ struct RunObject<'a> {
     operators: u64,
     points: u64,
     measured: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    simulated: u64,
     compiled: u64,
     failed: u64,
     skipped: u64,
@@ -173,7 +175,16 @@ pub fn run_json(report: &RunReport) -> String {
         cpu: &report.cpu,
         operators: report.operator_count(),
         points: counts.points,
-        measured: counts.measured,
+        measured: if report.timed == Status::Measured {
+            counts.measured
+        } else {
+            0
+        },
+        simulated: if report.timed == Status::Simulated {
+            counts.measured
+        } else {
+            0
+        },
         failed: counts.failed,
         compiled: counts.compiled,
         skipped: counts.skipped,
@@ -198,6 +209,11 @@ pub fn run_json(report: &RunReport) -> String {
     serde_json::to_string(&object).unwrap_or_default()
 }
 
+/// Whether a count is left out.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 fn thread_object<'a>(totals: &ThreadTotals<'a>) -> ThreadObject<'a> {
     ThreadObject {
         at: totals.conditions.into(),
@@ -215,7 +231,7 @@ fn time_object(time: &TimeReport) -> TimeObject {
         time_ci_low_ns: Some(time.ci_low_ns),
         time_ci_high_ns: Some(time.ci_high_ns),
         samples: Some(time.samples),
-        quality: Some(time.quality),
+        quality: time.quality,
     }
 }
 

@@ -284,7 +284,7 @@ fn closing(report: &RunReport, style: Style) -> String {
         parts.push(format!("{} compiled", counts.compiled));
     }
     if counts.measured > 0 || counts.compiled == 0 {
-        parts.push(format!("{} measured", counts.measured));
+        parts.push(format!("{} {}", counts.measured, report.timed));
     }
     if counts.failed > 0 {
         parts.push(style.red(&format!("{} failed", counts.failed)));
@@ -318,7 +318,10 @@ fn interval(time: &TimeReport) -> String {
     or_dash(time.relative_half_width().map(units::percent))
 }
 
-fn grade(quality: Quality) -> Cell {
+fn grade(quality: Option<Quality>) -> Cell {
+    let Some(quality) = quality else {
+        return String::new().into();
+    };
     match quality {
         Quality::A | Quality::B => quality.as_str().into(),
         Quality::C | Quality::D => Cell::painted(quality.as_str(), Style::yellow),

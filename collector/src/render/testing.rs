@@ -14,7 +14,7 @@ fn time(median_ns: f64, quality: Quality) -> TimeReport {
         ci_low_ns: median_ns * 0.99,
         ci_high_ns: median_ns * 1.015,
         samples: 24,
-        quality,
+        quality: Some(quality),
     }
 }
 
@@ -79,6 +79,7 @@ pub(super) fn finished() -> RunReport {
         batch: 1,
         target: "llvm -mcpu=znver5".to_owned(),
         cpu: "AMD EPYC 9755".to_owned(),
+        timed: Status::Measured,
         operators: vec![
             OperatorReport {
                 points: vec![measured(1, 61_000.0), measured(2, 40_000.0)],

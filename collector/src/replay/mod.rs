@@ -201,7 +201,11 @@ fn judge(
 ) -> anyhow::Result<Replayed> {
     let taken = measured.taken.as_ref().context("no sample was taken")?;
     let summary = taken.samples.summary().map_err(|e| anyhow!("{e}"))?;
-    let now = TimeReport::new(&summary, quality(&summary, measured.slowdown));
+    let grade = measured
+        .simulated
+        .is_none()
+        .then(|| quality(&summary, measured.slowdown));
+    let now = TimeReport::new(&summary, grade);
     let recorded = time_of(row).context("the row has no time")?;
     let ratio = now.median_ns / recorded.median_ns;
     let spread = row.time_std_ns.map(|std| std / recorded.median_ns);

@@ -144,7 +144,7 @@ mod tests {
             ci_low_ns: median_ns,
             ci_high_ns: median_ns,
             samples: 10,
-            quality: Quality::A,
+            quality: Some(Quality::A),
         }
     }
 

@@ -170,9 +170,13 @@ fn measure(
         keeping,
     );
     ledger.sync()?;
-    session
-        .progress
-        .begin("measure", planned_points.saturating_sub(rows.len() as u64));
+    session.progress.begin(
+        match simulation(plan, &environment) {
+            Some(_) => "simulate",
+            None => "measure",
+        },
+        planned_points.saturating_sub(rows.len() as u64),
+    );
     let mut complete = true;
     let cores = environment.state.cores_usable;
     let mut load = Load::default();
@@ -245,14 +249,22 @@ fn one_of_several_architectures<'a>(plan: &Plan, target: &'a serde_json::Value) 
         .filter(|_| !plan.more_targets.is_empty())
 }
 
+/// What simulates the plan's points, if they are not measured.
+fn simulation(plan: &Plan, environment: &Environment) -> Option<String> {
+    let device = plan.target.device;
+    device.simulation(&plan.target.dictionary(environment))
+}
+
 /// The report of a run of which nothing was measured yet.
 fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
     let plan = &planned.plan;
     let environment = &prepared.environment;
     let mut warnings: Vec<String> = planned.warnings.iter().map(ToString::to_string).collect();
-    if !plan.compile_only {
+    if !plan.compile_only && simulation(plan, environment).is_none() {
         warnings.extend(doubts::of_environment(environment));
     }
+    let simulation = simulation(plan, environment);
+    warnings.extend(simulation.clone());
     let first = prepared.imports.first();
     let checks: BTreeSet<String> = prepared
         .imports
@@ -272,6 +284,10 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
         batch: first.map_or(1, |p| p.imported.graph.batch),
         target: targets.join(", "),
         cpu: device.hardware(environment),
+        timed: match simulation {
+            Some(_) => opdata::Status::Simulated,
+            None => opdata::Status::Measured,
+        },
         operators: Vec::new(),
         whole_model: Vec::new(),
         counters: plan

@@ -297,5 +297,7 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
     row.time_std_ns = summary.std.map(|s| s.get());
     row.time_min_ns = Some(summary.min.get());
     row.time_p95_ns = Some(summary.p95.get());
-    row.quality = Some(quality(&summary, measured.slowdown));
+    // A grade says how far a measurement can be trusted.
+    let is_measured = measured.simulated.is_none();
+    row.quality = is_measured.then(|| quality(&summary, measured.slowdown));
 }

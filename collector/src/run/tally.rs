@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use opdata::{Quality, Row, Status};
+use opdata::{Row, Status};
 use opengine::device::Conditions;
 use opmodels::Graph;
 
@@ -74,7 +74,7 @@ impl Tally {
         let (Some(&place), Some(at)) = (place, Conditions::of_row(row)) else {
             return;
         };
-        if row.status == Status::Measured {
+        if row.status.has_time() {
             self.load.measured += 1;
             self.load.disturbed += u64::from(row.interference().was_busy());
         }
@@ -117,7 +117,7 @@ fn swept(operator: &mut OperatorReport, at: Conditions) -> &mut SweptReport {
 impl SweptReport {
     fn add(&mut self, row: &Row) {
         match (row.status, row.time_median_ns) {
-            (Status::Measured, Some(median_ns)) => {
+            (status, Some(median_ns)) if status.has_time() => {
                 self.measured += 1;
                 if self.best.as_ref().is_none_or(|b| median_ns < b.median_ns) {
                     self.best = Some(Best {
@@ -149,7 +149,7 @@ pub(crate) fn time_of(row: &Row) -> Option<TimeReport> {
         ci_low_ns: row.time_ci_low_ns.unwrap_or(median_ns),
         ci_high_ns: row.time_ci_high_ns.unwrap_or(median_ns),
         samples: row.samples.unwrap_or_default(),
-        quality: row.quality.unwrap_or(Quality::D),
+        quality: row.quality,
     })
 }
 

@@ -8,7 +8,9 @@ use opdata::{CacheState, Status};
 use opengine::device::Conditions;
 use opengine::interference::remeasure::{Budget, relative, until_quiet};
 use opengine::interrupt::Interrupt;
-use opengine::protocol::{Counting, WholeModelMeasured, WholeModelReady, WholeModelSpec};
+use opengine::protocol::{
+    Agreement, Counting, WholeModelMeasured, WholeModelReady, WholeModelSpec,
+};
 use opengine::runner::{Failure, Runner};
 use opmodels::Graph;
 use opreport::progress::Progress;
@@ -38,6 +40,35 @@ impl WholeModelTimes {
             ..at.clone()
         };
         self.in_model_ns.get(&(at, symbol.to_owned())).copied()
+    }
+
+    /// A model whose operators were simulated on a device. It has no end-to-end time: what the device's host computes has
+    /// none.
+    fn simulated(
+        conditions: Vec<Conditions>,
+        ready: &WholeModelReady,
+        agreement: &Agreement,
+        graph: &Graph,
+    ) -> WholeModelTimes {
+        let calls = |symbols: &mut dyn FnMut(&str) -> bool| -> u64 {
+            let operators = graph.operators.iter().filter(|o| symbols(&o.symbol));
+            operators.map(|o| o.count).sum()
+        };
+        let all = calls(&mut |_| true);
+        let cpu_side = calls(&mut |symbol| agreement.cpu_side.iter().any(|own| own == symbol));
+        let reason = format!(
+            "the device takes {} of simulated time; {cpu_side} of {all} calls run on the host beside it, all or in part, and have no time there; against {}",
+            units::time(agreement.device_ns),
+            ready.checked_against,
+        );
+        let failure = Failure {
+            status: Status::Simulated,
+            reason,
+        };
+        WholeModelTimes {
+            ready: Some(ready.clone()),
+            ..WholeModelTimes::failed(conditions, &failure)
+        }
     }
 
     fn failed(conditions: Vec<Conditions>, failure: &Failure) -> WholeModelTimes {
@@ -97,6 +128,9 @@ pub(super) fn measure(
             },
         );
     }
+    if let Some(agreement) = &ready.agreement {
+        return WholeModelTimes::simulated(model_conditions(plan), &ready, agreement, graph);
+    }
     let mut times = WholeModelTimes::default();
     for at in model_conditions(plan) {
         let label = format!("whole model ({})", at.without_cache());
@@ -152,7 +186,7 @@ impl WholeModelTimes {
         }
         let outcome = match measured.taken.samples.summary() {
             Ok(summary) => ModelOutcome::Measured(ModelTiming {
-                time: TimeReport::new(&summary, quality(&summary, measured.slowdown)),
+                time: TimeReport::new(&summary, Some(quality(&summary, measured.slowdown))),
                 checked_against: ready.checked_against.clone(),
                 instrumented_sum_ns: Some(measured.instrumented_sum_ns),
                 latency: Latency::new(&summary),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use opdata::{Row, Status};
+use opdata::Row;
 
 use super::shapes;
 
@@ -92,7 +92,7 @@ type Groups<'a> = BTreeMap<(String, String), Vec<&'a Row>>;
 /// Measured rows by operator and, if asked for, by threads.
 fn groups<'a>(rows: &'a [Row], by_threads: bool) -> Groups<'a> {
     let mut groups: Groups<'a> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.status == Status::Measured) {
+    for row in rows.iter().filter(|row| row.status.has_time()) {
         let operator = row
             .workload_hash
             .clone()

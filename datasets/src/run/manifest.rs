@@ -54,6 +54,11 @@ impl Counts {
         self.ended.values().sum()
     }
 
+    /// The number of rows with a time, measured or simulated.
+    pub fn timed(&self) -> u64 {
+        self.of(Status::Measured) + self.of(Status::Simulated)
+    }
+
     /// The number of rows that ended so.
     pub fn of(&self, status: Status) -> u64 {
         self.ended.get(&status).copied().unwrap_or(0)

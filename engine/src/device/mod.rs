@@ -33,7 +33,9 @@ pub use compiler::{
     CompiledKernel, HostCompiler, KernelCompiler, LoweredProgram, NotOnDevice, Program, TooLong,
 };
 pub use conditions::{ConditionInfo, Conditions};
-pub use session::{DeviceState, Kernel, OpenCounters, Opening, Purpose, Session, SimulatedRun};
+pub use session::{
+    Approximation, DeviceState, Kernel, OpenCounters, Opening, Purpose, Session, SimulatedRun,
+};
 pub use target::{Target, TargetOption, TargetProblem};
 
 /// The devices of this build, in the order in which they are listed.
@@ -230,6 +232,11 @@ pub trait DevicePlan: Sync {
     /// Its conditions beside threads and caches.
     fn conditions(&self) -> &'static [ConditionInfo] {
         &[]
+    }
+
+    /// What simulates kernels in place of measuring them, as a sentence; none for a device that is measured on.
+    fn simulation(&self, _dictionary: &Value) -> Option<String> {
+        None
     }
 
     /// Fills the columns of a row that tell of the target, whose dictionary this is.

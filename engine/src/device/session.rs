@@ -95,6 +95,15 @@ pub struct SimulatedRun {
     pub quantisation: Option<Value>,
 }
 
+/// A run of a whole model on a device that computes with numbers of its own.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Approximation {
+    /// Simulated time of the run, nanoseconds.
+    pub device_ns: f64,
+    /// What the device did for each of its operators, by function.
+    pub layers: Vec<(String, Value)>,
+}
+
 /// A kernel that is to be timed.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel<'a> {
@@ -157,6 +166,10 @@ pub trait Session {
     /// What a run of a kernel takes by the device's simulator; none where kernels are timed. A simulated time is the same
     /// at every run, so there is one sample of it.
     fn simulated(&self, _kernel: Kernel<'_>) -> Option<SimulatedRun> {
+        None
+    }
+    /// What the device did in the whole model that ran last, if it computes with numbers of its own.
+    fn approximation(&self) -> Option<Approximation> {
         None
     }
     /// What opens the counters of a kernel's calls, for the threads that there are then; it opens none where kernels do

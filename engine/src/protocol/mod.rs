@@ -295,6 +295,31 @@ pub struct WholeModelReady {
     pub checked_against: String,
     /// Wall time of building, in nanoseconds.
     pub build_ns: u64,
+    /// How far the device's own arithmetic is from the model's; none where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<Agreement>,
+}
+
+/// How a model that a device computes with numbers of its own compares with the model in floating point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Agreement {
+    /// Seeded inputs that both were run on; the device's scales were chosen on the first.
+    pub inputs: u64,
+    /// Inputs for which the largest element of the first output is the same; none where that is no vector.
+    pub top1: Option<u64>,
+    /// Cosine between the outputs, the least over the inputs.
+    pub least_cosine: f64,
+    /// Largest absolute difference of an output.
+    #[serde(default)]
+    pub max_abs_error: f64,
+    /// Elements of the outputs of all inputs.
+    pub elements: u64,
+    /// Simulated time of one run on the device, nanoseconds; what its host computes is not in it.
+    pub device_ns: f64,
+    /// What the device did for each of its operators, in the device's own form.
+    pub layers: Vec<serde_json::Value>,
+    /// Calls of operators that the device does no part of, or not all.
+    pub cpu_side: Vec<String>,
 }
 
 /// Which samples of a whole model count.

@@ -207,6 +207,7 @@ impl FakeWorker {
         let ready = |wrong| WholeModelReady {
             comparison: comparison(wrong),
             checked_against: "the script".to_owned(),
+            agreement: None,
             build_ns: 1_000_000,
         };
         let said = match self.fake.act(Step::BuildWholeModel) {

@@ -1,5 +1,6 @@
 //! Whole models in the worker: the virtual machine with the same kernels that are measured one by one.
 
+mod agreement;
 mod inside;
 
 use std::collections::HashMap;
@@ -82,13 +83,30 @@ impl LoadedModel {
         }
         machine.runner(&graph.entry)?.run()?;
         let outputs = machine.outputs(&graph.entry)?;
-        let (comparison, checked_against) = check(shared, &graph, jobs, &on_host, &outputs)?;
+        let ready = match shared.session.approximation() {
+            Some(run) => {
+                let plain = plain_model(shared, &graph, jobs)?;
+                let agreement = agreement::of(shared, &graph, (&machine, &plain), run)?;
+                WholeModelReady {
+                    comparison: agreement.comparison(),
+                    checked_against: agreement.checked_against(),
+                    build_ns,
+                    agreement: Some(agreement),
+                }
+            }
+            None => {
+                let (comparison, checked_against) =
+                    check(shared, &graph, jobs, &on_host, &outputs)?;
+                WholeModelReady {
+                    comparison,
+                    checked_against,
+                    build_ns,
+                    agreement: None,
+                }
+            }
+        };
         Ok((
-            WholeModelReady {
-                comparison,
-                checked_against,
-                build_ns,
-            },
+            ready,
             LoadedModel {
                 machine,
                 watched,
@@ -265,6 +283,11 @@ struct Built {
 
 /// The entry function's arguments: values that came with the model, else made up.
 fn inputs(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<Tensor>> {
+    seeded_inputs(shared, graph, shared.setup.seed)
+}
+
+/// The same; values that are made up are made by `seed`.
+fn seeded_inputs(shared: &Shared, graph: &Graph, seed: u64) -> anyhow::Result<Vec<Tensor>> {
     let contents = &shared.contents;
     graph
         .inputs
@@ -275,7 +298,7 @@ fn inputs(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<Tensor>> {
             let given = graph
                 .reference
                 .as_ref()
-                .filter(|_| input.role == InputRole::Input)
+                .filter(|_| input.role == InputRole::Input && seed == shared.setup.seed)
                 .and_then(|r| r.inputs.iter().find(|g| g.name == input.name));
             Ok(match (given, input.data) {
                 (Some(given), _) => Tensor::from_bytes(
@@ -291,7 +314,11 @@ fn inputs(shared: &Shared, graph: &Graph) -> anyhow::Result<Vec<Tensor>> {
                     &contents.read(PARAMETERS, place)?,
                 )?,
                 (None, None) => {
-                    filled(&input.shape, dtype, input.fill, shared.setup.seed, i as u64)?
+                    let own = match input.role {
+                        InputRole::Input => seed,
+                        _ => shared.setup.seed,
+                    };
+                    filled(&input.shape, dtype, input.fill, own, i as u64)?
                 }
             })
         })
@@ -331,19 +358,7 @@ fn check(
         let comparison = worst(comparisons).context("the reference has no outputs")?;
         return Ok((comparison, reference.origin.clone()));
     }
-    // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
-    let host = Place {
-        target: shared.target.host(),
-        device: Device::cpu(),
-        compiler: HostCompiler::shared(shared.target.host()),
-    };
-    let functions = in_functions(shared, graph, |function| {
-        let schedule = plain_loops(function, Plain::InParallel)?;
-        Ok(schedule.function()?)
-    })?;
-    let functions = functions.iter().map(|(n, f)| (n.as_str(), f));
-    let Built { linked, kernels } = host.build(&shared.module.with_functions(functions)?, jobs)?;
-    let plain = linked.start(&kernels, host.target, host.device)?;
+    let plain = plain_model(shared, graph, jobs)?;
     plain.set_inputs(&graph.entry, inputs)?;
     plain.runner(&graph.entry)?.run()?;
     let expected = plain.outputs(&graph.entry)?;
@@ -357,6 +372,23 @@ fn check(
         compare_outputs(outputs, &expected, terms)?,
         "the model run in plain loops".to_owned(),
     ))
+}
+
+/// The model in plain loops on the host.
+fn plain_model(shared: &Shared, graph: &Graph, jobs: usize) -> anyhow::Result<VirtualMachine> {
+    // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
+    let host = Place {
+        target: shared.target.host(),
+        device: Device::cpu(),
+        compiler: HostCompiler::shared(shared.target.host()),
+    };
+    let functions = in_functions(shared, graph, |function| {
+        let schedule = plain_loops(function, Plain::InParallel)?;
+        Ok(schedule.function()?)
+    })?;
+    let functions = functions.iter().map(|(n, f)| (n.as_str(), f));
+    let Built { linked, kernels } = host.build(&shared.module.with_functions(functions)?, jobs)?;
+    Ok(linked.start(&kernels, host.target, host.device)?)
 }
 
 #[cfg(test)]

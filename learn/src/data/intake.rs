@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use opdata::import::machine_of_target;
-use opdata::{CacheState, DeviceKind, Quality, Row, Status};
+use opdata::{CacheState, DeviceKind, Quality, Row};
 use opmodels::Source;
 
 use super::dataset::{Dataset, Intake, Sample, Workload};
@@ -34,6 +34,11 @@ pub enum Machines {
 
 /// The name of the machine that a row was measured on.
 fn machine_of(row: &Row) -> String {
+    if let Some(simulator) = &row.simulator {
+        // It is no machine that the simulator ran on.
+        let profile = row.simulator_profile.as_deref().unwrap_or("unknown");
+        return format!("{simulator} {profile}");
+    }
     let target = || {
         row.target
             .as_ref()
@@ -253,7 +258,7 @@ fn select<'a>(set: &'a RowSet, machines: &Machines, intake: &mut Intake) -> Resu
             .ended
             .entry(row.status.as_str().to_owned())
             .or_default() += 1;
-        if row.status == Status::Measured {
+        if row.status.has_time() {
             let name = machine_of(row);
             if !names.contains(&name) {
                 names.push(name);

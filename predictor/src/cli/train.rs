@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Context;
-use opdata::{DeviceKind, Status};
+use opdata::DeviceKind;
 use oplearn::Error;
 use oplearn::data::{Dataset, RowSet};
 use oplearn::models::FitOptions;
@@ -43,7 +43,7 @@ fn device_kind(rows: &mut RowSet, wanted: Option<DeviceKind>) -> anyhow::Result<
     let kinds: BTreeSet<DeviceKind> = rows
         .rows
         .iter()
-        .filter(|row| row.status == Status::Measured)
+        .filter(|row| row.status.has_time())
         .map(|row| row.device_kind)
         .collect();
     let kind = match (wanted, kinds.len()) {

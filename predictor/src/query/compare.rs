@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use opdata::{Row, Status};
+use opdata::Row;
 use oplearn::crossval::metrics::Metrics;
 use oplearn::data::{QueryKey, RowSet};
 use oplearn::features::machine::MachineFacts;
@@ -104,7 +104,7 @@ impl Trained {
     /// No row is measured on the model's kind of device, or XGBoost's library fails.
     pub fn compare(&self, set: &RowSet, level: f64) -> Result<Comparison> {
         let measured = |row: &&Row| {
-            row.status == Status::Measured
+            row.status.has_time()
                 && row.device_kind == self.facts.device_kind
                 && row.time_median_ns.is_some_and(|time| time > 0.0)
         };

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use candidates::{Candidates, Job, Objective};
 use choose::{Limits, Pool, choose};
 use cost::CostModel;
-use opdata::{Row, Status};
+use opdata::Row;
 use serde::Serialize;
 
 pub use error::SuggestError;
@@ -243,7 +243,7 @@ fn open(
     let (mut measured, mut failed) = (HashSet::new(), HashSet::new());
     for row in &rows.rows {
         match row.status {
-            Status::Measured => measured.insert(key(row)),
+            status if status.has_time() => measured.insert(key(row)),
             _ => failed.insert(key(row)),
         };
     }

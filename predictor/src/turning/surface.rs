@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use opdata::stats::median;
-use opdata::{LoopKind, Row, Status};
+use opdata::{LoopKind, Row};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -65,7 +65,7 @@ impl Surfaces {
 
     /// Adds the points of measured rows.
     pub fn add_rows(&mut self, rows: &[Row]) {
-        for row in rows.iter().filter(|r| r.status == Status::Measured) {
+        for row in rows.iter().filter(|r| r.status.has_time()) {
             let Some(time_ns) = row.time_median_ns.filter(|t| *t > 0.0) else {
                 continue;
             };

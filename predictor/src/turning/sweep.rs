@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
+use opdata::Row;
 use opdata::stats::median;
-use opdata::{Row, Status};
 
 use super::surface::Surfaces;
 use crate::error::{Error, Result};
@@ -198,7 +198,7 @@ fn device_and_name(labels: &[&str]) -> (String, String) {
 /// Sweeps over threads among measured rows.
 pub fn of_rows(rows: &[Row]) -> Vec<Sweep> {
     let mut groups: BTreeMap<(String, String), Vec<(f64, f64)>> = BTreeMap::new();
-    for row in rows.iter().filter(|r| r.status == Status::Measured) {
+    for row in rows.iter().filter(|r| r.status.has_time()) {
         let (Some(threads), Some(time)) = (row.threads, row.time_median_ns) else {
             continue;
         };

@@ -1,11 +1,12 @@
 //! Lowering by the simulator in place of TVM: from an annotated function to a kernel that VTA's instructions compute.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
+use serde_json::json;
 use tvm_bridge::{IrModule, Kernel, KernelModule, PrimFunc, StageTimes};
 use vtasim::timing::{Simulated, simulate};
 use vtasim::{Config, Profile, lower};
@@ -14,7 +15,8 @@ use super::arithmetic::{By, Quantised, Scales, SharedScales};
 use super::knobs::{TAIL, annotated};
 use super::operator::{Offload, offload};
 use crate::device::{
-    CompiledKernel, KernelCompiler, LoweredProgram, NotOnDevice, Program, SimulatedRun,
+    Approximation, CompiledKernel, KernelCompiler, LoweredProgram, NotOnDevice, Program,
+    SimulatedRun,
 };
 
 /// What is known of operators, shared between the compiler and the session.
@@ -24,8 +26,19 @@ pub(super) struct Known {
     scales: Mutex<HashMap<String, SharedScales>>,
     /// What kernels take, by symbol and configuration.
     runs: Mutex<HashMap<(String, Config), (Simulated, Vec<String>)>>,
+    /// The operators of the whole model that was loaded last.
+    layers: Mutex<BTreeMap<String, Layer>>,
     /// Simulated time of the calls of whole models so far, nanoseconds.
     pub model_ns: AtomicU64,
+}
+
+/// An operator inside a whole model.
+#[derive(Debug, Clone)]
+struct Layer {
+    config: Config,
+    scales: SharedScales,
+    simulated: Simulated,
+    cpu_side: Vec<String>,
 }
 
 impl Known {
@@ -33,6 +46,30 @@ impl Known {
         match self.scales.lock() {
             Ok(mut scales) => Arc::clone(scales.entry(symbol.to_owned()).or_default()),
             Err(_) => SharedScales::default(),
+        }
+    }
+
+    /// What was done for the whole model since this was asked last.
+    pub fn approximation(&self) -> Approximation {
+        let layers = self
+            .layers
+            .lock()
+            .map(|layers| layers.clone())
+            .unwrap_or_default();
+        let layer = |(symbol, layer): (String, Layer)| {
+            let scales = layer.scales.lock().ok().and_then(|scales| *scales);
+            let value = json!({
+                "symbol": symbol,
+                "config": layer.config,
+                "scales": scales,
+                "simulated_ns": layer.simulated.total_ns,
+                "cpu_side": layer.cpu_side,
+            });
+            (symbol, value)
+        };
+        Approximation {
+            device_ns: self.model_ns.swap(0, Ordering::Relaxed) as f64,
+            layers: layers.into_iter().map(layer).collect(),
         }
     }
 
@@ -131,9 +168,20 @@ impl KernelCompiler for VtaCompiler {
             };
             let offload = self.offload(&function)?;
             let program = self.program(&offload, &config)?;
-            let ns = simulate(&self.profile, &program)?.total_ns.round() as u64;
+            let simulated = simulate(&self.profile, &program)?;
+            let ns = simulated.total_ns.round() as u64;
             let by = By::Instructions(Arc::new(program));
-            let own = self.kernel(&symbol, &function, &offload, SharedScales::default(), by)?;
+            let scales = SharedScales::default();
+            let own = self.kernel(&symbol, &function, &offload, Arc::clone(&scales), by)?;
+            if let Ok(mut layers) = self.known.layers.lock() {
+                let layer = Layer {
+                    config,
+                    scales,
+                    simulated,
+                    cpu_side: offload.cpu_side(),
+                };
+                layers.insert(symbol.clone(), layer);
+            }
             let kernel = own.into_kernel(&symbol);
             let known = Arc::clone(&self.known);
             natives.push(Kernel::native(&symbol, move |tensors| {
@@ -189,10 +237,9 @@ impl LoweredProgram for VtaProgram<'_> {
     fn compile(self: Box<Self>, program: Program<'_>) -> anyhow::Result<CompiledKernel> {
         let compiler = self.compiler;
         let simulated = simulate(&compiler.profile, &self.program)?;
-        let cpu_side = self.offload.rest.as_ref().map(|rest| rest.blocks.clone());
         if let Ok(mut runs) = compiler.known.runs.lock() {
             let key = (program.symbol.to_owned(), self.config);
-            runs.insert(key, (simulated, cpu_side.unwrap_or_default()));
+            runs.insert(key, (simulated, self.offload.cpu_side()));
         }
         let kernel = compiler.kernel(
             program.symbol,

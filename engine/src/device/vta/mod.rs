@@ -100,6 +100,18 @@ impl DevicePlan for Vta {
         &[CacheState::Hot]
     }
 
+    fn simulation(&self, dictionary: &Value) -> Option<String> {
+        let profile = profile_in(dictionary)?;
+        let error = match profile.calibration.left_out_error_percent {
+            Some(percent) => format!("{percent:.1} % off boards on tasks left out of its fit"),
+            None => "never compared with a board".to_owned(),
+        };
+        Some(format!(
+            "times are simulated by {SIMULATOR} with the profile {} ({error}); nothing was measured",
+            profile.name
+        ))
+    }
+
     fn fill_target(&self, row: &mut Row, dictionary: &Value) {
         row.simulator = Some(SIMULATOR.to_owned());
         let Some(profile) = profile_in(dictionary) else {

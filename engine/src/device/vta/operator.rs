@@ -138,18 +138,18 @@ pub(super) fn offload(function: &PrimFunc, block: u64) -> Result<Offload, Refusa
     let ([data, weights], [written]) = (&product.reads[..], &product.writes[..]) else {
         return Err("its reduction does not read two tensors".to_owned());
     };
-    let expected = format!("[{}] * ", "").len();
-    if expected == 0 || !f.values[at].contains("] * ") || !f.values[at].contains("] + ") {
+    if !f.values[at].contains("] * ") || !f.values[at].contains("] + ") {
         return Err("its reduction is no sum of products".to_owned());
     }
     let roles = roles(product, written)?;
-    let output = layout(written, product, &roles)?;
+    let output = layout(written, &roles)?;
     let (strides, data_layout) = data_layout(data, product, &roles)?;
-    let weight_layout = layout(weights, product, &roles)?;
-    for axis in [Axis::Filter, Axis::Row, Axis::Batch] {
-        if axis != Axis::Filter && weight_layout.iter().any(|(own, _)| *own == axis) {
-            return Err("its weights differ from row to row".to_owned());
-        }
+    let weight_layout = layout(weights, &roles)?;
+    if weight_layout
+        .iter()
+        .any(|(axis, _)| matches!(axis, Axis::Row | Axis::Batch))
+    {
+        return Err("its weights differ from row to row".to_owned());
     }
     let (padding, data_parameter, data_shape) = match at {
         0 => ([0, 0], f.parameter(&data.buffer), data.shape.clone()),
@@ -206,6 +206,13 @@ pub(super) fn offload(function: &PrimFunc, block: u64) -> Result<Offload, Refusa
 }
 
 impl Offload {
+    /// The blocks that VTA does not do.
+    pub fn cpu_side(&self) -> Vec<String> {
+        self.rest
+            .as_ref()
+            .map_or_else(Vec::new, |rest| rest.blocks.clone())
+    }
+
     /// Takes the statements behind the product as long as VTA can do them.
     fn follow(&mut self, f: &Function, product: usize) -> Result<(), Refusal> {
         let mut done = product;
@@ -374,11 +381,7 @@ fn roles(product: &BlockInfo, written: &Access) -> Result<BTreeMap<usize, Axis>,
 }
 
 /// What the dimensions of the output or of the weights count.
-fn layout(
-    access: &Access,
-    product: &BlockInfo,
-    roles: &BTreeMap<usize, Axis>,
-) -> Result<Layout, Refusal> {
+fn layout(access: &Access, roles: &BTreeMap<usize, Axis>) -> Result<Layout, Refusal> {
     let other = || {
         format!(
             "it reads {} in another order than a convolution does",
@@ -415,7 +418,6 @@ fn layout(
         Axis::FilterInBlock(size) => Some(*size),
         _ => None,
     });
-    let _ = product;
     match block == inner {
         true => Ok(dims),
         false => Err(other()),

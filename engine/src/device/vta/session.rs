@@ -10,7 +10,8 @@ use vtasim::Profile;
 use super::compiler::{Known, VtaCompiler};
 use super::knobs::{VtaTemplate, config_of};
 use crate::device::{
-    Conditions, HostCompiler, Kernel, KernelCompiler, OpenCounters, Session, SimulatedRun,
+    Approximation, Conditions, HostCompiler, Kernel, KernelCompiler, OpenCounters, Session,
+    SimulatedRun,
 };
 use crate::measure::counters::Opened;
 use crate::measure::{CacheControl, Marks, Timer};
@@ -84,6 +85,10 @@ impl Session for VtaSession {
     fn simulated(&self, kernel: Kernel<'_>) -> Option<SimulatedRun> {
         let config = config_of(kernel.choice).ok()?;
         self.known.run(&self.profile, kernel.symbol, &config)
+    }
+
+    fn approximation(&self) -> Option<Approximation> {
+        Some(self.known.approximation())
     }
 
     fn model_clock(&mut self, _at: &Conditions) -> &mut dyn Timer {
