@@ -37,6 +37,7 @@ mod profile;
 mod runs;
 mod tpu;
 mod tpu_diff;
+mod vta;
 
 /// Why an action was not done, and how the program ends with it.
 #[derive(Debug)]
@@ -90,6 +91,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Profile(request) => profile::run(&request, view),
         Action::ProfileTorch(request) => libtorch::run(&request, view),
         Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
+        Action::Vta(command) => Ok(vta::perform(command, view)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),
         Action::Worker(arguments) => {

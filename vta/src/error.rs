@@ -1,6 +1,6 @@
-//! What is wrong with a profile or a stream of instructions, on one line.
+//! What is wrong with a profile, a configuration or a stream of instructions, on one line.
 
-use crate::isa::{MemoryType, Stage};
+use crate::isa::{MemoryType, Stage, UnknownField};
 
 /// Why a profile cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -39,18 +39,67 @@ pub enum ProfileError {
     },
 }
 
+/// Why a configuration cannot be compiled or run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// The workload itself.
+    #[error("{0}")]
+    Workload(&'static str),
+    /// A tile does not divide its extent.
+    #[error("{knob} is {value}, which does not divide {extent}")]
+    Divides {
+        /// The knob.
+        knob: &'static str,
+        /// Its value.
+        value: u64,
+        /// What it must divide.
+        extent: u64,
+    },
+    /// A number of virtual threads.
+    #[error("{0} is neither 1 nor 2")]
+    Threads(&'static str),
+    /// Two kinds of virtual threads at once: the driver refuses their micro-op kernels.
+    #[error("oc_nthread and h_nthread are both 2, which the driver refuses")]
+    BothThreads,
+    /// Padding is done by loads of one block of channels.
+    #[error("a padded input is loaded one block of channels at a time, and tile_ci is {0}")]
+    PaddedChannels(u64),
+    /// A load or store has more than two dimensions.
+    #[error("the {0} tile is no rectangle in memory")]
+    NoRectangle(&'static str),
+    /// A field of an instruction is too narrow.
+    #[error("{what} of {value} does not fit an instruction")]
+    Field {
+        /// Which.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// A memory on the chip is too small.
+    #[error("the {memory} tile takes {elements} elements of {depth}")]
+    Overflow {
+        /// Which memory.
+        memory: &'static str,
+        /// What the threads' tiles take together.
+        elements: u64,
+        /// What there is.
+        depth: u64,
+    },
+    /// The matrix unit would read an accumulator that is still being written.
+    #[error("an accumulator is used again within two micro-ops, which the driver refuses")]
+    Dependency,
+}
+
 /// Why a stream of instructions cannot be run. Instructions count from 0.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StreamError {
     /// Bits that no instruction has.
-    #[error("instruction {at}: {what} {value} is unknown")]
+    #[error("instruction {at}: {field}")]
     Unknown {
         /// Which instruction.
         at: usize,
         /// The field.
-        what: &'static str,
-        /// Its value.
-        value: u64,
+        field: UnknownField,
     },
     /// An instruction that the module cannot do.
     #[error("instruction {at}: {what}")]

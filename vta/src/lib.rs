@@ -18,11 +18,12 @@ pub mod profile;
 pub mod reference;
 pub mod show;
 
+pub mod stream;
 pub mod timing;
 pub mod workload;
 
-pub use config::{Config, Invalid, Space};
-pub use error::{ProfileError, StreamError};
+pub use config::{Config, Space};
+pub use error::{Invalid, ProfileError, StreamError};
 pub use lower::{Program, Tail, lower};
 pub use profile::Profile;
 pub use workload::Workload;

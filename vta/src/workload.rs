@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Invalid;
+use crate::error::Invalid;
 use crate::profile::Hardware;
 
 /// Most elements of a tensor. Larger ones do not fit the memory of a board.

@@ -92,8 +92,8 @@ proptest! {
     fn streams_of_any_bits_end_with_an_answer(words: Vec<u128>, uops: Vec<u32>) {
         let profile = Profile::find("pynq-1x16").unwrap();
         let widths = profile.hardware.widths();
-        let instructions: Result<Vec<Instruction>, StreamError> =
-            words.iter().enumerate().map(|(at, bits)| Instruction::decode(*bits, at, widths)).collect();
+        let instructions: Result<Vec<Instruction>, vtasim::isa::UnknownField> =
+            words.iter().map(|bits| Instruction::decode(*bits, widths)).collect();
         if let Ok(instructions) = instructions {
             let uops = uops.into_iter().map(|word| Uop::of_word(word, widths)).collect();
             let program = Program { instructions, uops, host_calls: 0 };

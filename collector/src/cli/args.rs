@@ -282,6 +282,8 @@ pub enum Command {
     Nightly(super::nightly::NightlyArgs),
     /// Read profile dumps of Sophgo TPUs: summary, traces, tables, page, rows
     Tpu(Box<super::tpu::TpuArgs>),
+    /// The simulator of VTA (target pynq) by itself: show a run, calibrate with a board's log, compare with one
+    Vta(Box<super::vta::VtaArgs>),
     /// Print a completion script for a shell
     Completions {
         /// The shell

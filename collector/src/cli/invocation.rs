@@ -90,6 +90,8 @@ pub enum Action {
     ProfileTorch(TorchRequest),
     /// Work on dumps of TPUs.
     Tpu(Box<super::tpu::TpuRequest>),
+    /// Work with the simulator of VTA.
+    Vta(super::vta::VtaCommand),
     /// Print completions.
     Completions(clap_complete::Shell),
     /// Print the manual page.
@@ -191,6 +193,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             profile(args, planned, &settings)?
         }
         Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
+        Some(Command::Vta(args)) => Action::Vta(args.command),
         Some(Command::Completions { shell }) => Action::Completions(shell),
         Some(Command::Man) => Action::Man,
         Some(Command::Worker { args }) => Action::Worker(args),

@@ -17,6 +17,7 @@ pub mod report;
 pub mod runs;
 mod suggest;
 pub mod tpu;
+pub mod vta;
 
 pub use docs::{completions, man_page};
 pub use error::CliError;

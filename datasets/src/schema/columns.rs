@@ -343,30 +343,6 @@ columns! {
         /// Samples whose calls could not all be queued before the device began: their times hold waits for the host.
         device_late_samples: Option<u64> ["samples"],
     }
-    Simulation {
-        /// The simulator that the times come from: nothing was measured.
-        simulator: Option<String>,
-        /// The simulator's profile of the hardware.
-        simulator_profile: Option<String>,
-        /// What the profile's parameters were fitted to, and when.
-        simulator_calibration: Option<String>,
-        /// Mean error of the simulator on measurements of boards whose tasks were left out of the fit.
-        simulator_error_percent: Option<f64> ["%"],
-        /// Cycles of the simulated device's clock.
-        simulated_device_cycles: Option<f64> ["cycles"],
-        /// The part of the time on the simulated device's host.
-        simulated_host_ns: Option<f64> ["ns"],
-        /// Bytes that the simulated device reads from memory.
-        simulated_bytes_read: Option<u64> ["bytes"],
-        /// Bytes that the simulated device writes to memory.
-        simulated_bytes_written: Option<u64> ["bytes"],
-        /// What limits the simulated run: `load`, `gemm`, `compute`, `store`, `host` or `waiting`.
-        simulated_limit: Option<String>,
-        /// Blocks of the operator that the device does not do, joined with `;`: the time does not hold them.
-        cpu_side: Option<String>,
-        /// Exponents of the scales of data and weights, and the shift of sums, where the device computes in int8.
-        quantisation: Option<JsonText>,
-    }
     Counts {
         /// Units of `counters`, as `{"source:name": unit}`.
         counter_units: Option<JsonText>,
@@ -439,5 +415,29 @@ columns! {
         /// The nearest roof, of arithmetic or of the nearest level that holds the operator's data: `compute`, `L1`, `L2`,
         /// `L3` or `memory`; `none` below a quarter of it.
         bound_by: Option<String>,
+    }
+    Simulation {
+        /// The simulator that the times come from: nothing was measured.
+        simulator: Option<String>,
+        /// The simulator's profile of the hardware.
+        simulator_profile: Option<String>,
+        /// What the profile's parameters were fitted to, and when.
+        simulator_calibration: Option<String>,
+        /// Mean error of the simulator on measurements of boards whose tasks were left out of the fit.
+        simulator_error_percent: Option<f64> ["%"],
+        /// Cycles of the simulated device's clock.
+        simulated_device_cycles: Option<f64> ["cycles"],
+        /// The part of the time on the simulated device's host.
+        simulated_host_ns: Option<f64> ["ns"],
+        /// Bytes that the simulated device reads from memory.
+        simulated_bytes_read: Option<u64> ["bytes"],
+        /// Bytes that the simulated device writes to memory.
+        simulated_bytes_written: Option<u64> ["bytes"],
+        /// What limits the simulated run: `load`, `gemm`, `compute`, `store`, `host` or `waiting`.
+        simulated_limit: Option<String>,
+        /// Blocks of the operator that the device does not do, joined with `;`: the time does not hold them.
+        cpu_side: Option<String>,
+        /// Exponents of the scales of data and weights, and the shift of sums, where the device computes in int8.
+        quantisation: Option<JsonText>,
     }
 }

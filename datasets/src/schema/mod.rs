@@ -59,10 +59,10 @@ pub enum Group {
     Provenance,
     /// What a kernel takes of a device, as its compiler says.
     Resources,
-    /// What a simulator says in place of a measurement.
-    Simulation,
     /// Counts with a fixed meaning, and what belongs to them.
     Counts,
     /// How near a measured time comes to the machine's calibrated rates.
     Roofline,
+    /// What a simulator says in place of a measurement.
+    Simulation,
 }

@@ -1,7 +1,8 @@
 //! Instructions as 128 bits.
 
-use super::{AluOp, Instruction, MemoryType, Nest, Operation, Tokens, Transfer, Widths};
-use crate::error::StreamError;
+use super::{
+    AluOp, Instruction, MemoryType, Nest, Operation, Tokens, Transfer, UnknownField, Widths,
+};
 
 const LOAD: u64 = 0;
 const STORE: u64 = 1;
@@ -104,12 +105,12 @@ impl Instruction {
         w.bits
     }
 
-    /// From 128 bits of a build; `at` is the place in the stream, for messages.
+    /// From 128 bits of a build.
     ///
     /// # Errors
     /// The opcode, the memory or the operation of the ALU is unknown.
-    pub fn decode(bits: u128, at: usize, widths: Widths) -> Result<Instruction, StreamError> {
-        let unknown = |what, value| StreamError::Unknown { at, what, value };
+    pub fn decode(bits: u128, widths: Widths) -> Result<Instruction, UnknownField> {
+        let unknown = |what, value| UnknownField { what, value };
         let mut r = Reader { bits, at: 0 };
         let opcode = r.take(3);
         let tokens = Tokens {
@@ -218,8 +219,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bits_decode_or_are_refused_and_what_decodes_encodes_to_itself(bits: u128) {
-            if let Ok(instruction) = Instruction::decode(bits, 0, WIDTHS) {
-                let again = Instruction::decode(instruction.encode(WIDTHS), 0, WIDTHS).unwrap();
+            if let Ok(instruction) = Instruction::decode(bits, WIDTHS) {
+                let again = Instruction::decode(instruction.encode(WIDTHS), WIDTHS).unwrap();
                 prop_assert_eq!(again, instruction);
             }
         }
@@ -227,16 +228,9 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_named() {
-        let message = |bits: u128| {
-            Instruction::decode(bits, 7, WIDTHS)
-                .unwrap_err()
-                .to_string()
-        };
-        assert_eq!(message(5), "instruction 7: opcode 5 is unknown");
-        assert_eq!(message(6 << 7), "instruction 7: memory type 6 is unknown");
-        assert_eq!(
-            message(4 | 7 << 108),
-            "instruction 7: ALU operation 7 is unknown"
-        );
+        let message = |bits: u128| Instruction::decode(bits, WIDTHS).unwrap_err().to_string();
+        assert_eq!(message(5), "opcode 5 is unknown");
+        assert_eq!(message(6 << 7), "memory type 6 is unknown");
+        assert_eq!(message(4 | 7 << 108), "ALU operation 7 is unknown");
     }
 }

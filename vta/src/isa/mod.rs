@@ -9,6 +9,16 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
+/// A field of an instruction that has no meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {value} is unknown")]
+pub struct UnknownField {
+    /// Which field.
+    pub what: &'static str,
+    /// Its value.
+    pub value: u64,
+}
+
 /// Bits of the fields that name elements of memories on the chip: of 13, 11, 11 and 10 in the 1x16 build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Widths {

@@ -8,7 +8,8 @@ mod fold;
 mod queue;
 mod uops;
 
-use crate::config::{Config, Invalid};
+use crate::config::Config;
+use crate::error::Invalid;
 use crate::isa::{AluOp, Instruction, MemoryType, Operation, Stage, Transfer, Uop};
 use crate::profile::Hardware;
 use crate::workload::{Packed, Workload};

@@ -3,7 +3,7 @@
 //! A pop is kept until the stage's next instruction and becomes its flag. A push becomes a flag of the last instruction if
 //! that is the stage's own. Otherwise an instruction that moves nothing carries the flag. Source: `runtime.cc` of VTA.
 
-use crate::config::Invalid;
+use crate::error::Invalid;
 use crate::isa::{Instruction, MemoryType, Operation, Stage, Tokens, Transfer};
 
 /// The queue.

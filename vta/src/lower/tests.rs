@@ -81,7 +81,7 @@ fn golden_streams_are_equal_bit_by_bit() {
             .collect();
         for (at, (ours, theirs)) in ours.iter().zip(&golden.insn).enumerate() {
             let read =
-                |hex: &str| Instruction::decode(u128::from_str_radix(hex, 16).unwrap(), at, widths);
+                |hex: &str| Instruction::decode(u128::from_str_radix(hex, 16).unwrap(), widths);
             assert_eq!(
                 ours,
                 theirs,

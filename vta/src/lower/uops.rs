@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::queue::{Queue, field};
-use crate::config::Invalid;
+use crate::error::Invalid;
 use crate::isa::{AluOp, MemoryType, Nest, Operation, Transfer, Uop, Widths};
 use crate::profile::Hardware;
 

@@ -6,6 +6,7 @@
 
 pub mod best;
 pub mod calibrate;
+pub mod compare;
 
 mod stages;
 

@@ -104,7 +104,7 @@ impl DevicePlan for Vta {
         let profile = profile_in(dictionary)?;
         let error = match profile.calibration.left_out_error_percent {
             Some(percent) => format!("{percent:.1} % off boards on tasks left out of its fit"),
-            None => "never compared with a board".to_owned(),
+            None => format!("not calibrated: {}", profile.doubts.join(" ")),
         };
         Some(format!(
             "times are simulated by {SIMULATOR} with the profile {} ({error}); nothing was measured",
