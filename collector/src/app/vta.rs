@@ -61,7 +61,7 @@ fn show_run(args: &ShowArgs, view: View) -> anyhow::Result<()> {
             let fastest = best(&profile, w, Tail::AUTOTVM).map(|(config, _)| config);
             let none = || Misuse(format!("{w}: no configuration of it fits the chip"));
             let mut config = fastest.ok_or_else(none)?;
-            for knob in &args.config {
+            for knob in &args.knobs {
                 config.set(&knob.name, knob.value);
             }
             let program = lower(hardware, w, &config, Tail::AUTOTVM)

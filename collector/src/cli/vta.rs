@@ -33,7 +33,7 @@ pub struct ShowArgs {
     pub workload: Workload,
     /// Knobs, e.g. tile_h=7,tile_w=14; those that are not given are of the fastest configuration
     #[arg(long, value_name = "KNOB=N,…", value_delimiter = ',')]
-    pub config: Vec<Knob>,
+    pub knobs: Vec<Knob>,
     /// Hardware build: a built-in profile or a TOML file
     #[arg(long, value_name = "NAME", default_value = "pynq-1x16")]
     pub profile: String,

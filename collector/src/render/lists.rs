@@ -357,13 +357,13 @@ mod tests {
         target    here          what                                                                          lacks
         llvm      yes           the CPU of this machine, through LLVM
         cuda      yes           NVIDIA GPUs, through CUDA; kernels are compiled without one (--compile-only)
+        pynq      yes           the VTA accelerator of a PYNQ board, simulated
         scripted  yes           scripted times, for tests
         tape      yes           a tape and a reading head, for tests
         opencl    not built in  devices of an OpenCL platform                                                 TVM's wheel writes OpenCL C but has no runtime for it (libtvm_runtime_opencl.so)
         vulkan    not built in  GPUs through Vulkan                                                           TVM's wheel has neither a code generator for SPIR-V nor a runtime for Vulkan
         rocm      not built in  AMD GPUs                                                                      TVM's wheel writes code for AMD GPUs but has no runtime for it (libtvm_runtime_rocm.so)
         metal     not built in  Apple GPUs                                                                    TVM's wheel writes Metal but has no runtime for it, and Linux has no Metal
-        pynq      not built in  the VTA accelerator on a PYNQ board                                           this build has no code generator for it
         ");
         assert_eq!(
             Listing::Targets.json()["targets"][4]["availability"],

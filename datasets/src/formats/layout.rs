@@ -9,7 +9,7 @@ use crate::schema::COLUMNS;
 pub(super) const ABSENT: usize = usize::MAX;
 
 /// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
-const ADDED: [&str; 50] = [
+const ADDED: [&str; 61] = [
     "output_reuse_bytes",
     "import_check",
     "other_cpu_share",
@@ -60,6 +60,17 @@ const ADDED: [&str; 50] = [
     "l3_roof_share",
     "memory_roof_share",
     "bound_by",
+    "simulator",
+    "simulator_profile",
+    "simulator_calibration",
+    "simulator_error_percent",
+    "simulated_device_cycles",
+    "simulated_host_ns",
+    "simulated_bytes_read",
+    "simulated_bytes_written",
+    "simulated_limit",
+    "cpu_side",
+    "quantisation",
 ];
 
 /// For each column of the schema, its position in the file, or [`ABSENT`].

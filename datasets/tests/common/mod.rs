@@ -41,7 +41,7 @@ pub fn any_row() -> impl Strategy<Value = Row> {
     cells.prop_map(|cells| {
         let mut row = Row::from_cells(cells).expect("cells of the columns' types make a row");
         row.schema_version = SCHEMA_VERSION;
-        if row.status == Status::Measured {
+        if row.status.has_time() {
             row.time_median_ns.get_or_insert(0.1);
         } else {
             row.time_median_ns = None;

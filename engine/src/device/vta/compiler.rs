@@ -25,12 +25,15 @@ pub(super) struct Known {
     /// The scales of operators, by symbol: all schedules of one have the same.
     scales: Mutex<HashMap<String, SharedScales>>,
     /// What kernels take, by symbol and configuration.
-    runs: Mutex<HashMap<(String, Config), (Simulated, Vec<String>)>>,
+    runs: Mutex<HashMap<(String, Config), Run>>,
     /// The operators of the whole model that was loaded last.
     layers: Mutex<BTreeMap<String, Layer>>,
     /// Simulated time of the calls of whole models so far, nanoseconds.
     pub model_ns: AtomicU64,
 }
+
+/// What a kernel takes, and what it leaves to the CPU side.
+type Run = (Simulated, Vec<String>);
 
 /// An operator inside a whole model.
 #[derive(Debug, Clone)]

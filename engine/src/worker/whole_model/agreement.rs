@@ -84,7 +84,8 @@ impl Agreement {
 
     /// As a comparison: all elements are wrong where the outputs point elsewhere than the model's.
     pub(super) fn comparison(&self) -> Comparison {
-        let is_wrong = !(self.least_cosine >= LEAST_COSINE);
+        // A cosine that is no number is wrong too.
+        let is_wrong = self.least_cosine.is_nan() || self.least_cosine < LEAST_COSINE;
         Comparison {
             max_abs_error: self.max_abs_error,
             max_rel_error: 0.0,
