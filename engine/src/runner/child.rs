@@ -4,6 +4,8 @@ use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use super::transport::{Launch, LineChannel, Transport, WorkerError};
@@ -25,6 +27,27 @@ pub struct ChildLauncher {
     pub contents: PathBuf,
 }
 
+/// Spawns a child from a thread that lives as long as this process. A worker is killed when the thread that spawned it ends
+/// (`PR_SET_PDEATHSIG` is about threads), and points are measured on threads that end with their batch.
+fn spawn(command: Command) -> std::io::Result<Child> {
+    type Order = (Command, Sender<std::io::Result<Child>>);
+    static SPAWNER: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, received) = channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, answer) in received {
+                let _ = answer.send(command.spawn());
+            }
+        });
+        Mutex::new(orders)
+    });
+    let gone = || std::io::Error::other("the thread that starts workers has ended");
+    let (answer, child) = channel();
+    let orders = spawner.lock().map_err(|_| gone())?;
+    orders.send((command, answer)).map_err(|_| gone())?;
+    child.recv().map_err(|_| gone())?
+}
+
 impl Launch for ChildLauncher {
     fn launch(&self) -> Result<Box<dyn Transport>, WorkerError> {
         let no_start = |e: std::io::Error| WorkerError::NoStart {
@@ -41,7 +64,8 @@ impl Launch for ChildLauncher {
             })?;
         let log_start = log.metadata().map_or(0, |m| m.len());
         let (spin_count, usual) = SPIN_COUNT;
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .arg("worker")
             .env(Contents::VARIABLE, &self.contents)
             .env(
@@ -52,9 +76,8 @@ impl Launch for ChildLauncher {
             .stdout(Stdio::piped())
             .stderr(log)
             // A group of its own: Ctrl-C is for the parent, which lets the point end.
-            .process_group(0)
-            .spawn()
-            .map_err(no_start)?;
+            .process_group(0);
+        let mut child = spawn(command).map_err(no_start)?;
         let (Some(requests), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(WorkerError::Ended {
                 how: "a worker without pipes".to_owned(),
