@@ -226,10 +226,16 @@ fn winograd(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
 /// `conv2d_packed.vta`: tiles of 16×16 products; virtual threads take the parallel loop's place.
 fn vta(o: &Operator, knobs: &Knobs) -> Option<CpuNest> {
     const BLOCK: f64 = 16.0;
-    let [_, height_tile] = knobs.split::<2>("tile_h", o.out_height)?;
-    let [_, width_tile] = knobs.split::<2>("tile_w", o.out_width)?;
-    let [depth_outer, in_blocks] = knobs.split::<2>("tile_ci", o.in_channels / BLOCK)?;
-    let [_, out_blocks] = knobs.split::<2>("tile_co", o.columns / BLOCK)?;
+    // AutoTVM's logs have both parts of a split, this project's rows the inner one.
+    let split = |name: &str, extent: f64| {
+        let inner = || knobs.number(name).filter(|inner| *inner > 0.0);
+        let parts = knobs.split::<2>(name, extent);
+        parts.or_else(|| inner().map(|inner| [ceil_div(extent, inner), inner]))
+    };
+    let [_, height_tile] = split("tile_h", o.out_height)?;
+    let [_, width_tile] = split("tile_w", o.out_width)?;
+    let [depth_outer, in_blocks] = split("tile_ci", o.in_channels / BLOCK)?;
+    let [_, out_blocks] = split("tile_co", o.columns / BLOCK)?;
     let parallel =
         knobs.number("oc_nthread").unwrap_or(1.0) * knobs.number("h_nthread").unwrap_or(1.0);
     let window = o.kernel_height * o.kernel_width;
