@@ -76,7 +76,7 @@ pub trait LoweredProgram {
 
 /// A device does no part of an operator; why, as a clause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the device does no part of it: {0}")]
+#[error("it runs on the CPU beside the device, and has no time there: {0}")]
 pub struct NotOnDevice(pub String);
 
 /// A compiler did not end in time and was stopped.

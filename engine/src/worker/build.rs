@@ -109,7 +109,7 @@ impl Builder {
                                 id: Some(id),
                                 status: match &error {
                                     e if e.is::<TooLong>() => Status::TimedOut,
-                                    e if e.is::<NotOnDevice>() => Status::Unsupported,
+                                    e if e.is::<NotOnDevice>() => Status::Skipped,
                                     _ => Status::CompileFailed,
                                 },
                                 reason: format!("{error:#}"),

@@ -6,7 +6,7 @@ use super::args::TurningArgs;
 use super::plots;
 use super::show::show;
 use crate::render;
-use crate::turning::{Options, Surfaces, analyse, sweep};
+use crate::turning::{Options, Surfaces, analyse, knob, sweep};
 
 /// Analyses sweeps and prints.
 pub fn run(args: &TurningArgs) -> anyhow::Result<()> {
@@ -19,6 +19,18 @@ pub fn run(args: &TurningArgs) -> anyhow::Result<()> {
             Err(error) if path.is_dir() => return Err(error.into()),
             Err(_) => sweeps.extend(sweep::read(path, &mut surfaces)?),
         }
+    }
+    if let Some(name) = &args.knob {
+        let steps = knob::steps(&rows, name);
+        if steps.is_empty() {
+            anyhow::bail!(
+                "no two rows differ in the knob {name} alone; knobs are in the column schedule_knobs of swept rows"
+            );
+        }
+        let found = serde_json::json!({ "knob": name, "steps": steps });
+        return show(args.json, &found, |style| {
+            render::turning::knob(name, &steps, style)
+        });
     }
     sweeps.extend(sweep::of_rows(&rows));
     surfaces.add_rows(&rows);

@@ -2,12 +2,32 @@
 
 use std::fmt::Write;
 
-use opreport::Style;
 use opreport::table::{Column, Table};
+use opreport::{Style, units};
 
 use super::optional;
 use crate::turning::Analysis;
 use crate::turning::analysis::Choice;
+use crate::turning::knob::Step;
+
+/// What each step of a knob does.
+pub fn knob(name: &str, steps: &[Step], style: Style) -> String {
+    let mut table = Table::new(&[
+        Column::left("step"),
+        Column::right("pairs"),
+        Column::right("faster"),
+        Column::right("time, median"),
+    ]);
+    for step in steps {
+        table.row([
+            format!("{name} {} → {}", step.from, step.to).into(),
+            step.pairs.to_string().into(),
+            units::percent(step.faster).into(),
+            format!("×{:.3}", step.median_ratio).into(),
+        ]);
+    }
+    table.render(style)
+}
 
 /// Turning points of sweeps.
 pub fn turning(analysis: &Analysis, style: Style) -> String {

@@ -1,0 +1,161 @@
+//! `--target pynq` from the command line to the rows: operators on the simulated accelerator, bit-exact, never called
+//! measured; a whole model beside floating point; a sweep; and the simulator by itself.
+
+use e2e::Bench;
+use opdata::{Status, read_rows};
+use serde_json::Value;
+
+const MODEL: [&str; 4] = ["--modelname", "mlp", "--target", "pynq"];
+
+#[test]
+fn a_model_runs_on_the_simulated_accelerator_and_no_word_says_measured() {
+    let bench = Bench::new();
+    let outcome = bench.run(&[&MODEL[..], &["--out", "run"]].concat());
+    let text = outcome.done();
+    assert!(text.contains("simulated in"), "{text}");
+    assert!(text.contains("nothing was measured"), "{text}");
+    assert!(!text.contains(" measured in"), "{text}");
+    assert!(
+        text.contains("whole model (1 thread): simulated: the device takes"),
+        "{text}"
+    );
+    assert!(text.contains("cosine at least 0.9"), "{text}");
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    let timed: Vec<_> = rows
+        .iter()
+        .filter(|row| row.status == Status::Simulated)
+        .collect();
+    assert!(!timed.is_empty());
+    for row in timed {
+        assert_eq!(row.simulator.as_deref(), Some("vta-sim"));
+        assert_eq!(row.simulator_profile.as_deref(), Some("pynq-1x16"));
+        assert_eq!(row.device_kind.as_str(), "vta-sim");
+        assert_eq!((row.samples, row.quality), (Some(1), None));
+        assert_eq!(
+            row.max_abs_error,
+            Some(0.0),
+            "the int8 reference, bit for bit"
+        );
+        assert!(row.simulator_error_percent.unwrap() < 2.0 && row.quantisation.is_some());
+        let replayed = bench.run(&["replay", &row.row_id, "--run", "run"]);
+        assert!(
+            replayed.done().contains("ratio     1.000"),
+            "{}",
+            replayed.done()
+        );
+    }
+    assert!(rows.iter().all(|row| row.status != Status::Measured));
+    let saved = std::fs::read_to_string(bench.path().join("run/whole_model.json"));
+    let record: Value = match saved {
+        Ok(text) => serde_json::from_str(&text).unwrap(),
+        Err(_) => {
+            let folder = std::fs::read_dir(bench.path().join("run")).unwrap();
+            let names: Vec<_> = folder.map(|f| f.unwrap().file_name()).collect();
+            panic!("no whole_model.json among {names:?}");
+        }
+    };
+    let layers = record["ready"]["agreement"]["layers"].as_array().unwrap();
+    assert!(
+        layers.iter().all(|layer| layer["scales"]["shift"].is_i64()),
+        "{layers:?}"
+    );
+}
+
+#[test]
+fn every_knob_is_swept_and_another_profile_is_another_machine() {
+    let bench = Bench::new();
+    let sweep = "space = \"template\"\ndraw = \"sobol\"\nschedules = 6\nabout = \"six\"\n[vary]\ntile_ci = \"all\"\ntile_co = \"all\"\n";
+    std::fs::write(bench.path().join("own.toml"), sweep).unwrap();
+    let run = [
+        &MODEL[..],
+        &[
+            "--sweep",
+            "own.toml",
+            "--whole-model",
+            "skip",
+            "--max-failed",
+            "100%",
+            "--out",
+            "swept",
+        ],
+    ]
+    .concat();
+    bench.run(&run).done();
+    let rows = read_rows(&bench.path().join("swept/rows.csv")).unwrap();
+    let knobs = rows
+        .iter()
+        .filter_map(|row| row.knob_tile_reduction.clone());
+    assert!(knobs.collect::<std::collections::BTreeSet<_>>().len() > 1);
+    let other = [
+        "--modelname",
+        "mlp",
+        "--target",
+        "pynq -profile=ultra96-1x16",
+        "--whole-model",
+        "skip",
+        "--max-failed",
+        "100%",
+        "--out",
+        "other",
+    ];
+    let text = bench.run(&other).done().to_owned();
+    assert!(text.contains("not calibrated"), "{text}");
+}
+
+#[test]
+fn the_simulator_shows_compares_and_refuses() {
+    let bench = Bench::new();
+    let show = bench.run(&[
+        "vta",
+        "show",
+        "conv2d:1x64x28x28:64x3x3:p1",
+        "--svg",
+        "g.svg",
+        "--trace",
+        "g.pftrace",
+        "--disassembly",
+    ]);
+    let text = show.done();
+    assert!(
+        text.contains("nothing was measured") && text.contains("limited by"),
+        "{text}"
+    );
+    assert!(text.contains("FINISH"), "{text}");
+    let svg = std::fs::read_to_string(bench.path().join("g.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("compute"));
+    assert!(bench.path().join("g.pftrace").metadata().unwrap().len() > 1_000);
+    let stream = "{\"insn\": [\"00000000000000000000000000000007\"]}";
+    std::fs::write(bench.path().join("bad.json"), stream).unwrap();
+    let bad = [
+        (
+            vec!["vta", "show", "dense:1x64x64", "--stream", "bad.json"],
+            1,
+            "instruction 0: opcode 7 is unknown",
+        ),
+        (
+            vec!["vta", "show", "dense:1x64x64", "--knobs", "tile_ci=3"],
+            2,
+            "tile_ci is 3, which does not divide 4",
+        ),
+        (vec!["vta", "show", "conv2d:1x9x9x9"], 2, "expected e.g."),
+        (
+            vec!["vta", "show", "dense:1x64x64", "--profile", "nope"],
+            2,
+            "cannot read the profile nope",
+        ),
+        (
+            vec!["vta", "compare", "bad.json"],
+            1,
+            "no line of it is a convolution on VTA",
+        ),
+        (
+            vec!["--modelname", "mlp", "--target", "pynq -profile=nope"],
+            2,
+            "profiles are pynq-1x16",
+        ),
+    ];
+    for (args, code, message) in bad {
+        let outcome = bench.run(&args);
+        outcome.failed(code, &[message]);
+    }
+}
