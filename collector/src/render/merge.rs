@@ -8,9 +8,12 @@ use crate::merge::Merged;
 /// The merge as text.
 pub fn merge_text(merged: &Merged, style: Style) -> String {
     let rows = merged.counts.rows();
-    let measured = merged.counts.of(Status::Measured);
+    let (timed, how) = match merged.counts.of(Status::Simulated) {
+        0 => (merged.counts.of(Status::Measured), Status::Measured),
+        simulated => (simulated, Status::Simulated),
+    };
     let mut out = format!(
-        "{} joined: {}, {measured} measured; data in {}\n",
+        "{} joined: {}, {timed} {how}; data in {}\n",
         units::plural(merged.shards.len() as u64, "shard"),
         units::plural(rows, "row"),
         style.bold(&merged.out.display().to_string())

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use opdata::DeviceKind;
 use oplearn::features::FEATURES;
 use oplearn::features::machine::MachineFacts;
 use opreport::Style;
@@ -239,7 +240,7 @@ fn reasons(text: &mut String, answer: &Answer, style: Style) {
         width: Some(width.saturating_sub(indent.len())),
         ..style
     };
-    text.push_str("nearest measured:\n");
+    text.push_str("nearest rows:\n");
     for line in nearest(answer).render(style).lines() {
         let _ = writeln!(text, "{indent}{line}");
     }
@@ -288,6 +289,9 @@ fn hanging<'a>(mark: &str, words: impl Iterator<Item = &'a str>, width: usize) -
 /// Whose machine an answer is for, and how far its measurements are to be trusted.
 pub fn origin(facts: &Facts, machine: &MachineFacts, level: f64) -> String {
     let mut text = format!("for {}\n", machine.label());
+    if facts.device_kind == DeviceKind::VTA_SIM {
+        text.push_str("learnt from simulated times: none of them was measured\n");
+    }
     text += &reservations(facts, level);
     text
 }

@@ -85,7 +85,7 @@ fn a_query() {
     ];
     let shown = |explain_all| super::query::query("conv2d", &lines, explain_all, Style::PLAIN);
     insta::assert_snapshot!(shown(false));
-    assert_eq!(shown(true).matches("nearest measured:").count(), 2);
+    assert_eq!(shown(true).matches("nearest rows:").count(), 2);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod machine;
 mod plots;
 
+use opdata::Status;
 use opdata::contract::Level;
 use opdata::roofline::Roof;
 use opreport::html::escape;
@@ -91,15 +92,14 @@ fn title(report: &RunReportData) -> String {
 /// The sentences that matter.
 fn headline(report: &RunReportData) -> Vec<String> {
     let run = &report.run;
-    let measured = run
-        .ended
-        .get(&opdata::Status::Measured)
-        .copied()
-        .unwrap_or(0);
+    let of = |status| run.ended.get(&status).copied().unwrap_or(0);
     let points: u64 = run.ended.values().sum();
+    let (timed, how) = match of(Status::Simulated) {
+        0 => (of(Status::Measured), "measured"),
+        simulated => (simulated, "simulated, none measured,"),
+    };
     let mut all = vec![format!(
-        "{} of {} measured on {}",
-        measured,
+        "{timed} of {} {how} on {}",
         units::plural(points, "point"),
         run.environment
             .machine
