@@ -42,6 +42,9 @@ impl Site {
     }
 }
 
+/// A site and a virtual thread.
+type Key = (usize, usize);
+
 /// A kernel that was made: its micro-ops, and the nest of its calls but for their places.
 #[derive(Debug)]
 struct Kernel {
@@ -59,7 +62,9 @@ struct Kernel {
 pub(super) struct Kernels {
     /// The micro-ops in DRAM.
     pub words: Vec<Uop>,
-    kernels: HashMap<(usize, usize), Kernel>,
+    kernels: Vec<Kernel>,
+    /// Places of the kernels, by site and thread.
+    made: HashMap<Key, usize>,
     widths: Widths,
     /// Micro-ops that the chip holds.
     depth: usize,
@@ -71,7 +76,8 @@ impl Kernels {
     pub fn new(hardware: &Hardware) -> Kernels {
         Kernels {
             words: Vec::new(),
-            kernels: HashMap::new(),
+            kernels: Vec::new(),
+            made: HashMap::new(),
             widths: hardware.widths(),
             depth: hardware.depths()[0],
             end: 0,
@@ -88,17 +94,21 @@ impl Kernels {
         base: [u64; 3],
     ) -> Result<(Nest, [u16; 2]), Invalid> {
         let key = (site.number(), thread);
-        if !self.kernels.contains_key(&key) {
-            let mut real = loops.iter().copied().filter(|l| l.extent > 1);
-            let still = Loop::of(1, 0);
-            let hardware = [real.next().unwrap_or(still), real.next().unwrap_or(still)];
-            let rest: Vec<Loop> = real.collect();
-            self.make(key, hardware, &rest, base)?;
-            if site == Site::Multiply {
-                self.verify(&key)?;
+        let kernel = match self.made.get(&key) {
+            Some(kernel) => *kernel,
+            None => {
+                let mut real = loops.iter().copied().filter(|l| l.extent > 1);
+                let still = Loop::of(1, 0);
+                let hardware = [real.next().unwrap_or(still), real.next().unwrap_or(still)];
+                let rest: Vec<Loop> = real.collect();
+                let kernel = self.make(key, hardware, &rest, base)?;
+                if site == Site::Multiply {
+                    self.verify(kernel)?;
+                }
+                kernel
             }
-        }
-        self.place(queue, &key)
+        };
+        self.place(queue, kernel)
     }
 
     /// The nest of a call over `vectors` contiguous accumulators: one micro-op, and the inner loop.
@@ -110,23 +120,26 @@ impl Kernels {
         base: u64,
     ) -> Result<Nest, Invalid> {
         let key = (site.number(), thread);
-        if !self.kernels.contains_key(&key) {
-            let along = Loop {
-                extent: vectors,
-                steps: [1, 1, 0],
-            };
-            self.make(key, [Loop::of(1, 0), along], &[], [base, base, 0])?;
-        }
-        Ok(self.place(queue, &key)?.0)
+        let kernel = match self.made.get(&key) {
+            Some(kernel) => *kernel,
+            None => {
+                let along = Loop {
+                    extent: vectors,
+                    steps: [1, 1, 0],
+                };
+                self.make(key, [Loop::of(1, 0), along], &[], [base, base, 0])?
+            }
+        };
+        Ok(self.place(queue, kernel)?.0)
     }
 
     fn make(
         &mut self,
-        key: (usize, usize),
+        key: Key,
         hardware: [Loop; 2],
         rest: &[Loop],
         base: [u64; 3],
-    ) -> Result<(), Invalid> {
+    ) -> Result<usize, Invalid> {
         let widths = self.widths;
         let steps = |which: usize, bits| -> Result<[u16; 2], Invalid> {
             let [outer, inner] = hardware.map(|l| field("a step", l.steps[which], bits));
@@ -174,21 +187,18 @@ impl Kernels {
             wgt,
             sram: None,
         };
-        self.kernels.insert(key, kernel);
-        Ok(())
+        self.kernels.push(kernel);
+        self.made.insert(key, self.kernels.len() - 1);
+        Ok(self.kernels.len() - 1)
     }
 
     /// The driver refuses a kernel that names an accumulator again within two micro-ops: it would still be in the pipeline.
-    fn verify(&self, key: &(usize, usize)) -> Result<(), Invalid> {
-        let Some(kernel) = self.kernels.get(key) else {
-            return Ok(());
-        };
-        let words = &self.words[kernel.dram..kernel.dram + kernel.len];
+    fn verify(&self, kernel: usize) -> Result<(), Invalid> {
+        let Kernel { dram, len, .. } = self.kernels[kernel];
+        let words = &self.words[dram..dram + len];
         let repeats = |distance: usize| {
-            words
-                .iter()
-                .zip(words.iter().skip(distance))
-                .any(|(a, b)| a.dst == b.dst)
+            let later = words.iter().skip(distance);
+            words.iter().zip(later).any(|(a, b)| a.dst == b.dst)
         };
         match repeats(1) || repeats(2) {
             true => Err(Invalid::Dependency),
@@ -196,46 +206,37 @@ impl Kernels {
         }
     }
 
-    fn place(
-        &mut self,
-        queue: &mut Queue,
-        key: &(usize, usize),
-    ) -> Result<(Nest, [u16; 2]), Invalid> {
-        let (begin, end) = match self.kernels.get(key).and_then(|k| Some((k.sram?, k.len))) {
-            Some((sram, len)) => (sram, sram + len),
-            None => self.load(queue, key)?,
+    /// The nest of a kernel on the chip, where it is loaded if it is not there.
+    fn place(&mut self, queue: &mut Queue, kernel: usize) -> Result<(Nest, [u16; 2]), Invalid> {
+        let begin = match self.kernels[kernel].sram {
+            Some(begin) => begin,
+            None => self.load(queue, kernel)?,
         };
-        let Some(kernel) = self.kernels.get(key) else {
-            return Err(Invalid::Workload("a micro-op kernel is missing"));
-        };
+        let Kernel { len, nest, wgt, .. } = self.kernels[kernel];
         let nest = Nest {
             begin: begin as u16,
-            end: end as u16,
-            ..kernel.nest
+            end: (begin + len) as u16,
+            ..nest
         };
-        Ok((nest, kernel.wgt))
+        Ok((nest, wgt))
     }
 
     /// Loads a kernel behind the others; where there is no room left, at the beginning, over those that lie there.
-    fn load(&mut self, queue: &mut Queue, key: &(usize, usize)) -> Result<(usize, usize), Invalid> {
-        let Some(&Kernel { dram, len, .. }) = self.kernels.get(key) else {
-            return Err(Invalid::Workload("a micro-op kernel is missing"));
-        };
+    fn load(&mut self, queue: &mut Queue, kernel: usize) -> Result<usize, Invalid> {
+        let Kernel { dram, len, .. } = self.kernels[kernel];
         let begin = match self.end + len > self.depth {
             true => 0,
             false => self.end,
         };
         let end = begin + len;
-        for other in self.kernels.values_mut() {
+        for other in &mut self.kernels {
             let overlaps = |at: usize| at < end && begin < at + other.len;
             if other.sram.is_some_and(overlaps) {
                 other.sram = None;
             }
         }
         self.end = end;
-        if let Some(kernel) = self.kernels.get_mut(key) {
-            kernel.sram = Some(begin);
-        }
+        self.kernels[kernel].sram = Some(begin);
         queue.append(Operation::Load(Transfer {
             sram: begin as u16,
             dram: field("an address of micro-ops", dram as u64, 32)? as u32,
@@ -244,6 +245,6 @@ impl Kernels {
             stride: len as u16,
             ..Transfer::nothing(MemoryType::Uop)
         }));
-        Ok((begin, end))
+        Ok(begin)
     }
 }

@@ -42,10 +42,8 @@ fn bound_ns(profile: &Profile, p: &Packed, c: &Config) -> f64 {
     let tiles = (outputs / c.output_tile()) as f64;
     let steps = (p.ci / c.tile_ci) as f64;
     let taps = p.kernel[0] * p.kernel[1];
-    let multiplied = outputs * p.ci * taps;
     let vectors = outputs as f64 * (1.0 + taps as f64 * p.ci as f64);
     let compute = vectors * t.gemm_uop + 3.0 * outputs as f64 * t.alu_vector;
-    debug_assert!(multiplied > 0);
     let beats = |elements: u64| (elements.div_ceil(profile.hardware.bus_bytes)) as f64;
     let block = profile.hardware.block;
     let weights = (c.tile_co * c.tile_ci * taps) as f64 * beats(block * block) * t.wgt_beat;

@@ -467,9 +467,11 @@ fn data_layout(
     }
 }
 
-/// The padding that the first block does, the parameter that it reads, and that one's shape.
-#[allow(clippy::type_complexity)]
-fn padded(f: &Function, data: &Access) -> Result<([u64; 2], Option<usize>, Vec<i64>), Refusal> {
+/// The padding that a block does, the parameter that it reads, and that one's shape.
+type Padded = ([u64; 2], Option<usize>, Vec<i64>);
+
+/// What the first block pads, if that is all that comes before the product.
+fn padded(f: &Function, data: &Access) -> Result<Padded, Refusal> {
     let pad = &f.blocks[0];
     let ([read], [written]) = (&pad.reads[..], &pad.writes[..]) else {
         return Err("something comes before its sum of products".to_owned());
