@@ -10,6 +10,7 @@
 pub mod config;
 pub mod error;
 pub mod execute;
+pub mod file;
 pub mod isa;
 pub mod log;
 

@@ -8,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
 use crate::config::Config;
+use crate::file::check_regular;
 use crate::workload::Workload;
 
 /// Longest line of a log, bytes.
@@ -55,6 +56,7 @@ impl Log {
     /// # Errors
     /// The file cannot be read, or has no record of VTA.
     pub fn read(path: &Path) -> std::io::Result<Log> {
+        check_regular(path)?;
         let mut file = std::fs::File::open(path)?;
         let mut magic = [0; 2];
         let is_gzip = file.read(&mut magic)? == 2 && magic == [0x1f, 0x8b];

@@ -5,7 +5,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ProfileError;
+use crate::file::read_file;
 use crate::isa::Widths;
+
+/// Most bytes of a profile's file.
+const MAX_BYTES: u64 = 1 << 16;
 
 /// The built-in profiles, the default first.
 const BUILT_IN: [(&str, &str); 4] = [
@@ -155,12 +159,12 @@ impl Profile {
         if let Some((name, text)) = BUILT_IN.iter().find(|(own, _)| *own == name) {
             return Profile::parse(text, name);
         }
-        let path = Path::new(name);
-        let text = std::fs::read_to_string(path).map_err(|error| ProfileError::Unreadable {
-            path: name.to_owned(),
-            reason: error.to_string(),
-            known: Profile::names().collect::<Vec<_>>().join(", "),
-        })?;
+        let text =
+            read_file(Path::new(name), MAX_BYTES).map_err(|error| ProfileError::Unreadable {
+                path: name.to_owned(),
+                reason: error.to_string(),
+                known: Profile::names().collect::<Vec<_>>().join(", "),
+            })?;
         Profile::parse(&text, name)
     }
 

@@ -354,4 +354,6 @@ fn profiles_that_make_no_sense_are_refused() {
     }
     let error = Profile::find("/nowhere/own.toml").unwrap_err().to_string();
     assert!(error.contains("pynq-1x16, pynq-4x8"), "{error}");
+    let error = Profile::find("/dev/zero").unwrap_err().to_string();
+    assert!(error.contains("no regular file"), "{error}");
 }

@@ -7,6 +7,7 @@ use opreport::output::{print, show};
 use opreport::table::{Cell, Column, Table};
 use opreport::{Exit, Misuse, OutputFormat, View, units};
 use serde_json::json;
+use vtasim::file::read_file;
 use vtasim::log::Log;
 use vtasim::show::{Timeline, disassembly, summary};
 use vtasim::timing::calibrate::{fit, samples};
@@ -45,7 +46,7 @@ fn show_run(args: &ShowArgs, view: View) -> anyhow::Result<()> {
         .map_err(|e| Misuse(format!("{w}: {e}")))?;
     let (program, how) = match &args.stream {
         Some(path) => {
-            let text = std::fs::read_to_string(path)
+            let text = read_file(path, stream::MAX_BYTES)
                 .with_context(|| format!("cannot read {}", path.display()))?;
             let program = stream::read(&text, hardware)
                 .map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?;
