@@ -91,7 +91,7 @@ fn a_python_that_is_not_there_is_refused_before_anything_is_imported() {
 #[test]
 fn targets_that_are_not_built_in() {
     let bench = Bench::new();
-    for target in ["opencl", "pynq"] {
+    for target in ["opencl", "vulkan"] {
         bench
             .run(&["--modelname", "mlp", "--target", target])
             .failed(USAGE, &[target, "llvm"]);

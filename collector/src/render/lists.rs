@@ -366,7 +366,7 @@ mod tests {
         metal     not built in  Apple GPUs                                                                    TVM's wheel writes Metal but has no runtime for it, and Linux has no Metal
         ");
         assert_eq!(
-            Listing::Targets.json()["targets"][4]["availability"],
+            Listing::Targets.json()["targets"][5]["availability"],
             "not_built_in"
         );
     }

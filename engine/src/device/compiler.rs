@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use opdata::contract::device_kernel::DeviceKernel;
+
+use super::session::SimulatedRun;
 use tvm_bridge::compile::{Asserts, Lowered, compile};
 use tvm_bridge::{IrModule, Kernel, KernelModule, PrimFunc, StageTimes, Target};
 
@@ -25,6 +27,30 @@ pub struct CompiledKernel {
     pub times: StageTimes,
     /// The kernels of the device in the order of its source; empty where the host runs everything.
     pub device_kernels: Vec<DeviceKernel>,
+    /// What a run takes by the device's simulator; none where kernels are timed.
+    pub simulation: Option<Simulation>,
+}
+
+/// What the device's simulator says of a kernel. It is the same at every run, and complete after the first.
+#[derive(Clone)]
+pub struct Simulation(Arc<dyn Fn() -> SimulatedRun + Send + Sync>);
+
+impl Simulation {
+    /// One that `run` describes.
+    pub fn of(run: impl Fn() -> SimulatedRun + Send + Sync + 'static) -> Simulation {
+        Simulation(Arc::new(run))
+    }
+
+    /// What a run takes.
+    pub fn run(&self) -> SimulatedRun {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.run().fmt(f)
+    }
 }
 
 /// The compiler of a device, from scheduled functions on. Kernels are compiled on several threads at once.
@@ -134,6 +160,7 @@ impl LoweredProgram for HostProgram {
             kernel: Some(kernel.context("the compiled module")?),
             times: compiled.times,
             device_kernels: Vec::new(),
+            simulation: None,
         })
     }
 }

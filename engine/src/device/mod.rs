@@ -30,7 +30,8 @@ use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 pub(crate) use cuda::emulation;
 
 pub use compiler::{
-    CompiledKernel, HostCompiler, KernelCompiler, LoweredProgram, NotOnDevice, Program, TooLong,
+    CompiledKernel, HostCompiler, KernelCompiler, LoweredProgram, NotOnDevice, Program, Simulation,
+    TooLong,
 };
 pub use conditions::{ConditionInfo, Conditions};
 pub use session::{

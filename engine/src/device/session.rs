@@ -163,11 +163,6 @@ pub trait Session {
         kernel: Kernel<'_>,
         at: &Conditions,
     ) -> (&mut dyn Timer, CacheControl<'_>);
-    /// What a run of a kernel takes by the device's simulator; none where kernels are timed. A simulated time is the same
-    /// at every run, so there is one sample of it.
-    fn simulated(&self, _kernel: Kernel<'_>) -> Option<SimulatedRun> {
-        None
-    }
     /// What the device did in the whole model that ran last, if it computes with numbers of its own.
     fn approximation(&self) -> Option<Approximation> {
         None

@@ -9,7 +9,7 @@ use tvm_bridge::Tensor;
 use super::arguments::{Arguments, compare_outputs};
 use super::build::{Builder, Ready};
 use super::shared::{Replies, Shared};
-use crate::device::{Kernel, SimulatedRun};
+use crate::device::{Kernel, SimulatedRun, Simulation};
 use crate::interference::load::LoadMeter;
 use crate::measure::counters::passes::{Calls, budget, count};
 use crate::measure::counters::{Counted, Opened, Program, Simulator, refuse, simulate};
@@ -101,7 +101,6 @@ impl Bench {
             symbol: &spec.symbol,
             choice: &ready.choice,
         };
-        let by_simulator = session.simulated(kernel);
         let request = &shared.setup.counters;
         let open = (!request.is_none()).then(|| session.counters());
         let counters = open.map(|open| move || open(request));
@@ -111,6 +110,7 @@ impl Bench {
         drop(bound);
         let comparison = compare_outputs(arguments.outputs(), references, spec.reduction_length)?;
         spent.check_ns = watch.lap();
+        let by_simulator = ready.simulation.as_ref().map(Simulation::run);
         let result = match comparison.agrees() {
             true if by_simulator.is_some() => by_simulator.as_ref().map(Timed::simulated),
             true => Some(Timed::take(

@@ -17,7 +17,7 @@ use tvm_bridge::{Device, IrModule, Kernel, PrimFunc, Tensor};
 
 use super::arguments::{arguments, first_output};
 use super::shared::{Replies, Shared};
-use crate::device::{KernelCompiler, NotOnDevice, Program, Purpose, TooLong};
+use crate::device::{KernelCompiler, NotOnDevice, Program, Purpose, Simulation, TooLong};
 use crate::protocol::{Built, KernelSpec, Reply};
 use crate::schedule::{Choice, Run, Scheduler, plain_loops};
 
@@ -36,12 +36,14 @@ pub(super) struct Ready {
     pub spec: KernelSpec,
     pub choice: Choice,
     pub kernel: Kernel,
+    /// What the device's simulator says of it.
+    pub simulation: Option<Simulation>,
 }
 
 /// What became of a candidate.
 enum Outcome {
     /// Without a kernel where it was compiled only.
-    Built(Box<Built>, Option<Kernel>),
+    Built(Box<Built>, Option<(Kernel, Option<Simulation>)>),
     Duplicate {
         of: u64,
     },
@@ -85,11 +87,14 @@ impl Builder {
                         replies.send(&Reply::Started { id });
                         match self.build_one(&bench, spec) {
                             Ok(Outcome::Built(built, kernel)) => {
-                                if let (Some(kernel), Ok(mut ready)) = (kernel, ready.lock()) {
+                                if let (Some((kernel, simulation)), Ok(mut ready)) =
+                                    (kernel, ready.lock())
+                                {
                                     ready.push(Ready {
                                         spec: spec.clone(),
                                         choice: built.choice.clone(),
                                         kernel,
+                                        simulation,
                                     });
                                 }
                                 replies.send(&Reply::Built(*built));
@@ -159,7 +164,9 @@ impl Builder {
             jit_ns: compiled.times.jit.as_nanos() as u64,
             device_kernels: compiled.device_kernels,
         };
-        Ok(Outcome::Built(Box::new(built), compiled.kernel))
+        let simulation = compiled.simulation;
+        let kernel = compiled.kernel.map(|kernel| (kernel, simulation));
+        Ok(Outcome::Built(Box::new(built), kernel))
     }
 
     /// The kernel that had this program before `spec`'s, if any; otherwise `spec`'s is the first from now on.

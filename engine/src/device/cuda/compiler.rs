@@ -206,6 +206,7 @@ impl LoweredProgram for CudaProgram<'_> {
             kernel,
             times,
             device_kernels: compiler.describe(&launches, &made),
+            simulation: None,
         })
     }
 }

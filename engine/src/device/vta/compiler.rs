@@ -11,12 +11,12 @@ use tvm_bridge::{IrModule, Kernel, KernelModule, PrimFunc, StageTimes};
 use vtasim::timing::{Simulated, simulate};
 use vtasim::{Config, Profile, lower};
 
-use super::arithmetic::{By, Quantised, Scales, SharedScales};
+use super::arithmetic::{By, Quantised, SharedScales};
 use super::knobs::{TAIL, annotated};
 use super::operator::{Offload, offload};
 use crate::device::{
     Approximation, CompiledKernel, KernelCompiler, LoweredProgram, NotOnDevice, Program,
-    SimulatedRun,
+    SimulatedRun, Simulation,
 };
 
 /// What is known of operators, shared between the compiler and the session.
@@ -24,16 +24,11 @@ use crate::device::{
 pub(super) struct Known {
     /// The scales of operators, by symbol: all schedules of one have the same.
     scales: Mutex<HashMap<String, SharedScales>>,
-    /// What kernels take, by symbol and configuration.
-    runs: Mutex<HashMap<(String, Config), Run>>,
     /// The operators of the whole model that was loaded last.
     layers: Mutex<BTreeMap<String, Layer>>,
     /// Simulated time of the calls of whole models so far, nanoseconds.
     pub model_ns: AtomicU64,
 }
-
-/// What a kernel takes, and what it leaves to the CPU side.
-type Run = (Simulated, Vec<String>);
 
 /// An operator inside a whole model.
 #[derive(Debug, Clone)]
@@ -74,23 +69,6 @@ impl Known {
             device_ns: self.model_ns.swap(0, Ordering::Relaxed) as f64,
             layers: layers.into_iter().map(layer).collect(),
         }
-    }
-
-    /// What a run of a kernel takes.
-    pub fn run(&self, profile: &Profile, symbol: &str, config: &Config) -> Option<SimulatedRun> {
-        let runs = self.runs.lock().ok()?;
-        let (simulated, cpu_side) = runs.get(&(symbol.to_owned(), *config))?;
-        let scales: Option<Scales> = self.scales(symbol).lock().ok().and_then(|scales| *scales);
-        Some(SimulatedRun {
-            total_ns: simulated.total_ns,
-            host_ns: simulated.host_ns,
-            cycles: simulated.cycles,
-            bytes_read: simulated.bytes_read,
-            bytes_written: simulated.bytes_written,
-            limit: simulated.limit(&profile.hardware).word().to_owned(),
-            cpu_side: cpu_side.clone(),
-            quantisation: scales.and_then(|scales| serde_json::to_value(scales).ok()),
-        })
     }
 }
 
@@ -156,7 +134,6 @@ impl KernelCompiler for VtaCompiler {
             compiler: self,
             function,
             offload,
-            config,
         }))
     }
 
@@ -216,7 +193,6 @@ struct VtaProgram<'c> {
     compiler: &'c VtaCompiler,
     function: PrimFunc,
     offload: Arc<Offload>,
-    config: Config,
     program: vtasim::Program,
 }
 
@@ -240,21 +216,37 @@ impl LoweredProgram for VtaProgram<'_> {
     fn compile(self: Box<Self>, program: Program<'_>) -> anyhow::Result<CompiledKernel> {
         let compiler = self.compiler;
         let simulated = simulate(&compiler.profile, &self.program)?;
-        if let Ok(mut runs) = compiler.known.runs.lock() {
-            let key = (program.symbol.to_owned(), self.config);
-            runs.insert(key, (simulated, self.offload.cpu_side()));
-        }
+        let scales = compiler.known.scales(program.symbol);
+        let simulation = {
+            let (scales, profile) = (Arc::clone(&scales), Arc::clone(&compiler.profile));
+            let cpu_side = self.offload.cpu_side();
+            Simulation::of(move || SimulatedRun {
+                total_ns: simulated.total_ns,
+                host_ns: simulated.host_ns,
+                cycles: simulated.cycles,
+                bytes_read: simulated.bytes_read,
+                bytes_written: simulated.bytes_written,
+                limit: simulated.limit(&profile.hardware).word().to_owned(),
+                cpu_side: cpu_side.clone(),
+                // They are chosen at the first run.
+                quantisation: scales
+                    .lock()
+                    .ok()
+                    .and_then(|scales| Some(json!((*scales)?))),
+            })
+        };
         let kernel = compiler.kernel(
             program.symbol,
             &self.function,
             &self.offload,
-            compiler.known.scales(program.symbol),
+            scales,
             By::Instructions(Arc::new(self.program)),
         )?;
         Ok(CompiledKernel {
             kernel: Some(kernel.into_kernel(program.symbol)),
             times: StageTimes::default(),
             device_kernels: Vec::new(),
+            simulation: Some(simulation),
         })
     }
 }

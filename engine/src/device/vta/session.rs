@@ -8,10 +8,9 @@ use tvm_bridge::{Result, Target};
 use vtasim::Profile;
 
 use super::compiler::{Known, VtaCompiler};
-use super::knobs::{VtaTemplate, config_of};
+use super::knobs::VtaTemplate;
 use crate::device::{
     Approximation, Conditions, HostCompiler, Kernel, KernelCompiler, OpenCounters, Session,
-    SimulatedRun,
 };
 use crate::measure::counters::Opened;
 use crate::measure::{CacheControl, Marks, Timer};
@@ -80,11 +79,6 @@ impl Session for VtaSession {
 
     fn counters(&self) -> OpenCounters {
         |_| Opened::default()
-    }
-
-    fn simulated(&self, kernel: Kernel<'_>) -> Option<SimulatedRun> {
-        let config = config_of(kernel.choice).ok()?;
-        self.known.run(&self.profile, kernel.symbol, &config)
     }
 
     fn approximation(&self) -> Option<Approximation> {
