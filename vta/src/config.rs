@@ -30,6 +30,17 @@ pub struct Config {
 }
 
 impl Config {
+    /// Tiles of one element and one thread: what a reader starts from, knob by knob.
+    pub const ONES: Config = Config {
+        tile_b: 1,
+        tile_h: 1,
+        tile_w: 1,
+        tile_ci: 1,
+        tile_co: 1,
+        oc_nthread: 1,
+        h_nthread: 1,
+    };
+
     /// The knobs by name, in AutoTVM's order.
     pub fn knobs(&self) -> [(&'static str, u64); 7] {
         [

@@ -17,7 +17,7 @@ const MAX_LINE: u64 = 1 << 20;
 /// What became of a configuration on the board.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
-    /// It ran, in so many seconds.
+    /// It ran; the time of a run, seconds.
     Ran(f64),
     /// It could not be compiled.
     NotCompiled,
@@ -161,8 +161,8 @@ fn flat(value: &Value) -> Option<Record> {
     if (top, left) != (bottom, right) {
         return None;
     }
-    let mut config = EMPTY;
-    for (knob, _) in EMPTY.knobs() {
+    let mut config = Config::ONES;
+    for (knob, _) in Config::ONES.knobs() {
         config.set(knob, value[knob].as_u64()?);
     }
     let outcome = match value["outcome"].as_str()? {
@@ -192,7 +192,7 @@ fn autotvm(value: &Value) -> Option<Record> {
     if padding != both || dilation != [1, 1] {
         return None;
     }
-    let mut config = EMPTY;
+    let mut config = Config::ONES;
     for entity in value["config"]["entity"].as_array()? {
         let (knob, value) = (entity[0].as_str()?, &entity[2]);
         let value = match value {
@@ -220,13 +220,3 @@ fn autotvm(value: &Value) -> Option<Record> {
         outcome,
     })
 }
-
-const EMPTY: Config = Config {
-    tile_b: 1,
-    tile_h: 1,
-    tile_w: 1,
-    tile_ci: 1,
-    tile_co: 1,
-    oc_nthread: 1,
-    h_nthread: 1,
-};

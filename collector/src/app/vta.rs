@@ -72,18 +72,12 @@ fn show_run(args: &ShowArgs, view: View) -> anyhow::Result<()> {
     };
     let simulated = simulate(&profile, &program)?;
     let timeline = Timeline::of(&profile, &program)?;
-    for (path, bytes) in [
-        (
-            &args.svg,
-            timeline
-                .svg(&format!("{w}; {how}; simulated, {}", profile.name))
-                .into_bytes(),
-        ),
-        (&args.trace, timeline.perfetto()),
-    ] {
-        if let Some(path) = path {
-            write(path, &bytes)?;
-        }
+    if let Some(path) = &args.svg {
+        let title = format!("{w}; {how}; simulated, {}", profile.name);
+        write(path, timeline.svg(&title).as_bytes())?;
+    }
+    if let Some(path) = &args.trace {
+        write(path, &timeline.perfetto())?;
     }
     let text = || {
         let doubts: String = profile

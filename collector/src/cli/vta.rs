@@ -93,16 +93,8 @@ impl FromStr for Knob {
             })
         });
         let known = |knob: &Knob| {
-            let mut config = Config {
-                tile_b: 1,
-                tile_h: 1,
-                tile_w: 1,
-                tile_ci: 1,
-                tile_co: 1,
-                oc_nthread: 1,
-                h_nthread: 1,
-            };
-            config.set(&knob.name, 1)
+            let mut config = Config::ONES;
+            config.set(&knob.name, knob.value)
         };
         knob.filter(known).ok_or_else(|| {
             "expected a knob and a number; knobs are tile_b, tile_h, tile_w, tile_ci, tile_co, oc_nthread, h_nthread"

@@ -7,11 +7,9 @@ use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use super::simulate;
-use crate::config::Config;
 use crate::log::Tasks;
 use crate::lower::{Program, Tail, lower};
 use crate::profile::{Profile, Timing};
-use crate::workload::Workload;
 
 /// Error at which a record begins to count less.
 const SOFT: f64 = 0.02;
@@ -40,10 +38,6 @@ const FREE: [fn(&mut Timing) -> &mut f64; 11] = [
 pub struct Sample {
     /// The number of its task.
     pub task: usize,
-    /// Its workload.
-    pub workload: Workload,
-    /// Its configuration.
-    pub config: Config,
     /// Its instructions.
     pub program: Program,
     /// What the board took, nanoseconds.
@@ -59,8 +53,6 @@ pub fn samples(profile: &Profile, tasks: &Tasks) -> (Vec<Sample>, usize) {
             match lower(&profile.hardware, workload, config, Tail::AUTOTVM) {
                 Ok(program) => samples.push(Sample {
                     task,
-                    workload: *workload,
-                    config: *config,
                     program,
                     measured_ns: seconds * 1e9,
                 }),

@@ -64,15 +64,7 @@ pub(super) fn choice_of(config: &Config) -> Choice {
 /// The configuration that a scheduled function is annotated with; none where VTA does not run it.
 pub(super) fn annotated(function: &PrimFunc) -> Result<Option<Config>> {
     let script = function.script()?;
-    let mut config = Config {
-        tile_b: 0,
-        tile_h: 0,
-        tile_w: 0,
-        tile_ci: 0,
-        tile_co: 0,
-        oc_nthread: 0,
-        h_nthread: 0,
-    };
+    let mut config = Config::ONES;
     for (knob, _) in config.knobs() {
         let key = format!("\"{ANNOTATION}{knob}\": ");
         let Some((_, rest)) = script.split_once(&key) else {

@@ -18,7 +18,7 @@ pub(super) enum Axis {
     Row,
     Column,
     Filter,
-    /// Blocks of so many filters.
+    /// Blocks of this number of filters.
     FilterBlock(i64),
     /// A filter within its block.
     FilterInBlock(i64),
