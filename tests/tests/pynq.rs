@@ -62,6 +62,90 @@ fn a_model_runs_on_the_simulated_accelerator_and_no_word_says_measured() {
 }
 
 #[test]
+fn a_profile_has_simulated_times_and_none_of_the_cpu_side() {
+    let bench = Bench::new();
+    let profile = |args: &[&str]| bench.run(&[&["profile"], &MODEL[..], args].concat());
+    let text = profile(&["--csv", "t.csv", "--trace", "t.json"]);
+    assert!(
+        text.done().contains("nothing was measured") && !text.done().contains("overhead"),
+        "{}",
+        text.done()
+    );
+    let table = std::fs::read_to_string(bench.path().join("t.csv")).unwrap();
+    let softmax = table.lines().find(|line| line.starts_with("softmax"));
+    assert!(
+        softmax.unwrap().starts_with("softmax,,,cpu side,1,"),
+        "{table}"
+    );
+    let trace = std::fs::read_to_string(bench.path().join("t.json")).unwrap();
+    assert!(trace.contains("mlp, simulated: pynq") && !trace.contains("\"softmax\""));
+    let again = profile(&["--json"]);
+    let json: Value = serde_json::from_str(again.done()).unwrap();
+    let lines = json["cycles"][0]["lines"].as_array().unwrap();
+    let timed = lines.iter().filter(|line| line["self_ns"].is_f64()).count();
+    assert_eq!((timed, json["end_to_end_ns"].is_null()), (3, true));
+}
+
+#[test]
+fn a_quantised_model_keeps_scales_that_are_powers_of_two_and_says_where_they_are_not() {
+    let bench = Bench::new();
+    let pattern = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../models/patterns/qconv2d-qdq.onnx"
+    );
+    let own = std::fs::read(pattern).unwrap();
+    // The data's scale 0.02, the weights' 0.01 and the result's 0.1, as they lie in the file.
+    let scaled = |scales: [f32; 3]| {
+        let mut bytes = own.clone();
+        for (before, after) in [0.02_f32, 0.01, 0.1].into_iter().zip(scales) {
+            let at = bytes.windows(4).position(|w| w == before.to_le_bytes());
+            let at = at.unwrap();
+            bytes[at..at + 4].copy_from_slice(&after.to_le_bytes());
+        }
+        bytes
+    };
+    let cases = [
+        (
+            "powers",
+            scaled([0.015_625, 0.007_812_5, 0.125]),
+            "kept",
+            false,
+        ),
+        ("others", own.clone(), "no single power of two", true),
+    ];
+    for (name, model, expected, rescaled) in cases {
+        std::fs::write(bench.path().join("net.onnx"), model).unwrap();
+        let run = [
+            "--modelsource",
+            "onnx",
+            "--modelname",
+            "net.onnx",
+            "--target",
+            "pynq",
+            "--out",
+            name,
+        ];
+        let outcome = bench.run(&run);
+        assert!(
+            outcome.done().contains("cosine at least 0.99"),
+            "{}",
+            outcome.done()
+        );
+        let rows = read_rows(&bench.path().join(name).join("rows.csv")).unwrap();
+        let [row] = &rows[..] else {
+            panic!("{} rows", rows.len())
+        };
+        assert_eq!(
+            (row.status, row.max_abs_error),
+            (Status::Simulated, Some(0.0))
+        );
+        let said = row.quantisation.as_ref().unwrap();
+        assert!(said.to_string().contains(expected), "{said:?}");
+        assert_eq!(row.cpu_side.is_some(), rescaled, "{:?}", row.cpu_side);
+    }
+}
+
+#[test]
 fn every_knob_is_swept_and_another_profile_is_another_machine() {
     let bench = Bench::new();
     let sweep = "space = \"template\"\ndraw = \"sobol\"\nschedules = 6\nabout = \"six\"\n[vary]\ntile_ci = \"all\"\ntile_co = \"all\"\n";

@@ -23,15 +23,25 @@ pub fn accumulate(w: &Workload, data: &[i8], weights: &[i8]) -> Vec<i32> {
             let taps = &weights[(filter * channels + c) * kh * kw..][..kh * kw];
             for (tap, &weight) in taps.iter().enumerate() {
                 let (dy, dx) = (tap / kw, tap % kw);
+                // The columns whose tap lies inside the image.
+                let first = pw.saturating_sub(dx).div_ceil(sw);
+                let end = (width + pw).saturating_sub(dx).div_ceil(sw);
+                let columns = first..end.min(out_width).max(first);
                 for (y, row) in sums.chunks_mut(out_width).enumerate() {
                     let Some(iy) = (y * sh + dy).checked_sub(ph).filter(|iy| *iy < height) else {
                         continue;
                     };
-                    let data = &data[iy * width..][..width];
-                    for (x, sum) in row.iter_mut().enumerate() {
-                        if let Some(ix) = (x * sw + dx).checked_sub(pw).filter(|ix| *ix < width) {
-                            *sum = sum.wrapping_add(i32::from(data[ix]) * i32::from(weight));
-                        }
+                    let Some(row) = row.get_mut(columns.clone()).filter(|row| !row.is_empty())
+                    else {
+                        continue;
+                    };
+                    let data = &data[iy * width..][..width][first * sw + dx - pw..];
+                    let add = |(sum, &value): (&mut i32, &i8)| {
+                        *sum = sum.wrapping_add(i32::from(value) * i32::from(weight));
+                    };
+                    match sw {
+                        1 => row.iter_mut().zip(data).for_each(add),
+                        _ => row.iter_mut().zip(data.iter().step_by(sw)).for_each(add),
                     }
                 }
             }

@@ -67,7 +67,10 @@ fn write_files(model: &ProfiledModel, request: &ProfileRequest) -> anyhow::Resul
         if let Some(path) = &request.flamegraph {
             let path = file_of_cycle(path, place, cycles.len())?;
             let threads = units::plural(u64::from(model.threads), "thread");
-            let title = format!("{}, {threads}", model.graph.model);
+            let title = match &model.simulation {
+                None => format!("{}, {threads}", model.graph.model),
+                Some(_) => format!("{}, simulated", model.graph.model),
+            };
             write_flamegraph(&path, &title, &stacks::stacks(model, cycle))?;
         }
         if let Some(path) = &request.trace {

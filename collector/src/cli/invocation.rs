@@ -303,12 +303,12 @@ fn check_profile(planned: &Planned, args: &ProfileArgs) -> Result<(), clap::Erro
                 .to_owned(),
         ));
     }
-    if plan.target.device.has_host_threads() {
+    if plan.target.device.profiles() {
         return Ok(());
     }
     Err(refused(format!(
-        "--target {}: a profile needs the whole model on the virtual machine, which runs on this machine's processor; \
-         give an llvm target",
+        "--target {}: a profile is taken by the host's clock, which does not see when kernels there end; measure the model \
+         instead: its report has the operators' times inside it",
         plan.target.device.name()
     )))
 }

@@ -27,6 +27,15 @@ use summary::{GroupBy, SortBy};
 /// Time for the runs that show what watching costs.
 const OVERHEAD_BUDGET: Duration = Duration::from_secs(2);
 
+/// What is recorded of a simulator: all runs take the same simulated time.
+const ONE_RUN: StepSchedule = StepSchedule {
+    skip_first: 0,
+    wait: 0,
+    warmup: 0,
+    active: 1,
+    repeat: 1,
+};
+
 /// What to profile, and what to show of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileRequest {
@@ -64,8 +73,12 @@ pub struct ProfiledModel {
     pub graph: Graph,
     /// What it was compiled for.
     pub target: serde_json::Value,
-    /// The processor.
+    /// What it was compiled for, as users write it.
+    pub described: String,
+    /// The processor or the device.
     pub cpu: Option<String>,
+    /// What simulates it, if its times are not measured.
+    pub simulation: Option<String>,
     /// Threads.
     pub threads: u32,
     /// Which runs were recorded.
@@ -99,20 +112,14 @@ pub fn profile(
     let threads = plan.threads.iter().copied().max().unwrap_or(1);
     let model = &plan.model.model;
     let device = plan.target.device;
-    if !device.has_host_threads() {
-        bail!(
-            "a profile is taken by the host's clock, which does not see when kernels on {} end; \
-             measure the model instead: its report has the operators' times inside it",
-            device.name()
-        );
-    }
+    let environment = session.environment();
+    let target = plan.target.dictionary(&environment);
+    let simulation = device.simulation(&target);
     session.progress.working(&format!("importing {model}"));
     let imported =
         session
             .importer
             .import(&plan.model, request.planned.python.as_deref(), &mut |_| {})?;
-    let environment = session.environment();
-    let target = plan.target.dictionary(&environment);
     let jobs = environment.state.cores_usable as usize;
     let scratch = scratch()?;
     let mut runner = runner(plan, &imported, &target, jobs, session, scratch.path())?;
@@ -124,7 +131,7 @@ pub fn profile(
         .build_whole_model(WholeModelSpec {
             graph: imported.graph.clone(),
             jobs,
-            watch_tasks: true,
+            watch_tasks: simulation.is_none(),
         })
         .map_err(failed)?;
     if let Some(complaint) = ready.comparison.complaint() {
@@ -134,7 +141,10 @@ pub fn profile(
         );
     }
     session.progress.working("profiling");
-    let schedule = request.schedule;
+    let schedule = match simulation {
+        Some(_) => ONE_RUN,
+        None => request.schedule,
+    };
     let spec = ProfileSpec {
         threads: threads as usize,
         schedule,
@@ -145,15 +155,26 @@ pub fn profile(
         .profile_whole_model(spec, timeout(&schedule, plan.worker.measure_timeout_ns))
         .map_err(failed)?;
     runner.rest();
-    let calibration = session.calibrations.load(&environment.env_hash);
-    let calibration = calibration.unwrap_or_else(|error| {
-        session.progress.note(&error.to_string());
-        None
-    });
+    let calibration = match simulation {
+        // This machine's peaks are not the device's.
+        Some(_) => None,
+        None => {
+            let calibration = session.calibrations.load(&environment.env_hash);
+            calibration.unwrap_or_else(|error| {
+                session.progress.note(&error.to_string());
+                None
+            })
+        }
+    };
     Ok(ProfiledModel {
         graph: imported.graph,
+        described: device.describe_target(&target),
         target,
-        cpu: environment.machine.cpu.name.clone(),
+        cpu: match simulation {
+            Some(_) => Some(device.hardware(&environment)),
+            None => environment.machine.cpu.name.clone(),
+        },
+        simulation,
         threads,
         schedule,
         checked_against: ready.checked_against,

@@ -185,7 +185,7 @@ fn content<'a>(model: &ProfiledModel, cycle: &ProfiledCycle, lines: &'a [Line]) 
             lines
                 .iter()
                 .zip(&step.calls)
-                .filter(|(line, _)| line.class == class)
+                .filter(|(line, _)| line.class == class && !line.untimed)
                 .map(|(line, span)| Slice {
                     begin_ns: at(span.0),
                     end_ns: at(span.1),
@@ -203,12 +203,14 @@ fn content<'a>(model: &ProfiledModel, cycle: &ProfiledCycle, lines: &'a [Line]) 
     }
     let counted = model.counted().map(|(counts, _)| counts.full_name());
     Content {
-        title: format!(
-            "{} on {} thread{}",
-            model.graph.model,
-            model.threads,
-            if model.threads == 1 { "" } else { "s" }
-        ),
+        title: match &model.simulation {
+            None => format!(
+                "{} on {}",
+                model.graph.model,
+                opreport::units::plural(u64::from(model.threads), "thread")
+            ),
+            Some(_) => format!("{}, simulated: {}", model.graph.model, model.described),
+        },
         keys: KEYS
             .iter()
             .map(|key| (*key).to_owned())

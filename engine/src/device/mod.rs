@@ -35,7 +35,8 @@ pub use compiler::{
 };
 pub use conditions::{ConditionInfo, Conditions};
 pub use session::{
-    Approximation, DeviceState, Kernel, OpenCounters, Opening, Purpose, Session, SimulatedRun,
+    Approximation, DeviceState, Kernel, OpenCounters, Opening, Purpose, Session, SimulatedClock,
+    SimulatedRun,
 };
 pub use target::{Target, TargetOption, TargetProblem};
 
@@ -207,6 +208,11 @@ pub trait DevicePlan: Sync {
     /// Whether kernels run on threads of this machine, which `--threads` counts.
     fn has_host_threads(&self) -> bool {
         true
+    }
+
+    /// Whether a clock sees when each call of a whole model begins and ends, as a profile needs.
+    fn profiles(&self) -> bool {
+        self.has_host_threads()
     }
 
     /// The options that its targets take, in the order in which they are written.

@@ -1,6 +1,7 @@
 //! A device in the worker: what builds and measures kernels on it.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,6 +114,9 @@ pub struct Kernel<'a> {
     pub choice: &'a Choice,
 }
 
+/// Nanoseconds of simulated time since the device was opened.
+pub type SimulatedClock = Rc<dyn Fn() -> u64>;
+
 /// Opens the sources that a request names.
 pub type OpenCounters = fn(&CounterRequest) -> Opened;
 
@@ -166,6 +170,15 @@ pub trait Session {
     /// What the device did in the whole model that ran last, if it computes with numbers of its own.
     fn approximation(&self) -> Option<Approximation> {
         None
+    }
+    /// The simulated time of whole models so far, if the device is a simulator.
+    fn simulated_clock(&self) -> Option<SimulatedClock> {
+        None
+    }
+    /// Begins or ends calibration: runs of a whole model between the two widen the ranges of its quantised numbers. Returns
+    /// whether the device quantises at all.
+    fn calibrate(&self, _on: bool) -> bool {
+        false
     }
     /// What opens the counters of a kernel's calls, for the threads that there are then; it opens none where kernels do
     /// not run on threads of this machine, unless the device has counters of its own.

@@ -78,6 +78,7 @@ impl LoadedModel {
         let addresses = places
             .filter_map(|(place, tensor)| Some((tensor.host_bytes()?.as_ptr() as usize, place)))
             .collect();
+        agreement::calibrate(shared, &graph, &machine)?;
         for machine in [&machine, &watched.machine] {
             machine.set_inputs(&graph.entry, &inputs)?;
         }

@@ -86,6 +86,8 @@ pub struct Line {
     pub own_ns: f64,
     /// Time in a run with the calls inside, nanoseconds.
     pub total_ns: f64,
+    /// Whether its own time is missing: a simulator has no time for what its device does not do.
+    pub untimed: bool,
     /// Shortest and longest own time of one call in one run, nanoseconds.
     pub extremes_ns: (f64, f64),
     /// Bytes that calls are the first to use, in a run.
@@ -293,6 +295,7 @@ fn lines_of_calls(model: &ProfiledModel, cycle: &ProfiledCycle) -> Vec<Line> {
     }
     let runs = cycle.steps.len().max(1) as f64;
     for line in &mut lines {
+        line.untimed = model.simulation.is_some() && line.own_ns == 0.0;
         line.own_ns /= runs;
         line.total_ns /= runs;
         line.busy_ns /= runs;
@@ -321,6 +324,7 @@ fn line_of(
         count: 1,
         own_ns: 0.0,
         total_ns: 0.0,
+        untimed: false,
         extremes_ns: (f64::INFINITY, 0.0),
         allocated_bytes: call.allocated_bytes,
         freed_bytes: call.freed_bytes,
@@ -392,6 +396,7 @@ fn add(group: &mut Line, line: Line) {
     agree(&mut group.shapes, line.shapes);
     agree(&mut group.hash, line.hash);
     group.count += line.count;
+    group.untimed &= line.untimed;
     group.own_ns += line.own_ns;
     group.total_ns += line.total_ns;
     group.extremes_ns.0 = group.extremes_ns.0.min(line.extremes_ns.0);

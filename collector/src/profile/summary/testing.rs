@@ -73,7 +73,9 @@ pub(crate) fn model() -> ProfiledModel {
             calls: Vec::new(),
         },
         target: serde_json::json!({ "kind": "llvm", "mcpu": "generic" }),
+        described: "llvm -mcpu=generic".to_owned(),
         cpu: Some("A processor".to_owned()),
+        simulation: None,
         threads: 2,
         schedule: StepSchedule {
             skip_first: 0,

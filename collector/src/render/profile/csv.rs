@@ -1,6 +1,6 @@
 //! A profile as CSV.
 
-use super::{DEVICE, class, heading};
+use super::{class, device_of, heading, own_ns};
 use crate::profile::ProfiledModel;
 use crate::profile::summary::Summary;
 
@@ -30,22 +30,24 @@ pub fn profile_csv(summary: &Summary, model: &ProfiledModel) -> String {
     for line in &summary.lines {
         let optional = |value: Option<u64>| value.map_or_else(String::new, |v| v.to_string());
         let standing = line.standing.as_ref();
+        let timed = |ns: f64| own_ns(line).map_or_else(String::new, |_| plain_us(ns));
+        let share = own_ns(line).map(|_| format!("{:.4}", summary.share(line) * 100.0));
         let first = [
             quoted(&line.name),
-            plain_us(line.own_ns),
-            format!("{:.4}", summary.share(line) * 100.0),
-            DEVICE.to_owned(),
+            timed(line.own_ns),
+            share.unwrap_or_default(),
+            device_of(line, model).to_owned(),
             line.count.to_string(),
             quoted(line.shapes.as_deref().unwrap_or_default()),
             line.hash.clone().unwrap_or_default(),
         ];
         let last = [
-            plain_us(line.total_ns),
+            timed(line.total_ns),
             class(line.class).to_owned(),
             line.kind.clone().unwrap_or_default(),
             quoted(line.layer.as_deref().unwrap_or_default()),
-            plain_us(line.extremes_ns.0),
-            plain_us(line.extremes_ns.1),
+            timed(line.extremes_ns.0),
+            timed(line.extremes_ns.1),
             line.allocated_bytes.to_string(),
             line.freed_bytes.to_string(),
             line.live_bytes.to_string(),

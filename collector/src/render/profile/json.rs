@@ -4,7 +4,7 @@ use opdata::roofline::Standing;
 use opengine::protocol::CallCounts;
 use serde_json::{Value, json};
 
-use super::{DEVICE, class};
+use super::{class, device_of, own_ns};
 use crate::profile::advice::advice;
 use crate::profile::summary::{Line, Memory, Summary, end_to_end, overhead, summary};
 use crate::profile::{ProfiledModel, Shown};
@@ -28,7 +28,8 @@ pub fn profile_json(model: &ProfiledModel, shown: &Shown) -> Value {
         "threads": model.threads,
         "schedule": model.schedule,
         "checked_against": model.checked_against,
-        "explained": opdata::stats::median(explained),
+        "simulated_by": model.simulation,
+        "explained": opdata::stats::median(explained).filter(|_| model.simulation.is_none()),
         "overhead": cost.map(|(median, _)| median),
         "overhead_interval": cost.and_then(|(_, interval)| interval),
         "end_to_end_ns": end_to_end(pairs),
@@ -62,7 +63,7 @@ fn cycle_json(summary: &Summary, model: &ProfiledModel, shown: &Shown) -> Value 
         "runs": summary.runs,
         "sum_ns": summary.sum_ns,
         "total_ns": summary.total_ns,
-        "explained": summary.explained(),
+        "explained": model.simulation.is_none().then(|| summary.explained()),
         "peak_bytes": summary.peak_bytes,
         "memory": Memory::of(model, summary),
         "advice": advice(summary),
@@ -72,21 +73,22 @@ fn cycle_json(summary: &Summary, model: &ProfiledModel, shown: &Shown) -> Value 
 }
 
 fn line_json(line: &Line, summary: &Summary, model: &ProfiledModel) -> Value {
+    let timed = |value: f64| own_ns(line).map(|_| value);
     json!({
         "name": line.name,
         "class": class(line.class),
         "kind": line.kind,
         "layer": line.layer,
-        "self_ns": line.own_ns,
-        "total_ns": line.total_ns,
-        "share": summary.share(line),
-        "device": DEVICE,
+        "self_ns": own_ns(line),
+        "total_ns": timed(line.total_ns),
+        "share": timed(summary.share(line)),
+        "device": device_of(line, model),
         "count": line.count,
         "shapes": line.shapes,
         "hash": line.hash,
         "counts": counts_json(model, &line.counts),
-        "call_min_ns": line.extremes_ns.0,
-        "call_max_ns": line.extremes_ns.1,
+        "call_min_ns": timed(line.extremes_ns.0),
+        "call_max_ns": timed(line.extremes_ns.1),
         "allocated_bytes": line.allocated_bytes,
         "freed_bytes": line.freed_bytes,
         "live_bytes": line.live_bytes,

@@ -38,8 +38,19 @@ const LAST_COLUMNS: [Column; 2] = [
 const COUNTS_COLUMN: Column = Column::right("").hides(3);
 const TOTAL_COLUMN: Column = Column::right("Total (us)");
 
-/// Where the model runs.
-const DEVICE: &str = "cpu0";
+/// Where a line's calls run.
+pub(super) fn device_of(line: &Line, model: &ProfiledModel) -> &'static str {
+    match model.simulation {
+        None => "cpu0",
+        Some(_) if line.untimed => "cpu side",
+        Some(_) => "simulated",
+    }
+}
+
+/// A line's own time, nanoseconds; none where a simulator has none.
+pub(super) fn own_ns(line: &Line) -> Option<f64> {
+    (!line.untimed).then_some(line.own_ns)
+}
 
 pub(super) fn us(ns: f64) -> String {
     let digits = format!("{:.2}", ns / 1e3);
@@ -61,14 +72,16 @@ fn grouped(whole: &str) -> String {
 
 /// The tables of all cycles.
 pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> String {
-    let target = serde_json::to_string(&model.target["mcpu"]).unwrap_or_default();
+    let threads = match model.simulation {
+        None => format!(", {}", units::plural(u64::from(model.threads), "thread")),
+        Some(_) => String::new(),
+    };
     let mut text = format!(
-        "{}, batch {}; llvm {} on {}, {}\n",
+        "{}, batch {}; {} on {}{threads}\n",
         style.bold(&model.graph.model),
         model.graph.batch,
-        target.trim_matches('"'),
+        model.described,
         model.cpu.as_deref().unwrap_or("an unknown processor"),
-        units::plural(u64::from(model.threads), "thread"),
     );
     let cycles = &model.profiled.cycles;
     for (place, cycle) in cycles.iter().enumerate() {
@@ -83,10 +96,13 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
         if shown.memory {
             text.push_str(&memory_text(&Memory::of(model, &table)));
         }
-        text.push_str(&format!(
-            "\nparts explain {} of the run's time\n",
-            units::percent(table.explained())
-        ));
+        text.push_str(&match &model.simulation {
+            None => format!(
+                "\nparts explain {} of the run's time\n",
+                units::percent(table.explained())
+            ),
+            Some(simulation) => format!("\n{simulation}\n{}", untimed_text(&table)),
+        });
         for advice in advice(&table) {
             text.push_str(&format!(
                 "{}: {}; {}; at most {} of the run ({})\n",
@@ -111,12 +127,25 @@ pub fn profile_text(model: &ProfiledModel, shown: &Shown, style: Style) -> Strin
         "the model's output was checked against {}\n",
         model.checked_against
     ));
-    if model.calibration.is_none() {
+    if model.calibration.is_none() && model.simulation.is_none() {
         text.push_str(
             "what bounds an operator is not known: `opcollect doctor --calibrate` measures the machine's peak and bandwidths\n",
         );
     }
     text
+}
+
+/// What a simulated total lacks.
+fn untimed_text(table: &Summary) -> String {
+    let untimed = table.lines.iter().filter(|line| line.untimed);
+    let calls: u64 = untimed
+        .filter(|line| line.class == Class::Operator)
+        .map(|line| line.count)
+        .sum();
+    format!(
+        "the total is the device's alone; what runs on the CPU side has no time: {}, and the rest of operators done in part\n",
+        units::plural(calls, "call")
+    )
 }
 
 fn memory_text(memory: &Memory) -> String {
@@ -201,7 +230,7 @@ fn table_text(summary: &Summary, model: &ProfiledModel, shown: &Shown, style: St
     let lines = || summary.lines.iter();
     let top = shown.top.unwrap_or(usize::MAX);
     for line in lines().take(top) {
-        table.row(cells(line, summary, nested, shown.memory));
+        table.row(cells(line, summary, model, nested, shown.memory));
     }
     let rest: Vec<&Line> = lines().skip(top).collect();
     if !rest.is_empty() {
@@ -228,14 +257,21 @@ fn sums(name: &str, ns: f64, summary: &Summary, count: Option<u64>) -> Vec<Cell>
     ]
 }
 
-fn cells(line: &Line, summary: &Summary, nested: bool, memory: bool) -> Vec<Cell> {
+fn cells(
+    line: &Line,
+    summary: &Summary,
+    model: &ProfiledModel,
+    nested: bool,
+    memory: bool,
+) -> Vec<Cell> {
+    let share = own_ns(line).map(|_| format!("{:.2}", summary.share(line) * 100.0));
     let text = |value: &Option<String>| Cell::from(value.clone().unwrap_or_default());
     let bytes = |value: u64| Cell::from(units::bytes(value as f64));
     let mut cells = vec![
         line.name.clone().into(),
-        us(line.own_ns).into(),
-        format!("{:.2}", summary.share(line) * 100.0).into(),
-        DEVICE.into(),
+        own_ns(line).map(us).unwrap_or_default().into(),
+        share.unwrap_or_default().into(),
+        device_of(line, model).into(),
         line.count.to_string().into(),
         text(&line.shapes),
         text(&line.hash),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
@@ -11,7 +11,7 @@ use tvm_bridge::{IrModule, Kernel, KernelModule, PrimFunc, StageTimes};
 use vtasim::timing::{Simulated, simulate};
 use vtasim::{Config, Profile, lower};
 
-use super::arithmetic::{By, Quantised, SharedScales};
+use super::arithmetic::{By, OwnScales, Quantisation, Quantised, SharedScales};
 use super::knobs::{TAIL, annotated};
 use super::operator::{Offload, offload};
 use crate::device::{
@@ -28,6 +28,8 @@ pub(super) struct Known {
     layers: Mutex<BTreeMap<String, Layer>>,
     /// Simulated time of the calls of whole models so far, nanoseconds.
     pub model_ns: AtomicU64,
+    /// Whether calls widen their operator's ranges, and compute in plain loops.
+    pub calibrating: AtomicBool,
 }
 
 /// An operator inside a whole model.
@@ -61,7 +63,7 @@ impl Known {
                 "config": layer.config,
                 "scales": scales,
                 "simulated_ns": layer.simulated.total_ns,
-                "cpu_side": layer.cpu_side,
+                "cpu_side": cpu_side(&layer.cpu_side, scales),
             });
             (symbol, value)
         };
@@ -70,6 +72,19 @@ impl Known {
             layers: layers.into_iter().map(layer).collect(),
         }
     }
+}
+
+/// What of an operator is done on the CPU side, with a rescaling of its result.
+fn cpu_side(blocks: &[String], scales: Option<Quantisation>) -> Vec<String> {
+    let rescaled = matches!(
+        scales,
+        Some(Quantisation::Own {
+            own_scales: OwnScales::Rescaled,
+            ..
+        })
+    );
+    let rescaling = rescaled.then(|| "rescale".to_owned());
+    blocks.iter().cloned().chain(rescaling).collect()
 }
 
 /// The compiler for one profile.
@@ -110,6 +125,7 @@ impl VtaCompiler {
             scales,
             by,
             rest,
+            known: Arc::clone(&self.known),
         })
     }
 
@@ -220,6 +236,8 @@ impl LoweredProgram for VtaProgram<'_> {
         let simulation = {
             let (scales, profile) = (Arc::clone(&scales), Arc::clone(&compiler.profile));
             let cpu_side = self.offload.cpu_side();
+            // They are chosen at the first run.
+            let chosen = move || scales.lock().ok().and_then(|scales| *scales);
             Simulation::of(move || SimulatedRun {
                 total_ns: simulated.total_ns,
                 host_ns: simulated.host_ns,
@@ -227,12 +245,8 @@ impl LoweredProgram for VtaProgram<'_> {
                 bytes_read: simulated.bytes_read,
                 bytes_written: simulated.bytes_written,
                 limit: simulated.limit(&profile.hardware).word().to_owned(),
-                cpu_side: cpu_side.clone(),
-                // They are chosen at the first run.
-                quantisation: scales
-                    .lock()
-                    .ok()
-                    .and_then(|scales| Some(json!((*scales)?))),
+                cpu_side: self::cpu_side(&cpu_side, chosen()),
+                quantisation: chosen().map(|quantisation| json!(quantisation)),
             })
         };
         let kernel = compiler.kernel(

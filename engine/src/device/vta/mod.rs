@@ -1,10 +1,11 @@
 //! VTA on a PYNQ board, simulated: the target `pynq`.
 //!
-//! [`operator`] finds the part of an operator that the accelerator does, [`knobs`] the configurations of it, [`compiler`]
+//! [`operator`] finds the part of an operator that the accelerator does ([`bytes`]: of a quantised one), [`knobs`] the configurations of it, [`compiler`]
 //! lowers it with the crate `vtasim`, [`arithmetic`] quantises and runs it, [`session`] says what the simulator says. What
 //! the accelerator does not do would run on the board's Cortex-A9: its time is missing, for nothing here is one.
 
 mod arithmetic;
+mod bytes;
 mod compiler;
 mod knobs;
 mod operator;
@@ -68,6 +69,10 @@ impl DevicePlan for Vta {
 
     fn has_host_threads(&self) -> bool {
         false
+    }
+
+    fn profiles(&self) -> bool {
+        true
     }
 
     fn options(&self) -> &'static [TargetOption] {

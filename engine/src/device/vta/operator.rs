@@ -10,6 +10,8 @@ use tvm_bridge::inspect::{Access, BlockInfo, IterKind};
 use tvm_bridge::{PrimFunc, Schedule};
 use vtasim::Workload;
 
+use super::bytes::{self, Bytes};
+
 /// What a dimension of a tensor counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Axis {
@@ -17,6 +19,10 @@ pub(super) enum Axis {
     Channel,
     Row,
     Column,
+    /// Blocks of this number of channels.
+    ChannelBlock(i64),
+    /// A channel within its block.
+    ChannelInBlock(i64),
     Filter,
     /// Blocks of this number of filters.
     FilterBlock(i64),
@@ -46,6 +52,8 @@ pub(super) struct Offload {
     pub output: Layout,
     /// What the processor does with the result; none if it is the function's own output.
     pub rest: Option<Rest>,
+    /// What it is besides, if it is a product of bytes.
+    pub bytes: Option<Bytes>,
     /// Parameters of the function, the output last.
     pub parameters: usize,
 }
@@ -65,12 +73,12 @@ pub(super) struct Rest {
 pub(super) type Refusal = String;
 
 /// An operator's function, taken apart.
-struct Function {
-    parameters: Vec<String>,
+pub(super) struct Function {
+    pub parameters: Vec<String>,
     /// Blocks in their order.
-    blocks: Vec<BlockInfo>,
+    pub blocks: Vec<BlockInfo>,
     /// Right-hand sides of their assignments.
-    values: Vec<String>,
+    pub values: Vec<String>,
 }
 
 impl Function {
@@ -118,7 +126,7 @@ impl Function {
         }
     }
 
-    fn parameter(&self, buffer: &str) -> Option<usize> {
+    pub fn parameter(&self, buffer: &str) -> Option<usize> {
         self.parameters.iter().position(|own| own == buffer)
     }
 }
@@ -134,6 +142,21 @@ pub(super) fn offload(function: &PrimFunc, block: u64) -> Result<Offload, Refusa
         .iter()
         .position(BlockInfo::is_reduction)
         .ok_or("it has no sum of products")?;
+    let found = match f.values[at].contains("T.Cast(\"int32\", ") {
+        true => bytes::offload(&f, at)?,
+        false => offload_floats(&f, at)?,
+    };
+    match found.workload.in_channels < block {
+        true => Err(format!(
+            "it has {} input channels, fewer than the {block} of a block",
+            found.workload.in_channels
+        )),
+        false => Ok(found),
+    }
+}
+
+/// The part of an operator in floating point.
+fn offload_floats(f: &Function, at: usize) -> Result<Offload, Refusal> {
     let product = &f.blocks[at];
     let ([data, weights], [written]) = (&product.reads[..], &product.writes[..]) else {
         return Err("its reduction does not read two tensors".to_owned());
@@ -153,7 +176,7 @@ pub(super) fn offload(function: &PrimFunc, block: u64) -> Result<Offload, Refusa
     }
     let (padding, data_parameter, data_shape) = match at {
         0 => ([0, 0], f.parameter(&data.buffer), data.shape.clone()),
-        1 => padded(&f, data)?,
+        1 => padded(f, data)?,
         _ => return Err("something comes before its sum of products".to_owned()),
     };
     let extent = |axis: Axis| -> u64 {
@@ -178,12 +201,6 @@ pub(super) fn offload(function: &PrimFunc, block: u64) -> Result<Offload, Refusa
     if workload.output() != [extent(Axis::Row), extent(Axis::Column)] {
         return Err("its padding is not the same on both sides".to_owned());
     }
-    if workload.in_channels < block {
-        return Err(format!(
-            "it has {} input channels, fewer than the {block} of a block",
-            workload.in_channels
-        ));
-    }
     let mut found = Offload {
         workload,
         data: (
@@ -199,9 +216,10 @@ pub(super) fn offload(function: &PrimFunc, block: u64) -> Result<Offload, Refusa
         bounds: [None, None],
         output,
         rest: None,
+        bytes: None,
         parameters: f.parameters.len(),
     };
-    found.follow(&f, at)?;
+    found.follow(f, at)?;
     Ok(found)
 }
 
@@ -381,7 +399,7 @@ fn roles(product: &BlockInfo, written: &Access) -> Result<BTreeMap<usize, Axis>,
 }
 
 /// What the dimensions of the output or of the weights count.
-fn layout(access: &Access, roles: &BTreeMap<usize, Axis>) -> Result<Layout, Refusal> {
+pub(super) fn layout(access: &Access, roles: &BTreeMap<usize, Axis>) -> Result<Layout, Refusal> {
     let other = || {
         format!(
             "it reads {} in another order than a convolution does",
@@ -425,7 +443,7 @@ fn layout(access: &Access, roles: &BTreeMap<usize, Axis>) -> Result<Layout, Refu
 }
 
 /// The strides, and what the dimensions of the data count.
-fn data_layout(
+pub(super) fn data_layout(
     data: &Access,
     product: &BlockInfo,
     roles: &BTreeMap<usize, Axis>,
@@ -437,7 +455,13 @@ fn data_layout(
             [] => Axis::Unit,
             [(iter, Some(1))] => match roles.get(&iter) {
                 Some(
-                    axis @ (Axis::Batch | Axis::Channel | Axis::Row | Axis::Column | Axis::Unit),
+                    axis @ (Axis::Batch
+                    | Axis::Channel
+                    | Axis::ChannelBlock(_)
+                    | Axis::ChannelInBlock(_)
+                    | Axis::Row
+                    | Axis::Column
+                    | Axis::Unit),
                 ) => *axis,
                 _ => return Err("its channels are in groups".to_owned()),
             },
@@ -461,7 +485,8 @@ fn data_layout(
         };
         axes.push(axis);
     }
-    match axes.contains(&Axis::Channel) {
+    let is_channel = |axis: &Axis| matches!(axis, Axis::Channel | Axis::ChannelBlock(_));
+    match axes.iter().any(is_channel) {
         true => Ok((strides, axes)),
         false => Err("its channels are in groups".to_owned()),
     }
@@ -485,22 +510,29 @@ fn padded(f: &Function, data: &Access) -> Result<Padded, Refusal> {
     if !f.values[0].ends_with(", T.float32(0.0))") {
         return Err("its padding is not zero".to_owned());
     }
-    let mut padding = [0, 0];
-    for axis in 0..4 {
-        let added = written.shape[axis] - read.shape[axis];
-        if added < 0 || added % 2 != 0 || (axis < 2 && added != 0) {
-            return Err("its padding is not the same on both sides".to_owned());
-        }
-        if axis >= 2 {
-            let before = added / 2;
-            padding[axis - 2] = before as u64;
-            let shift = format!("- T.int64({before})");
-            if before > 0 && !f.values[0].contains(&shift) {
-                return Err("its padding is not the same on both sides".to_owned());
-            }
-        }
+    if read.shape[..2] != written.shape[..2] {
+        return Err("something comes before its sum of products".to_owned());
     }
+    let image = |access: &Access| [access.shape[2], access.shape[3]];
+    let padding = symmetric_padding(&f.values[0], image(read), image(written))?;
     Ok((padding, f.parameter(&read.buffer), read.shape.clone()))
+}
+
+/// What a block pads rows and columns by, if that is the same on both sides; `value` is what it assigns.
+pub(super) fn symmetric_padding(
+    value: &str,
+    from: [i64; 2],
+    to: [i64; 2],
+) -> Result<[u64; 2], Refusal> {
+    let of_axis = |(from, to): (i64, i64)| {
+        let before = (to - from) / 2;
+        let shifted = before == 0 || value.contains(&format!("- T.int64({before})"));
+        ((to - from) % 2 == 0 && before >= 0 && shifted).then_some(before as u64)
+    };
+    match (of_axis((from[0], to[0])), of_axis((from[1], to[1]))) {
+        (Some(rows), Some(columns)) => Ok([rows, columns]),
+        _ => Err("its padding is not the same on both sides".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The simulated accelerator in a worker. Nothing is timed: a kernel's time is what the simulator says.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use super::compiler::{Known, VtaCompiler};
 use super::knobs::VtaTemplate;
 use crate::device::{
     Approximation, Conditions, HostCompiler, Kernel, KernelCompiler, OpenCounters, Session,
+    SimulatedClock,
 };
 use crate::measure::counters::Opened;
 use crate::measure::{CacheControl, Marks, Timer};
@@ -21,7 +23,7 @@ pub(super) struct VtaSession {
     profile: Arc<Profile>,
     target: Target,
     known: Arc<Known>,
-    clock: SimulatedClock,
+    clock: ModelClock,
 }
 
 impl VtaSession {
@@ -30,7 +32,7 @@ impl VtaSession {
         Ok(VtaSession {
             profile: Arc::new(profile),
             target: Target::llvm(&tvm_bridge::target::host_cpu()?, 1)?,
-            clock: SimulatedClock(Arc::clone(&known)),
+            clock: ModelClock(Arc::clone(&known)),
             known,
         })
     }
@@ -85,6 +87,18 @@ impl Session for VtaSession {
         Some(self.known.approximation())
     }
 
+    fn simulated_clock(&self) -> Option<SimulatedClock> {
+        let known = Arc::clone(&self.known);
+        Some(Rc::new(move || known.model_ns.load(Ordering::Relaxed)))
+    }
+
+    fn calibrate(&self, on: bool) -> bool {
+        self.known.calibrating.store(on, Ordering::Relaxed);
+        // What calibration took is of no run.
+        self.known.model_ns.store(0, Ordering::Relaxed);
+        true
+    }
+
     fn model_clock(&mut self, _at: &Conditions) -> &mut dyn Timer {
         &mut self.clock
     }
@@ -98,9 +112,9 @@ impl Session for VtaSession {
 }
 
 /// The simulated time of calls inside whole models.
-struct SimulatedClock(Arc<Known>);
+struct ModelClock(Arc<Known>);
 
-impl Timer for SimulatedClock {
+impl Timer for ModelClock {
     fn time(&mut self, _number: u32, calls: &mut dyn FnMut()) -> Duration {
         let before = self.0.model_ns.load(Ordering::Relaxed);
         calls();

@@ -19,7 +19,7 @@ use tvm_bridge::vm::{Call, Moment, Runner, WatchedMachine};
 
 use super::shared::Shared;
 use super::whole_model::LoadedModel;
-use crate::device::Conditions;
+use crate::device::{Conditions, SimulatedClock};
 use crate::protocol::{ProfileSpec, Profiled, ProfiledCycle, ProfiledStep, TaskSpan};
 use seen::Seen;
 
@@ -36,7 +36,7 @@ impl LoadedModel {
             plain: self.machine.runner(&self.graph.entry)?,
             watched: self.watched.machine.runner(&self.graph.entry)?,
             machine: &self.watched,
-            started: ticks(),
+            clock: Clock::new(session.simulated_clock()),
             stamps: Rc::default(),
         };
         watch.plain(1)?;
@@ -63,7 +63,11 @@ impl LoadedModel {
             });
             step += u64::from(schedule.active);
         }
-        let pairs = watch.pairs(Duration::from_nanos(spec.overhead_budget_ns))?;
+        let pairs = match watch.clock.simulated {
+            // Watching takes no simulated time.
+            Some(_) => Vec::new(),
+            None => watch.pairs(Duration::from_nanos(spec.overhead_budget_ns))?,
+        };
         let slowdown = before.max(session.slowdown()?);
         // Last, so that no counter is open while anything is timed.
         let opened = session.counters()(&spec.counters);
@@ -85,10 +89,43 @@ struct Watch<'a> {
     watched: Runner,
     /// Runs of the model in a machine without hooks.
     plain: Runner,
-    /// In ticks, as all times here.
-    started: u64,
-    /// Times of the hook's calls in a run.
+    clock: Clock,
+    /// Readings of the clock in a run, one for each call of the hook.
     stamps: Rc<RefCell<Vec<u64>>>,
+}
+
+/// What times a run: ticks of this machine's clock, or the simulated time of a simulator.
+#[derive(Clone)]
+struct Clock {
+    simulated: Option<SimulatedClock>,
+    started: u64,
+}
+
+impl Clock {
+    fn new(simulated: Option<SimulatedClock>) -> Clock {
+        let mut clock = Clock {
+            simulated,
+            started: 0,
+        };
+        clock.started = clock.now();
+        clock
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        match &self.simulated {
+            None => ticks(),
+            Some(simulated) => simulated(),
+        }
+    }
+
+    /// Nanoseconds from the clock's start to a reading of it.
+    fn ns(&self, reading: u64) -> u64 {
+        match self.simulated {
+            None => ns_between(self.started, reading),
+            Some(_) => reading - self.started,
+        }
+    }
 }
 
 impl Watch<'_> {
@@ -114,9 +151,11 @@ impl Watch<'_> {
 
     fn on(&self) {
         let stamps = Rc::clone(&self.stamps);
+        let clock = self.clock.clone();
         self.machine
-            .watch(move |_| stamps.borrow_mut().push(ticks()));
-        tasks::record(true);
+            .watch(move |_| stamps.borrow_mut().push(clock.now()));
+        // Tasks are timed by this machine's clock.
+        tasks::record(self.clock.simulated.is_none());
     }
 
     fn off(&self) {
@@ -127,9 +166,9 @@ impl Watch<'_> {
     /// One run that is watched.
     fn step(&self, seen: &Seen) -> anyhow::Result<ProfiledStep> {
         self.forget();
-        let begin = ticks();
+        let begin = self.clock.now();
         self.watched.run()?;
-        let end = ticks();
+        let end = self.clock.now();
         let stamps = self.stamps.borrow();
         if stamps.len() != seen.events.len() {
             bail!(
@@ -138,7 +177,7 @@ impl Watch<'_> {
                 stamps.len() / 2
             );
         }
-        let at = |tick: u64| ns_between(self.started, tick);
+        let at = |reading: u64| self.clock.ns(reading);
         let mut calls = vec![(0, 0); seen.seen.len()];
         for ((call, moment), stamp) in seen.events.iter().zip(stamps.iter()) {
             match moment {

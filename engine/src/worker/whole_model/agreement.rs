@@ -9,11 +9,31 @@ use crate::measure::check::Comparison;
 use crate::protocol::Agreement;
 use crate::worker::shared::Shared;
 
-/// Seeded inputs that are compared; the scales were chosen on the first.
+/// Seeded inputs that the ranges of quantised numbers are calibrated on, from the seed of the run on.
+const CALIBRATED_ON: u64 = 4;
+/// Further seeded inputs, on which outputs are compared.
 const INPUTS: u64 = 4;
 /// Least cosine of outputs that count as those of the model. Rounding 20 layers to int8 leaves 0.99; a wrong layer leaves
 /// nothing. 2026-11-24, resnet-18, mobilenet and yolov3-tiny of the zoo.
 const LEAST_COSINE: f64 = 0.8;
+
+/// Runs the device's machine on the inputs of calibration, if the device quantises.
+pub(super) fn calibrate(
+    shared: &Shared,
+    graph: &Graph,
+    device: &VirtualMachine,
+) -> anyhow::Result<()> {
+    if !shared.session.calibrate(true) {
+        return Ok(());
+    }
+    for input in 0..CALIBRATED_ON {
+        let inputs = seeded_inputs(shared, graph, shared.setup.seed + input)?;
+        device.set_inputs(&graph.entry, &inputs)?;
+        device.runner(&graph.entry)?.run()?;
+    }
+    shared.session.calibrate(false);
+    Ok(())
+}
 
 /// Compares the device's machine with the plain one; `run` is what the device did at its first run.
 pub(super) fn of(
@@ -40,7 +60,7 @@ pub(super) fn of(
         cpu_side,
     };
     for input in 0..INPUTS {
-        let inputs = seeded_inputs(shared, graph, shared.setup.seed + input)?;
+        let inputs = seeded_inputs(shared, graph, shared.setup.seed + CALIBRATED_ON + input)?;
         let outputs = [device, plain].map(|machine| -> tvm_bridge::Result<Vec<Tensor>> {
             machine.set_inputs(&graph.entry, &inputs)?;
             machine.runner(&graph.entry)?.run()?;
@@ -77,7 +97,7 @@ impl Agreement {
         });
         let least = self.least_cosine;
         format!(
-            "the model in floating point on {} seeded inputs: cosine at least {least:.4}{top1}",
+            "the model in floating point on {} seeded inputs beside those of calibration: cosine at least {least:.4}{top1}",
             self.inputs
         )
     }
@@ -100,13 +120,15 @@ impl Agreement {
 
 fn values(tensors: &[Tensor]) -> anyhow::Result<Vec<f64>> {
     let mut values = Vec::new();
-    for tensor in tensors
-        .iter()
-        .filter(|tensor| tensor.dtype() == DType::Float32)
-    {
+    for tensor in tensors {
         let bytes = tensor.bytes()?;
-        let read = |b: &[u8]| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-        values.extend(bytes.chunks_exact(4).map(read));
+        let word = |b: &[u8]| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+        match tensor.dtype() {
+            DType::Float32 => values.extend(bytes.chunks_exact(4).map(word)),
+            DType::Int8 => values.extend(bytes.iter().map(|&b| f64::from(b as i8))),
+            DType::UInt8 => values.extend(bytes.iter().map(|&b| f64::from(b))),
+            _ => {}
+        }
     }
     Ok(values)
 }
