@@ -89,6 +89,43 @@ proptest! {
     }
 
     #[test]
+    fn good_streams_with_wrong_bits_end_with_an_answer(
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 0..128_u32), 1..4),
+        seed in 0..64_u64,
+    ) {
+        let profile = Profile::find("pynq-1x16").unwrap();
+        let hardware = &profile.hardware;
+        let w = Workload { batch: 1, in_channels: 32, height: 8, width: 8, out_channels: 32, kernel: [3, 3], stride: [1, 1], padding: [1, 1] };
+        let tail = Tail { bias: true, shift: 6, min: -100, max: 127 };
+        let packed = w.packed(hardware).unwrap();
+        let mut good = Space::of(&packed).configs().filter_map(|c| lower(hardware, &w, &c, tail).ok());
+        let mut program = good.nth(seed as usize % 8).unwrap();
+        let mut undecodable = false;
+        for (at, bit) in flips {
+            let at = at.index(program.instructions.len());
+            let bits = program.instructions[at].encode(hardware.widths()) ^ (1 << bit);
+            match Instruction::decode(bits, hardware.widths()) {
+                Ok(instruction) => program.instructions[at] = instruction,
+                Err(_) => undecodable = true,
+            }
+        }
+        if !undecodable {
+            let count = |n: usize| values(n, seed);
+            let data = count((w.in_channels * w.height * w.width) as usize);
+            let weights = count((w.out_channels * w.in_channels * 9) as usize);
+            let bias = vec![1; w.out_channels as usize];
+            let mut dram = pack(hardware, &w, &packed, &data, &weights, &bias);
+            let errors = [
+                timing::simulate(&profile, &program).err(),
+                execute::execute(&profile, &program, &mut dram).err(),
+            ];
+            for error in errors.into_iter().flatten() {
+                prop_assert!(!error.to_string().contains('\n'), "{}", error);
+            }
+        }
+    }
+
+    #[test]
     fn streams_of_any_bits_end_with_an_answer(words: Vec<u128>, uops: Vec<u32>) {
         let profile = Profile::find("pynq-1x16").unwrap();
         let widths = profile.hardware.widths();
