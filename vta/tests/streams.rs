@@ -98,7 +98,8 @@ proptest! {
         let w = Workload { batch: 1, in_channels: 32, height: 8, width: 8, out_channels: 32, kernel: [3, 3], stride: [1, 1], padding: [1, 1] };
         let tail = Tail { bias: true, shift: 6, min: -100, max: 127 };
         let packed = w.packed(hardware).unwrap();
-        let mut good = Space::of(&packed).configs().filter_map(|c| lower(hardware, &w, &c, tail).ok());
+        let space = Space::of(&packed);
+        let mut good = space.configs().filter_map(|c| lower(hardware, &w, &c, tail).ok());
         let mut program = good.nth(seed as usize % 8).unwrap();
         let mut undecodable = false;
         for (at, bit) in flips {
