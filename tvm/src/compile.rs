@@ -209,6 +209,16 @@ impl Generated {
         device.map(|code| source(code, &self.target)).transpose()
     }
 
+    /// What the stages took so far.
+    pub fn times(&self) -> StageTimes {
+        self.times
+    }
+
+    /// The host's part as it is, to be linked with others: no function of it can be called here.
+    pub fn into_module(self) -> KernelModule {
+        KernelModule::compiled(self.host)
+    }
+
     /// Writes the host's part as an object file.
     ///
     /// # Errors

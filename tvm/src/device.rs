@@ -1,11 +1,13 @@
 //! Devices as TVM and DLPack number them: where a tensor lies and where a kernel runs.
 //!
 //! Only kinds and numbers are decided here; whether this machine has the device is asked of TVM's runtime
-//! ([`Device::exists`]). A device behind an RPC session has a code beyond DLPack's and no [`DeviceKind`].
+//! ([`Device::exists`]). A device behind an RPC session has a code beyond DLPack's: that of its kind and its session's number
+//! in one.
 
 use std::fmt;
 use std::str::FromStr;
 
+use tvm_ffi::tvm_ffi_sys::{TVMFFIAny, TVMFFIAnyDataUnion, TVMFFITypeIndex};
 use tvm_ffi::{Any, DLDevice, DLDeviceType};
 
 use crate::call::{Obj, call, int, value};
@@ -98,13 +100,18 @@ impl FromStr for DeviceKind {
     }
 }
 
-/// One device of this machine.
+/// `kRPCSessMask` of TVM's runtime: a session's devices are numbered from its multiple on.
+const SESSION: i64 = 128;
+
+/// One device of this machine, or of another one behind a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Device {
     /// What it is.
     pub kind: DeviceKind,
     /// Its number among those of its kind, from 0.
     pub id: i32,
+    /// The number of the RPC session that it is behind; none on this machine.
+    pub session: Option<i32>,
 }
 
 impl Device {
@@ -115,7 +122,22 @@ impl Device {
 
     /// The first device of a kind.
     pub const fn first(kind: DeviceKind) -> Device {
-        Device { kind, id: 0 }
+        Device {
+            kind,
+            id: 0,
+            session: None,
+        }
+    }
+
+    /// Whether this program can read and write the device's memory directly, and start its kernels by a plain call.
+    pub fn is_host(self) -> bool {
+        self.kind.is_host() && self.session.is_none()
+    }
+
+    /// TVM's number for it.
+    pub(crate) fn code(self) -> i64 {
+        let session = self.session.map_or(0, |session| i64::from(session) + 1);
+        self.kind.code() + session * SESSION
     }
 
     /// Whether TVM's runtime, as loaded, can reach the device.
@@ -129,7 +151,7 @@ impl Device {
         Libraries::load_runtime()?;
         let found = call(
             NAME,
-            &[&int(self.kind.code()), &int(self.id.into()), &int(EXISTS)],
+            &[&int(self.code()), &int(self.id.into()), &int(EXISTS)],
         )?;
         Ok(value::<i64>(NAME, found)? != 0)
     }
@@ -149,21 +171,34 @@ impl Device {
     }
 
     pub(crate) fn obj(self) -> Obj {
-        Obj(Any::from(self.dl()))
+        // Codes of sessions are no values of `DLDeviceType`, so the number itself is laid out: type, then id.
+        let bits = (self.id as u32 as u64) << 32 | self.code() as u64;
+        let any = TVMFFIAny {
+            type_index: TVMFFITypeIndex::kTVMFFIDevice as i32,
+            small_str_len: 0,
+            data_union: TVMFFIAnyDataUnion { v_uint64: bits },
+        };
+        // SAFETY: a device is a plain value of two 32-bit numbers, which these bits are; there is no object to count.
+        Obj(unsafe { Any::from_raw_ffi_any(any) })
     }
 
-    pub(crate) fn from_dl(device: DLDevice) -> Option<Device> {
-        let kind = DeviceKind::from_code(device.device_type as i64)?;
+    /// The device with TVM's number and its place among those of its kind.
+    pub(crate) fn from_code(code: i64, id: i32) -> Option<Device> {
+        let session = i32::try_from(code / SESSION).ok()?;
         Some(Device {
-            kind,
-            id: device.device_id,
+            kind: DeviceKind::from_code(code % SESSION)?,
+            id,
+            session: (session > 0).then(|| session - 1),
         })
     }
 }
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({})", self.kind, self.id)
+        match self.session {
+            None => write!(f, "{}({})", self.kind, self.id),
+            Some(session) => write!(f, "remote[{session}]:{}({})", self.kind, self.id),
+        }
     }
 }
 
@@ -181,12 +216,30 @@ mod tests {
         assert!("gpu".parse::<DeviceKind>().is_err());
         assert_eq!(
             Device {
-                kind: DeviceKind::Cuda,
-                id: 1
+                id: 1,
+                ..Device::first(DeviceKind::Cuda)
             }
             .to_string(),
             "cuda(1)"
         );
+    }
+
+    #[test]
+    fn devices_of_sessions_read_back_from_their_numbers() {
+        for session in [None, Some(0), Some(3)] {
+            let device = Device {
+                session,
+                ..Device::first(DeviceKind::Cuda)
+            };
+            assert_eq!(Device::from_code(device.code(), 0), Some(device));
+            assert!(!device.is_host());
+        }
+        let remote = Device {
+            session: Some(1),
+            ..Device::cpu()
+        };
+        assert_eq!((remote.code(), remote.is_host()), (257, false));
+        assert_eq!(remote.to_string(), "remote[1]:cpu(0)");
     }
 
     #[test]

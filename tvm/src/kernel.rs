@@ -39,6 +39,17 @@ impl KernelModule {
         }
     }
 
+    /// Writes compiled functions as an object file.
+    ///
+    /// # Errors
+    /// There are none, or the file cannot be written.
+    pub(crate) fn write_object(&self, file: &Path) -> Result<()> {
+        let missing = || Error::unexpected("KernelModule::write_object", "nothing compiled");
+        let handle = self.handle.as_ref().ok_or_else(missing)?;
+        let path = text(&file.to_string_lossy());
+        call("ffi.ModuleWriteToFile", &[handle, &path, &text("o")]).map(drop)
+    }
+
     /// Functions written in Rust, by their names, beside the compiled ones of `module`, if any.
     pub fn with_natives(module: Option<KernelModule>, natives: Vec<Kernel>) -> KernelModule {
         KernelModule {

@@ -32,6 +32,7 @@ mod outline;
 pub mod pass;
 mod reducers;
 mod rest;
+pub mod rpc;
 pub mod schedule;
 pub mod space;
 pub mod target;

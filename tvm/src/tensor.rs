@@ -9,10 +9,10 @@ use std::fmt;
 
 use tvm_ffi::collections::tensor::DLTensorExt;
 use tvm_ffi::tvm_ffi_sys::dlpack::DLTensor;
-use tvm_ffi::{Any, AnyView};
+use tvm_ffi::{Any, AnyView, ObjectRefCore};
 
 use crate::call::{Obj, call, int, none};
-use crate::device::{Device, DeviceKind};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::libs::Libraries;
@@ -48,7 +48,7 @@ impl Tensor {
     /// A dimension is negative, there is not enough memory, or the device is not here.
     pub fn zeros(device: Device, shape: &[i64], dtype: DType) -> Result<Tensor> {
         let tensor = Tensor::uninit(device, shape, dtype)?;
-        if !device.kind.is_host() {
+        if !device.is_host() {
             let zeros = Tensor::uninit(Device::cpu(), shape, dtype)?;
             tensor.copy_from(&zeros)?;
         }
@@ -74,13 +74,9 @@ impl Tensor {
     /// An argument of a call, if it is a tensor of a type that is known here.
     pub(crate) fn of_argument(value: &AnyView<'_>) -> Option<Tensor> {
         let handle: tvm_ffi::Tensor = value.try_as()?;
-        let device = handle.device();
         Some(Tensor {
             dtype: DType::from_dl(handle.dtype())?,
-            device: Device {
-                kind: DeviceKind::from_code(device.device_type as i64)?,
-                id: device.device_id,
-            },
+            device: device_of(&handle)?,
             handle,
         })
     }
@@ -121,7 +117,7 @@ impl Tensor {
         call(NAME, &[&source.obj(), &self.obj()])?;
         [self.device, source.device]
             .iter()
-            .filter(|device| !device.kind.is_host())
+            .filter(|device| !device.is_host())
             .try_for_each(|device| device.synchronize())
     }
 
@@ -170,7 +166,7 @@ impl Tensor {
     /// The elements as bytes, in place; none for a tensor on another device than the host.
     pub fn host_bytes(&self) -> Option<&[u8]> {
         // SAFETY: the tensor is contiguous and owns `size_bytes` bytes of host memory for as long as `self` lives.
-        self.device.kind.is_host().then(|| unsafe {
+        self.device.is_host().then(|| unsafe {
             std::slice::from_raw_parts(self.handle.data_ptr().cast(), self.size_bytes())
         })
     }
@@ -180,7 +176,7 @@ impl Tensor {
     pub fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         let bytes = self.size_bytes();
         // SAFETY: as in `host_bytes`; kernels, the only other writers, are called from the thread that holds the tensors.
-        self.device.kind.is_host().then(|| unsafe {
+        self.device.is_host().then(|| unsafe {
             std::slice::from_raw_parts_mut(self.handle.data_ptr_mut().cast(), bytes)
         })
     }
@@ -197,12 +193,12 @@ impl Tensor {
             .ok_or_else(|| {
                 Error::unexpected(NAME, format!("shape {shape:?} is not one of memory"))
             })?;
-        let handle = if device.kind.is_host() {
+        let handle = if device.is_host() {
             tvm_ffi::Tensor::from_nd_alloc(ZeroedMemory, shape, dtype.dl(), device.dl())
         } else {
             on_device(device, shape, dtype)?
         };
-        if device.kind.is_host() && handle.data_ptr().is_null() {
+        if device.is_host() && handle.data_ptr().is_null() {
             let reason = format!("no memory for {bytes} bytes (shape {shape:?})");
             return Err(Error::unexpected(NAME, reason));
         }
@@ -221,13 +217,25 @@ impl Tensor {
     pub(crate) fn from_obj(object: &Obj) -> Option<Tensor> {
         let handle: tvm_ffi::Tensor = object.0.try_as()?;
         let dtype = DType::from_dl(handle.dtype())?;
-        let device = Device::from_dl(handle.device())?;
+        let device = device_of(&handle)?;
         handle.is_contiguous().then_some(Tensor {
             handle,
             dtype,
             device,
         })
     }
+}
+
+/// Where a tensor lies.
+fn device_of(handle: &tvm_ffi::Tensor) -> Option<Device> {
+    /// A tensor in memory is an object's header, then DLPack's structure.
+    const DEVICE: usize =
+        std::mem::size_of::<tvm_ffi::Object>() + std::mem::offset_of!(DLTensor, device);
+    let object: *const tvm_ffi::collections::tensor::TensorObj = &**ObjectRefCore::data(handle);
+    // SAFETY: the structure lives as long as the tensor. A device is two 32-bit numbers; its type is read as a number, for
+    // those of sessions are no variants of `DLDeviceType`.
+    let [code, id] = unsafe { object.byte_add(DEVICE).cast::<[i32; 2]>().read() };
+    Device::from_code(code.into(), id)
 }
 
 /// Memory of a device other than the host, from TVM's runtime.

@@ -201,6 +201,15 @@ pub struct RunArgs {
     /// Python with TVM that imports models [default: the project's .venv]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     pub python: Option<String>,
+    /// Measure on another machine: the host of a tracker of TVM's RPC, or of one server
+    #[arg(long, value_name = "HOST", value_hint = ValueHint::Hostname)]
+    pub host: Option<String>,
+    /// Port of the tracker or server
+    #[arg(long, value_name = "PORT", allow_negative_numbers = true)]
+    pub port: Option<String>,
+    /// Key of the servers to measure on; several servers of one key measure at the same time
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
     /// Print the plan and stop
     #[arg(long)]
     pub dry_run: bool,
@@ -246,12 +255,6 @@ pub struct LaterArgs {
     /// How many candidates to try
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub trials: Option<String>,
-    /// Measure on another machine
-    #[arg(long, value_name = "HOST")]
-    pub host: Option<String>,
-    /// Port of that machine
-    #[arg(long, value_name = "PORT", allow_negative_numbers = true)]
-    pub port: Option<String>,
 }
 
 /// Anything but the main job.

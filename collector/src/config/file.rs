@@ -4,11 +4,14 @@
 //! modelname = "resnet-18"
 //! threads = [1, 2]
 //! budget = "2s"
+//!
+//! [remote]                       # settings of another machine, which may stand in a table of their own
+//! key = "rpi4"
 //! ```
 
 use std::path::{Path, PathBuf};
 
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 use opdata::line_of;
 use opreport::nearest::closest;
@@ -16,6 +19,9 @@ use opreport::nearest::closest;
 use super::ConfigError;
 use super::table::SETTINGS;
 use super::toml_value::Given;
+
+/// A table whose keys are settings like those outside it.
+const REMOTE: &str = "remote";
 
 /// The values of one configuration file, each with the line it stands on.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +55,14 @@ impl ConfigFile {
             message: error.message().to_owned(),
         })?;
         let mut entries = Vec::new();
+        let mut given = Vec::new();
         for (key, value) in table.get_ref() {
+            match value.get_ref() {
+                DeValue::Table(remote) if key.get_ref() == REMOTE => given.extend(remote.iter()),
+                _ => given.push((key, value)),
+            }
+        }
+        for (key, value) in given {
             let line = line_of(text, key.span().start);
             let name = match key.get_ref().as_ref() {
                 // What the setting was called until November 2026.

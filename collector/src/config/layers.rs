@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::table::{Arity, ENV_PREFIX, SETTINGS, env_name};
 use super::{ConfigError, ConfigFile};
+use crate::plan::remote::TRACKER_VARIABLES;
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -151,6 +152,15 @@ impl Layers {
         let names: Vec<(String, &'static str)> =
             SETTINGS.iter().map(|s| (env_name(s.key), s.key)).collect();
         let mut found = BTreeMap::new();
+        for (variable, key) in TRACKER_VARIABLES {
+            let set = self.environment.iter().find(|(name, _)| name == variable);
+            if let Some(value) = set
+                .and_then(|(_, value)| value.to_str())
+                .filter(|v| !v.is_empty())
+            {
+                found.insert(key, (variable.to_owned(), value.to_owned()));
+            }
+        }
         for (name, value) in &self.environment {
             let Some(name) = name.to_str().filter(|n| n.starts_with(ENV_PREFIX)) else {
                 continue;

@@ -93,13 +93,14 @@ pub const SETTINGS: &[Setting] = &[
     one("export-markdown", None),
     one("out", None),
     one("python", None),
+    one("host", None),
+    one("port", Some("9190")),
+    one("key", None),
     switch("iftune"),
     switch("ifcompare"),
     switch("ifpartial"),
     one("tuner", None),
     one("trials", None),
-    one("host", None),
-    one("port", None),
 ];
 
 /// Prefix of the environment variables that are settings.

@@ -15,6 +15,7 @@ use super::limits::{timing, worker};
 use super::reader::{
     at_least_one, bad, duration, not_available, number, optional, required, single, switch, unique,
 };
+use super::remote::remote;
 use super::run_id::{free_directory, run_id};
 use super::target::targets;
 use super::{Plan, PlanError, WholeModel, parse};
@@ -80,15 +81,17 @@ impl Planned {
         let model = Self::model_of(settings)?;
         let compile_only = switch(settings, "compile-only")?;
         let (target, more_targets) = targets(settings, compile_only)?;
+        let remote = remote(settings, &target, compile_only)?;
         let threads = match target.device.has_host_threads() {
             // What is compiled only is compiled once.
             true if compile_only => vec![1],
+            true if remote.is_some() => threads_elsewhere(settings)?,
             true => threads(settings, host.cores)?,
             false => no_threads(settings, target.device)?,
         };
         let warnings = threads
             .iter()
-            .filter(|threads| **threads > host.cores)
+            .filter(|threads| remote.is_none() && **threads > host.cores)
             .map(|threads| Warning::MoreThreadsThanCores {
                 threads: *threads,
                 cores: host.cores,
@@ -99,13 +102,13 @@ impl Planned {
             Some((_, text)) => (PathBuf::from(text), run_id),
             None => free_directory(Path::new("runs"), run_id),
         };
-        let mut cache_states = cache_states(settings, target.device)?;
+        let mut cache_states = cache_states(settings, target.device, remote.is_some())?;
         if compile_only {
             cache_states.truncate(1);
         }
         let device_conditions = device_conditions(settings, target.device)?;
         let whole_model = whole_model(settings, compile_only)?;
-        let side = match target.device.has_host_threads() {
+        let side = match target.device.has_host_threads() && remote.is_none() {
             true => Side::Host,
             false => Side::Device,
         };
@@ -118,6 +121,7 @@ impl Planned {
             more_targets,
             compile_only,
             keep_kernels,
+            remote,
             threads,
             cache_states,
             device_conditions,
@@ -204,16 +208,6 @@ fn refuse_what_is_not_there(settings: &Settings) -> Result<(), PlanError> {
         ),
         ("tuner", TUNING, LEAVE_OUT),
         ("trials", TUNING, LEAVE_OUT),
-        (
-            "host",
-            "measuring on another machine",
-            "leave it out to measure on this one",
-        ),
-        (
-            "port",
-            "measuring on another machine",
-            "leave it out to measure on this one",
-        ),
     ] {
         let value = settings.get(key);
         match single(settings, key)? {
@@ -294,6 +288,25 @@ fn threads(settings: &Settings, cores: u32) -> Result<Vec<u32>, PlanError> {
     Ok(counts)
 }
 
+/// The threads on another machine, whose cores are not known before it is asked.
+fn threads_elsewhere(settings: &Settings) -> Result<Vec<u32>, PlanError> {
+    let value = settings.get("threads");
+    if !value.is_given() {
+        return Ok(vec![1]);
+    }
+    if value.text().contains("max") {
+        return Err(bad(
+            &value,
+            &value.text(),
+            "the cores of another machine are not known when a run is planned",
+            "give numbers; `opcollect list devices` shows the cores of servers that say them",
+        ));
+    }
+    /// More than a server has.
+    const MOST_CORES: u32 = 1024;
+    threads(settings, MOST_CORES)
+}
+
 /// The threads of a device whose kernels run on none of this machine's: the one that starts them.
 fn no_threads(settings: &Settings, device: DeviceRef) -> Result<Vec<u32>, PlanError> {
     let value = settings.get("threads");
@@ -355,8 +368,14 @@ fn keep_kernels(
     }
 }
 
-fn cache_states(settings: &Settings, device: DeviceRef) -> Result<Vec<CacheState>, PlanError> {
-    let states = device.cache_states();
+fn cache_states(
+    settings: &Settings,
+    device: DeviceRef,
+    is_remote: bool,
+) -> Result<Vec<CacheState>, PlanError> {
+    let mut states = device.cache_states().to_vec();
+    // Copies of arguments that take turns need a clock here.
+    states.retain(|state| !is_remote || *state != CacheState::Model);
     let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
     let next = match &names[..] {
         [first, .., last] => format!(

@@ -10,6 +10,7 @@ mod limits;
 mod model;
 pub(crate) mod parse;
 mod reader;
+pub(crate) mod remote;
 mod run_id;
 mod target;
 

@@ -113,7 +113,7 @@ impl Preparation {
         for warning in &planned.warnings {
             session.progress.note(&warning.to_string());
         }
-        let mut environment = session.environment();
+        let mut environment = session.environment_of(plan)?;
         match session.calibrations.load(&environment.env_hash) {
             Ok(calibration) => environment.calibration = calibration,
             // The times are as good without it.
@@ -178,7 +178,7 @@ fn measure(
         planned_points.saturating_sub(rows.len() as u64),
     );
     let mut complete = true;
-    let cores = environment.state.cores_usable;
+    let cores = environment.state.cores_usable.max(1);
     let mut load = Load::default();
     for mut import in imports {
         let times_in_model = match stop.due(session.clock.as_ref()) {

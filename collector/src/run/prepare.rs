@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use opdata::contract::Environment;
 use opdata::contract::whole_model::whole_model_file_name;
+use opengine::device::remote::connect;
 use opengine::device::{Purpose, Sharing};
 use opengine::measure::counters::request::CounterRequest;
 use opengine::protocol::{ContentId, Setup};
@@ -45,7 +46,8 @@ pub(crate) fn prepare(
     let requests = variants::requests(plan, &base.graph)?;
     let targets: Vec<_> = plan.targets().map(|t| t.dictionary(environment)).collect();
     let count = requests.len() * targets.len();
-    let jobs = environment.state.cores_usable as usize;
+    // Kernels are built here, wherever they are measured.
+    let jobs = session.environment().state.cores_usable as usize;
     // Workers log to the run's folder before there is a row in it.
     std::fs::create_dir_all(&plan.out)
         .with_context(|| format!("cannot make the folder {}", plan.out.display()))?;
@@ -177,8 +179,14 @@ pub(crate) fn runner(
             None => None,
         },
         unit: 0,
+        remote: plan.remote.clone(),
+        avoid: Vec::new(),
     };
     let device = plan.target.device;
+    let servers = match &plan.remote {
+        Some(address) => connect::servers(address)?,
+        None => 0,
+    };
     let order = RunnerOrder {
         setup,
         contents: std::path::absolute(&imported.folder).context("the import's folder")?,
@@ -187,6 +195,7 @@ pub(crate) fn runner(
         // The first worker builds on all cores; several measure where that disturbs nobody.
         units: match (purpose(plan), device.sharing()) {
             (Purpose::Compile, _) => vec![0],
+            (Purpose::Measure, _) if servers > 0 => (0..servers as u32).collect(),
             (Purpose::Measure, Sharing::Alone) => device.units(),
             (Purpose::Measure, Sharing::SideBySide) => vec![0; jobs],
         },

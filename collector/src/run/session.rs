@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use opdata::contract::{Environment, Software};
 use opengine::calibrate::Store;
+use opengine::device::remote::facts;
 use opengine::env::{Root, capture, revision_near};
 use opengine::interrupt::Interrupt;
 use opengine::runner::{ChildRunners, RunnerFactory};
@@ -16,6 +17,8 @@ use opinstall::Home;
 use opmodels::{ImportError, ImportRequest, Imported, Watch};
 use opreport::progress::Progress;
 use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
+
+use crate::plan::Plan;
 
 /// What a run needs besides its plan.
 pub struct Session<'a> {
@@ -58,6 +61,21 @@ impl<'a> Session<'a> {
             interrupt,
             progress,
             clock: Box::new(SystemClock::default()),
+        })
+    }
+
+    /// What the points of a plan are measured on: this machine, or the one that the plan names.
+    ///
+    /// # Errors
+    /// No server of that machine can be had, or the servers of its key are unlike machines.
+    pub fn environment_of(&self, plan: &Plan) -> anyhow::Result<Environment> {
+        let here = self.environment();
+        let Some(address) = &plan.remote else {
+            return Ok(here);
+        };
+        Ok(Environment {
+            software: here.software,
+            ..facts::of_all(address)?
         })
     }
 

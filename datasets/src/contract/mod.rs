@@ -33,6 +33,6 @@ pub use environment::{
     Cache, Cpu, ENVIRONMENT_FORMAT, Environment, LlvmCpu, Machine, Memory, Pmu, Software, State,
     Virtualisation,
 };
-pub use plan::{PLAN_FORMAT, PlanRecord, StopRule, TimingPolicy, WorkerPolicy};
+pub use plan::{PLAN_FORMAT, PlanRecord, RemoteAddress, StopRule, TimingPolicy, WorkerPolicy};
 
 use format::{check_format, first_format};

@@ -38,6 +38,9 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     /// Where source and machine code of a device's kernels are kept, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_kernels: Option<PathBuf>,
+    /// The servers of another machine that is measured on, if it is not this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteAddress>,
     /// Thread counts to measure at, in the given order, without repetition, each at least 1.
     pub threads: Vec<u32>,
     /// Cache states to measure in, without repetition.
@@ -73,6 +76,17 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     pub run_id: String,
     /// Share of points (0 to 1) that may fail with the run still counted as done.
     pub max_failed_share: f64,
+}
+
+/// Where servers of TVM's RPC are found: a tracker, or one server itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteAddress {
+    /// Host of the tracker or server.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The key of the servers.
+    pub key: String,
 }
 
 impl<Model: Clone + Serialize, Target: Clone + Serialize, Sweep: Clone + Serialize>

@@ -6,7 +6,7 @@
 use opmodels::tile::VectorUnit;
 use tvm_bridge::compile::{Asserts, compile};
 use tvm_bridge::threads::Pool;
-use tvm_bridge::{DType, Device, Target, Tensor};
+use tvm_bridge::{DType, Device, PrimFunc, Target, Tensor};
 
 use super::kernels::{Kind, Tile, kernel};
 use super::{CalibrateError, Level};
@@ -165,6 +165,23 @@ impl Meter for TvmMeter {
             work: (threads * tile.work(kind, counts)) as f64,
         })
     }
+}
+
+/// The arithmetic of one thread as a kernel for `target`, with its arguments on this machine: a fixed piece of work that
+/// shows how fast a processor is at the moment.
+pub(crate) fn reference_kernel(target: &Target) -> tvm_bridge::Result<(PrimFunc, Vec<Tensor>)> {
+    let unit = VectorUnit::of_width(target.vector_width_bits()?, false);
+    let tile = Tile::new(Kind::Peak, unit);
+    let counts = tile.counts(Kind::Peak, 0);
+    let elements = i64::from(2 * unit.bits / 8) / 4;
+    let ones = 1_f32.to_le_bytes().repeat(elements as usize);
+    let loops = [counts.rounds, counts.steps].map(i64::to_le_bytes).concat();
+    let arguments = vec![
+        Tensor::from_bytes(Device::cpu(), &[elements], DType::Float32, &ones)?,
+        Tensor::from_bytes(Device::cpu(), &[2], DType::Int64, &loops)?,
+        Tensor::zeros(Device::cpu(), &[tile.elements()], DType::Float32)?,
+    ];
+    Ok((kernel(Kind::Peak, tile, 1, elements)?, arguments))
 }
 
 /// Every addition must have been made: the outputs count them.

@@ -14,6 +14,7 @@ mod store;
 use std::collections::BTreeMap;
 
 pub use clock::clock_ghz;
+pub(crate) use meter::reference_kernel;
 pub use meter::{Meter, Probe, Reading, TvmMeter, Work};
 pub use sets::Hierarchy;
 pub use store::{Store, StoreError};

@@ -8,6 +8,7 @@ mod compiler;
 mod conditions;
 pub mod cpu;
 mod cuda;
+pub mod remote;
 #[cfg(feature = "testing")]
 mod scripted;
 mod session;
@@ -208,6 +209,11 @@ pub trait DevicePlan: Sync {
     /// Whether kernels run on threads of this machine, which `--threads` counts.
     fn has_host_threads(&self) -> bool {
         true
+    }
+
+    /// Whether its kernels can be measured on another machine, behind a server of TVM's RPC.
+    fn serves_remotely(&self) -> bool {
+        false
     }
 
     /// Whether a clock sees when each call of a whole model begins and ends, as a profile needs.

@@ -5,9 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use opdata::contract::RemoteAddress;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tvm_bridge::Target;
+use tvm_bridge::vm::{Linked, VirtualMachine};
+use tvm_bridge::{KernelModule, Target};
 
 use super::{Conditions, KernelCompiler};
 use crate::measure::counters::request::CounterRequest;
@@ -42,6 +44,10 @@ pub struct Opening {
     pub keep_kernels: Option<PathBuf>,
     /// Which of the device's units is measured on ([`super::Device::units`]).
     pub unit: u32,
+    /// The servers of another machine, if it is measured on one.
+    pub remote: Option<RemoteAddress>,
+    /// Servers of it that answered wrongly.
+    pub avoid: Vec<String>,
 }
 
 impl Opening {
@@ -55,6 +61,8 @@ impl Opening {
             compile_limit: COMPILE_LIMIT,
             keep_kernels: None,
             unit: 0,
+            remote: None,
+            avoid: Vec::new(),
         }
     }
 }
@@ -124,6 +132,25 @@ pub type OpenCounters = fn(&CounterRequest) -> Opened;
 pub trait Session {
     /// What kernels are compiled for.
     fn target(&self) -> &Target;
+    /// What compiles the kernels whose outputs others are compared with: they run in this process.
+    fn plain_target(&self) -> &Target {
+        self.target().host()
+    }
+    /// Starts a model whose functions were compiled.
+    ///
+    /// # Errors
+    /// A kernel is missing, or the device is lost.
+    fn start(&self, linked: Linked, kernels: &[KernelModule]) -> anyhow::Result<VirtualMachine> {
+        Ok(linked.start(kernels, self.target(), self.tensors())?)
+    }
+    /// The server that kernels run on, if that is another machine.
+    fn server(&self) -> Option<String> {
+        None
+    }
+    /// Whether calls inside a running model can be watched from here.
+    fn watches(&self) -> bool {
+        self.tensors().session.is_none()
+    }
     /// What compiles its kernels, on any thread.
     fn compiler(&self) -> Arc<dyn KernelCompiler>;
     /// Its schedule templates for the target.
@@ -183,7 +210,7 @@ pub trait Session {
     /// What opens the counters of a kernel's calls, for the threads that there are then; it opens none where kernels do
     /// not run on threads of this machine, unless the device has counters of its own.
     fn counters(&self) -> OpenCounters {
-        match self.tensors().kind.is_host() {
+        match self.tensors().is_host() {
             true => |request| counters::open(request, Side::Host),
             false => |_| Opened::default(),
         }

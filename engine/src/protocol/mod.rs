@@ -10,6 +10,7 @@ use std::time::Duration;
 
 pub use contents::{ContentId, Contents, PARAMETERS, REFERENCES};
 use opdata::Status;
+use opdata::contract::RemoteAddress;
 use opdata::contract::device_kernel::DeviceKernel;
 use opmodels::Graph;
 use opmodels::graph::Argument;
@@ -101,6 +102,12 @@ pub struct Setup {
     /// Which of the device's units the worker measures on.
     #[serde(default)]
     pub unit: u32,
+    /// The servers of another machine, if it is measured on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteAddress>,
+    /// Servers that answered wrongly: others are taken while there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub avoid: Vec<String>,
 }
 
 impl Setup {
@@ -116,6 +123,8 @@ impl Setup {
             compile_limit: Duration::from_nanos(limit_ns),
             keep_kernels: self.keep_kernels.clone(),
             unit: self.unit,
+            remote: self.remote.clone(),
+            avoid: self.avoid.clone(),
         }
     }
 }
@@ -264,6 +273,9 @@ pub struct Measured {
     /// What was counted, in calls of its own; none if nothing was to be.
     #[serde(default)]
     pub counted: Option<Box<Counted>>,
+    /// The server that it was measured on, if that is not this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// Where the worker's time went.
     #[serde(default)]
     pub spent: Spent,

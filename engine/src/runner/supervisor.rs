@@ -29,7 +29,12 @@ pub struct Supervisor {
     known: HashMap<u64, KernelSpec>,
     /// Those that the present worker holds.
     held: BTreeSet<u64>,
+    /// Wrong results in a row.
+    wrong: u32,
 }
+
+/// Wrong results in a row after which another machine's server is set aside.
+const MOST_WRONG: u32 = 3;
 
 impl Supervisor {
     /// A runner whose worker is launched by `launch` when it is first needed, and each time it was lost.
@@ -40,6 +45,7 @@ impl Supervisor {
             worker: None,
             known: HashMap::new(),
             held: BTreeSet::new(),
+            wrong: 0,
         }
     }
 
@@ -200,6 +206,62 @@ impl Supervisor {
             }
         }
     }
+
+    /// Measures a point, with the worker that there is or a new one.
+    fn measure_once(&mut self, point: &MeasureSpec) -> Result<Measured, Failure> {
+        if !self.held.contains(&point.id) || self.worker.is_none() {
+            let Some(spec) = self.known.get(&point.id).cloned() else {
+                return Err(Failure {
+                    status: Status::CompileFailed,
+                    reason: "the kernel was not built".to_owned(),
+                });
+            };
+            let mut failed = None;
+            let mut alone = BTreeMap::from([(point.id, spec)]);
+            let lost = self.build_round(&mut alone, 1, &mut |_, result| failed = result.err());
+            if let Some(failure) = failed.or(lost.map(|(_, f)| f)) {
+                return Err(failure);
+            }
+        }
+        let timeout = Duration::from_nanos(self.order.policy.measure_timeout_ns);
+        match self.ask(&Request::Measure(point.clone()), timeout, Interrupt::urgent)? {
+            Reply::Measured(measured) => Ok(measured),
+            other => Err(Failure::unexpected(&other)),
+        }
+    }
+
+    /// Whether a point of another machine is measured again: a connection that is lost says nothing of the kernel, until it is
+    /// lost each time.
+    fn is_worth_another_try(&self, failure: &Failure, tries: u32) -> bool {
+        let most = match failure.status {
+            _ if self.order.setup.remote.is_none() || self.order.interrupt.requested() => 1,
+            Status::Crashed => 3,
+            Status::TimedOut => 2,
+            _ => 1,
+        };
+        tries < most
+    }
+
+    /// Sets a server aside whose kernels computed something else for [`MOST_WRONG`] points in a row.
+    fn note_answer(&mut self, result: &Result<Measured, Failure>) {
+        let Ok(Measured {
+            server: Some(server),
+            comparison,
+            ..
+        }) = result
+        else {
+            return;
+        };
+        self.wrong = match comparison.agrees() {
+            true => 0,
+            false => self.wrong + 1,
+        };
+        if self.wrong >= MOST_WRONG {
+            self.wrong = 0;
+            self.order.setup.avoid.push(server.clone());
+            self.discard();
+        }
+    }
 }
 
 impl Runner for Supervisor {
@@ -233,9 +295,14 @@ impl Runner for Supervisor {
         if pending.is_empty() {
             return;
         }
+        let mut tries = 1;
         while let Some((suspects, failure)) =
             self.build_round(&mut pending, self.order.jobs, report)
         {
+            if !pending.is_empty() && self.is_worth_another_try(&failure, tries) {
+                tries += 1;
+                continue;
+            }
             match suspects[..] {
                 // Nothing had begun, or nothing shall: the rest ends in the same way.
                 _ if self.order.interrupt.requested() => {
@@ -271,24 +338,15 @@ impl Runner for Supervisor {
     }
 
     fn measure(&mut self, point: &MeasureSpec) -> Result<Measured, Failure> {
-        if !self.held.contains(&point.id) || self.worker.is_none() {
-            let Some(spec) = self.known.get(&point.id).cloned() else {
-                return Err(Failure {
-                    status: Status::CompileFailed,
-                    reason: "the kernel was not built".to_owned(),
-                });
-            };
-            let mut failed = None;
-            let mut alone = BTreeMap::from([(point.id, spec)]);
-            let lost = self.build_round(&mut alone, 1, &mut |_, result| failed = result.err());
-            if let Some(failure) = failed.or(lost.map(|(_, f)| f)) {
-                return Err(failure);
+        let mut tries = 1;
+        loop {
+            match self.measure_once(point) {
+                Err(failure) if self.is_worth_another_try(&failure, tries) => tries += 1,
+                result => {
+                    self.note_answer(&result);
+                    return result;
+                }
             }
-        }
-        let timeout = Duration::from_nanos(self.order.policy.measure_timeout_ns);
-        match self.ask(&Request::Measure(point.clone()), timeout, Interrupt::urgent)? {
-            Reply::Measured(measured) => Ok(measured),
-            other => Err(Failure::unexpected(&other)),
         }
     }
 
@@ -299,7 +357,6 @@ impl Runner for Supervisor {
         }
         self.tell(&Request::Drop { ids: ids.to_vec() });
     }
-
     fn build_whole_model(&mut self, spec: WholeModelSpec) -> Result<WholeModelReady, Failure> {
         memory::check_whole_model(&spec.graph, self.order.policy.memory_limit_mib)?;
         // Every operator may take its time to build, scheduled and unscheduled; then the reference runs.

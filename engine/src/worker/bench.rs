@@ -125,7 +125,7 @@ impl Bench {
             false => None,
         };
         spent.counters_ns += watch.lap();
-        let state = session.state();
+        let (state, server) = (session.state(), session.server());
         let other_cpu_share = load.other_cpu_share();
         let slowdown = before.max(session.slowdown()?);
         spent.reference_kernel_ns += watch.lap();
@@ -148,6 +148,7 @@ impl Bench {
             state,
             simulated: by_simulator,
             counted: counted.map(Box::new),
+            server,
             spent: Spent {
                 counters_ns: spent.counters_ns + watch.lap(),
                 ..spent

@@ -72,7 +72,7 @@ impl Builder {
         let ready = Mutex::new(Vec::new());
         let bench = Workbench {
             module: &shared.module,
-            target: &shared.target,
+            plain_target: shared.session.plain_target(),
             scheduler: &shared.scheduler,
             compiler: shared.session.compiler(),
             purpose: shared.setup.purpose,
@@ -215,7 +215,7 @@ impl Builder {
 /// What builders on other threads may use of [`Shared`].
 struct Workbench<'a> {
     module: &'a IrModule,
-    target: &'a tvm_bridge::Target,
+    plain_target: &'a tvm_bridge::Target,
     scheduler: &'a Scheduler,
     compiler: Arc<dyn KernelCompiler>,
     purpose: Purpose,
@@ -235,7 +235,7 @@ fn reference_outputs(
         None => {
             // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
             let plain = plain_loops(function, Run::OnThisThread)?;
-            let compiled = compile(&plain.module()?, bench.target.host(), Asserts::Kept)?;
+            let compiled = compile(&plain.module()?, bench.plain_target, Asserts::Kept)?;
             compiled.module.function(tvm_bridge::ir::ENTRY)?
         }
     };

@@ -31,7 +31,7 @@ use crate::schedule::{Run as Plain, plain_loops};
 pub(super) struct LoadedModel {
     pub(super) machine: VirtualMachine,
     /// The same model with the same kernels, for runs whose calls are watched.
-    pub(super) watched: WatchedMachine,
+    pub(super) watched: Option<WatchedMachine>,
     pub(super) graph: Graph,
     /// The model's inputs and weights, by where their values lie.
     pub(super) addresses: HashMap<usize, usize>,
@@ -66,8 +66,11 @@ impl LoadedModel {
             compiler: shared.session.compiler(),
         };
         let Built { linked, kernels } = own.build(&module, jobs)?;
-        let watched = linked.start_watched(&kernels, own.device)?;
-        let machine = linked.start(&kernels, own.target, own.device)?;
+        let watched = match shared.session.watches() {
+            true => Some(linked.start_watched(&kernels, own.device)?),
+            false => None,
+        };
+        let machine = shared.session.start(linked, &kernels)?;
         let build_ns = start.elapsed().as_nanos() as u64;
         let on_host = inputs(shared, &graph)?;
         let inputs = on_host
@@ -79,7 +82,7 @@ impl LoadedModel {
             .filter_map(|(place, tensor)| Some((tensor.host_bytes()?.as_ptr() as usize, place)))
             .collect();
         agreement::calibrate(shared, &graph, &machine)?;
-        for machine in [&machine, &watched.machine] {
+        for machine in std::iter::once(&machine).chain(watched.iter().map(|w| &w.machine)) {
             machine.set_inputs(&graph.entry, &inputs)?;
         }
         machine.runner(&graph.entry)?.run()?;
@@ -163,9 +166,12 @@ impl LoadedModel {
         policy: TimingPolicy,
         counting: Counting,
     ) -> anyhow::Result<(f64, Vec<WatchedRun>)> {
-        let runner = self.watched.machine.runner(&self.graph.entry)?;
+        let Some(watched) = &self.watched else {
+            return Ok((1.0, Vec::new()));
+        };
+        let runner = watched.machine.runner(&self.graph.entry)?;
         runner.run()?;
-        let calls = Calls::watch(&self.watched, &self.graph, session.marks()?);
+        let calls = Calls::watch(watched, &self.graph, session.marks()?);
         // Where all runs count, nobody asks how quiet it was.
         let mut slowdown_now = || match counting {
             Counting::Quiet => session.slowdown(),
@@ -186,7 +192,7 @@ impl LoadedModel {
             runs.push((around, run));
             before = after;
         }
-        self.watched.unwatch();
+        watched.unwatch();
         Ok(those_that_count(runs))
     }
 }
@@ -379,9 +385,9 @@ fn check(
 fn plain_model(shared: &Shared, graph: &Graph, jobs: usize) -> anyhow::Result<VirtualMachine> {
     // The host computes it, whatever the device: loops that are bound to no thread are a program for it alone.
     let host = Place {
-        target: shared.target.host(),
+        target: shared.session.plain_target(),
         device: Device::cpu(),
-        compiler: HostCompiler::shared(shared.target.host()),
+        compiler: HostCompiler::shared(shared.session.plain_target()),
     };
     let functions = in_functions(shared, graph, |function| {
         let schedule = plain_loops(function, Plain::InParallel)?;

@@ -9,9 +9,13 @@ mod instrument;
 pub use instrument::{Call, Moment, TensorFacts};
 use instrument::{Hook, with_globals, with_wrappers};
 
-use tvm_ffi::{Any, Function};
+use std::path::{Path, PathBuf};
 
-use crate::call::{Obj, array, boolean, call, int, invoke, map, module_function, none, value};
+use tvm_ffi::{Any, AnyView, Function};
+
+use crate::call::{
+    Obj, array, boolean, call, int, invoke, map, module_function, none, packed, text, value,
+};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::ir::IrModule;
@@ -32,9 +36,14 @@ const PASSES: [&str; 9] = [
     "relax.transform.ComputePrimValue",
 ];
 
+/// The machine's function that runs another one on the inputs set.
+pub const RUN: &str = "invoke_stateful";
+
 /// A model being run.
 pub struct VirtualMachine {
     module: Obj,
+    /// What runs it, if not the machine itself.
+    run: Option<Function>,
 }
 
 /// The parts of a model between its Relax program and a running machine.
@@ -109,17 +118,88 @@ impl Linked {
         target: &Target,
         device: Device,
     ) -> Result<VirtualMachine> {
+        let executable = self.link(kernels, target)?;
+        let natives = kernels.iter().flat_map(KernelModule::natives).collect();
+        with_globals(natives, || start(&executable, device))
+    }
+}
+
+impl Linked {
+    /// Writes the program with its kernels as objects of one shared library into a folder; returns the files.
+    ///
+    /// # Errors
+    /// TVM cannot write for the target, or the folder cannot be written.
+    pub fn export(
+        self,
+        kernels: &[KernelModule],
+        target: &Target,
+        folder: &Path,
+    ) -> Result<Vec<PathBuf>> {
+        const PACK: &str = "runtime.ModulePackImportsToLLVM";
+        let mut files = Vec::new();
+        for (place, kernels) in kernels.iter().filter(|k| k.handle.is_some()).enumerate() {
+            let file = folder.join(format!("kernels{place}.o"));
+            kernels.write_object(&file)?;
+            files.push(file);
+        }
+        let executable = self.link(kernels, target)?;
+        // A string of TVM's own, which is JSON.
+        let described = text(&target.json().to_string());
+        let packed = call(PACK, &[&executable, &boolean(false), &described, &text("")])?;
+        let file = folder.join("program.o");
+        KernelModule::compiled(packed).write_object(&file)?;
+        files.push(file);
+        Ok(files)
+    }
+
+    /// The program with the compiled kernels.
+    fn link(self, kernels: &[KernelModule], target: &Target) -> Result<Obj> {
         let handles: Vec<&Obj> = kernels.iter().filter_map(|k| k.handle.as_ref()).collect();
         let (first, others) = match handles[..] {
             [] => (none(), array([])?),
             [first, ref others @ ..] => (first.clone(), array(others.iter().copied())?),
         };
-        let executable = call(
+        call(
             "relax.VMLink",
             &[&self.builder, &target.handle, &first, &others, &map([])?],
-        )?;
-        let natives = kernels.iter().flat_map(KernelModule::natives).collect();
-        with_globals(natives, || start(&executable, device))
+        )
+    }
+}
+
+/// Runs a function of a machine by name; the last argument runs it plainly.
+pub type RunBy = dyn Fn(&KernelModule, &str, &dyn Fn() -> Result<()>) -> Result<()>;
+
+impl VirtualMachine {
+    /// A machine on `device` whose program lies in a library that was loaded there. Its runs are made by `run_by`, which
+    /// is given the machine, the function's name and what runs it plainly.
+    ///
+    /// # Errors
+    /// The library has no program, or the device is not there.
+    pub fn of_library(
+        library: &KernelModule,
+        device: Device,
+        run_by: Box<RunBy>,
+    ) -> Result<VirtualMachine> {
+        let executable = library.handle.clone().unwrap_or_default();
+        let machine = start(&executable, device)?;
+        let module = KernelModule::compiled(machine.module.clone());
+        let plain = module_function(&machine.module, RUN)?;
+        let run = packed(RUN.to_owned(), move |arguments| {
+            let name = arguments
+                .first()
+                .and_then(AnyView::try_as::<tvm_ffi::String>);
+            let name = name.ok_or("a function's name is expected")?;
+            let run = || match plain.call_packed(arguments) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(Error::from_tvm(RUN, &error)),
+            };
+            run_by(&module, name.as_str(), &run).map_err(|error| error.to_string())?;
+            Ok(Any::default())
+        });
+        Ok(VirtualMachine {
+            run: Some(run),
+            ..machine
+        })
     }
 }
 
@@ -142,7 +222,7 @@ fn start(executable: &Obj, device: Device) -> Result<VirtualMachine> {
         &module_function(&module, INIT)?,
         &arguments.iter().collect::<Vec<_>>(),
     )?;
-    Ok(VirtualMachine { module })
+    Ok(VirtualMachine { module, run: None })
 }
 
 /// A machine that tells a hook of every call that it makes of a kernel or of one of its own functions.
@@ -184,7 +264,10 @@ impl VirtualMachine {
     /// TVM's.
     pub fn runner(&self, name: &str) -> Result<Runner> {
         Ok(Runner {
-            function: module_function(&self.module, "invoke_stateful")?,
+            function: match &self.run {
+                Some(run) => run.clone(),
+                None => module_function(&self.module, RUN)?,
+            },
             name: crate::call::text(name),
         })
     }
@@ -231,6 +314,6 @@ impl Runner {
     /// An operator failed.
     #[inline]
     pub fn run(&self) -> Result<()> {
-        invoke("invoke_stateful", &self.function, &[&self.name]).map(drop)
+        invoke(RUN, &self.function, &[&self.name]).map(drop)
     }
 }

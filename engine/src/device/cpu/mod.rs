@@ -49,8 +49,22 @@ impl DevicePlan for Cpu {
         DeviceKind::CPU
     }
 
+    fn serves_remotely(&self) -> bool {
+        true
+    }
+
     fn options(&self) -> &'static [TargetOption] {
         &[
+            TargetOption {
+                name: target::MTRIPLE,
+                arity: OptionArity::One,
+                value: "TRIPLE",
+            },
+            TargetOption {
+                name: target::FLOAT_ABI,
+                arity: OptionArity::One,
+                value: "hard|soft",
+            },
             TargetOption {
                 name: target::MCPU,
                 arity: OptionArity::One,
@@ -73,10 +87,11 @@ impl DevicePlan for Cpu {
     }
 
     fn describe_target(&self, dictionary: &Value) -> String {
-        match dictionary[target::MCPU].as_str() {
-            Some(cpu) => format!("{} -{}={cpu}", self.name(), target::MCPU),
-            None => self.name().to_owned(),
-        }
+        let options = [target::MTRIPLE, target::FLOAT_ABI, target::MCPU];
+        let given = options
+            .iter()
+            .filter_map(|option| Some(format!(" -{option}={}", dictionary[*option].as_str()?)));
+        format!("{}{}", self.name(), given.collect::<String>())
     }
 
     fn hardware(&self, machine: &Environment) -> String {
@@ -121,6 +136,13 @@ impl DeviceHost for Cpu {
     }
 
     fn open(&self, opening: &Opening) -> anyhow::Result<Box<dyn Session>> {
+        if let Some(address) = &opening.remote {
+            let target = tvm_bridge::Target::new(&opening.dictionary)?;
+            let templates = schedule::CpuTemplates::of(&target)?;
+            let make = move || Box::new(templates) as Box<dyn Templates>;
+            let kind = tvm_bridge::DeviceKind::Cpu;
+            return super::remote::open(address, target, kind, make, opening);
+        }
         let session = session::CpuSession::open(&opening.dictionary, opening.max_threads)?;
         Ok(Box::new(session))
     }

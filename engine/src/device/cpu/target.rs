@@ -8,8 +8,13 @@ use opreport::nearest::{did_you_mean, nearest};
 use serde_json::{Value, json};
 use tvm_bridge::llvm;
 
+use crate::device::remote::architecture_of;
 use crate::device::{Target, TargetProblem};
 
+/// The machine, by LLVM's name; none for that which this program runs on.
+pub(super) const MTRIPLE: &str = "mtriple";
+/// How functions are given floating-point numbers on 32-bit ARM.
+pub(super) const FLOAT_ABI: &str = "mfloat-abi";
 /// The processor, by LLVM's name.
 pub(super) const MCPU: &str = "mcpu";
 /// Features that are switched on or off, by LLVM's names.
@@ -18,9 +23,19 @@ pub(super) const MATTR: &str = "mattr";
 /// TVM's dictionary for a target on a machine.
 pub(super) fn dictionary(target: &Target, environment: &Environment) -> Value {
     let machine = &environment.machine;
-    let mut json = json!({ "kind": target.device, "num-cores": machine.cores_online });
+    // Of another machine the number of cores may not be known.
+    let mut json = json!({ "kind": target.device, "num-cores": machine.cores_online.max(1) });
+    for option in [MTRIPLE, FLOAT_ABI] {
+        if let Some(value) = target.value(option) {
+            json[option] = json!(value);
+        }
+    }
     // Without a name LLVM takes its baseline for the architecture.
-    if let Some(cpu) = target.value(MCPU).or(machine.llvm_cpu.name.as_deref()) {
+    let found = machine.llvm_cpu.name.as_deref();
+    let is_of_triple = target
+        .value(MTRIPLE)
+        .is_none_or(|triple| architecture_of(triple) == machine.arch);
+    if let Some(cpu) = target.value(MCPU).or(found.filter(|_| is_of_triple)) {
         json[MCPU] = json!(cpu);
     }
     let attributes = target.values(MATTR);
@@ -33,6 +48,13 @@ pub(super) fn dictionary(target: &Target, environment: &Environment) -> Value {
 /// Checks the names of processor and features, if any was given.
 pub(super) fn check(target: &Target) -> Result<(), TargetProblem> {
     let (cpu, attributes) = (target.value(MCPU), target.values(MATTR));
+    // The names below are those of this machine's architecture.
+    if target
+        .value(MTRIPLE)
+        .is_some_and(|triple| architecture_of(triple) != std::env::consts::ARCH)
+    {
+        return Ok(());
+    }
     if cpu.is_none() && attributes.is_empty() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use opdata::CacheState;
 use tvm_bridge::clock::{self, ns_between, ticks};
 use tvm_bridge::tasks::{self, Task};
@@ -29,13 +29,15 @@ const PAIRS: (usize, usize) = (10, 500);
 impl LoadedModel {
     /// Profiles runs of the model as the schedule says.
     pub fn profile(&self, shared: &mut Shared, spec: &ProfileSpec) -> anyhow::Result<Profiled> {
+        let watched = self.watched.as_ref();
+        let watched = watched.context("calls on another machine cannot be watched from here")?;
         let session = &mut shared.session;
         session.prepare(&Conditions::new(spec.threads as u32, CacheState::Model))?;
         clock::calibrate();
         let watch = Watch {
             plain: self.machine.runner(&self.graph.entry)?,
-            watched: self.watched.machine.runner(&self.graph.entry)?,
-            machine: &self.watched,
+            watched: watched.machine.runner(&self.graph.entry)?,
+            machine: watched,
             clock: Clock::new(session.simulated_clock()),
             stamps: Rc::default(),
         };

@@ -1,0 +1,125 @@
+//! Compiling for another machine: code here, a shared library by the linker, which is uploaded and loaded there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use tvm_bridge::compile::{Asserts, Lowered};
+use tvm_bridge::rpc::{Session, Timed};
+use tvm_bridge::{Device, IrModule, Kernel, KernelModule, StageTimes, Target};
+
+use super::link::link;
+use super::meter::Meter;
+use crate::device::{CompiledKernel, KernelCompiler, LoweredProgram, Program};
+
+/// The compiler for one server.
+pub(super) struct RemoteCompiler {
+    pub target: Target,
+    pub upload: Arc<Upload>,
+    pub meter: Meter,
+    pub device: Device,
+}
+
+/// Brings libraries to a server.
+pub(super) struct Upload {
+    pub session: Session,
+    pub linker: PathBuf,
+    /// Objects and libraries on their way.
+    pub folder: tempfile::TempDir,
+    /// Names so far.
+    pub next: AtomicU64,
+}
+
+impl Upload {
+    /// Links objects that `write` makes in a folder, uploads the library and loads it there.
+    pub fn load(
+        &self,
+        write: impl FnOnce(&Path) -> anyhow::Result<Vec<PathBuf>>,
+    ) -> anyhow::Result<KernelModule> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let folder = self.folder.path().join(number.to_string());
+        std::fs::create_dir(&folder).context("a folder for objects")?;
+        let name = format!("lib{number}.so");
+        let library = folder.join(&name);
+        let objects = write(&folder)?;
+        link(&self.linker, &objects, &library)?;
+        let bytes = std::fs::read(&library).context("the linked library")?;
+        std::fs::remove_dir_all(&folder).context("the folder of objects")?;
+        self.session.upload(&name, &bytes)?;
+        let module = self.session.load(&name)?;
+        // It is mapped there; nobody needs the file any more.
+        self.session.remove(&name)?;
+        Ok(module)
+    }
+}
+
+impl KernelCompiler for RemoteCompiler {
+    fn lower(&self, module: &IrModule) -> anyhow::Result<Box<dyn LoweredProgram + '_>> {
+        Ok(Box::new(RemoteProgram {
+            compiler: self,
+            lowered: Lowered::new(module, &self.target, Asserts::Dropped)?,
+        }))
+    }
+
+    /// The code is linked with the rest of the model, so it is not loaded by itself.
+    fn load(&self, module: &IrModule) -> anyhow::Result<KernelModule> {
+        let lowered = Lowered::new(module, &self.target, Asserts::Kept)?;
+        Ok(lowered.generate()?.into_module())
+    }
+}
+
+/// A lowered operator.
+struct RemoteProgram<'c> {
+    compiler: &'c RemoteCompiler,
+    lowered: Lowered,
+}
+
+impl LoweredProgram for RemoteProgram<'_> {
+    fn structural_hash(&self) -> anyhow::Result<u64> {
+        Ok(self.lowered.structural_hash()?)
+    }
+
+    fn statements(&self, limit: u64) -> anyhow::Result<u64> {
+        Ok(self.lowered.statements(limit)?)
+    }
+
+    fn compile(self: Box<Self>, program: Program<'_>) -> anyhow::Result<CompiledKernel> {
+        let RemoteCompiler {
+            upload,
+            meter,
+            device,
+            ..
+        } = self.compiler;
+        let generated = self.lowered.generate()?;
+        let times = generated.times();
+        let start = Instant::now();
+        let module = upload.load(|folder| {
+            let object = folder.join("kernel.o");
+            generated.write_object(&object)?;
+            Ok(vec![object])
+        })?;
+        let jit = start.elapsed();
+        let entry = module.function(tvm_bridge::ir::ENTRY)?;
+        let (meter, device) = (meter.clone(), *device);
+        let kernel = Kernel::native(program.symbol, move |tensors| {
+            let timed = Timed {
+                module: &module,
+                name: tvm_bridge::ir::ENTRY,
+                text: None,
+                tensors,
+                device,
+            };
+            let called = meter.call(&timed, || entry.bind(tensors).call());
+            called.map_err(|error| error.to_string())
+        });
+        Ok(CompiledKernel {
+            kernel: Some(kernel),
+            // What the JIT takes on this machine, linking and uploading take here.
+            times: StageTimes { jit, ..times },
+            device_kernels: Vec::new(),
+            simulation: None,
+        })
+    }
+}

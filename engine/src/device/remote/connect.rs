@@ -1,0 +1,118 @@
+//! From an address to a connected server: by a tracker, if one answers there, else directly.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use opdata::contract::RemoteAddress;
+use tvm_bridge::rpc::Session;
+use tvm_bridge::rpc::tracker::{Queue, Tracker, TrackerError};
+
+/// Longest wait for a free server. A worker has a minute for all of its setup.
+pub const WAIT: Duration = Duration::from_secs(45);
+/// How long a server keeps a session at most, seconds: a night of measuring.
+const SESSION_SECONDS: u64 = 24 * 3600;
+/// Pause before a tracker that is gone is looked for again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// A connection to a server, and which one it is.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// The connection.
+    pub session: Session,
+    /// Host and port of the server.
+    pub address: String,
+}
+
+/// Connects to a free server, waiting for one for so long at most; a tracker that is being restarted is waited for too.
+/// Servers of `avoid` are taken only if there are no others.
+///
+/// # Errors
+/// There is none, or it is lost at once.
+pub fn connect(
+    address: &RemoteAddress,
+    avoid: &[String],
+    wait: Duration,
+) -> anyhow::Result<Server> {
+    let deadline = Instant::now() + wait;
+    loop {
+        match attempt(address, avoid, deadline) {
+            Ok(server) => return Ok(server),
+            Err(error) if Instant::now() + PAUSE >= deadline => return Err(error),
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+fn attempt(address: &RemoteAddress, avoid: &[String], deadline: Instant) -> anyhow::Result<Server> {
+    let RemoteAddress { host, port, key } = address;
+    let connected = |host: &str, port: u16, match_key: &str| {
+        let session = Session::connect(host, port, match_key, SESSION_SECONDS);
+        let session = session.with_context(|| format!("the server {host}:{port} of {key}"))?;
+        anyhow::Ok(Server {
+            session,
+            address: format!("{host}:{port}"),
+        })
+    };
+    match Tracker::connect(host, *port) {
+        Ok(mut tracker) => {
+            let queues = tracker.summary()?;
+            anyhow::ensure!(
+                queues
+                    .get(key)
+                    .is_some_and(|queue| !queue.servers.is_empty()),
+                unknown_key(address, queues.keys().map(String::as_str))
+            );
+            let left = deadline.saturating_duration_since(Instant::now());
+            let found = tracker.request(key, left).with_context(|| {
+                format!("no server of {key} came free; `opcollect list devices` shows who waits")
+            })?;
+            let own = format!("{}:{}", found.host, found.port);
+            let others = queues.get(key).map_or(0, |queue| queue.servers.len());
+            // A server that was asked for and is not greeted offers itself again after some seconds.
+            anyhow::ensure!(
+                !avoid.contains(&own) || avoid.len() >= others,
+                "{own} answers wrongly, and no other server of {key} came free"
+            );
+            connected(&found.host, found.port, &found.match_key)
+        }
+        // A server closes a connection that greets it as a tracker.
+        Err(TrackerError::Stranger { .. }) => connected(host, *port, key),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is said of a key that no server has.
+fn unknown_key<'a>(address: &RemoteAddress, keys: impl Iterator<Item = &'a str>) -> String {
+    let keys: Vec<&str> = keys.collect();
+    let known = match keys.is_empty() {
+        true => "it has no servers at all".to_owned(),
+        false => format!("it has {}", keys.join(", ")),
+    };
+    format!(
+        "the tracker at {}:{} has no server of the key {}: {known}",
+        address.host, address.port, address.key
+    )
+}
+
+/// How many servers of the key there are: one behind a direct address.
+///
+/// # Errors
+/// Nothing answers there, or no server has the key.
+pub fn servers(address: &RemoteAddress) -> anyhow::Result<usize> {
+    match Tracker::connect(&address.host, address.port) {
+        Ok(mut tracker) => {
+            let queues = tracker.summary()?;
+            let count = queues.get(&address.key).map_or(0, |queue: &Queue| {
+                // One that was killed stays listed until its connection ends, so busy ones are not told from lost ones.
+                queue.servers.len()
+            });
+            anyhow::ensure!(
+                count > 0,
+                unknown_key(address, queues.keys().map(String::as_str))
+            );
+            Ok(count)
+        }
+        Err(TrackerError::Stranger { .. }) => Ok(1),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,73 @@
+//! What the machine of a server is: by its own word where `opcollect serve-device` serves, else unknown.
+
+use std::time::Duration;
+
+use opdata::contract::{Environment, RemoteAddress};
+
+use super::ENVIRONMENT;
+use super::connect::{Server, WAIT, connect, servers};
+
+/// The environment of a server's machine. Of a stock server nothing is known but that it is another machine than this
+/// one: the fingerprint is of its address.
+pub fn of_server(server: &Server) -> Environment {
+    let said = server.session.ask(ENVIRONMENT);
+    let own = said.and_then(|text| serde_json::from_str::<Environment>(&text).ok());
+    own.unwrap_or_else(|| unknown(&server.address))
+}
+
+/// The environment of the machine behind an address. Of several servers each one that is free is asked, and all must be
+/// like machines: rows of one run are of one.
+///
+/// # Errors
+/// No server can be had, or two are unlike.
+pub fn of_all(address: &RemoteAddress) -> anyhow::Result<Environment> {
+    let first = connect(address, &[], WAIT)?;
+    let environment = of_server(&first);
+    // While one is held, the tracker hands out the others.
+    let mut held = vec![first];
+    for _ in 1..servers(address)? {
+        let Ok(server) = connect(address, &[], Duration::from_secs(2)) else {
+            break;
+        };
+        let other = of_server(&server);
+        let (own, others) = (&environment, &other);
+        let known = !own.machine.arch.is_empty() && !others.machine.arch.is_empty();
+        anyhow::ensure!(
+            !known || own.env_hash == others.env_hash,
+            "the servers of {} are unlike machines: {} ({}) and {} ({}); give each kind a key of its own",
+            address.key,
+            own.machine.cpu.name.as_deref().unwrap_or("unknown"),
+            held[0].address,
+            others.machine.cpu.name.as_deref().unwrap_or("unknown"),
+            server.address,
+        );
+        held.push(server);
+    }
+    Ok(environment)
+}
+
+fn unknown(address: &str) -> Environment {
+    let mut environment = Environment {
+        format: opdata::contract::ENVIRONMENT_FORMAT,
+        machine: Default::default(),
+        state: Default::default(),
+        software: Default::default(),
+        env_hash: String::new(),
+        calibration: None,
+    };
+    environment.machine.cpu.name = Some(format!("an unknown processor at {address}"));
+    environment.env_hash = environment.machine.hash();
+    environment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_machines_differ_by_address_and_from_this_one() {
+        let (a, b) = (unknown("10.0.0.1:9090"), unknown("10.0.0.2:9090"));
+        assert_ne!(a.env_hash, b.env_hash);
+        assert_eq!(a.state.cores_usable, 0);
+    }
+}

@@ -1,0 +1,85 @@
+//! Times of remote kernels, by the clock of the server.
+//!
+//! A clock here runs around calls; a call over a connection takes longer than the kernel. So while a [`RemoteTimer`] runs,
+//! the first call of the kernel asks the server for the time of all calls together, and the others are not made.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tvm_bridge::rpc::{Repetition, Timed, time};
+
+use crate::measure::Timer;
+
+/// What is to be done at a call.
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    /// Run once, untimed.
+    Run,
+    /// Ask for the time of calls.
+    Time(Repetition),
+    /// It was asked for: nothing.
+    Timed(Duration),
+}
+
+/// What kernels and their timer share.
+#[derive(Debug, Clone)]
+pub(super) struct Meter(Arc<Mutex<Mode>>);
+
+impl Meter {
+    pub fn new() -> Meter {
+        Meter(Arc::new(Mutex::new(Mode::Run)))
+    }
+
+    /// Does a call: by `run`, or by timing what `timed` describes.
+    pub fn call(
+        &self,
+        timed: &Timed<'_>,
+        run: impl FnOnce() -> tvm_bridge::Result<()>,
+    ) -> tvm_bridge::Result<()> {
+        let mut mode = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *mode {
+            Mode::Run => {
+                drop(mode);
+                run()
+            }
+            Mode::Timed(_) => Ok(()),
+            Mode::Time(repetition) => {
+                // Whatever happens, the other calls of the sample are not made.
+                *mode = Mode::Timed(Duration::ZERO);
+                let seconds = time(timed, repetition)?;
+                let one = seconds.first().copied().unwrap_or_default();
+                let all = one * f64::from(repetition.number);
+                let all = Duration::try_from_secs_f64(all).unwrap_or_default();
+                *mode = Mode::Timed(all);
+                Ok(())
+            }
+        }
+    }
+
+    fn set(&self, mode: Mode) -> Mode {
+        let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *own, mode)
+    }
+}
+
+/// The server's clock.
+pub(super) struct RemoteTimer {
+    pub meter: Meter,
+    /// Whether data are driven out of the caches before each sample.
+    pub flush: bool,
+}
+
+impl Timer for RemoteTimer {
+    fn time(&mut self, number: u32, calls: &mut dyn FnMut()) -> Duration {
+        self.meter.set(Mode::Time(Repetition {
+            number,
+            repeat: 1,
+            flush: self.flush,
+        }));
+        calls();
+        match self.meter.set(Mode::Run) {
+            Mode::Timed(elapsed) => elapsed,
+            Mode::Run | Mode::Time(_) => Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A server in a worker: its clock, its threads, and a reference kernel that runs there.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use opdata::CacheState;
+use tvm_bridge::rpc::{Repetition, Timed, time};
+use tvm_bridge::vm::{Linked, VirtualMachine};
+use tvm_bridge::{Device, DeviceKind, KernelModule, Result, Target, Tensor};
+
+use super::compiler::{RemoteCompiler, Upload};
+use super::connect::Server;
+use super::meter::{Meter, RemoteTimer};
+use crate::calibrate::reference_kernel;
+use crate::device::{Conditions, Kernel, KernelCompiler, OpenCounters, Session};
+use crate::measure::caches::Place;
+use crate::measure::counters::Opened;
+use crate::measure::{CacheControl, Timer};
+use crate::schedule::Templates;
+
+/// Makes a device's schedule templates.
+pub(super) type MakeTemplates = Box<dyn Fn() -> Box<dyn Templates>>;
+
+/// A worker that measures on another machine.
+pub(super) struct RemoteSession {
+    target: Target,
+    /// Host and port of the server.
+    address: String,
+    /// What the outputs that are compared with are computed by.
+    host: Target,
+    device: Device,
+    templates: MakeTemplates,
+    upload: Arc<Upload>,
+    timer: RemoteTimer,
+    reference: Reference,
+    flusher: FlushedThere,
+}
+
+impl RemoteSession {
+    pub fn open(
+        server: Server,
+        target: Target,
+        kind: DeviceKind,
+        templates: MakeTemplates,
+        linker: PathBuf,
+        max_threads: usize,
+    ) -> anyhow::Result<RemoteSession> {
+        let device = server.session.device(kind);
+        let upload = Arc::new(Upload {
+            session: server.session,
+            linker,
+            folder: tempfile::tempdir().context("a folder for objects")?,
+            next: Default::default(),
+        });
+        upload.session.use_threads(max_threads)?;
+        Ok(RemoteSession {
+            reference: Reference::load(&upload, &target, device)?,
+            address: server.address,
+            host: Target::llvm(&tvm_bridge::target::host_cpu()?, 1)?,
+            target,
+            device,
+            templates,
+            upload,
+            timer: RemoteTimer {
+                meter: Meter::new(),
+                flush: false,
+            },
+            flusher: FlushedThere,
+        })
+    }
+}
+
+impl Session for RemoteSession {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn server(&self) -> Option<String> {
+        Some(self.address.clone())
+    }
+
+    fn plain_target(&self) -> &Target {
+        &self.host
+    }
+
+    fn compiler(&self) -> Arc<dyn KernelCompiler> {
+        Arc::new(RemoteCompiler {
+            target: self.target.clone(),
+            upload: Arc::clone(&self.upload),
+            meter: self.timer.meter.clone(),
+            device: self.device,
+        })
+    }
+
+    fn templates(&self) -> Box<dyn Templates> {
+        (self.templates)()
+    }
+
+    fn tensors(&self) -> Device {
+        self.device
+    }
+
+    fn release(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn prepare(&self, at: &Conditions) -> Result<()> {
+        self.upload.session.use_threads(at.threads as usize)
+    }
+
+    fn slowdown(&mut self) -> Result<f64> {
+        self.reference.slowdown(self.device)
+    }
+
+    /// A lost connection does not come back: the next worker makes another one.
+    fn after_failure(&mut self) {
+        if self.upload.session.use_threads(1).is_err() {
+            eprintln!("the connection to the device is lost");
+            std::process::exit(1);
+        }
+    }
+
+    fn instruments(
+        &mut self,
+        _kernel: Kernel<'_>,
+        at: &Conditions,
+    ) -> (&mut dyn Timer, CacheControl<'_>) {
+        self.timer.flush = at.cache == CacheState::Flushed;
+        let caches = match self.timer.flush {
+            true => CacheControl::Evict(&mut self.flusher),
+            false => CacheControl::Repeat,
+        };
+        (&mut self.timer, caches)
+    }
+
+    fn counters(&self) -> OpenCounters {
+        |_| Opened::default()
+    }
+
+    fn model_clock(&mut self, _at: &Conditions) -> &mut dyn Timer {
+        self.timer.flush = false;
+        &mut self.timer
+    }
+
+    fn start(&self, linked: Linked, kernels: &[KernelModule]) -> anyhow::Result<VirtualMachine> {
+        let library = self
+            .upload
+            .load(|folder| Ok(linked.export(kernels, &self.target, folder)?))?;
+        let (meter, device) = (self.timer.meter.clone(), self.device);
+        let run_by = move |machine: &KernelModule, name: &str, run: &dyn Fn() -> Result<()>| {
+            let timed = Timed {
+                module: machine,
+                name: tvm_bridge::vm::RUN,
+                text: Some(name),
+                tensors: &[],
+                device,
+            };
+            meter.call(&timed, run)
+        };
+        Ok(VirtualMachine::of_library(
+            &library,
+            device,
+            Box::new(run_by),
+        )?)
+    }
+}
+
+/// The server flushes before each sample by itself.
+struct FlushedThere;
+
+impl Place for FlushedThere {
+    fn place(&mut self, _tensors: &[Tensor]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A fixed piece of arithmetic on one core there.
+struct Reference {
+    module: KernelModule,
+    tensors: Vec<Tensor>,
+    /// The fastest reading of this connection, seconds.
+    best: f64,
+}
+
+/// Readings before the first that counts: processors wake, caches fill.
+const FIRST_READINGS: u32 = 5;
+
+impl Reference {
+    fn load(upload: &Upload, target: &Target, device: Device) -> anyhow::Result<Reference> {
+        let (function, arguments) = reference_kernel(target.host())?;
+        let generated = tvm_bridge::compile::Lowered::new(
+            &function.to_module()?,
+            target.host(),
+            tvm_bridge::compile::Asserts::Kept,
+        )?
+        .generate()?;
+        let module = upload.load(|folder| {
+            let object = folder.join("reference.o");
+            generated.write_object(&object)?;
+            Ok(vec![object])
+        })?;
+        // It runs on the processor, whatever the device.
+        let processor = Device {
+            kind: DeviceKind::Cpu,
+            ..device
+        };
+        let tensors = arguments.into_iter().map(|t| t.into_device(processor));
+        let mut reference = Reference {
+            module,
+            tensors: tensors.collect::<Result<_>>()?,
+            best: f64::INFINITY,
+        };
+        for _ in 0..FIRST_READINGS {
+            reference.slowdown(device)?;
+        }
+        Ok(reference)
+    }
+
+    /// Its time now over its fastest.
+    fn slowdown(&mut self, device: Device) -> Result<f64> {
+        let timed = Timed {
+            module: &self.module,
+            name: tvm_bridge::ir::ENTRY,
+            text: None,
+            tensors: &self.tensors,
+            device: Device {
+                kind: DeviceKind::Cpu,
+                ..device
+            },
+        };
+        let once = Repetition {
+            number: 1,
+            repeat: 1,
+            flush: false,
+        };
+        let now = time(&timed, once)?.first().copied().unwrap_or(f64::NAN);
+        self.best = self.best.min(now);
+        Ok(now / self.best)
+    }
+}

@@ -1,0 +1,171 @@
+//! TVM's remote procedure calls: kernels that run in a server of TVM's on another machine.
+//!
+//! [`tracker`] finds servers, [`Session`] is a connection to one: it uploads libraries, loads them, and times functions there.
+//! Tensors of a session have a [`Device`] with its number; copies go over the connection. [`server`] is the other end.
+//! Magic numbers and messages are those of `tvm/rpc/base.py` in the wheel (0.27).
+
+pub mod server;
+pub mod tracker;
+
+use crate::call::{Obj, boolean, call, int, invoke, module_function, text, value};
+use crate::device::{Device, DeviceKind};
+use crate::error::Result;
+use crate::kernel::KernelModule;
+use crate::libs::Libraries;
+use crate::tensor::Tensor;
+
+/// What client and server greet each other with.
+pub(crate) const MAGIC: i32 = 0xFF271;
+/// The server's answer to a key that it does not serve.
+pub(crate) const MISMATCH: i32 = MAGIC + 2;
+/// What a tracker is greeted with, and answers.
+pub(crate) const TRACKER_MAGIC: i32 = 0x2F271;
+
+/// A connection to a server. Dropping the last clone ends it.
+#[derive(Debug, Clone)]
+pub struct Session {
+    handle: Obj,
+    index: i32,
+}
+
+impl Session {
+    /// Connects to a server; `seconds` is how long the server keeps the session at most.
+    ///
+    /// # Errors
+    /// Nothing answers there, or it serves another key.
+    pub fn connect(host: &str, port: u16, key: &str, seconds: u64) -> Result<Session> {
+        const INDEX: &str = "rpc.SessTableIndex";
+        Libraries::load()?;
+        let key = text(&format!("{key} -timeout={seconds}"));
+        let arguments = [&text(host), &int(port.into()), &key, &boolean(false)];
+        let handle = call("rpc.Connect", &arguments)?;
+        let index: i64 = value(INDEX, call(INDEX, &[&handle])?)?;
+        Ok(Session {
+            handle,
+            index: index as i32,
+        })
+    }
+
+    /// The first device of a kind there.
+    pub fn device(&self, kind: DeviceKind) -> Device {
+        Device {
+            session: Some(self.index),
+            ..Device::first(kind)
+        }
+    }
+
+    /// Writes a file into the session's folder.
+    ///
+    /// # Errors
+    /// The connection is lost, or the server refuses the name.
+    pub fn upload(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let bytes = Obj(tvm_ffi::Any::from(tvm_ffi::Bytes::from(bytes)));
+        self.call("tvm.rpc.server.upload", &[&text(name), &bytes])
+            .map(drop)
+    }
+
+    /// Removes a file of the session's folder.
+    ///
+    /// # Errors
+    /// The connection is lost, or there is no such file.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        self.call("tvm.rpc.server.remove", &[&text(name)]).map(drop)
+    }
+
+    /// Loads a library that was uploaded.
+    ///
+    /// # Errors
+    /// It is none, or is of another architecture.
+    pub fn load(&self, name: &str) -> Result<KernelModule> {
+        let module = call("rpc.LoadRemoteModule", &[&self.handle, &text(name)])?;
+        Ok(KernelModule::compiled(module))
+    }
+
+    /// What a function of the server without arguments says, if it has one of this name that says a text.
+    pub fn ask(&self, name: &str) -> Option<String> {
+        let said = self.call(name, &[]).ok()?;
+        let said: tvm_ffi::String = said.0.try_as()?;
+        Some(said.as_str().to_owned())
+    }
+
+    /// Sets how many threads parallel loops use there.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn use_threads(&self, threads: usize) -> Result<()> {
+        /// `ThreadGroup::kBig` of TVM's runtime: the fastest cores first.
+        const BIG: i64 = 1;
+        const NAME: &str = "runtime.config_threadpool";
+        self.call(NAME, &[&int(BIG), &int(threads as i64)])
+            .map(drop)
+    }
+
+    fn call(&self, name: &str, arguments: &[&Obj]) -> Result<Obj> {
+        invoke(name, &module_function(&self.handle, name)?, arguments)
+    }
+}
+
+/// How calls are timed by the server's own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repetition {
+    /// Calls back to back that a sample is the mean of.
+    pub number: u32,
+    /// Samples.
+    pub repeat: u32,
+    /// Whether every argument but the first is driven out of the caches before a sample.
+    pub flush: bool,
+}
+
+/// What can be timed: a function of a module on a device, with arguments.
+pub struct Timed<'a> {
+    /// The function's module there.
+    pub module: &'a KernelModule,
+    /// The function's name.
+    pub name: &'a str,
+    /// A name among the arguments, in front of the tensors.
+    pub text: Option<&'a str>,
+    /// Its tensors, on the session's device.
+    pub tensors: &'a [Tensor],
+    /// Where it runs.
+    pub device: Device,
+}
+
+/// Seconds of one call, sample by sample, by the server's clock: the connection is no part of it.
+///
+/// # Errors
+/// The connection is lost, or the function failed.
+pub fn time(timed: &Timed<'_>, repetition: Repetition) -> Result<Vec<f64>> {
+    const NAME: &str = "runtime.RPCTimeEvaluator";
+    const SAMPLES: &str = "samples of a remote function";
+    /// Every call is one of those that were asked for: no least time, no pauses, no further flushing.
+    const NONE: i64 = 0;
+    let handle = timed.module.handle.clone().unwrap_or_default();
+    let flush = match repetition.flush {
+        true => "cache_flush_cpu_non_first_arg",
+        false => "",
+    };
+    let evaluator = call(
+        NAME,
+        &[
+            &handle,
+            &text(timed.name),
+            &int(timed.device.code()),
+            &int(timed.device.id.into()),
+            &int(repetition.number.into()),
+            &int(repetition.repeat.into()),
+            &int(NONE),
+            &int(NONE),
+            &int(NONE),
+            &int(1),
+            &int(NONE),
+            &text(flush),
+        ],
+    )?;
+    let evaluator: tvm_ffi::Function = value(NAME, evaluator)?;
+    let name = timed.text.map(text);
+    let tensors: Vec<Obj> = timed.tensors.iter().map(Tensor::obj).collect();
+    let arguments: Vec<&Obj> = name.iter().chain(&tensors).collect();
+    let bytes: tvm_ffi::Bytes = value(SAMPLES, invoke(SAMPLES, &evaluator, &arguments)?)?;
+    let word = |b: &[u8]| <[u8; 8]>::try_from(b).map_or(f64::NAN, f64::from_le_bytes);
+    Ok(bytes.as_slice().chunks_exact(8).map(word).collect())
+}

@@ -1,0 +1,113 @@
+//! One session of a server, in a process of its own: TVM's loop over a connection that has been greeted.
+//!
+//! Files are read and written in the session's folder alone, and only libraries from there are loaded: names that lead
+//! out of it are refused, and TVM's functions that take any path are taken away. What else an uploaded kernel may do is the
+//! process's to bound.
+
+use std::os::fd::RawFd;
+use std::path::{Component, Path, PathBuf};
+
+use tvm_ffi::{Any, AnyView, Function};
+
+use crate::call::{call, int, register, text};
+use crate::error::{Error, Result};
+use crate::libs::Libraries;
+
+/// TVM's functions that read, write or load files by any path.
+const BY_ANY_PATH: [&str; 9] = [
+    "ffi.ModuleLoadFromFile",
+    "ffi.ModuleWriteToFile",
+    "ffi.Module.load_from_file.so",
+    "ffi.Module.load_from_file.relax.VMExecutable",
+    "relax.ExecutableLoadFromFile",
+    "runtime.ModuleLoadStaticLibrary",
+    "runtime.SaveParamsToFile",
+    "runtime.LoadParamsFromFile",
+    "runtime.LoadMetaDataFromJSON",
+];
+
+/// What is said under a name, to clients that ask for it.
+pub struct Answer {
+    /// The name of the function.
+    pub name: &'static str,
+    /// What it says.
+    pub says: Box<dyn Fn() -> String>,
+}
+
+/// Serves the client at the other end of `socket` until it leaves; files are those of `folder`.
+///
+/// # Errors
+/// TVM cannot be loaded, or a name is taken already.
+pub fn serve(socket: RawFd, folder: &Path, answers: Vec<Answer>) -> Result<()> {
+    Libraries::load_runtime()?;
+    let load =
+        Function::get_global(BY_ANY_PATH[0]).map_err(|e| Error::from_tvm(BY_ANY_PATH[0], &e))?;
+    let own = folder.to_owned();
+    register("tvm.rpc.server.workpath", move |arguments| {
+        let path = inside(&own, &name_of(arguments)?)?;
+        Ok(Any::from(tvm_ffi::String::from(
+            path.to_string_lossy().as_ref(),
+        )))
+    })?;
+    let own = folder.to_owned();
+    register("tvm.rpc.server.load_module", move |arguments| {
+        let path = inside(&own, &name_of(arguments)?)?;
+        let path = text(&path.to_string_lossy());
+        load.call_packed(&[path.view()])
+            .map_err(|error| error.message().to_string())
+    })?;
+    for answer in answers {
+        register(answer.name, move |_| {
+            Ok(Any::from(tvm_ffi::String::from((answer.says)().as_str())))
+        })?;
+    }
+    // The loader of libraries is called by name from the one kept above.
+    for name in BY_ANY_PATH.iter().filter(|name| !name.ends_with(".so")) {
+        // A runtime without one of them has nothing to take away.
+        let _ = call("ffi.FunctionRemoveGlobal", &[&text(name)]);
+    }
+    call("rpc.ServerLoop", &[&int(socket.into())]).map(drop)
+}
+
+fn name_of(arguments: &[AnyView<'_>]) -> std::result::Result<String, String> {
+    let name: Option<tvm_ffi::String> = arguments.first().and_then(|name| name.try_as());
+    let name = name.ok_or("a file's name is expected")?;
+    Ok(name.as_str().to_owned())
+}
+
+/// The file of a name in the folder.
+fn inside(folder: &Path, name: &str) -> std::result::Result<PathBuf, String> {
+    let mut components = Path::new(name).components();
+    match (components.next(), components.next()) {
+        (Some(Component::Normal(file)), None) if !name.contains('\0') => Ok(folder.join(file)),
+        _ => Err(format!(
+            "the name {name:?} leads out of the session's folder"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_out_of_the_folder_are_refused() {
+        let folder = Path::new("/session");
+        assert_eq!(
+            inside(folder, "lib.so").unwrap(),
+            Path::new("/session/lib.so")
+        );
+        for name in [
+            "../x",
+            "/etc/passwd",
+            "a/../../x",
+            "a/b",
+            "",
+            ".",
+            "..",
+            "a\0b",
+        ] {
+            assert!(inside(folder, name).is_err(), "{name:?}");
+        }
+    }
+}
