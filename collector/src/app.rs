@@ -11,6 +11,7 @@ use opdata::RunWriter;
 use opengine::interrupt::Interrupt;
 use opengine::measure::counters::{SIMULATED_CHILD, SOURCES, serve_kernel};
 use opengine::protocol::Contents;
+use opengine::serve::{SESSION, serve_session};
 use opengine::worker::serve;
 use opinstall::Home;
 use opmodels::{ImportError, Registry};
@@ -34,6 +35,7 @@ mod doctor;
 mod frameworks;
 mod libtorch;
 mod profile;
+mod remote;
 mod runs;
 mod tpu;
 mod tpu_diff;
@@ -92,6 +94,7 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::ProfileTorch(request) => libtorch::run(&request, view),
         Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Vta(command) => Ok(vta::perform(command, view)?),
+        Action::Serve(request) => Ok(remote::serve(&request)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),
         Action::Worker(arguments) => {
@@ -109,6 +112,7 @@ fn serve_parent(arguments: &[OsString]) -> anyhow::Result<()> {
             std::io::stdout(),
             Contents::of_environment(),
         ),
+        [word] if word == SESSION => serve_session(),
         [word] if word == SIMULATED_CHILD => serve_kernel(std::io::stdin().lock()),
         [device, rest @ ..] => {
             let name = device.to_string_lossy();
@@ -310,6 +314,7 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
             let runs = run_list::list(&folder, tag.as_deref())?;
             show_list(&Listing::Runs(&runs), view)
         }
+        ListRequest::Devices(host, port) => Ok(remote::list(&host, port, view)?),
         ListRequest::Patterns => {
             let forms =
                 crate::patterns::expand(&Home::find()?, None, for_stderr(view.verbosity).as_mut())?;

@@ -59,7 +59,7 @@ pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppE
         Ok(Some(calibration)) => Calibrated::Yes(calibration),
         Err(error) => Calibrated::Unusable(error.to_string()),
     };
-    let checks = doctor::examine(&Facts {
+    let mut checks = doctor::examine(&Facts {
         environment: &environment,
         threads: &request.threads,
         tvm,
@@ -75,6 +75,9 @@ pub(super) fn diagnose(request: &DoctorRequest, view: View) -> Result<Exit, AppE
             .collect(),
         devices: device::ALL.iter().flat_map(|d| d.findings()).collect(),
     });
+    if let Some((address, target)) = &request.remote {
+        checks.extend(doctor::check_remote(address, target));
+    }
     let diagnosis = Diagnosis {
         checks: &checks,
         measured: measured.as_ref(),

@@ -287,6 +287,9 @@ pub enum Command {
     Tpu(Box<super::tpu::TpuArgs>),
     /// The simulator of VTA (target pynq) by itself: show a run, calibrate with a board's log, compare with one
     Vta(Box<super::vta::VtaArgs>),
+    /// Offer this machine to clients of TVM's RPC, as TVM's own server does: one process a session, bounded in time, memory
+    /// and what it may do
+    ServeDevice(super::serve::ServeArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -320,6 +323,24 @@ pub enum ListWhat {
     Runs(RunsArgs),
     /// Composite operators (quantised convolutions, GELU, …): what each source's form of them becomes, step by step
     Patterns,
+    /// Servers that a tracker of TVM's RPC offers: keys, free and busy, and what free ones say of their machines
+    Devices(DevicesArgs),
+}
+
+/// `list devices`.
+#[derive(Debug, Args)]
+pub struct DevicesArgs {
+    /// The tracker's host
+    #[arg(long, value_name = "HOST", env = "TVM_TRACKER_HOST", default_value = "127.0.0.1", value_hint = ValueHint::Hostname)]
+    pub host: String,
+    /// The tracker's port
+    #[arg(
+        long,
+        value_name = "PORT",
+        env = "TVM_TRACKER_PORT",
+        default_value_t = 9190
+    )]
+    pub port: u16,
 }
 
 /// `list runs`.
@@ -371,6 +392,18 @@ pub struct DoctorArgs {
     /// threads: those of --threads, or 1, 2, 4, … max. Kept for later runs to record
     #[arg(long)]
     pub calibrate: bool,
+    /// Look at another machine too: the host of a tracker of TVM's RPC, or of one server
+    #[arg(long, value_name = "HOST", value_hint = ValueHint::Hostname)]
+    pub host: Option<String>,
+    /// Port of the tracker or server
+    #[arg(long, value_name = "PORT", allow_negative_numbers = true)]
+    pub port: Option<String>,
+    /// Key of the servers
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// What will be compiled for it
+    #[arg(long, value_name = "TARGET", value_parser = Suggest::targets())]
+    pub target: Option<String>,
     /// Time for the samples of one rate of --calibrate
     #[arg(
         long,

@@ -29,6 +29,7 @@ use crate::replay::ReplayRequest;
 use crate::run::ResumeRequest;
 use crate::run_report::ReportRequest;
 use crate::sweep::{Sweep, SweepFile};
+use opengine::serve::ServeRequest;
 
 /// Variable that names the configuration file when `--config` does not.
 const CONFIG_VARIABLE: &str = "OPCOLLECT_CONFIG";
@@ -92,6 +93,8 @@ pub enum Action {
     Tpu(Box<super::tpu::TpuRequest>),
     /// Work with the simulator of VTA.
     Vta(super::vta::VtaCommand),
+    /// Offer this machine to others.
+    Serve(ServeRequest),
     /// Print completions.
     Completions(clap_complete::Shell),
     /// Print the manual page.
@@ -119,6 +122,8 @@ pub enum ListRequest {
     OperatorIr(Box<ImportRequest>, Option<PathBuf>, Option<String>),
     /// What composite operators become.
     Patterns,
+    /// The servers of a tracker at this host and port.
+    Devices(String, u16),
     /// The runs in a folder, or those of them with a tag.
     Runs(PathBuf, Option<String>),
 }
@@ -167,6 +172,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             ListWhat::Sweeps => ListRequest::Sweeps,
             ListWhat::Counters => ListRequest::Counters,
             ListWhat::Patterns => ListRequest::Patterns,
+            ListWhat::Devices(args) => ListRequest::Devices(args.host, args.port),
             ListWhat::Runs(args) => ListRequest::Runs(args.folder, args.tag),
             ListWhat::Ops(model) => operators(&model, &settings(innermost(&matches))?)?,
         }),
@@ -194,6 +200,7 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
         }
         Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
         Some(Command::Vta(args)) => Action::Vta(args.command),
+        Some(Command::ServeDevice(args)) => Action::Serve(args.request()?),
         Some(Command::Completions { shell }) => Action::Completions(shell),
         Some(Command::Man) => Action::Man,
         Some(Command::Worker { args }) => Action::Worker(args),
@@ -254,6 +261,7 @@ fn doctor(calibrate: bool, settings: &Settings, cores: u32) -> Result<DoctorRequ
         calibration,
         out: path("out").unwrap_or_else(|| "runs".into()),
         python: path("python"),
+        remote: Planned::remote_of(settings)?,
     })
 }
 
@@ -273,7 +281,7 @@ fn view(args: &ViewArgs) -> View {
 }
 
 /// The error of a flag that means nothing here.
-fn refused(problem: String) -> clap::Error {
+pub(super) fn refused(problem: String) -> clap::Error {
     command().error(clap::error::ErrorKind::InvalidValue, problem)
 }
 

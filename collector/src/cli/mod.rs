@@ -15,6 +15,7 @@ pub mod nightly;
 pub mod profile;
 pub mod report;
 pub mod runs;
+pub mod serve;
 mod suggest;
 pub mod tpu;
 pub mod vta;

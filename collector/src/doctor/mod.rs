@@ -9,6 +9,7 @@ mod check;
 mod folder;
 mod machine;
 mod python;
+mod remote;
 mod tools;
 
 pub use calibration::Calibrated;
@@ -16,12 +17,13 @@ pub use check::{Check, CheckStatus, Problem};
 pub use folder::FolderFacts;
 pub use machine::check_load;
 pub use python::{PackageWanted, PythonFacts};
+pub use remote::check_remote;
 pub use tools::find_compiler;
 
 use std::path::PathBuf;
 
-use opdata::contract::Environment;
-use opengine::device::Finding;
+use opdata::contract::{Environment, RemoteAddress};
+use opengine::device::{Finding, Target};
 use opengine::measure::counters::Survey;
 
 /// What the doctor looks at.
@@ -33,6 +35,8 @@ pub struct DoctorRequest {
     pub out: PathBuf,
     /// Python of the importer; `None` for the project's own.
     pub python: Option<PathBuf>,
+    /// Another machine whose servers are looked at too, and what is compiled for it.
+    pub remote: Option<(RemoteAddress, Target)>,
     /// What to calibrate the machine for, if it shall be.
     pub calibration: Option<CalibrationRequest>,
 }

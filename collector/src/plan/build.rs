@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use opdata::contract::PLAN_FORMAT;
+use opdata::contract::RemoteAddress;
 use opdata::{CacheState, RunLabel, Timestamp};
-use opengine::device::{ConditionInfo, DeviceRef};
+use opengine::device::{ConditionInfo, DeviceRef, Target};
 use opengine::measure::counters::Side;
 
 use super::counters::counters;
@@ -177,6 +178,12 @@ impl Planned {
             parse::duration_ns,
             "give a duration such as 90m or 6h",
         )
+    }
+
+    /// Reads and checks alone where the servers of another machine are, and what is compiled for it.
+    pub fn remote_of(settings: &Settings) -> Result<Option<(RemoteAddress, Target)>, PlanError> {
+        let (target, _) = targets(settings, false)?;
+        Ok(remote(settings, &target, false)?.map(|address| (address, target)))
     }
 
     /// Reads and checks the time for a point's samples alone, in nanoseconds.

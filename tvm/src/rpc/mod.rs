@@ -15,9 +15,9 @@ use crate::libs::Libraries;
 use crate::tensor::Tensor;
 
 /// What client and server greet each other with.
-pub(crate) const MAGIC: i32 = 0xFF271;
+pub const MAGIC: i32 = 0xFF271;
 /// The server's answer to a key that it does not serve.
-pub(crate) const MISMATCH: i32 = MAGIC + 2;
+pub const MISMATCH: i32 = MAGIC + 2;
 /// What a tracker is greeted with, and answers.
 pub(crate) const TRACKER_MAGIC: i32 = 0x2F271;
 

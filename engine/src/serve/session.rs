@@ -1,0 +1,109 @@
+//! One session: a process of its own with the connection as its standard input, a folder of its own, and limits.
+
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use opdata::contract::Software;
+use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
+use tvm_bridge::rpc::server::{Answer, serve};
+
+use super::sandbox;
+use crate::device::remote::ENVIRONMENT;
+use crate::env::{Root, capture};
+use crate::interrupt::Interrupt;
+
+/// The word that makes the program a session's process.
+pub const SESSION: &str = "session";
+/// Variable with the most memory of a session, MiB.
+const MEMORY: &str = "OPBENCH_SESSION_MIB";
+
+/// What a session may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub time: Duration,
+    pub memory_mib: u64,
+}
+
+/// Runs a session to its end, whatever that is; in words.
+pub(super) fn run(
+    program: &Path,
+    stream: TcpStream,
+    limits: Limits,
+    interrupt: &Interrupt,
+) -> anyhow::Result<String> {
+    let folder = tempfile::tempdir().context("a folder for the session")?;
+    let cores = crate::env::Cores::read(&Root::system()).usable();
+    let mut command = Command::new(program);
+    command
+        .args(["worker", SESSION])
+        .current_dir(folder.path())
+        .env(MEMORY, limits.memory_mib.to_string())
+        // On x86, TVM takes half of the processors otherwise.
+        .env("TVM_NUM_THREADS", cores.to_string())
+        .stdin(Stdio::from(OwnedFd::from(stream)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    let mut child = command.spawn().context("cannot start a session")?;
+    let deadline = Instant::now() + limits.time;
+    let end = loop {
+        if let Some(status) = child.try_wait().context("a session's process")? {
+            break match (status.success(), status.signal()) {
+                (true, _) => "ended by the client".to_owned(),
+                (false, Some(signal)) => format!("killed by signal {signal}"),
+                (false, None) => format!("failed ({status})"),
+            };
+        }
+        let late = Instant::now() >= deadline;
+        if late || interrupt.requested() {
+            break match late {
+                true => format!("stopped after {} s", limits.time.as_secs()),
+                false => "stopped with the server".to_owned(),
+            };
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    // SAFETY: a plain system call; the group is the child's own, and has ended or is to end.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+    let _ = child.wait();
+    Ok(end)
+}
+
+/// The process of a session: serves the client at its standard input until it leaves.
+///
+/// # Errors
+/// TVM cannot be loaded, or the limits cannot be set.
+pub fn serve_session() -> anyhow::Result<()> {
+    let memory = std::env::var(MEMORY).ok().and_then(|mib| mib.parse().ok());
+    let memory: u64 = memory.context("a session is started by serve-device")?;
+    let versions = [
+        ("opcollect", env!("CARGO_PKG_VERSION")),
+        ("apache-tvm", TVM_VERSION),
+        ("apache-tvm-ffi", TVM_FFI_VERSION),
+    ];
+    let environment = capture(
+        &Root::system(),
+        Software {
+            versions: versions
+                .into_iter()
+                .map(|(name, version)| (name.to_owned(), version.to_owned()))
+                .collect(),
+            ..Software::default()
+        },
+    );
+    let environment = serde_json::to_string(&environment)?;
+    let folder = std::env::current_dir().context("the session's folder")?;
+    tvm_bridge::Libraries::load_runtime()?;
+    sandbox::enter(memory)?;
+    let answers = vec![Answer {
+        name: ENVIRONMENT,
+        says: Box::new(move || environment.clone()),
+    }];
+    serve(libc::STDIN_FILENO, &folder, answers)?;
+    Ok(())
+}
