@@ -103,7 +103,7 @@ fn essential(detail: &str) -> String {
     let line = text
         .lines()
         .map(str::trim)
-        .find(|l| !l.is_empty())
+        .find(|l| !l.is_empty() && !l.ends_with(OF_REMOTE))
         .unwrap_or("no message");
     let mut line = line.to_owned();
     if line.len() > MAX_MESSAGE {
@@ -117,6 +117,9 @@ fn essential(detail: &str) -> String {
     line
 }
 
+/// What stands alone on the line before the message of another machine.
+const OF_REMOTE: &str = "Error caught from RPC call:";
+
 /// Longest message kept, in bytes: a row's reason is one line.
 const MAX_MESSAGE: usize = 400;
 
@@ -128,6 +131,12 @@ mod tests {
     fn schedule_errors_are_cut_to_their_point() {
         let text = "ScheduleError: An error occurred\n# from tvm.script import …\nclass Module:\n  …\nError message: The loops can't be fused.\n";
         assert_eq!(essential(text), "The loops can't be fused.");
+    }
+
+    #[test]
+    fn the_message_of_another_machine_is_its_own() {
+        let text = "RPCError: Error caught from RPC call:\nno such file\n";
+        assert_eq!(essential(text), "no such file");
     }
 
     #[test]

@@ -70,8 +70,11 @@ pub fn serve(socket: RawFd, folder: &Path, answers: Vec<Answer>) -> Result<()> {
 }
 
 fn name_of(arguments: &[AnyView<'_>]) -> std::result::Result<String, String> {
-    let name: Option<tvm_ffi::String> = arguments.first().and_then(|name| name.try_as());
-    let name = name.ok_or("a file's name is expected")?;
+    let name = arguments.first().ok_or("a file's name is expected")?;
+    // TVM hands on what came over the connection as a C string, which only a conversion takes.
+    let name: tvm_ffi::String = (*name)
+        .try_into()
+        .map_err(|error: tvm_ffi::Error| error.message().to_string())?;
     Ok(name.as_str().to_owned())
 }
 
