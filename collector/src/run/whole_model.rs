@@ -188,7 +188,9 @@ impl WholeModelTimes {
             Ok(summary) => ModelOutcome::Measured(ModelTiming {
                 time: TimeReport::new(&summary, Some(quality(&summary, measured.slowdown))),
                 checked_against: ready.checked_against.clone(),
-                instrumented_sum_ns: Some(measured.instrumented_sum_ns),
+                // Calls on another machine are not watched.
+                instrumented_sum_ns: (!measured.operators.is_empty())
+                    .then_some(measured.instrumented_sum_ns),
                 latency: Latency::new(&summary),
             }),
             Err(error) => ModelOutcome::NotMeasured {

@@ -296,9 +296,13 @@ impl Runner for Supervisor {
             return;
         }
         let mut tries = 1;
+        let mut left = pending.len();
         while let Some((suspects, failure)) =
             self.build_round(&mut pending, self.order.jobs, report)
         {
+            if pending.len() < left {
+                (left, tries) = (pending.len(), 1);
+            }
             if !pending.is_empty() && self.is_worth_another_try(&failure, tries) {
                 tries += 1;
                 continue;

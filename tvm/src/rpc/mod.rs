@@ -9,7 +9,7 @@ pub mod tracker;
 
 use crate::call::{Obj, boolean, call, int, invoke, module_function, text, value};
 use crate::device::{Device, DeviceKind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::KernelModule;
 use crate::libs::Libraries;
 use crate::tensor::Tensor;
@@ -91,13 +91,36 @@ impl Session {
     /// Sets how many threads parallel loops use there.
     ///
     /// # Errors
-    /// The connection is lost.
+    /// The connection is lost, or the server's pool has fewer threads.
     pub fn use_threads(&self, threads: usize) -> Result<()> {
         /// `ThreadGroup::kBig` of TVM's runtime: the fastest cores first.
         const BIG: i64 = 1;
         const NAME: &str = "runtime.config_threadpool";
-        self.call(NAME, &[&int(BIG), &int(threads as i64)])
-            .map(drop)
+        self.call(NAME, &[&int(BIG), &int(threads as i64)])?;
+        match self.threads_in_use()? {
+            now if now == threads as i64 => Ok(()),
+            now => Err(Error::unexpected(
+                NAME,
+                format!(
+                    "the server uses {now} threads and not {threads}: it was started for {now}; \
+                     a stock server takes as many as TVM_NUM_THREADS says"
+                ),
+            )),
+        }
+    }
+
+    /// Whether the server still answers.
+    pub fn is_alive(&self) -> bool {
+        self.threads_in_use().is_ok()
+    }
+
+    /// How many threads parallel loops use there.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn threads_in_use(&self) -> Result<i64> {
+        const NAME: &str = "runtime.NumThreads";
+        value(NAME, self.call(NAME, &[])?)
     }
 
     fn call(&self, name: &str, arguments: &[&Obj]) -> Result<Obj> {

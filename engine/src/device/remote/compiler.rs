@@ -47,11 +47,25 @@ impl Upload {
         link(&self.linker, &objects, &library)?;
         let bytes = std::fs::read(&library).context("the linked library")?;
         std::fs::remove_dir_all(&folder).context("the folder of objects")?;
-        self.session.upload(&name, &bytes)?;
-        let module = self.session.load(&name)?;
-        // It is mapped there; nobody needs the file any more.
-        self.session.remove(&name)?;
-        Ok(module)
+        let brought = self.session.upload(&name, &bytes).and_then(|()| {
+            let module = self.session.load(&name)?;
+            // It is mapped there; nobody needs the file any more.
+            self.session.remove(&name)?;
+            Ok(module)
+        });
+        if brought.is_err() {
+            self.end_if_lost();
+        }
+        Ok(brought?)
+    }
+
+    /// Ends this worker if the connection is lost: it does not come back, and nothing says anything of a kernel any more. The
+    /// next worker makes another one.
+    pub fn end_if_lost(&self) {
+        if !self.session.is_alive() {
+            eprintln!("the connection to the device is lost");
+            std::process::exit(1);
+        }
     }
 }
 

@@ -35,13 +35,6 @@ pub(super) fn open(
 ) -> anyhow::Result<Box<dyn Session>> {
     let linker = find_linker()?;
     let server = connect::connect(address, &opening.avoid, connect::WAIT)?;
-    let session = session::RemoteSession::open(
-        server,
-        target,
-        kind,
-        Box::new(templates),
-        linker,
-        opening.max_threads,
-    )?;
+    let session = session::RemoteSession::open(server, target, kind, Box::new(templates), linker)?;
     Ok(Box::new(session))
 }

@@ -44,7 +44,6 @@ impl RemoteSession {
         kind: DeviceKind,
         templates: MakeTemplates,
         linker: PathBuf,
-        max_threads: usize,
     ) -> anyhow::Result<RemoteSession> {
         let device = server.session.device(kind);
         let upload = Arc::new(Upload {
@@ -53,7 +52,6 @@ impl RemoteSession {
             folder: tempfile::tempdir().context("a folder for objects")?,
             next: Default::default(),
         });
-        upload.session.use_threads(max_threads)?;
         Ok(RemoteSession {
             reference: Reference::load(&upload, &target, device)?,
             address: server.address,
@@ -113,12 +111,8 @@ impl Session for RemoteSession {
         self.reference.slowdown(self.device)
     }
 
-    /// A lost connection does not come back: the next worker makes another one.
     fn after_failure(&mut self) {
-        if self.upload.session.use_threads(1).is_err() {
-            eprintln!("the connection to the device is lost");
-            std::process::exit(1);
-        }
+        self.upload.end_if_lost();
     }
 
     fn instruments(
