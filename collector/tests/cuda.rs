@@ -79,6 +79,8 @@ fn order(name: &str, arch: &str, keep: &Path) -> RunnerOrder {
             compile_timeout_ns: policy.compile_timeout_ns,
             keep_kernels: Some(keep.to_owned()),
             unit: 0,
+            remote: None,
+            avoid: Vec::new(),
         },
         contents: fixture(name),
         policy,

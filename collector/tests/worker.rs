@@ -43,6 +43,8 @@ fn setup(name: &str) -> Setup {
         compile_timeout_ns: 60_000_000_000,
         keep_kernels: None,
         unit: 0,
+        remote: None,
+        avoid: Vec::new(),
     }
 }
 

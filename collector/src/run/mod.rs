@@ -260,11 +260,18 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
     let plan = &planned.plan;
     let environment = &prepared.environment;
     let mut warnings: Vec<String> = planned.warnings.iter().map(ToString::to_string).collect();
-    if !plan.compile_only && simulation(plan, environment).is_none() {
+    if !plan.compile_only && plan.remote.is_none() && simulation(plan, environment).is_none() {
         warnings.extend(doubts::of_environment(environment));
     }
     let simulation = simulation(plan, environment);
     warnings.extend(simulation.clone());
+    if environment.machine.emulated {
+        let name = environment.machine.cpu.name.as_deref();
+        warnings.push(format!(
+            "the times are those of an emulator ({}), not of a board",
+            name.unwrap_or("unknown")
+        ));
+    }
     let first = prepared.imports.first();
     let checks: BTreeSet<String> = prepared
         .imports

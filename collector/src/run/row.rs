@@ -190,6 +190,10 @@ impl<'a> RunFacts<'a> {
         {
             row.quality = Some(worse(quality, Quality::C));
         }
+        if self.environment.machine.emulated {
+            row.emulated = Some("emulated".to_owned());
+            row.quality = row.quality.map(|_| Quality::D);
+        }
         row.fill_derived();
         let calibration = self.environment.calibration.as_ref();
         if let Some(calibration) = calibration.filter(|_| device.has_host_threads()) {
@@ -270,6 +274,7 @@ fn describe_measurement(row: &mut Row, measured: &Measured) {
     row.tolerance_rel = finite(comparison.tolerance_rel);
     row.drift_ratio = finite(measured.slowdown);
     row.other_cpu_share = measured.other_cpu_share.and_then(finite);
+    row.server = measured.server.clone();
     if let Some(state) = &measured.state {
         row.device_clock_mhz = state.clock_mhz.map(u64::from);
         row.device_temperature_c = state.temperature_c.map(u64::from);

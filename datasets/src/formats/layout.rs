@@ -9,7 +9,7 @@ use crate::schema::COLUMNS;
 pub(super) const ABSENT: usize = usize::MAX;
 
 /// Optional columns that version 3 of the schema got after its first rows were written: files from before lack them.
-const ADDED: [&str; 61] = [
+const ADDED: [&str; 63] = [
     "output_reuse_bytes",
     "import_check",
     "other_cpu_share",
@@ -71,6 +71,8 @@ const ADDED: [&str; 61] = [
     "simulated_limit",
     "cpu_side",
     "quantisation",
+    "server",
+    "emulated",
 ];
 
 /// For each column of the schema, its position in the file, or [`ABSENT`].

@@ -440,4 +440,10 @@ columns! {
         /// Exponents of the scales of data and weights, and the shift of sums, where the device computes in int8.
         quantisation: Option<JsonText>,
     }
+    Remote {
+        /// Host and port of the server of TVM's RPC that the point was measured on; missing for the machine of the run itself.
+        server: Option<String>,
+        /// `emulated` where the processor is an emulator's: the times are the emulator's, not the processor's.
+        emulated: Option<String>,
+    }
 }

@@ -123,6 +123,7 @@ fn title(group: Group) -> &'static str {
         Group::Provenance => "Provenance",
         Group::Resources => "Device kernels, as their compiler says, and the state of their device",
         Group::Simulation => "What a simulator says, where nothing was measured",
+        Group::Remote => "Which other machine it was measured on",
         Group::Counts => "Counts with a fixed meaning, for one run",
         Group::Roofline => "Shares of the calibrated roofs, for as many threads",
     }

@@ -65,4 +65,6 @@ pub enum Group {
     Roofline,
     /// What a simulator says in place of a measurement.
     Simulation,
+    /// Which other machine it was measured on.
+    Remote,
 }

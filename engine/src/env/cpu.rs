@@ -36,6 +36,32 @@ fn parse(text: &str) -> Cpu {
     }
 }
 
+/// Whether this program runs in an emulator of processes (QEMU's user mode): `/proc` is that of the processor below then.
+pub(super) fn is_emulated(root: &Root) -> bool {
+    root.text("proc/cpuinfo")
+        .is_some_and(|text| is_of_another(&text, std::env::consts::ARCH))
+}
+
+/// Whether a kernel of another architecture wrote this.
+fn is_of_another(text: &str, arch: &str) -> bool {
+    let has = |key: &str| {
+        text.lines()
+            .any(|line| line.split('\t').next() == Some(key))
+    };
+    match arch {
+        "x86_64" | "x86" => has("CPU implementer") || has("hart"),
+        _ => has("vendor_id") && has("cpu family"),
+    }
+}
+
+/// What is known of an emulator's processor.
+pub(super) fn emulated() -> Cpu {
+    Cpu {
+        name: Some(format!("an emulated {} processor", std::env::consts::ARCH)),
+        ..Cpu::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +84,15 @@ mod tests {
         );
         assert_eq!(cpu.microcode.as_deref(), Some("0xb002116"));
         assert!(cpu.has("avx2") && !cpu.has("avx512f"));
+    }
+
+    #[test]
+    fn the_kernel_below_an_emulator_is_of_another_architecture() {
+        let x86 = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\n";
+        let arm = "processor\t: 0\nBogoMIPS\t: 50.00\nCPU implementer\t: 0x41\n";
+        assert!(is_of_another(x86, "aarch64") && is_of_another(arm, "x86_64"));
+        assert!(!is_of_another(x86, "x86_64") && !is_of_another(arm, "aarch64"));
+        assert!(!is_of_another("", "aarch64"));
     }
 
     #[test]

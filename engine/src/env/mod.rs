@@ -28,16 +28,24 @@ pub fn cpu_name(root: &Root) -> Option<String> {
 /// Reads the machine under `root` (the file system's root; another folder in tests) and its
 /// state; the software is the caller's to know.
 pub fn capture(root: &Root, software: Software) -> Environment {
-    let cpu = cpu::read(root);
+    let emulated = cpu::is_emulated(root);
+    let cpu = match emulated {
+        true => cpu::emulated(),
+        false => cpu::read(root),
+    };
     let cores = Cores::read(root);
     let machine = Machine {
         arch: std::env::consts::ARCH.to_owned(),
         llvm_cpu: llvm_cpu::resolve(&cpu),
-        caches: caches::read(root),
+        caches: match emulated {
+            true => Vec::new(),
+            false => caches::read(root),
+        },
         cores_online: cores.online,
         cores_physical: cores.physical,
         virtualisation: system::virtualisation(root, &cpu),
-        max_mhz: system::max_mhz(root),
+        max_mhz: system::max_mhz(root).filter(|_| !emulated),
+        emulated,
         cpu,
     };
     let state = State {

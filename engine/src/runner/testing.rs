@@ -342,6 +342,7 @@ pub fn measured(id: u64, ns: f64, slowdown: f64) -> Measured {
         state: None,
         simulated: None,
         counted: None,
+        server: None,
         spent: Default::default(),
     }
 }
@@ -380,6 +381,8 @@ pub fn order() -> RunnerOrder {
             compile_timeout_ns: 1_000_000_000,
             keep_kernels: None,
             unit: 0,
+            remote: None,
+            avoid: Vec::new(),
         },
         contents: "import".into(),
         policy: policy(),

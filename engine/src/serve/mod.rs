@@ -81,6 +81,11 @@ impl<'a> Server<'a> {
         program: PathBuf,
         log: &'a mut dyn FnMut(&str),
     ) -> anyhow::Result<Server<'a>> {
+        if !sandbox::can_filter() {
+            log(
+                "this system cannot filter calls (seccomp): a client's kernel may start programs here",
+            );
+        }
         let wanted = SocketAddr::new(request.bind, request.port);
         let listener =
             TcpListener::bind(wanted).with_context(|| format!("cannot listen at {wanted}"))?;

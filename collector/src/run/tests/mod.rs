@@ -93,6 +93,7 @@ impl Bench {
             more_targets: Vec::new(),
             compile_only: false,
             keep_kernels: None,
+            remote: None,
             threads: vec![1],
             cache_states: vec![CacheState::Model],
             device_conditions: Default::default(),

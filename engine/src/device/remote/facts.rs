@@ -21,11 +21,13 @@ pub fn of_server(server: &Server) -> Environment {
 /// # Errors
 /// No server can be had, or two are unlike.
 pub fn of_all(address: &RemoteAddress) -> anyhow::Result<Environment> {
+    // Where nothing answers at all, nobody waits for it.
+    let count = servers(address)?;
     let first = connect(address, &[], WAIT)?;
     let environment = of_server(&first);
     // While one is held, the tracker hands out the others.
     let mut held = vec![first];
-    for _ in 1..servers(address)? {
+    for _ in 1..count {
         let Ok(server) = connect(address, &[], Duration::from_secs(2)) else {
             break;
         };

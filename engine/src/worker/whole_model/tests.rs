@@ -36,6 +36,8 @@ fn shared(name: &str) -> Shared {
             compile_timeout_ns: 1_000_000_000,
             keep_kernels: None,
             unit: 0,
+            remote: None,
+            avoid: Vec::new(),
         },
         contents: Contents::in_folder(&import),
         module: IrModule::from_json(&module).unwrap(),
