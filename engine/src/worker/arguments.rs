@@ -6,7 +6,7 @@ use tvm_bridge::{Device, Tensor};
 
 use super::rotation::Rotation;
 use crate::measure::check::{Comparison, Tolerance, compare, worst};
-use crate::measure::fill::filled;
+use crate::measure::fill::{filled, poison};
 use crate::protocol::{KernelSpec, Reuse};
 
 /// The arguments of one operator.
@@ -16,6 +16,8 @@ pub(super) struct Arguments {
     pub tensors: Vec<Tensor>,
     /// [`Arguments::tensors`] and further sets that share the inputs.
     rotation: Option<Rotation>,
+    /// Poisoned outputs on another machine, to be copied there.
+    poisoned: Vec<Tensor>,
 }
 
 impl Arguments {
@@ -26,12 +28,32 @@ impl Arguments {
             specs: spec.arguments.clone(),
             tensors,
             rotation: None,
+            poisoned: Vec::new(),
         })
     }
 
     pub fn outputs(&mut self) -> &mut [Tensor] {
         let first = first_output(&self.specs);
         &mut self.tensors[first..]
+    }
+
+    /// Overwrites the outputs with a pattern that no kernel computes.
+    pub fn poison_outputs(&mut self) -> anyhow::Result<()> {
+        let first = first_output(&self.specs);
+        let outputs = &mut self.tensors[first..];
+        if !self.poisoned.is_empty() {
+            let mut pairs = outputs.iter().zip(&self.poisoned);
+            return Ok(pairs.try_for_each(|(output, poisoned)| output.copy_from(poisoned))?);
+        }
+        outputs.iter_mut().try_for_each(poison)?;
+        if outputs
+            .iter()
+            .any(|output| output.device().session.is_some())
+        {
+            let copies = outputs.iter().map(Tensor::duplicate);
+            self.poisoned = copies.collect::<tvm_bridge::Result<_>>()?;
+        }
+        Ok(())
     }
 
     /// The same arguments for every call.

@@ -13,7 +13,6 @@ use crate::device::{Kernel, SimulatedRun, Simulation};
 use crate::interference::load::LoadMeter;
 use crate::measure::counters::passes::{Calls, budget, count};
 use crate::measure::counters::{Counted, Opened, Program, Simulator, refuse, simulate};
-use crate::measure::fill::poison;
 use crate::measure::sampling::{Caches, Pruned, Taken, take, take_if_pruned, time_calls};
 use crate::measure::{CacheControl, Timer};
 use crate::protocol::{KernelSpec, MeasureSpec, Measured, Spent};
@@ -94,9 +93,7 @@ impl Bench {
         let before = session.wait_for_quiet(now)?;
         spent.wait_ns = watch.lap();
 
-        for output in arguments.outputs() {
-            poison(output)?;
-        }
+        arguments.poison_outputs()?;
         let kernel = Kernel {
             symbol: &spec.symbol,
             choice: &ready.choice,

@@ -7,6 +7,8 @@
 pub mod server;
 pub mod tracker;
 
+use std::sync::{Mutex, PoisonError};
+
 use crate::call::{Obj, boolean, call, int, invoke, module_function, text, value};
 use crate::device::{Device, DeviceKind};
 use crate::error::{Error, Result};
@@ -139,56 +141,79 @@ pub struct Repetition {
     pub flush: bool,
 }
 
-/// What can be timed: a function of a module on a device, with arguments.
-pub struct Timed<'a> {
-    /// The function's module there.
-    pub module: &'a KernelModule,
-    /// The function's name.
-    pub name: &'a str,
+/// A function of a module on a server, to be timed there.
+pub struct Timed {
+    module: KernelModule,
+    name: String,
     /// A name among the arguments, in front of the tensors.
-    pub text: Option<&'a str>,
-    /// Its tensors, on the session's device.
-    pub tensors: &'a [Tensor],
-    /// Where it runs.
-    pub device: Device,
+    text: Option<String>,
+    device: Device,
+    /// What times it as it was asked for last: making one takes a message of its own.
+    evaluator: Mutex<Option<(Repetition, tvm_ffi::Function)>>,
 }
 
-/// Seconds of one call, sample by sample, by the server's clock: the connection is no part of it.
-///
-/// # Errors
-/// The connection is lost, or the function failed.
-pub fn time(timed: &Timed<'_>, repetition: Repetition) -> Result<Vec<f64>> {
-    const NAME: &str = "runtime.RPCTimeEvaluator";
-    const SAMPLES: &str = "samples of a remote function";
-    /// Every call is one of those that were asked for: no least time, no pauses, no further flushing.
-    const NONE: i64 = 0;
-    let handle = timed.module.handle.clone().unwrap_or_default();
-    let flush = match repetition.flush {
-        true => "cache_flush_cpu_non_first_arg",
-        false => "",
-    };
-    let evaluator = call(
-        NAME,
-        &[
-            &handle,
-            &text(timed.name),
-            &int(timed.device.code()),
-            &int(timed.device.id.into()),
-            &int(repetition.number.into()),
-            &int(repetition.repeat.into()),
-            &int(NONE),
-            &int(NONE),
-            &int(NONE),
-            &int(1),
-            &int(NONE),
-            &text(flush),
-        ],
-    )?;
-    let evaluator: tvm_ffi::Function = value(NAME, evaluator)?;
-    let name = timed.text.map(text);
-    let tensors: Vec<Obj> = timed.tensors.iter().map(Tensor::obj).collect();
-    let arguments: Vec<&Obj> = name.iter().chain(&tensors).collect();
-    let bytes: tvm_ffi::Bytes = value(SAMPLES, invoke(SAMPLES, &evaluator, &arguments)?)?;
-    let word = |b: &[u8]| <[u8; 8]>::try_from(b).map_or(f64::NAN, f64::from_le_bytes);
-    Ok(bytes.as_slice().chunks_exact(8).map(word).collect())
+impl Timed {
+    /// The function `name` of a module on a device of a session; `text` stands in front of its tensors, if it takes one.
+    pub fn new(module: &KernelModule, name: &str, text: Option<&str>, device: Device) -> Timed {
+        Timed {
+            module: module.clone(),
+            name: name.to_owned(),
+            text: text.map(str::to_owned),
+            device,
+            evaluator: Mutex::default(),
+        }
+    }
+
+    /// Seconds of one call, sample by sample, by the server's clock: the connection is no part of it. The tensors lie on the
+    /// session's device.
+    ///
+    /// # Errors
+    /// The connection is lost, or the function failed.
+    pub fn time(&self, tensors: &[Tensor], repetition: Repetition) -> Result<Vec<f64>> {
+        const SAMPLES: &str = "samples of a remote function";
+        let mut last = self
+            .evaluator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let evaluator = match &*last {
+            Some((own, evaluator)) if *own == repetition => evaluator.clone(),
+            _ => self.evaluator(repetition)?,
+        };
+        *last = Some((repetition, evaluator.clone()));
+        let text = self.text.as_deref().map(text);
+        let tensors: Vec<Obj> = tensors.iter().map(Tensor::obj).collect();
+        let arguments: Vec<&Obj> = text.iter().chain(&tensors).collect();
+        let bytes: tvm_ffi::Bytes = value(SAMPLES, invoke(SAMPLES, &evaluator, &arguments)?)?;
+        let word = |b: &[u8]| <[u8; 8]>::try_from(b).map_or(f64::NAN, f64::from_le_bytes);
+        Ok(bytes.as_slice().chunks_exact(8).map(word).collect())
+    }
+
+    fn evaluator(&self, repetition: Repetition) -> Result<tvm_ffi::Function> {
+        const NAME: &str = "runtime.RPCTimeEvaluator";
+        /// Every call is one of those that were asked for: no least time, no pauses, no further flushing.
+        const NONE: i64 = 0;
+        let handle = self.module.handle.clone().unwrap_or_default();
+        let flush = match repetition.flush {
+            true => "cache_flush_cpu_non_first_arg",
+            false => "",
+        };
+        let evaluator = call(
+            NAME,
+            &[
+                &handle,
+                &text(&self.name),
+                &int(self.device.code()),
+                &int(self.device.id.into()),
+                &int(repetition.number.into()),
+                &int(repetition.repeat.into()),
+                &int(NONE),
+                &int(NONE),
+                &int(NONE),
+                &int(1),
+                &int(NONE),
+                &text(flush),
+            ],
+        )?;
+        value(NAME, evaluator)
+    }
 }

@@ -116,16 +116,10 @@ impl LoweredProgram for RemoteProgram<'_> {
         })?;
         let jit = start.elapsed();
         let entry = module.function(tvm_bridge::ir::ENTRY)?;
-        let (meter, device) = (meter.clone(), *device);
+        let timed = Timed::new(&module, tvm_bridge::ir::ENTRY, None, *device);
+        let meter = meter.clone();
         let kernel = Kernel::native(program.symbol, move |tensors| {
-            let timed = Timed {
-                module: &module,
-                name: tvm_bridge::ir::ENTRY,
-                text: None,
-                tensors,
-                device,
-            };
-            let called = meter.call(&timed, || entry.bind(tensors).call());
+            let called = meter.call(&timed, tensors, || entry.bind(tensors).call());
             called.map_err(|error| error.to_string())
         });
         Ok(CompiledKernel {

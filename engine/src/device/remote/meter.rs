@@ -6,7 +6,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tvm_bridge::rpc::{Repetition, Timed, time};
+use tvm_bridge::Tensor;
+use tvm_bridge::rpc::{Repetition, Timed};
 
 use crate::measure::Timer;
 
@@ -33,7 +34,8 @@ impl Meter {
     /// Does a call: by `run`, or by timing what `timed` describes.
     pub fn call(
         &self,
-        timed: &Timed<'_>,
+        timed: &Timed,
+        tensors: &[Tensor],
         run: impl FnOnce() -> tvm_bridge::Result<()>,
     ) -> tvm_bridge::Result<()> {
         let mut mode = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +48,7 @@ impl Meter {
             Mode::Time(repetition) => {
                 // Whatever happens, the other calls of the sample are not made.
                 *mode = Mode::Timed(Duration::ZERO);
-                let seconds = time(timed, repetition)?;
+                let seconds = timed.time(tensors, repetition)?;
                 let one = seconds.first().copied().unwrap_or_default();
                 let all = one * f64::from(repetition.number);
                 let all = Duration::try_from_secs_f64(all).unwrap_or_default();

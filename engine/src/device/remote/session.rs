@@ -1,11 +1,12 @@
 //! A server in a worker: its clock, its threads, and a reference kernel that runs there.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use opdata::CacheState;
-use tvm_bridge::rpc::{Repetition, Timed, time};
+use tvm_bridge::rpc::{Repetition, Timed};
 use tvm_bridge::vm::{Linked, VirtualMachine};
 use tvm_bridge::{Device, DeviceKind, KernelModule, Result, Target, Tensor};
 
@@ -108,7 +109,7 @@ impl Session for RemoteSession {
     }
 
     fn slowdown(&mut self) -> Result<f64> {
-        self.reference.slowdown(self.device)
+        self.reference.slowdown()
     }
 
     fn after_failure(&mut self) {
@@ -142,15 +143,14 @@ impl Session for RemoteSession {
             .upload
             .load(|folder| Ok(linked.export(kernels, &self.target, folder)?))?;
         let (meter, device) = (self.timer.meter.clone(), self.device);
+        let timed: RefCell<Option<Timed>> = RefCell::default();
         let run_by = move |machine: &KernelModule, name: &str, run: &dyn Fn() -> Result<()>| {
-            let timed = Timed {
-                module: machine,
-                name: tvm_bridge::vm::RUN,
-                text: Some(name),
-                tensors: &[],
-                device,
-            };
-            meter.call(&timed, run)
+            let mut timed = timed.borrow_mut();
+            // A model has one entry.
+            let timed = timed.get_or_insert_with(|| {
+                Timed::new(machine, tvm_bridge::vm::RUN, Some(name), device)
+            });
+            meter.call(timed, &[], run)
         };
         Ok(VirtualMachine::of_library(
             &library,
@@ -171,7 +171,7 @@ impl Place for FlushedThere {
 
 /// A fixed piece of arithmetic on one core there.
 struct Reference {
-    module: KernelModule,
+    timed: Timed,
     tensors: Vec<Tensor>,
     /// The fastest reading of this connection, seconds.
     best: f64,
@@ -201,34 +201,25 @@ impl Reference {
         };
         let tensors = arguments.into_iter().map(|t| t.into_device(processor));
         let mut reference = Reference {
-            module,
+            timed: Timed::new(&module, tvm_bridge::ir::ENTRY, None, processor),
             tensors: tensors.collect::<Result<_>>()?,
             best: f64::INFINITY,
         };
         for _ in 0..FIRST_READINGS {
-            reference.slowdown(device)?;
+            reference.slowdown()?;
         }
         Ok(reference)
     }
 
     /// Its time now over its fastest.
-    fn slowdown(&mut self, device: Device) -> Result<f64> {
-        let timed = Timed {
-            module: &self.module,
-            name: tvm_bridge::ir::ENTRY,
-            text: None,
-            tensors: &self.tensors,
-            device: Device {
-                kind: DeviceKind::Cpu,
-                ..device
-            },
-        };
+    fn slowdown(&mut self) -> Result<f64> {
         let once = Repetition {
             number: 1,
             repeat: 1,
             flush: false,
         };
-        let now = time(&timed, once)?.first().copied().unwrap_or(f64::NAN);
+        let seconds = self.timed.time(&self.tensors, once)?;
+        let now = seconds.first().copied().unwrap_or(f64::NAN);
         self.best = self.best.min(now);
         Ok(now / self.best)
     }
