@@ -146,7 +146,7 @@ fn what_the_old_tool_had_is_refused_by_name() {
     let bench = Bench::new();
     for args in [
         ["--iftune=true", "--quiet"],
-        ["--host", "board"],
+        ["--tuner", "xgb"],
         ["--trials", "100"],
     ] {
         let flag = args[0].split('=').next().unwrap();

@@ -223,7 +223,7 @@ fn what_a_profile_cannot_do_is_a_usage_error() {
         ),
         (
             &["profile", "--modelname", "mlp", "--target", "cuda"],
-            "llvm",
+            "measure the model instead",
         ),
         (
             &["profile", "--modelname", "mlp", "--active", "0"],

@@ -36,6 +36,8 @@ struct Offered {
     queue: Queue,
     /// None of a stock server, or where none is free.
     machine: Option<Environment>,
+    /// Time of a message to a free server and its answer.
+    round_trip: Option<Duration>,
 }
 
 /// Lists what a tracker offers.
@@ -51,12 +53,15 @@ pub(super) fn list(host: &str, port: u16, view: View) -> anyhow::Result<Exit> {
             port,
             key: key.clone(),
         };
-        let server = (queue.free > 0).then(|| connect::connect(&address, &[], WAIT).ok());
-        let machine = server.flatten().map(|server| facts::of_server(&server));
+        let server = (queue.free > 0).then(|| connect::connect_once(&address, &[], WAIT).ok());
+        let server = server.flatten();
+        let machine = server.as_ref().map(facts::of_server);
+        let round_trip = server.and_then(|server| server.session.round_trip().ok());
         Offered {
             key,
             queue,
             machine: machine.filter(|machine| !machine.machine.arch.is_empty()),
+            round_trip,
         }
     });
     let offered: Vec<Offered> = offered.collect();
@@ -78,6 +83,7 @@ fn table(offered: &[Offered]) -> Table {
         Column::left("processor").shrinks_to(16),
         Column::right("cores"),
         Column::right("memory"),
+        Column::right("round trip"),
         Column::left("kernel").hides(0),
         Column::left("addresses").hides(1),
     ]);
@@ -85,6 +91,7 @@ fn table(offered: &[Offered]) -> Table {
         key,
         queue,
         machine,
+        round_trip,
     } in offered
     {
         let of = |read: &dyn Fn(&Environment) -> Option<String>| {
@@ -99,6 +106,10 @@ fn table(offered: &[Offered]) -> Table {
             of(&|e| e.machine.cpu.name.clone()).into(),
             of(&|e| Some(e.state.cores_usable.to_string())).into(),
             of(&|e| Some(units::bytes(e.state.memory.total_bytes? as f64))).into(),
+            round_trip
+                .map(|time| units::time(time.as_nanos() as f64))
+                .unwrap_or_default()
+                .into(),
             of(&|e| e.state.kernel.clone()).into(),
             queue.servers.join(", ").into(),
         ]);
@@ -113,6 +124,7 @@ impl Offered {
             "servers": self.queue.servers,
             "free": self.queue.free,
             "waiting": self.queue.waiting,
+            "round_trip_ns": self.round_trip.map(|time| time.as_nanos() as u64),
             "environment": self.machine,
         })
     }

@@ -136,6 +136,19 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_another_machine_may_stand_in_a_table() {
+        let file =
+            parse("seed = 1\n[remote]\nhost = 'tracker'\nport = 9190\nkey = 'rpi4'").unwrap();
+        assert_eq!(file.get("host").unwrap(), (&["tracker".to_owned()][..], 3));
+        assert_eq!(file.get("key").unwrap().0, ["rpi4"]);
+        let error = parse("[remote]\nhots = 'tracker'").unwrap_err();
+        assert!(
+            error.starts_with("job.toml:2: unknown key `hots` (did you mean `host`?)"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn errors_name_line_and_remedy() {
         insta::assert_snapshot!(parse("seed = 1\n\nthread = 2").unwrap_err(),
             @"job.toml:3: unknown key `thread` (did you mean `threads`?); `opcollect --print-config` lists all keys");

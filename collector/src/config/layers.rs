@@ -8,9 +8,8 @@ use std::path::PathBuf;
 use opreport::nearest::closest;
 use serde::Serialize;
 
-use super::table::{Arity, ENV_PREFIX, SETTINGS, env_name};
+use super::table::{Arity, ENV_PREFIX, SETTINGS, TRACKER_VARIABLES, env_name};
 use super::{ConfigError, ConfigFile};
-use crate::plan::remote::TRACKER_VARIABLES;
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

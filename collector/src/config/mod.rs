@@ -12,7 +12,7 @@ mod toml_value;
 
 pub use file::ConfigFile;
 pub use layers::{Layers, Origin, Settings, SweepLayer, Value};
-pub use table::{Arity, SETTINGS, Setting, env_name};
+pub use table::{Arity, SETTINGS, Setting, TRACKER_VARIABLES, env_name};
 pub(crate) use toml_value::Given;
 
 use std::path::PathBuf;

@@ -103,6 +103,11 @@ pub const SETTINGS: &[Setting] = &[
     one("trials", None),
 ];
 
+/// Variables of TVM's own tools that say where a tracker is, and their settings; alone they make no run one of another
+/// machine.
+pub const TRACKER_VARIABLES: [(&str, &str); 2] =
+    [("TVM_TRACKER_HOST", "host"), ("TVM_TRACKER_PORT", "port")];
+
 /// Prefix of the environment variables that are settings.
 pub(super) const ENV_PREFIX: &str = "OPCOLLECT_";
 

@@ -18,7 +18,7 @@ pub fn check_remote(address: &RemoteAddress, target: &Target) -> Vec<Check> {
         Ok(linker) => Check::ok("linker", linker.display().to_string()),
         Err(error) => Check::fail("linker", "none", error.to_string()),
     }];
-    let server = match connect::connect(address, &[], WAIT) {
+    let server = match connect::connect_once(address, &[], WAIT) {
         Ok(server) => server,
         Err(error) => {
             checks.push(Check::fail(

@@ -10,7 +10,7 @@ mod limits;
 mod model;
 pub(crate) mod parse;
 mod reader;
-pub(crate) mod remote;
+mod remote;
 mod run_id;
 mod target;
 

@@ -6,11 +6,7 @@ use opengine::device::Target;
 use super::PlanError;
 use super::parse;
 use super::reader::{bad, optional, required, single};
-use crate::config::{Origin, Settings};
-
-/// Variables of TVM's own tools say where a tracker is; they alone make no run one of another machine.
-pub const TRACKER_VARIABLES: [(&str, &str); 2] =
-    [("TVM_TRACKER_HOST", "host"), ("TVM_TRACKER_PORT", "port")];
+use crate::config::{Origin, Settings, TRACKER_VARIABLES};
 
 /// Where to find the servers to measure on; none for this machine.
 pub(super) fn remote(

@@ -114,6 +114,7 @@ impl Launch for FakeRunner {
             kernels: HashMap::new(),
             programs: HashMap::new(),
             whole_model: None,
+            server: None,
             said: VecDeque::new(),
         }))
     }
@@ -125,6 +126,8 @@ struct FakeWorker {
     kernels: HashMap<u64, KernelSpec>,
     programs: HashMap<(String, u64), u64>,
     whole_model: Option<Graph>,
+    /// The server that it is connected to: that of the setup, or another one if that shall be avoided.
+    server: Option<String>,
     said: VecDeque<Said>,
 }
 
@@ -191,10 +194,14 @@ impl FakeWorker {
             return self.say(refused(id, Status::Crashed, reason));
         };
         let said = match self.fake.act(Step::Measure { kernel, point }) {
-            Act::Works { ns, slowdown } => reply(Reply::Measured(measured(point.id, ns, slowdown))),
+            Act::Works { ns, slowdown } => reply(Reply::Measured(Measured {
+                server: self.server.clone(),
+                ..measured(point.id, ns, slowdown)
+            })),
             Act::Miscompute => reply(Reply::Measured(Measured {
                 comparison: comparison(1),
                 taken: None,
+                server: self.server.clone(),
                 ..measured(point.id, 0.0, 1.0)
             })),
             Act::Refuse(status, reason) => reply(refused(id, status, reason)),
@@ -241,7 +248,14 @@ impl FakeWorker {
 impl Transport for FakeWorker {
     fn send(&mut self, request: &Request) -> Result<(), WorkerError> {
         match request {
-            Request::Setup(_) => self.say(Reply::Ready),
+            Request::Setup(setup) => {
+                let own = setup.remote.as_ref().map(|remote| remote.host.clone());
+                self.server = own.map(|own| match setup.avoid.contains(&own) {
+                    true => format!("{own}-2"),
+                    false => own,
+                });
+                self.say(Reply::Ready);
+            }
             Request::Spaces { symbols } => {
                 let space = |s| self.fake.spaces.get(s).cloned();
                 let spaces = symbols

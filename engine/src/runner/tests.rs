@@ -6,7 +6,7 @@ use std::path::Path;
 
 use opdata::Status;
 
-use super::testing::{kernel, order, point};
+use super::testing::{Act, FakeRunner, Step, kernel, order, point};
 use super::*;
 use crate::protocol::{Built, Reply};
 use crate::schedule::Choice;
@@ -104,6 +104,59 @@ fn a_kernel_that_kills_its_worker_while_measured_costs_its_own_point() {
             failure.reason
         );
     }
+}
+
+/// A supervisor of a scripted worker on another machine.
+fn elsewhere(script: impl Fn(u32) -> Act + Send + Sync + 'static) -> Supervisor {
+    let count = std::sync::atomic::AtomicU32::new(0);
+    let fake = FakeRunner::new(move |step| match step {
+        Step::Measure { .. } => script(count.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
+        _ => Act::takes(1.0),
+    });
+    let mut order = order();
+    order.setup.remote = Some(opdata::contract::RemoteAddress {
+        host: "board".to_owned(),
+        port: 9190,
+        key: "rpi4".to_owned(),
+    });
+    Supervisor::new(Arc::new(fake), order)
+}
+
+#[test]
+fn a_connection_that_is_lost_costs_no_point_until_it_is_lost_each_time() {
+    let mut twice = elsewhere(|count| match count {
+        0 | 1 => Act::Crash,
+        _ => Act::takes(5.0),
+    });
+    assert_eq!(build(&mut twice, &[kernel(1, "good")])[&1], Ok(()));
+    assert_eq!(
+        twice.measure(&point(1)).unwrap().server.as_deref(),
+        Some("board")
+    );
+    let mut always = elsewhere(|_| Act::Crash);
+    assert_eq!(build(&mut always, &[kernel(1, "good")])[&1], Ok(()));
+    assert_eq!(
+        always.measure(&point(1)).unwrap_err().status,
+        Status::Crashed
+    );
+}
+
+#[test]
+fn a_server_that_is_wrong_three_times_in_a_row_is_set_aside() {
+    let mut runner = elsewhere(|count| match count {
+        0 | 1 | 3 | 4 | 5 => Act::Miscompute,
+        _ => Act::takes(5.0),
+    });
+    assert_eq!(build(&mut runner, &[kernel(1, "good")])[&1], Ok(()));
+    let servers: Vec<String> = (0..7)
+        .map(|_| runner.measure(&point(1)).unwrap().server.unwrap())
+        .collect();
+    assert_eq!(
+        servers[..6],
+        ["board"; 6],
+        "two wrong ones, a right one, three wrong ones"
+    );
+    assert_eq!(servers[6], "board-2");
 }
 
 #[test]

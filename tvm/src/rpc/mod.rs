@@ -7,7 +7,10 @@
 pub mod server;
 pub mod tracker;
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::call::{Obj, boolean, call, int, invoke, module_function, text, value};
 use crate::device::{Device, DeviceKind};
@@ -22,6 +25,61 @@ pub const MAGIC: i32 = 0xFF271;
 pub const MISMATCH: i32 = MAGIC + 2;
 /// What a tracker is greeted with, and answers.
 pub(crate) const TRACKER_MAGIC: i32 = 0x2F271;
+
+/// What answers at an address is no server of TVM's RPC, or not of this key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("what answers at {address} is no server of the key {key}: {reason}")]
+pub struct NoServer {
+    address: String,
+    key: String,
+    reason: String,
+}
+
+/// Greets a server as its clients do and leaves: TVM's own client reads whatever it is sent, and waits for ever.
+///
+/// # Errors
+/// Nothing answers within some seconds, or something else than a server of this key.
+pub fn greet(host: &str, port: u16, key: &str) -> std::result::Result<(), NoServer> {
+    /// Longest wait for each part of the answer.
+    const PATIENCE: Duration = Duration::from_secs(5);
+    /// Most bytes of a server's key.
+    const MOST_BYTES: i32 = 1024;
+    let no_server = |reason: String| NoServer {
+        address: format!("{host}:{port}"),
+        key: key.to_owned(),
+        reason,
+    };
+    let failed = |error: std::io::Error| no_server(error.to_string());
+    let mut addresses = (host, port).to_socket_addrs().map_err(failed)?;
+    let first = addresses
+        .next()
+        .ok_or_else(|| no_server("it has no address".to_owned()))?;
+    let mut stream = TcpStream::connect_timeout(&first, PATIENCE).map_err(failed)?;
+    let set = stream.set_read_timeout(Some(PATIENCE));
+    set.and(stream.set_write_timeout(Some(PATIENCE)))
+        .map_err(failed)?;
+    let said = format!("client:{key} -timeout=1");
+    let length = said.len() as i32;
+    let greeting = [
+        &MAGIC.to_le_bytes()[..],
+        &length.to_le_bytes(),
+        said.as_bytes(),
+    ]
+    .concat();
+    stream.write_all(&greeting).map_err(failed)?;
+    let mut word = [0; 4];
+    stream.read_exact(&mut word).map_err(failed)?;
+    match i32::from_le_bytes(word) {
+        MAGIC => {}
+        MISMATCH => return Err(no_server("it has another key".to_owned())),
+        _ => return Err(no_server(format!("it greets with {word:02x?}"))),
+    }
+    stream.read_exact(&mut word).map_err(failed)?;
+    match i32::from_le_bytes(word) {
+        0..=MOST_BYTES => Ok(()),
+        length => Err(no_server(format!("a key of {length} bytes"))),
+    }
+}
 
 /// A connection to a server. Dropping the last clone ends it.
 #[derive(Debug, Clone)]
@@ -109,6 +167,20 @@ impl Session {
                 ),
             )),
         }
+    }
+
+    /// Time of a message and its answer: the least of ten.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn round_trip(&self) -> Result<Duration> {
+        let mut least = Duration::MAX;
+        for _ in 0..10 {
+            let start = Instant::now();
+            self.threads_in_use()?;
+            least = least.min(start.elapsed());
+        }
+        Ok(least)
     }
 
     /// Whether the server still answers.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use opdata::contract::RemoteAddress;
-use tvm_bridge::rpc::Session;
 use tvm_bridge::rpc::tracker::{Queue, Tracker, TrackerError};
+use tvm_bridge::rpc::{self, Session};
 
 /// Longest wait for a free server. A worker has a minute for all of its setup.
 pub const WAIT: Duration = Duration::from_secs(45);
@@ -23,8 +23,8 @@ pub struct Server {
     pub address: String,
 }
 
-/// Connects to a free server, waiting for one for so long at most; a tracker that is being restarted is waited for too.
-/// Servers of `avoid` are taken only if there are no others.
+/// Connects to a free server, waiting for one for so long at most. What answers and is no server, or is lost at once, is tried
+/// again: a server or a tracker may be starting anew. Servers of `avoid` are taken only if there are no others.
 ///
 /// # Errors
 /// There is none, or it is lost at once.
@@ -35,7 +35,8 @@ pub fn connect(
 ) -> anyhow::Result<Server> {
     let deadline = Instant::now() + wait;
     loop {
-        match attempt(address, avoid, deadline) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match connect_once(address, avoid, left) {
             Ok(server) => return Ok(server),
             Err(error) if Instant::now() + PAUSE >= deadline => return Err(error),
             Err(_) => std::thread::sleep(PAUSE),
@@ -43,7 +44,15 @@ pub fn connect(
     }
 }
 
-fn attempt(address: &RemoteAddress, avoid: &[String], deadline: Instant) -> anyhow::Result<Server> {
+/// The same, without another try.
+///
+/// # Errors
+/// As for [`connect`].
+pub fn connect_once(
+    address: &RemoteAddress,
+    avoid: &[String],
+    wait: Duration,
+) -> anyhow::Result<Server> {
     let RemoteAddress { host, port, key } = address;
     let connected = |host: &str, port: u16, match_key: &str| {
         let session = Session::connect(host, port, match_key, SESSION_SECONDS);
@@ -62,8 +71,7 @@ fn attempt(address: &RemoteAddress, avoid: &[String], deadline: Instant) -> anyh
                     .is_some_and(|queue| !queue.servers.is_empty()),
                 unknown_key(address, queues.keys().map(String::as_str))
             );
-            let left = deadline.saturating_duration_since(Instant::now());
-            let found = tracker.request(key, left).with_context(|| {
+            let found = tracker.request(key, wait).with_context(|| {
                 format!("no server of {key} came free; `opcollect list devices` shows who waits")
             })?;
             let own = format!("{}:{}", found.host, found.port);
@@ -76,7 +84,11 @@ fn attempt(address: &RemoteAddress, avoid: &[String], deadline: Instant) -> anyh
             connected(&found.host, found.port, &found.match_key)
         }
         // A server closes a connection that greets it as a tracker.
-        Err(TrackerError::Stranger { .. }) => connected(host, *port, key),
+        Err(TrackerError::Stranger { .. }) => {
+            // TVM's client believes whatever answers, so that is looked at first.
+            rpc::greet(host, *port, key)?;
+            connected(host, *port, key)
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use opdata::contract::{Environment, RemoteAddress};
 
 use super::ENVIRONMENT;
-use super::connect::{Server, WAIT, connect, servers};
+use super::connect::{Server, WAIT, connect_once, servers};
 
 /// The environment of a server's machine. Of a stock server nothing is known but that it is another machine than this
 /// one: the fingerprint is of its address.
@@ -23,12 +23,12 @@ pub fn of_server(server: &Server) -> Environment {
 pub fn of_all(address: &RemoteAddress) -> anyhow::Result<Environment> {
     // Where nothing answers at all, nobody waits for it.
     let count = servers(address)?;
-    let first = connect(address, &[], WAIT)?;
+    let first = connect_once(address, &[], WAIT)?;
     let environment = of_server(&first);
     // While one is held, the tracker hands out the others.
     let mut held = vec![first];
     for _ in 1..count {
-        let Ok(server) = connect(address, &[], Duration::from_secs(2)) else {
+        let Ok(server) = connect_once(address, &[], Duration::from_secs(2)) else {
             break;
         };
         let other = of_server(&server);
