@@ -109,11 +109,11 @@ impl Planned {
         }
         let device_conditions = device_conditions(settings, target.device)?;
         let whole_model = whole_model(settings, compile_only)?;
-        let side = match target.device.has_host_threads() && remote.is_none() {
+        let side = match target.device.has_host_threads() {
             true => Side::Host,
             false => Side::Device,
         };
-        let counters = counters(settings, (!compile_only).then_some(side))?;
+        let counters = counters(settings, (!compile_only).then_some(side), remote.is_some())?;
         let keep_kernels = keep_kernels(settings, target.device, &counters)?;
         let plan = Plan {
             format: PLAN_FORMAT,

@@ -9,7 +9,11 @@ use crate::config::{Origin, Settings};
 
 /// What to count, as `--counters` takes it, where calls run on `side`; nothing by default where they do not run on threads
 /// of this machine, and nothing at all where they do not run.
-pub(super) fn counters(settings: &Settings, side: Option<Side>) -> Result<Vec<String>, PlanError> {
+pub(super) fn counters(
+    settings: &Settings,
+    side: Option<Side>,
+    is_remote: bool,
+) -> Result<Vec<String>, PlanError> {
     let value = settings.get("counters");
     let wrong = |problem: &str, next: &str| bad(&value, &value.text(), problem, next);
     let request = CounterRequest::parse(&value.texts)
@@ -28,7 +32,11 @@ pub(super) fn counters(settings: &Settings, side: Option<Side>) -> Result<Vec<St
     };
     request
         .check_side(side)
-        .and_then(|()| request.check())
+        // What counts on another machine is known when a worker is there.
+        .and_then(|()| match is_remote {
+            true => Ok(()),
+            false => request.check(),
+        })
         .map_err(|error| {
             wrong(
                 &format!("{} cannot be counted: {}", error.subject, error.reason),

@@ -126,7 +126,7 @@ pub struct Kernel<'a> {
 pub type SimulatedClock = Rc<dyn Fn() -> u64>;
 
 /// Opens the sources that a request names.
-pub type OpenCounters = fn(&CounterRequest) -> Opened;
+pub type OpenCounters = Box<dyn Fn(&CounterRequest) -> Opened>;
 
 /// A device that is compiled for, or measured on, in this process.
 pub trait Session {
@@ -211,8 +211,8 @@ pub trait Session {
     /// not run on threads of this machine, unless the device has counters of its own.
     fn counters(&self) -> OpenCounters {
         match self.tensors().is_host() {
-            true => |request| counters::open(request, Side::Host),
-            false => |_| Opened::default(),
+            true => Box::new(|request| counters::open(request, Side::Host)),
+            false => Box::new(|_| Opened::default()),
         }
     }
     /// The clock for a whole model under conditions that were prepared.

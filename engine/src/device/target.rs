@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn targets_are_serialised_as_plans_have_them_and_shown_as_they_were_written() {
         let plain = parse("").unwrap();
-        let form = json!({ "kind": "llvm", "mattr": [], "mcpu": null });
+        let form = json!({ "kind": "llvm", "mattr": [], "mcpu": null, "mfloat-abi": null, "mtriple": null });
         assert_eq!(serde_json::to_value(&plain).unwrap(), form);
         assert_eq!(plain.to_string(), "llvm");
         let words = "-mcpu=haswell -mattr=+avx2,-fma";
@@ -186,7 +186,7 @@ mod tests {
             assert_eq!(
                 problem,
                 format!(
-                    "`{word}` is no option of a target here; options are -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads"
+                    "`{word}` is no option of a target here; options are -mtriple=TRIPLE and -mfloat-abi=hard|soft and -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads"
                 )
             );
         }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -14,6 +15,7 @@ use tvm_bridge::rpc::server::{Answer, serve};
 
 use super::sandbox;
 use crate::device::remote::ENVIRONMENT;
+use crate::device::remote::counters::{OPEN, START, STOP, Served};
 use crate::env::{Root, capture};
 use crate::interrupt::Interrupt;
 
@@ -100,10 +102,18 @@ pub fn serve_session() -> anyhow::Result<()> {
     let folder = std::env::current_dir().context("the session's folder")?;
     tvm_bridge::Libraries::load_runtime()?;
     sandbox::enter(memory)?;
-    let answers = vec![Answer {
-        name: ENVIRONMENT,
-        says: Box::new(move || environment.clone()),
-    }];
+    let answer = |name, says: Box<dyn Fn(&str) -> String>| Answer { name, says };
+    let served = Rc::new(Served::default());
+    let counted = |act: fn(&Served, &str) -> String| {
+        let served = Rc::clone(&served);
+        Box::new(move |text: &str| act(&served, text)) as Box<dyn Fn(&str) -> String>
+    };
+    let answers = vec![
+        answer(ENVIRONMENT, Box::new(move |_| environment.clone())),
+        answer(OPEN, counted(Served::open)),
+        answer(START, counted(Served::start)),
+        answer(STOP, counted(Served::stop)),
+    ];
     serve(libc::STDIN_FILENO, &folder, answers)?;
     Ok(())
 }

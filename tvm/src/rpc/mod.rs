@@ -141,9 +141,9 @@ impl Session {
         Ok(KernelModule::compiled(module))
     }
 
-    /// What a function of the server without arguments says, if it has one of this name that says a text.
-    pub fn ask(&self, name: &str) -> Option<String> {
-        let said = self.call(name, &[]).ok()?;
+    /// What a function of the server says to a text, if it has one of this name that says a text.
+    pub fn tell(&self, name: &str, what: &str) -> Option<String> {
+        let said = self.call(name, &[&text(what)]).ok()?;
         let said: tvm_ffi::String = said.0.try_as()?;
         Some(said.as_str().to_owned())
     }

@@ -30,8 +30,8 @@ const BY_ANY_PATH: [&str; 9] = [
 pub struct Answer {
     /// The name of the function.
     pub name: &'static str,
-    /// What it says.
-    pub says: Box<dyn Fn() -> String>,
+    /// What it says to a text.
+    pub says: Box<dyn Fn(&str) -> String>,
 }
 
 /// Serves the client at the other end of `socket` until it leaves; files are those of `folder`.
@@ -44,21 +44,22 @@ pub fn serve(socket: RawFd, folder: &Path, answers: Vec<Answer>) -> Result<()> {
         Function::get_global(BY_ANY_PATH[0]).map_err(|e| Error::from_tvm(BY_ANY_PATH[0], &e))?;
     let own = folder.to_owned();
     register("tvm.rpc.server.workpath", move |arguments| {
-        let path = inside(&own, &name_of(arguments)?)?;
+        let path = inside(&own, &text_of(arguments)?)?;
         Ok(Any::from(tvm_ffi::String::from(
             path.to_string_lossy().as_ref(),
         )))
     })?;
     let own = folder.to_owned();
     register("tvm.rpc.server.load_module", move |arguments| {
-        let path = inside(&own, &name_of(arguments)?)?;
+        let path = inside(&own, &text_of(arguments)?)?;
         let path = text(&path.to_string_lossy());
         load.call_packed(&[path.view()])
             .map_err(|error| error.message().to_string())
     })?;
     for answer in answers {
-        register(answer.name, move |_| {
-            Ok(Any::from(tvm_ffi::String::from((answer.says)().as_str())))
+        register(answer.name, move |arguments| {
+            let said = (answer.says)(&text_of(arguments)?);
+            Ok(Any::from(tvm_ffi::String::from(said.as_str())))
         })?;
     }
     // The loader of libraries is called by name from the one kept above.
@@ -69,13 +70,13 @@ pub fn serve(socket: RawFd, folder: &Path, answers: Vec<Answer>) -> Result<()> {
     call("rpc.ServerLoop", &[&int(socket.into())]).map(drop)
 }
 
-fn name_of(arguments: &[AnyView<'_>]) -> std::result::Result<String, String> {
-    let name = arguments.first().ok_or("a file's name is expected")?;
+fn text_of(arguments: &[AnyView<'_>]) -> std::result::Result<String, String> {
+    let text = arguments.first().ok_or("a text is expected")?;
     // TVM hands on what came over the connection as a C string, which only a conversion takes.
-    let name: tvm_ffi::String = (*name)
+    let text: tvm_ffi::String = (*text)
         .try_into()
         .map_err(|error: tvm_ffi::Error| error.message().to_string())?;
-    Ok(name.as_str().to_owned())
+    Ok(text.as_str().to_owned())
 }
 
 /// The file of a name in the folder.

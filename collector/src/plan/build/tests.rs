@@ -104,7 +104,7 @@ fn bad_values_say_what_where_and_what_next() {
     insta::assert_snapshot!(error("target", "cuda -arch=sm_81"), @"--target cuda -arch=sm_81 (command line): there is no architecture `sm_81` here (did you mean sm_80 or sm_86 or sm_87?); they are sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_100, sm_103, sm_110, sm_120, sm_121");
     insta::assert_snapshot!(error("arch", "sm_80"), @"--arch sm_80 (command line): llvm has no architectures; leave it out");
     insta::assert_snapshot!(error("compile-only", "maybe"), @"--compile-only maybe (command line): neither true nor false; give true or false");
-    insta::assert_snapshot!(error("target", "llvm -num-cores"), @"--target llvm -num-cores (command line): `-num-cores` is no option of a target here; options are -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads");
+    insta::assert_snapshot!(error("target", "llvm -num-cores"), @"--target llvm -num-cores (command line): `-num-cores` is no option of a target here; options are -mtriple=TRIPLE and -mfloat-abi=hard|soft and -mcpu=NAME and -mattr=+FEATURE,-FEATURE; threads are set by --threads");
     insta::assert_snapshot!(error("cache", "warm"), @"--cache warm (command line): no such cache state; give model, hot, flushed or several of them, as in model,flushed");
     insta::assert_snapshot!(error("ci", "0"), @"--ci 0 (command line): no number of samples makes an interval of no width; give a share above 0, e.g. 3%");
     insta::assert_snapshot!(error("max-samples", "7"), @"--max-samples 7 (command line): less than --min-samples 10; raise it, or lower --min-samples");
@@ -124,8 +124,6 @@ fn what_is_not_there_yet_is_refused_by_name() {
         ("ifpartial", "true"),
         ("tuner", "xgb"),
         ("trials", "1000"),
-        ("host", "192.0.2.1"),
-        ("port", "9190"),
         ("executor", "debug"),
         ("target", "opencl"),
         ("target", "vulkan"),

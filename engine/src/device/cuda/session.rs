@@ -143,7 +143,7 @@ impl Session for CudaSession {
     }
 
     fn counters(&self) -> OpenCounters {
-        |request| counters::open(request, Side::Device)
+        Box::new(|request| counters::open(request, Side::Device))
     }
 
     fn instruments(

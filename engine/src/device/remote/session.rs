@@ -16,7 +16,6 @@ use super::meter::{Meter, RemoteTimer};
 use crate::calibrate::reference_kernel;
 use crate::device::{Conditions, Kernel, KernelCompiler, OpenCounters, Session};
 use crate::measure::caches::Place;
-use crate::measure::counters::Opened;
 use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
 
@@ -130,7 +129,8 @@ impl Session for RemoteSession {
     }
 
     fn counters(&self) -> OpenCounters {
-        |_| Opened::default()
+        let session = self.upload.session.clone();
+        Box::new(move |request| super::counters::open(&session, request))
     }
 
     fn model_clock(&mut self, _at: &Conditions) -> &mut dyn Timer {

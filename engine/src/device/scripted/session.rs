@@ -88,13 +88,13 @@ impl Session for ScriptedSession {
     }
 
     fn counters(&self) -> OpenCounters {
-        |request| match request.is_none() {
+        Box::new(|request| match request.is_none() {
             true => Opened::default(),
             false => Opened {
                 meters: vec![Box::new(ScriptedCounter::new("ticks", [TICKS]))],
                 ..Opened::default()
             },
-        }
+        })
     }
 
     fn model_clock(&mut self, at: &Conditions) -> &mut dyn Timer {

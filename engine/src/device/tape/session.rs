@@ -108,7 +108,7 @@ impl Session for TapeSession {
     }
 
     fn counters(&self) -> OpenCounters {
-        |_| Opened::default()
+        Box::new(|_| Opened::default())
     }
 
     fn model_clock(&mut self, at: &Conditions) -> &mut dyn Timer {

@@ -80,7 +80,7 @@ impl Session for VtaSession {
     }
 
     fn counters(&self) -> OpenCounters {
-        |_| Opened::default()
+        Box::new(|_| Opened::default())
     }
 
     fn approximation(&self) -> Option<Approximation> {

@@ -105,7 +105,7 @@ impl CounterError {
 }
 
 /// What a counter says of the time between start and stop.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Reading {
     /// It counted.
     Counted {
