@@ -194,7 +194,7 @@ impl Calibration {
     }
 }
 
-/// What the caches of a level hold together, of which each thread has one as large as twice the calibrated set.
+/// What the caches of a level hold together. Each thread has one, twice as large as the calibrated set.
 fn held_bytes(set_bytes: u64, threads: u32) -> f64 {
     set_bytes as f64 * CACHE_PER_SET * f64::from(threads.max(1))
 }

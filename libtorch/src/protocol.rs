@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Version of this protocol; a program of another one is refused.
 pub const PROTOCOL: u32 = 2;
 
-/// What the program is told to do.
+/// What the program is asked to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Order {
     /// Load a model, run it once and compare its outputs.

@@ -6,7 +6,7 @@
 //! operators = ["batch_matmul", "multiply", "softmax", "batch_matmul"]
 //! ```
 //!
-//! Owns the file's form and what can be told wrong without a model. A sequence may name another composite of the table,
+//! Owns the file's form and the checks that need no model. A sequence may name another composite of the table,
 //! which then stands for its own sequence. Which operators there are, and where a sequence occurs in a model, is the
 //! importer's to know (`opbench_import/composites.py`).
 
@@ -115,7 +115,7 @@ struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// The entries of a file, each of which could be right by itself.
+    /// The entries of a file, each checked by itself.
     fn new(raw: &'a Raw, text: &str) -> Result<Entries<'a>, Wrong> {
         if raw.composite.is_empty() {
             let form = "[[composite]] with name = \"…\" and operators = [\"…\", \"…\"]";
@@ -205,7 +205,7 @@ impl<'a> Entries<'a> {
         Ok(whole)
     }
 
-    /// Refuses two sequences of which one contains the other without naming it: either would match there.
+    /// Refuses a sequence that contains another one without naming it: either would match there.
     fn require_apart(&self, long: &Composite, short: &Composite) -> Result<(), Wrong> {
         let contains = |part: &[String]| part == short.operators.as_slice();
         let overlap = long.operators.windows(short.operators.len()).any(contains);

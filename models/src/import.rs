@@ -65,7 +65,7 @@ impl Importer {
 
     /// Imports a model, or finds the import in the cache.
     ///
-    /// `watch` is told how far a download has come, for models of other machines.
+    /// `watch` hears how far a download has come, for models of other machines.
     ///
     /// A damaged cache entry is imported again without a word: the result is the same.
     ///

@@ -206,7 +206,7 @@ fn style() -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-/// Remembers what it was told, for tests of what reports progress.
+/// Remembers what it heard, for tests of what reports progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded(
     /// One entry a call.

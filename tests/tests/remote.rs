@@ -370,8 +370,71 @@ fn a_server_outlives_clients_that_mean_ill() {
         "--key",
         "k",
     ];
-    bench.measure(&run).done();
+    bench
+        .measure(
+            &[
+                &run[..],
+                &["--out", "after", "--counters", "perf:page-faults"],
+            ]
+            .concat(),
+        )
+        .done();
+    let rows = read_rows(&bench.path().join("after/rows.csv")).unwrap();
+    let asked = |row: &opdata::Row| row.counters.is_some();
+    assert!(
+        rows.iter().all(asked),
+        "counts of the server, or why there are none"
+    );
     assert!(own.process.0.try_wait().unwrap().is_none());
+}
+
+#[test]
+fn servers_that_mean_ill_are_refused_by_name() {
+    let bench = Bench::new();
+    let magic = 0x000F_F271_i32.to_le_bytes();
+    let cases: [(Vec<u8>, &str); 5] = [
+        (b"HTTP/1.1 400".to_vec(), "it greets with [48, 54, 54, 50]"),
+        (
+            [magic, [0xff, 0xff, 0xff, 0x7f]].concat(),
+            "a key of 2147483647 bytes",
+        ),
+        ([magic, [0xff; 4]].concat(), "a key of -1 bytes"),
+        (
+            (0x000F_F273_i32).to_le_bytes().to_vec(),
+            "it has another key",
+        ),
+        (Vec::new(), "silence"),
+    ];
+    for (answer, reason) in cases {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        std::thread::spawn(move || {
+            let mut held = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut magic = [0; 4];
+                let _ = stream.read_exact(&mut magic);
+                // To a tracker's client it is no tracker.
+                if i32::from_le_bytes(magic) == 0x000F_F271 {
+                    let _ = stream.write_all(&answer);
+                    held.push(stream);
+                }
+            }
+        });
+        let run = [
+            "--modelname",
+            "mlp",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            &port,
+            "--key",
+            "k",
+        ];
+        bench
+            .run(&run)
+            .failed(1, &["is no server of the key k", reason]);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! By default they compute in single precision and store integers of 16 bits, which is right everywhere, and keeps sums of
 //! bfloat16 more exact than the type is. Tensor cores have no fragments of such integers: for programs with fragments of
-//! bfloat16 the passes are told that the GPU knows the type, by the functions with which they ask TVM's Python package.
+//! bfloat16 the passes learn that the GPU knows the type from the functions with which they ask TVM's Python package.
 
 use std::cell::Cell;
 

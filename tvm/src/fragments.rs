@@ -1,4 +1,4 @@
-//! Whether a program multiplies on tensor cores, told from the fragments of matrices that its blocks have.
+//! Whether a program multiplies on tensor cores: whether its blocks have fragments of matrices.
 
 use crate::call::{Obj, elements, field};
 use crate::dtype::DType;

@@ -1,4 +1,4 @@
-//! Which samples of a sketch a GPU surely refuses, told from the tiles that are drawn before any loop is changed.
+//! Which samples of a sketch a GPU surely refuses, by the tiles that are drawn before any loop is changed.
 //!
 //! A sketch draws the factors of its loops, splits, reorders and binds the loops by them, and moves copies to shared memory
 //! between them. Most samples have too many threads or too large copies, and both follow from the factors alone. So a sample's
@@ -247,7 +247,7 @@ impl<'a> Steps<'a> {
             .position(|(_, other)| std::ptr::eq(other, step))
     }
 
-    /// The factors whose product a loop's extent is; none where it is not told by what is drawn.
+    /// The factors whose product a loop's extent is; none where the draws do not determine it.
     fn factors(&self, name: &Value) -> Option<Vec<Factor>> {
         let (step, output) = self.maker(name)?;
         match step.kind {

@@ -87,7 +87,7 @@ impl Schedule {
     /// Makes the loops from `l` inwards a block of their own; returns it.
     ///
     /// # Errors
-    /// The loops around cannot be told from those inside.
+    /// The loops around and inside cannot be separated.
     pub fn blockize(&self, l: &Loop) -> Result<Block> {
         Ok(Block(
             self.call("ScheduleBlockize", &[&l.0, &boolean(true)])?,

@@ -27,7 +27,7 @@ pub(super) fn run(request: &ProfileRequest, view: View) -> Result<Exit, AppError
     )
 }
 
-/// A file that cannot be written is told before the model is built, not afterwards.
+/// Reports a file that cannot be written before the model is built.
 pub(super) fn check_files(files: &[(&str, Option<&Path>)]) -> anyhow::Result<()> {
     for (flag, path) in files {
         let folder = path.and_then(Path::parent);

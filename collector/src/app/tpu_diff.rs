@@ -39,7 +39,7 @@ impl Comparison {
         })
     }
 
-    /// Compares another dump. One of several that cannot be read is told, and does not cost the others.
+    /// Compares another dump. One that cannot be read is reported; the others are compared all the same.
     pub(super) fn add(
         &mut self,
         dump: &Path,

@@ -127,7 +127,7 @@ pub struct TpuOutputArgs {
     /// Accepted for old commands: no page
     #[arg(long = "disable_web")]
     pub disable_web: bool,
-    /// Accepted for old commands: cores are counted in the dump, and a difference is told
+    /// Accepted for old commands: cores are counted in the dump, and a difference is reported
     #[arg(long = "num_core", value_name = "N")]
     pub num_core: Option<u32>,
 }

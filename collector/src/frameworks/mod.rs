@@ -240,7 +240,7 @@ fn contenders(
     let has = |framework| request.frameworks.contains(&framework);
     let (threads, limit) = (threads(request), plan.worker.measure_timeout_ns);
     let limit = Duration::from_nanos(limit);
-    // That an extra is missing is told before anything is built.
+    // A missing extra is reported before anything is built.
     let mut torch = match has(Framework::Torch) {
         true => Some(Program::libtorch(&home.torch_program())?),
         false => None,

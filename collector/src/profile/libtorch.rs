@@ -99,7 +99,7 @@ pub fn profile(
     let model = &plan.model.model;
     session.progress.working(&format!("tracing {model}"));
     Form::TorchScript.check(plan.model.source)?;
-    // That the extra is missing is told before anything is built.
+    // A missing extra is reported before anything is built.
     let program = Program::libtorch(&home.torch_program())?;
     let importer = opmodels::Importer::new(home, request.planned.python.as_deref())?;
     let deployed = importer.deploy(&plan.model, Form::TorchScript, &mut |_| {})?;

@@ -1,4 +1,4 @@
-//! Which points a run measures, proposed in a loop: a [`Proposer`] is asked for candidates, and told what became of them.
+//! Which points a run measures, proposed in a loop: a [`Proposer`] is asked for candidates, then given their outcomes.
 //!
 //! Default schedules, sweeps, chosen points and MetaSchedule samples are decided beforehand ([`draw`]): their proposer,
 //! [`Listed`], never looks back. A tuner looks back, and is one more proposer. What a candidate is measured on, and its
@@ -44,7 +44,7 @@ pub struct Outcome {
 }
 
 /// Decides what is measured next. The same plan, seed and outcomes must give the same proposals: a resumed run begins
-/// anew and is told the outcomes that its rows hold.
+/// anew and is given the outcomes that its rows hold.
 pub trait Proposer {
     /// At most `n` further candidates; none when there is nothing left to propose.
     fn propose(&mut self, n: usize) -> Vec<Candidate>;

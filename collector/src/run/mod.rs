@@ -255,7 +255,7 @@ fn simulation(plan: &Plan, environment: &Environment) -> Option<String> {
     device.simulation(&plan.target.dictionary(environment))
 }
 
-/// The report of a run of which nothing was measured yet.
+/// The report of a run before its first point.
 fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
     let plan = &planned.plan;
     let environment = &prepared.environment;

@@ -184,7 +184,7 @@ pub(crate) fn runner(
     };
     let device = plan.target.device;
     let servers = match &plan.remote {
-        Some(address) => connect::servers(address)?,
+        Some(address) => connect::free_servers(address)?,
         None => 0,
     };
     let order = RunnerOrder {

@@ -108,7 +108,7 @@ pub fn environment(root: &Root, command_line: Vec<String>) -> Environment {
 
 /// Imports models.
 pub trait Importer {
-    /// Imports a model, or finds the import in the cache; `watch` is told how far a download has come.
+    /// Imports a model, or finds the import in the cache; `watch` hears how far a download has come.
     ///
     /// # Errors
     /// The importer's or the registry's.

@@ -1,6 +1,6 @@
 //! What a sweep file says that only a device can check: the names of its factors, and the knobs of points.
 //!
-//! The device is known once the settings are, some of which the file itself may bring; so this comes after reading it.
+//! The file itself may set the target. So the device is known, and checked, after the file is read.
 
 use opengine::device::DeviceRef;
 use opengine::schedule::Factor;

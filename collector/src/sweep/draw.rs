@@ -71,7 +71,7 @@ fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// `n` points, each dimension cut into `n` strata of which each is used once.
+/// `n` points: each dimension is cut into `n` strata, and each stratum is used once.
 fn hypercube(lengths: &[usize], n: usize, random: &mut Pcg64Mcg) -> Vec<Vec<usize>> {
     let columns: Vec<Vec<usize>> = lengths
         .iter()

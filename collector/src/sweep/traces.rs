@@ -37,7 +37,7 @@ fn trace_of(value: &Value) -> Option<&Value> {
     is_trace(trace).then_some(trace)
 }
 
-/// Two lists, the first of instructions, each of which begins with its kind.
+/// Two lists. The first is of instructions; each begins with its kind.
 fn is_trace(value: &Value) -> bool {
     let instructions = value.get(0).and_then(Value::as_array);
     let decisions = value.get(1).and_then(Value::as_array);

@@ -35,7 +35,7 @@ pub(crate) trait Field: Sized {
         Ok(())
     }
 
-    /// What can be told of the value without writing it out.
+    /// What is known of the value without writing it out.
     fn glance(&self) -> Glance {
         Glance::There
     }

@@ -57,8 +57,7 @@ pub struct Machine {
     pub cores_physical: Option<u32>,
     /// Whether it is a virtual machine.
     pub virtualisation: Virtualisation,
-    /// Whether the processor is an emulator's, such as QEMU's: what can be asked of it is little, and its times are not those
-    /// of any processor.
+    /// Whether the processor is an emulator's, such as QEMU's. Its times are not those of any processor.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub emulated: bool,
     /// Highest clock of the first core, where the kernel controls it; no part of the machine's name.
@@ -206,7 +205,7 @@ impl Cpu {
     }
 }
 
-/// What LLVM is told of the processor.
+/// The processor as LLVM names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LlvmCpu {

@@ -34,7 +34,7 @@ pub fn line(row: &Row) -> Vec<u8> {
 fn record<T: AsRef<[u8]>>(fields: impl Iterator<Item = T>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2048);
     let mut writer = WriterBuilder::new().from_writer(&mut bytes);
-    // Writing to memory fails only on records of unequal length, of which there is one.
+    // Writing to memory fails only on records of unequal length, and there is one record.
     let _ = writer.write_record(fields);
     drop(writer);
     bytes

@@ -6,12 +6,12 @@
 //! | --- | --- |
 //! | `time_ms`, `latency_ms` (or `_s`, `_us`, `_ns`) | time of one run; needed; where it stands beside others (`time_std_ms`) it is the one, and where there are none of these names a single one with words between (`time_mean_ms`) |
 //! | `device`, `gpu`, `machine` | name of the machine |
-//! | `device_kind` | `cpu` or `cuda`; otherwise told by the name |
-//! | `op`, `opname`, `operator` | what is computed; otherwise told by the other columns |
+//! | `device_kind` | `cpu` or `cuda`; otherwise found by the name |
+//! | `op`, `opname`, `operator` | what is computed; otherwise found by the other columns |
 //! | `m`, `n`, `k`, `b` | a product of m × k and k × n; with `bmm` one for each of `b`. Beside `opname`, which is NeuSight's, one of m × n and n × k, as there |
 //! | `b`, `input_channel`, `output_channel`, `kernel_size`, `input_size`, `stride`, `padding` | a square convolution |
 //! | `b`, `h` | an element-wise operator, softmax or layer norm of b rows of h values |
-//! | `dtype` | as TVM writes it, or a word such as `FP16`; otherwise told by the words of `precision` or `sheet` (`FP16`, `mixed`, `int8`); `float32` if left out |
+//! | `dtype` | as TVM writes it, or a word such as `FP16`; otherwise found by the words of `precision` or `sheet` (`FP16`, `mixed`, `int8`); `float32` if left out |
 //! | `ta`, `tb` | `N` or `T`: whether the operands of a product are transposed, which makes it another operator |
 //!
 //! The schedule is the vendor library's (`schedule_space` is `library`), so knobs are missing.

@@ -30,7 +30,7 @@ pub enum RunState {
     Running,
     /// Every point has its row.
     Finished,
-    /// It was told to stop; it can be taken up again.
+    /// It was stopped; `--resume` goes on with it.
     Interrupted,
 }
 

@@ -37,7 +37,7 @@ pub(super) enum Kind {
 pub(super) struct Counts {
     /// Times that the set is gone through.
     pub rounds: i64,
-    /// Steps of a round, each of which adds to every accumulator.
+    /// Steps of a round. Each adds to every accumulator.
     pub steps: i64,
 }
 

@@ -8,6 +8,7 @@ use super::DeviceRef;
 
 /// What to compile for, as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written")]
 pub struct Target {
     /// The device.
     #[serde(rename = "kind")]
@@ -15,6 +16,23 @@ pub struct Target {
     /// All options of the device by name: null or an empty list where none was given.
     #[serde(flatten)]
     pub options: Map<String, Value>,
+}
+
+/// A target as a plan has it: one that was written by an earlier version lacks options that are new.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(rename = "kind")]
+    device: DeviceRef,
+    #[serde(flatten)]
+    options: Map<String, Value>,
+}
+
+impl From<Written> for Target {
+    fn from(written: Written) -> Target {
+        let mut target = Target::plain(written.device);
+        target.options.extend(written.options);
+        target
+    }
 }
 
 /// An option of a device's targets.

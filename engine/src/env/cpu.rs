@@ -1,4 +1,4 @@
-//! The processor, from `/proc/cpuinfo` (first core; cores of unlike kinds are not told apart).
+//! The processor, from `/proc/cpuinfo` (first core; other cores are taken to be like it).
 
 use opdata::contract::Cpu;
 

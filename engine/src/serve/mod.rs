@@ -221,7 +221,7 @@ impl<'a> Server<'a> {
             return Ok(());
         };
         let key = &self.request.key;
-        // A tracker on another machine sees the address that clients can reach; one on this machine is told ours.
+        // Without a host the tracker takes the address that this connection comes from.
         let own = self.address.ip();
         let own = (!own.is_unspecified()).then(|| own.to_string());
         let tracker = match &mut self.tracker {

@@ -29,7 +29,7 @@ impl Replies {
         Replies(Mutex::new(Box::new(out)))
     }
 
-    /// Sends one reply. A parent that is gone cannot be told so; the worker then ends at its next request.
+    /// Sends one reply. If the parent is gone, nobody hears it; the worker then ends at its next request.
     pub fn send(&self, reply: &Reply) {
         let line = serde_json::to_string(reply).unwrap_or_else(|error| {
             // A parent that gets no answer would wait for it until its time is up.

@@ -30,7 +30,7 @@ const JUDGED: usize = 3000;
 const LEAST_SAMPLES: usize = 60;
 /// See [`LEAST_SAMPLES`].
 const LEAST_WORKLOADS: usize = 6;
-/// From this many machines on something can be told of others.
+/// Least machines from which anything follows for others.
 const LEAST_MACHINES: usize = 3;
 /// Choices that are made for the folds of an evaluation at most: folds share one that was made without any of them.
 const CHOICES: usize = 4;

@@ -70,7 +70,7 @@ pub struct Sample {
     pub measured_ms: Option<i64>,
     /// The row, or the first of several that measured the same point.
     pub row_id: String,
-    /// Counts of one run by name, if anything was counted: what measuring told, which no query knows.
+    /// Counts of one run by name, if anything was counted: what measuring found and no query knows.
     pub counts: Option<BTreeMap<String, f64>>,
 }
 

@@ -1,4 +1,4 @@
-//! From rows to samples: what is left out, duplicates merged, machines told apart, weights by quality.
+//! From rows to samples: what is left out, duplicates merged, machines separated, weights by quality.
 //!
 //! | module | for |
 //! | --- | --- |

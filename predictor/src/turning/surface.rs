@@ -35,7 +35,7 @@ pub struct Surface {
     pub cells: Vec<[f64; 3]>,
 }
 
-/// What is told of a surface.
+/// What is known of a surface.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SurfaceReport {
     /// What was swept.

@@ -2,7 +2,7 @@
 
 use super::canvas::{Anchor, Canvas, MARGIN, SIZE, path};
 
-/// Colours from short to long, told apart in print and by colour-blind readers (after viridis).
+/// Colours from short to long, distinct in print and for colour-blind readers (after viridis).
 const SHADES: [[f64; 3]; 5] = [
     [253.0, 231.0, 37.0],
     [94.0, 201.0, 98.0],

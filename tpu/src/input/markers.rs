@@ -98,7 +98,7 @@ impl Marks {
         }
     }
 
-    /// Kernels of which there is a name, but no command.
+    /// Kernels with a name and no command.
     pub fn idle_kernels(&self) -> usize {
         self.idle + usize::from(self.names > 0 && !self.busy)
     }

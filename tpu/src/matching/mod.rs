@@ -1,4 +1,4 @@
-//! Matching: gives each record (what an engine did) its command (what the program told it to do).
+//! Matching: gives each record (what an engine did) its command (what the program asked for).
 //!
 //! A dump goes through these steps:
 //! - [`order`] sorts the records of one engine by time and sets impossible ones aside.

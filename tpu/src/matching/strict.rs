@@ -90,7 +90,7 @@ fn cheapest(ways: [Option<u32>; 3]) -> u32 {
     ways.into_iter().flatten().min().unwrap_or(0)
 }
 
-/// Aligns sections of which at least `lost` of the commands' are missing; `None` if there are too many to search.
+/// Aligns sections; at least `lost` of the commands' are missing; `None` if there are too many to search.
 pub(super) fn align(
     records: &[RecordSection],
     commands: &[CommandSection],

@@ -49,7 +49,12 @@ pub fn greet(host: &str, port: u16, key: &str) -> std::result::Result<(), NoServ
         key: key.to_owned(),
         reason,
     };
-    let failed = |error: std::io::Error| no_server(error.to_string());
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+            no_server("silence".to_owned())
+        }
+        _ => no_server(error.to_string()),
+    };
     let mut addresses = (host, port).to_socket_addrs().map_err(failed)?;
     let first = addresses
         .next()

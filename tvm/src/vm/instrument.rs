@@ -1,4 +1,4 @@
-//! Watching the calls of a virtual machine: a hook before and after each, told which function and which tensors.
+//! Watching the calls of a virtual machine: a hook before and after each gets the function and its tensors.
 //!
 //! TVM's own way (`set_instrument`) turns the function's name and every element type among the arguments into text and
 //! back, twice a call. Here the functions themselves are wrapped: a machine looks every function that it calls up by
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 /// What the names of the machine's own functions begin with.
 const BUILTINS: &str = "vm.builtin.";
 
-/// When the hook is told of a call.
+/// When the hook is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// The call is about to be made.
@@ -100,7 +100,7 @@ impl Call<'_> {
     }
 }
 
-/// Is told of a call.
+/// Called at each call.
 type Told = Box<dyn Fn(&Call<'_>)>;
 
 /// What is called at each call of a machine, if anything is; it can be changed while the machine stands.

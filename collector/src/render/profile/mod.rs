@@ -205,7 +205,7 @@ fn heading(counts: &CallCounts) -> String {
     format!("{} ({})", counts.full_name(), counts.counter.unit)
 }
 
-/// A mean count for people: rare events are told apart from none.
+/// A mean count for people: rare events keep two digits, so that they do not look like none.
 fn count(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),

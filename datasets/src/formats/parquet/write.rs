@@ -196,7 +196,7 @@ impl Buffer {
     }
 }
 
-/// The crate wraps the system's errors; a full disk must still be told as one.
+/// The crate wraps the system's errors; a full disk must still be reported as one.
 fn write_error(path: &Path, error: ParquetError) -> Error {
     let source = match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {

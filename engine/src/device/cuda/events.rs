@@ -291,7 +291,7 @@ pub(super) struct ReferenceKernel {
     best: Option<Duration>,
 }
 
-/// Fills in a reading, of which the fastest counts.
+/// Fills in a reading; the fastest one counts.
 const FILLS: usize = 8;
 /// A GPU without work lowers its clocks, and takes up to so long to raise them again.
 const WAKING: Duration = Duration::from_millis(200);

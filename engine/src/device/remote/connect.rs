@@ -106,25 +106,42 @@ fn unknown_key<'a>(address: &RemoteAddress, keys: impl Iterator<Item = &'a str>)
     )
 }
 
-/// How many servers of the key there are: one behind a direct address.
+/// The servers of the key; one behind a direct address.
 ///
 /// # Errors
 /// Nothing answers there, or no server has the key.
-pub fn servers(address: &RemoteAddress) -> anyhow::Result<usize> {
+pub fn servers(address: &RemoteAddress) -> anyhow::Result<Queue> {
     match Tracker::connect(&address.host, address.port) {
         Ok(mut tracker) => {
-            let queues = tracker.summary()?;
-            let count = queues.get(&address.key).map_or(0, |queue: &Queue| {
-                // One that was killed stays listed until its connection ends, so busy ones are not told from lost ones.
-                queue.servers.len()
-            });
-            anyhow::ensure!(
-                count > 0,
-                unknown_key(address, queues.keys().map(String::as_str))
-            );
-            Ok(count)
+            let mut queues = tracker.summary()?;
+            let unknown = || unknown_key(address, queues.keys().map(String::as_str));
+            let found = queues.get(&address.key);
+            anyhow::ensure!(found.is_some_and(|q| !q.servers.is_empty()), unknown());
+            Ok(queues.remove(&address.key).unwrap_or_default())
         }
-        Err(TrackerError::Stranger { .. }) => Ok(1),
+        Err(TrackerError::Stranger { .. }) => Ok(Queue {
+            servers: vec![format!("{}:{}", address.host, address.port)],
+            free: 1,
+            waiting: 0,
+        }),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// How many servers of the key are free, one at least: others may be busy for hours. Servers whose session has just ended
+/// are waited for, a moment.
+///
+/// # Errors
+/// As for [`servers`].
+pub fn free_servers(address: &RemoteAddress) -> anyhow::Result<u64> {
+    /// Longest wait: a server offers itself again within a second.
+    const MOMENT: Duration = Duration::from_secs(3);
+    let deadline = Instant::now() + MOMENT;
+    loop {
+        let queue = servers(address)?;
+        if queue.free >= queue.servers.len() as u64 || Instant::now() >= deadline {
+            return Ok(queue.free.max(1));
+        }
+        std::thread::sleep(PAUSE / 5);
     }
 }

@@ -22,7 +22,7 @@ pub fn of_server(server: &Server) -> Environment {
 /// No server can be had, or two are unlike.
 pub fn of_all(address: &RemoteAddress) -> anyhow::Result<Environment> {
     // Where nothing answers at all, nobody waits for it.
-    let count = servers(address)?;
+    let count = servers(address)?.servers.len();
     let first = connect_once(address, &[], WAIT)?;
     let environment = of_server(&first);
     // While one is held, the tracker hands out the others.

@@ -21,7 +21,7 @@ use super::operator::{Axis, Layout, Offload};
 pub(super) enum Quantisation {
     /// By scales that calibration chose.
     Calibrated(Scales),
-    /// By the model's own scales; sums are shifted by so many bits.
+    /// By the model's own scales; sums are shifted to the right by `shift` bits.
     Own { own_scales: OwnScales, shift: i16 },
 }
 

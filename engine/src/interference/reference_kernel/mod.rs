@@ -27,7 +27,7 @@ use self::kept::Kept;
 use self::work::Work;
 use crate::interference::quiet::QUIET;
 
-/// Runs of which the fastest counts, so that one interrupt is not taken for slowdown.
+/// Runs of a reading. The fastest counts, so that one interrupt is not taken for slowdown.
 const RUNS: usize = 5;
 /// Readings on a number of threads before the first that counts, where no earlier process kept a usual time.
 const FIRST_READINGS: usize = 15;
@@ -60,7 +60,7 @@ pub(crate) struct ReferenceKernel {
 }
 
 impl ReferenceKernel {
-    /// For up to `threads` threads, of which as many as `cores` have a core each.
+    /// For up to `threads` threads; the first `cores` of them have a core each.
     pub fn new(threads: usize, cores: usize) -> ReferenceKernel {
         ReferenceKernel::after(threads, cores, Kept::of_installation())
     }

@@ -29,7 +29,7 @@ pub(super) struct SeenCall {
 }
 
 impl Seen {
-    /// Notes what the hook is told of a call.
+    /// Notes a call.
     pub fn note(&mut self, call: &Call<'_>) {
         match call.moment() {
             Moment::Before => {

@@ -17,7 +17,7 @@ pub struct TileKnobs {
     pub thread_n: i64,
     /// Most elements that are loaded or stored at once.
     pub vector: i64,
-    /// Largest loop that the compiler is told to unroll, in steps; 0 leaves it to the compiler.
+    /// Largest loop that gets an unroll pragma, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
     /// Tiles in memory at once. 1: load, then compute; 2: the next tile is loaded into registers while this one is computed;
     /// more: all but one are on their way by asynchronous copies.
@@ -54,7 +54,7 @@ pub struct FragmentKnobs {
     pub warp_n: i64,
     /// Most elements that are loaded or stored at once.
     pub vector: i64,
-    /// Largest loop that the compiler is told to unroll, in steps; 0 leaves it to the compiler.
+    /// Largest loop that gets an unroll pragma, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
     /// As [`TileKnobs::stages`].
     pub stages: i64,
@@ -79,7 +79,7 @@ pub struct ReductionKnobs {
     pub results: i64,
     /// Most elements that are loaded at once.
     pub vector: i64,
-    /// Largest loop that the compiler is told to unroll, in steps; 0 leaves it to the compiler.
+    /// Largest loop that gets an unroll pragma, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
 }
 
@@ -88,7 +88,7 @@ pub struct ReductionKnobs {
 pub struct RowsKnobs {
     /// Threads of a block.
     pub block_size: i64,
-    /// Largest loop that the compiler is told to unroll, in steps; 0 leaves it to the compiler.
+    /// Largest loop that gets an unroll pragma, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
 }
 
@@ -99,7 +99,7 @@ pub struct WindowKnobs {
     pub block_size: i64,
     /// Results of a thread.
     pub thread_tile: i64,
-    /// Largest loop that the compiler is told to unroll, in steps; 0 leaves it to the compiler.
+    /// Largest loop that gets an unroll pragma, in steps; 0 leaves it to the compiler.
     pub unroll: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Products of two operands, told from the way in which they are indexed: matrix products, convolutions of any rank and
+//! Products of two operands, recognised by how they are indexed: matrix products, convolutions of any rank and
 //! layout, grouped and transposed ones.
 //!
 //! An axis that indexes one operand and the output is a row (`m`) or a column (`n`), one that indexes both is of the

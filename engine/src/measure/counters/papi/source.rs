@@ -12,7 +12,7 @@ use super::library::{Api, Code, Set};
 use super::{Event, NAME, counter, refusal};
 use crate::measure::counters::{Counter, CounterError, CounterSource, Reading, tasks};
 
-/// Whose events a component counts, and how it is told so.
+/// Whose events a component counts, and how that is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     /// Those of the thread that a set is attached to.
