@@ -310,6 +310,18 @@ fn servers_that_are_killed_cost_no_point_and_double_none() {
             "{lost}"
         );
     }
+    let measured = rows
+        .iter()
+        .find(|row| row.status == Status::Measured)
+        .unwrap();
+    let replayed = bench.run(&["replay", &measured.row_id, "--run", "run"]);
+    // A busy machine may be slower now, but it is the same one.
+    assert!(
+        replayed.stdout.contains("ratio") && !replayed.stdout.contains("another machine"),
+        "{}{}",
+        replayed.stdout,
+        replayed.stderr
+    );
     drop(own);
 }
 

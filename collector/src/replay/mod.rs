@@ -158,6 +158,8 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
         },
         conditions: vec![at.clone()],
     };
+    // Before the worker has the only server of another machine.
+    let here = session.environment_of(&plan)?.env_hash;
     session.progress.working("rebuilding and measuring");
     let scratch = crate::run::scratch()?;
     let mut runner = runner(&plan, &imported, &target, 1, session, scratch.path())?;
@@ -189,7 +191,7 @@ pub fn replay(request: &ReplayRequest, session: &mut Session<'_>) -> anyhow::Res
     if let Some(complaint) = measured.comparison.complaint() {
         bail!("{row_id}: the kernel is wrong now: {complaint}");
     }
-    judge(&row, threads, cache, &measured, session)
+    judge(&row, threads, cache, &measured, &here)
 }
 
 fn judge(
@@ -197,7 +199,7 @@ fn judge(
     threads: u32,
     cache: CacheState,
     measured: &Measured,
-    session: &Session<'_>,
+    here: &str,
 ) -> anyhow::Result<Replayed> {
     let taken = measured.taken.as_ref().context("no sample was taken")?;
     let summary = taken.samples.summary().map_err(|e| anyhow!("{e}"))?;
@@ -219,8 +221,7 @@ fn judge(
         _ => Verdict::Faster,
     };
     let mut doubts = Vec::new();
-    let here = session.environment().env_hash;
-    if row.env_hash.as_ref() != Some(&here) {
+    if row.env_hash.as_deref() != Some(here) {
         doubts.push("the row was measured on another machine".to_owned());
     }
     if is_disturbed(measured.slowdown) {

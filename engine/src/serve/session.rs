@@ -1,5 +1,7 @@
 //! One session: a process of its own with the connection as its standard input, a folder of its own, and limits.
 
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -39,6 +41,7 @@ pub(super) fn run(
     interrupt: &Interrupt,
 ) -> anyhow::Result<String> {
     let folder = tempfile::tempdir().context("a folder for the session")?;
+    let mut talk = tempfile::tempfile().context("a file for a session's talk")?;
     let cores = crate::env::Cores::read(&Root::system()).usable();
     let mut command = Command::new(program);
     command
@@ -49,7 +52,7 @@ pub(super) fn run(
         .env("TVM_NUM_THREADS", cores.to_string())
         .stdin(Stdio::from(OwnedFd::from(stream)))
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(talk.try_clone()?)
         .process_group(0);
     let mut child = command.spawn().context("cannot start a session")?;
     let deadline = Instant::now() + limits.time;
@@ -58,7 +61,7 @@ pub(super) fn run(
             break match (status.success(), status.signal()) {
                 (true, _) => "ended by the client".to_owned(),
                 (false, Some(signal)) => format!("killed by signal {signal}"),
-                (false, None) => format!("failed ({status})"),
+                (false, None) => format!("failed ({status}): {}", last_words(&mut talk)),
             };
         }
         let late = Instant::now() >= deadline;
@@ -74,6 +77,23 @@ pub(super) fn run(
     unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
     let _ = child.wait();
     Ok(end)
+}
+
+/// The last line that a session's process has said.
+fn last_words(talk: &mut File) -> String {
+    /// Enough for a line.
+    const END: u64 = 1024;
+    let length = talk.metadata().map_or(0, |metadata| metadata.len());
+    let mut end = Vec::new();
+    let read = talk
+        .seek(SeekFrom::Start(length.saturating_sub(END)))
+        .and_then(|_| talk.take(END).read_to_end(&mut end));
+    let end = String::from_utf8_lossy(&end);
+    let line = end.lines().rev().find(|line| !line.trim().is_empty());
+    match (read, line) {
+        (Ok(_), Some(line)) => line.chars().filter(|c| !c.is_control()).collect(),
+        _ => "it said nothing".to_owned(),
+    }
 }
 
 /// The process of a session: serves the client at its standard input until it leaves.

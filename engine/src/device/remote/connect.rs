@@ -21,6 +21,8 @@ pub struct Server {
     pub session: Session,
     /// Host and port of the server.
     pub address: String,
+    /// Key and address that it was asked for by.
+    pub asked: String,
 }
 
 /// Connects to a free server, waiting for one for so long at most. What answers and is no server, or is lost at once, is tried
@@ -54,12 +56,14 @@ pub fn connect_once(
     wait: Duration,
 ) -> anyhow::Result<Server> {
     let RemoteAddress { host, port, key } = address;
+    let asked = format!("{key} at {host}:{port}");
     let connected = |host: &str, port: u16, match_key: &str| {
         let session = Session::connect(host, port, match_key, SESSION_SECONDS);
         let session = session.with_context(|| format!("the server {host}:{port} of {key}"))?;
         anyhow::Ok(Server {
             session,
             address: format!("{host}:{port}"),
+            asked: asked.clone(),
         })
     };
     match Tracker::connect(host, *port) {

@@ -8,11 +8,11 @@ use super::ENVIRONMENT;
 use super::connect::{Server, WAIT, connect_once, servers};
 
 /// The environment of a server's machine. Of a stock server nothing is known but that it is another machine than this
-/// one: the fingerprint is of its address.
+/// one: the fingerprint is of the key and the address that it was asked for by.
 pub fn of_server(server: &Server) -> Environment {
     let said = server.session.tell(ENVIRONMENT, "");
     let own = said.and_then(|text| serde_json::from_str::<Environment>(&text).ok());
-    own.unwrap_or_else(|| unknown(&server.address))
+    own.unwrap_or_else(|| unknown(&server.asked))
 }
 
 /// The environment of the machine behind an address. Of several servers each one that is free is asked, and all must be
@@ -48,7 +48,7 @@ pub fn of_all(address: &RemoteAddress) -> anyhow::Result<Environment> {
     Ok(environment)
 }
 
-fn unknown(address: &str) -> Environment {
+fn unknown(asked: &str) -> Environment {
     let mut environment = Environment {
         format: opdata::contract::ENVIRONMENT_FORMAT,
         machine: Default::default(),
@@ -57,7 +57,7 @@ fn unknown(address: &str) -> Environment {
         env_hash: String::new(),
         calibration: None,
     };
-    environment.machine.cpu.name = Some(format!("an unknown processor at {address}"));
+    environment.machine.cpu.name = Some(format!("an unknown processor ({asked})"));
     environment.env_hash = environment.machine.hash();
     environment
 }
@@ -67,8 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_machines_differ_by_address_and_from_this_one() {
-        let (a, b) = (unknown("10.0.0.1:9090"), unknown("10.0.0.2:9090"));
+    fn unknown_machines_differ_by_key_and_address() {
+        let (a, b) = (unknown("a at tracker:9190"), unknown("b at tracker:9190"));
         assert_ne!(a.env_hash, b.env_hash);
         assert_eq!(a.state.cores_usable, 0);
     }
