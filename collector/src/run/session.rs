@@ -10,13 +10,12 @@ use anyhow::Context as _;
 use opdata::contract::{Environment, Software};
 use opengine::calibrate::Store;
 use opengine::device::remote::facts;
-use opengine::env::{Root, capture, revision_near};
+use opengine::env::{Root, capture, revision_near, versions};
 use opengine::interrupt::Interrupt;
 use opengine::runner::{ChildRunners, RunnerFactory};
 use opinstall::Home;
 use opmodels::{ImportError, ImportRequest, Imported, Watch};
 use opreport::progress::Progress;
-use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 use crate::plan::Plan;
 
@@ -88,18 +87,10 @@ impl<'a> Session<'a> {
 /// What this process runs on and with; `command_line` are its arguments.
 pub fn environment(root: &Root, command_line: Vec<String>) -> Environment {
     let program = std::env::current_exe().unwrap_or_default();
-    let versions = [
-        ("opcollect", env!("CARGO_PKG_VERSION")),
-        ("apache-tvm", TVM_VERSION),
-        ("apache-tvm-ffi", TVM_FFI_VERSION),
-    ];
     capture(
         root,
         Software {
-            versions: versions
-                .into_iter()
-                .map(|(k, v)| (k.to_owned(), v.to_owned()))
-                .collect(),
+            versions: versions(),
             git_revision: revision_near(&program),
             command_line,
         },

@@ -18,11 +18,25 @@ pub use cores::Cores;
 pub use git::revision_near;
 pub use root::Root;
 
+use std::collections::BTreeMap;
+
 use opdata::contract::{ENVIRONMENT_FORMAT, Environment, Machine, Software, State};
+use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 
 /// The name of the processor; none where the kernel does not say.
 pub fn cpu_name(root: &Root) -> Option<String> {
     cpu::read(root).name
+}
+
+/// Versions of this program and of TVM, by name.
+pub fn versions() -> BTreeMap<String, String> {
+    let own = [
+        ("opcollect", env!("CARGO_PKG_VERSION")),
+        ("apache-tvm", TVM_VERSION),
+        ("apache-tvm-ffi", TVM_FFI_VERSION),
+    ];
+    own.map(|(name, version)| (name.to_owned(), version.to_owned()))
+        .into()
 }
 
 /// Reads the machine under `root` (the file system's root; another folder in tests) and its

@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use opdata::contract::Software;
-use tvm_bridge::libs::{TVM_FFI_VERSION, TVM_VERSION};
 use tvm_bridge::rpc::server::{Answer, serve};
 
 use super::sandbox;
 use crate::device::remote::ENVIRONMENT;
 use crate::device::remote::counters::{OPEN, START, STOP, Served};
-use crate::env::{Root, capture};
+use crate::env::{Root, capture, versions};
 use crate::interrupt::Interrupt;
 
 /// The word that makes the program a session's process.
@@ -103,18 +102,10 @@ fn last_words(talk: &mut File) -> String {
 pub fn serve_session() -> anyhow::Result<()> {
     let memory = std::env::var(MEMORY).ok().and_then(|mib| mib.parse().ok());
     let memory: u64 = memory.context("a session is started by serve-device")?;
-    let versions = [
-        ("opcollect", env!("CARGO_PKG_VERSION")),
-        ("apache-tvm", TVM_VERSION),
-        ("apache-tvm-ffi", TVM_FFI_VERSION),
-    ];
     let environment = capture(
         &Root::system(),
         Software {
-            versions: versions
-                .into_iter()
-                .map(|(name, version)| (name.to_owned(), version.to_owned()))
-                .collect(),
+            versions: versions(),
             ..Software::default()
         },
     );
