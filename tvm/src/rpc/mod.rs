@@ -245,7 +245,7 @@ impl Timed {
     /// session's device.
     ///
     /// # Errors
-    /// The connection is lost, or the function failed.
+    /// The connection is lost, the function failed, or what the server says is no time.
     pub fn time(&self, tensors: &[Tensor], repetition: Repetition) -> Result<Vec<f64>> {
         const SAMPLES: &str = "samples of a remote function";
         let mut last = self
@@ -262,7 +262,12 @@ impl Timed {
         let arguments: Vec<&Obj> = text.iter().chain(&tensors).collect();
         let bytes: tvm_ffi::Bytes = value(SAMPLES, invoke(SAMPLES, &evaluator, &arguments)?)?;
         let word = |b: &[u8]| <[u8; 8]>::try_from(b).map_or(f64::NAN, f64::from_le_bytes);
-        Ok(bytes.as_slice().chunks_exact(8).map(word).collect())
+        let seconds: Vec<f64> = bytes.as_slice().chunks_exact(8).map(word).collect();
+        let is_time = |second: &f64| second.is_finite() && *second >= 0.0;
+        match seconds.len() == repetition.repeat as usize && seconds.iter().all(is_time) {
+            true => Ok(seconds),
+            false => Err(Error::unexpected(SAMPLES, format!("{seconds:?}"))),
+        }
     }
 
     fn evaluator(&self, repetition: Repetition) -> Result<tvm_ffi::Function> {
