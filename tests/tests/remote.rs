@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Bench, installed};
-use opdata::{Status, read_rows};
+use e2e::{Bench, StandInGpu, installed, relu};
+use opdata::{CacheState, Status, read_rows};
 use serde_json::Value;
 
 /// Longest wait for a process to do what it is for.
@@ -56,6 +56,15 @@ fn tracker(port: u16) -> Process {
 
 /// TVM's own server.
 fn stock_server(tracker: u16, key: &str) -> Process {
+    stock_server_around(tracker, key, |command| command)
+}
+
+/// The same with its command changed.
+fn stock_server_around(
+    tracker: u16,
+    key: &str,
+    around: impl FnOnce(Command) -> Command,
+) -> Process {
     let port = free_port();
     let mut command = Command::new(python());
     command.args([
@@ -74,7 +83,7 @@ fn stock_server(tracker: u16, key: &str) -> Process {
     ]);
     command.args(["--tracker", &format!("127.0.0.1:{tracker}")]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    Process(command.spawn().unwrap())
+    Process(around(command).spawn().unwrap())
 }
 
 /// `serve-device`, and where it listens.
@@ -86,7 +95,12 @@ struct Own {
 
 impl Own {
     fn start(bench: &Bench, args: &[&str]) -> Own {
-        let mut command = bench.command([&["serve-device"], args].concat());
+        Own::start_around(bench, args, |command| command)
+    }
+
+    /// The same with its command changed.
+    fn start_around(bench: &Bench, args: &[&str], around: impl FnOnce(Command) -> Command) -> Own {
+        let mut command = around(bench.command([&["serve-device"], args].concat()));
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut own = Own {
@@ -263,6 +277,95 @@ for name in ('../x.so', '/etc/passwd'):
         assert 'leads out of' in str(error), error
         print('refused', name)
 ";
+
+#[test]
+fn the_simulated_accelerator_of_another_machine_says_what_that_of_this_one_does() {
+    let bench = Bench::new();
+    let own = Own::start(&bench, &["--key", "vta"]);
+    let job = |out: &'static str, more: &[&'static str]| {
+        let args = ["--modelname", "mlp", "--target", "pynq", "--out", out];
+        let said = bench.run(&[&args[..], more].concat());
+        said.done();
+        read_rows(&bench.path().join(out).join("rows.csv")).unwrap()
+    };
+    let port: &'static str = own.port().leak();
+    let there = job(
+        "there",
+        &["--host", "127.0.0.1", "--port", port, "--key", "vta"],
+    );
+    let here = job("here", &[]);
+    assert!(there.iter().any(|row| row.status == Status::Simulated));
+    for (there, here) in there.iter().zip(&here) {
+        assert_eq!(
+            (there.status, there.time_median_ns),
+            (here.status, here.time_median_ns)
+        );
+        // What runs on the CPU side alone is simulated nowhere.
+        let is_simulated = there.status == Status::Simulated;
+        assert_eq!(
+            (there.server.is_some(), &here.server),
+            (is_simulated, &None)
+        );
+    }
+}
+
+#[test]
+fn a_gpu_behind_stock_and_own_servers_is_measured_and_an_unlike_one_refused() {
+    if !installed::has_packages("tornado", "a GPU of another machine") {
+        return;
+    }
+    let Some(gpu) = StandInGpu::new() else {
+        return;
+    };
+    let bench = Bench::new();
+    bench.file("relu.onnx", relu(&[64, 1024]));
+    let port = free_port();
+    let _tracker = tracker(port);
+    let _stock = stock_server_around(port, "stock", |command| gpu.around(command, &[]));
+    let tracker_address = format!("127.0.0.1:{port}");
+    let args = ["--tracker", &tracker_address, "--key", "own"];
+    let _own = Own::start_around(&bench, &args, |command| gpu.around(command, &[]));
+    wait_for_servers(&bench, port, "stock", 1);
+    wait_for_servers(&bench, port, "own", 1);
+    let at = port.to_string();
+    let run = |key: &str, target: &str, out: &str| {
+        let model = ["--modelsource", "onnx", "--modelname", "relu.onnx"];
+        let job = ["--target", target, "--out", out, "--budget", "5ms"];
+        let remote = ["--host", "127.0.0.1", "--port", &at, "--key", key];
+        bench.run(&[&model[..], &job, &remote].concat())
+    };
+    for key in ["stock", "own"] {
+        let said = run(key, "cuda -arch=sm_80", key);
+        let text = said.done();
+        assert!(
+            text.contains(&format!("the cuda device of {key}")),
+            "{text}"
+        );
+        let rows = read_rows(&bench.path().join(key).join("rows.csv")).unwrap();
+        for row in &rows {
+            assert_eq!(
+                (row.status, row.cache_state),
+                (Status::Measured, Some(CacheState::Hot)),
+                "{:?}",
+                row.reason
+            );
+            assert!(row.server.is_some() && row.registers_per_thread.is_some());
+            // Each of the stand-in's events lies a quarter of a millisecond after the one before.
+            assert!(
+                row.time_median_ns
+                    .is_some_and(|ns| ns > 0.0 && ns <= 250_000.0)
+            );
+        }
+        assert!(text.contains("the model's output was checked"), "{text}");
+    }
+    let unlike = run("own", "cuda -arch=sm_90", "unlike");
+    let said = unlike.stdout.clone() + &unlike.stderr;
+    assert!(
+        said.contains("is sm_80 and runs no code for sm_90"),
+        "{said}"
+    );
+    run("own", "cuda", "unknown").failed(2, &["-arch=sm_87"]);
+}
 
 #[test]
 fn servers_that_are_killed_cost_no_point_and_double_none() {

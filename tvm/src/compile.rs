@@ -6,6 +6,7 @@
 //! stages take about 2, 7, 15 and 8 ms; `docs/decisions.md` has the table and the roads that were tried. The module may
 //! be compiled on any thread; stages of several operators run side by side without a common lock.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::call::{Obj, call, text, value};
@@ -14,6 +15,7 @@ use crate::ir::IrModule;
 use crate::kernel::KernelModule;
 use crate::launch::{KernelLaunch, launches};
 use crate::lower::{Parts, lower};
+use crate::pack::{self, DeviceCompiler};
 use crate::pass::Context;
 use crate::target::Target;
 
@@ -214,18 +216,43 @@ impl Generated {
         self.times
     }
 
-    /// The host's part as it is, to be linked with others: no function of it can be called here.
-    pub fn into_module(self) -> KernelModule {
-        KernelModule::compiled(self.host)
+    /// The code as it is, to be linked with others: no function of it can be called here.
+    ///
+    /// # Errors
+    /// TVM's.
+    pub fn into_module(self) -> Result<KernelModule> {
+        if let Some(device) = &self.device {
+            call("ffi.ModuleImportModule", &[&self.host, device])?;
+        }
+        Ok(KernelModule::compiled(self.host))
     }
 
     /// Writes the host's part as an object file.
     ///
     /// # Errors
     /// The file cannot be written, or the code generator writes no such files.
-    pub fn write_object(&self, file: &std::path::Path) -> Result<()> {
-        let path = text(&file.to_string_lossy());
-        call("ffi.ModuleWriteToFile", &[&self.host, &path, &text("o")]).map(|_| ())
+    pub fn write_object(&self, file: &Path) -> Result<()> {
+        KernelModule::compiled(self.host.clone()).write_object(file)
+    }
+
+    /// Writes the code as objects of a shared library into a folder; returns the files. `compile` is asked for the machine
+    /// code of the device's kernels, if there are any.
+    ///
+    /// # Errors
+    /// A file cannot be written, the code generator writes no such files, or the source is refused.
+    pub fn write_objects(
+        self,
+        folder: &Path,
+        compile: &mut DeviceCompiler<'_>,
+    ) -> Result<Vec<PathBuf>> {
+        let mut files = vec![folder.join("host.o")];
+        self.write_object(&files[0])?;
+        if let Some(device) = &self.device {
+            call("ffi.ModuleImportModule", &[&self.host, device])?;
+            files.push(folder.join("device.o"));
+            pack::write(&self.host, self.target.host(), compile, &files[1])?;
+        }
+        Ok(files)
     }
 
     /// The host's part in assembly.
@@ -243,7 +270,7 @@ impl Generated {
     ///
     /// # Errors
     /// The library cannot be loaded, or the JIT refuses the host's part.
-    pub fn load_with_kernels(self, library: &std::path::Path) -> Result<Compiled> {
+    pub fn load_with_kernels(self, library: &Path) -> Result<Compiled> {
         let path = text(&library.to_string_lossy());
         let device = call("ffi.ModuleLoadFromFile", &[&path])?;
         let replaced = Generated {

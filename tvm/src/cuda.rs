@@ -117,7 +117,7 @@ pub fn set_compiler(
 /// # Errors
 /// TVM cannot be loaded, or a library that its CUDA runtime needs is not there.
 pub fn load_runtime() -> Result<()> {
-    Libraries::load()?.open_cuda()
+    Libraries::load_runtime()?.open_cuda()
 }
 
 /// Makes memory of the host what TVM takes for the memory of CUDA devices, so that its code can be run, and tested, with

@@ -100,6 +100,8 @@ impl FromStr for DeviceKind {
     }
 }
 
+/// What tells attributes of devices.
+const ATTRIBUTE: &str = "runtime.GetDeviceAttr";
 /// `kRPCSessMask` of TVM's runtime: a session's devices are numbered from its multiple on.
 const SESSION: i64 = 128;
 
@@ -147,13 +149,40 @@ impl Device {
     pub fn exists(self) -> Result<bool> {
         /// `DeviceAttrKind::kExist` of TVM's runtime.
         const EXISTS: i64 = 0;
-        const NAME: &str = "runtime.GetDeviceAttr";
+        Ok(value::<i64>(ATTRIBUTE, self.attribute(EXISTS)?)? != 0)
+    }
+
+    /// The version of what it computes with, as in `8.0` for a GPU of sm_80.
+    ///
+    /// # Errors
+    /// The device is not here, or has no such version.
+    pub fn compute_version(self) -> Result<String> {
+        /// `DeviceAttrKind::kComputeVersion` of TVM's runtime.
+        const COMPUTE_VERSION: i64 = 4;
+        self.attribute_text(COMPUTE_VERSION)
+    }
+
+    /// What its maker calls it.
+    ///
+    /// # Errors
+    /// The device is not here, or has no name.
+    pub fn name(self) -> Result<String> {
+        /// `DeviceAttrKind::kDeviceName` of TVM's runtime.
+        const DEVICE_NAME: i64 = 5;
+        self.attribute_text(DEVICE_NAME)
+    }
+
+    fn attribute_text(self, which: i64) -> Result<String> {
+        let text: tvm_ffi::String = value(ATTRIBUTE, self.attribute(which)?)?;
+        Ok(text.as_str().to_owned())
+    }
+
+    fn attribute(self, which: i64) -> Result<Obj> {
         Libraries::load_runtime()?;
-        let found = call(
-            NAME,
-            &[&int(self.code()), &int(self.id.into()), &int(EXISTS)],
-        )?;
-        Ok(value::<i64>(NAME, found)? != 0)
+        call(
+            ATTRIBUTE,
+            &[&int(self.code()), &int(self.id.into()), &int(which)],
+        )
     }
 
     /// Waits until everything that was started on the device has ended.

@@ -29,6 +29,7 @@ pub mod llvm;
 pub mod lower;
 pub mod nest;
 mod outline;
+pub mod pack;
 pub mod pass;
 mod reducers;
 mod rest;

@@ -210,6 +210,48 @@ impl Stmt {
     }
 }
 
+impl Stmt {
+    /// A loop whose turns are the places of a device's grid along an axis, as in `blockIdx.x`.
+    ///
+    /// # Errors
+    /// The body's, or TVM's.
+    pub fn bound(
+        axis: &str,
+        extent: &Index,
+        body: impl FnOnce(&Index) -> Result<Stmt>,
+    ) -> Result<Stmt> {
+        /// `ForKind::kThreadBinding` and `IterVarType::kThreadIndex` of TVM.
+        const THREAD_BINDING: i64 = 4;
+        const THREAD_INDEX: i64 = 1;
+        let variable = Index(index_var(axis)?);
+        let body = body(&variable)?;
+        let thread = call(
+            "tirx.IterVar",
+            &[
+                &none(),
+                &variable.0,
+                &int(THREAD_INDEX),
+                &text(axis),
+                &none(),
+            ],
+        )?;
+        Ok(Stmt(call(
+            "tirx.For",
+            &[
+                &variable.0,
+                &index_constant(0)?,
+                &extent.0,
+                &int(THREAD_BINDING),
+                &body.0,
+                &thread,
+                &map([])?,
+                &none(),
+                &none(),
+            ],
+        )?))
+    }
+}
+
 /// A parameter of a function.
 #[derive(Debug, Clone, Copy)]
 pub enum Parameter<'a> {

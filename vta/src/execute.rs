@@ -3,6 +3,8 @@
 //! Instructions take effect in an order that their tokens allow ([`crate::timing::run`]). An element that nothing wrote is
 //! an error when it is read, never a zero.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::StreamError;
 use crate::isa::{AluOp, Instruction, MemoryType, Nest, Operation, Transfer, Uop};
 use crate::lower::Program;
@@ -13,7 +15,7 @@ use crate::timing::run;
 const MAX_OPERATIONS: u64 = 1 << 28;
 
 /// The tensors in DRAM, each with addresses of its own.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dram {
     /// Inputs, in elements of `batch * block` bytes.
     pub inp: Vec<i8>,

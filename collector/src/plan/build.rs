@@ -380,9 +380,10 @@ fn cache_states(
     device: DeviceRef,
     is_remote: bool,
 ) -> Result<Vec<CacheState>, PlanError> {
-    let mut states = device.cache_states().to_vec();
-    // Copies of arguments that take turns need a clock here.
-    states.retain(|state| !is_remote || *state != CacheState::Model);
+    let states = match is_remote {
+        true => device.remote_cache_states(),
+        false => device.cache_states(),
+    };
     let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
     let next = match &names[..] {
         [first, .., last] => format!(

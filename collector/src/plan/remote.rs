@@ -1,7 +1,7 @@
 //! The servers of another machine: `--host`, `--port` and `--key`.
 
 use opdata::contract::RemoteAddress;
-use opengine::device::Target;
+use opengine::device::{Target, TargetProblem};
 
 use super::PlanError;
 use super::parse;
@@ -28,12 +28,8 @@ pub(super) fn remote(
     if compile_only {
         return refuse("nothing is run with --compile-only", "leave it out");
     }
-    if !target.device.serves_remotely() {
-        let problem = format!(
-            "kernels of {} run on this machine only",
-            target.device.name()
-        );
-        return refuse(&problem, "give an llvm target");
+    if let Err(TargetProblem { problem, next }) = target.device.check_remote(target) {
+        return refuse(&problem, &next);
     }
     if single(settings, "key")?.is_none() && single(settings, "host")?.is_none() {
         return refuse(

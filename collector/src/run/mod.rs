@@ -32,6 +32,7 @@ use collect::Collector;
 use ledger::{Keeping, Ledger};
 use opdata::contract::Environment;
 use opdata::{Row, RunManifest, RunState, RunWriter};
+use opengine::device::Purpose;
 use stages::Stages;
 use stop::Stop;
 use tally::{Load, Tally};
@@ -107,9 +108,12 @@ impl Preparation {
     pub fn new(planned: &Planned, session: &mut Session<'_>) -> anyhow::Result<Preparation> {
         let start = session.clock.now();
         let plan = &planned.plan;
-        plan.target
-            .device
-            .check_machine(&plan.target, purpose(plan))?;
+        // Where kernels run elsewhere, this machine compiles alone.
+        let here = match plan.remote {
+            Some(_) => Purpose::Compile,
+            None => purpose(plan),
+        };
+        plan.target.device.check_machine(&plan.target, here)?;
         for warning in &planned.warnings {
             session.progress.note(&warning.to_string());
         }
@@ -249,6 +253,24 @@ fn one_of_several_architectures<'a>(plan: &Plan, target: &'a serde_json::Value) 
         .filter(|_| !plan.more_targets.is_empty())
 }
 
+/// What the points run on, by name.
+fn hardware(plan: &Plan, environment: &Environment) -> String {
+    let device = plan.target.device;
+    match &plan.remote {
+        // The fingerprint tells of a machine's processor, not of what is beside it.
+        Some(address) if !device.has_host_threads() && simulation(plan, environment).is_none() => {
+            format!(
+                "the {} device of {} at {}:{}",
+                device.name(),
+                address.key,
+                address.host,
+                address.port
+            )
+        }
+        _ => device.hardware(environment),
+    }
+}
+
 /// What simulates the plan's points, if they are not measured.
 fn simulation(plan: &Plan, environment: &Environment) -> Option<String> {
     let device = plan.target.device;
@@ -290,7 +312,7 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
         model: plan.model.clone(),
         batch: first.map_or(1, |p| p.imported.graph.batch),
         target: targets.join(", "),
-        cpu: device.hardware(environment),
+        cpu: hardware(plan, environment),
         timed: match simulation {
             Some(_) => opdata::Status::Simulated,
             None => opdata::Status::Measured,

@@ -24,6 +24,7 @@ use opdata::{CacheState, DeviceKind, Row};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use tvm_bridge::rpc::server::Answer;
 
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
 
@@ -211,9 +212,20 @@ pub trait DevicePlan: Sync {
         true
     }
 
-    /// Whether its kernels can be measured on another machine, behind a server of TVM's RPC.
-    fn serves_remotely(&self) -> bool {
-        false
+    /// Checks that kernels of a target can be measured on another machine, behind a server of TVM's RPC.
+    ///
+    /// # Errors
+    /// They cannot, or the target lacks what this machine cannot know.
+    fn check_remote(&self, _target: &Target) -> Result<(), TargetProblem> {
+        Err(TargetProblem {
+            problem: format!("kernels of {} run on this machine only", self.name()),
+            next: "give another target, as in llvm".to_owned(),
+        })
+    }
+
+    /// The states of the caches that it can bring about on another machine.
+    fn remote_cache_states(&self) -> &'static [CacheState] {
+        self.cache_states()
     }
 
     /// Whether a clock sees when each call of a whole model begins and ends, as a profile needs.
@@ -320,6 +332,14 @@ pub trait DeviceHost: Sync {
     /// The device has no such compiler, or it is not installed.
     fn serve_compiler(&self, _arguments: &[OsString]) -> anyhow::Result<()> {
         anyhow::bail!("this device compiles in its workers")
+    }
+
+    /// Readies a session of `opcollect serve-device` for clients that measure on it; what it says to calls by name.
+    ///
+    /// # Errors
+    /// The device is here and cannot be opened.
+    fn serve(&self) -> anyhow::Result<Vec<Answer>> {
+        Ok(Vec::new())
     }
 
     /// Begins to compile, or to measure, in this process.

@@ -18,7 +18,7 @@ pub(super) fn enter(memory_mib: u64) -> Result<()> {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::prctl(libc::PR_SET_DUMPABLE, 0);
     }
-    crate::device::limit_private_memory(memory_mib)?;
+    crate::device::limit_private_memory(memory_mib.saturating_add(private_mib()))?;
     limit(libc::RLIMIT_NOFILE, MOST_FILES)?;
     limit(libc::RLIMIT_FSIZE, MOST_FILE_BYTES)?;
     limit(libc::RLIMIT_CORE, 0)?;
@@ -26,6 +26,16 @@ pub(super) fn enter(memory_mib: u64) -> Result<()> {
         true => forbid(),
         false => Ok(()),
     }
+}
+
+/// Private memory of this process so far, MiB: what runtimes of devices reserve is not the client's.
+fn private_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmData:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or_default() / 1024
 }
 
 /// Whether this system filters calls: a kernel may be built without, and emulators have none.

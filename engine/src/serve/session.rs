@@ -112,6 +112,10 @@ pub fn serve_session() -> anyhow::Result<()> {
     let environment = serde_json::to_string(&environment)?;
     let folder = std::env::current_dir().context("the session's folder")?;
     tvm_bridge::Libraries::load_runtime()?;
+    let mut answers = Vec::new();
+    for device in crate::device::ALL {
+        answers.extend(device.serve()?);
+    }
     sandbox::enter(memory)?;
     let answer = |name, says: Box<dyn Fn(&str) -> String>| Answer { name, says };
     let served = Rc::new(Served::default());
@@ -119,12 +123,12 @@ pub fn serve_session() -> anyhow::Result<()> {
         let served = Rc::clone(&served);
         Box::new(move |text: &str| act(&served, text)) as Box<dyn Fn(&str) -> String>
     };
-    let answers = vec![
+    answers.extend([
         answer(ENVIRONMENT, Box::new(move |_| environment.clone())),
         answer(OPEN, counted(Served::open)),
         answer(START, counted(Served::start)),
         answer(STOP, counted(Served::stop)),
-    ];
+    ]);
     serve(libc::STDIN_FILENO, &folder, answers)?;
     Ok(())
 }

@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 use tvm_ffi::{Any, AnyView, Function};
 
 use crate::call::{
-    Obj, array, boolean, call, int, invoke, map, module_function, none, packed, text, value,
+    Obj, array, boolean, call, int, invoke, map, module_function, none, packed, value,
 };
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::ir::IrModule;
 use crate::kernel::KernelModule;
+use crate::pack::{self, DeviceCompiler};
 use crate::pass::{Context, make, run, run_all};
 use crate::target::Target;
 use crate::tensor::Tensor;
@@ -125,7 +126,8 @@ impl Linked {
 }
 
 impl Linked {
-    /// Writes the program with its kernels as objects of one shared library into a folder; returns the files.
+    /// Writes the program with its kernels as objects of one shared library into a folder; returns the files. `compile` is
+    /// asked for the machine code of a device's kernels, if there are any.
     ///
     /// # Errors
     /// TVM cannot write for the target, or the folder cannot be written.
@@ -134,8 +136,8 @@ impl Linked {
         kernels: &[KernelModule],
         target: &Target,
         folder: &Path,
+        compile: &mut DeviceCompiler<'_>,
     ) -> Result<Vec<PathBuf>> {
-        const PACK: &str = "runtime.ModulePackImportsToLLVM";
         let mut files = Vec::new();
         for (place, kernels) in kernels.iter().filter(|k| k.handle.is_some()).enumerate() {
             let file = folder.join(format!("kernels{place}.o"));
@@ -143,11 +145,8 @@ impl Linked {
             files.push(file);
         }
         let executable = self.link(kernels, target)?;
-        // A string of TVM's own, which is JSON.
-        let described = text(&target.json().to_string());
-        let packed = call(PACK, &[&executable, &boolean(false), &described, &text("")])?;
         let file = folder.join("program.o");
-        KernelModule::compiled(packed).write_object(&file)?;
+        pack::write(&executable, target.host(), compile, &file)?;
         files.push(file);
         Ok(files)
     }

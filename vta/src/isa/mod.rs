@@ -65,7 +65,7 @@ impl std::fmt::Display for Stage {
 }
 
 /// The memories on the chip, by their numbers in instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MemoryType {
     /// Micro-ops.
     Uop,
@@ -95,7 +95,7 @@ impl std::fmt::Display for MemoryType {
 }
 
 /// Which tokens an instruction waits for, and which it sends when it is done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
     /// Waits for the stage before.
     pub pop_prev: bool,
@@ -108,7 +108,7 @@ pub struct Tokens {
 }
 
 /// A load or a store of a rectangle; a load surrounds it with zeros.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
     /// Which memory on the chip.
     pub memory: MemoryType,
@@ -157,7 +157,7 @@ impl Transfer {
 }
 
 /// Two nested loops over a range of micro-ops, and by how much each loop moves the places that micro-ops name.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nest {
     /// The first micro-op.
     pub begin: u16,
@@ -180,7 +180,7 @@ impl Nest {
 }
 
 /// What the ALU does, by its number in instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AluOp {
     /// The smaller one.
     Min,
@@ -204,7 +204,7 @@ impl AluOp {
 }
 
 /// What an instruction does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// From DRAM.
     Load(Transfer),
@@ -233,7 +233,7 @@ pub enum Operation {
 }
 
 /// An instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instruction {
     /// Its tokens.
     pub tokens: Tokens,
@@ -264,7 +264,7 @@ impl Instruction {
 }
 
 /// A micro-op: which accumulator, input and weight.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uop {
     /// Accumulator.
     pub dst: u16,

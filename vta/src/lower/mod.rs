@@ -8,6 +8,8 @@ mod fold;
 mod queue;
 mod uops;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::Config;
 use crate::error::Invalid;
 use crate::isa::{AluOp, Instruction, MemoryType, Operation, Stage, Transfer, Uop};
@@ -41,7 +43,7 @@ impl Tail {
 }
 
 /// A lowered convolution.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// The instructions, in order.
     pub instructions: Vec<Instruction>,

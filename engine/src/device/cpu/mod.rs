@@ -11,6 +11,7 @@ use opdata::contract::Environment;
 use opdata::{CacheState, DeviceKind, Row};
 use serde_json::Value;
 
+use super::remote::DeviceThere;
 use super::target::OptionArity;
 use super::{
     DeviceHost, DevicePlan, DeviceSchedules, Opening, Session, Target, TargetOption, TargetProblem,
@@ -49,8 +50,13 @@ impl DevicePlan for Cpu {
         DeviceKind::CPU
     }
 
-    fn serves_remotely(&self) -> bool {
-        true
+    fn check_remote(&self, _target: &Target) -> Result<(), TargetProblem> {
+        Ok(())
+    }
+
+    fn remote_cache_states(&self) -> &'static [CacheState] {
+        // Copies of arguments that take turns need a clock here.
+        &[CacheState::Hot, CacheState::Flushed]
     }
 
     fn options(&self) -> &'static [TargetOption] {
@@ -139,9 +145,13 @@ impl DeviceHost for Cpu {
         if let Some(address) = &opening.remote {
             let target = tvm_bridge::Target::new(&opening.dictionary)?;
             let templates = schedule::CpuTemplates::of(&target)?;
-            let make = move || Box::new(templates) as Box<dyn Templates>;
-            let kind = tvm_bridge::DeviceKind::Cpu;
-            return super::remote::open(address, target, kind, make, opening);
+            let device = DeviceThere {
+                target,
+                kind: tvm_bridge::DeviceKind::Cpu,
+                templates: Box::new(move || Box::new(templates)),
+                accelerator: None,
+            };
+            return super::remote::open(address, device, opening);
         }
         let session = session::CpuSession::open(&opening.dictionary, opening.max_threads)?;
         Ok(Box::new(session))

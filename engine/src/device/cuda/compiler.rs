@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use opdata::contract::device_kernel::DeviceKernel;
 use tvm_bridge::compile::{Asserts, Lowered, compile};
 use tvm_bridge::{IrModule, KernelLaunch, KernelModule, StageTimes, Target};
@@ -16,7 +16,7 @@ use tvm_bridge::{IrModule, KernelLaunch, KernelModule, StageTimes, Target};
 use super::arch::{self, Arch};
 use super::cubin;
 use super::disassembler::Disassembler;
-use super::nvrtc::{Cubin, Nvrtc};
+use super::nvrtc::{Cubin, HOW_TO_GET_IT, Nvrtc, Toolkit};
 use super::occupancy::{self, Demand};
 use super::target::ARCH;
 use crate::device::{CompiledKernel, KernelCompiler, LoweredProgram, Opening, Program};
@@ -30,15 +30,20 @@ pub(super) enum Loading {
     Load,
 }
 
-/// The compiler for one architecture.
-pub(super) struct CudaCompiler {
-    target: Target,
-    nvrtc: Arc<Nvrtc>,
+/// Machine code for one architecture, and what its kernels take.
+pub(super) struct MachineCode {
+    nvrtc: Nvrtc,
     disassembler: Disassembler,
     arch: Arch,
     /// The architecture by name, as the target has it.
     arch_name: String,
     keep: Option<PathBuf>,
+}
+
+/// The compiler for one architecture.
+pub(super) struct CudaCompiler {
+    target: Target,
+    code: Arc<MachineCode>,
     loading: Loading,
 }
 
@@ -49,42 +54,59 @@ thread_local! {
     static MADE: RefCell<Option<Made>> = const { RefCell::new(None) };
 }
 
-impl CudaCompiler {
+impl MachineCode {
     /// For the architecture of the opening's target.
     ///
     /// # Errors
-    /// The target has no architecture that is known here, or the folder of kept kernels cannot be made.
-    pub fn new(
-        nvrtc: Arc<Nvrtc>,
-        target: &Target,
-        opening: &Opening,
-        loading: Loading,
-    ) -> anyhow::Result<CudaCompiler> {
+    /// NVRTC is not installed, the target has no architecture that is known here, or the folder of kept kernels cannot be
+    /// made.
+    pub fn new(opening: &Opening) -> anyhow::Result<MachineCode> {
+        let toolkit = Toolkit::find().map_err(|missing| anyhow!("{missing}; {HOW_TO_GET_IT}"))?;
+        let nvrtc = Nvrtc::new(toolkit, opening.compile_limit)?;
         let name = opening.dictionary[ARCH].as_str();
         let arch_name = name.context("the target has no architecture")?.to_owned();
         if let Some(folder) = &opening.keep_kernels {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         }
-        if loading == Loading::Load {
-            let (nvrtc, arch) = (Arc::clone(&nvrtc), arch_name.clone());
-            tvm_bridge::cuda::set_compiler(move |source| {
-                let made = nvrtc.compile(&arch, source).map_err(|e| format!("{e:#}"))?;
-                let bytes = made.bytes.clone();
-                MADE.with_borrow_mut(|last| *last = Some((source.to_owned(), made)));
-                Ok(bytes)
-            })?;
-        }
-        Ok(CudaCompiler {
-            target: target.clone(),
+        Ok(MachineCode {
             disassembler: Disassembler::new(nvrtc.toolkit().disassembler()),
             nvrtc,
             arch: arch::named(&arch_name)
                 .with_context(|| format!("there is no architecture {arch_name}"))?,
             arch_name,
             keep: opening.keep_kernels.clone(),
-            loading,
         })
+    }
+
+    /// The architecture.
+    pub fn arch_name(&self) -> &str {
+        &self.arch_name
+    }
+
+    /// Compiles source.
+    ///
+    /// # Errors
+    /// NVRTC refuses it, or does not end in time.
+    pub fn of(&self, source: &str) -> anyhow::Result<Cubin> {
+        self.nvrtc.compile(&self.arch_name, source)
+    }
+
+    /// Describes the kernels of a program that was compiled, and keeps its source and machine code if that was asked for.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn finish(
+        &self,
+        program: Program<'_>,
+        launches: &[KernelLaunch],
+        source: &str,
+        made: &Cubin,
+    ) -> anyhow::Result<Vec<DeviceKernel>> {
+        if let Some(folder) = &self.keep {
+            self.keep(folder, program, source, made)?;
+        }
+        Ok(self.describe(launches, made))
     }
 
     /// Describes the kernels of a source that was compiled.
@@ -145,6 +167,34 @@ impl CudaCompiler {
     }
 }
 
+impl CudaCompiler {
+    /// A compiler for a target. Loading kernels needs TVM's CUDA runtime in this process.
+    ///
+    /// # Errors
+    /// Another compiler was set in this process.
+    pub fn new(
+        code: MachineCode,
+        target: &Target,
+        loading: Loading,
+    ) -> anyhow::Result<CudaCompiler> {
+        let code = Arc::new(code);
+        if loading == Loading::Load {
+            let code = Arc::clone(&code);
+            tvm_bridge::cuda::set_compiler(move |source| {
+                let made = code.of(source).map_err(|e| format!("{e:#}"))?;
+                let bytes = made.bytes.clone();
+                MADE.with_borrow_mut(|last| *last = Some((source.to_owned(), made)));
+                Ok(bytes)
+            })?;
+        }
+        Ok(CudaCompiler {
+            target: target.clone(),
+            code,
+            loading,
+        })
+    }
+}
+
 impl KernelCompiler for CudaCompiler {
     fn lower(&self, module: &IrModule) -> anyhow::Result<Box<dyn LoweredProgram + '_>> {
         Ok(Box::new(CudaProgram {
@@ -181,7 +231,7 @@ impl LoweredProgram for CudaProgram<'_> {
                 let source = lowered.device_source()?;
                 let source = source.context("the program has no kernel for the device")?;
                 let start = Instant::now();
-                let made = compiler.nvrtc.compile(&compiler.arch_name, &source.text)?;
+                let made = compiler.code.of(&source.text)?;
                 let jit = start.elapsed();
                 let times = StageTimes {
                     jit,
@@ -199,13 +249,11 @@ impl LoweredProgram for CudaProgram<'_> {
                 (Some(kernel), compiled.times, made)
             }
         };
-        if let Some(folder) = &compiler.keep {
-            compiler.keep(folder, program, &source, &made)?;
-        }
+        let code = &compiler.code;
         Ok(CompiledKernel {
             kernel,
             times,
-            device_kernels: compiler.describe(&launches, &made),
+            device_kernels: code.finish(program, &launches, &source, &made)?,
             simulation: None,
         })
     }

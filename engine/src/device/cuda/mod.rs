@@ -9,6 +9,7 @@
 //! | [`compiler`] | from a lowered program to source, machine code and what it takes of the device |
 //! | [`events`], [`gate`] | timing on the GPU, and its cache |
 //! | [`session`], [`columns`] | the device in the worker; its columns of rows |
+//! | [`remote`] | a GPU behind a server of TVM's RPC |
 //!
 //! Compiling needs no GPU; measuring does.
 
@@ -24,18 +25,22 @@ mod findings;
 mod gate;
 mod nvrtc;
 mod occupancy;
+mod remote;
 mod session;
 mod status;
 mod target;
 mod templates;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use opdata::contract::Environment;
 use opdata::{CacheState, DeviceKind, Row};
 use serde_json::Value;
+use tvm_bridge::rpc::server::Answer;
 
+use super::remote::DeviceThere;
 use super::target::OptionArity;
 use super::{
     DeviceHost, DevicePlan, DeviceSchedules, Finding, Opening, Purpose, Session, Target,
@@ -43,8 +48,10 @@ use super::{
 };
 use crate::nvidia::driver::{self, NoGpu};
 use crate::schedule::{Choice, Dimension, FactorInfo, FactorValue, Space};
+use compiler::MachineCode;
 use nvrtc::{Toolkit, ToolkitMissing};
-use templates::Knobs;
+use remote::RemoteGpu;
+use templates::{CudaTemplates, Knobs, Limits};
 
 /// The device.
 #[derive(Debug, Clone, Copy)]
@@ -67,12 +74,34 @@ impl DevicePlan for Cuda {
         false
     }
 
+    fn check_remote(&self, target: &Target) -> Result<(), TargetProblem> {
+        match target.value(target::ARCH) {
+            Some(_) => Ok(()),
+            None => Err(TargetProblem {
+                problem: "the architecture of another machine's GPU is not known here".to_owned(),
+                next: format!("give it, as in \"{} -arch=sm_87\"", self.name()),
+            }),
+        }
+    }
+
+    fn remote_cache_states(&self) -> &'static [CacheState] {
+        // What TVM's servers flush is the processor's cache.
+        &[CacheState::Hot]
+    }
+
     fn options(&self) -> &'static [TargetOption] {
-        &[TargetOption {
-            name: target::ARCH,
-            arity: OptionArity::One,
-            value: "sm_NN",
-        }]
+        &[
+            TargetOption {
+                name: target::ARCH,
+                arity: OptionArity::One,
+                value: "sm_NN",
+            },
+            TargetOption {
+                name: target::MTRIPLE,
+                arity: OptionArity::One,
+                value: "TRIPLE",
+            },
+        ]
     }
 
     fn check(&self, target: &Target) -> Result<(), TargetProblem> {
@@ -143,6 +172,12 @@ impl DeviceHost for Cuda {
             problem,
             next: nvrtc::HOW_TO_GET_IT.to_owned(),
         };
+        if purpose == Purpose::Measure && target.value(target::MTRIPLE).is_some() {
+            return Err(TargetProblem {
+                problem: format!("-{} is for a GPU of another machine", target::MTRIPLE),
+                next: "leave it out, or say which machine: --host, --key".to_owned(),
+            });
+        }
         if purpose == Purpose::Measure {
             check_gpu(target)?;
             nvrtc::runtime().map_err(|missing| lacking(missing.to_string()))?;
@@ -155,6 +190,13 @@ impl DeviceHost for Cuda {
         findings::of_machine()
     }
 
+    fn serve(&self) -> anyhow::Result<Vec<Answer>> {
+        if driver::driver().is_ok() {
+            session::load_runtime()?;
+        }
+        Ok(Vec::new())
+    }
+
     fn serve_compiler(&self, arguments: &[OsString]) -> anyhow::Result<()> {
         let folder = arguments
             .first()
@@ -164,6 +206,17 @@ impl DeviceHost for Cuda {
     }
 
     fn open(&self, opening: &Opening) -> anyhow::Result<Box<dyn Session>> {
+        if let Some(address) = &opening.remote {
+            let target = target::elsewhere(&opening.dictionary)?;
+            let limits = Limits::of_machine(target.json());
+            let device = DeviceThere {
+                target,
+                kind: tvm_bridge::DeviceKind::Cuda,
+                templates: Box::new(move || Box::new(CudaTemplates { limits })),
+                accelerator: Some(Arc::new(RemoteGpu(MachineCode::new(opening)?))),
+            };
+            return super::remote::open(address, device, opening);
+        }
         Ok(Box::new(session::CudaSession::open(opening)?))
     }
 }
@@ -189,6 +242,11 @@ fn check_gpu(target: &Target) -> Result<(), TargetProblem> {
     })
 }
 
+/// Whether a GPU runs code for a compute capability; both as in 86 for 8.6.
+fn runs_on(wanted: u32, gpu: u32) -> bool {
+    wanted / 10 == gpu / 10 && wanted <= gpu
+}
+
 /// Checks that a GPU runs code for a target: that of its own generation, from its own step on.
 fn check_arch(target: &Target, gpu: &driver::Gpu) -> Result<(), (String, &'static str)> {
     let is_unknown = arch::named(&gpu.arch()).is_none();
@@ -202,9 +260,8 @@ fn check_arch(target: &Target, gpu: &driver::Gpu) -> Result<(), (String, &'stati
         );
         return Err((problem, ""));
     }
-    let runs = |wanted: u32| wanted / 10 == gpu.capability / 10 && wanted <= gpu.capability;
     match wanted.and_then(arch::named) {
-        Some(wanted) if !runs(wanted.capability) => {
+        Some(wanted) if !runs_on(wanted.capability, gpu.capability) => {
             let gpu = format!("{} is {}", gpu.name, gpu.arch());
             Err((
                 format!("{gpu} and runs no code for {target}"),

@@ -8,10 +8,10 @@ use anyhow::{anyhow, bail};
 use opdata::CacheState;
 use tvm_bridge::{Result, Target};
 
-use super::compiler::{CudaCompiler, Loading};
+use super::compiler::{CudaCompiler, Loading, MachineCode};
 use super::events::{EventMarks, EventTimer, Flusher, ReferenceKernel, Runtime};
 use super::gate;
-use super::nvrtc::{HOW_TO_GET_IT, Nvrtc, Toolkit, runtime};
+use super::nvrtc::{HOW_TO_GET_IT, runtime};
 use super::target;
 use super::templates::{CudaTemplates, Limits};
 use crate::device::{
@@ -48,8 +48,7 @@ struct Gpu {
 
 impl CudaSession {
     pub fn open(opening: &Opening) -> anyhow::Result<CudaSession> {
-        let toolkit = Toolkit::find().map_err(|missing| anyhow!("{missing}; {HOW_TO_GET_IT}"))?;
-        let nvrtc = Nvrtc::new(toolkit.clone(), opening.compile_limit)?;
+        let code = MachineCode::new(opening)?;
         let (gpu, loading) = match opening.purpose {
             Purpose::Compile => (None, Loading::DescribeOnly),
             Purpose::Measure => {
@@ -58,7 +57,7 @@ impl CudaSession {
             }
         };
         let target = target::parsed(&opening.dictionary)?;
-        let compiler = CudaCompiler::new(Arc::new(nvrtc), &target, opening, loading)?;
+        let compiler = CudaCompiler::new(code, &target, loading)?;
         Ok(CudaSession {
             target,
             compiler: Arc::new(compiler),
@@ -68,15 +67,24 @@ impl CudaSession {
     }
 }
 
+/// Loads CUDA's runtime, and TVM's above it.
+///
+/// # Errors
+/// One is not installed, or finds no GPU.
+pub(super) fn load_runtime() -> anyhow::Result<Runtime> {
+    let library = runtime().map_err(|missing| anyhow!("{missing}; {HOW_TO_GET_IT}"))?;
+    // TVM's CUDA runtime needs it and does not know where it is.
+    let runtime = Runtime::of(Library::open(&library)?)?;
+    tvm_bridge::cuda::load_runtime()?;
+    if !GPU.exists()? {
+        bail!("TVM's CUDA runtime finds no GPU");
+    }
+    Ok(runtime)
+}
+
 impl Gpu {
     fn open() -> anyhow::Result<Gpu> {
-        let library = runtime().map_err(|missing| anyhow!("{missing}; {HOW_TO_GET_IT}"))?;
-        // TVM's CUDA runtime needs it and does not know where it is.
-        let runtime = Runtime::of(Library::open(&library)?)?;
-        tvm_bridge::cuda::load_runtime()?;
-        if !GPU.exists()? {
-            bail!("TVM's CUDA runtime finds no GPU");
-        }
+        let runtime = load_runtime()?;
         let mut timer = EventTimer::new(runtime)?;
         Ok(Gpu {
             flusher: Flusher::new(runtime),

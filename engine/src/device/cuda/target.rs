@@ -16,16 +16,34 @@ pub(super) fn check(target: &Target) -> std::result::Result<(), TargetProblem> {
     target.value(ARCH).map_or(Ok(()), arch::check)
 }
 
+/// The option that names the processor which starts kernels, on another machine.
+pub(super) const MTRIPLE: &str = "mtriple";
+
 /// TVM's dictionary for a target.
 pub(super) fn dictionary(target: &Target, _machine: &Environment) -> Value {
-    json!({
+    let mut dictionary = json!({
         "kind": "cuda",
         ARCH: target.value(ARCH).map_or_else(default_arch, str::to_owned),
         "max_shared_memory_per_block": arch::SHARED_BYTES_PER_BLOCK,
         "max_threads_per_block": arch::MAX_THREADS_PER_BLOCK,
         "thread_warp_size": arch::WARP,
         "registers_per_block": arch::REGISTERS,
-    })
+    });
+    if let Some(triple) = target.value(MTRIPLE) {
+        dictionary[HOST] = json!({ "kind": "llvm", MTRIPLE: triple });
+    }
+    dictionary
+}
+
+/// Where a dictionary has the processor that starts kernels.
+const HOST: &str = "host";
+
+/// A dictionary in TVM's own form, its kernels started by another machine's processor: of any make, as little is done there.
+pub(super) fn elsewhere(dictionary: &Value) -> Result<TvmTarget> {
+    let mut device = dictionary.clone();
+    let host = device.as_object_mut().and_then(|d| d.remove(HOST));
+    let host = host.unwrap_or_else(|| json!({ "kind": "llvm" }));
+    TvmTarget::with_host(&device, &TvmTarget::new(&host)?)
 }
 
 /// The architecture of this machine's first GPU; without one, that of a generation whose code newer ones can be

@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::Context as _;
+use opdata::contract::device_kernel::DeviceKernel;
 use tvm_bridge::compile::{Asserts, Lowered};
-use tvm_bridge::rpc::{Session, Timed};
-use tvm_bridge::{Device, IrModule, Kernel, KernelModule, StageTimes, Target};
+use tvm_bridge::rpc::Timed;
+use tvm_bridge::{Device, IrModule, Kernel, KernelLaunch, KernelModule, StageTimes, Target};
 
+use super::RemoteDevice;
+use super::connect::Server;
 use super::link::link;
 use super::meter::Meter;
 use crate::device::{CompiledKernel, KernelCompiler, LoweredProgram, Program};
@@ -20,11 +23,26 @@ pub(super) struct RemoteCompiler {
     pub upload: Arc<Upload>,
     pub meter: Meter,
     pub device: Device,
+    pub accelerator: Option<Arc<dyn RemoteDevice>>,
+}
+
+/// Machine code of a device's kernels from their source.
+///
+/// # Errors
+/// The source is refused, or the device is none that has source.
+pub(super) fn machine_code(
+    accelerator: Option<&Arc<dyn RemoteDevice>>,
+    source: &str,
+    of: Option<(Program<'_>, &[KernelLaunch])>,
+) -> Result<(Vec<u8>, Vec<DeviceKernel>), String> {
+    let accelerator = accelerator.ok_or("kernels of a device in a program of the processor")?;
+    let made = accelerator.compile(source, of);
+    made.map_err(|error| format!("{error:#}"))
 }
 
 /// Brings libraries to a server.
 pub(super) struct Upload {
-    pub session: Session,
+    pub server: Server,
     pub linker: PathBuf,
     /// Objects and libraries on their way.
     pub folder: tempfile::TempDir,
@@ -47,25 +65,17 @@ impl Upload {
         link(&self.linker, &objects, &library)?;
         let bytes = std::fs::read(&library).context("the linked library")?;
         std::fs::remove_dir_all(&folder).context("the folder of objects")?;
-        let brought = self.session.upload(&name, &bytes).and_then(|()| {
-            let module = self.session.load(&name)?;
+        let session = &self.server.session;
+        let brought = session.upload(&name, &bytes).and_then(|()| {
+            let module = session.load(&name)?;
             // It is mapped there; nobody needs the file any more.
-            self.session.remove(&name)?;
+            session.remove(&name)?;
             Ok(module)
         });
         if brought.is_err() {
-            self.end_if_lost();
+            self.server.end_if_lost();
         }
         Ok(brought?)
-    }
-
-    /// Ends this worker if the connection is lost: it does not come back, and nothing says anything of a kernel any more. The
-    /// next worker makes another one.
-    pub fn end_if_lost(&self) {
-        if !self.session.is_alive() {
-            eprintln!("the connection to the device is lost");
-            std::process::exit(1);
-        }
     }
 }
 
@@ -80,7 +90,7 @@ impl KernelCompiler for RemoteCompiler {
     /// The code is linked with the rest of the model, so it is not loaded by itself.
     fn load(&self, module: &IrModule) -> anyhow::Result<KernelModule> {
         let lowered = Lowered::new(module, &self.target, Asserts::Kept)?;
-        Ok(lowered.generate()?.into_module())
+        Ok(lowered.generate()?.into_module()?)
     }
 }
 
@@ -104,15 +114,22 @@ impl LoweredProgram for RemoteProgram<'_> {
             upload,
             meter,
             device,
+            accelerator,
             ..
         } = self.compiler;
+        let launches = self.lowered.launches()?;
+        let mut device_kernels = Vec::new();
         let generated = self.lowered.generate()?;
         let times = generated.times();
         let start = Instant::now();
         let module = upload.load(|folder| {
-            let object = folder.join("kernel.o");
-            generated.write_object(&object)?;
-            Ok(vec![object])
+            let mut compile = |source: &str| {
+                let of = Some((program, &launches[..]));
+                let (code, kernels) = machine_code(accelerator.as_ref(), source, of)?;
+                device_kernels = kernels;
+                Ok(code)
+            };
+            Ok(generated.write_objects(folder, &mut compile)?)
         })?;
         let jit = start.elapsed();
         let entry = module.function(tvm_bridge::ir::ENTRY)?;
@@ -126,7 +143,7 @@ impl LoweredProgram for RemoteProgram<'_> {
             kernel: Some(kernel),
             // What the JIT takes on this machine, linking and uploading take here.
             times: StageTimes { jit, ..times },
-            device_kernels: Vec::new(),
+            device_kernels,
             simulation: None,
         })
     }

@@ -25,6 +25,17 @@ pub struct Server {
     pub asked: String,
 }
 
+impl Server {
+    /// Ends this worker if the connection is lost: it does not come back, and nothing says anything of a kernel any more. The
+    /// next worker makes another one.
+    pub fn end_if_lost(&self) {
+        if !self.session.is_alive() {
+            eprintln!("the connection to the device is lost");
+            std::process::exit(1);
+        }
+    }
+}
+
 /// Connects to a free server, waiting for one for so long at most. What answers and is no server, or is lost at once, is tried
 /// again: a server or a tracker may be starting anew. Servers of `avoid` are taken only if there are no others.
 ///

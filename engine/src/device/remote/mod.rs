@@ -12,10 +12,13 @@ mod link;
 mod meter;
 mod session;
 
-use opdata::contract::RemoteAddress;
-use tvm_bridge::DeviceKind;
+use std::sync::Arc;
 
-use super::{Opening, Session};
+use opdata::contract::RemoteAddress;
+use opdata::contract::device_kernel::DeviceKernel;
+use tvm_bridge::{Device, DeviceKind, KernelLaunch, PrimFunc, Target, Tensor};
+
+use super::{Opening, Program, Session};
 use crate::schedule::Templates;
 
 pub use link::{architecture_of, find_linker};
@@ -23,19 +26,54 @@ pub use link::{architecture_of, find_linker};
 /// The name of the function by which `opcollect serve-device` says what its machine is.
 pub const ENVIRONMENT: &str = "opbench.environment";
 
-/// Opens a session on a free server of `address`, for kernels of `target` with these schedule templates.
+/// A device that kernels do not reach as code of the processor: what a session on another machine needs of it.
+pub(super) trait RemoteDevice: Send + Sync {
+    /// Checks that the server has the device, and that it runs code for the target.
+    ///
+    /// # Errors
+    /// It does not.
+    fn check(&self, device: Device) -> anyhow::Result<()>;
+
+    /// Machine code from the source of kernels, and a description of them if they are those of one program.
+    ///
+    /// # Errors
+    /// The source is refused.
+    fn compile(
+        &self,
+        source: &str,
+        of: Option<(Program<'_>, &[KernelLaunch])>,
+    ) -> anyhow::Result<(Vec<u8>, Vec<DeviceKernel>)>;
+
+    /// A fixed piece of arithmetic on the device, and its arguments.
+    ///
+    /// # Errors
+    /// TVM's.
+    fn reference(&self) -> tvm_bridge::Result<(PrimFunc, Vec<Tensor>)>;
+}
+
+/// What is measured on another machine.
+pub(super) struct DeviceThere {
+    /// What kernels are compiled for.
+    pub target: Target,
+    /// How TVM calls the device.
+    pub kind: DeviceKind,
+    /// Makes its schedule templates.
+    pub templates: Box<dyn Fn() -> Box<dyn Templates>>,
+    /// None where the processor itself is measured on.
+    pub accelerator: Option<Arc<dyn RemoteDevice>>,
+}
+
+/// Opens a session on a free server of `address`.
 ///
 /// # Errors
 /// No server can be had, it does not serve this device, or there is no linker.
 pub(super) fn open(
     address: &RemoteAddress,
-    target: tvm_bridge::Target,
-    kind: DeviceKind,
-    templates: impl Fn() -> Box<dyn Templates> + 'static,
+    device: DeviceThere,
     opening: &Opening,
 ) -> anyhow::Result<Box<dyn Session>> {
     let linker = find_linker()?;
     let server = connect::connect(address, &opening.avoid, connect::WAIT)?;
-    let session = session::RemoteSession::open(server, target, kind, Box::new(templates), linker)?;
+    let session = session::RemoteSession::open(server, device, linker)?;
     Ok(Box::new(session))
 }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use opdata::CacheState;
+use tvm_bridge::compile::{Asserts, Lowered};
 use tvm_bridge::rpc::{Repetition, Timed};
 use tvm_bridge::vm::{Linked, VirtualMachine};
-use tvm_bridge::{Device, DeviceKind, KernelModule, Result, Target, Tensor};
+use tvm_bridge::{Device, KernelModule, Result, Target, Tensor};
 
-use super::compiler::{RemoteCompiler, Upload};
+use super::DeviceThere;
+use super::compiler::{RemoteCompiler, Upload, machine_code};
 use super::connect::Server;
 use super::meter::{Meter, RemoteTimer};
 use crate::calibrate::reference_kernel;
@@ -19,18 +21,12 @@ use crate::measure::caches::Place;
 use crate::measure::{CacheControl, Timer};
 use crate::schedule::Templates;
 
-/// Makes a device's schedule templates.
-pub(super) type MakeTemplates = Box<dyn Fn() -> Box<dyn Templates>>;
-
 /// A worker that measures on another machine.
 pub(super) struct RemoteSession {
-    target: Target,
-    /// Host and port of the server.
-    address: String,
+    there: DeviceThere,
     /// What the outputs that are compared with are computed by.
     host: Target,
     device: Device,
-    templates: MakeTemplates,
     upload: Arc<Upload>,
     timer: RemoteTimer,
     reference: Reference,
@@ -40,25 +36,24 @@ pub(super) struct RemoteSession {
 impl RemoteSession {
     pub fn open(
         server: Server,
-        target: Target,
-        kind: DeviceKind,
-        templates: MakeTemplates,
+        there: DeviceThere,
         linker: PathBuf,
     ) -> anyhow::Result<RemoteSession> {
-        let device = server.session.device(kind);
+        let device = server.session.device(there.kind);
+        if let Some(accelerator) = &there.accelerator {
+            accelerator.check(device)?;
+        }
         let upload = Arc::new(Upload {
-            session: server.session,
+            server,
             linker,
             folder: tempfile::tempdir().context("a folder for objects")?,
             next: Default::default(),
         });
         Ok(RemoteSession {
-            reference: Reference::load(&upload, &target, device)?,
-            address: server.address,
+            reference: Reference::load(&upload, &there, device)?,
             host: Target::llvm(&tvm_bridge::target::host_cpu()?, 1)?,
-            target,
+            there,
             device,
-            templates,
             upload,
             timer: RemoteTimer {
                 meter: Meter::new(),
@@ -71,11 +66,11 @@ impl RemoteSession {
 
 impl Session for RemoteSession {
     fn target(&self) -> &Target {
-        &self.target
+        &self.there.target
     }
 
     fn server(&self) -> Option<String> {
-        Some(self.address.clone())
+        Some(self.upload.server.address.clone())
     }
 
     fn plain_target(&self) -> &Target {
@@ -84,15 +79,16 @@ impl Session for RemoteSession {
 
     fn compiler(&self) -> Arc<dyn KernelCompiler> {
         Arc::new(RemoteCompiler {
-            target: self.target.clone(),
+            target: self.there.target.clone(),
             upload: Arc::clone(&self.upload),
             meter: self.timer.meter.clone(),
             device: self.device,
+            accelerator: self.there.accelerator.clone(),
         })
     }
 
     fn templates(&self) -> Box<dyn Templates> {
-        (self.templates)()
+        (self.there.templates)()
     }
 
     fn tensors(&self) -> Device {
@@ -104,7 +100,7 @@ impl Session for RemoteSession {
     }
 
     fn prepare(&self, at: &Conditions) -> Result<()> {
-        self.upload.session.use_threads(at.threads as usize)
+        self.upload.server.session.use_threads(at.threads as usize)
     }
 
     fn slowdown(&mut self) -> Result<f64> {
@@ -112,7 +108,7 @@ impl Session for RemoteSession {
     }
 
     fn after_failure(&mut self) {
-        self.upload.end_if_lost();
+        self.upload.server.end_if_lost();
     }
 
     fn instruments(
@@ -129,7 +125,7 @@ impl Session for RemoteSession {
     }
 
     fn counters(&self) -> OpenCounters {
-        let session = self.upload.session.clone();
+        let session = self.upload.server.session.clone();
         Box::new(move |request| super::counters::open(&session, request))
     }
 
@@ -139,9 +135,13 @@ impl Session for RemoteSession {
     }
 
     fn start(&self, linked: Linked, kernels: &[KernelModule]) -> anyhow::Result<VirtualMachine> {
+        let there = &self.there;
+        let mut compile = |source: &str| {
+            machine_code(there.accelerator.as_ref(), source, None).map(|(code, _)| code)
+        };
         let library = self
             .upload
-            .load(|folder| Ok(linked.export(kernels, &self.target, folder)?))?;
+            .load(|folder| Ok(linked.export(kernels, &there.target, folder, &mut compile)?))?;
         let (meter, device) = (self.timer.meter.clone(), self.device);
         let timed: RefCell<Option<Timed>> = RefCell::default();
         let run_by = move |machine: &KernelModule, name: &str, run: &dyn Fn() -> Result<()>| {
@@ -169,7 +169,7 @@ impl Place for FlushedThere {
     }
 }
 
-/// A fixed piece of arithmetic on one core there.
+/// A fixed piece of arithmetic on the device there: on one core of a processor.
 struct Reference {
     timed: Timed,
     tensors: Vec<Tensor>,
@@ -181,27 +181,22 @@ struct Reference {
 const FIRST_READINGS: u32 = 5;
 
 impl Reference {
-    fn load(upload: &Upload, target: &Target, device: Device) -> anyhow::Result<Reference> {
-        let (function, arguments) = reference_kernel(target.host())?;
-        let generated = tvm_bridge::compile::Lowered::new(
-            &function.to_module()?,
-            target.host(),
-            tvm_bridge::compile::Asserts::Kept,
-        )?
-        .generate()?;
-        let module = upload.load(|folder| {
-            let object = folder.join("reference.o");
-            generated.write_object(&object)?;
-            Ok(vec![object])
-        })?;
-        // It runs on the processor, whatever the device.
-        let processor = Device {
-            kind: DeviceKind::Cpu,
-            ..device
+    fn load(upload: &Upload, there: &DeviceThere, device: Device) -> anyhow::Result<Reference> {
+        let accelerator = there.accelerator.as_ref();
+        let (function, arguments) = match accelerator {
+            Some(accelerator) => accelerator.reference()?,
+            None => reference_kernel(&there.target)?,
         };
-        let tensors = arguments.into_iter().map(|t| t.into_device(processor));
+        let generated =
+            Lowered::new(&function.to_module()?, &there.target, Asserts::Kept)?.generate()?;
+        let module = upload.load(|folder| {
+            let mut compile =
+                |source: &str| machine_code(accelerator, source, None).map(|(code, _)| code);
+            Ok(generated.write_objects(folder, &mut compile)?)
+        })?;
+        let tensors = arguments.into_iter().map(|t| t.into_device(device));
         let mut reference = Reference {
-            timed: Timed::new(&module, tvm_bridge::ir::ENTRY, None, processor),
+            timed: Timed::new(&module, tvm_bridge::ir::ENTRY, None, device),
             tensors: tensors.collect::<Result<_>>()?,
             best: f64::INFINITY,
         };

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 
 use tvm_bridge::{DType, Kernel, Tensor};
 use vtasim::reference::{accumulate, finish, pack, unpack};
-use vtasim::{Profile, Program, Tail, execute};
+use vtasim::{Profile, Program, Tail};
 
 use super::bytes::{Bytes, MOVED_ZERO};
+use super::chip::Chip;
 use super::compiler::Known;
 use super::operator::{Axis, Layout, Offload};
 
@@ -60,6 +61,7 @@ pub(super) enum By {
 /// An operator, ready to be called with tensors of floating-point numbers.
 pub(super) struct Quantised {
     pub profile: Arc<Profile>,
+    pub chip: Chip,
     pub offload: Arc<Offload>,
     pub scales: SharedScales,
     pub by: By,
@@ -147,7 +149,7 @@ impl Quantised {
         let hardware = &self.profile.hardware;
         let packed = w.packed(hardware).map_err(|e| e.to_string())?;
         let mut dram = pack(hardware, w, &packed, data, weights, bias);
-        execute::execute(&self.profile, &program, &mut dram).map_err(|e| e.to_string())?;
+        self.chip.execute(&self.profile, &program, &mut dram)?;
         Ok(unpack(hardware, w, &packed, &dram.out))
     }
 

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use anyhow::Context as _;
 use serde_json::json;
 use tvm_bridge::{IrModule, Kernel, KernelModule, PrimFunc, StageTimes};
-use vtasim::timing::{Simulated, simulate};
+use vtasim::timing::Simulated;
 use vtasim::{Config, Profile, lower};
 
 use super::arithmetic::{By, OwnScales, Quantisation, Quantised, SharedScales};
+use super::chip::Chip;
 use super::knobs::{TAIL, annotated};
 use super::operator::{Offload, offload};
 use crate::device::{
@@ -90,6 +91,7 @@ fn cpu_side(blocks: &[String], scales: Option<Quantisation>) -> Vec<String> {
 /// The compiler for one profile.
 pub(super) struct VtaCompiler {
     pub profile: Arc<Profile>,
+    pub chip: Chip,
     pub host: Arc<dyn KernelCompiler>,
     pub known: Arc<Known>,
 }
@@ -121,12 +123,18 @@ impl VtaCompiler {
         };
         Ok(Quantised {
             profile: Arc::clone(&self.profile),
+            chip: self.chip.clone(),
             offload: Arc::clone(offload),
             scales,
             by,
             rest,
             known: Arc::clone(&self.known),
         })
+    }
+
+    fn simulate(&self, program: &vtasim::Program) -> anyhow::Result<Simulated> {
+        let simulated = self.chip.simulate(&self.profile, program);
+        simulated.map_err(anyhow::Error::msg)
     }
 
     fn program(&self, offload: &Offload, config: &Config) -> anyhow::Result<vtasim::Program> {
@@ -164,7 +172,7 @@ impl KernelCompiler for VtaCompiler {
             };
             let offload = self.offload(&function)?;
             let program = self.program(&offload, &config)?;
-            let simulated = simulate(&self.profile, &program)?;
+            let simulated = self.simulate(&program)?;
             let ns = simulated.total_ns.round() as u64;
             let by = By::Instructions(Arc::new(program));
             let scales = SharedScales::default();
@@ -231,7 +239,7 @@ impl LoweredProgram for VtaProgram<'_> {
 
     fn compile(self: Box<Self>, program: Program<'_>) -> anyhow::Result<CompiledKernel> {
         let compiler = self.compiler;
-        let simulated = simulate(&compiler.profile, &self.program)?;
+        let simulated = compiler.simulate(&self.program)?;
         let scales = compiler.known.scales(program.symbol);
         let simulation = {
             let (scales, profile) = (Arc::clone(&scales), Arc::clone(&compiler.profile));

@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod bytes;
+mod chip;
 mod compiler;
 mod knobs;
 mod operator;
@@ -14,8 +15,10 @@ mod session;
 use opdata::contract::Environment;
 use opdata::{CacheState, DeviceKind, Row};
 use serde_json::{Value, json};
+use tvm_bridge::rpc::server::Answer;
 use vtasim::Profile;
 
+use super::remote::connect::{WAIT, connect};
 use super::target::OptionArity;
 use super::{
     DeviceHost, DevicePlan, DeviceSchedules, Finding, Opening, Session, Sharing, Target,
@@ -73,6 +76,10 @@ impl DevicePlan for Vta {
 
     fn profiles(&self) -> bool {
         true
+    }
+
+    fn check_remote(&self, _target: &Target) -> Result<(), TargetProblem> {
+        Ok(())
     }
 
     fn options(&self) -> &'static [TargetOption] {
@@ -161,6 +168,10 @@ impl DeviceHost for Vta {
         super::limit_private_memory(mib)
     }
 
+    fn serve(&self) -> anyhow::Result<Vec<Answer>> {
+        Ok(chip::answers())
+    }
+
     fn findings(&self) -> Vec<Finding> {
         let names: Vec<&str> = Profile::names().collect();
         vec![Finding::fine(
@@ -175,6 +186,8 @@ impl DeviceHost for Vta {
     fn open(&self, opening: &Opening) -> anyhow::Result<Box<dyn Session>> {
         let profile = profile_in(&opening.dictionary);
         let profile = profile.ok_or_else(|| anyhow::anyhow!("the target has no profile of VTA"))?;
-        Ok(Box::new(session::VtaSession::open(profile)?))
+        let connected = |address| connect(address, &opening.avoid, WAIT);
+        let server = opening.remote.as_ref().map(connected).transpose()?;
+        Ok(Box::new(session::VtaSession::open(profile, server)?))
     }
 }

@@ -8,8 +8,10 @@ use std::time::Duration;
 use tvm_bridge::{Result, Target};
 use vtasim::Profile;
 
+use super::chip::Chip;
 use super::compiler::{Known, VtaCompiler};
 use super::knobs::VtaTemplate;
+use crate::device::remote::connect::Server;
 use crate::device::{
     Approximation, Conditions, HostCompiler, Kernel, KernelCompiler, OpenCounters, Session,
     SimulatedClock,
@@ -21,16 +23,25 @@ use crate::schedule::Templates;
 /// A worker that simulates.
 pub(super) struct VtaSession {
     profile: Arc<Profile>,
+    chip: Chip,
+    /// The server that programs run on, if they run on one.
+    server: Option<Server>,
     target: Target,
     known: Arc<Known>,
     clock: ModelClock,
 }
 
 impl VtaSession {
-    pub fn open(profile: Profile) -> anyhow::Result<VtaSession> {
+    pub fn open(profile: Profile, server: Option<Server>) -> anyhow::Result<VtaSession> {
+        let chip = match &server {
+            Some(server) => Chip::There(server.session.clone()),
+            None => Chip::Here,
+        };
         let known = Arc::<Known>::default();
         Ok(VtaSession {
             profile: Arc::new(profile),
+            chip,
+            server,
             target: Target::llvm(&tvm_bridge::target::host_cpu()?, 1)?,
             clock: ModelClock(Arc::clone(&known)),
             known,
@@ -43,9 +54,20 @@ impl Session for VtaSession {
         &self.target
     }
 
+    fn server(&self) -> Option<String> {
+        self.server.as_ref().map(|server| server.address.clone())
+    }
+
+    fn after_failure(&mut self) {
+        if let Some(server) = &self.server {
+            server.end_if_lost();
+        }
+    }
+
     fn compiler(&self) -> Arc<dyn KernelCompiler> {
         Arc::new(VtaCompiler {
             profile: Arc::clone(&self.profile),
+            chip: self.chip.clone(),
             host: HostCompiler::shared(&self.target),
             known: Arc::clone(&self.known),
         })
