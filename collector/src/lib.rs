@@ -25,4 +25,5 @@ pub mod report;
 pub mod run;
 pub mod run_list;
 pub mod run_report;
+pub mod store;
 pub mod sweep;

@@ -87,6 +87,11 @@ impl Home {
         self.root.join(".cache/calibrations")
     }
 
+    /// The store of best schedules.
+    pub fn store(&self) -> PathBuf {
+        self.root.join(".cache/schedules.sqlite")
+    }
+
     /// The file of the reference kernel's usual times.
     pub fn sentinel(&self) -> PathBuf {
         self.root.join(".cache/sentinel.json")

@@ -41,9 +41,6 @@ pub struct Cli {
     /// What is shown.
     #[command(flatten)]
     pub view: ViewArgs,
-    /// Flags of the old tool whose capability is not there yet.
-    #[command(flatten)]
-    pub later: LaterArgs,
     /// Anything but the main job.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -81,6 +78,9 @@ pub struct JobArgs {
     /// What to measure.
     #[command(flatten)]
     pub points: PointArgs,
+    /// How schedules are tuned.
+    #[command(flatten)]
+    pub tuning: TuneArgs,
     /// How long to measure.
     #[command(flatten)]
     pub timing: TimingArgs,
@@ -236,25 +236,31 @@ pub struct LabelArgs {
     pub export_markdown: Option<String>,
 }
 
-/// Flags of the old Python tool that this one refuses by name until it has what they ask for.
+/// How schedules are tuned.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Not available yet (names kept from the old tool)")]
-pub struct LaterArgs {
-    /// Tune schedules
+#[command(next_help_heading = "Tuning")]
+pub struct TuneArgs {
+    /// Tune the schedules of all operators
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub iftune: Option<String>,
-    /// Compare tuned with default schedules
+    /// Measure the whole model with tuned and with default schedules in turn
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub ifcompare: Option<String>,
-    /// Compare after part of the trials
+    /// Report the latency after 0, 16, 32, 64, … schedules of each operator
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub ifpartial: Option<String>,
-    /// How to tune
-    #[arg(long, value_name = "TUNER")]
-    pub tuner: Option<String>,
-    /// How many candidates to try
+    /// How to tune; `list tuners` shows them. Several, with --ifpartial, to compare them
+    #[arg(long, value_name = "TUNER,…", action = clap::ArgAction::Append, value_parser = Suggest(&["auto", "xgb", "xgb-rank", "xgb_knob", "xgb_curve", "ga", "droplet", "random", "gridsearch"]))]
+    pub tuner: Vec<String>,
+    /// Most schedules of an operator, from 10 to 3000; --time-budget bounds them all
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub trials: Option<String>,
+    /// Learn from the rows of an earlier run of this target and machine, too
+    #[arg(long, value_name = "RUN", action = clap::ArgAction::Append, value_hint = ValueHint::DirPath)]
+    pub history: Vec<String>,
+    /// File with the best schedules known, which tuning starts from and adds to; `none` for no such file, `auto` for the installation's
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub store: Option<String>,
 }
 
 /// Anything but the main job.

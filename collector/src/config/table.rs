@@ -99,8 +99,10 @@ pub const SETTINGS: &[Setting] = &[
     switch("iftune"),
     switch("ifcompare"),
     switch("ifpartial"),
-    one("tuner", None),
-    one("trials", None),
+    list("tuner", Some("auto")),
+    one("trials", Some("64")),
+    list("history", None),
+    one("store", Some("auto")),
 ];
 
 /// Variables of TVM's own tools that say where a tracker is, and their settings; alone they make no run one of another

@@ -62,6 +62,7 @@ impl Tvm {
         let spec = WholeModelSpec {
             graph,
             jobs,
+            schedules: Default::default(),
             watch_tasks: false,
         };
         let ready = runner

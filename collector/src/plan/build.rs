@@ -14,11 +14,12 @@ use opengine::measure::counters::Side;
 use super::counters::counters;
 use super::limits::{timing, worker};
 use super::reader::{
-    at_least_one, bad, duration, not_available, number, optional, required, single, switch, unique,
+    at_least_one, bad, duration, number, optional, required, single, switch, unique,
 };
 use super::remote::remote;
 use super::run_id::{free_directory, run_id};
 use super::target::targets;
+use super::tuning::{store, tuning};
 use super::{Plan, PlanError, WholeModel, parse};
 use crate::config::{Origin, Settings};
 use crate::sweep::Sweep;
@@ -78,7 +79,7 @@ impl Planned {
         sweep: Option<Sweep>,
         host: HostFacts,
     ) -> Result<Planned, PlanError> {
-        refuse_what_is_not_there(settings)?;
+        check_executor(settings)?;
         let model = Self::model_of(settings)?;
         let compile_only = switch(settings, "compile-only")?;
         let (target, more_targets) = targets(settings, compile_only)?;
@@ -127,6 +128,8 @@ impl Planned {
             cache_states,
             device_conditions,
             sweep,
+            tuning: tuning(settings, compile_only)?,
+            store: store(settings)?,
             shard: optional(
                 settings,
                 "shard",
@@ -197,42 +200,8 @@ impl Planned {
     }
 }
 
-/// Capabilities that the old tool had under these names and this one has not yet.
-fn refuse_what_is_not_there(settings: &Settings) -> Result<(), PlanError> {
-    const TUNING: &str = "tuning of schedules";
-    const LEAVE_OUT: &str = "leave it out to measure the default schedules";
-    for (key, problem, next) in [
-        ("iftune", TUNING, LEAVE_OUT),
-        (
-            "ifcompare",
-            "the comparison of tuned with default schedules",
-            LEAVE_OUT,
-        ),
-        (
-            "ifpartial",
-            "the comparison after part of the trials",
-            LEAVE_OUT,
-        ),
-        ("tuner", TUNING, LEAVE_OUT),
-        ("trials", TUNING, LEAVE_OUT),
-    ] {
-        let value = settings.get(key);
-        match single(settings, key)? {
-            None => {}
-            Some((_, text)) if text == "false" => {}
-            Some((_, text)) if text == "true" || !key.starts_with("if") => {
-                return Err(not_available(&value, &text, problem, next));
-            }
-            Some((_, text)) => {
-                return Err(bad(
-                    &value,
-                    &text,
-                    "neither true nor false",
-                    "give true or false",
-                ));
-            }
-        }
-    }
+/// Refuses what runs a whole model in no version of TVM any more.
+fn check_executor(settings: &Settings) -> Result<(), PlanError> {
     required(
         settings,
         "executor",

@@ -13,6 +13,7 @@ mod reader;
 mod remote;
 mod run_id;
 mod target;
+mod tuning;
 
 pub use build::{HostFacts, Planned, Warning};
 

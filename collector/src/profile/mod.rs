@@ -131,6 +131,7 @@ pub fn profile(
         .build_whole_model(WholeModelSpec {
             graph: imported.graph.clone(),
             jobs,
+            schedules: Default::default(),
             watch_tasks: simulation.is_none(),
         })
         .map_err(failed)?;

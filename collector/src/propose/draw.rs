@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
+use opdata::contract::Environment;
 use opengine::device::{Conditions, DeviceRef};
 use opengine::runner::Runner;
 use opengine::schedule::{Choice, Factor, FactorValue, ScheduleSpec, Space};
@@ -10,7 +11,7 @@ use opmodels::Graph;
 use opreport::units;
 
 use super::turns::in_turns;
-use super::{Proposer, chosen};
+use super::{Proposer, chosen, tuning};
 use crate::plan::{self, Plan};
 use crate::sweep::{Drawn, SpaceKind, Sweep, Values, most_schedule_specs, schedule_specs};
 
@@ -35,8 +36,12 @@ pub fn draw(
     plan: &Plan,
     graph: &Graph,
     imports: usize,
+    environment: &Environment,
     runner: &mut dyn Runner,
 ) -> anyhow::Result<Drawing> {
+    if let Some(policy) = &plan.tuning {
+        return tuning::draw(plan, policy, graph, environment, runner);
+    }
     let Some(sweep) = &plan.sweep else {
         let all = (0..graph.operators.len()).map(|operator| (operator, default_alone()));
         return Ok(in_turns(all.collect(), plan.shard, everywhere(plan)));
@@ -83,7 +88,7 @@ fn everywhere(plan: &Plan) -> impl Fn(usize, &ScheduleSpec) -> Vec<Conditions> {
     move |_, _| conditions.clone()
 }
 
-fn default_alone() -> Drawn {
+pub(super) fn default_alone() -> Drawn {
     Drawn {
         schedule_specs: vec![ScheduleSpec::Default],
         combinations: None,
@@ -93,7 +98,7 @@ fn default_alone() -> Drawn {
 }
 
 /// A seed of the operator's own, so that its schedules do not depend on what else is in the model.
-fn operator_seed(seed: u64, workload: &str) -> u64 {
+pub(super) fn operator_seed(seed: u64, workload: &str) -> u64 {
     let hash = opdata::stable_hash(&[("seed", &seed.to_string()), ("workload", workload)]);
     u64::from_str_radix(&hash, 16).unwrap_or(seed)
 }

@@ -7,11 +7,13 @@
 mod chosen;
 mod draw;
 mod listed;
+mod tuning;
 mod turns;
 
 pub use chosen::{check_found, check_machine};
 pub use draw::{Drawing, draw};
 pub use listed::Listed;
+pub use tuning::{TUNERS, TunerKind, named as tuner_named};
 
 use std::sync::Arc;
 
@@ -59,6 +61,11 @@ pub trait Proposer {
     /// Whether outcomes decide what it proposes.
     fn decides_by_outcomes(&self) -> bool {
         self.fixed_candidates().is_empty()
+    }
+
+    /// What the user is to hear of at the end.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Points that it proposes in all, or at most if outcomes decide.

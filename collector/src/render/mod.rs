@@ -28,6 +28,7 @@ mod swept;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tpu;
+mod tuned;
 
 pub use candidates::{candidates_json, candidates_text};
 pub use compare::{compare_json, compare_markdown, compare_text};

@@ -13,6 +13,7 @@ use opengine::device::Conditions;
 use opmodels::ImportRequest;
 use serde::Serialize;
 
+use super::tuned::tuned_json;
 use crate::report::{
     ModelOutcome, OperatorReport, PointOutcome, PointReport, ResourcesReport, RunReport,
     SweptReport, ThreadTotals, TimeReport,
@@ -46,6 +47,8 @@ struct RunObject<'a> {
     import_checks: &'a [String],
     whole_model: Vec<ModelObject<'a>>,
     operator_rows: Vec<OperatorObject<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tuned: Vec<serde_json::Value>,
     warnings: &'a [String],
 }
 
@@ -203,6 +206,7 @@ pub fn run_json(report: &RunReport) -> String {
             .iter()
             .map(|operator| operator_object(operator, &per_threads))
             .collect(),
+        tuned: tuned_json(&report.tuned),
         warnings: &report.warnings,
     };
     // Only maps with keys that are no text have no JSON form, and there are none here.

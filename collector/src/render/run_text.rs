@@ -12,6 +12,7 @@ use opreport::{Style, units};
 use super::compiled::compiled_text;
 use super::plan::model_settings;
 use super::swept::swept_text;
+use super::tuned::tuned_text;
 use crate::report::{
     Latency, ModelOutcome, OperatorReport, PointOutcome, RunReport, ThreadTotals, TimeReport,
 };
@@ -51,6 +52,7 @@ pub fn run_text(report: &RunReport, style: Style) -> String {
         out.push_str(&sums(&totals, report.operators.len() as u64, style));
         out.push_str(&latency(&totals));
     }
+    out.push_str(&tuned_text(&report.tuned, style));
     out.push_str(&failures(report, style));
     out.push('\n');
     for warning in &report.warnings {

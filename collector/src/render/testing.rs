@@ -99,6 +99,7 @@ pub(super) fn finished() -> RunReport {
         whole_model: vec![whole(1, 5_100_000.0), whole(2, 2_700_000.0)],
         counters: Vec::new(),
         import_checks: vec!["checked against ONNX Runtime 1.31.1".to_owned()],
+        tuned: Vec::new(),
         left: 0,
         warnings: Vec::new(),
         wall_ns: 41_300_000_000,

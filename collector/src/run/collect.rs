@@ -34,6 +34,8 @@ use crate::propose::{Candidate, Outcome, Proposer};
 const BATCH: usize = 64;
 /// A candidate this many times slower than the best known of its operator is not worth samples.
 const PRUNE_FACTOR: f64 = 20.0;
+/// The same while schedules are tuned: only the fastest are of interest.
+const PRUNE_FACTOR_OF_TUNING: f64 = 2.0;
 
 /// A kernel, or why there is none.
 pub(super) type Kernel = std::result::Result<Made, Failure>;
@@ -199,7 +201,11 @@ impl Collector<'_, '_> {
         }
         let point = job.points.first()?;
         let best = self.ledger.best_ns(&point.import_key, &point.symbol, at)?;
-        Some((best * PRUNE_FACTOR) as u64)
+        let factor = match self.plan.tuning {
+            Some(_) => PRUNE_FACTOR_OF_TUNING,
+            None => PRUNE_FACTOR,
+        };
+        Some((best * factor) as u64)
     }
 
     pub(super) fn settle(

@@ -94,6 +94,14 @@ impl<'a> Ledger<'a> {
         self.done.get(point)?.clone()
     }
 
+    /// The rows of an import in the order in which they were written, if rows are kept.
+    pub fn rows(&self, import: &str) -> Vec<Arc<Row>> {
+        let own = self.done.iter().filter(|(point, _)| point.import_key == import);
+        let mut rows: Vec<Arc<Row>> = own.filter_map(|(_, row)| row.clone()).collect();
+        rows.sort_by(|a, b| a.row_id.cmp(&b.row_id));
+        rows
+    }
+
     /// The best time known of an operator under the same conditions, in nanoseconds.
     pub fn best_ns(&self, import: &str, symbol: &str, at: &Conditions) -> Option<f64> {
         let key = (import.to_owned(), symbol.to_owned(), Some(at.clone()));

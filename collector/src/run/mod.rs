@@ -19,6 +19,7 @@ mod session;
 mod stages;
 mod stop;
 mod tally;
+mod tuned;
 #[cfg(test)]
 mod tests;
 mod variants;
@@ -31,6 +32,7 @@ use anyhow::Context as _;
 use collect::Collector;
 use ledger::{Keeping, Ledger};
 use opdata::contract::Environment;
+use opdata::contract::plan::TuningPolicy;
 use opdata::{Row, RunManifest, RunState, RunWriter};
 use opengine::device::Purpose;
 use stages::Stages;
@@ -38,7 +40,8 @@ use stop::Stop;
 use tally::{Load, Tally};
 
 use crate::plan::{Plan, Planned, conditions};
-use crate::report::RunReport;
+use crate::report::{RunReport, TunedReport};
+use crate::store::Store;
 
 pub use resume::{ResumeRequest, Resumed, resume};
 pub use session::{Clock, Importer, Session, SystemClock, environment};
@@ -218,6 +221,17 @@ fn measure(
                 cores,
             }
             .collect(import.runner.as_mut(), import.drawing.proposer.as_mut())?;
+        report.warnings.extend(import.drawing.proposer.warnings());
+        if let Some(policy) = &plan.tuning
+            && !session.interrupt.requested()
+        {
+            let begun = session.clock.now();
+            let kept = ledger.rows(facts.import_key());
+            let rows: Vec<&Row> = kept.iter().map(|row| &**row).collect();
+            let tuned = after_tuning(plan, policy, &mut import, &rows, session)?;
+            report.tuned.push(tuned);
+            stages.add("tuned", session.clock.now().saturating_sub(begun));
+        }
         load.add(tally.load);
         let operators = tally.into_reports();
         let doubts = doubts::of_import(&operators, &times_in_model.reports, cores);
@@ -235,6 +249,10 @@ fn measure(
         report.state = RunState::Finished;
     }
     writer.finish()?;
+    if plan.tuning.is_some() || plan.sweep.is_some() {
+        let rows = opdata::read_rows(&plan.out)?;
+        report.warnings.extend(feed_store(plan, &rows));
+    }
     stages.add_to(&mut manifest.stages_ns);
     manifest.end(report.state);
     manifest.save(&plan.out)?;
@@ -244,6 +262,54 @@ fn measure(
     session.progress.detail(&stages.line(wall));
     report.wall_ns = wall.as_nanos() as u64;
     Ok(report)
+}
+
+/// What a tuning run does with an import once all candidates are measured.
+fn after_tuning(
+    plan: &Plan,
+    policy: &TuningPolicy,
+    import: &mut Prepared,
+    rows: &[&Row],
+    session: &mut Session<'_>,
+) -> anyhow::Result<TunedReport> {
+    let Prepared {
+        imported,
+        target,
+        runner: own,
+        jobs,
+        ..
+    } = import;
+    let graph = &imported.graph;
+    let mut said = Vec::new();
+    let mut tuned = tuned::finish(plan, graph, rows, own.as_mut(), &mut |text| {
+        said.push(text.to_owned());
+    });
+    own.rest();
+    if policy.compare {
+        let another = &mut || runner(plan, imported, target, *jobs, session, &plan.out);
+        let compared = tuned::compare(plan, graph, *jobs, &tuned.operators, another, &mut |text| {
+            said.push(text.to_owned());
+        });
+        match compared {
+            Ok(comparisons) => tuned.comparisons = comparisons,
+            Err(error) => said.push(format!("the whole models were not compared: {error:#}")),
+        }
+    }
+    for text in said {
+        session.progress.note(&text);
+    }
+    if !policy.partial {
+        tuned.partial.clear();
+    }
+    Ok(tuned)
+}
+
+/// Adds what a sweep or tuning found to the store; what cannot be added is a warning, for the rows are there.
+fn feed_store(plan: &Plan, rows: &[Row]) -> Option<String> {
+    let path = plan.store.as_deref()?;
+    let source = plan.run_id.as_str();
+    let added = Store::open(path).and_then(|mut store| store.add_rows(rows, source));
+    added.err().map(|error| error.to_string())
 }
 
 /// The architecture of one of a plan's targets, where there are several.
@@ -326,6 +392,7 @@ fn report_before(planned: &Planned, prepared: &Preparation) -> RunReport {
             .cloned()
             .collect(),
         import_checks: checks.into_iter().collect(),
+        tuned: Vec::new(),
         left: 0,
         warnings,
         wall_ns: 0,

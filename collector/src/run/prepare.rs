@@ -26,7 +26,7 @@ pub(crate) struct Prepared {
     pub target: serde_json::Value,
     pub drawing: Drawing,
     pub runner: Box<dyn Runner>,
-    jobs: usize,
+    pub jobs: usize,
     /// Where the whole model's measurement is kept: the first import's has the plain name.
     whole_model_file: String,
 }
@@ -62,7 +62,13 @@ pub(crate) fn prepare(
                 imported(planned, request, session)?
             };
             let mut runner = runner(plan, &imported, target, jobs, session, &plan.out)?;
-            let drawing = propose::draw(plan, &imported.graph, count, runner.as_mut())?;
+            let drawing = propose::draw(
+                plan,
+                &imported.graph,
+                count,
+                environment,
+                runner.as_mut(),
+            )?;
             if count > 1 {
                 // Every import has a worker of its own; one at a time is enough.
                 runner.rest();

@@ -104,6 +104,7 @@ pub(super) fn measure(
     let ready = match runner.build_whole_model(WholeModelSpec {
         graph: graph.clone(),
         jobs,
+        schedules: Default::default(),
         watch_tasks: false,
     }) {
         Ok(ready) => ready,

@@ -50,6 +50,12 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     pub device_conditions: BTreeMap<String, Vec<String>>,
     /// Which schedules to measure; the default ones if there is no sweep.
     pub sweep: Option<Sweep>,
+    /// How schedules are tuned, if they are: what is measured is then decided by what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<TuningPolicy>,
+    /// File of the store of best schedules, which tuning starts from and sweeps and tuning add to; none for no store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<PathBuf>,
     /// Which part of the points to measure; all if there is none.
     pub shard: Option<Shard>,
     /// Time to spend, in nanoseconds; all that it takes if there is none.
@@ -76,6 +82,22 @@ pub struct PlanRecord<Model, Target = TargetRecord, Sweep = SweepRecord> {
     pub run_id: String,
     /// Share of points (0 to 1) that may fail with the run still counted as done.
     pub max_failed_share: f64,
+}
+
+/// How schedules are tuned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TuningPolicy {
+    /// Names of the tuners: several to compare them.
+    pub tuners: Vec<String>,
+    /// Most schedules of an operator, the default one among them.
+    pub trials: u64,
+    /// Whether the whole model is measured with the tuned schedules beside the default ones.
+    pub compare: bool,
+    /// Whether the latency after a part of the trials is reported.
+    pub partial: bool,
+    /// Folders with rows of this target and machine that the cost model learns from beside the run's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<PathBuf>,
 }
 
 /// Where servers of TVM's RPC are found: a tracker, or one server itself.
@@ -114,6 +136,7 @@ pub fn hash_of_json(mut plan: Value) -> String {
         fields.insert("out".to_owned(), Value::from(""));
         fields.insert("run_id".to_owned(), Value::from(""));
         fields.remove("keep_kernels");
+        fields.remove("store");
         // Calls that are counted are not timed.
         fields.remove("counters");
         // How often a point is measured until the machine is quiet makes no other point of it.

@@ -5,6 +5,7 @@
 mod contents;
 mod profile;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -175,6 +176,9 @@ pub struct WholeModelSpec {
     pub graph: Graph,
     /// Threads to build on.
     pub jobs: usize,
+    /// Schedules of operators by function; the default one of each that is not named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub schedules: BTreeMap<String, ScheduleSpec>,
     /// Whether the tasks of its parallel loops can be recorded: a profile needs it, at the price of one more call a loop.
     #[serde(default)]
     pub watch_tasks: bool,

@@ -25,7 +25,7 @@ use crate::measure::sampling::{Caches, take, time_calls};
 use crate::protocol::{
     Counting, PARAMETERS, REFERENCES, WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
-use crate::schedule::{Run as Plain, plain_loops};
+use crate::schedule::{Run as Plain, ScheduleSpec, plain_loops};
 
 /// A model that runs.
 pub(super) struct LoadedModel {
@@ -38,7 +38,7 @@ pub(super) struct LoadedModel {
 }
 
 impl LoadedModel {
-    /// Builds the model with default schedules, runs it once and checks its outputs.
+    /// Builds the model with the schedules of `spec`, runs it once and checks its outputs.
     pub fn build(
         shared: &Shared,
         spec: WholeModelSpec,
@@ -46,6 +46,7 @@ impl LoadedModel {
         let WholeModelSpec {
             graph,
             jobs,
+            schedules,
             watch_tasks,
         } = spec;
         if watch_tasks {
@@ -53,8 +54,9 @@ impl LoadedModel {
         }
         let start = Instant::now();
         shared.session.release()?;
-        let functions = in_functions(shared, &graph, |function| {
-            let scheduled = shared.scheduler.default_schedule(function)?;
+        let functions = in_functions(shared, &graph, |symbol, function| {
+            let spec = schedules.get(symbol).unwrap_or(&ScheduleSpec::Default);
+            let scheduled = shared.scheduler.make(symbol, function, spec)?;
             Ok(scheduled.schedule.function()?)
         })?;
         let module = shared
@@ -241,14 +243,14 @@ impl Run<'_> {
 fn in_functions(
     shared: &Shared,
     graph: &Graph,
-    rewrite: impl Fn(&PrimFunc) -> anyhow::Result<PrimFunc>,
+    rewrite: impl Fn(&str, &PrimFunc) -> anyhow::Result<PrimFunc>,
 ) -> anyhow::Result<Vec<(String, PrimFunc)>> {
     graph
         .operators
         .iter()
         .map(|o| {
             let function = shared.module.prim_func(&o.symbol)?;
-            Ok((o.symbol.clone(), rewrite(&function)?.without_symbol()?))
+            Ok((o.symbol.clone(), rewrite(&o.symbol, &function)?.without_symbol()?))
         })
         .collect()
 }
@@ -389,7 +391,7 @@ fn plain_model(shared: &Shared, graph: &Graph, jobs: usize) -> anyhow::Result<Vi
         device: Device::cpu(),
         compiler: HostCompiler::shared(shared.session.plain_target()),
     };
-    let functions = in_functions(shared, graph, |function| {
+    let functions = in_functions(shared, graph, |_, function| {
         let schedule = plain_loops(function, Plain::InParallel)?;
         Ok(schedule.function()?)
     })?;

@@ -1,0 +1,86 @@
+//! `auto`: starts from the store and the default schedule, drafts by the model that all operators share, then goes down
+//! along single dimensions.
+//!
+//! A batch has three parts: what the store knows (once), the best of the drafts by prediction, and neighbours of the fastest
+//! points. Before there is a model, drafts are neighbours of the default schedule and points at random.
+
+use rand_pcg::Pcg64Mcg;
+
+use super::boosted::DRAFTS;
+use super::genetic::child;
+use super::grid::Point;
+use super::tuner::{History, Shared, Trial, Tuner, take_new};
+
+/// Fastest points whose neighbours are drafted.
+const CENTRES: usize = 3;
+/// Share of a batch that is taken from the neighbours of the fastest points.
+const DESCENT: f64 = 0.5;
+
+#[derive(Default)]
+pub(super) struct Auto {
+    asked_store: bool,
+}
+
+impl Tuner for Auto {
+    fn propose(
+        &mut self,
+        history: &History,
+        shared: &Shared<'_>,
+        n: usize,
+        random: &mut Pcg64Mcg,
+    ) -> anyhow::Result<Vec<Point>> {
+        let mut points = Vec::new();
+        if !std::mem::replace(&mut self.asked_store, true) {
+            let known = shared.known.iter();
+            let known = known.filter_map(|choice| history.grid.point_of(choice));
+            points = take_new(history, n / 2, known);
+        }
+        let best = history.best();
+        let centres: Vec<&Trial> = best.iter().copied().take(CENTRES).collect();
+        let near: Vec<Point> = centres
+            .iter()
+            .flat_map(|trial| history.grid.neighbours(&trial.point))
+            .collect();
+        let breed = &best[..best.len().min(CENTRES * 4)];
+        let far = (0..DRAFTS).map(|draft| match (draft % 2, breed.is_empty()) {
+            (0, false) => child(breed, &history.grid, random),
+            _ => history.grid.random(random),
+        });
+        let far: Vec<Point> = far.collect();
+        let wanted = n.saturating_sub(points.len());
+        let descent = (wanted as f64 * DESCENT).ceil() as usize;
+        let ranked = ranked(history, shared, near)?;
+        points.extend(take_new(history, descent, ranked));
+        let left = n.saturating_sub(points.len());
+        let ranked = self::ranked(history, shared, far)?;
+        let fresh = ranked.into_iter().filter(|point| !points.contains(point));
+        let fresh = take_new(history, left, fresh);
+        points.extend(fresh);
+        Ok(points)
+    }
+}
+
+/// New points in the order of their predicted cost; as they come before there is a model.
+fn ranked(
+    history: &History,
+    shared: &Shared<'_>,
+    points: Vec<Point>,
+) -> anyhow::Result<Vec<Point>> {
+    let points: Vec<Point> = take_new(history, usize::MAX, points);
+    let rows: Option<Vec<Vec<f32>>> = points
+        .iter()
+        .map(|point| {
+            let row = super::candidate_row(history, shared, point)?;
+            Some(shared.learned.features(&row))
+        })
+        .collect();
+    let Some(rows) = rows.filter(|rows| !rows.is_empty()) else {
+        return Ok(points);
+    };
+    let Some(costs) = shared.learned.predict(&rows)? else {
+        return Ok(points);
+    };
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by(|&a, &b| costs[a].total_cmp(&costs[b]));
+    Ok(order.into_iter().map(|place| points[place].clone()).collect())
+}

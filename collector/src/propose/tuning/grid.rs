@@ -1,0 +1,132 @@
+//! The space of an operator as a grid: a point is the index of a value for each dimension.
+//!
+//! Which combinations are possible is the device's to say; here points become schedules, are drawn at random, and have
+//! neighbours. Equal schedules have equal keys, however many points lead to them.
+
+use opengine::device::DeviceRef;
+use opengine::schedule::{Choice, FactorValue, ScheduleSpec, Space};
+use rand::Rng as _;
+use rand_pcg::Pcg64Mcg;
+
+/// The index of a value for each dimension.
+pub(super) type Point = Vec<usize>;
+
+/// An operator's space.
+#[derive(Debug, Clone)]
+pub(super) struct Grid {
+    device: DeviceRef,
+    space: Space,
+}
+
+impl Grid {
+    pub fn new(device: DeviceRef, space: Space) -> Grid {
+        Grid { device, space }
+    }
+
+    /// The device.
+    pub fn device(&self) -> DeviceRef {
+        self.device
+    }
+
+    /// Number of values of each dimension.
+    pub fn lengths(&self) -> Vec<usize> {
+        let dimensions = self.space.dimensions.iter();
+        dimensions.map(|dimension| dimension.values.len()).collect()
+    }
+
+    /// Number of points, impossible ones included.
+    pub fn size(&self) -> f64 {
+        self.space.size()
+    }
+
+    /// The schedule of a point; none if the combination is impossible.
+    pub fn choice(&self, point: &[usize]) -> Option<Choice> {
+        let dimensions = self.space.dimensions.iter().zip(point);
+        let settings: Vec<_> = dimensions
+            .map(|(dimension, &value)| (dimension, &dimension.values[value]))
+            .collect();
+        self.device.combine(&self.space, &settings).ok()
+    }
+
+    /// The same as what a kernel is built by.
+    pub fn spec(&self, point: &[usize]) -> Option<ScheduleSpec> {
+        let choice = self.choice(point)?;
+        Some(ScheduleSpec::Template { choice })
+    }
+
+    /// The point of a schedule of this space: the values that its knobs have, the first of each dimension where they do not say.
+    pub fn point_of(&self, choice: &Choice) -> Option<Point> {
+        let key = |choice: &Choice| serde_json::to_value(choice).ok();
+        let wanted = key(choice)?;
+        let mut point = vec![0; self.space.dimensions.len()];
+        let distance = |point: &[usize]| {
+            let made = self.choice(point).and_then(|made| key(&made));
+            made.map_or(f64::INFINITY, |made| different(&wanted, &made))
+        };
+        // One dimension after the other, twice: knobs of some dimensions depend on those of others.
+        for _ in 0..2 {
+            for (place, length) in self.lengths().into_iter().enumerate() {
+                let best = (0..length).min_by(|&a, &b| {
+                    let mut at = |value| {
+                        point[place] = value;
+                        distance(&point)
+                    };
+                    let (a, b) = (at(a), at(b));
+                    a.total_cmp(&b)
+                });
+                point[place] = best.unwrap_or_default();
+            }
+        }
+        (distance(&point) == 0.0).then_some(point)
+    }
+
+    /// A point at random.
+    pub fn random(&self, random: &mut Pcg64Mcg) -> Point {
+        let lengths = self.lengths().into_iter();
+        lengths.map(|length| random.random_range(0..length)).collect()
+    }
+
+    /// The points one step away along one dimension: words have no order, so all their values are.
+    pub fn neighbours(&self, point: &[usize]) -> Vec<Point> {
+        let mut all = Vec::new();
+        for (place, dimension) in self.space.dimensions.iter().enumerate() {
+            let own = point[place];
+            let is_ordered = matches!(dimension.values[own], FactorValue::Number(_));
+            let others = (0..dimension.values.len())
+                .filter(|&value| value != own && (!is_ordered || value.abs_diff(own) == 1));
+            all.extend(others.map(|value| {
+                let mut neighbour = point.to_vec();
+                neighbour[place] = value;
+                neighbour
+            }));
+        }
+        all
+    }
+
+    /// A point as numbers: the logarithm of an extent, the index of a word.
+    pub fn numbers(&self, point: &[usize]) -> Vec<f32> {
+        let dimensions = self.space.dimensions.iter().zip(point);
+        let number = |(dimension, &value): (&opengine::schedule::Dimension, &usize)| {
+            match &dimension.values[value] {
+                FactorValue::Number(number) => (*number as f32).max(0.0).ln_1p(),
+                _ => value as f32,
+            }
+        };
+        dimensions.map(number).collect()
+    }
+}
+
+/// Number of leaves in which two JSON values differ.
+fn different(a: &serde_json::Value, b: &serde_json::Value) -> f64 {
+    use serde_json::Value;
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) if a.len() == b.len() => a
+            .iter()
+            .map(|(key, value)| b.get(key).map_or(1.0, |other| different(value, other)))
+            .sum(),
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).map(|(a, b)| different(a, b)).sum()
+        }
+        (a, b) => f64::from(u8::from(a != b)),
+    }
+}

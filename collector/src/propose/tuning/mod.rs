@@ -1,0 +1,334 @@
+//! Tuning: a proposer whose candidates follow from what was measured.
+//!
+//! Each operator is a task with a tuner of its own. A scheduler gives the next batch to the task from which the model's
+//! latency gains most. All tuners are files here, and lines of [`TUNERS`].
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`grid`] | the space of an operator as points |
+//! | [`tuner`] | what a tuner is and what it knows |
+//! | [`task`] | one operator: its trials, its tuner, when it ends |
+//! | [`learned`] | the cost model that all operators share |
+//! | [`auto`], [`boosted`], [`droplet`], [`genetic`], [`gridsearch`], [`random`] | the tuners |
+
+mod auto;
+mod boosted;
+mod droplet;
+mod genetic;
+mod grid;
+mod gridsearch;
+mod learned;
+mod random;
+mod task;
+mod tuner;
+
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::{Context as _, anyhow, bail};
+use opdata::contract::Environment;
+use opdata::contract::plan::TuningPolicy;
+use opdata::{Row, Status, read_rows};
+use opengine::device::Conditions;
+use opengine::runner::Runner;
+use opengine::schedule::{Choice, ScheduleSpec};
+use opmodels::Graph;
+use oplearn::features::machine::MachineFacts;
+
+use super::{Candidate, Drawing, Outcome, Proposer};
+use crate::plan::{self, Plan};
+use crate::store::Store;
+use boosted::{Boosted, Objective, Sees};
+use grid::{Grid, Point};
+use learned::Learned;
+use task::{Task, TaskSpec};
+use tuner::{History, Shared};
+
+pub use tuner::TunerKind;
+
+/// Candidates of one operator that are built together, then measured (AutoTVM and MetaSchedule: 64).
+const BATCH: usize = 16;
+/// Schedules of the store that a task starts from.
+const KNOWN: usize = 4;
+
+macro_rules! boosted {
+    ($name:literal, $aliases:expr, $about:literal, $sees:ident, $objective:ident) => {
+        TunerKind {
+            name: $name,
+            aliases: $aliases,
+            about: $about,
+            make: || {
+                Box::new(Boosted {
+                    sees: Sees::$sees,
+                    objective: Objective::$objective,
+                })
+            },
+        }
+    };
+}
+
+/// The tuners, in the order in which they are listed.
+pub const TUNERS: &[TunerKind] = &[
+    TunerKind {
+        name: "auto",
+        aliases: &[],
+        about: "the store, drafts by a model that all operators share, then single dimensions",
+        make: || Box::<auto::Auto>::default(),
+    },
+    boosted!("xgb", &["xgb_itervar", "xgb-itervar"], "XGBoost over the loop nest", LoopNest, Cost),
+    boosted!("xgb-rank", &["xgb_rank"], "the same, trained to rank", LoopNest, Rank),
+    boosted!("xgb_knob", &["xgb-knob"], "XGBoost over the knobs' values", Knobs, Cost),
+    boosted!("xgb_curve", &["xgb-curve"], "XGBoost over knobs and how tiles nest", Curve, Cost),
+    TunerKind {
+        name: "ga",
+        aliases: &[],
+        about: "a genetic algorithm",
+        make: || Box::new(genetic::Genetic),
+    },
+    TunerKind {
+        name: "droplet",
+        aliases: &[],
+        about: "coordinate descent from the default schedule",
+        make: || Box::<droplet::Droplet>::default(),
+    },
+    TunerKind {
+        name: "random",
+        aliases: &[],
+        about: "schedules at random",
+        make: || Box::new(random::Random),
+    },
+    TunerKind {
+        name: "gridsearch",
+        aliases: &["grid"],
+        about: "all schedules in order",
+        make: || Box::<gridsearch::GridSearch>::default(),
+    },
+];
+
+/// The tuner of a name.
+pub fn named(name: &str) -> Option<&'static TunerKind> {
+    TUNERS
+        .iter()
+        .find(|kind| kind.name == name || kind.aliases.contains(&name))
+}
+
+/// Proposes by what was measured.
+pub struct Tuning {
+    plan_seed: u64,
+    conditions: Vec<Conditions>,
+    tasks: Vec<Task>,
+    learned: Learned,
+    place: u64,
+    /// Proposed candidates: task and point, which the default schedule has where the space holds it.
+    pending: HashMap<u64, (usize, Option<Point>)>,
+    /// Tasks whose default schedule was not proposed.
+    untouched: usize,
+    problem: Option<String>,
+}
+
+/// Makes the proposer of a plan that tunes.
+///
+/// # Errors
+/// The spaces cannot be described, XGBoost's library is not there, or a history is of another target or machine.
+pub(super) fn draw(
+    plan: &Plan,
+    policy: &TuningPolicy,
+    graph: &Graph,
+    environment: &Environment,
+    runner: &mut dyn Runner,
+) -> anyhow::Result<Drawing> {
+    let kinds = policy.tuners.iter().map(|name| named(name).context("an unknown tuner"));
+    let kinds: Vec<&TunerKind> = kinds.collect::<anyhow::Result<_>>()?;
+    oplearn::xgboost::version().context(
+        "tuning learns with XGBoost's library; `scripts/setup` installs it (or give --tuner random, ga, droplet or gridsearch)",
+    )
+    .or_else(|error| match kinds.iter().any(|kind| needs_xgboost(kind)) {
+        true => Err(error),
+        false => Ok([0; 3]),
+    })?;
+    let symbols: Vec<String> = graph.operators.iter().map(|o| o.symbol.clone()).collect();
+    let spaces = runner.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
+    let facts = serde_json::to_value(environment)?;
+    let mut learned = Learned::new(MachineFacts::of_environment(&environment.env_hash, &facts)?);
+    let target = plan.target.dictionary(environment);
+    for folder in &policy.history {
+        for row in history(folder, environment, &target)? {
+            learned.add(&row);
+        }
+    }
+    let conditions = plan::conditions(plan);
+    let store = plan.store.as_deref().map(Store::open).transpose()?;
+    let mut tasks = Vec::new();
+    for (operator, space) in spaces.into_iter().enumerate() {
+        let workload = graph.operators[operator].workload_hash();
+        let known: Vec<Choice> = match &store {
+            Some(store) => store.choices(&workload, &target, &environment.env_hash, KNOWN)?,
+            None => Vec::new(),
+        };
+        let known = match (&store, known.is_empty()) {
+            (Some(store), true) => {
+                let kind = graph.operators[operator].kind.name();
+                store.nearest(kind, &target, &environment.env_hash, KNOWN)?
+            }
+            _ => known,
+        };
+        let seed = super::draw::operator_seed(plan.seed, &workload);
+        for kind in &kinds {
+            tasks.push(Task::new(TaskSpec {
+                operator,
+                count: graph.operators[operator].count,
+                base: space.base.clone(),
+                grid: Grid::new(plan.target.device, space.clone()),
+                known: known.clone(),
+                tuner: (kind.make)(),
+                trials: policy.trials,
+                seed,
+            }));
+        }
+    }
+    let operators = (0..graph.operators.len()).map(|o| (o, super::draw::default_alone()));
+    Ok(Drawing {
+        operators: operators.collect(),
+        all_shards: 0,
+        proposer: Box::new(Tuning {
+            plan_seed: plan.seed,
+            conditions,
+            learned,
+            place: 0,
+            pending: HashMap::new(),
+            untouched: tasks.len(),
+            tasks,
+            problem: None,
+        }),
+    })
+}
+
+fn needs_xgboost(kind: &TunerKind) -> bool {
+    kind.name == "auto" || kind.name.starts_with("xgb")
+}
+
+/// Rows of an earlier run that may be learnt from.
+fn history(
+    folder: &std::path::Path,
+    environment: &Environment,
+    target: &serde_json::Value,
+) -> anyhow::Result<Vec<Row>> {
+    let rows = read_rows(folder).with_context(|| format!("--history {}", folder.display()))?;
+    let other = rows.iter().find(|row| row.env_hash.as_deref() != Some(&environment.env_hash));
+    if let Some(row) = other {
+        bail!(
+            "--history {}: its rows are of the machine {}, and this is {}; give a history of this machine",
+            folder.display(),
+            row.env_hash.as_deref().unwrap_or("unknown"),
+            environment.env_hash
+        );
+    }
+    let text = target.to_string();
+    let is_other = |row: &&Row| Conditions::dictionary_of_row(row).is_some_and(|own| own != text);
+    if let Some(row) = rows.iter().find(is_other) {
+        bail!(
+            "--history {}: its rows are of the target {}, and this run's is {text}; give a history of this target",
+            folder.display(),
+            Conditions::dictionary_of_row(row).unwrap_or_default()
+        );
+    }
+    Ok(rows)
+}
+
+/// The row that a point would have, as far as it is known before it is built; none before the default schedule has one.
+fn candidate_row(history: &History, shared: &Shared<'_>, point: &[usize]) -> Option<Row> {
+    let choice = history.grid.choice(point)?;
+    let mut row = shared.base?.clone();
+    row.schedule_space = Some("template".to_owned());
+    let knobs = serde_json::to_value(&choice).ok()?;
+    row.schedule_knobs = Some(opdata::JsonText::from(&knobs));
+    history.grid.device().fill_schedule(&mut row, &choice);
+    Some(row)
+}
+
+impl Tuning {
+    fn candidate(&mut self, task: usize, point: Option<Point>, spec: ScheduleSpec) -> Candidate {
+        let place = self.place;
+        self.place += 1;
+        self.pending.insert(place, (task, point));
+        Candidate {
+            place,
+            operator: self.tasks[task].operator,
+            schedule_spec: spec,
+            conditions: self.conditions.clone(),
+        }
+    }
+
+    /// The default schedule of tasks that have none yet: all others are judged by it.
+    fn defaults(&mut self, n: usize) -> Vec<Candidate> {
+        let first = self.tasks.len() - self.untouched;
+        let next = first..self.tasks.len().min(first + n);
+        self.untouched -= next.len();
+        next.map(|task| {
+            let point = self.tasks[task].begin();
+            self.candidate(task, point, ScheduleSpec::Default)
+        })
+        .collect()
+    }
+
+    fn try_propose(&mut self, n: usize) -> anyhow::Result<Vec<Candidate>> {
+        self.learned.train(self.plan_seed)?;
+        loop {
+            let open = (0..self.tasks.len()).filter(|&task| !self.tasks[task].is_ended());
+            let next = open.max_by(|&a, &b| self.tasks[a].gain().total_cmp(&self.tasks[b].gain()));
+            let Some(task) = next else {
+                return Ok(Vec::new());
+            };
+            let points = self.tasks[task].propose(&self.learned, n.min(BATCH))?;
+            if !points.is_empty() {
+                let candidates = points.into_iter();
+                return Ok(candidates
+                    .map(|(point, spec)| self.candidate(task, Some(point), spec))
+                    .collect());
+            }
+        }
+    }
+}
+
+impl Proposer for Tuning {
+    fn propose(&mut self, n: usize) -> Vec<Candidate> {
+        if self.untouched > 0 {
+            return self.defaults(n);
+        }
+        self.try_propose(n).unwrap_or_else(|error| {
+            self.problem = Some(format!("{error:#}"));
+            Vec::new()
+        })
+    }
+
+    fn observe(&mut self, outcomes: &[Outcome]) {
+        let mut by_place: BTreeMap<u64, Vec<&Outcome>> = BTreeMap::new();
+        for outcome in outcomes {
+            by_place.entry(outcome.place).or_default().push(outcome);
+        }
+        for (place, outcomes) in by_place {
+            let Some((task, point)) = self.pending.remove(&place) else {
+                continue;
+            };
+            for outcome in &outcomes {
+                if outcome.row.status == Status::Measured {
+                    self.learned.add(&outcome.row);
+                }
+            }
+            self.tasks[task].observe(point, &outcomes, self.conditions.len());
+        }
+    }
+
+    fn fixed_candidates(&self) -> &[Candidate] {
+        &[]
+    }
+
+    fn points(&self) -> u64 {
+        let trials: u64 = self.tasks.iter().map(Task::most_trials).sum();
+        trials * self.conditions.len() as u64
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let failed = self.tasks.iter().filter_map(Task::complaint);
+        self.problem.clone().into_iter().chain(failed).collect()
+    }
+}

@@ -1,0 +1,212 @@
+//! One operator while it is tuned.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use opdata::{Row, Status};
+use opengine::device::Conditions;
+use opengine::schedule::{Choice, ScheduleSpec};
+use rand::SeedableRng as _;
+use rand_pcg::Pcg64Mcg;
+
+use super::super::Outcome;
+use super::grid::{Grid, Point};
+use super::learned::Learned;
+use super::tuner::{History, Shared, Trial, Tuner};
+
+/// An improvement of the best time that counts.
+const IMPROVEMENT: f64 = 0.01;
+/// Trials without an improvement after which a task ends, as a share of its trials, and the fewest.
+const PATIENCE: (f64, usize) = (0.4, 48);
+/// Trials after which a task ends that has not built once.
+const HOPELESS: usize = 24;
+
+/// What a task is made of.
+pub(super) struct TaskSpec {
+    /// Number of the operator in the graph.
+    pub operator: usize,
+    /// Calls in a run of the model.
+    pub count: u64,
+    /// Its space.
+    pub grid: Grid,
+    /// Its default schedule.
+    pub base: Choice,
+    /// Schedules of the store to start from.
+    pub known: Vec<Choice>,
+    /// What chooses points.
+    pub tuner: Box<dyn Tuner>,
+    /// Most schedules, the default one among them.
+    pub trials: u64,
+    /// Of everything random.
+    pub seed: u64,
+}
+
+pub(super) struct Task {
+    pub operator: usize,
+    /// Calls in a run of the model.
+    count: u64,
+    history: History,
+    base: Choice,
+    known: Vec<Choice>,
+    tuner: Box<dyn Tuner>,
+    trials: usize,
+    random: Pcg64Mcg,
+    /// The default schedule's rows by condition.
+    defaults: Vec<(Conditions, Arc<Row>)>,
+    proposed: usize,
+    /// Least cost so far, and after how many trials it was found.
+    best: (f64, usize),
+    batches: usize,
+    /// What the batch before gained, as a difference of costs.
+    last_gain: f64,
+    failures: HashMap<String, usize>,
+    ended: bool,
+}
+
+impl Task {
+    pub fn new(spec: TaskSpec) -> Task {
+        let TaskSpec {
+            operator,
+            count,
+            grid,
+            base,
+            known,
+            tuner,
+            trials,
+            seed,
+        } = spec;
+        Task {
+            operator,
+            count,
+            ended: grid.size() <= 1.0,
+            history: History::new(grid),
+            base,
+            known,
+            tuner,
+            trials: usize::try_from(trials).unwrap_or(usize::MAX),
+            random: Pcg64Mcg::seed_from_u64(seed),
+            defaults: Vec::new(),
+            proposed: 0,
+            best: (0.0, 0),
+            batches: 0,
+            last_gain: 0.0,
+            failures: HashMap::new(),
+        }
+    }
+
+    /// Begins with the default schedule; its point, where the space holds it.
+    pub fn begin(&mut self) -> Option<Point> {
+        self.proposed += 1;
+        let base = self.base.clone();
+        self.history.note(&ScheduleSpec::Template { choice: base });
+        self.history.grid.point_of(&self.base)
+    }
+
+    /// Most schedules that are measured.
+    pub fn most_trials(&self) -> u64 {
+        let size = self.history.grid.size().max(1.0);
+        (self.trials as f64).min(size) as u64
+    }
+
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// What another batch may gain of the model's latency, nanoseconds: by its share, what the last batch gained, and how
+    /// little was tried.
+    pub fn gain(&self) -> f64 {
+        let row = self.defaults.last().and_then(|(_, row)| row.time_median_ns);
+        let now = row.unwrap_or_default() * self.best.0.exp() * self.count as f64;
+        now * (0.5 * self.last_gain + 0.3 / (1.0 + self.batches as f64))
+    }
+
+    /// The next points with their schedules; none when the task has ended.
+    ///
+    /// # Errors
+    /// The tuner's.
+    pub fn propose(
+        &mut self,
+        learned: &Learned,
+        n: usize,
+    ) -> anyhow::Result<Vec<(Point, ScheduleSpec)>> {
+        let left = self.trials.saturating_sub(self.proposed);
+        let shared = Shared {
+            learned,
+            base: self.defaults.first().map(|(_, row)| &**row),
+            known: &self.known,
+        };
+        let points = match self.ended {
+            true => Vec::new(),
+            false => self.tuner.propose(&self.history, &shared, n.min(left), &mut self.random)?,
+        };
+        let mut proposed = Vec::new();
+        for point in points {
+            if let Some(spec) = self.history.grid.spec(&point)
+                && self.history.note(&spec)
+            {
+                proposed.push((point, spec));
+            }
+        }
+        self.proposed += proposed.len();
+        self.ended |= proposed.is_empty();
+        self.batches += 1;
+        Ok(proposed)
+    }
+
+    /// Takes what became of a candidate under all conditions.
+    pub fn observe(&mut self, point: Option<Point>, outcomes: &[&Outcome], conditions: usize) {
+        let Some(first) = outcomes.first() else {
+            return;
+        };
+        let is_default = self.defaults.is_empty() && self.history.trials.is_empty();
+        if is_default {
+            let rows = outcomes.iter().map(|o| (o.conditions.clone(), Arc::clone(&o.row)));
+            self.defaults = rows.collect();
+        }
+        let costs: Vec<f64> = outcomes.iter().filter_map(|o| self.cost(o)).collect();
+        let cost = (costs.len() == conditions).then(|| costs.iter().sum::<f64>() / costs.len() as f64);
+        if cost.is_none() && first.row.status != Status::Skipped {
+            let reason = first.row.reason.clone().unwrap_or_else(|| first.row.status.to_string());
+            *self.failures.entry(reason).or_default() += 1;
+        }
+        if let Some(point) = point {
+            self.history.trials.push(Trial { point, cost });
+        }
+        let tried = self.history.trials.len();
+        let cost = cost.unwrap_or(f64::INFINITY);
+        self.last_gain *= 0.9;
+        if cost < self.best.0 - IMPROVEMENT {
+            self.last_gain = self.last_gain.max(self.best.0 - cost);
+            self.best = (cost, tried);
+        }
+        let patience = ((self.trials as f64 * PATIENCE.0) as usize).max(PATIENCE.1);
+        let never = self.history.trials.iter().all(|trial| trial.cost.is_none());
+        self.ended |= tried >= self.best.1 + patience || (never && tried >= HOPELESS);
+    }
+
+    /// The logarithm of a time over the default schedule's under the same condition.
+    fn cost(&self, outcome: &Outcome) -> Option<f64> {
+        let own = outcome.row.time_median_ns?;
+        let default = self
+            .defaults
+            .iter()
+            .find(|(at, _)| *at == outcome.conditions)
+            .and_then(|(_, row)| row.time_median_ns);
+        // Where the default schedule does not run, times are compared as they are.
+        Some((own / default.unwrap_or(1e9)).ln())
+    }
+
+    /// That nothing was built, and the commonest reason.
+    pub fn complaint(&self) -> Option<String> {
+        let tried = self.history.trials.len();
+        let failed: usize = self.failures.values().sum();
+        if tried < HOPELESS || failed < tried {
+            return None;
+        }
+        let (reason, times) = self.failures.iter().max_by_key(|(_, times)| **times)?;
+        let name = self.defaults.first().map_or("an operator", |(_, row)| row.op_name.as_str());
+        Some(format!(
+            "tuning of {name} ended: none of {tried} schedules ran; {times} of them: {reason}"
+        ))
+    }
+}

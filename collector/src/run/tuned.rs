@@ -1,0 +1,296 @@
+//! What a tuning run does after its last candidate: the fastest schedules are measured again in a fresh process, and the
+//! whole model with them beside the whole model with default schedules.
+//!
+//! The fastest of many measurements is partly luck. So the best few of each operator, and the default schedule, are built
+//! and measured once more, and the best of these measurements counts.
+
+use std::collections::{BTreeMap, HashMap};
+
+use opdata::{CacheState, Row, Status};
+use opengine::device::Conditions;
+use opengine::measure::TimingPolicy;
+use opengine::protocol::{Counting, MeasureSpec, WholeModelSpec};
+use opengine::runner::{Failure, Made, Runner};
+use opengine::schedule::{Choice, ScheduleSpec};
+use opmodels::Graph;
+
+use super::collect::kernel_spec;
+use crate::plan::{Plan, conditions, model_conditions};
+use crate::propose::Candidate;
+use crate::report::{Comparison, Partial, TunedOperator, TunedReport};
+
+/// Schedules of an operator that are measured again, beside the default one.
+const FINALISTS: usize = 3;
+/// Rounds of a comparison: the model with default schedules, then with tuned ones.
+const ROUNDS: usize = 7;
+/// Numbers of trials after which the latency is reported: 0, then this and its doubles.
+const FIRST_PART: usize = 16;
+
+/// A schedule of an operator, with its row.
+struct Finalist<'r> {
+    operator: usize,
+    at: Conditions,
+    spec: ScheduleSpec,
+    row: &'r Row,
+}
+
+/// Measures the best schedules of `rows` again.
+pub(super) fn finish(
+    plan: &Plan,
+    graph: &Graph,
+    rows: &[&Row],
+    runner: &mut dyn Runner,
+    note: &mut dyn FnMut(&str),
+) -> TunedReport {
+    let mut report = TunedReport {
+        partial: partial(graph, rows, &conditions(plan)),
+        ..TunedReport::default()
+    };
+    let finalists = finalists(graph, rows, &conditions(plan));
+    note(&format!(
+        "measuring the best {} schedules again in a fresh process",
+        finalists.len()
+    ));
+    runner.rest();
+    let times = measure_again(plan, graph, &finalists, runner);
+    for at in conditions(plan) {
+        for (operator, described) in graph.operators.iter().enumerate() {
+            let own = || {
+                let all = finalists.iter().zip(&times);
+                all.filter(|(f, _)| f.operator == operator && f.at == at)
+            };
+            let default = own().find(|(f, _)| f.spec == ScheduleSpec::Default);
+            let default_ns = default.and_then(|(_, ns)| *ns);
+            let best = own()
+                .filter_map(|(finalist, ns)| Some((finalist, (*ns)?)))
+                .min_by(|a, b| a.1.total_cmp(&b.1));
+            let Some((best, best_ns)) = best else {
+                continue;
+            };
+            let tried = rows.iter().filter(|row| {
+                row.op_symbol.as_deref() == Some(&described.symbol)
+                    && Conditions::of_row(row).as_ref() == Some(&at)
+            });
+            report.operators.push(TunedOperator {
+                name: described.name.clone(),
+                symbol: described.symbol.clone(),
+                count: described.count,
+                conditions: at.clone(),
+                default_ns,
+                best_ns,
+                schedules: tried.count() as u64,
+                row_id: best.row.row_id.clone(),
+                spec: best.spec.clone(),
+            });
+        }
+    }
+    report
+}
+
+/// The default schedule and the fastest few of each operator under each of the conditions.
+fn finalists<'r>(graph: &Graph, rows: &[&'r Row], conditions: &[Conditions]) -> Vec<Finalist<'r>> {
+    let mut all = Vec::new();
+    for at in conditions {
+        for (operator, described) in graph.operators.iter().enumerate() {
+            let mut own: Vec<(&Row, f64)> = rows
+                .iter()
+                .filter(|row| row.op_symbol.as_deref() == Some(&described.symbol))
+                .filter(|row| Conditions::of_row(row).as_ref() == Some(at))
+                .filter(|row| row.status == Status::Measured)
+                .filter_map(|row| Some((*row, row.time_median_ns?)))
+                .collect();
+            own.sort_by(|a, b| a.1.total_cmp(&b.1));
+            let is_default = |row: &Row| row.schedule_space.as_deref() == Some("default");
+            let mut left = FINALISTS;
+            for (row, _) in own {
+                let spec = match is_default(row) {
+                    true => ScheduleSpec::Default,
+                    false if left == 0 => continue,
+                    false => match row.schedule_knobs.as_ref().map(|knobs| knobs.decode::<Choice>()) {
+                        Some(Ok(choice)) => {
+                            left -= 1;
+                            ScheduleSpec::Template { choice }
+                        }
+                        _ => continue,
+                    },
+                };
+                all.push(Finalist {
+                    operator,
+                    at: at.clone(),
+                    spec,
+                    row,
+                });
+            }
+        }
+    }
+    all
+}
+
+/// Median times of the finalists; none of those that failed.
+fn measure_again(
+    plan: &Plan,
+    graph: &Graph,
+    finalists: &[Finalist<'_>],
+    runner: &mut dyn Runner,
+) -> Vec<Option<f64>> {
+    /// Kernels that are built together.
+    const BATCH: usize = 64;
+    let mut times = Vec::with_capacity(finalists.len());
+    for (number, batch) in finalists.chunks(BATCH).enumerate() {
+        let id = |place: usize| (number * BATCH + place) as u64;
+        let specs: Vec<_> = batch
+            .iter()
+            .enumerate()
+            .map(|(place, finalist)| {
+                let candidate = Candidate {
+                    place: id(place),
+                    operator: finalist.operator,
+                    schedule_spec: finalist.spec.clone(),
+                    conditions: vec![finalist.at.clone()],
+                };
+                kernel_spec(&graph.operators[finalist.operator], &candidate)
+            })
+            .collect();
+        let mut built: HashMap<u64, Result<Made, Failure>> = HashMap::new();
+        runner.build(&specs, &mut |id, made| {
+            built.insert(id, made);
+        });
+        for (place, finalist) in batch.iter().enumerate() {
+            // A kernel that is built already, for other conditions, is measured by the number that it has.
+            let kernel = match built.get(&id(place)) {
+                Some(Ok(Made::New(_))) => Some(id(place)),
+                Some(Ok(Made::Duplicate { of })) => Some(*of),
+                _ => None,
+            };
+            let measured = kernel.and_then(|id| {
+                let spec = MeasureSpec {
+                    id,
+                    at: finalist.at.clone(),
+                    policy: plan.timing,
+                    prune_beyond_ns: None,
+                };
+                runner.measure(&spec).ok()
+            });
+            let taken = measured.and_then(|measured| measured.taken);
+            times.push(taken.and_then(|taken| Some(taken.samples.summary().ok()?.median.get())));
+        }
+        let ids: Vec<u64> = (0..batch.len()).map(id).collect();
+        // Kernels of a batch may be those of the one before.
+        if finalists.len() <= BATCH {
+            runner.forget(&ids);
+        }
+    }
+    times
+}
+
+/// The model's latency by operators' times after a part of the trials, as a sum over calls.
+fn partial(graph: &Graph, rows: &[&Row], conditions: &[Conditions]) -> Vec<Partial> {
+    let mut all = Vec::new();
+    for at in conditions {
+        let mut times: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
+        for row in rows {
+            if let Some(symbol) = row.op_symbol.as_deref()
+                && Conditions::of_row(row).as_ref() == Some(at)
+            {
+                times.entry(symbol).or_default().push(row.time_median_ns);
+            }
+        }
+        let most = times.values().map(Vec::len).max().unwrap_or(0);
+        let mut parts = vec![0];
+        let mut part = FIRST_PART;
+        while part < most.saturating_sub(1) {
+            parts.push(part);
+            part *= 2;
+        }
+        parts.push(most.saturating_sub(1));
+        parts.dedup();
+        for trials in parts {
+            // The default schedule is the first.
+            let best = |symbol: &str| {
+                let own = times.get(symbol)?.iter().take(trials + 1);
+                own.filter_map(|ns| *ns).min_by(f64::total_cmp)
+            };
+            let operators = graph.operators.iter();
+            let sum: Option<f64> = operators
+                .map(|o| Some(best(&o.symbol)? * o.count as f64))
+                .sum();
+            all.push(Partial {
+                conditions: at.clone(),
+                trials: trials as u64,
+                sum_ns: sum,
+            });
+        }
+    }
+    all
+}
+
+/// Measures the whole model with default and with tuned schedules in turn, each in a process of its own.
+///
+/// # Errors
+/// A model cannot be built, or computes something else.
+pub(super) fn compare(
+    plan: &Plan,
+    graph: &Graph,
+    jobs: usize,
+    tuned: &[TunedOperator],
+    runners: &mut dyn FnMut() -> anyhow::Result<Box<dyn Runner>>,
+    note: &mut dyn FnMut(&str),
+) -> anyhow::Result<Vec<Comparison>> {
+    let build = |runner: &mut dyn Runner, schedules| -> anyhow::Result<f64> {
+        let ready = runner
+            .build_whole_model(WholeModelSpec {
+                graph: graph.clone(),
+                jobs,
+                schedules,
+                watch_tasks: false,
+            })
+            .map_err(|failure| anyhow::anyhow!(failure.reason))?;
+        match ready.comparison.complaint() {
+            Some(complaint) => anyhow::bail!("output against {}: {complaint}", ready.checked_against),
+            None => Ok(ready.comparison.max_abs_error),
+        }
+    };
+    let mut before = runners()?;
+    build(before.as_mut(), BTreeMap::new())?;
+    let mut all = Vec::new();
+    for at in model_conditions(plan) {
+        note(&format!(
+            "the whole model with default and with tuned schedules in turn ({})",
+            at.without_cache()
+        ));
+        let mut after = runners()?;
+        let own = |operator: &&TunedOperator| {
+            operator.conditions.threads == at.threads && operator.conditions.device == at.device
+        };
+        let schedules = tuned
+            .iter()
+            .filter(own)
+            .map(|operator| (operator.symbol.clone(), operator.spec.clone()))
+            .collect();
+        let max_abs_error = build(after.as_mut(), schedules)?;
+        let policy = TimingPolicy {
+            stop: opengine::stats::StopRule {
+                budget_ns: plan.timing.stop.budget_ns / 2,
+                ..plan.timing.stop
+            },
+            ..plan.timing
+        };
+        let at = Conditions {
+            cache: CacheState::Model,
+            ..at
+        };
+        let median = |runner: &mut dyn Runner| -> anyhow::Result<f64> {
+            let measured = runner.measure_whole_model(&at, policy, Counting::Quiet);
+            let measured = measured.map_err(|failure| anyhow::anyhow!(failure.reason))?;
+            Ok(measured.taken.samples.summary()?.median.get())
+        };
+        let mut rounds = Vec::new();
+        for _ in 0..ROUNDS {
+            rounds.push((median(before.as_mut())?, median(after.as_mut())?));
+        }
+        after.rest();
+        all.push(Comparison::of(at, &rounds, max_abs_error));
+    }
+    before.rest();
+    Ok(all)
+}
