@@ -37,6 +37,7 @@ mod libtorch;
 mod profile;
 mod remote;
 mod runs;
+mod store;
 mod tpu;
 mod tpu_diff;
 mod vta;
@@ -94,6 +95,11 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::ProfileTorch(request) => libtorch::run(&request, view),
         Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Vta(command) => Ok(vta::perform(command, view)?),
+        Action::Best(args) => Ok(store::best(args, view)?),
+        Action::Store(command) => Ok(store::perform(command, view)?),
+        Action::Apply(request) => with_session(view.verbosity, |session| {
+            Ok(store::apply_best(&request, session, view)?)
+        }),
         Action::Serve(request) => Ok(remote::serve(&request)?),
         Action::Completions(shell) => print(&completions(shell)),
         Action::Man => print(&man_page()?),
@@ -297,6 +303,13 @@ fn list(request: ListRequest, view: View) -> Result<Exit, AppError> {
         ListRequest::Counters => {
             let surveys: Vec<_> = SOURCES.iter().map(|kind| (*kind, kind.survey())).collect();
             show_list(&Listing::Counters(&surveys), view)
+        }
+        ListRequest::Tuners => show_list(&Listing::Tuners, view),
+        ListRequest::Knobs(planned) => {
+            let knobs = with_session(view.verbosity, |session| {
+                Ok(crate::preview::knobs(&planned, session)?)
+            })?;
+            show_list(&Listing::Knobs(&knobs), view)
         }
         ListRequest::SimpleOperators => {
             show_list(&Listing::SimpleOperators(opmodels::simple::OPERATORS), view)

@@ -6,6 +6,7 @@
 //! [`doctor`] are the other commands; [`render`] makes text of their results, and [`app`] calls them all and prints.
 
 pub mod app;
+pub mod apply;
 pub mod cli;
 pub mod compare;
 pub mod config;

@@ -125,7 +125,10 @@ impl Comparison {
             let place = values.len() / 2;
             values.get(place).copied().unwrap_or(f64::NAN)
         };
-        let ratios: Vec<f64> = rounds.iter().map(|(before, after)| after / before).collect();
+        let ratios: Vec<f64> = rounds
+            .iter()
+            .map(|(before, after)| after / before)
+            .collect();
         let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         let most = ratios.iter().copied().fold(0.0, f64::max);
         Comparison {

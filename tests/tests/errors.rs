@@ -142,21 +142,6 @@ fn numbers_that_make_no_sense() {
 }
 
 #[test]
-fn what_the_old_tool_had_is_refused_by_name() {
-    let bench = Bench::new();
-    for args in [
-        ["--iftune=true", "--quiet"],
-        ["--tuner", "xgb"],
-        ["--trials", "100"],
-    ] {
-        let flag = args[0].split('=').next().unwrap();
-        bench
-            .run(&[&["--modelname", "mlp"], &args[..]].concat())
-            .failed(USAGE, &["not available yet", flag.trim_start_matches('-')]);
-    }
-}
-
-#[test]
 fn unknown_flags_and_settings_name_the_nearest() {
     let bench = Bench::new();
     bench

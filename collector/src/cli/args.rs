@@ -289,6 +289,12 @@ pub enum Command {
     Merge(super::runs::MergeArgs),
     /// Run a night: models, targets and sweeps within a time budget, and compare with the night before
     Nightly(super::nightly::NightlyArgs),
+    /// Show the best schedules that the store knows: one of each workload, or all of one with where they came from
+    Best(super::store::BestArgs),
+    /// Compile a model with the best schedules of the store: what they cover, how fast it is, its library
+    Apply(Box<super::store::ApplyArgs>),
+    /// Fill, write, join or check the store of best schedules
+    Store(super::store::StoreArgs),
     /// Read profile dumps of Sophgo TPUs: summary, traces, tables, page, rows
     Tpu(Box<super::tpu::TpuArgs>),
     /// The simulator of VTA (target pynq) by itself: show a run, calibrate with a board's log, compare with one
@@ -321,6 +327,10 @@ pub enum ListWhat {
     Targets,
     /// Sweeps that come with the program
     Sweeps,
+    /// Tuners of --tuner
+    Tuners,
+    /// Knobs of the operators of a model: their choices, and the size of each space
+    Knobs(Box<KnobsArgs>),
     /// Sources of counters and their events, which of them count here, and what the others lack
     Counters,
     /// Operators of the source `simple`, or of the model that is named
@@ -331,6 +341,17 @@ pub enum ListWhat {
     Patterns,
     /// Servers that a tracker of TVM's RPC offers: keys, free and busy, and what free ones say of their machines
     Devices(DevicesArgs),
+}
+
+/// `list knobs`.
+#[derive(Debug, Args)]
+pub struct KnobsArgs {
+    /// The model.
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// What to compile for
+    #[arg(long, value_name = "TARGET", value_parser = Suggest::targets())]
+    pub target: Option<String>,
 }
 
 /// `list devices`.

@@ -93,6 +93,12 @@ pub enum Action {
     Tpu(Box<super::tpu::TpuRequest>),
     /// Work with the simulator of VTA.
     Vta(super::vta::VtaCommand),
+    /// Show the store's best schedules.
+    Best(super::store::BestArgs),
+    /// Do something with the store.
+    Store(super::store::StoreCommand),
+    /// Compile a model with the store's schedules.
+    Apply(crate::apply::ApplyRequest),
     /// Offer this machine to others.
     Serve(ServeRequest),
     /// Print completions.
@@ -114,6 +120,10 @@ pub enum ListRequest {
     Sweeps,
     /// The sources of counters.
     Counters,
+    /// The tuners.
+    Tuners,
+    /// The knobs of a model's operators.
+    Knobs(Box<Planned>),
     /// The operators that `--modelsource simple` builds.
     SimpleOperators,
     /// The operators of a model, and the Python to import it with.
@@ -171,6 +181,8 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             ListWhat::Targets => ListRequest::Targets,
             ListWhat::Sweeps => ListRequest::Sweeps,
             ListWhat::Counters => ListRequest::Counters,
+            ListWhat::Tuners => ListRequest::Tuners,
+            ListWhat::Knobs(_) => ListRequest::Knobs(planned_and_settings(innermost(&matches))?.0),
             ListWhat::Patterns => ListRequest::Patterns,
             ListWhat::Devices(args) => ListRequest::Devices(args.host, args.port),
             ListWhat::Runs(args) => ListRequest::Runs(args.folder, args.tag),
@@ -199,6 +211,13 @@ pub fn parse(process: Process) -> Result<Invocation, CliError> {
             profile(args, planned, &settings)?
         }
         Some(Command::Tpu(args)) => Action::Tpu(Box::new(args.request())),
+        Some(Command::Best(args)) => Action::Best(args),
+        Some(Command::Store(args)) => Action::Store(args.command),
+        Some(Command::Apply(args)) => {
+            let (planned, settings) = planned_and_settings(innermost(&matches))?;
+            let planned = with_one_thread_count(planned, &settings)?;
+            Action::Apply(args.made.request(planned))
+        }
         Some(Command::Vta(args)) => Action::Vta(args.command),
         Some(Command::ServeDevice(args)) => Action::Serve(args.request()?),
         Some(Command::Completions { shell }) => Action::Completions(shell),

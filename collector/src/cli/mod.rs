@@ -16,6 +16,7 @@ pub mod profile;
 pub mod report;
 pub mod runs;
 pub mod serve;
+pub mod store;
 mod suggest;
 pub mod tpu;
 pub mod vta;

@@ -63,6 +63,7 @@ impl Tvm {
             graph,
             jobs,
             schedules: Default::default(),
+            export: None,
             watch_tasks: false,
         };
         let ready = runner

@@ -25,9 +25,16 @@ pub(super) fn tuning(
             }
         }
         let alone = ["tuner", "trials", "history"].into_iter();
-        let given = alone.map(|key| settings.get(key)).find(|value| value.is_given());
+        let given = alone
+            .map(|key| settings.get(key))
+            .find(|value| value.is_given());
         return match given {
-            Some(value) => Err(bad(&value, &value.text(), "nothing is tuned", "add --iftune=true")),
+            Some(value) => Err(bad(
+                &value,
+                &value.text(),
+                "nothing is tuned",
+                "add --iftune=true",
+            )),
             None => Ok(None),
         };
     }
@@ -36,7 +43,11 @@ pub(super) fn tuning(
         bad(&value, &value.text(), problem, next)
     };
     if compile_only {
-        return Err(refuse("iftune", "nothing is run with --compile-only", "leave one of them out"));
+        return Err(refuse(
+            "iftune",
+            "nothing is run with --compile-only",
+            "leave one of them out",
+        ));
     }
     for key in ["sweep", "shard"] {
         if single(settings, key)?.is_some() {
@@ -56,13 +67,21 @@ pub(super) fn tuning(
         },
         &format!(
             "give {}",
-            TUNERS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+            TUNERS
+                .iter()
+                .map(|kind| kind.name)
+                .collect::<Vec<_>>()
+                .join(", ")
         ),
     )?;
     let partial = switch(settings, "ifpartial")?;
     if tuners.len() > 1 && !partial {
         let next = "give one, or add --ifpartial=true";
-        return Err(refuse("tuner", "several tuners are for comparing them", next));
+        return Err(refuse(
+            "tuner",
+            "several tuners are for comparing them",
+            next,
+        ));
     }
     Ok(Some(TuningPolicy {
         tuners,

@@ -132,6 +132,7 @@ pub fn profile(
             graph: imported.graph.clone(),
             jobs,
             schedules: Default::default(),
+            export: None,
             watch_tasks: simulation.is_none(),
         })
         .map_err(failed)?;

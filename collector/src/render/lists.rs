@@ -10,10 +10,12 @@ use opreport::{Style, units};
 use serde_json::{Value, json};
 
 use super::counters::{counters_text, survey_json};
+use super::knobs::{knobs_json, knobs_text, tuners_json, tuners_table};
 use super::patterns::{pattern_json, patterns_text};
 use super::runs::runs_text;
 use crate::operator_ir::OperatorIr;
 use crate::patterns::Expanded;
+use crate::preview::OperatorKnobs;
 use crate::report::read_shapes;
 use crate::run_list::ListedRun;
 use crate::sweep::SweepFile;
@@ -37,6 +39,10 @@ pub enum Listing<'a> {
     Runs(&'a [ListedRun]),
     /// The sweeps that come with the program.
     Sweeps(&'a [SweepFile]),
+    /// The tuners.
+    Tuners,
+    /// What can be varied of operators.
+    Knobs(&'a [OperatorKnobs]),
     /// Sources of counters, and what they offer here.
     Counters(&'a [(&'a dyn SourceKind, Survey)]),
 }
@@ -50,6 +56,8 @@ impl Listing<'_> {
             Self::SimpleOperators(operators) => simple_table(operators).render(style),
             Self::Sweeps(sweeps) => sweeps_table(sweeps).render(style),
             Self::Runs(runs) => runs_text(runs, style),
+            Self::Tuners => tuners_table().render(style),
+            Self::Knobs(operators) => knobs_text(operators, style),
             Self::Counters(surveys) => counters_text(surveys, style),
             Self::Ir(operators) => operators.iter().map(|ir| ir_text(ir, style)).collect(),
             Self::Patterns(forms) => patterns_text(forms, style),
@@ -73,6 +81,8 @@ impl Listing<'_> {
                 json!({ "sweeps": sweeps.iter().map(sweep_json).collect::<Vec<_>>() })
             }
             Self::Runs(runs) => json!({ "runs": runs }),
+            Self::Tuners => json!({ "tuners": tuners_json() }),
+            Self::Knobs(operators) => json!({ "ops": knobs_json(operators) }),
             Self::Counters(surveys) => {
                 json!({ "sources": surveys.iter().map(survey_json).collect::<Vec<_>>() })
             }

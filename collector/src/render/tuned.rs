@@ -54,9 +54,14 @@ fn table(operators: &[&TunedOperator], style: Style) -> String {
             operator.count.to_string().into(),
             operator.conditions.threads.to_string().into(),
             operator.schedules.to_string().into(),
-            operator.default_ns.map_or_else(String::new, units::time).into(),
+            operator
+                .default_ns
+                .map_or_else(String::new, units::time)
+                .into(),
             units::time(operator.best_ns).into(),
-            ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}")).into(),
+            ratio
+                .map_or_else(String::new, |ratio| format!("{ratio:.3}"))
+                .into(),
             operator.row_id.clone().into(),
         ]);
     }
@@ -83,7 +88,7 @@ fn partial(parts: &[Partial], style: Style) -> String {
     table.render(style)
 }
 
-fn compared(comparison: &Comparison) -> String {
+pub(super) fn compared(comparison: &Comparison) -> String {
     let [low, high] = comparison.ratio_interval;
     format!(
         "\nwhole model, {}: {} with default schedules, {} tuned; ratio {:.3} ({low:.3} to {high:.3}, {} of confidence, {} rounds in turn; outputs agree)\n",

@@ -96,7 +96,10 @@ impl<'a> Ledger<'a> {
 
     /// The rows of an import in the order in which they were written, if rows are kept.
     pub fn rows(&self, import: &str) -> Vec<Arc<Row>> {
-        let own = self.done.iter().filter(|(point, _)| point.import_key == import);
+        let own = self
+            .done
+            .iter()
+            .filter(|(point, _)| point.import_key == import);
         let mut rows: Vec<Arc<Row>> = own.filter_map(|(_, row)| row.clone()).collect();
         rows.sort_by(|a, b| a.row_id.cmp(&b.row_id));
         rows

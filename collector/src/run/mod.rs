@@ -19,9 +19,9 @@ mod session;
 mod stages;
 mod stop;
 mod tally;
-mod tuned;
 #[cfg(test)]
 mod tests;
+mod tuned;
 mod variants;
 mod whole_model;
 
@@ -39,7 +39,7 @@ use stages::Stages;
 use stop::Stop;
 use tally::{Load, Tally};
 
-use crate::plan::{Plan, Planned, conditions};
+use crate::plan::{Plan, Planned, conditions, model_conditions};
 use crate::report::{RunReport, TunedReport};
 use crate::store::Store;
 
@@ -52,6 +52,7 @@ pub(crate) use prepare::{Prepared, prepare, purpose, runner};
 pub(crate) use resume::plan_of;
 pub(crate) use row::{PointFacts, RunFacts, import_key};
 pub(crate) use tally::time_of;
+pub(crate) use tuned::compare as compare_models;
 pub(crate) use variants::requests;
 
 /// Name and version of this program, as rows give it.
@@ -287,9 +288,17 @@ fn after_tuning(
     own.rest();
     if policy.compare {
         let another = &mut || runner(plan, imported, target, *jobs, session, &plan.out);
-        let compared = tuned::compare(plan, graph, *jobs, &tuned.operators, another, &mut |text| {
-            said.push(text.to_owned());
-        });
+        let compared = compare_models(
+            plan,
+            graph,
+            *jobs,
+            &tuned.operators,
+            &model_conditions(plan),
+            another,
+            &mut |text| {
+                said.push(text.to_owned());
+            },
+        );
         match compared {
             Ok(comparisons) => tuned.comparisons = comparisons,
             Err(error) => said.push(format!("the whole models were not compared: {error:#}")),

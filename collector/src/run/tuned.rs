@@ -15,7 +15,7 @@ use opengine::schedule::{Choice, ScheduleSpec};
 use opmodels::Graph;
 
 use super::collect::kernel_spec;
-use crate::plan::{Plan, conditions, model_conditions};
+use crate::plan::{Plan, conditions};
 use crate::propose::Candidate;
 use crate::report::{Comparison, Partial, TunedOperator, TunedReport};
 
@@ -106,7 +106,11 @@ fn finalists<'r>(graph: &Graph, rows: &[&'r Row], conditions: &[Conditions]) -> 
                 let spec = match is_default(row) {
                     true => ScheduleSpec::Default,
                     false if left == 0 => continue,
-                    false => match row.schedule_knobs.as_ref().map(|knobs| knobs.decode::<Choice>()) {
+                    false => match row
+                        .schedule_knobs
+                        .as_ref()
+                        .map(|knobs| knobs.decode::<Choice>())
+                    {
                         Some(Ok(choice)) => {
                             left -= 1;
                             ScheduleSpec::Template { choice }
@@ -228,11 +232,12 @@ fn partial(graph: &Graph, rows: &[&Row], conditions: &[Conditions]) -> Vec<Parti
 ///
 /// # Errors
 /// A model cannot be built, or computes something else.
-pub(super) fn compare(
+pub(crate) fn compare(
     plan: &Plan,
     graph: &Graph,
     jobs: usize,
     tuned: &[TunedOperator],
+    conditions: &[Conditions],
     runners: &mut dyn FnMut() -> anyhow::Result<Box<dyn Runner>>,
     note: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Vec<Comparison>> {
@@ -242,18 +247,21 @@ pub(super) fn compare(
                 graph: graph.clone(),
                 jobs,
                 schedules,
+                export: None,
                 watch_tasks: false,
             })
             .map_err(|failure| anyhow::anyhow!(failure.reason))?;
         match ready.comparison.complaint() {
-            Some(complaint) => anyhow::bail!("output against {}: {complaint}", ready.checked_against),
+            Some(complaint) => {
+                anyhow::bail!("output against {}: {complaint}", ready.checked_against)
+            }
             None => Ok(ready.comparison.max_abs_error),
         }
     };
     let mut before = runners()?;
     build(before.as_mut(), BTreeMap::new())?;
     let mut all = Vec::new();
-    for at in model_conditions(plan) {
+    for at in conditions.iter().cloned() {
         note(&format!(
             "the whole model with default and with tuned schedules in turn ({})",
             at.without_cache()

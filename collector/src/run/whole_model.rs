@@ -105,6 +105,7 @@ pub(super) fn measure(
         graph: graph.clone(),
         jobs,
         schedules: Default::default(),
+        export: None,
         watch_tasks: false,
     }) {
         Ok(ready) => ready,

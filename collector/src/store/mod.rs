@@ -15,8 +15,8 @@ use opengine::schedule::Choice;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use serde_json::Value;
 
-pub use entry::{Entry, Key};
 use entry::{ENTRY_COLUMNS, of_record};
+pub use entry::{Entry, Key};
 
 /// Schedules that are kept of a workload under equal conditions.
 pub const KEEP: usize = 8;
@@ -330,7 +330,8 @@ impl Store {
             });
         }
         self.all()?;
-        let sql = "select count(*), count(distinct workload), count(distinct machine) from schedules";
+        let sql =
+            "select count(*), count(distinct workload), count(distinct machine) from schedules";
         Ok(self.connection.query_row(sql, [], |row| {
             let count = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
             Ok(Contents {

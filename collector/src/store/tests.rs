@@ -35,17 +35,34 @@ fn target() -> Value {
 fn of_a_program_the_fastest_time_stays_and_of_a_workload_the_fastest_programs() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&folder.path().join("deep/store.sqlite")).unwrap();
-    assert_eq!(store.add(&[entry("w", 1, 9.0), entry("w", 1, 5.0), entry("w", 1, 7.0)]).unwrap(), 2);
+    assert_eq!(
+        store
+            .add(&[entry("w", 1, 9.0), entry("w", 1, 5.0), entry("w", 1, 7.0)])
+            .unwrap(),
+        2
+    );
     let programs: Vec<Entry> = (2..20).map(|p| entry("w", p, 100.0 - p as f64)).collect();
     store.add(&programs).unwrap();
     let best = store.best("w", &target(), "m", Some(1), 100).unwrap();
     assert_eq!(best.len(), KEEP);
     assert_eq!(best[0], entry("w", 1, 5.0));
-    assert!(best.windows(2).all(|pair| pair[0].time_ns <= pair[1].time_ns));
-    assert!(store.best("w", &target(), "other", None, 9).unwrap().is_empty());
+    assert!(
+        best.windows(2)
+            .all(|pair| pair[0].time_ns <= pair[1].time_ns)
+    );
+    assert!(
+        store
+            .best("w", &target(), "other", None, 9)
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(store.list(Some("mlp")).unwrap(), [entry("w", 1, 5.0)]);
     assert!(store.list(Some("resnet")).unwrap().is_empty());
-    let all = Contents { schedules: KEEP as u64, workloads: 1, machines: 1 };
+    let all = Contents {
+        schedules: KEEP as u64,
+        workloads: 1,
+        machines: 1,
+    };
     assert_eq!(store.verify().unwrap(), all);
 }
 
@@ -53,7 +70,10 @@ fn of_a_program_the_fastest_time_stays_and_of_a_workload_the_fastest_programs() 
 fn a_damaged_file_and_another_programs_are_refused_and_left_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.sqlite");
-    Store::open(&file).unwrap().add(&[entry("w", 1, 5.0)]).unwrap();
+    Store::open(&file)
+        .unwrap()
+        .add(&[entry("w", 1, 5.0)])
+        .unwrap();
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[..16].fill(b'x');
     std::fs::write(&file, &bytes).unwrap();
@@ -61,7 +81,10 @@ fn a_damaged_file_and_another_programs_are_refused_and_left_as_they_are() {
     assert!(error.contains("damaged or no store"), "{error}");
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
     let other = folder.path().join("other.sqlite");
-    Connection::open(&other).unwrap().execute_batch("create table t (x)").unwrap();
+    Connection::open(&other)
+        .unwrap()
+        .execute_batch("create table t (x)")
+        .unwrap();
     let error = Store::open(&other).unwrap_err().to_string();
     assert!(error.contains("tables of another program"), "{error}");
 }
@@ -85,7 +108,9 @@ fn sixteen_writers_lose_nothing() {
     });
     let store = Store::open(&file).unwrap();
     for writer in 0..16 {
-        let best = store.best(&writer.to_string(), &target(), "m", None, 9).unwrap();
+        let best = store
+            .best(&writer.to_string(), &target(), "m", None, 9)
+            .unwrap();
         assert_eq!(best[0].time_ns, 801.0);
     }
     let best = store.best("shared", &target(), "m", None, 9).unwrap();

@@ -179,9 +179,21 @@ pub struct WholeModelSpec {
     /// Schedules of operators by function; the default one of each that is not named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub schedules: BTreeMap<String, ScheduleSpec>,
+    /// What is written of it, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export: Option<Export>,
     /// Whether the tasks of its parallel loops can be recorded: a profile needs it, at the price of one more call a loop.
     #[serde(default)]
     pub watch_tasks: bool,
+}
+
+/// Files of a whole model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Export {
+    /// The shared library that TVM's runtime loads.
+    pub library: Option<PathBuf>,
+    /// The scheduled module as TVM's JSON.
+    pub module: Option<PathBuf>,
 }
 
 /// What the worker has to say.

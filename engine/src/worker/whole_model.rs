@@ -16,6 +16,7 @@ use tvm_bridge::{Device, IrModule, KernelModule, PrimFunc, Target, Tensor, Virtu
 use self::inside::{Allowance, Calls, WatchedRun, median, those_that_count};
 use super::arguments::compare_outputs;
 use super::shared::Shared;
+use crate::device::remote::{find_linker, link};
 use crate::device::{Conditions, HostCompiler, KernelCompiler, Session};
 use crate::interference::quiet::{Quiet, Watched, take_quiet};
 use crate::measure::TimingPolicy;
@@ -23,7 +24,7 @@ use crate::measure::check::{Comparison, Tolerance, compare, worst};
 use crate::measure::fill::{dims, filled};
 use crate::measure::sampling::{Caches, take, time_calls};
 use crate::protocol::{
-    Counting, PARAMETERS, REFERENCES, WholeModelMeasured, WholeModelReady, WholeModelSpec,
+    Counting, Export, PARAMETERS, REFERENCES, WholeModelMeasured, WholeModelReady, WholeModelSpec,
 };
 use crate::schedule::{Run as Plain, ScheduleSpec, plain_loops};
 
@@ -47,6 +48,7 @@ impl LoadedModel {
             graph,
             jobs,
             schedules,
+            export,
             watch_tasks,
         } = spec;
         if watch_tasks {
@@ -67,6 +69,9 @@ impl LoadedModel {
             device: shared.session.tensors(),
             compiler: shared.session.compiler(),
         };
+        if let Some(export) = &export {
+            write(export, &module, &own, jobs)?;
+        }
         let Built { linked, kernels } = own.build(&module, jobs)?;
         let watched = match shared.session.watches() {
             true => Some(linked.start_watched(&kernels, own.device)?),
@@ -250,7 +255,10 @@ fn in_functions(
         .iter()
         .map(|o| {
             let function = shared.module.prim_func(&o.symbol)?;
-            Ok((o.symbol.clone(), rewrite(&o.symbol, &function)?.without_symbol()?))
+            Ok((
+                o.symbol.clone(),
+                rewrite(&o.symbol, &function)?.without_symbol()?,
+            ))
         })
         .collect()
 }
@@ -288,6 +296,28 @@ impl Place<'_> {
 struct Built {
     linked: Linked,
     kernels: Vec<KernelModule>,
+}
+
+/// Writes a model's files.
+fn write(export: &Export, module: &IrModule, place: &Place<'_>, jobs: usize) -> anyhow::Result<()> {
+    if let Some(path) = &export.module {
+        let json = module.to_json()?;
+        std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(path) = &export.library {
+        anyhow::ensure!(
+            place.target.device_kind().is_host(),
+            "libraries are written for processors only"
+        );
+        let linker = find_linker()?;
+        let folder = tempfile::tempdir().context("a folder for objects")?;
+        let Built { linked, kernels } = place.build(module, jobs)?;
+        let mut no_device =
+            |_: &str| Err("a device's kernels in a program of the processor".to_owned());
+        let objects = linked.export(&kernels, place.target, folder.path(), &mut no_device)?;
+        link(&linker, &objects, path)?;
+    }
+    Ok(())
 }
 
 /// The entry function's arguments: values that came with the model, else made up.

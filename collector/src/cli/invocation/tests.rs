@@ -96,11 +96,14 @@ fn negative_numbers_get_a_proper_answer() {
 
 #[test]
 fn the_old_tools_spelling_works() {
+    let tuned = planned(&["--modelname=mlp", "--iftune=true", "--tuner=xgb"]).plan;
+    assert_eq!(tuned.tuning.unwrap().tuners, ["xgb"]);
     assert!(
-        usage_error(&["--modelname=mlp", "--iftune=true", "--tuner=xgb"])
-            .contains("not available yet")
+        planned(&["--modelname=mlp", "--iftune"])
+            .plan
+            .tuning
+            .is_some()
     );
-    assert!(usage_error(&["--modelname=mlp", "--iftune"]).contains("not available yet"));
     assert!(usage_error(&["--modelname=mlp", "--executor=debug"]).contains("TVM has dropped"));
     assert_eq!(
         planned(&["--modelname=mlp", "--executor=default"])

@@ -119,11 +119,6 @@ fn bad_values_say_what_where_and_what_next() {
 #[test]
 fn what_is_not_there_yet_is_refused_by_name() {
     for (key, text) in [
-        ("iftune", "true"),
-        ("ifcompare", "true"),
-        ("ifpartial", "true"),
-        ("tuner", "xgb"),
-        ("trials", "1000"),
         ("executor", "debug"),
         ("target", "opencl"),
         ("target", "vulkan"),
@@ -140,6 +135,29 @@ fn what_is_not_there_yet_is_refused_by_name() {
     // Said to be off, nothing is asked for.
     assert!(plan(&[("modelname", "mlp"), ("iftune", "false")]).is_ok());
     assert!(error("iftune", "perhaps").contains("neither true nor false"));
+}
+
+#[test]
+fn what_goes_with_tuning_needs_it() {
+    for (key, text) in [
+        ("ifcompare", "true"),
+        ("ifpartial", "true"),
+        ("tuner", "xgb"),
+        ("trials", "1000"),
+        ("history", "runs/x"),
+    ] {
+        let message = error(key, text);
+        assert!(
+            message.starts_with(&format!("--{key} {text} (command line): nothing is tuned")),
+            "{message}"
+        );
+    }
+    let tuned = plan(&[("modelname", "mlp"), ("iftune", "true"), ("tuner", "grid")]).unwrap();
+    let policy = tuned.plan.tuning.unwrap();
+    assert_eq!(
+        (policy.tuners, policy.trials),
+        (vec!["gridsearch".to_owned()], 64)
+    );
 }
 
 #[test]

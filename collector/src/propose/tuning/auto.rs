@@ -13,6 +13,8 @@ use super::tuner::{History, Shared, Trial, Tuner, take_new};
 
 /// Fastest points whose neighbours are drafted.
 const CENTRES: usize = 3;
+/// Most dimensions in which a draft differs from a fast point.
+const STEPS: usize = 4;
 /// Share of a batch that is taken from the neighbours of the fastest points.
 const DESCENT: f64 = 0.5;
 
@@ -42,8 +44,13 @@ impl Tuner for Auto {
             .flat_map(|trial| history.grid.neighbours(&trial.point))
             .collect();
         let breed = &best[..best.len().min(CENTRES * 4)];
-        let far = (0..DRAFTS).map(|draft| match (draft % 2, breed.is_empty()) {
-            (0, false) => child(breed, &history.grid, random),
+        // Good schedules are near the default one: most drafts differ from a fast one in a few dimensions.
+        let far = (0..DRAFTS).map(|draft| match (draft % 4, centres.first()) {
+            (0 | 1, Some(_)) => {
+                let centre = centres[draft / 4 % centres.len()];
+                history.grid.changed(&centre.point, STEPS, random)
+            }
+            (2, Some(_)) => child(breed, &history.grid, random),
             _ => history.grid.random(random),
         });
         let far: Vec<Point> = far.collect();
@@ -82,5 +89,8 @@ fn ranked(
     };
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|&a, &b| costs[a].total_cmp(&costs[b]));
-    Ok(order.into_iter().map(|place| points[place].clone()).collect())
+    Ok(order
+        .into_iter()
+        .map(|place| points[place].clone())
+        .collect())
 }

@@ -88,7 +88,10 @@ impl Tuner for Boosted {
         let (objective, targets): (&str, Vec<f32>) = match self.objective {
             Objective::Cost => (
                 "reg:squarederror",
-                best.iter().filter_map(|t| t.cost).map(|c| c as f32).collect(),
+                best.iter()
+                    .filter_map(|t| t.cost)
+                    .map(|c| c as f32)
+                    .collect(),
             ),
             // Relevance: the faster, the higher.
             Objective::Rank => (

@@ -83,7 +83,23 @@ impl Grid {
     /// A point at random.
     pub fn random(&self, random: &mut Pcg64Mcg) -> Point {
         let lengths = self.lengths().into_iter();
-        lengths.map(|length| random.random_range(0..length)).collect()
+        lengths
+            .map(|length| random.random_range(0..length))
+            .collect()
+    }
+
+    /// A point that differs in up to `steps` dimensions.
+    pub fn changed(&self, point: &[usize], steps: usize, random: &mut Pcg64Mcg) -> Point {
+        let mut changed = point.to_vec();
+        let lengths = self.lengths();
+        for _ in 0..random.random_range(1..=steps) {
+            if let Some(place) =
+                (!lengths.is_empty()).then(|| random.random_range(0..lengths.len()))
+            {
+                changed[place] = random.random_range(0..lengths[place]);
+            }
+        }
+        changed
     }
 
     /// The points one step away along one dimension: words have no order, so all their values are.
@@ -106,12 +122,13 @@ impl Grid {
     /// A point as numbers: the logarithm of an extent, the index of a word.
     pub fn numbers(&self, point: &[usize]) -> Vec<f32> {
         let dimensions = self.space.dimensions.iter().zip(point);
-        let number = |(dimension, &value): (&opengine::schedule::Dimension, &usize)| {
-            match &dimension.values[value] {
+        let number =
+            |(dimension, &value): (&opengine::schedule::Dimension, &usize)| match &dimension.values
+                [value]
+            {
                 FactorValue::Number(number) => (*number as f32).max(0.0).ln_1p(),
                 _ => value as f32,
-            }
-        };
+            };
         dimensions.map(number).collect()
     }
 }

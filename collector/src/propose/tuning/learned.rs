@@ -50,7 +50,8 @@ impl Learned {
         if let (Some(ns), true) = (row.time_median_ns.and_then(finite), has_knobs) {
             self.features.push(self.features(row));
             let threads = row.threads.unwrap_or_default();
-            self.workloads.push(format!("{} {threads}", workload_name(row)));
+            self.workloads
+                .push(format!("{} {threads}", workload_name(row)));
             self.times.push(ns);
         }
     }

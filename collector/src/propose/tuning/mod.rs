@@ -31,8 +31,8 @@ use opdata::{Row, Status, read_rows};
 use opengine::device::Conditions;
 use opengine::runner::Runner;
 use opengine::schedule::{Choice, ScheduleSpec};
-use opmodels::Graph;
 use oplearn::features::machine::MachineFacts;
+use opmodels::Graph;
 
 use super::{Candidate, Drawing, Outcome, Proposer};
 use crate::plan::{self, Plan};
@@ -74,10 +74,34 @@ pub const TUNERS: &[TunerKind] = &[
         about: "the store, drafts by a model that all operators share, then single dimensions",
         make: || Box::<auto::Auto>::default(),
     },
-    boosted!("xgb", &["xgb_itervar", "xgb-itervar"], "XGBoost over the loop nest", LoopNest, Cost),
-    boosted!("xgb-rank", &["xgb_rank"], "the same, trained to rank", LoopNest, Rank),
-    boosted!("xgb_knob", &["xgb-knob"], "XGBoost over the knobs' values", Knobs, Cost),
-    boosted!("xgb_curve", &["xgb-curve"], "XGBoost over knobs and how tiles nest", Curve, Cost),
+    boosted!(
+        "xgb",
+        &["xgb_itervar", "xgb-itervar"],
+        "XGBoost over the loop nest",
+        LoopNest,
+        Cost
+    ),
+    boosted!(
+        "xgb-rank",
+        &["xgb_rank"],
+        "the same, trained to rank",
+        LoopNest,
+        Rank
+    ),
+    boosted!(
+        "xgb_knob",
+        &["xgb-knob"],
+        "XGBoost over the knobs' values",
+        Knobs,
+        Cost
+    ),
+    boosted!(
+        "xgb_curve",
+        &["xgb-curve"],
+        "XGBoost over knobs and how tiles nest",
+        Curve,
+        Cost
+    ),
     TunerKind {
         name: "ga",
         aliases: &[],
@@ -136,7 +160,10 @@ pub(super) fn draw(
     environment: &Environment,
     runner: &mut dyn Runner,
 ) -> anyhow::Result<Drawing> {
-    let kinds = policy.tuners.iter().map(|name| named(name).context("an unknown tuner"));
+    let kinds = policy
+        .tuners
+        .iter()
+        .map(|name| named(name).context("an unknown tuner"));
     let kinds: Vec<&TunerKind> = kinds.collect::<anyhow::Result<_>>()?;
     oplearn::xgboost::version().context(
         "tuning learns with XGBoost's library; `scripts/setup` installs it (or give --tuner random, ga, droplet or gridsearch)",
@@ -213,7 +240,9 @@ fn history(
     target: &serde_json::Value,
 ) -> anyhow::Result<Vec<Row>> {
     let rows = read_rows(folder).with_context(|| format!("--history {}", folder.display()))?;
-    let other = rows.iter().find(|row| row.env_hash.as_deref() != Some(&environment.env_hash));
+    let other = rows
+        .iter()
+        .find(|row| row.env_hash.as_deref() != Some(&environment.env_hash));
     if let Some(row) = other {
         bail!(
             "--history {}: its rows are of the machine {}, and this is {}; give a history of this machine",
@@ -332,3 +361,6 @@ impl Proposer for Tuning {
         self.problem.clone().into_iter().chain(failed).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,7 +137,9 @@ impl Task {
         };
         let points = match self.ended {
             true => Vec::new(),
-            false => self.tuner.propose(&self.history, &shared, n.min(left), &mut self.random)?,
+            false => self
+                .tuner
+                .propose(&self.history, &shared, n.min(left), &mut self.random)?,
         };
         let mut proposed = Vec::new();
         for point in points {
@@ -160,14 +162,25 @@ impl Task {
         };
         let is_default = self.defaults.is_empty() && self.history.trials.is_empty();
         if is_default {
-            let rows = outcomes.iter().map(|o| (o.conditions.clone(), Arc::clone(&o.row)));
+            let rows = outcomes
+                .iter()
+                .map(|o| (o.conditions.clone(), Arc::clone(&o.row)));
             self.defaults = rows.collect();
         }
         let costs: Vec<f64> = outcomes.iter().filter_map(|o| self.cost(o)).collect();
-        let cost = (costs.len() == conditions).then(|| costs.iter().sum::<f64>() / costs.len() as f64);
+        let cost =
+            (costs.len() == conditions).then(|| costs.iter().sum::<f64>() / costs.len() as f64);
         if cost.is_none() && first.row.status != Status::Skipped {
-            let reason = first.row.reason.clone().unwrap_or_else(|| first.row.status.to_string());
+            let reason = first
+                .row
+                .reason
+                .clone()
+                .unwrap_or_else(|| first.row.status.to_string());
             *self.failures.entry(reason).or_default() += 1;
+        }
+        if first.row.status == Status::Skipped && !is_default {
+            // The program is that of another schedule: it cost no build.
+            self.proposed = self.proposed.saturating_sub(1);
         }
         if let Some(point) = point {
             self.history.trials.push(Trial { point, cost });
@@ -204,7 +217,10 @@ impl Task {
             return None;
         }
         let (reason, times) = self.failures.iter().max_by_key(|(_, times)| **times)?;
-        let name = self.defaults.first().map_or("an operator", |(_, row)| row.op_name.as_str());
+        let name = self
+            .defaults
+            .first()
+            .map_or("an operator", |(_, row)| row.op_name.as_str());
         Some(format!(
             "tuning of {name} ended: none of {tried} schedules ran; {times} of them: {reason}"
         ))

@@ -94,6 +94,8 @@ impl Bench {
             compile_only: false,
             keep_kernels: None,
             remote: None,
+            tuning: None,
+            store: None,
             threads: vec![1],
             cache_states: vec![CacheState::Model],
             device_conditions: Default::default(),

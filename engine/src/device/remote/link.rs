@@ -48,7 +48,7 @@ pub fn architecture_of(triple: &str) -> &str {
 ///
 /// # Errors
 /// The linker does not run, or refuses.
-pub(super) fn link(linker: &Path, objects: &[PathBuf], library: &Path) -> anyhow::Result<()> {
+pub(crate) fn link(linker: &Path, objects: &[PathBuf], library: &Path) -> anyhow::Result<()> {
     let mut command = Command::new(linker);
     if linker.file_name().is_none_or(|name| name != "ld.lld") {
         command.args(["-flavor", "gnu"]);

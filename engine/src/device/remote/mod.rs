@@ -21,6 +21,7 @@ use tvm_bridge::{Device, DeviceKind, KernelLaunch, PrimFunc, Target, Tensor};
 use super::{Opening, Program, Session};
 use crate::schedule::Templates;
 
+pub(crate) use link::link;
 pub use link::{architecture_of, find_linker};
 
 /// The name of the function by which `opcollect serve-device` says what its machine is.

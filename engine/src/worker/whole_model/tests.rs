@@ -60,6 +60,7 @@ fn a_model_runs_where_its_device_is_and_is_checked_on_the_host() {
         graph,
         jobs: 1,
         schedules: Default::default(),
+        export: None,
         watch_tasks: false,
     };
     let (ready, model) = LoadedModel::build(&shared, spec).unwrap();

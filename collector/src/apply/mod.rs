@@ -1,0 +1,227 @@
+//! `opcollect apply`: a model compiled with the best schedules that the store knows.
+//!
+//! Operators are looked up by workload, target and machine. What has no schedule there gets the default one and is named,
+//! with how to get one. The model is checked, timed, and compared with default schedules in turn if that was asked for. It
+//! can be written as a shared library that TVM's runtime loads, and as the scheduled module.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow, bail};
+use opengine::protocol::{Counting, Export, WholeModelSpec};
+use opengine::runner::Runner;
+use opengine::schedule::ScheduleSpec;
+use opmodels::Graph;
+
+use crate::plan::{Planned, model_conditions};
+use crate::report::{Comparison, TunedOperator};
+use crate::run::{Session, compare_models, runner, scratch};
+use crate::store::{Entry, Store};
+
+/// What to compile, and what to make of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApplyRequest {
+    /// The model, the target, the threads and the store.
+    pub planned: Box<Planned>,
+    /// Whether it is compared with default schedules.
+    pub compare: bool,
+    /// File of the shared library, if it is written.
+    pub library: Option<PathBuf>,
+    /// File of the scheduled module as TVM's JSON, if it is written.
+    pub module: Option<PathBuf>,
+}
+
+/// An operator and what the store knows of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// Readable name.
+    pub name: String,
+    /// Hash of the workload.
+    pub workload: String,
+    /// Calls in one run of the model.
+    pub count: u64,
+    /// Floating-point operations of all calls.
+    pub flops: u64,
+    /// Median time of one call inside the model, nanoseconds.
+    pub in_model_ns: Option<f64>,
+    /// The schedule; none where the default one was taken.
+    pub entry: Option<Entry>,
+}
+
+/// A model with the schedules of the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AppliedModel {
+    /// The model.
+    pub model: String,
+    /// Threads that the schedules are the best for.
+    pub threads: u32,
+    /// Its operators.
+    pub operators: Vec<Applied>,
+    /// Median end-to-end time, nanoseconds.
+    pub latency_ns: f64,
+    /// What the output was checked against.
+    pub checked_against: String,
+    /// The comparison with default schedules, if it was asked for.
+    pub comparison: Option<Comparison>,
+}
+
+impl AppliedModel {
+    /// The covered share of what `of` counts, from 0 to 1.
+    pub fn coverage(&self, of: impl Fn(&Applied) -> f64) -> f64 {
+        let covered: f64 = self
+            .operators
+            .iter()
+            .filter(|operator| operator.entry.is_some())
+            .map(&of)
+            .sum();
+        let all: f64 = self.operators.iter().map(&of).sum();
+        covered / all
+    }
+}
+
+/// Compiles and measures a model with the schedules of the store.
+///
+/// # Errors
+/// There is no store, the model cannot be imported or built, computes something else, or a file cannot be written.
+pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Result<AppliedModel> {
+    let plan = &request.planned.plan;
+    let path = plan
+        .store
+        .as_deref()
+        .context("--store none: there is nothing to apply")?;
+    if !path.is_file() {
+        bail!(
+            "the store {} is not there; tune a model (--iftune=true) or fill it: opcollect store import RUN",
+            path.display()
+        );
+    }
+    let store = Store::open(path)?;
+    let threads = plan.threads.iter().copied().max().unwrap_or(1);
+    let environment = session.environment_of(plan)?;
+    let target = plan.target.dictionary(&environment);
+    session
+        .progress
+        .working(&format!("importing {}", plan.model.model));
+    let python = request.planned.python.as_deref();
+    let imported = session.importer.import(&plan.model, python, &mut |_| {})?;
+    let graph = &imported.graph;
+    let mut operators = Vec::new();
+    for operator in &graph.operators {
+        let workload = operator.workload_hash();
+        let best = store.best(&workload, &target, &environment.env_hash, Some(threads), 1)?;
+        operators.push(Applied {
+            name: operator.name.clone(),
+            workload,
+            count: operator.count,
+            flops: operator.count * operator.flops,
+            in_model_ns: None,
+            entry: best.into_iter().next(),
+        });
+    }
+    let jobs = session.environment().state.cores_usable as usize;
+    let folder = scratch()?;
+    let mut own = runner(plan, &imported, &target, jobs, session, folder.path())?;
+    let at = model_conditions(plan)
+        .into_iter()
+        .rfind(|at| at.threads == threads)
+        .context("no threads")?;
+    session
+        .progress
+        .working("building the model and checking its output");
+    let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
+    let spec = WholeModelSpec {
+        graph: graph.clone(),
+        jobs,
+        schedules: schedules(graph, &operators),
+        export: Some(Export {
+            library: absolute(&request.library)?,
+            module: absolute(&request.module)?,
+        }),
+        watch_tasks: false,
+    };
+    let (latency_ns, checked_against) =
+        measure(own.as_mut(), spec, plan, &at, graph, &mut operators)?;
+    own.rest();
+    let comparison = match request.compare {
+        false => None,
+        true => {
+            let tuned: Vec<TunedOperator> = graph
+                .operators
+                .iter()
+                .zip(&operators)
+                .filter_map(|(operator, applied)| {
+                    let entry = applied.entry.as_ref()?;
+                    Some(TunedOperator {
+                        name: operator.name.clone(),
+                        symbol: operator.symbol.clone(),
+                        count: operator.count,
+                        conditions: at.clone(),
+                        default_ns: None,
+                        best_ns: entry.time_ns,
+                        schedules: 0,
+                        row_id: entry.source.clone(),
+                        spec: entry.spec(),
+                    })
+                })
+                .collect();
+            let another = &mut || runner(plan, &imported, &target, jobs, session, folder.path());
+            compare_models(
+                plan,
+                graph,
+                jobs,
+                &tuned,
+                std::slice::from_ref(&at),
+                another,
+                &mut |_| {},
+            )?
+            .pop()
+        }
+    };
+    Ok(AppliedModel {
+        model: plan.model.model.clone(),
+        threads,
+        operators,
+        latency_ns,
+        checked_against,
+        comparison,
+    })
+}
+
+fn schedules(graph: &Graph, operators: &[Applied]) -> BTreeMap<String, ScheduleSpec> {
+    let operators = graph.operators.iter().zip(operators);
+    operators
+        .filter_map(|(operator, applied)| {
+            Some((operator.symbol.clone(), applied.entry.as_ref()?.spec()))
+        })
+        .collect()
+}
+
+/// Builds and times the model; the end-to-end time, and what its output was checked against.
+fn measure(
+    runner: &mut dyn Runner,
+    spec: WholeModelSpec,
+    plan: &crate::plan::Plan,
+    at: &opengine::device::Conditions,
+    graph: &Graph,
+    operators: &mut [Applied],
+) -> anyhow::Result<(f64, String)> {
+    let failed = |failure: opengine::runner::Failure| anyhow!(failure.reason);
+    let ready = runner.build_whole_model(spec).map_err(failed)?;
+    if let Some(complaint) = ready.comparison.complaint() {
+        bail!("output against {}: {complaint}", ready.checked_against);
+    }
+    let measured = runner
+        .measure_whole_model(at, plan.timing, Counting::Quiet)
+        .map_err(failed)?;
+    for (operator, applied) in graph.operators.iter().zip(operators) {
+        let inside = measured
+            .operators
+            .iter()
+            .find(|o| o.symbol == operator.symbol);
+        applied.in_model_ns = inside.map(|inside| inside.median_ns);
+    }
+    Ok((
+        measured.taken.samples.summary()?.median.get(),
+        ready.checked_against,
+    ))
+}

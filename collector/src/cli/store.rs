@@ -1,0 +1,128 @@
+//! Flags of `opcollect best`, `apply` and `store`: the store of best schedules.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+use super::model::ModelArgs;
+use super::suggest::Suggest;
+use crate::apply::ApplyRequest;
+use crate::plan::Planned;
+
+/// `opcollect best`.
+#[derive(Debug, PartialEq, Args)]
+pub struct BestArgs {
+    /// An operator, its kind, a model, or a workload's hash, of which all known schedules are shown
+    #[arg(value_name = "WHAT")]
+    pub what: Option<String>,
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreFile,
+}
+
+/// Which store.
+#[derive(Debug, PartialEq, Args)]
+pub struct StoreFile {
+    /// The store [default: the installation's]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, env = "OPCOLLECT_STORE")]
+    pub store: Option<PathBuf>,
+}
+
+/// `opcollect store`.
+#[derive(Debug, PartialEq, Args)]
+pub struct StoreArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: StoreCommand,
+}
+
+/// What can be done with a store.
+#[derive(Debug, PartialEq, Subcommand)]
+pub enum StoreCommand {
+    /// Add the best schedules of runs or datasets, or of what `store export` wrote
+    Import {
+        /// Folders of runs, files of rows, or files of `store export`
+        #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
+        paths: Vec<PathBuf>,
+        /// The store.
+        #[command(flatten)]
+        store: StoreFile,
+    },
+    /// Write all schedules as JSON lines
+    Export {
+        /// The file
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// The store.
+        #[command(flatten)]
+        store: StoreFile,
+    },
+    /// Add all schedules of another store
+    Merge {
+        /// The other store
+        #[arg(value_name = "STORE", value_hint = ValueHint::FilePath)]
+        other: PathBuf,
+        /// The store.
+        #[command(flatten)]
+        store: StoreFile,
+    },
+    /// Check the file and every entry
+    Verify {
+        /// The store.
+        #[command(flatten)]
+        store: StoreFile,
+    },
+}
+
+/// `opcollect apply`.
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// The model.
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// What to compile for; options may follow, as in "llvm -mcpu=haswell"
+    #[arg(long, value_name = "TARGET", value_parser = Suggest(&["llvm"]))]
+    pub target: Option<String>,
+    /// Number of threads, `max` being all cores this process may use [default: max]
+    #[arg(long, value_name = "N", action = clap::ArgAction::Append, allow_negative_numbers = true)]
+    pub threads: Vec<String>,
+    /// The store of best schedules
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub store: Option<String>,
+    /// Seed of the input data
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub seed: Option<String>,
+    /// Python with TVM that imports models [default: the project's .venv]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    pub python: Option<String>,
+    /// What is made.
+    #[command(flatten)]
+    pub made: MadeArgs,
+}
+
+/// What is made of the model.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub struct MadeArgs {
+    /// Measure the model with default schedules in turn with it
+    #[arg(long)]
+    pub compare: bool,
+    /// Write a shared library that TVM's runtime loads
+    #[arg(long, value_name = "FILE.so", value_hint = ValueHint::FilePath)]
+    pub library: Option<PathBuf>,
+    /// Write the scheduled module as TVM's JSON
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub module: Option<PathBuf>,
+}
+
+impl MadeArgs {
+    /// The request for a plan.
+    pub fn request(self, planned: Box<Planned>) -> ApplyRequest {
+        ApplyRequest {
+            planned,
+            compare: self.compare,
+            library: self.library,
+            module: self.module,
+        }
+    }
+}

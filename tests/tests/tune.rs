@@ -1,0 +1,229 @@
+//! Tuning from the command line: what is measured, reported and kept; the store of best schedules; and wrong input.
+
+use std::process::Command;
+
+use e2e::Bench;
+use opdata::{Status, read_rows};
+use serde_json::Value;
+
+/// A quick tuning run of mlp.
+const TUNE: [&str; 10] = [
+    "--modelname",
+    "mlp",
+    "--threads",
+    "1",
+    "--budget",
+    "20ms",
+    "--trials",
+    "24",
+    "--iftune=true",
+    "--whole-model=skip",
+];
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn what_tuning_finds_is_reported_kept_and_applied() {
+    let bench = Bench::new();
+    let more = [
+        "--tuner",
+        "auto",
+        "--ifcompare=true",
+        "--ifpartial=true",
+        "--store",
+        "s.sqlite",
+        "--out",
+        "run",
+        "--json",
+    ];
+    let outcome = bench.run(&[&TUNE[..], &more].concat());
+    let report = json(outcome.done());
+    let tuned = &report["tuned"][0];
+    let operators = tuned["operators"].as_array().unwrap();
+    assert_eq!(operators.len(), 4, "{tuned:#}");
+    assert!(
+        operators
+            .iter()
+            .all(|o| o["tuned_ns"].as_f64().unwrap() > 0.0)
+    );
+    let compared = &tuned["whole_model"][0];
+    assert_eq!(
+        (&compared["threads"], &compared["rounds"]),
+        (&Value::from(1), &Value::from(7))
+    );
+    let sums: Vec<f64> = tuned["partial"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| p["operators_sum_ns"].as_f64().unwrap())
+        .collect();
+    assert!(
+        sums.len() >= 2 && sums.windows(2).all(|pair| pair[1] <= pair[0]),
+        "{sums:?}"
+    );
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    assert!(
+        rows.iter()
+            .all(|row| matches!(row.status, Status::Measured | Status::Skipped))
+    );
+    let space = |name: &str| {
+        rows.iter()
+            .filter(|row| row.schedule_space.as_deref() == Some(name))
+            .count()
+    };
+    assert_eq!(space("default"), 4);
+    assert!(space("template") > 20);
+
+    let best = bench.run(&["best", "--store", "s.sqlite", "--json"]);
+    let best = json(best.done());
+    assert_eq!(best.as_array().unwrap().len(), 4);
+    let workload = best[0]["workload"].as_str().unwrap();
+    let one = bench.run(&["best", workload, "--store", "s.sqlite"]);
+    assert!(
+        one.done().contains("\"template\"") && one.done().contains("measured by opcollect"),
+        "{}",
+        one.done()
+    );
+    bench
+        .run(&["best", "abacus", "--store", "s.sqlite"])
+        .failed(2, &["no operator, kind, model or workload abacus"]);
+
+    let apply = [
+        "apply",
+        "--modelname",
+        "mlp",
+        "--threads",
+        "1",
+        "--store",
+        "s.sqlite",
+    ];
+    let files = ["--library", "mlp.so", "--module", "mlp.json", "--json"];
+    let applied = bench.run(&[&apply[..], &files].concat());
+    let applied = json(applied.done());
+    assert_eq!(applied["coverage_calls"], 1.0);
+    assert!(applied["latency_ns"].as_f64().unwrap() > 0.0);
+    let script = bench.file("load.py", LOAD);
+    let python = concat!(env!("CARGO_MANIFEST_DIR"), "/../.venv/bin/python");
+    let loaded = Command::new(python)
+        .arg(script)
+        .current_dir(bench.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&loaded.stdout);
+    assert!(
+        loaded.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&loaded.stderr)
+    );
+    assert_eq!(said.trim(), "IRModule VirtualMachine");
+
+    bench
+        .run(&["store", "export", "all.jsonl", "--store", "s.sqlite"])
+        .done();
+    let imported = bench.run(&[
+        "store",
+        "import",
+        "all.jsonl",
+        "run",
+        "--store",
+        "t.sqlite",
+        "--json",
+    ]);
+    let imported = json(imported.done());
+    assert!(imported["better"].as_u64().unwrap() >= 4);
+    let merged = bench.run(&[
+        "store", "merge", "s.sqlite", "--store", "t.sqlite", "--json",
+    ]);
+    assert_eq!(json(merged.done())["better"], 0);
+    bench
+        .run(&["store", "verify", "--store", "t.sqlite"])
+        .done();
+}
+
+/// What a user of the wheel does with the files.
+const LOAD: &str = "
+import tvm
+from tvm import relax
+module = tvm.ir.load_json(open('mlp.json').read())
+machine = relax.VirtualMachine(tvm.runtime.load_module('mlp.so'), tvm.cpu())
+print(type(module).__name__, type(machine).__name__)
+";
+
+#[test]
+fn a_tuning_run_that_was_killed_goes_on_and_doubles_nothing() {
+    let bench = Bench::new();
+    let more = ["--tuner", "ga", "--store", "none", "--out", "run"];
+    let mut run = bench.start(&[&TUNE[..], &more].concat());
+    run.wait_for_lines("measure", 12);
+    run.signal(9);
+    run.end();
+    bench.run(&["--resume", "run"]).done();
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    let points: std::collections::BTreeSet<_> = rows.iter().map(|row| &row.point_id).collect();
+    assert_eq!(points.len(), rows.len());
+    assert!(rows.len() > 24, "{}", rows.len());
+}
+
+#[test]
+fn wrong_settings_and_files_are_refused_by_name() {
+    let bench = Bench::new();
+    let tune =
+        |more: &[&str]| bench.run(&[&["--modelname", "mlp", "--iftune=true"], more].concat());
+    tune(&["--tuner", "xgbost"]).failed(2, &["no such tuner (did you mean xgb", "give auto, xgb"]);
+    tune(&["--tuner", "auto,ga"]).failed(
+        2,
+        &["several tuners are for comparing them", "--ifpartial=true"],
+    );
+    tune(&["--trials", "9"]).failed(2, &["--trials 9"]);
+    tune(&["--sweep", "quick"]).failed(2, &["a tuner decides by outcomes"]);
+    tune(&["--history", "nowhere", "--whole-model=skip"]).failed(1, &["--history nowhere"]);
+    for flag in ["--ifcompare=true", "--trials=20", "--tuner=ga"] {
+        bench
+            .run(&["--modelname", "mlp", flag])
+            .failed(2, &["nothing is tuned", "add --iftune=true"]);
+    }
+    bench.file(
+        "damaged.sqlite",
+        "this is no database, whatever it is called",
+    );
+    let damaged = ["--store", "damaged.sqlite"];
+    tune(&[&damaged[..], &["--whole-model=skip"]].concat())
+        .failed(1, &["damaged or no store", "left as it is"]);
+    bench
+        .run(&[&["best"], &damaged[..]].concat())
+        .failed(1, &["damaged or no store"]);
+    bench
+        .run(&["best", "--store", "none.sqlite"])
+        .failed(2, &["is not there", "store import"]);
+    bench
+        .run(&["apply", "--modelname", "mlp", "--store", "none.sqlite"])
+        .failed(1, &["is not there"]);
+    let text = std::fs::read_to_string(bench.path().join("damaged.sqlite")).unwrap();
+    assert!(text.starts_with("this is no database"));
+}
+
+#[test]
+fn knobs_and_tuners_are_listed() {
+    let bench = Bench::new();
+    let knobs = bench.run(&["list", "knobs", "--modelname", "mlp", "--json"]);
+    let knobs = json(knobs.done());
+    let first = &knobs["ops"][0];
+    assert!(first["combinations"].as_f64().unwrap() > 100.0);
+    assert!(
+        first["knobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|k| k["choices"].as_array().unwrap().len() > 1)
+    );
+    assert!(
+        bench
+            .run(&["list", "knobs", "--modelname", "mlp"])
+            .done()
+            .contains("combinations")
+    );
+    let tuners = bench.run(&["list", "tuners"]);
+    assert!(tuners.done().contains("droplet"));
+}
