@@ -99,7 +99,15 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
         "--store",
         "s.sqlite",
     ];
-    let files = ["--library", "mlp.so", "--module", "mlp.json", "--json"];
+    let files = [
+        "--library",
+        "mlp.so",
+        "--module",
+        "mlp.json",
+        "--database",
+        "db",
+        "--json",
+    ];
     let applied = bench.run(&[&apply[..], &files].concat());
     let applied = json(applied.done());
     assert_eq!(applied["coverage_calls"], 1.0);
@@ -108,6 +116,10 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
     let python = concat!(env!("CARGO_MANIFEST_DIR"), "/../.venv/bin/python");
     let loaded = Command::new(python)
         .arg(script)
+        .env(
+            "IMPORTS",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/imports"),
+        )
         .current_dir(bench.path())
         .output()
         .unwrap();
@@ -117,7 +129,7 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
         "{said}{}",
         String::from_utf8_lossy(&loaded.stderr)
     );
-    assert_eq!(said.trim(), "IRModule VirtualMachine");
+    assert_eq!(said.trim(), "IRModule VirtualMachine\n4 of 4 found");
 
     bench
         .run(&["store", "export", "all.jsonl", "--store", "s.sqlite"])
@@ -149,6 +161,18 @@ from tvm import relax
 module = tvm.ir.load_json(open('mlp.json').read())
 machine = relax.VirtualMachine(tvm.runtime.load_module('mlp.so'), tvm.cpu())
 print(type(module).__name__, type(machine).__name__)
+from tvm.s_tir import meta_schedule as ms
+database = ms.database.JSONDatabase(work_dir='db')
+# The operators before they are scheduled, as the import keeps them.
+import glob, os, sys
+plain = max(glob.glob(os.environ['IMPORTS'] + '/mlp-*/module.json'), key=os.path.getatime)
+plain = tvm.ir.load_json(open(plain).read())
+target = tvm.target.Target(database.get_all_tuning_records()[0].target)
+with target, database:
+    applied = relax.transform.MetaScheduleApplyDatabase()(plain)
+functions = [f for v, f in applied.functions.items() if isinstance(f, tvm.tirx.PrimFunc)]
+scheduled = [f for f in functions if f.attrs and f.attrs.get('tirx.is_scheduled', f.attrs.get('tir.is_scheduled'))]
+print(len(scheduled), 'of', len(functions), 'found')
 ";
 
 #[test]

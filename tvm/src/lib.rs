@@ -15,6 +15,7 @@ mod call;
 pub mod clock;
 pub mod compile;
 pub mod cuda;
+pub mod database;
 pub mod device;
 mod dtype;
 pub mod error;

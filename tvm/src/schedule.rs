@@ -115,6 +115,11 @@ impl Schedule {
         Trace::of(&self.call("ScheduleGetTrace", &[])?)
     }
 
+    /// TVM's own object of the trace so far.
+    pub(crate) fn trace_object(&self) -> Result<Obj> {
+        self.call("ScheduleGetTrace", &[])
+    }
+
     /// Applies a recorded trace to this (fresh) schedule.
     ///
     /// # Errors

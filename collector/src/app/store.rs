@@ -77,6 +77,13 @@ pub(super) fn apply_best(
     for path in request.library.iter().chain(&request.module) {
         opdata::check_output(path)?;
     }
+    if let Some(folder) = request.database.as_deref().filter(|folder| folder.exists()) {
+        let message = format!(
+            "--database {}: it is there already, and TVM corrupts a database with two writers; name a new folder",
+            folder.display()
+        );
+        return Err(Misuse(message).into());
+    }
     let applied = apply(request, session)?;
     show(
         view,

@@ -5,13 +5,15 @@
 //! can be written as a shared library that TVM's runtime loads, and as the scheduled module.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use opengine::protocol::{Counting, Export, WholeModelSpec};
 use opengine::runner::Runner;
 use opengine::schedule::ScheduleSpec;
-use opmodels::Graph;
+use opmodels::{Graph, Imported};
+use tvm_bridge::database::Writer;
+use tvm_bridge::{IrModule, Target, Trace};
 
 use crate::plan::{Planned, model_conditions};
 use crate::report::{Comparison, TunedOperator};
@@ -29,6 +31,8 @@ pub struct ApplyRequest {
     pub library: Option<PathBuf>,
     /// File of the scheduled module as TVM's JSON, if it is written.
     pub module: Option<PathBuf>,
+    /// New folder of a MetaSchedule database with the schedules, if it is written.
+    pub database: Option<PathBuf>,
 }
 
 /// An operator and what the store knows of it.
@@ -142,6 +146,9 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
     let (latency_ns, checked_against) =
         measure(own.as_mut(), spec, plan, &at, graph, &mut operators)?;
     own.rest();
+    if let Some(folder) = &request.database {
+        write_database(folder, &imported, &target, &operators)?;
+    }
     let comparison = match request.compare {
         false => None,
         true => {
@@ -185,6 +192,33 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         checked_against,
         comparison,
     })
+}
+
+/// Writes the schedules as a MetaSchedule database, complete or not at all.
+fn write_database(
+    folder: &Path,
+    imported: &Imported,
+    target: &serde_json::Value,
+    operators: &[Applied],
+) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write {}", folder.display());
+    let path = imported.folder.join("module.json");
+    let json = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let module = IrModule::from_json(&json)?;
+    let beside = std::path::absolute(folder)?;
+    let beside = beside.parent().context("a folder with a parent")?;
+    let fresh = tempfile::tempdir_in(beside).with_context(cannot)?;
+    let writer = Writer::new(fresh.path(), &Target::new(target)?)?;
+    for (operator, applied) in imported.graph.operators.iter().zip(operators) {
+        if let Some(entry) = &applied.entry
+            && let Some(trace) = &entry.trace
+        {
+            let function = module.prim_func(&operator.symbol)?;
+            let added = writer.add(&function, &Trace(trace.clone()), entry.time_ns);
+            added.with_context(|| format!("the schedule of {}", operator.symbol))?;
+        }
+    }
+    std::fs::rename(fresh.keep(), folder).with_context(cannot)
 }
 
 fn schedules(graph: &Graph, operators: &[Applied]) -> BTreeMap<String, ScheduleSpec> {

@@ -113,6 +113,9 @@ pub struct MadeArgs {
     /// Write the scheduled module as TVM's JSON
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub module: Option<PathBuf>,
+    /// Write the schedules as a MetaSchedule database, a new folder, for MetaScheduleApplyDatabase
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub database: Option<PathBuf>,
 }
 
 impl MadeArgs {
@@ -123,6 +126,7 @@ impl MadeArgs {
             compare: self.compare,
             library: self.library,
             module: self.module,
+            database: self.database,
         }
     }
 }

@@ -137,53 +137,41 @@ fn measure_again(
     finalists: &[Finalist<'_>],
     runner: &mut dyn Runner,
 ) -> Vec<Option<f64>> {
-    /// Kernels that are built together.
-    const BATCH: usize = 64;
-    let mut times = Vec::with_capacity(finalists.len());
-    for (number, batch) in finalists.chunks(BATCH).enumerate() {
-        let id = |place: usize| (number * BATCH + place) as u64;
-        let specs: Vec<_> = batch
-            .iter()
-            .enumerate()
-            .map(|(place, finalist)| {
-                let candidate = Candidate {
-                    place: id(place),
-                    operator: finalist.operator,
-                    schedule_spec: finalist.spec.clone(),
-                    conditions: vec![finalist.at.clone()],
-                };
-                kernel_spec(&graph.operators[finalist.operator], &candidate)
-            })
-            .collect();
-        let mut built: HashMap<u64, Result<Made, Failure>> = HashMap::new();
-        runner.build(&specs, &mut |id, made| {
-            built.insert(id, made);
-        });
-        for (place, finalist) in batch.iter().enumerate() {
-            // A kernel that is built already, for other conditions, is measured by the number that it has.
-            let kernel = match built.get(&id(place)) {
-                Some(Ok(Made::New(_))) => Some(id(place)),
-                Some(Ok(Made::Duplicate { of })) => Some(*of),
-                _ => None,
+    let numbered = || (0..).zip(finalists);
+    let specs: Vec<_> = numbered()
+        .map(|(place, finalist)| {
+            let candidate = Candidate {
+                place,
+                operator: finalist.operator,
+                schedule_spec: finalist.spec.clone(),
+                conditions: vec![finalist.at.clone()],
             };
-            let measured = kernel.and_then(|id| {
-                let spec = MeasureSpec {
-                    id,
-                    at: finalist.at.clone(),
-                    policy: plan.timing,
-                    prune_beyond_ns: None,
-                };
-                runner.measure(&spec).ok()
-            });
-            let taken = measured.and_then(|measured| measured.taken);
-            times.push(taken.and_then(|taken| Some(taken.samples.summary().ok()?.median.get())));
-        }
-        let ids: Vec<u64> = (0..batch.len()).map(id).collect();
-        // Kernels of a batch may be those of the one before.
-        if finalists.len() <= BATCH {
-            runner.forget(&ids);
-        }
-    }
+            kernel_spec(&graph.operators[finalist.operator], &candidate)
+        })
+        .collect();
+    let mut built: HashMap<u64, Result<Made, Failure>> = HashMap::new();
+    runner.build(&specs, &mut |id, made| {
+        built.insert(id, made);
+    });
+    let times = numbered()
+        .map(|(place, finalist)| {
+            // A kernel that was built for other conditions is measured by the number that it has.
+            let id = match built.get(&place)? {
+                Ok(Made::New(_)) => place,
+                Ok(Made::Duplicate { of }) => *of,
+                Err(_) => return None,
+            };
+            let spec = MeasureSpec {
+                id,
+                at: finalist.at.clone(),
+                policy: plan.timing,
+                prune_beyond_ns: None,
+            };
+            let taken = runner.measure(&spec).ok()?.taken?;
+            Some(taken.samples.summary().ok()?.median.get())
+        })
+        .collect();
+    runner.forget(&specs.iter().map(|spec| spec.id).collect::<Vec<_>>());
     times
 }
 

@@ -4,6 +4,7 @@
 //! A batch has three parts: what the store knows (once), the best of the drafts by prediction, and neighbours of the fastest
 //! points. Before there is a model, drafts are neighbours of the default schedule and points at random.
 
+use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64Mcg;
 
 use super::boosted::DRAFTS;
@@ -39,23 +40,27 @@ impl Tuner for Auto {
         }
         let best = history.best();
         let centres: Vec<&Trial> = best.iter().copied().take(CENTRES).collect();
-        let near: Vec<Point> = centres
+        let mut near: Vec<Point> = centres
             .iter()
             .flat_map(|trial| history.grid.neighbours(&trial.point))
             .collect();
+        // Before there is a model, no dimension comes first.
+        near.shuffle(random);
+        let is_first = history.trials.len() <= 1;
         let breed = &best[..best.len().min(CENTRES * 4)];
-        // Good schedules are near the default one: most drafts differ from a fast one in a few dimensions.
+        // Most drafts differ from a fast schedule in a few dimensions. The first are at random: the default one may be far off.
         let far = (0..DRAFTS).map(|draft| match (draft % 4, centres.first()) {
-            (0 | 1, Some(_)) => {
+            (0 | 1, Some(_)) if !is_first => {
                 let centre = centres[draft / 4 % centres.len()];
                 history.grid.changed(&centre.point, STEPS, random)
             }
-            (2, Some(_)) => child(breed, &history.grid, random),
+            (2, Some(_)) if !is_first => child(breed, &history.grid, random),
             _ => history.grid.random(random),
         });
         let far: Vec<Point> = far.collect();
         let wanted = n.saturating_sub(points.len());
-        let descent = (wanted as f64 * DESCENT).ceil() as usize;
+        let share = if is_first { DESCENT / 2.0 } else { DESCENT };
+        let descent = (wanted as f64 * share).ceil() as usize;
         let ranked = ranked(history, shared, near)?;
         points.extend(take_new(history, descent, ranked));
         let left = n.saturating_sub(points.len());

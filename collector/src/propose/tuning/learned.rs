@@ -12,7 +12,7 @@ use oplearn::features::workload_name;
 use oplearn::xgboost::{Booster, Labels, Rows};
 
 /// Rows below which nothing is learnt.
-const LEAST: usize = 24;
+const LEAST: usize = 14;
 /// Rows by which the training set has to grow before it is trained on anew, as a share of it.
 const GROWTH: f64 = 0.15;
 /// Trees, and their depth: enough for a few thousand rows. Training takes less than a kernel's build.
