@@ -28,3 +28,4 @@ pub mod run_list;
 pub mod run_report;
 pub mod store;
 pub mod sweep;
+pub mod tuners;

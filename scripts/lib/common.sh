@@ -29,7 +29,7 @@ requirement_files() {
     if [ "$1" = dev ]; then echo "$root/scripts/requirements-dev.txt"; fi
 }
 
-# The extras of `scripts/setup --with NAME`, and `xgboost`, the library that oppredict opens: each lies in .venv/NAME, apart
+# The extras of `scripts/setup --with NAME`, and `xgboost`, the library that both programs open: each lies in .venv/NAME, apart
 # from the Python packages, as its file of requirements says.
 extra_folder() { echo "$venv/$1"; }
 
@@ -66,7 +66,7 @@ program_is_ready() {
     [ -x "$binaries/$1" ] && [ "$stamp" -nt "$venv/.opbench-base" ] || return 1
     [ -z "$(cd "$root" && find Cargo.toml Cargo.lock ./*/Cargo.toml ./*/build.rs ./*/src \
         -newer "$stamp" -print -quit 2>/dev/null)" ] || return 1
-    [ "$1" != oppredict ] || extra_is_ready xgboost
+    extra_is_ready xgboost
 }
 
 programs_are_ready() {

@@ -250,7 +250,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub ifpartial: Option<String>,
     /// How to tune; `list tuners` shows them. Several, with --ifpartial, to compare them
-    #[arg(long, value_name = "TUNER,…", action = clap::ArgAction::Append, value_parser = Suggest(&["auto", "xgb", "xgb-rank", "xgb_knob", "xgb_curve", "ga", "droplet", "random", "gridsearch"]))]
+    #[arg(long, value_name = "TUNER,…", action = clap::ArgAction::Append, value_parser = Suggest(crate::tuners::names()))]
     pub tuner: Vec<String>,
     /// Most schedules of an operator, from 10 to 3000; --time-budget bounds them all
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

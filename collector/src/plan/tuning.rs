@@ -7,7 +7,7 @@ use opdata::contract::plan::TuningPolicy;
 use super::PlanError;
 use super::reader::{at_least_one, bad, hint, number, single, switch, unique};
 use crate::config::Settings;
-use crate::propose::{TUNERS, tuner_named};
+use crate::tuners;
 
 /// Fewest and most schedules of an operator.
 const TRIALS: (u64, u64) = (10, 3000);
@@ -58,21 +58,14 @@ pub(super) fn tuning(
     let tuners = at_least_one(
         settings,
         "tuner",
-        |text| match tuner_named(text.trim()) {
+        |text| match tuners::named(text.trim()) {
             Some(kind) => Ok(kind.name.to_owned()),
             None => Err(format!(
                 "no such tuner{}",
-                hint(text, TUNERS.iter().map(|kind| kind.name))
+                hint(text, tuners::names().iter().copied())
             )),
         },
-        &format!(
-            "give {}",
-            TUNERS
-                .iter()
-                .map(|kind| kind.name)
-                .collect::<Vec<_>>()
-                .join(", ")
-        ),
+        &format!("give {}", tuners::names().join(", ")),
     )?;
     let partial = switch(settings, "ifpartial")?;
     if tuners.len() > 1 && !partial {

@@ -13,7 +13,6 @@ mod turns;
 pub use chosen::{check_found, check_machine};
 pub use draw::{Drawing, draw};
 pub use listed::Listed;
-pub use tuning::{TUNERS, TunerKind, named as tuner_named};
 
 use std::sync::Arc;
 

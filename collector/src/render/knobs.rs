@@ -6,7 +6,7 @@ use opreport::{Style, units};
 use serde_json::{Value, json};
 
 use crate::preview::OperatorKnobs;
-use crate::propose::TUNERS;
+use crate::tuners::{TUNERS, TunerName};
 
 /// The tuners as a table.
 pub(super) fn tuners_table() -> Table {
@@ -27,7 +27,8 @@ pub(super) fn tuners_table() -> Table {
 
 /// The tuners for scripts.
 pub(super) fn tuners_json() -> Vec<Value> {
-    let tuner = |kind: &crate::propose::TunerKind| json!({"name": kind.name, "aliases": kind.aliases, "about": kind.about});
+    let tuner =
+        |kind: &TunerName| json!({"name": kind.name, "aliases": kind.aliases, "about": kind.about});
     TUNERS.iter().map(tuner).collect()
 }
 

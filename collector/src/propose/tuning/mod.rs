@@ -1,7 +1,7 @@
 //! Tuning: a proposer whose candidates follow from what was measured.
 //!
 //! Each operator is a task with a tuner of its own. A scheduler gives the next batch to the task from which the model's
-//! latency gains most. All tuners are files here, and lines of [`TUNERS`].
+//! latency gains most. All tuners are files here, and lines of [`make`].
 //!
 //! | module | for |
 //! | --- | --- |
@@ -37,102 +37,33 @@ use opmodels::Graph;
 use super::{Candidate, Drawing, Outcome, Proposer};
 use crate::plan::{self, Plan};
 use crate::store::Store;
+use crate::tuners;
 use boosted::{Boosted, Objective, Sees};
 use grid::{Grid, Point};
 use learned::Learned;
 use task::{Task, TaskSpec};
-use tuner::{History, Shared};
-
-pub use tuner::TunerKind;
+use tuner::{History, Shared, Tuner};
 
 /// Candidates of one operator that are built together, then measured (AutoTVM and MetaSchedule: 64).
 const BATCH: usize = 16;
 /// Schedules of the store that a task starts from.
 const KNOWN: usize = 4;
 
-macro_rules! boosted {
-    ($name:literal, $aliases:expr, $about:literal, $sees:ident, $objective:ident) => {
-        TunerKind {
-            name: $name,
-            aliases: $aliases,
-            about: $about,
-            make: || {
-                Box::new(Boosted {
-                    sees: Sees::$sees,
-                    objective: Objective::$objective,
-                })
-            },
-        }
-    };
-}
-
-/// The tuners, in the order in which they are listed.
-pub const TUNERS: &[TunerKind] = &[
-    TunerKind {
-        name: "auto",
-        aliases: &[],
-        about: "the store, drafts by a model that all operators share, then single dimensions",
-        make: || Box::<auto::Auto>::default(),
-    },
-    boosted!(
-        "xgb",
-        &["xgb_itervar", "xgb-itervar"],
-        "XGBoost over the loop nest",
-        LoopNest,
-        Cost
-    ),
-    boosted!(
-        "xgb-rank",
-        &["xgb_rank"],
-        "the same, trained to rank",
-        LoopNest,
-        Rank
-    ),
-    boosted!(
-        "xgb_knob",
-        &["xgb-knob"],
-        "XGBoost over the knobs' values",
-        Knobs,
-        Cost
-    ),
-    boosted!(
-        "xgb_curve",
-        &["xgb-curve"],
-        "XGBoost over knobs and how tiles nest",
-        Curve,
-        Cost
-    ),
-    TunerKind {
-        name: "ga",
-        aliases: &[],
-        about: "a genetic algorithm",
-        make: || Box::new(genetic::Genetic),
-    },
-    TunerKind {
-        name: "droplet",
-        aliases: &[],
-        about: "coordinate descent from the default schedule",
-        make: || Box::<droplet::Droplet>::default(),
-    },
-    TunerKind {
-        name: "random",
-        aliases: &[],
-        about: "schedules at random",
-        make: || Box::new(random::Random),
-    },
-    TunerKind {
-        name: "gridsearch",
-        aliases: &["grid"],
-        about: "all schedules in order",
-        make: || Box::<gridsearch::GridSearch>::default(),
-    },
-];
-
-/// The tuner of a name.
-pub fn named(name: &str) -> Option<&'static TunerKind> {
-    TUNERS
-        .iter()
-        .find(|kind| kind.name == name || kind.aliases.contains(&name))
+/// The tuner of a name of [`crate::tuners::TUNERS`].
+fn make(name: &str) -> Option<Box<dyn Tuner>> {
+    let boosted = |sees, objective| Box::new(Boosted { sees, objective }) as Box<dyn Tuner>;
+    Some(match name {
+        "auto" => Box::<auto::Auto>::default(),
+        "xgb" => boosted(Sees::LoopNest, Objective::Cost),
+        "xgb-rank" => boosted(Sees::LoopNest, Objective::Rank),
+        "xgb_knob" => boosted(Sees::Knobs, Objective::Cost),
+        "xgb_curve" => boosted(Sees::Curve, Objective::Cost),
+        "ga" => Box::new(genetic::Genetic),
+        "droplet" => Box::new(droplet::Droplet),
+        "random" => Box::new(random::Random),
+        "gridsearch" => Box::<gridsearch::GridSearch>::default(),
+        _ => return None,
+    })
 }
 
 /// Proposes by what was measured.
@@ -160,18 +91,12 @@ pub(super) fn draw(
     environment: &Environment,
     runner: &mut dyn Runner,
 ) -> anyhow::Result<Drawing> {
-    let kinds = policy
-        .tuners
-        .iter()
-        .map(|name| named(name).context("an unknown tuner"));
-    let kinds: Vec<&TunerKind> = kinds.collect::<anyhow::Result<_>>()?;
-    oplearn::xgboost::version().context(
-        "tuning learns with XGBoost's library; `scripts/setup` installs it (or give --tuner random, ga, droplet or gridsearch)",
-    )
-    .or_else(|error| match kinds.iter().any(|kind| needs_xgboost(kind)) {
-        true => Err(error),
-        false => Ok([0; 3]),
-    })?;
+    let learns = |name: &String| tuners::named(name).is_some_and(|tuner| tuner.learns);
+    if policy.tuners.iter().any(learns) {
+        oplearn::xgboost::version().context(
+            "this tuner learns with XGBoost's library, which `scripts/setup` installs; ga, droplet, random and gridsearch do without",
+        )?;
+    }
     let symbols: Vec<String> = graph.operators.iter().map(|o| o.symbol.clone()).collect();
     let spaces = runner.spaces(&symbols).map_err(|f| anyhow!(f.reason))?;
     let facts = serde_json::to_value(environment)?;
@@ -199,14 +124,14 @@ pub(super) fn draw(
             _ => known,
         };
         let seed = super::draw::operator_seed(plan.seed, &workload);
-        for kind in &kinds {
+        for name in &policy.tuners {
             tasks.push(Task::new(TaskSpec {
                 operator,
                 count: graph.operators[operator].count,
                 base: space.base.clone(),
                 grid: Grid::new(plan.target.device, space.clone()),
                 known: known.clone(),
-                tuner: (kind.make)(),
+                tuner: make(name).with_context(|| format!("there is no tuner {name}"))?,
                 trials: policy.trials,
                 seed,
             }));
@@ -227,10 +152,6 @@ pub(super) fn draw(
             problem: None,
         }),
     })
-}
-
-fn needs_xgboost(kind: &TunerKind) -> bool {
-    kind.name == "auto" || kind.name.starts_with("xgb")
 }
 
 /// Rows of an earlier run that may be learnt from.

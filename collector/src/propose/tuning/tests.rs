@@ -26,19 +26,15 @@ fn cost(point: &[usize]) -> f64 {
 }
 
 /// The points that a tuner proposes until it ends, in batches of four, and how it ends.
-fn tried(kind: &TunerKind, seed: u64, start: &[usize]) -> Vec<Point> {
+fn tried(name: &str, seed: u64, start: &[usize]) -> Vec<Point> {
     let mut history = History::new(grid());
-    let mut tuner = (kind.make)();
+    let mut tuner = make(name).unwrap();
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let learned = Learned::new(MachineFacts::named("m"));
     let mut all = Vec::new();
     let mut take = |history: &mut History, point: Point| {
         let spec = history.grid.spec(&point).expect("a possible point");
-        assert!(
-            history.note(&spec),
-            "{}: {point:?} is proposed twice",
-            kind.name
-        );
+        assert!(history.note(&spec), "{}: {point:?} is proposed twice", name);
         let cost = Some(cost(&point));
         all.push(point.clone());
         history.trials.push(Trial { point, cost });
@@ -51,7 +47,7 @@ fn tried(kind: &TunerKind, seed: u64, start: &[usize]) -> Vec<Point> {
             known: &[],
         };
         let points = tuner.propose(&history, &shared, 4, &mut random).unwrap();
-        assert!(points.len() <= 4, "{}", kind.name);
+        assert!(points.len() <= 4, "{}", name);
         if points.is_empty() {
             break;
         }
@@ -64,37 +60,38 @@ fn tried(kind: &TunerKind, seed: u64, start: &[usize]) -> Vec<Point> {
 
 #[test]
 fn no_tuner_proposes_a_schedule_twice_and_seeds_repeat_them() {
-    for kind in TUNERS {
-        if needs_xgboost(kind) && oplearn::xgboost::version().is_err() {
+    for kind in tuners::TUNERS {
+        let name = kind.name;
+        if kind.learns && oplearn::xgboost::version().is_err() {
             optestkit::skip("tuners that learn", "XGBoost's library is not installed");
             continue;
         }
-        let all = tried(kind, 7, &[4, 0]);
-        assert_eq!(all, tried(kind, 7, &[4, 0]), "{}", kind.name);
+        let all = tried(name, 7, &[4, 0]);
+        assert_eq!(all, tried(name, 7, &[4, 0]), "{}", name);
         let keys: std::collections::HashSet<String> = all
             .iter()
             .map(|point| grid().spec(point).unwrap().key())
             .collect();
-        assert_eq!(keys.len(), all.len(), "{}", kind.name);
+        assert_eq!(keys.len(), all.len(), "{}", name);
         let best = all
             .iter()
             .map(|point| cost(point))
             .fold(f64::INFINITY, f64::min);
-        assert_eq!(best, 0.0, "{}: {all:?}", kind.name);
+        assert_eq!(best, 0.0, "{}: {all:?}", name);
     }
 }
 
 #[test]
 fn a_small_space_is_exhausted_by_a_search_in_order_and_at_random() {
     for name in ["gridsearch", "grid", "random", "ga"] {
-        let all = tried(named(name).unwrap(), 1, &[4, 0]);
+        let all = tried(tuners::named(name).unwrap().name, 1, &[4, 0]);
         assert_eq!(all.len(), 15, "{name}");
     }
 }
 
 #[test]
 fn coordinate_descent_ends_at_a_point_without_better_neighbours() {
-    let all = tried(named("droplet").unwrap(), 1, &[4, 0]);
+    let all = tried("droplet", 1, &[4, 0]);
     assert!(all.len() < 15, "it looked at every point: {all:?}");
     assert!(all.contains(&vec![3, 0]));
 }
@@ -111,12 +108,14 @@ fn a_schedule_of_the_space_has_its_point() {
 }
 
 #[test]
-fn names_of_tuners_are_unique() {
-    let names = TUNERS
+fn names_of_tuners_are_unique_and_each_has_a_tuner() {
+    let all: Vec<&str> = tuners::TUNERS
         .iter()
-        .flat_map(|k| std::iter::once(&k.name).chain(k.aliases));
-    let all: Vec<&&str> = names.collect();
-    let unique: std::collections::BTreeSet<_> = all.iter().collect();
+        .flat_map(|tuner| std::iter::once(&tuner.name).chain(tuner.aliases))
+        .copied()
+        .collect();
+    let unique: std::collections::BTreeSet<&str> = all.iter().copied().collect();
     assert_eq!(unique.len(), all.len());
-    assert!(named("xgboost").is_none());
+    assert!(tuners::names().iter().all(|name| make(name).is_some()));
+    assert!(make("xgboost").is_none());
 }

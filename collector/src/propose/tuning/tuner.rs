@@ -79,17 +79,6 @@ pub(super) trait Tuner {
     ) -> anyhow::Result<Vec<Point>>;
 }
 
-/// A tuner by name.
-pub struct TunerKind {
-    /// Its name in `--tuner`.
-    pub name: &'static str,
-    /// Other names of it.
-    pub aliases: &'static [&'static str],
-    /// What it does, in a few words.
-    pub about: &'static str,
-    pub(super) make: fn() -> Box<dyn Tuner>,
-}
-
 /// Up to `n` new points of `candidates`, each once.
 pub(super) fn take_new(
     history: &History,

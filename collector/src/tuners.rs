@@ -1,0 +1,82 @@
+//! The names of tuners: what `--tuner` takes. What each does is in `propose/tuning`.
+
+use std::sync::LazyLock;
+
+/// A tuner by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TunerName {
+    /// Its name in `--tuner`.
+    pub name: &'static str,
+    /// Other names of it.
+    pub aliases: &'static [&'static str],
+    /// What it does, in a few words.
+    pub about: &'static str,
+    /// Whether it learns with XGBoost's library.
+    pub learns: bool,
+}
+
+const fn tuner(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    learns: bool,
+    about: &'static str,
+) -> TunerName {
+    TunerName {
+        name,
+        aliases,
+        about,
+        learns,
+    }
+}
+
+/// The tuners, in the order in which they are listed. The names of XGBoost's are AutoTVM's.
+pub const TUNERS: &[TunerName] = &[
+    tuner(
+        "auto",
+        &[],
+        true,
+        "the store, drafts by a model that all operators share, then single dimensions",
+    ),
+    tuner(
+        "xgb",
+        &["xgb_itervar", "xgb-itervar"],
+        true,
+        "XGBoost over the loop nest",
+    ),
+    tuner("xgb-rank", &["xgb_rank"], true, "the same, trained to rank"),
+    tuner(
+        "xgb_knob",
+        &["xgb-knob"],
+        true,
+        "XGBoost over the knobs' values",
+    ),
+    tuner(
+        "xgb_curve",
+        &["xgb-curve"],
+        true,
+        "XGBoost over knobs and how tiles nest",
+    ),
+    tuner("ga", &[], false, "a genetic algorithm"),
+    tuner(
+        "droplet",
+        &[],
+        false,
+        "coordinate descent from the default schedule",
+    ),
+    tuner("random", &[], false, "schedules at random"),
+    tuner("gridsearch", &["grid"], false, "all schedules in order"),
+];
+
+/// The tuner of a name.
+pub fn named(name: &str) -> Option<&'static TunerName> {
+    TUNERS
+        .iter()
+        .find(|tuner| tuner.name == name || tuner.aliases.contains(&name))
+}
+
+/// The names, as `--tuner` lists them.
+pub fn names() -> &'static [&'static str] {
+    static NAMES: LazyLock<Vec<&str>> =
+        LazyLock::new(|| TUNERS.iter().map(|tuner| tuner.name).collect());
+    &NAMES
+}
