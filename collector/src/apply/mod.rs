@@ -11,11 +11,12 @@ use anyhow::{Context as _, anyhow, bail};
 use opengine::protocol::{Counting, Export, WholeModelSpec};
 use opengine::runner::Runner;
 use opengine::schedule::ScheduleSpec;
+use opmodels::graph::Operator;
 use opmodels::{Graph, Imported};
 use tvm_bridge::database::Writer;
 use tvm_bridge::{IrModule, Target, Trace};
 
-use crate::plan::{Planned, model_conditions};
+use crate::plan::{Plan, Planned, model_conditions};
 use crate::report::{Comparison, TunedOperator};
 use crate::run::{Session, compare_models, runner, scratch};
 use crate::store::{Entry, Store};
@@ -89,17 +90,6 @@ impl AppliedModel {
 /// There is no store, the model cannot be imported or built, computes something else, or a file cannot be written.
 pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Result<AppliedModel> {
     let plan = &request.planned.plan;
-    let path = plan
-        .store
-        .as_deref()
-        .context("--store none: there is nothing to apply")?;
-    if !path.is_file() {
-        bail!(
-            "the store {} is not there; tune a model (--iftune=true) or fill it: opcollect store import RUN",
-            path.display()
-        );
-    }
-    let store = Store::open(path)?;
     let threads = plan.threads.iter().copied().max().unwrap_or(1);
     let environment = session.environment_of(plan)?;
     let target = plan.target.dictionary(&environment);
@@ -109,19 +99,7 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
     let python = request.planned.python.as_deref();
     let imported = session.importer.import(&plan.model, python, &mut |_| {})?;
     let graph = &imported.graph;
-    let mut operators = Vec::new();
-    for operator in &graph.operators {
-        let workload = operator.workload_hash();
-        let best = store.best(&workload, &target, &environment.env_hash, Some(threads), 1)?;
-        operators.push(Applied {
-            name: operator.name.clone(),
-            workload,
-            count: operator.count,
-            flops: operator.count * operator.flops,
-            in_model_ns: None,
-            entry: best.into_iter().next(),
-        });
-    }
+    let mut operators = known(plan, graph, &target, &environment.env_hash)?;
     let jobs = session.environment().state.cores_usable as usize;
     let folder = scratch()?;
     let mut own = runner(plan, &imported, &target, jobs, session, folder.path())?;
@@ -194,6 +172,54 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
     })
 }
 
+/// What the store knows of each operator, at the most threads of a plan.
+///
+/// # Errors
+/// There is no store, or it cannot be read.
+fn known(
+    plan: &Plan,
+    graph: &Graph,
+    target: &serde_json::Value,
+    machine: &str,
+) -> anyhow::Result<Vec<Applied>> {
+    let path = plan.store.as_deref();
+    let path = path.context("--store none: there is nothing to apply")?;
+    if !path.is_file() {
+        bail!(
+            "the store {} is not there; tune a model (--iftune=true) or fill it: opcollect store import RUN",
+            path.display()
+        );
+    }
+    let store = Store::open(path)?;
+    let threads = plan.threads.iter().copied().max().unwrap_or(1);
+    let of = |operator: &Operator| {
+        let workload = operator.workload_hash();
+        let best = store.best(&workload, target, machine, Some(threads), 1)?;
+        anyhow::Ok(Applied {
+            name: operator.name.clone(),
+            workload,
+            count: operator.count,
+            flops: operator.count * operator.flops,
+            in_model_ns: None,
+            entry: best.into_iter().next(),
+        })
+    };
+    graph.operators.iter().map(of).collect()
+}
+
+/// The best known schedules of a model's operators, by function, at the most threads of a plan.
+///
+/// # Errors
+/// There is no store, or it cannot be read.
+pub(crate) fn known_schedules(
+    plan: &Plan,
+    graph: &Graph,
+    target: &serde_json::Value,
+    machine: &str,
+) -> anyhow::Result<BTreeMap<String, ScheduleSpec>> {
+    Ok(schedules(graph, &known(plan, graph, target, machine)?))
+}
+
 /// Writes the schedules as a MetaSchedule database, complete or not at all.
 fn write_database(
     folder: &Path,
@@ -234,7 +260,7 @@ fn schedules(graph: &Graph, operators: &[Applied]) -> BTreeMap<String, ScheduleS
 fn measure(
     runner: &mut dyn Runner,
     spec: WholeModelSpec,
-    plan: &crate::plan::Plan,
+    plan: &Plan,
     at: &opengine::device::Conditions,
     graph: &Graph,
     operators: &mut [Applied],

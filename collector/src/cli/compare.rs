@@ -53,7 +53,7 @@ pub struct CompareArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "One model in several frameworks")]
 pub struct FrameworkArgs {
-    /// Run one model by each of these instead, in turn: torch, tvm, onnxruntime; the first is the base of ratios
+    /// Run one model by each of these instead, in turn: torch, tvm, tvm-tuned, onnxruntime; the first is the base of ratios
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     pub framework: Vec<Runs>,
     /// What TVM compiles for; options may follow, as in "llvm -mcpu=haswell"
@@ -65,6 +65,9 @@ pub struct FrameworkArgs {
     /// Time for each framework's unwatched runs [default: 1s]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, conflicts_with = SECOND)]
     pub budget: Option<String>,
+    /// The store of best schedules, for tvm-tuned
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = SECOND)]
+    pub store: Option<String>,
     /// Most memory of TVM's worker process
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, conflicts_with = SECOND)]
     pub memory_limit: Option<String>,
@@ -86,6 +89,8 @@ pub enum Runs {
     Torch,
     /// TVM, with the schedules of the main job
     Tvm,
+    /// TVM, with the best schedules of the store
+    TvmTuned,
     /// ONNX Runtime, for ONNX files and what can be made into one
     #[value(name = "onnxruntime")]
     OnnxRuntime,
@@ -115,7 +120,10 @@ impl FrameworkArgs {
         settings: &Settings,
     ) -> Result<FrameworksRequest, String> {
         let runs = |which| self.framework.contains(&which);
-        if settings.get("target").origin != Origin::Default && !runs(Runs::Tvm) {
+        if settings.get("target").origin != Origin::Default
+            && !runs(Runs::Tvm)
+            && !runs(Runs::TvmTuned)
+        {
             return Err("--target: only tvm compiles; leave it out".to_owned());
         }
         let device = planned.plan.target.device;
@@ -128,6 +136,7 @@ impl FrameworkArgs {
         let frameworks = self.framework.iter().map(|framework| match framework {
             Runs::Torch => Framework::Torch,
             Runs::Tvm => Framework::Tvm,
+            Runs::TvmTuned => Framework::TvmTuned,
             Runs::OnnxRuntime => Framework::OnnxRuntime,
         });
         Ok(FrameworksRequest {

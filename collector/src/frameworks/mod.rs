@@ -41,6 +41,8 @@ pub enum Framework {
     Torch,
     /// TVM, with the schedules of the main job.
     Tvm,
+    /// TVM, with the best schedules of the store.
+    TvmTuned,
     /// ONNX Runtime, from its Python package.
     OnnxRuntime,
 }
@@ -51,6 +53,7 @@ impl Framework {
         match self {
             Framework::Torch => "torch",
             Framework::Tvm => "tvm",
+            Framework::TvmTuned => "tvm-tuned",
             Framework::OnnxRuntime => "onnxruntime",
         }
     }
@@ -267,10 +270,11 @@ fn contenders(
                 let client = libtorch::start(program, &deployed, threads, Device::Cpu)?;
                 Box::new(program::Running::torch(client, &deployed, limit))
             }
-            Framework::Tvm => {
+            Framework::Tvm | Framework::TvmTuned => {
                 let same = onnx.as_ref().map(|file| same_values(&plan.model, file));
                 let request = same.as_ref().unwrap_or(&plan.model);
-                let built = tvm::Tvm::build(planned, request, session, scratch)?;
+                let tuned = *framework == Framework::TvmTuned;
+                let built = tvm::Tvm::build(planned, request, tuned, session, scratch)?;
                 // The file that was written holds the outputs to expect, but not whose they are.
                 Box::new(match &onnx {
                     Some(file) => built.checked_against(&file.origin),

@@ -1,6 +1,6 @@
 //! TVM: the whole model with the schedules of the main job, as it times and watches it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use tvm_bridge::libs::TVM_VERSION;
 
 use super::contender::{Contender, Facts, OperatorTime, Round};
 use super::kinds::Kind;
+use crate::apply::known_schedules;
 use crate::plan::Planned;
 use crate::run::{Session, runner};
 
@@ -34,13 +35,14 @@ pub(super) struct Tvm {
 }
 
 impl Tvm {
-    /// Imports, builds and checks the model.
+    /// Imports, builds and checks the model; with the schedules of the store if it is `tuned`.
     ///
     /// # Errors
     /// It cannot be imported or built, or computes something else.
     pub(super) fn build(
         planned: &Planned,
         request: &ImportRequest,
+        tuned: bool,
         session: &mut Session<'_>,
         scratch: &Path,
     ) -> anyhow::Result<Tvm> {
@@ -59,10 +61,14 @@ impl Tvm {
         });
         let operators = operators.collect();
         let batch = graph.batch;
+        let schedules = match tuned {
+            true => known_schedules(plan, &graph, &target, &environment.env_hash)?,
+            false => BTreeMap::new(),
+        };
         let spec = WholeModelSpec {
             graph,
             jobs,
-            schedules: Default::default(),
+            schedules,
             export: None,
             watch_tasks: false,
         };

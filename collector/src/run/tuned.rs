@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use opdata::{CacheState, Row, Status};
+use opdata::{CacheState, Row};
 use opengine::device::Conditions;
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{Counting, MeasureSpec, WholeModelSpec};
@@ -96,7 +96,7 @@ fn finalists<'r>(graph: &Graph, rows: &[&'r Row], conditions: &[Conditions]) -> 
                 .iter()
                 .filter(|row| row.op_symbol.as_deref() == Some(&described.symbol))
                 .filter(|row| Conditions::of_row(row).as_ref() == Some(at))
-                .filter(|row| row.status == Status::Measured)
+                .filter(|row| row.status.has_time())
                 .filter_map(|row| Some((*row, row.time_median_ns?)))
                 .collect();
             own.sort_by(|a, b| a.1.total_cmp(&b.1));
