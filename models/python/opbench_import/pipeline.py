@@ -42,6 +42,7 @@ from . import (
     torch_graph,
     torch_models,
     transformers_models,
+    tvm_files,
     unfaithful,
     verify,
     write,
@@ -120,7 +121,7 @@ def clean(graph: OnnxGraph) -> None:
     fill.assign(graph)
 
 
-TRANSLATED = {"tflite": tflite_files.read, "stablehlo": stablehlo_files.read}
+TRANSLATED = {"tflite": tflite_files.read, "stablehlo": stablehlo_files.read, "tvm": tvm_files.read}
 """Sources whose files become Relax without ONNX in between."""
 
 
@@ -215,7 +216,11 @@ def checked(request: Request, made: Lowered) -> dict:
         return verify.verdict(lambda: verify.against_given(kernels, model.reference, dtypes))
     if request.source in TRANSLATED:
         shapes = {name: shape for name, (shape, _) in kernels.inputs().items()}
-        oracle = {"tflite": lambda: oracles.lite_rt(request.file, shapes), "stablehlo": lambda: oracles.xla(request.file)}
+        oracle = {
+            "tflite": lambda: oracles.lite_rt(request.file, shapes),
+            "stablehlo": lambda: oracles.xla(request.file),
+            "tvm": lambda: tvm_files.compiled_by_tvm(request.file),
+        }
         make = oracle[request.source]
         return verify.verdict(lambda: verify.against_framework(kernels, model.hints, make(), model.source))
 

@@ -62,7 +62,7 @@ def parse(data: object) -> Request:
     request = Request(**{**data, "inputs": overrides})
     if (request.simple is None) == (request.source == "simple"):
         raise ImportFailure("bad_request", "'simple' belongs to source 'simple'")
-    if request.source in ("local", "onnx", "tflite", "stablehlo") and request.file is None:
+    if request.source in ("local", "onnx", "tflite", "stablehlo", "tvm") and request.file is None:
         raise ImportFailure("bad_request", f"source '{request.source}' needs 'file'")
     if request.source == "transformers" and request.architecture is None:
         raise ImportFailure("bad_request", "source 'transformers' needs 'architecture'")

@@ -32,7 +32,7 @@ pub use architecture::Architecture;
 pub use local::registry;
 
 /// All sources, in the order to show them: the values of `--modelsource`.
-pub const SOURCES: [&dyn ModelSource; 8] = [
+pub const SOURCES: [&dyn ModelSource; 9] = [
     &local::Local,
     &onnx::Onnx,
     &remoteonnx::RemoteOnnx,
@@ -40,6 +40,7 @@ pub const SOURCES: [&dyn ModelSource; 8] = [
     &torch::Torch,
     &single_file::TFLITE,
     &single_file::STABLEHLO,
+    &single_file::TVM,
     &simple::Simple,
 ];
 

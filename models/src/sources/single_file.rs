@@ -1,5 +1,5 @@
-//! Sources `tflite` and `stablehlo`: the path of one file that the importer reads by itself. Its side is
-//! `opbench_import/tflite_files.py` and `opbench_import/stablehlo_files.py`.
+//! Sources `tflite`, `stablehlo` and `tvm`: the path of one file that the importer reads by itself. Its side is
+//! `opbench_import/{tflite,stablehlo,tvm}_files.py`.
 
 use std::path::Path;
 
@@ -31,6 +31,14 @@ pub(super) static STABLEHLO: SingleFile = SingleFile {
     naming: "give the path of a StableHLO module, as text (.mlir) or as a portable artifact",
     wanted: "a StableHLO file",
     extra: Some("stablehlo"),
+};
+
+/// Relax modules of TVM's own.
+pub(super) static TVM: SingleFile = SingleFile {
+    name: "tvm",
+    naming: "give the path of a Relax module: JSON of tvm.ir.save_json, or TVMScript (.py)",
+    wanted: "a TVM module",
+    extra: None,
 };
 
 impl ModelSource for SingleFile {

@@ -126,6 +126,7 @@ fn a_source_is_known_by_its_name_alone() {
             "torch",
             "tflite",
             "stablehlo",
+            "tvm",
             "simple"
         ]
     );

@@ -112,7 +112,7 @@ fn bad_values_say_what_where_and_what_next() {
     insta::assert_snapshot!(error("budget", "soon"), @"--budget soon (command line): not a duration such as 500ms, 2s or 1m; give a duration such as 500ms or 2s");
     insta::assert_snapshot!(error("timeout", "500ms"), @"--timeout 500ms (command line): no longer than --budget 1s, so every point would time out; raise it, or lower --budget");
     insta::assert_snapshot!(error("out", ""), @r#"--out "" (command line): empty; give a value, or leave it out"#);
-    insta::assert_snapshot!(error("modelsource", "lokal"), @"--modelsource lokal (command line): no such source of models (did you mean local?); give local, onnx, remoteonnx, transformers, torch, tflite, stablehlo or simple");
+    insta::assert_snapshot!(error("modelsource", "lokal"), @"--modelsource lokal (command line): no such source of models (did you mean local?); give local, onnx, remoteonnx, transformers, torch, tflite, stablehlo, tvm or simple");
     insta::assert_snapshot!(plan(&[]).unwrap_err(), @"--modelname is missing: name a model, e.g. --modelname resnet-18; `opcollect list models` shows them");
 }
 

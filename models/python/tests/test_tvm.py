@@ -1,0 +1,82 @@
+"""Relax modules of TVM's own: both forms of files agree with TVM's compilation, and what is refused in which words."""
+
+from __future__ import annotations
+
+import runpy
+import unittest
+from pathlib import Path
+
+from opbench_import import pipeline
+from opbench_import.errors import ImportFailure
+from opbench_import.request import Request
+
+import tvm
+from tvm import relax
+
+from . import support
+
+HEAD = "from tvm.script import ir as I, relax as R\n\n@I.ir_module\nclass Net:\n    @R.function\n"
+NET = HEAD + (
+    "    def main(x: R.Tensor((1, 16, 14, 14), 'float32'), w: R.Tensor((8, 16, 3, 3), 'float32'), v: R.Tensor((8, 10), 'float32')):\n"
+    "        with R.dataflow():\n"
+    "            a = R.nn.relu(R.nn.conv2d(x, w, padding=[1, 1, 1, 1]))\n"
+    "            b = R.matmul(R.mean(a, axis=[2, 3]), v)\n"
+    "            R.output(a, b)\n"
+    "        return (a, b)\n"
+)
+
+
+def written(name: str, text: str) -> str:
+    """A file of this text."""
+    path = Path(support.scratch()) / name
+    path.write_text(text)
+    return str(path)
+
+
+def imported(path: str, **options: object) -> support.Imported:
+    """A module in a fresh folder of imports."""
+    folder = support.scratch()
+    pipeline.run(Request("tvm", "net", folder, file=path, **options))
+    return support.Imported(folder)
+
+
+class Forms(unittest.TestCase):
+    """What is imported."""
+
+    def test_script_and_json_give_the_same_checked_operators(self) -> None:
+        """Three operators, compared with what TVM itself compiles."""
+        script = written("net.py", NET)
+        module = runpy.run_path(script)["Net"]
+        for path in (script, written("net.json", tvm.ir.save_json(module))):
+            graph = imported(path).graph
+            self.assertEqual([o["name"] for o in graph["operators"]], ["conv2d_relu", "global_avg_pool", "matmul"])
+            self.assertIn("TVM", graph["check"]["reference"])
+            self.assertIsNone(graph["check"]["reason"])
+
+
+class Refusals(unittest.TestCase):
+    """What is not."""
+
+    def refused(self, path: str, kind: str, words: str, **options: object) -> None:
+        """Holds an import to its error."""
+        with self.assertRaises(ImportFailure) as caught:
+            imported(path, **options)
+        self.assertEqual(caught.exception.kind, kind)
+        self.assertIn(words, str(caught.exception))
+
+    def test_files_that_are_no_such_module(self) -> None:
+        """By name, with what to do."""
+        module = runpy.run_path(written("net.py", NET))["Net"]
+        legal = tvm.ir.save_json(relax.transform.LegalizeOps()(module))
+        self.refused(written("legal.json", legal), "corrupt_model", "legalised already")
+        self.refused(written("empty.py", "x = 1\n"), "corrupt_model", "it has 0 modules")
+        self.refused(written("broken.py", "raise RuntimeError('no')\n"), "corrupt_model", "no")
+        self.refused(written("net.json", "{}"), "corrupt_model", "no Relax module")
+        self.refused(written("tensor.json", tvm.ir.save_json(tvm.IRModule())), "corrupt_model", "no Relax function main")
+        self.refused(written("net.py", NET), "bad_shape", "shapes of a TVM module are its own", batch=4)
+        symbolic = HEAD + "    def main(x: R.Tensor(('n', 4), 'float32')):\n        return R.nn.relu(x)\n"
+        self.refused(written("symbolic.py", symbolic), "bad_shape", "the shape of x is not known")
+
+
+if __name__ == "__main__":
+    unittest.main()
