@@ -118,12 +118,14 @@ impl Store {
         };
         let mut connection = Connection::open(path).map_err(damaged)?;
         connection.busy_timeout(PATIENCE)?;
-        let format: i64 = connection
-            .query_row("pragma user_version", [], |row| row.get(0))
-            .map_err(damaged)?;
-        let tables: i64 = connection
-            .query_row("select count(*) from sqlite_master", [], |row| row.get(0))
-            .map_err(damaged)?;
+        // Both at one moment: another process may be making the tables.
+        let (format, tables): (i64, i64) = {
+            let moment = connection.transaction().map_err(damaged)?;
+            let read = |sql| moment.query_row(sql, [], |row| row.get(0));
+            let format = read("pragma user_version").map_err(damaged)?;
+            let tables = read("select count(*) from sqlite_master").map_err(damaged)?;
+            (format, tables)
+        };
         if format > schema::FORMAT {
             return Err(StoreError::Newer {
                 path: path.to_owned(),
