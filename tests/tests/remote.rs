@@ -569,7 +569,7 @@ fn what_is_wrong_with_another_machine_is_said() {
         (
             &[&port, "--target", "cuda"],
             2,
-            "kernels of cuda run on this machine only",
+            "the architecture of another machine's GPU is not known here",
         ),
         (
             &[&port, "--compile-only"],

@@ -66,6 +66,8 @@ pub struct AppliedModel {
     pub latency_ns: f64,
     /// What the output was checked against.
     pub checked_against: String,
+    /// Operators whose schedules were left out of the database: stock TVM cannot replay them.
+    pub left_out: Vec<String>,
     /// The comparison with default schedules, if it was asked for.
     pub comparison: Option<Comparison>,
 }
@@ -124,9 +126,10 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
     let (latency_ns, checked_against) =
         measure(own.as_mut(), spec, plan, &at, graph, &mut operators)?;
     own.rest();
-    if let Some(folder) = &request.database {
-        write_database(folder, &imported, &target, &operators)?;
-    }
+    let left_out = match &request.database {
+        Some(folder) => write_database(folder, &imported, &target, &operators)?,
+        None => Vec::new(),
+    };
     let comparison = match request.compare {
         false => None,
         true => {
@@ -168,6 +171,7 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
         operators,
         latency_ns,
         checked_against,
+        left_out,
         comparison,
     })
 }
@@ -220,13 +224,14 @@ pub(crate) fn known_schedules(
     Ok(schedules(graph, &known(plan, graph, target, machine)?))
 }
 
-/// Writes the schedules as a MetaSchedule database, complete or not at all.
+/// Writes the schedules as a MetaSchedule database, complete or not at all; the operators that were left out, because one
+/// record that stock TVM cannot replay makes it refuse the whole database.
 fn write_database(
     folder: &Path,
     imported: &Imported,
     target: &serde_json::Value,
     operators: &[Applied],
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<String>> {
     let cannot = || format!("cannot write {}", folder.display());
     let path = imported.folder.join("module.json");
     let json = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -234,17 +239,31 @@ fn write_database(
     let beside = std::path::absolute(folder)?;
     let beside = beside.parent().context("a folder with a parent")?;
     let fresh = tempfile::tempdir_in(beside).with_context(cannot)?;
+    let mut left_out = Vec::new();
     let writer = Writer::new(fresh.path(), &Target::new(target)?)?;
     for (operator, applied) in imported.graph.operators.iter().zip(operators) {
         if let Some(entry) = &applied.entry
             && let Some(trace) = &entry.trace
         {
             let function = module.prim_func(&operator.symbol)?;
+            if needs_own_reducers(&function.script()?, trace) {
+                left_out.push(operator.symbol.clone());
+                continue;
+            }
             let added = writer.add(&function, &Trace(trace.clone()), entry.time_ns);
             added.with_context(|| format!("the schedule of {}", operator.symbol))?;
         }
     }
-    std::fs::rename(fresh.keep(), folder).with_context(cannot)
+    std::fs::rename(fresh.keep(), folder).with_context(cannot)?;
+    Ok(left_out)
+}
+
+/// Whether a trace factors a reduction that begins at infinity, as the importer writes maxima: TVM knows such reducers only
+/// where this program has registered them.
+fn needs_own_reducers(script: &str, trace: &serde_json::Value) -> bool {
+    let mut instructions = trace[0].as_array().into_iter().flatten();
+    let factors = instructions.any(|instruction| instruction[0] == "RFactor");
+    factors && (script.contains("\"-inf\"") || script.contains("\"inf\""))
 }
 
 fn schedules(graph: &Graph, operators: &[Applied]) -> BTreeMap<String, ScheduleSpec> {

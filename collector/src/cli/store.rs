@@ -12,7 +12,7 @@ use crate::plan::Planned;
 /// `opcollect best`.
 #[derive(Debug, PartialEq, Args)]
 pub struct BestArgs {
-    /// An operator, its kind, a model, or a workload's hash, of which all known schedules are shown
+    /// An operator, its kind, a model or a workload's hash; of a workload, all known schedules are shown
     #[arg(value_name = "WHAT")]
     pub what: Option<String>,
     /// The store.

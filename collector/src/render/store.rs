@@ -93,6 +93,12 @@ pub fn applied_text(applied: &AppliedModel, style: Style) -> String {
         units::percent(applied.coverage(time)),
         units::percent(applied.coverage(|o| o.flops as f64)),
     ));
+    if !applied.left_out.is_empty() {
+        out.push_str(&format!(
+            "left out of the database, as stock TVM cannot replay them: {}\n",
+            applied.left_out.join(", ")
+        ));
+    }
     if let Some(comparison) = &applied.comparison {
         out.push_str(&super::tuned::compared(comparison));
     }
@@ -132,6 +138,7 @@ pub fn applied_json(applied: &AppliedModel) -> Value {
         "coverage_time": applied.coverage(time),
         "coverage_flops": applied.coverage(|o| o.flops as f64),
         "checked_against": applied.checked_against,
+        "left_out": applied.left_out,
         "ratio": applied.comparison.as_ref().map(|comparison| comparison.ratio),
         "operators": applied.operators.iter().map(operator).collect::<Vec<_>>(),
     })

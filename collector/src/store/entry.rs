@@ -96,7 +96,7 @@ pub(super) fn of_record(record: &rusqlite::Row<'_>) -> rusqlite::Result<Entry> {
 }
 
 impl Entry {
-    /// The entry of a measured row; none where the row lacks a part, was disturbed, or is of an emulator.
+    /// The entry of a measured row; none where the row lacks a part, has grade D, or is of an emulator.
     pub fn of_row(row: &Row, source: &str) -> Option<Entry> {
         let usable = row.status == Status::Measured
             && row.emulated.is_none()

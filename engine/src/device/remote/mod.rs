@@ -27,7 +27,7 @@ pub use link::{architecture_of, find_linker};
 /// The name of the function by which `opcollect serve-device` says what its machine is.
 pub const ENVIRONMENT: &str = "opbench.environment";
 
-/// A device that kernels do not reach as code of the processor: what a session on another machine needs of it.
+/// An accelerator of another machine: what its session needs beside code of the processor.
 pub(super) trait RemoteDevice: Send + Sync {
     /// Checks that the server has the device, and that it runs code for the target.
     ///
