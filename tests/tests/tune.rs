@@ -112,14 +112,13 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
     let applied = json(applied.done());
     assert_eq!(applied["coverage_calls"], 1.0);
     assert!(applied["latency_ns"].as_f64().unwrap() > 0.0);
+    let imports = concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/imports");
+    let import = format!("{imports}/{}", rows[0].import_key.as_deref().unwrap());
     let script = bench.file("load.py", LOAD);
     let python = concat!(env!("CARGO_MANIFEST_DIR"), "/../.venv/bin/python");
     let loaded = Command::new(python)
         .arg(script)
-        .env(
-            "IMPORTS",
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../.cache/imports"),
-        )
+        .env("IMPORT", import)
         .current_dir(bench.path())
         .output()
         .unwrap();
@@ -167,9 +166,8 @@ print(type(module).__name__, type(machine).__name__)
 from tvm.s_tir import meta_schedule as ms
 database = ms.database.JSONDatabase(work_dir='db')
 # The operators before they are scheduled, as the import keeps them.
-import glob, os, sys
-plain = max(glob.glob(os.environ['IMPORTS'] + '/mlp-*/module.json'), key=os.path.getatime)
-plain = tvm.ir.load_json(open(plain).read())
+import os
+plain = tvm.ir.load_json(open(os.environ['IMPORT'] + '/module.json').read())
 target = tvm.target.Target(database.get_all_tuning_records()[0].target)
 with target, database:
     applied = relax.transform.MetaScheduleApplyDatabase()(plain)
