@@ -18,7 +18,7 @@ const FORMS: &[&str] = &[
     "test_expansions",
 ];
 const PYTORCH: &[&str] = &["test_torch"];
-const FILES: &[&str] = &["test_stablehlo", "test_tflite"];
+const FILES: &[&str] = &["test_stablehlo", "test_tflite", "test_tvm"];
 const INTEGERS: &[&str] = &["test_integers", "test_composites", "test_onnxruntime"];
 const FACTS: &[&str] = &[
     "test_facts",
