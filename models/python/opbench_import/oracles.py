@@ -47,6 +47,9 @@ def onnx_runtime(model: onnx.ModelProto) -> tuple[str, Outputs]:
     options.log_severity_level = 4
     # The operators as ONNX defines them, not what ONNX Runtime fuses them to.
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if any(node.op_type == "QGemm" for node in model.graph.node):
+        # What keeps its products from overflowing without VNNI is an optimisation.
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     name = f"ONNX Runtime {runtime.__version__}"
     if model.ByteSize() > LARGEST_BYTES:
         raise Unchecked("with its weights the model is larger than 2 GiB")
