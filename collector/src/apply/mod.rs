@@ -21,7 +21,7 @@ use crate::report::{Comparison, TunedOperator};
 use crate::run::{Session, compare_models, runner, scratch};
 use crate::store::{Entry, Store};
 
-/// What to compile, and what to make of it.
+/// A model to compile, and the files to write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplyRequest {
     /// The model, the target, the threads and the store.
@@ -36,7 +36,7 @@ pub struct ApplyRequest {
     pub database: Option<PathBuf>,
 }
 
-/// An operator and what the store knows of it.
+/// An operator with its schedule from the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
     /// Readable name.

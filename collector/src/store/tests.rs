@@ -1,3 +1,5 @@
+//! What stays in a store, what is refused, and many writers at once.
+
 use super::*;
 use serde_json::json;
 

@@ -14,14 +14,14 @@ impl Tuner for Droplet {
     fn propose(
         &mut self,
         history: &History,
-        _shared: &Shared<'_>,
+        shared: &Shared<'_>,
         n: usize,
         random: &mut Pcg64Mcg,
     ) -> anyhow::Result<Vec<Point>> {
         let best = history.best();
         let Some(best) = best.first() else {
             // The default schedule lies outside the space, or failed: it starts anywhere.
-            return super::random::Random.propose(history, _shared, 1, random);
+            return super::random::Random.propose(history, shared, 1, random);
         };
         Ok(take_new(history, n, history.grid.neighbours(&best.point)))
     }

@@ -1,3 +1,5 @@
+//! Every tuner on a small grid: no point twice, the same by seed, the best found.
+
 use opengine::schedule::Space;
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64Mcg;
