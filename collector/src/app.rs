@@ -96,7 +96,9 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Vta(command) => Ok(vta::perform(command, view)?),
         Action::Best(args) => Ok(store::best(args, view)?),
-        Action::Store(command) => Ok(store::perform(command, view)?),
+        Action::Store(command) => with_session(view.verbosity, |session| {
+            Ok(store::perform(command, session, view)?)
+        }),
         Action::Apply(request) => with_session(view.verbosity, |session| {
             Ok(store::apply_best(&request, session, view)?)
         }),

@@ -65,6 +65,12 @@ pub const TUNERS: &[TunerName] = &[
     ),
     tuner("random", &[], false, "schedules at random"),
     tuner("gridsearch", &["grid"], false, "all schedules in order"),
+    tuner(
+        "metaschedule",
+        &["meta-schedule"],
+        true,
+        "TVM's evolutionary search over its own design space",
+    ),
 ];
 
 /// The tuner of a name.

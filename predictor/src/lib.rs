@@ -7,6 +7,7 @@
 //! | [`eval`] | errors on held-out samples, by kind, by workload, of models end to end |
 //! | [`model`] | training a model to keep, what it knows besides its trees, its file |
 //! | [`query`] | queries and answers |
+//! | [`place`] | where operators go that run side by side |
 //! | [`correlate`] | which factors go with time |
 //! | [`suggest`] | what to measure next |
 //! | [`transfer`] | from one machine to another by a few measurements |
@@ -20,6 +21,7 @@ pub mod correlate;
 pub mod error;
 pub mod eval;
 pub mod model;
+pub mod place;
 pub mod query;
 pub mod render;
 pub mod serve;

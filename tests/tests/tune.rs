@@ -63,6 +63,10 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
         sums.len() >= 2 && sums.windows(2).all(|pair| pair[1] <= pair[0]),
         "{sums:?}"
     );
+    let curve = std::fs::read_to_string(bench.path().join("run/tuning.csv")).unwrap();
+    assert_eq!(curve.lines().count(), 1 + sums.len(), "{curve}");
+    assert!(curve.contains("\nauto,1,hot,16,"), "{curve}");
+    assert!(bench.path().join("run/tuning.svg").is_file());
     let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
     assert!(
         rows.iter()
@@ -133,6 +137,38 @@ fn what_tuning_finds_is_reported_kept_and_applied() {
     assert_eq!(said.trim(), found);
     assert!(left_out <= 1, "{applied:#}");
 
+    // What was exported for TVM's users comes back, unless its records were mixed up.
+    let databases = |from: &str, to: &str| {
+        let import = ["store", "import", from, "--here", "--store", to, "--json"];
+        json(bench.run(&import).done())
+    };
+    let back = databases("db", "u.sqlite");
+    assert_eq!(back["better"], 4 - left_out, "{back:#}");
+    let covered = bench.run(&[&apply[..6], &["--store", "u.sqlite", "--json"]].concat());
+    let covered = json(covered.done());
+    let share = covered["coverage_calls"].as_f64().unwrap();
+    assert!((0.5..=1.0).contains(&share), "{covered:#}");
+    std::fs::create_dir(bench.path().join("mixed")).unwrap();
+    for (file, wrong) in [
+        ("database_workload.json", ""),
+        ("database_tuning_record.json", "[1"),
+    ] {
+        let text = std::fs::read_to_string(bench.path().join("db").join(file)).unwrap();
+        let text = match wrong {
+            "" => text,
+            index => text.replacen("[0", index, 1),
+        };
+        std::fs::write(bench.path().join("mixed").join(file), text).unwrap();
+    }
+    let mixed = databases("mixed", "v.sqlite");
+    let left: u64 = mixed["left_out"]
+        .as_object()
+        .unwrap()
+        .values()
+        .filter_map(Value::as_u64)
+        .sum();
+    assert_eq!(left, 1, "{mixed:#}");
+
     bench
         .run(&["store", "export", "all.jsonl", "--store", "s.sqlite"])
         .done();
@@ -175,6 +211,42 @@ functions = [f for v, f in applied.functions.items() if isinstance(f, tvm.tirx.P
 scheduled = [f for f in functions if f.attrs and f.attrs.get('tirx.is_scheduled', f.attrs.get('tir.is_scheduled'))]
 print(len(scheduled), 'of', len(functions), 'found')
 ";
+
+/// TVM's own search: its schedules are traces, which are measured, kept and applied as others are.
+#[test]
+fn tvms_evolutionary_search_is_a_tuner() {
+    let bench = Bench::new();
+    let more = [
+        "--tuner",
+        "metaschedule",
+        "--store",
+        "s.sqlite",
+        "--out",
+        "run",
+        "--json",
+    ];
+    let outcome = bench.run(&[&TUNE[..], &more].concat());
+    let report = json(outcome.done());
+    let operators = report["tuned"][0]["operators"].as_array().unwrap().len();
+    assert_eq!(operators, 4, "{report:#}");
+    let rows = read_rows(&bench.path().join("run/rows.csv")).unwrap();
+    let traces = rows
+        .iter()
+        .filter(|row| row.schedule_space.as_deref() == Some("trace"))
+        .filter(|row| row.status == Status::Measured);
+    assert!(traces.count() > 20, "{} rows", rows.len());
+    let apply = [
+        "apply",
+        "--modelname",
+        "mlp",
+        "--threads",
+        "1",
+        "--store",
+        "s.sqlite",
+        "--json",
+    ];
+    assert_eq!(json(bench.run(&apply).done())["coverage_calls"], 1.0);
+}
 
 #[test]
 fn a_tuning_run_that_was_killed_goes_on_and_doubles_nothing() {

@@ -1,17 +1,19 @@
-//! Databases of MetaSchedule: a folder of two JSON files, written by TVM's own functions.
+//! Databases of MetaSchedule: a folder of two JSON files, written and read by TVM's own functions.
 //!
 //! The index of a workload is a counter in the memory of who writes, so two writers corrupt a database without an error. A
 //! [`Writer`] therefore works in a folder that nobody else has; whoever makes it renames it when it is complete.
 
 use std::path::Path;
 
-use crate::call::{Obj, array, boolean, call, none, text};
-use crate::error::Result;
-use crate::ir::{ENTRY, PrimFunc};
+use serde_json::Value;
+
+use crate::call::{Obj, array, boolean, call, elements, field, none, text};
+use crate::error::{Error, Result};
+use crate::ir::{ENTRY, IrModule, PrimFunc};
 use crate::libs::Libraries;
 use crate::schedule::Schedule;
 use crate::target::Target;
-use crate::trace::Trace;
+use crate::trace::{Trace, object_of_json, plain_json};
 
 /// Adds records to a new database.
 pub struct Writer {
@@ -75,4 +77,67 @@ impl Writer {
         )
         .map(drop)
     }
+}
+
+/// A function of a database, with what its records have to fit.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    /// TVM's structural hash of it, as the database writes it.
+    pub hash: String,
+    function: PrimFunc,
+    /// Its arguments, `["TENSOR", data type, shape]` each.
+    pub arguments: Value,
+}
+
+impl Workload {
+    /// Of a line of `database_workload.json`.
+    ///
+    /// # Errors
+    /// It is no workload of this version of TVM, its hash is another, or it has no function `main`.
+    pub fn of_line(line: &Value) -> Result<Workload> {
+        const NAME: &str = "s_tir.meta_schedule.WorkloadFromJSON";
+        Libraries::load()?;
+        let hash = line[0].as_str();
+        let hash = hash.ok_or_else(|| Error::unexpected(NAME, "no structural hash"))?;
+        let workload = call(NAME, &[&object_of_json(line)?])?;
+        let module = IrModule {
+            handle: field(&workload, "mod")?,
+        };
+        let function = module.prim_func(ENTRY)?;
+        let arguments = arguments(&function)?;
+        Ok(Workload {
+            hash: hash.to_owned(),
+            function,
+            arguments,
+        })
+    }
+
+    /// Applies a trace to the function.
+    ///
+    /// # Errors
+    /// It is the trace of another function.
+    pub fn apply(&self, trace: &Trace) -> Result<()> {
+        Schedule::new(&self.function, 0)?.apply(trace)
+    }
+}
+
+/// The hash under which a database has a function.
+///
+/// # Errors
+/// TVM's.
+pub fn workload_hash(function: &PrimFunc) -> Result<String> {
+    let module = function.with_symbol(ENTRY)?.to_module()?;
+    Ok(module.structural_hash()?.to_string())
+}
+
+fn arguments(function: &PrimFunc) -> Result<Value> {
+    let infos = call(
+        "s_tir.meta_schedule.ArgInfoFromPrimFunc",
+        &[&function.handle],
+    )?;
+    let infos = elements(&infos)?;
+    let json = infos
+        .iter()
+        .map(|info| plain_json(&call("s_tir.meta_schedule.ArgInfoAsJSON", &[info])?));
+    Ok(Value::Array(json.collect::<Result<_>>()?))
 }

@@ -19,6 +19,7 @@ pub mod database;
 pub mod device;
 mod dtype;
 pub mod error;
+pub mod evolution;
 mod fragments;
 pub mod inspect;
 pub mod ir;

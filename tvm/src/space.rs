@@ -15,7 +15,7 @@ use crate::device::DeviceKind;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::inspect::Access;
-use crate::ir::{PrimFunc, type_key};
+use crate::ir::{IrModule, PrimFunc, type_key};
 use crate::outline::{BlockLimits, Outline};
 use crate::schedule::Schedule;
 use crate::target::Target;
@@ -91,6 +91,89 @@ fn multiplies_halves(function: &PrimFunc) -> Result<bool> {
     Ok(multiplies && !rounds)
 }
 
+/// A function with TVM's rules for it, ready to be sampled or searched.
+pub(crate) struct Prepared {
+    /// TVM's context of a search.
+    pub context: Obj,
+    /// The module that holds the function as [`crate::ir::ENTRY`].
+    pub module: IrModule,
+    /// The schedules that the rules make.
+    pub sketches: Obj,
+    postprocessors: Obj,
+    /// Keeps the function's own buffers from being transformed.
+    _root: Obj,
+}
+
+impl Prepared {
+    /// For a search by `strategy` with TVM's own mutations of schedules.
+    pub(crate) fn for_search(
+        function: &PrimFunc,
+        target: &Target,
+        seed: u64,
+        strategy: &Obj,
+        threads: usize,
+    ) -> Result<Prepared> {
+        let rules = Rules::of(function, target)?;
+        Prepared::new(function, target, seed, rules, Some(strategy), threads)
+    }
+
+    fn new(
+        function: &PrimFunc,
+        target: &Target,
+        seed: u64,
+        defaults: Rules,
+        strategy: Option<&Obj>,
+        threads: usize,
+    ) -> Result<Prepared> {
+        let made = |what: &str| call(&name(&format!("{what}Default{}", defaults.name)), &[]);
+        // TVM's Python package would give operators rules of their own; without it that rule only warns.
+        let rules = elements(&made("ScheduleRule")?)?;
+        let own = |rule: &&Obj| type_key(rule) != Some("s_tir.meta_schedule.ApplyCustomRule");
+        let rules = array(rules.iter().filter(own))?;
+        let postprocessors = made("Postproc")?;
+        let mutators = match strategy {
+            Some(_) => made("Mutator")?,
+            None => map([])?,
+        };
+        let generator = call(
+            &name("SpaceGeneratorPostOrderApply"),
+            // Rules, postprocessors and mutators must all be given, or TVM takes those of the CPU's extensions.
+            &[&none(), &rules, &postprocessors, &mutators],
+        )?;
+        let module = function.to_module()?;
+        // See [`Schedule`]: the rules' schedules would otherwise transform the function itself.
+        let root = function.root_block()?;
+        let silent = Obj(Any::from(Function::from_packed(|_: &[AnyView<'_>]| {
+            Ok(Any::new())
+        })));
+        let context = call(
+            &name("TuneContext"),
+            &[
+                &module.handle,
+                &target.handle,
+                &generator,
+                strategy.unwrap_or(&none()),
+                &text(crate::ir::ENTRY),
+                &int(threads as i64),
+                &int(Schedule::seed(seed)),
+                &silent,
+            ],
+        )?;
+        call(&name("TuneContextInitialize"), &[&context])?;
+        let sketches = call(
+            &name("SpaceGeneratorGenerateDesignSpace"),
+            &[&generator, &module.handle],
+        )?;
+        Ok(Prepared {
+            context,
+            module,
+            sketches,
+            postprocessors,
+            _root: root,
+        })
+    }
+}
+
 /// A sample of a design space.
 #[derive(Debug)]
 pub struct Sample {
@@ -110,43 +193,9 @@ impl DesignSpace {
     /// A rule fails on the function.
     pub fn generate(function: &PrimFunc, target: &Target, seed: u64) -> Result<DesignSpace> {
         let defaults = Rules::of(function, target)?;
-        let made = |what: &str| call(&name(&format!("{what}Default{}", defaults.name)), &[]);
-        // TVM's Python package would give operators rules of their own; without it that rule only warns.
-        let rules = elements(&made("ScheduleRule")?)?;
-        let own = |rule: &&Obj| type_key(rule) != Some("s_tir.meta_schedule.ApplyCustomRule");
-        let rules = array(rules.iter().filter(own))?;
-        let postprocessors = made("Postproc")?;
-        let generator = call(
-            &name("SpaceGeneratorPostOrderApply"),
-            // Rules, postprocessors and mutators must all be given, or TVM takes those of the CPU's extensions.
-            &[&none(), &rules, &postprocessors, &map([])?],
-        )?;
-        let module = function.to_module()?;
-        // See [`Schedule`]: the rules' schedules would otherwise transform the function itself.
-        let _root = function.root_block()?;
-        let silent = Obj(Any::from(Function::from_packed(|_: &[AnyView<'_>]| {
-            Ok(Any::new())
-        })));
-        let context = call(
-            &name("TuneContext"),
-            &[
-                &module.handle,
-                &target.handle,
-                &generator,
-                &none(),
-                &text(crate::ir::ENTRY),
-                &int(1),
-                &int(Schedule::seed(seed)),
-                &silent,
-            ],
-        )?;
-        call(&name("TuneContextInitialize"), &[&context])?;
-        let schedules = call(
-            &name("SpaceGeneratorGenerateDesignSpace"),
-            &[&generator, &module.handle],
-        )?;
+        let prepared = Prepared::new(function, target, seed, defaults, None, 1)?;
         let limits = BlockLimits::of(target.json());
-        let sketches = elements(&schedules)?
+        let sketches = elements(&prepared.sketches)?
             .iter()
             .map(|schedule| Sketch::of(schedule, function, limits.is_some()))
             .collect::<Result<Vec<_>>>()?;
@@ -159,7 +208,7 @@ impl DesignSpace {
         Ok(DesignSpace {
             function: function.clone(),
             sketches,
-            postprocessors: elements(&postprocessors)?,
+            postprocessors: elements(&prepared.postprocessors)?,
             attempts: defaults.attempts,
             limits,
         })

@@ -29,12 +29,7 @@ impl Trace {
     /// The record of TVM's trace object with all its instructions.
     pub(crate) fn exactly(trace: &Obj) -> Result<Trace> {
         let json = call("s_tir.schedule.TraceAsJSON", &[trace, &boolean(false)])?;
-        const NAME: &str = "ffi.ToJSONGraphString";
-        let text: tvm_ffi::String = value(NAME, call(NAME, &[&json, &none()])?)?;
-        let graph = serde_json::from_str(text.as_str()).map_err(|e| Error::unexpected(NAME, e))?;
-        plain(&graph)
-            .map(Trace)
-            .ok_or_else(|| Error::unexpected(NAME, "an object graph that is no trace"))
+        plain_json(&json).map(Trace)
     }
 
     /// Number of instructions.
@@ -51,6 +46,19 @@ impl Trace {
     pub(crate) fn to_object(&self) -> Result<Obj> {
         object(&self.0)
     }
+}
+
+/// TVM's lists, maps, numbers and texts as JSON.
+pub(crate) fn plain_json(object: &Obj) -> Result<Value> {
+    const NAME: &str = "ffi.ToJSONGraphString";
+    let text: tvm_ffi::String = value(NAME, call(NAME, &[object, &none()])?)?;
+    let graph = serde_json::from_str(text.as_str()).map_err(|e| Error::unexpected(NAME, e))?;
+    plain(&graph).ok_or_else(|| Error::unexpected(NAME, "an object that JSON has no form for"))
+}
+
+/// JSON as TVM's lists, maps, numbers and texts.
+pub(crate) fn object_of_json(json: &Value) -> Result<Obj> {
+    object(json)
 }
 
 /// TVM's graph of objects as the value that it stands for; nothing if it holds other things than JSON can.

@@ -1,5 +1,6 @@
 //! `opcollect best`, `opcollect store` and `opcollect apply`.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use crate::apply::{ApplyRequest, apply};
 use crate::cli::store::{BestArgs, StoreCommand, StoreFile};
 use crate::render::{applied_json, applied_text, best_json, best_text};
 use crate::run::Session;
-use crate::store::{Added, Entry, Store};
+use crate::store::{Added, Entry, Store, format_of, read_log};
 
 /// The file of a store that is named, or the installation's.
 fn file(named: StoreFile) -> anyhow::Result<PathBuf> {
@@ -26,11 +27,10 @@ fn file(named: StoreFile) -> anyhow::Result<PathBuf> {
 
 /// A store that is there already.
 fn existing(path: &Path) -> anyhow::Result<Store> {
-    if !path.is_file() {
+    Store::existing(path)?.ok_or_else(|| {
         let next = "tune a model (--iftune=true), or fill it: opcollect store import RUN";
-        return Err(Misuse(format!("the store {} is not there; {next}", path.display())).into());
-    }
-    Ok(Store::open(path)?)
+        Misuse(format!("the store {} is not there; {next}", path.display())).into()
+    })
 }
 
 /// Lists the best schedules: one of each workload, or all that are known of one.
@@ -38,7 +38,7 @@ fn existing(path: &Path) -> anyhow::Result<Store> {
 /// # Errors
 /// There is no store, or it cannot be read.
 pub(super) fn best(args: BestArgs, view: View) -> anyhow::Result<Exit> {
-    let store = existing(&file(args.store)?)?;
+    let mut store = existing(&file(args.store)?)?;
     let mut entries = store.list(args.what.as_deref())?;
     if entries.is_empty()
         && let Some(what) = &args.what
@@ -97,18 +97,28 @@ pub(super) fn apply_best(
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub(super) fn perform(command: StoreCommand, view: View) -> anyhow::Result<Exit> {
+pub(super) fn perform(
+    command: StoreCommand,
+    session: &mut Session<'_>,
+    view: View,
+) -> anyhow::Result<Exit> {
     match command {
-        StoreCommand::Import { paths, store } => {
+        StoreCommand::Import { paths, here, store } => {
             let path = file(store)?;
+            let here = match here {
+                true => Some(session.environment().env_hash),
+                false => None,
+            };
+            let mut store = Store::open(&path)?;
             let mut added = Added::default();
+            let mut left_out = BTreeMap::new();
             for from in &paths {
-                let more = import(&path, from)?;
+                let more = import(&mut store, from, here.as_deref(), &mut left_out)?;
                 added.seen += more.seen;
                 added.usable += more.usable;
                 added.better += more.better;
             }
-            say_added(&path, added, view)
+            say_added(&path, added, &left_out, view)
         }
         StoreCommand::Merge { other, store } => {
             let path = file(store)?;
@@ -120,9 +130,9 @@ pub(super) fn perform(command: StoreCommand, view: View) -> anyhow::Result<Exit>
                 usable: seen,
                 better,
             };
-            say_added(&path, added, view)
+            say_added(&path, added, &BTreeMap::new(), view)
         }
-        StoreCommand::Export { file: to, store } => export(&existing(&file(store)?)?, &to),
+        StoreCommand::Export { file: to, store } => export(&mut existing(&file(store)?)?, &to),
         StoreCommand::Verify { store } => {
             let path = file(store)?;
             let contents = existing(&path)?.verify()?;
@@ -151,42 +161,67 @@ pub(super) fn perform(command: StoreCommand, view: View) -> anyhow::Result<Exit>
     }
 }
 
-fn say_added(path: &Path, added: Added, view: View) -> anyhow::Result<Exit> {
+fn say_added(
+    path: &Path,
+    added: Added,
+    left_out: &BTreeMap<String, u64>,
+    view: View,
+) -> anyhow::Result<Exit> {
     show(
         view,
         |_| {
-            format!(
+            let mut out = format!(
                 "{}: {} new or faster, of {} with a time and a schedule, of {}\n",
                 path.display(),
                 units::plural(added.better, "schedule"),
                 added.usable,
                 units::plural(added.seen, "record"),
-            )
+            );
+            for (reason, times) in left_out {
+                out.push_str(&format!("    left out {times}: {reason}\n"));
+            }
+            out
         },
-        || json!({"store": path, "seen": added.seen, "usable": added.usable, "better": added.better}),
+        || {
+            json!({
+                "store": path,
+                "seen": added.seen,
+                "usable": added.usable,
+                "better": added.better,
+                "left_out": left_out,
+            })
+        },
     )?;
     Ok(Exit::Done)
 }
 
-/// Adds a run, a dataset, or what was exported.
-fn import(store: &Path, from: &Path) -> anyhow::Result<Added> {
-    if from
-        .extension()
-        .is_some_and(|extension| extension == "jsonl")
-        && is_export(from)?
-    {
-        let file = std::fs::File::open(from).with_context(|| from.display().to_string())?;
-        let mut entries: Vec<Entry> = Vec::new();
-        for (number, line) in std::io::BufReader::new(file).lines().enumerate() {
-            let at = || format!("{}, line {}", from.display(), number + 1);
-            entries.push(serde_json::from_str(&line.with_context(at)?).with_context(at)?);
-        }
-        let better = Store::open(store)?.add(&entries)?;
+/// Adds a run, a dataset, what was exported, or a log of another tool.
+fn import(
+    store: &mut Store,
+    from: &Path,
+    here: Option<&str>,
+    left_out: &mut BTreeMap<String, u64>,
+) -> anyhow::Result<Added> {
+    let is_lines = from.extension().is_some_and(|ending| ending == "jsonl");
+    if is_lines && first_line(from)?.contains("\"choice\"") {
+        let entries = exported(from)?;
         let seen = entries.len() as u64;
         return Ok(Added {
             seen,
             usable: seen,
-            better,
+            better: store.add(&entries)?,
+        });
+    }
+    let is_rows = is_lines && first_line(from)?.contains("\"row_id\"");
+    if let Some(format) = format_of(from).filter(|_| !is_rows) {
+        let log = read_log(from, format, here)?;
+        for (reason, times) in log.left_out {
+            *left_out.entry(reason).or_default() += times;
+        }
+        return Ok(Added {
+            seen: log.seen,
+            usable: log.entries.len() as u64,
+            better: store.add(&log.entries)?,
         });
     }
     let rows = read_rows(from)?;
@@ -194,21 +229,31 @@ fn import(store: &Path, from: &Path) -> anyhow::Result<Added> {
     if let Some(row) = rows.first() {
         source = row.run_id.clone();
     }
-    Ok(Store::open(store)?.add_rows(&rows, &source)?)
+    Ok(store.add_rows(&rows, &source)?)
 }
 
-/// Whether a file of JSON lines is one that [`export`] wrote.
-fn is_export(file: &Path) -> anyhow::Result<bool> {
+/// The entries of a file that [`export`] wrote.
+fn exported(from: &Path) -> anyhow::Result<Vec<Entry>> {
+    let file = std::fs::File::open(from).with_context(|| from.display().to_string())?;
+    let lines = std::io::BufReader::new(file).lines().enumerate();
+    let entries = lines.map(|(number, line)| {
+        let at = || format!("{}, line {}", from.display(), number + 1);
+        serde_json::from_str(&line.with_context(at)?).with_context(at)
+    });
+    entries.collect()
+}
+
+fn first_line(file: &Path) -> anyhow::Result<String> {
     let read = std::fs::File::open(file).with_context(|| file.display().to_string())?;
-    let mut first = String::new();
+    let mut first = Vec::new();
     std::io::BufReader::new(read)
-        .read_line(&mut first)
+        .read_until(b'\n', &mut first)
         .with_context(|| file.display().to_string())?;
-    Ok(first.contains("\"workload\"") && first.contains("\"choice\""))
+    Ok(String::from_utf8_lossy(&first).into_owned())
 }
 
 /// Writes all schedules into a file beside the named one, then renames it.
-fn export(store: &Store, to: &Path) -> anyhow::Result<Exit> {
+fn export(store: &mut Store, to: &Path) -> anyhow::Result<Exit> {
     let folder = to
         .parent()
         .filter(|f| !f.as_os_str().is_empty())

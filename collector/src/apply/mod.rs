@@ -1,8 +1,11 @@
 //! `opcollect apply`: a model compiled with the best schedules that the store knows.
 //!
-//! Operators are looked up by workload, target and machine. What has no schedule there gets the default one and is named,
-//! with how to get one. The model is checked, timed, and compared with default schedules in turn if that was asked for. It
+//! Operators are looked up by workload, target and machine. What has no schedule there gets that of the nearest workload of its
+//! kind, if that is possible and faster inside the model ([`nearest`]); else the default one, and is named, with how to get
+//! one. The model is checked, timed, and compared with default schedules in turn if that was asked for. It
 //! can be written as a shared library that TVM's runtime loads, and as the scheduled module.
+
+mod nearest;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,13 +16,13 @@ use opengine::runner::Runner;
 use opengine::schedule::ScheduleSpec;
 use opmodels::graph::Operator;
 use opmodels::{Graph, Imported};
-use tvm_bridge::database::Writer;
+use tvm_bridge::database::{Writer, workload_hash};
 use tvm_bridge::{IrModule, Target, Trace};
 
 use crate::plan::{Plan, Planned, model_conditions};
 use crate::report::{Comparison, TunedOperator};
 use crate::run::{Session, compare_models, runner, scratch};
-use crate::store::{Entry, Store};
+use crate::store::{Entry, Store, workload_key};
 
 /// A model to compile, and the files to write.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +54,8 @@ pub struct Applied {
     pub in_model_ns: Option<f64>,
     /// The schedule; none where the default one was taken.
     pub entry: Option<Entry>,
+    /// Whether the schedule is that of another workload.
+    pub is_nearest: bool,
 }
 
 /// A model with the schedules of the store.
@@ -73,12 +78,12 @@ pub struct AppliedModel {
 }
 
 impl AppliedModel {
-    /// The covered share of what `of` counts, from 0 to 1.
+    /// The share of what `of` counts, from 0 to 1, for which the store has a schedule of the same workload.
     pub fn coverage(&self, of: impl Fn(&Applied) -> f64) -> f64 {
         let covered: f64 = self
             .operators
             .iter()
-            .filter(|operator| operator.entry.is_some())
+            .filter(|operator| operator.entry.is_some() && !operator.is_nearest)
             .map(&of)
             .sum();
         let all: f64 = self.operators.iter().map(&of).sum();
@@ -101,7 +106,7 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
     let python = request.planned.python.as_deref();
     let imported = session.importer.import(&plan.model, python, &mut |_| {})?;
     let graph = &imported.graph;
-    let mut operators = known(plan, graph, &target, &environment.env_hash)?;
+    let mut operators = known(plan, &imported, &target, &environment.env_hash)?;
     let jobs = session.environment().state.cores_usable as usize;
     let folder = scratch()?;
     let mut own = runner(plan, &imported, &target, jobs, session, folder.path())?;
@@ -112,6 +117,24 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
     session
         .progress
         .working("building the model and checking its output");
+    let machine = &environment.env_hash;
+    nearest::fill(plan, graph, &target, machine, own.as_mut(), &mut operators)?;
+    if operators.iter().any(|operator| operator.is_nearest) {
+        let spec = |operators: &[Applied]| WholeModelSpec {
+            graph: graph.clone(),
+            jobs,
+            schedules: schedules(graph, operators),
+            export: None,
+            watch_tasks: false,
+        };
+        let exact = nearest::without(&operators);
+        let with = spec(&operators);
+        measure(own.as_mut(), with, plan, &at, graph, &mut operators)?;
+        let mut before = exact.clone();
+        let without = spec(&exact);
+        measure(own.as_mut(), without, plan, &at, graph, &mut before)?;
+        nearest::keep_faster(&mut operators, &before);
+    }
     let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
     let spec = WholeModelSpec {
         graph: graph.clone(),
@@ -139,6 +162,7 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
                 .zip(&operators)
                 .filter_map(|(operator, applied)| {
                     let entry = applied.entry.as_ref()?;
+                    let spec = entry.spec()?;
                     Some(TunedOperator {
                         name: operator.name.clone(),
                         symbol: operator.symbol.clone(),
@@ -148,7 +172,7 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
                         best_ns: entry.time_ns,
                         schedules: 0,
                         row_id: entry.source.clone(),
-                        spec: entry.spec(),
+                        spec,
                     })
                 })
                 .collect();
@@ -176,39 +200,65 @@ pub fn apply(request: &ApplyRequest, session: &mut Session<'_>) -> anyhow::Resul
     })
 }
 
+/// The store of a plan.
+///
+/// # Errors
+/// There is none, or it cannot be opened.
+fn store(plan: &Plan) -> anyhow::Result<Store> {
+    let path = plan.store.as_deref();
+    let path = path.context("--store none: there is nothing to apply")?;
+    match Store::existing(path)? {
+        Some(store) => Ok(store),
+        None => bail!(
+            "the store {} is not there; tune a model (--iftune=true) or fill it: opcollect store import RUN",
+            path.display()
+        ),
+    }
+}
+
 /// What the store knows of each operator, at the most threads of a plan.
 ///
 /// # Errors
 /// There is no store, or it cannot be read.
 fn known(
     plan: &Plan,
-    graph: &Graph,
+    imported: &Imported,
     target: &serde_json::Value,
     machine: &str,
 ) -> anyhow::Result<Vec<Applied>> {
-    let path = plan.store.as_deref();
-    let path = path.context("--store none: there is nothing to apply")?;
-    if !path.is_file() {
-        bail!(
-            "the store {} is not there; tune a model (--iftune=true) or fill it: opcollect store import RUN",
-            path.display()
-        );
-    }
-    let store = Store::open(path)?;
+    let mut store = store(plan)?;
     let threads = plan.threads.iter().copied().max().unwrap_or(1);
-    let of = |operator: &Operator| {
+    let mut module = None;
+    let mut of = |operator: &Operator| {
         let workload = operator.workload_hash();
-        let best = store.best(&workload, target, machine, Some(threads), 1)?;
+        let mut best = store.best(&workload, target, machine, Some(threads), 1)?;
+        if best.is_empty() {
+            // MetaSchedule's databases know the function by another hash.
+            let module = match &module {
+                Some(module) => module,
+                None => module.insert(self::module(imported)?),
+            };
+            let hash = workload_hash(&module.prim_func(&operator.symbol)?)?;
+            best = store.best(&workload_key(&hash), target, machine, Some(threads), 1)?;
+        }
         anyhow::Ok(Applied {
             name: operator.name.clone(),
             workload,
             count: operator.count,
             flops: operator.count * operator.flops,
             in_model_ns: None,
-            entry: best.into_iter().next(),
+            entry: best.into_iter().find(|entry| entry.spec().is_some()),
+            is_nearest: false,
         })
     };
-    graph.operators.iter().map(of).collect()
+    imported.graph.operators.iter().map(&mut of).collect()
+}
+
+/// The module of an import.
+fn module(imported: &Imported) -> anyhow::Result<IrModule> {
+    let path = imported.folder.join("module.json");
+    let json = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    Ok(IrModule::from_json(&json)?)
 }
 
 /// The best known schedules of a model's operators, by function, at the most threads of a plan.
@@ -217,11 +267,12 @@ fn known(
 /// There is no store, or it cannot be read.
 pub(crate) fn known_schedules(
     plan: &Plan,
-    graph: &Graph,
+    imported: &Imported,
     target: &serde_json::Value,
     machine: &str,
 ) -> anyhow::Result<BTreeMap<String, ScheduleSpec>> {
-    Ok(schedules(graph, &known(plan, graph, target, machine)?))
+    let known = known(plan, imported, target, machine)?;
+    Ok(schedules(&imported.graph, &known))
 }
 
 /// Writes the schedules as a MetaSchedule database, complete or not at all; the operators that were left out, because one
@@ -233,9 +284,7 @@ fn write_database(
     operators: &[Applied],
 ) -> anyhow::Result<Vec<String>> {
     let cannot = || format!("cannot write {}", folder.display());
-    let path = imported.folder.join("module.json");
-    let json = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let module = IrModule::from_json(&json)?;
+    let module = module(imported)?;
     let beside = std::path::absolute(folder)?;
     let beside = beside.parent().context("a folder with a parent")?;
     let fresh = tempfile::tempdir_in(beside).with_context(cannot)?;
@@ -270,7 +319,7 @@ fn schedules(graph: &Graph, operators: &[Applied]) -> BTreeMap<String, ScheduleS
     let operators = graph.operators.iter().zip(operators);
     operators
         .filter_map(|(operator, applied)| {
-            Some((operator.symbol.clone(), applied.entry.as_ref()?.spec()))
+            Some((operator.symbol.clone(), applied.entry.as_ref()?.spec()?))
         })
         .collect()
 }

@@ -258,8 +258,9 @@ pub struct TuneArgs {
     /// Learn from the rows of an earlier run of this target and machine, too
     #[arg(long, value_name = "RUN", action = clap::ArgAction::Append, value_hint = ValueHint::DirPath)]
     pub history: Vec<String>,
-    /// File with the best schedules known, which tuning starts from and adds to; `none` for no such file, `auto` for the installation's
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Store of the best schedules known, which tuning starts from and adds to: a file, or postgres://USER@HOST/DATABASE; `none`
+    /// for no store, `auto` for the installation's
+    #[arg(long, value_name = "STORE", value_hint = ValueHint::FilePath)]
     pub store: Option<String>,
 }
 

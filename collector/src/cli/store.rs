@@ -23,8 +23,8 @@ pub struct BestArgs {
 /// Which store.
 #[derive(Debug, PartialEq, Args)]
 pub struct StoreFile {
-    /// The store [default: the installation's]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, env = "OPCOLLECT_STORE")]
+    /// The store: a file, or postgres://USER@HOST/DATABASE [default: the installation's]
+    #[arg(long, value_name = "STORE", value_hint = ValueHint::FilePath, env = "OPCOLLECT_STORE")]
     pub store: Option<PathBuf>,
 }
 
@@ -39,11 +39,14 @@ pub struct StoreArgs {
 /// What can be done with a store.
 #[derive(Debug, PartialEq, Subcommand)]
 pub enum StoreCommand {
-    /// Add the best schedules of runs or datasets, or of what `store export` wrote
+    /// Add the best schedules of runs or datasets, of what `store export` wrote, or of AutoTVM's and MetaSchedule's logs
     Import {
-        /// Folders of runs, files of rows, or files of `store export`
+        /// Folders of runs, files of rows, files of `store export`, AutoTVM's logs, folders of MetaSchedule databases
         #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
         paths: Vec<PathBuf>,
+        /// The logs were measured on this machine, so that `apply` may use them (a log names its target alone)
+        #[arg(long)]
+        here: bool,
         /// The store.
         #[command(flatten)]
         store: StoreFile,
@@ -86,8 +89,8 @@ pub struct ApplyArgs {
     /// Number of threads, `max` being all cores this process may use [default: max]
     #[arg(long, value_name = "N", action = clap::ArgAction::Append, allow_negative_numbers = true)]
     pub threads: Vec<String>,
-    /// The store of best schedules
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// The store of best schedules: a file, or postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "STORE", value_hint = ValueHint::FilePath)]
     pub store: Option<String>,
     /// Seed of the input data
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

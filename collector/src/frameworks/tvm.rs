@@ -53,6 +53,10 @@ impl Tvm {
         let target = plan.target.dictionary(&environment);
         let jobs = environment.state.cores_usable as usize;
         let mut runner = runner(plan, &imported, &target, jobs, session, scratch)?;
+        let schedules = match tuned {
+            true => known_schedules(plan, &imported, &target, &environment.env_hash)?,
+            false => BTreeMap::new(),
+        };
         let graph = imported.graph;
         let model = plan.model.model.clone();
         let operators = graph.operators.iter().map(|operator| {
@@ -61,10 +65,6 @@ impl Tvm {
         });
         let operators = operators.collect();
         let batch = graph.batch;
-        let schedules = match tuned {
-            true => known_schedules(plan, &graph, &target, &environment.env_hash)?,
-            false => BTreeMap::new(),
-        };
         let spec = WholeModelSpec {
             graph,
             jobs,

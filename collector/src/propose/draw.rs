@@ -7,7 +7,7 @@ use opdata::contract::Environment;
 use opengine::device::{Conditions, DeviceRef};
 use opengine::runner::Runner;
 use opengine::schedule::{Choice, Factor, FactorValue, ScheduleSpec, Space};
-use opmodels::Graph;
+use opmodels::{Graph, Imported};
 use opreport::units;
 
 use super::turns::in_turns;
@@ -34,14 +34,15 @@ pub struct Drawing {
 /// The sweep leaves nothing to measure, asks for settings that no operator has, or contradicts itself.
 pub fn draw(
     plan: &Plan,
-    graph: &Graph,
+    imported: &Imported,
     imports: usize,
     environment: &Environment,
     runner: &mut dyn Runner,
 ) -> anyhow::Result<Drawing> {
     if let Some(policy) = &plan.tuning {
-        return tuning::draw(plan, policy, graph, environment, runner);
+        return tuning::draw(plan, policy, imported, environment, runner);
     }
+    let graph = &imported.graph;
     let Some(sweep) = &plan.sweep else {
         let all = (0..graph.operators.len()).map(|operator| (operator, default_alone()));
         return Ok(in_turns(all.collect(), plan.shard, everywhere(plan)));

@@ -13,6 +13,7 @@ mod turns;
 pub use chosen::{check_found, check_machine};
 pub use draw::{Drawing, draw};
 pub use listed::Listed;
+pub(crate) use tuning::Grid;
 
 use std::sync::Arc;
 
@@ -44,6 +45,19 @@ pub struct Outcome {
     pub row: Arc<Row>,
 }
 
+/// What a tuner tried of an operator under some conditions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trials {
+    /// Name of the tuner.
+    pub tuner: &'static str,
+    /// Number of the operator in the graph.
+    pub operator: usize,
+    /// What it was measured at.
+    pub conditions: Conditions,
+    /// Median times in nanoseconds in the order of the trials; the first is the default schedule's. None where one failed.
+    pub times: Vec<Option<f64>>,
+}
+
 /// Decides what is measured next. The same plan, seed and outcomes must give the same proposals: a resumed run begins
 /// anew and is given the outcomes that its rows hold.
 pub trait Proposer {
@@ -60,6 +74,11 @@ pub trait Proposer {
     /// Whether outcomes decide what it proposes.
     fn decides_by_outcomes(&self) -> bool {
         self.fixed_candidates().is_empty()
+    }
+
+    /// The times of an operator's schedules in the order in which a tuner tried them; of no use to other proposers.
+    fn trials(&self) -> Vec<Trials> {
+        Vec::new()
     }
 
     /// What the user is to hear of at the end.

@@ -69,6 +69,9 @@ pub fn applied_text(applied: &AppliedModel, style: Style) -> String {
     ]);
     for operator in &applied.operators {
         let schedule = match &operator.entry {
+            Some(entry) if operator.is_nearest => {
+                format!("that of {} {}", entry.operator, entry.shapes)
+            }
             Some(entry) => format!("{} ({})", units::time(entry.time_ns), entry.source),
             None => "default: the store has none".to_owned(),
         };
@@ -102,7 +105,18 @@ pub fn applied_text(applied: &AppliedModel, style: Style) -> String {
     if let Some(comparison) = &applied.comparison {
         out.push_str(&super::tuned::compared(comparison));
     }
-    if applied.operators.iter().any(|o| o.entry.is_none()) {
+    let near = applied.operators.iter().filter(|o| o.is_nearest).count();
+    if near > 0 {
+        out.push_str(&format!(
+            "{} without a schedule: that of the nearest workload, which is faster there than the default one\n",
+            units::plural(near as u64, "operator")
+        ));
+    }
+    if applied
+        .operators
+        .iter()
+        .any(|o| o.entry.is_none() || o.is_nearest)
+    {
         out.push_str(&format!(
             "what is missing: opcollect --modelname {} --threads {} --iftune=true\n",
             applied.model, applied.threads
@@ -128,6 +142,7 @@ pub fn applied_json(applied: &AppliedModel) -> Value {
             "count": operator.count,
             "in_model_ns": operator.in_model_ns,
             "schedule": operator.entry,
+            "is_nearest": operator.is_nearest,
         })
     };
     json!({

@@ -37,9 +37,11 @@ pub struct TunedOperator {
     pub spec: ScheduleSpec,
 }
 
-/// The sum of operators after some trials of each.
+/// The sum of operators after some trials of each by a tuner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Partial {
+    /// Name of the tuner.
+    pub tuner: &'static str,
     /// What they were measured at.
     pub conditions: Conditions,
     /// Schedules tried of each operator beside the default one.

@@ -193,11 +193,10 @@ impl Collector<'_, '_> {
 
     /// For schedules that were drawn; those that were asked for one by one are measured as asked.
     pub(super) fn prune_beyond_ns(&self, job: &Job<'_>, at: &Conditions) -> Option<u64> {
-        if matches!(
-            job.candidate.schedule_spec,
-            ScheduleSpec::Default | ScheduleSpec::Trace { .. }
-        ) {
-            return None;
+        match job.candidate.schedule_spec {
+            ScheduleSpec::Default => return None,
+            ScheduleSpec::Trace { .. } if self.plan.tuning.is_none() => return None,
+            _ => {}
         }
         let point = job.points.first()?;
         let best = self.ledger.best_ns(&point.import_key, &point.symbol, at)?;

@@ -250,6 +250,9 @@ fn measure(
         report.state = RunState::Finished;
     }
     writer.finish()?;
+    if plan.tuning.as_ref().is_some_and(|policy| policy.partial) {
+        crate::render::write_curves(&plan.out, &report.tuned)?;
+    }
     if plan.tuning.is_some() || plan.sweep.is_some() {
         let rows = opdata::read_rows(&plan.out)?;
         report.warnings.extend(feed_store(plan, &rows));
@@ -278,11 +281,13 @@ fn after_tuning(
         target,
         runner: own,
         jobs,
+        drawing,
         ..
     } = import;
     let graph = &imported.graph;
     let mut said = Vec::new();
-    let mut tuned = tuned::finish(plan, graph, rows, own.as_mut(), &mut |text| {
+    let trials = drawing.proposer.trials();
+    let mut tuned = tuned::finish(plan, graph, rows, &trials, own.as_mut(), &mut |text| {
         said.push(text.to_owned());
     });
     own.rest();

@@ -62,8 +62,7 @@ pub(crate) fn prepare(
                 imported(planned, request, session)?
             };
             let mut runner = runner(plan, &imported, target, jobs, session, &plan.out)?;
-            let drawing =
-                propose::draw(plan, &imported.graph, count, environment, runner.as_mut())?;
+            let drawing = propose::draw(plan, &imported, count, environment, runner.as_mut())?;
             if count > 1 {
                 // Every import has a worker of its own; one at a time is enough.
                 runner.rest();

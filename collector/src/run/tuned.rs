@@ -11,12 +11,12 @@ use opengine::device::Conditions;
 use opengine::measure::TimingPolicy;
 use opengine::protocol::{Counting, MeasureSpec, WholeModelSpec};
 use opengine::runner::{Failure, Made, Runner};
-use opengine::schedule::{Choice, ScheduleSpec};
+use opengine::schedule::ScheduleSpec;
 use opmodels::Graph;
 
 use super::collect::kernel_spec;
 use crate::plan::{Plan, conditions};
-use crate::propose::Candidate;
+use crate::propose::{Candidate, Trials};
 use crate::report::{Comparison, Partial, TunedOperator, TunedReport};
 
 /// Schedules of an operator that are measured again, beside the default one.
@@ -34,16 +34,17 @@ struct Finalist<'r> {
     row: &'r Row,
 }
 
-/// Measures the best schedules of `rows` again.
+/// Measures the best schedules of `rows` again; `trials` are what tuners tried, in order.
 pub(super) fn finish(
     plan: &Plan,
     graph: &Graph,
     rows: &[&Row],
+    trials: &[Trials],
     runner: &mut dyn Runner,
     note: &mut dyn FnMut(&str),
 ) -> TunedReport {
     let mut report = TunedReport {
-        partial: partial(graph, rows, &conditions(plan)),
+        partial: partial(graph, trials),
         ..TunedReport::default()
     };
     let finalists = finalists(graph, rows, &conditions(plan));
@@ -100,24 +101,17 @@ fn finalists<'r>(graph: &Graph, rows: &[&'r Row], conditions: &[Conditions]) -> 
                 .filter_map(|row| Some((*row, row.time_median_ns?)))
                 .collect();
             own.sort_by(|a, b| a.1.total_cmp(&b.1));
-            let is_default = |row: &Row| row.schedule_space.as_deref() == Some("default");
             let mut left = FINALISTS;
             for (row, _) in own {
-                let spec = match is_default(row) {
-                    true => ScheduleSpec::Default,
-                    false if left == 0 => continue,
-                    false => match row
-                        .schedule_knobs
-                        .as_ref()
-                        .map(|knobs| knobs.decode::<Choice>())
-                    {
-                        Some(Ok(choice)) => {
-                            left -= 1;
-                            ScheduleSpec::Template { choice }
-                        }
-                        _ => continue,
-                    },
+                let Some(spec) = spec(row) else {
+                    continue;
                 };
+                if spec != ScheduleSpec::Default {
+                    if left == 0 {
+                        continue;
+                    }
+                    left -= 1;
+                }
                 all.push(Finalist {
                     operator,
                     at: at.clone(),
@@ -128,6 +122,19 @@ fn finalists<'r>(graph: &Graph, rows: &[&'r Row], conditions: &[Conditions]) -> 
         }
     }
     all
+}
+
+/// What the kernel of a row was scheduled by.
+fn spec(row: &Row) -> Option<ScheduleSpec> {
+    match row.schedule_space.as_deref()? {
+        "default" => Some(ScheduleSpec::Default),
+        "trace" => Some(ScheduleSpec::Trace {
+            trace: row.schedule_trace.as_ref()?.decode().ok()?,
+        }),
+        _ => Some(ScheduleSpec::Template {
+            choice: row.schedule_knobs.as_ref()?.decode().ok()?,
+        }),
+    }
 }
 
 /// Median times of the finalists; none of those that failed.
@@ -175,45 +182,45 @@ fn measure_again(
     times
 }
 
-/// The model's latency by operators' times after a part of the trials, as a sum over calls.
-fn partial(graph: &Graph, rows: &[&Row], conditions: &[Conditions]) -> Vec<Partial> {
-    let mut all = Vec::new();
-    for at in conditions {
-        let mut times: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
-        for row in rows {
-            if let Some(symbol) = row.op_symbol.as_deref()
-                && Conditions::of_row(row).as_ref() == Some(at)
-            {
-                times.entry(symbol).or_default().push(row.time_median_ns);
-            }
-        }
-        let most = times.values().map(Vec::len).max().unwrap_or(0);
-        let mut parts = vec![0];
-        let mut part = FIRST_PART;
-        while part < most.saturating_sub(1) {
-            parts.push(part);
-            part *= 2;
-        }
-        parts.push(most.saturating_sub(1));
-        parts.dedup();
-        for trials in parts {
-            // The default schedule is the first.
-            let best = |symbol: &str| {
-                let own = times.get(symbol)?.iter().take(trials + 1);
-                own.filter_map(|ns| *ns).min_by(f64::total_cmp)
-            };
-            let operators = graph.operators.iter();
-            let sum: Option<f64> = operators
-                .map(|o| Some(best(&o.symbol)? * o.count as f64))
-                .sum();
-            all.push(Partial {
-                conditions: at.clone(),
-                trials: trials as u64,
-                sum_ns: sum,
-            });
+/// The model's latency by operators' times after a part of the trials, as a sum over calls, for each tuner.
+fn partial(graph: &Graph, trials: &[Trials]) -> Vec<Partial> {
+    let mut series: Vec<(&'static str, &Conditions)> = Vec::new();
+    for tried in trials {
+        if !series.contains(&(tried.tuner, &tried.conditions)) {
+            series.push((tried.tuner, &tried.conditions));
         }
     }
-    all
+    let of_series = |(tuner, at): (&'static str, &Conditions)| {
+        let own = trials.iter();
+        let own: Vec<&Trials> = own
+            .filter(|tried| tried.tuner == tuner && tried.conditions == *at)
+            .collect();
+        // The default schedule is the first.
+        let most = own.iter().map(|tried| tried.times.len()).max().unwrap_or(0);
+        let most = most.saturating_sub(1);
+        let doubles = std::iter::successors(Some(FIRST_PART), |part| Some(part * 2));
+        let mut parts: Vec<usize> = std::iter::once(0)
+            .chain(doubles.take_while(|part| *part < most))
+            .chain([most])
+            .collect();
+        parts.dedup();
+        let sum = |part: usize| -> Option<f64> {
+            let best = |tried: &&Trials| {
+                let times = tried.times.iter().take(part + 1).filter_map(|ns| *ns);
+                let count = graph.operators[tried.operator].count as f64;
+                Some(times.min_by(f64::total_cmp)? * count)
+            };
+            own.iter().map(best).sum()
+        };
+        let partial = parts.into_iter().map(|part| Partial {
+            tuner,
+            conditions: at.clone(),
+            trials: part as u64,
+            sum_ns: sum(part),
+        });
+        partial.collect::<Vec<_>>()
+    };
+    series.into_iter().flat_map(of_series).collect()
 }
 
 /// Measures the whole model with default and with tuned schedules in turn, each in a process of its own.

@@ -5,6 +5,8 @@ use opengine::schedule::{Choice, ScheduleSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{Result, StoreError};
+
 /// What a schedule is the best for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Key {
@@ -56,46 +58,74 @@ pub struct Entry {
     pub measured_at: Option<String>,
 }
 
-/// The columns of an entry, in the order in which [`of_record`] reads them.
-pub(super) const ENTRY_COLUMNS: &str = "workload, target, machine, threads, cache, program_hash, operator, kind, shapes, knobs, \
+/// The columns of an entry, in the order in which [`Entry::of_record`] reads them.
+pub(super) const COLUMNS: &str = "workload, target, machine, threads, cache, program_hash, operator, kind, shapes, knobs, \
      trace, time_ns, half_width_ns, quality, model, source, tool, tvm, measured_at";
 
-fn json<T: serde::de::DeserializeOwned>(at: usize, text: &str) -> rusqlite::Result<T> {
-    serde_json::from_str(text).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(at, rusqlite::types::Type::Text, error.into())
-    })
+/// The cells of a record, of whatever database.
+pub(super) trait Cells {
+    /// A text; none where the cell is empty.
+    fn text(&self, at: usize) -> Result<Option<String>>;
+
+    /// A number.
+    fn number(&self, at: usize) -> Result<Option<f64>>;
+
+    /// A whole number.
+    fn integer(&self, at: usize) -> Result<i64>;
+
+    /// The error of a cell that must not be empty.
+    fn missing(at: usize) -> StoreError;
 }
 
-/// The entry of a record.
-pub(super) fn of_record(record: &rusqlite::Row<'_>) -> rusqlite::Result<Entry> {
-    let text = |at| record.get::<_, String>(at);
-    let trace: Option<String> = record.get(10)?;
-    Ok(Entry {
-        key: Key {
-            workload: text(0)?,
-            target: json(1, &text(1)?)?,
-            machine: text(2)?,
-            threads: record.get(3)?,
-            cache: text(4)?,
-        },
-        program_hash: text(5)?,
-        operator: text(6)?,
-        kind: text(7)?,
-        shapes: text(8)?,
-        choice: json(9, &text(9)?)?,
-        trace: trace.map(|trace| json(10, &trace)).transpose()?,
-        time_ns: record.get(11)?,
-        half_width_ns: record.get(12)?,
-        quality: record.get(13)?,
-        model: record.get(14)?,
-        source: text(15)?,
-        tool: record.get(16)?,
-        tvm: record.get(17)?,
-        measured_at: record.get(18)?,
-    })
+fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    Ok(serde_json::from_str(text)?)
+}
+
+/// How far shapes (`1x64x56x56;64x64x3x3`) are apart: the sum of the logarithms of the ratios of their extents; infinite where
+/// they have other numbers of dimensions.
+pub(super) fn distance(a: &str, b: &str) -> f64 {
+    let extents = |shapes: &str| -> Vec<f64> {
+        shapes
+            .split([';', 'x', ','])
+            .map(|extent| extent.trim().parse().unwrap_or(1.0))
+            .collect()
+    };
+    let (a, b) = (extents(a), extents(b));
+    match a.len() == b.len() {
+        true => a.iter().zip(&b).map(|(a, b)| (a / b).ln().abs()).sum(),
+        false => f64::INFINITY,
+    }
 }
 
 impl Entry {
+    /// The entry of a record with [`COLUMNS`].
+    pub(super) fn of_record<C: Cells>(record: &C) -> Result<Entry> {
+        let text = |at| record.text(at)?.ok_or_else(|| C::missing(at));
+        Ok(Entry {
+            key: Key {
+                workload: text(0)?,
+                target: json(&text(1)?)?,
+                machine: text(2)?,
+                threads: u32::try_from(record.integer(3)?).map_err(|_| C::missing(3))?,
+                cache: text(4)?,
+            },
+            program_hash: text(5)?,
+            operator: text(6)?,
+            kind: text(7)?,
+            shapes: text(8)?,
+            choice: json(&text(9)?)?,
+            trace: record.text(10)?.map(|trace| json(&trace)).transpose()?,
+            time_ns: record.number(11)?.ok_or_else(|| C::missing(11))?,
+            half_width_ns: record.number(12)?,
+            quality: record.text(13)?,
+            model: record.text(14)?,
+            source: text(15)?,
+            tool: record.text(16)?,
+            tvm: record.text(17)?,
+            measured_at: record.text(18)?,
+        })
+    }
+
     /// The entry of a measured row; none where the row lacks a part, has grade D, or is of an emulator.
     pub fn of_row(row: &Row, source: &str) -> Option<Entry> {
         let usable = row.status == Status::Measured
@@ -123,7 +153,10 @@ impl Entry {
             kind: row.op_kind.clone(),
             shapes: shapes.join(";"),
             choice,
-            trace: Some(row.schedule_trace.as_ref()?.decode().ok()?),
+            trace: row
+                .schedule_trace
+                .as_ref()
+                .and_then(|trace| trace.decode().ok()),
             time_ns: row.time_median_ns.filter(|ns| *ns > 0.0)?,
             half_width_ns: row
                 .time_ci_high_ns
@@ -138,15 +171,17 @@ impl Entry {
         })
     }
 
-    /// What a kernel with this schedule is built by: its knobs, or its trace where no template made it.
-    pub fn spec(&self) -> ScheduleSpec {
+    /// What a kernel with this schedule is built by: its knobs, or its trace where no template made it; none for a record
+    /// of AutoTVM, whose templates TVM no longer has.
+    pub fn spec(&self) -> Option<ScheduleSpec> {
         match (&self.trace, self.choice.is_without_template()) {
-            (Some(trace), true) => ScheduleSpec::Trace {
+            (Some(trace), true) => Some(ScheduleSpec::Trace {
                 trace: trace.clone(),
-            },
-            _ => ScheduleSpec::Template {
+            }),
+            (Some(_), false) => Some(ScheduleSpec::Template {
                 choice: self.choice.clone(),
-            },
+            }),
+            (None, _) => None,
         }
     }
 }

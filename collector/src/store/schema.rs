@@ -1,7 +1,9 @@
-//! The tables of the store.
+//! The table of a store and its statements, which SQLite and PostgreSQL both take (the latter with `$1` for `?1`).
+
+use super::entry::COLUMNS;
 
 /// Format of the store; raised when a column changes its meaning.
-pub const FORMAT: i64 = 1;
+pub(super) const FORMAT: i64 = 1;
 
 pub(super) const CREATE: &str = "
 create table if not exists schedules (
@@ -16,8 +18,8 @@ create table if not exists schedules (
     shapes text not null,
     knobs text not null,
     trace text,
-    time_ns real not null check (time_ns > 0),
-    half_width_ns real,
+    time_ns double precision not null check (time_ns > 0),
+    half_width_ns double precision,
     quality text,
     model text,
     source text not null,
@@ -27,7 +29,6 @@ create table if not exists schedules (
     primary key (workload, target, machine, threads, cache, program_hash)
 );
 create index if not exists by_kind on schedules (kind, target, machine);
-pragma user_version = 1;
 ";
 
 /// Adds a schedule, or takes the place of a slower measurement of the same program.
@@ -47,3 +48,43 @@ delete from schedules where workload = ?1 and target = ?2 and machine = ?3 and t
         select program_hash from schedules where workload = ?1 and target = ?2 and machine = ?3 and threads = ?4
             and cache = ?5 order by time_ns limit ?6)
 ";
+
+/// The schedules of a workload, for a target, on a machine; the fastest first.
+pub(super) fn of_workload() -> String {
+    format!(
+        "select {COLUMNS} from schedules where workload = ?1 and target = ?2 and machine = ?3 order by time_ns"
+    )
+}
+
+/// The fastest schedule of each workload of a kind, for a target, on a machine; those measured last first.
+pub(super) fn of_kind() -> String {
+    let rest = "where place = 1 order by measured_at desc, workload";
+    ranked("where kind = ?1 and target = ?2 and machine = ?3", rest)
+}
+
+/// The fastest schedule of each workload under equal conditions.
+pub(super) fn fastest() -> String {
+    ranked("", "where place = 1 order by model, operator, threads")
+}
+
+/// The same of one kind, operator, model or workload.
+pub(super) fn fastest_named() -> String {
+    let own = "where kind = ?1 or operator = ?1 or model = ?1 or workload = ?1";
+    ranked(own, "where place = 1 order by model, operator, threads")
+}
+
+/// Everything.
+pub(super) fn all() -> String {
+    format!(
+        "select {COLUMNS} from schedules order by workload, target, machine, threads, cache, time_ns"
+    )
+}
+
+/// Schedules of `own`, each with its `place` among those of its workload under equal conditions.
+fn ranked(own: &str, rest: &str) -> String {
+    format!(
+        "select {COLUMNS} from (select {COLUMNS}, row_number() over \
+         (partition by workload, target, machine, threads, cache order by time_ns, program_hash) as place \
+         from schedules {own}) ranked {rest}"
+    )
+}

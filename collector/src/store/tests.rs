@@ -1,71 +1,93 @@
 //! What stays in a store, what is refused, and many writers at once.
 
+use super::testing::{Throwaway, entry};
 use super::*;
+use rusqlite::Connection;
 use serde_json::json;
-
-fn entry(workload: &str, program: u64, time_ns: f64) -> Entry {
-    Entry {
-        key: Key {
-            workload: workload.to_owned(),
-            target: json!({"kind": "llvm"}),
-            machine: "m".to_owned(),
-            threads: 1,
-            cache: "hot".to_owned(),
-        },
-        program_hash: program.to_string(),
-        operator: "dense".to_owned(),
-        kind: "dense".to_owned(),
-        shapes: "1x64".to_owned(),
-        choice: Choice::unscheduled(),
-        trace: Some(json!([[], []])),
-        time_ns,
-        half_width_ns: None,
-        quality: Some("A".to_owned()),
-        model: Some("mlp".to_owned()),
-        source: "test".to_owned(),
-        tool: None,
-        tvm: None,
-        measured_at: None,
-    }
-}
 
 fn target() -> Value {
     json!({"kind": "llvm"})
 }
 
+/// A store in a file, and one on a server where PostgreSQL is installed.
+fn everywhere(check: impl Fn(&Path)) {
+    let folder = tempfile::tempdir().unwrap();
+    check(&folder.path().join("deep/store.sqlite"));
+    match Throwaway::start() {
+        Some(server) => check(&server.url()),
+        None => optestkit::skip("a store on a server", "PostgreSQL is not installed"),
+    }
+}
+
 #[test]
 fn of_a_program_the_fastest_time_stays_and_of_a_workload_the_fastest_programs() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&folder.path().join("deep/store.sqlite")).unwrap();
-    assert_eq!(
-        store
-            .add(&[entry("w", 1, 9.0), entry("w", 1, 5.0), entry("w", 1, 7.0)])
-            .unwrap(),
-        2
-    );
-    let programs: Vec<Entry> = (2..20).map(|p| entry("w", p, 100.0 - p as f64)).collect();
-    store.add(&programs).unwrap();
-    let best = store.best("w", &target(), "m", Some(1), 100).unwrap();
-    assert_eq!(best.len(), KEEP);
-    assert_eq!(best[0], entry("w", 1, 5.0));
+    everywhere(|path| {
+        let mut store = Store::open(path).unwrap();
+        let times = [entry("w", 1, 9.0), entry("w", 1, 5.0), entry("w", 1, 7.0)];
+        assert_eq!(store.add(&times).unwrap(), 2);
+        let programs: Vec<Entry> = (2..20).map(|p| entry("w", p, 100.0 - p as f64)).collect();
+        store.add(&programs).unwrap();
+        let best = store.best("w", &target(), "m", Some(1), 100).unwrap();
+        assert_eq!(best.len(), KEEP);
+        assert_eq!(best[0], entry("w", 1, 5.0));
+        let times: Vec<f64> = best.iter().map(|entry| entry.time_ns).collect();
+        assert!(times.is_sorted(), "{times:?}");
+        let other = store.best("w", &target(), "other", None, 9).unwrap();
+        assert!(other.is_empty());
+        assert_eq!(store.list(Some("mlp")).unwrap(), [entry("w", 1, 5.0)]);
+        assert!(store.list(Some("resnet")).unwrap().is_empty());
+        let all = Contents {
+            schedules: KEEP as u64,
+            workloads: 1,
+            machines: 1,
+        };
+        assert_eq!(store.verify().unwrap(), all);
+        // Another that opens it finds the same.
+        assert_eq!(Store::open(path).unwrap().list(None).unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn the_nearest_workload_is_that_of_similar_shapes() {
+    everywhere(|path| {
+        let mut store = Store::open(path).unwrap();
+        let of = |workload: &str, shapes: &str| Entry {
+            shapes: shapes.to_owned(),
+            ..entry(workload, 1, 5.0)
+        };
+        let all = [of("a", "1x64x7"), of("b", "1x32x14"), of("c", "1x64")];
+        store.add(&all).unwrap();
+        let near = store.nearest("dense", "1x64x14", &target(), "m").unwrap();
+        let order: Vec<&str> = near.iter().map(|e| e.key.workload.as_str()).collect();
+        assert!(
+            order == ["a", "b", "c"] || order == ["b", "a", "c"],
+            "{order:?}"
+        );
+        let near = store.nearest("dense", "1x33x14", &target(), "m").unwrap();
+        assert_eq!(near[0].key.workload, "b");
+        assert!(
+            store
+                .nearest("conv2d", "1x64", &target(), "m")
+                .unwrap()
+                .is_empty()
+        );
+    });
+}
+
+#[test]
+fn servers_that_are_not_there_and_passwords_in_urls_are_refused() {
+    let error = Store::open(Path::new("postgres://u@127.0.0.1:1/db")).unwrap_err();
+    let text = error.to_string();
     assert!(
-        best.windows(2)
-            .all(|pair| pair[0].time_ns <= pair[1].time_ns)
+        text.starts_with("the store postgres://u@127.0.0.1:1/db: error connecting"),
+        "{text}"
     );
+    let error = Store::open(Path::new("postgres://u:secret@h/db")).unwrap_err();
+    let text = error.to_string();
     assert!(
-        store
-            .best("w", &target(), "other", None, 9)
-            .unwrap()
-            .is_empty()
+        text.contains("set PGPASSWORD") && !text.contains("secret"),
+        "{text}"
     );
-    assert_eq!(store.list(Some("mlp")).unwrap(), [entry("w", 1, 5.0)]);
-    assert!(store.list(Some("resnet")).unwrap().is_empty());
-    let all = Contents {
-        schedules: KEEP as u64,
-        workloads: 1,
-        machines: 1,
-    };
-    assert_eq!(store.verify().unwrap(), all);
 }
 
 #[test]
@@ -93,28 +115,26 @@ fn a_damaged_file_and_another_programs_are_refused_and_left_as_they_are() {
 
 #[test]
 fn sixteen_writers_lose_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("store.sqlite");
-    let write = |writer: u64| {
-        let mut store = Store::open(&file).unwrap();
-        for turn in 0..200 {
-            let own = entry(&format!("{writer}"), 1, 1000.0 - turn as f64);
-            let shared = entry("shared", 1, 1000.0 - (turn * 16 + writer) as f64 / 16.0);
-            store.add(&[own, shared]).unwrap();
-        }
-    };
-    std::thread::scope(|scope| {
+    everywhere(|path| {
+        let write = |writer: u64| {
+            let mut store = Store::open(path).unwrap();
+            for turn in 0..200 {
+                let own = entry(&format!("{writer}"), 1, 1000.0 - turn as f64);
+                let shared = entry("shared", 1, 1000.0 - (turn * 16 + writer) as f64 / 16.0);
+                store.add(&[own, shared]).unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            for writer in 0..16 {
+                scope.spawn(move || write(writer));
+            }
+        });
+        let mut store = Store::open(path).unwrap();
         for writer in 0..16 {
-            scope.spawn(move || write(writer));
+            let best = store.best(&writer.to_string(), &target(), "m", None, 9);
+            assert_eq!(best.unwrap()[0].time_ns, 801.0);
         }
+        let best = store.best("shared", &target(), "m", None, 9).unwrap();
+        assert_eq!(best[0].time_ns, 1000.0 - (199.0 * 16.0 + 15.0) / 16.0);
     });
-    let store = Store::open(&file).unwrap();
-    for writer in 0..16 {
-        let best = store
-            .best(&writer.to_string(), &target(), "m", None, 9)
-            .unwrap();
-        assert_eq!(best[0].time_ns, 801.0);
-    }
-    let best = store.best("shared", &target(), "m", None, 9).unwrap();
-    assert_eq!(best[0].time_ns, 1000.0 - (199.0 * 16.0 + 15.0) / 16.0);
 }

@@ -38,18 +38,22 @@ class Step:
 
 @dataclass
 class Use:
-    """One call of a tensor function in ``main``."""
+    """One call of a tensor function in ``main``; ``inputs`` are the numbers of the earlier calls whose results it reads."""
 
     args: list
     outputs: int
+    inputs: list[int]
 
 
 def uses(main: relax.Function) -> list[tuple[tvm.ir.GlobalVar, Use]]:
     """Every call in program order, with the global variable of its tensor function."""
     found = []
+    producers: dict[relax.Var, set[int]] = {}
     for block in main.body.blocks:
         for binding in block.bindings:
             value = binding.value
+            read = set().union(*(producers.get(var, set()) for var in relax.analysis.free_vars(value)))
+            producers[binding.var] = read
             if isinstance(value, tvm.ir.Call) and value.args and isinstance(value.args[0], tvm.ir.GlobalVar):
                 args = (
                     list(value.args[1].fields)
@@ -58,12 +62,14 @@ def uses(main: relax.Function) -> list[tuple[tvm.ir.GlobalVar, Use]]:
                 )
                 ty = value.ty_args[0]
                 outputs = len(ty.fields) if isinstance(ty, relax.TupleType) else 1
-                found.append((value.args[0], Use(args, outputs)))
+                producers[binding.var] = {len(found)}
+                found.append((value.args[0], Use(args, outputs, sorted(read))))
     return found
 
 
 def calls(main: relax.Function, symbols: dict, weights: dict) -> list[dict]:
-    """The calls as graph.json has them: the operator of each, and the largest weight that it reads, None where it reads none.
+    """The calls as graph.json has them: the operator of each, the largest weight that it reads (None where it reads none), and
+    the numbers of the earlier calls whose results it reads.
 
     ``symbols`` maps global variables to operators, ``weights`` parameters of ``main`` to their names.
     """
@@ -71,7 +77,8 @@ def calls(main: relax.Function, symbols: dict, weights: dict) -> list[dict]:
     for variable, use in uses(main):
         own = [a for a in use.args if a in weights]
         largest = max(own, key=lambda v: np.prod(v.ty.shape.values), default=None)
-        found.append({"symbol": symbols[variable], "weight": None if largest is None else weights[largest]})
+        weight = None if largest is None else weights[largest]
+        found.append({"symbol": symbols[variable], "weight": weight, "inputs": use.inputs})
     return found
 
 

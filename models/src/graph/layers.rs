@@ -115,6 +115,7 @@ mod tests {
         let call = |symbol: &str, weight: Option<&str>| Call {
             symbol: symbol.to_owned(),
             weight: weight.map(str::to_owned),
+            inputs: Vec::new(),
         };
         graph.calls = vec![
             call("conv", Some("b.weight")),

@@ -77,6 +77,9 @@ pub struct Call {
     pub symbol: String,
     /// Name of the largest weight that it reads.
     pub weight: Option<String>,
+    /// Numbers of the earlier calls whose results it reads, ascending.
+    #[serde(default)]
+    pub inputs: Vec<usize>,
 }
 
 /// A parameter of the Relax function.

@@ -200,6 +200,16 @@ pub struct Argument {
     pub fill: Fill,
 }
 
+impl Argument {
+    /// Bytes of its elements, by the digits at the end of their type; a type without digits counts as one byte.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let digits = self.dtype.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let bits: u64 = digits.parse().unwrap_or(8);
+        (self.shape.iter().product::<u64>() * bits).div_ceil(8)
+    }
+}
+
 /// What an argument is to its operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -353,6 +363,22 @@ impl Operator {
             .filter(|l| l.kind == AxisKind::Reduction)
             .map(|l| l.extent)
             .product()
+    }
+
+    /// Shapes of inputs, weights and outputs, in this order: `1x64;64x10;1x10`.
+    #[must_use]
+    pub fn shapes(&self) -> String {
+        let roles = [
+            ArgumentRole::Input,
+            ArgumentRole::Weight,
+            ArgumentRole::Output,
+        ];
+        let arguments = roles.into_iter().flat_map(|role| self.args_of(role));
+        let shape = |argument: &Argument| {
+            let extents = argument.shape.iter().map(ToString::to_string);
+            extents.collect::<Vec<_>>().join("x")
+        };
+        arguments.map(shape).collect::<Vec<_>>().join(";")
     }
 
     /// The blocks of a role.

@@ -15,7 +15,7 @@ use opreport::output::say;
 
 use super::parse::{
     Numbers, against, budget, level, model_kinds, model_source, numbers, share, some, some_numbers,
-    whole,
+    weight, whole,
 };
 pub use super::source::{SourceArgs, tell_left_out};
 use crate::correlate::Against;
@@ -53,6 +53,8 @@ pub enum Command {
     Batch(BatchArgs),
     /// What to measure next: writes a plan for opcollect with the points that should cut the error most in a given time.
     Suggest(SuggestArgs),
+    /// Where to place the operators of one or several models that run side by side: Nash equilibrium, optimum, HEFT, greedy.
+    Place(PlaceArgs),
     /// Answers over HTTP, with a page to ask and plot; ends with Ctrl-C or SIGTERM.
     Serve(ServeArgs),
     /// Lists the features that models see.
@@ -295,6 +297,46 @@ pub struct PredictArgs {
     pub compare: Option<Vec<PathBuf>>,
     #[command(flatten)]
     pub devices: DevicesArgs,
+}
+
+/// `oppredict place`.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct PlaceArgs {
+    /// Measured costs: runs (folders, names, `latest`), folders of runs, .csv, .parquet or .jsonl files; all of runs/ if left out.
+    pub data: Vec<PathBuf>,
+    /// The models, e.g. resnet-18,bert-tiny.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', required = true)]
+    pub models: Vec<String>,
+    /// Where the models come from, as for opcollect: local, onnx or simple.
+    #[arg(long = "modelsource", value_name = "SOURCE", default_value = "local", value_parser = model_source)]
+    pub model_source: ModelSource,
+    /// The devices: cpu, cuda, vta, tpu; `cpu:2` are two of one thread each, `cpu:2x4` two of four.
+    #[arg(long, value_name = "DEVICE,…")]
+    pub devices: String,
+    /// A TOML table of links, power, memory and what devices share.
+    #[arg(long, value_name = "FILE.toml")]
+    pub table: Option<PathBuf>,
+    /// A trained model that predicts the costs that were not measured.
+    #[arg(long, value_name = "FILE.opm")]
+    pub model: Option<PathBuf>,
+    /// The machine, where rows or the trained model are of several (its env_hash).
+    #[arg(long, value_name = "NAME")]
+    pub machine: Option<String>,
+    /// Weight of energy against time: 0 is time alone, 1 energy alone.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = weight, allow_negative_numbers = true)]
+    pub energy_weight: f64,
+    /// Longest search for the optimum.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = budget)]
+    pub time_limit: Duration,
+    /// Seed of the starts at random.
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// Write Gantt charts (SVG) and traces for Perfetto into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `oppredict correlate`.

@@ -8,6 +8,7 @@ mod docs;
 mod eval;
 mod model_path;
 mod parse;
+mod place;
 mod plots;
 mod predict;
 mod query;
@@ -84,6 +85,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Correlate(arguments) => correlate::run(&arguments),
         Command::Batch(arguments) => batch::run(&arguments),
+        Command::Place(arguments) => place::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Adapt(arguments) => adapt::run(&arguments),
         Command::Suggest(arguments) => suggest::run(&arguments),

@@ -80,6 +80,14 @@ pub fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "give a share above 0 and up to 1, e.g. 0.9".to_owned())
 }
 
+/// A weight from 0 to 1.
+pub fn weight(text: &str) -> Result<f64, String> {
+    let weight = text.parse::<f64>().ok();
+    weight
+        .filter(|weight| (0.0..=1.0).contains(weight))
+        .ok_or_else(|| "give a number from 0 to 1, e.g. 0.5".to_owned())
+}
+
 /// The level of an interval: a share above 0 and below 1, as nothing is certain.
 pub fn level(text: &str) -> Result<f64, String> {
     let level = share(text).ok().filter(|level| *level < 1.0);

@@ -5,6 +5,7 @@
 //! | [`compare`] | a model against measured rows |
 //! | [`correlations`] | factors of each kind of operator |
 //! | [`eval`] | errors on held-out samples |
+//! | [`place`] | placements of operators on devices |
 //! | [`query`] | answers about operators and whole models, with their reasons |
 //! | [`suggest`] | what to measure next |
 //! | [`surfaces`] | turning points over two factors |
@@ -14,6 +15,7 @@
 pub mod compare;
 pub mod correlations;
 pub mod eval;
+pub mod place;
 pub mod query;
 pub mod suggest;
 pub mod surfaces;

@@ -4,7 +4,7 @@ use super::canvas::{Canvas, MARGIN, SIZE, path};
 use crate::html::escape;
 
 /// Colours of series that colour-blind readers can distinguish, too (Okabe and Ito).
-const COLOURS: [&str; 6] = [
+pub(super) const COLOURS: [&str; 6] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
 ];
 /// More points than this only make the file large.

@@ -9,11 +9,11 @@ use rand::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
 /// The index of a value for each dimension.
-pub(super) type Point = Vec<usize>;
+pub(crate) type Point = Vec<usize>;
 
 /// An operator's space.
 #[derive(Debug, Clone)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     device: DeviceRef,
     space: Space,
 }

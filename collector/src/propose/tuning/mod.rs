@@ -9,7 +9,7 @@
 //! | [`tuner`] | what a tuner is and what it knows |
 //! | [`task`] | one operator: its trials, its tuner, when it ends |
 //! | [`learned`] | the cost model that all operators share |
-//! | [`auto`], [`boosted`], [`droplet`], [`genetic`], [`gridsearch`], [`random`] | the tuners |
+//! | [`auto`], [`boosted`], [`droplet`], [`genetic`], [`gridsearch`], [`metaschedule`], [`random`] | the tuners |
 
 mod auto;
 mod boosted;
@@ -18,6 +18,7 @@ mod genetic;
 mod grid;
 mod gridsearch;
 mod learned;
+mod metaschedule;
 mod random;
 mod task;
 mod tuner;
@@ -32,15 +33,18 @@ use opengine::device::Conditions;
 use opengine::runner::Runner;
 use opengine::schedule::{Choice, ScheduleSpec};
 use oplearn::features::machine::MachineFacts;
-use opmodels::Graph;
+use opmodels::Imported;
+use opmodels::graph::Operator;
 
-use super::{Candidate, Drawing, Outcome, Proposer};
+use super::{Candidate, Drawing, Outcome, Proposer, Trials};
 use crate::plan::{self, Plan};
 use crate::store::Store;
 use crate::tuners;
 use boosted::{Boosted, Objective, Sees};
-use grid::{Grid, Point};
+pub(crate) use grid::Grid;
+use grid::Point;
 use learned::Learned;
+use metaschedule::{MetaSchedule, Origin};
 use task::{Task, TaskSpec};
 use tuner::{History, Shared, Tuner};
 
@@ -49,8 +53,8 @@ const BATCH: usize = 16;
 /// Schedules of the store that a task starts from.
 const KNOWN: usize = 4;
 
-/// The tuner of a name of [`crate::tuners::TUNERS`].
-fn make(name: &str) -> Option<Box<dyn Tuner>> {
+/// The tuner of a name of [`crate::tuners::TUNERS`], for an operator.
+fn make(name: &str, origin: &Origin, seed: u64) -> Option<Box<dyn Tuner>> {
     let boosted = |sees, objective| Box::new(Boosted { sees, objective }) as Box<dyn Tuner>;
     Some(match name {
         "auto" => Box::<auto::Auto>::default(),
@@ -62,6 +66,7 @@ fn make(name: &str) -> Option<Box<dyn Tuner>> {
         "droplet" => Box::new(droplet::Droplet),
         "random" => Box::new(random::Random),
         "gridsearch" => Box::<gridsearch::GridSearch>::default(),
+        "metaschedule" => Box::new(MetaSchedule::new(origin.clone(), seed)),
         _ => return None,
     })
 }
@@ -73,8 +78,10 @@ pub struct Tuning {
     tasks: Vec<Task>,
     learned: Learned,
     place: u64,
-    /// Proposed candidates: task and point, which the default schedule has where the space holds it.
-    pending: HashMap<u64, (usize, Option<Point>)>,
+    /// Proposed candidates: task, and point and key, which the default schedule has where the space holds it.
+    pending: HashMap<u64, (usize, Option<(Point, String)>)>,
+    /// Whether a tuner asks the shared model.
+    learns: bool,
     /// Tasks whose default schedule was not proposed.
     untouched: usize,
     problem: Option<String>,
@@ -87,10 +94,11 @@ pub struct Tuning {
 pub(super) fn draw(
     plan: &Plan,
     policy: &TuningPolicy,
-    graph: &Graph,
+    imported: &Imported,
     environment: &Environment,
     runner: &mut dyn Runner,
 ) -> anyhow::Result<Drawing> {
+    let graph = &imported.graph;
     let learns = |name: &String| tuners::named(name).is_some_and(|tuner| tuner.learns);
     if policy.tuners.iter().any(learns) {
         oplearn::xgboost::version().context(
@@ -108,22 +116,22 @@ pub(super) fn draw(
         }
     }
     let conditions = plan::conditions(plan);
-    let store = plan.store.as_deref().map(Store::open).transpose()?;
+    let mut store = plan.store.as_deref().map(Store::open).transpose()?;
     let mut tasks = Vec::new();
     for (operator, space) in spaces.into_iter().enumerate() {
         let workload = graph.operators[operator].workload_hash();
-        let known: Vec<Choice> = match &store {
-            Some(store) => store.choices(&workload, &target, &environment.env_hash, KNOWN)?,
+        let known = match &mut store {
+            Some(store) => known(store, &graph.operators[operator], &target, environment)?,
             None => Vec::new(),
         };
-        let known = match (&store, known.is_empty()) {
-            (Some(store), true) => {
-                let kind = graph.operators[operator].kind.name();
-                store.nearest(kind, &target, &environment.env_hash, KNOWN)?
-            }
-            _ => known,
-        };
         let seed = super::draw::operator_seed(plan.seed, &workload);
+        let origin = Origin {
+            module: imported.folder.join("module.json"),
+            symbol: graph.operators[operator].symbol.clone(),
+            target: target.clone(),
+            trials: usize::try_from(policy.trials).unwrap_or(usize::MAX),
+            threads: environment.state.cores_usable.max(1) as usize,
+        };
         for name in &policy.tuners {
             tasks.push(Task::new(TaskSpec {
                 operator,
@@ -131,7 +139,9 @@ pub(super) fn draw(
                 base: space.base.clone(),
                 grid: Grid::new(plan.target.device, space.clone()),
                 known: known.clone(),
-                tuner: make(name).with_context(|| format!("there is no tuner {name}"))?,
+                tuner: tuners::named(name)
+                    .and_then(|known| Some((known.name, make(name, &origin, seed)?)))
+                    .with_context(|| format!("there is no tuner {name}"))?,
                 trials: policy.trials,
                 seed,
             }));
@@ -147,11 +157,29 @@ pub(super) fn draw(
             learned,
             place: 0,
             pending: HashMap::new(),
+            learns: policy.tuners.iter().any(|name| name == "auto"),
             untouched: tasks.len(),
             tasks,
             problem: None,
         }),
     })
+}
+
+/// Schedules of the store to start from: those of the workload, or else of the nearest ones.
+fn known(
+    store: &mut Store,
+    operator: &Operator,
+    target: &serde_json::Value,
+    environment: &Environment,
+) -> anyhow::Result<Vec<Choice>> {
+    let machine = &environment.env_hash;
+    let known = store.choices(&operator.workload_hash(), target, machine, KNOWN)?;
+    if !known.is_empty() {
+        return Ok(known);
+    }
+    let near = store.nearest(operator.kind.name(), &operator.shapes(), target, machine)?;
+    let near = near.into_iter().take(KNOWN);
+    Ok(near.map(|entry| entry.choice).collect())
 }
 
 /// Rows of an earlier run that may be learnt from.
@@ -196,7 +224,12 @@ fn candidate_row(history: &History, shared: &Shared<'_>, point: &[usize]) -> Opt
 }
 
 impl Tuning {
-    fn candidate(&mut self, task: usize, point: Option<Point>, spec: ScheduleSpec) -> Candidate {
+    fn candidate(
+        &mut self,
+        task: usize,
+        point: Option<(Point, String)>,
+        spec: ScheduleSpec,
+    ) -> Candidate {
         let place = self.place;
         self.place += 1;
         self.pending.insert(place, (task, point));
@@ -221,7 +254,9 @@ impl Tuning {
     }
 
     fn try_propose(&mut self, n: usize) -> anyhow::Result<Vec<Candidate>> {
-        self.learned.train(self.plan_seed)?;
+        if self.learns {
+            self.learned.train(self.plan_seed)?;
+        }
         loop {
             let open = (0..self.tasks.len()).filter(|&task| !self.tasks[task].is_ended());
             let next = open.max_by(|&a, &b| self.tasks[a].gain().total_cmp(&self.tasks[b].gain()));
@@ -232,7 +267,7 @@ impl Tuning {
             if !points.is_empty() {
                 let candidates = points.into_iter();
                 return Ok(candidates
-                    .map(|(point, spec)| self.candidate(task, Some(point), spec))
+                    .map(|(point, spec)| self.candidate(task, Some((point, spec.key())), spec))
                     .collect());
             }
         }
@@ -275,6 +310,10 @@ impl Proposer for Tuning {
     fn points(&self) -> u64 {
         let trials: u64 = self.tasks.iter().map(Task::most_trials).sum();
         trials * self.conditions.len() as u64
+    }
+
+    fn trials(&self) -> Vec<Trials> {
+        self.tasks.iter().flat_map(Task::trials).collect()
     }
 
     fn warnings(&self) -> Vec<String> {

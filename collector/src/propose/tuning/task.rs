@@ -9,7 +9,7 @@ use opengine::schedule::{Choice, ScheduleSpec};
 use rand::SeedableRng as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::super::Outcome;
+use super::super::{Outcome, Trials};
 use super::grid::{Grid, Point};
 use super::learned::Learned;
 use super::tuner::{History, Shared, Trial, Tuner};
@@ -33,8 +33,8 @@ pub(super) struct TaskSpec {
     pub base: Choice,
     /// Schedules of the store to start from.
     pub known: Vec<Choice>,
-    /// What chooses points.
-    pub tuner: Box<dyn Tuner>,
+    /// Name of the tuner, and what chooses points.
+    pub tuner: (&'static str, Box<dyn Tuner>),
     /// Most schedules, the default one among them.
     pub trials: u64,
     /// Of everything random.
@@ -48,11 +48,14 @@ pub(super) struct Task {
     history: History,
     base: Choice,
     known: Vec<Choice>,
+    name: &'static str,
     tuner: Box<dyn Tuner>,
     trials: usize,
     random: Pcg64Mcg,
     /// The default schedule's rows by condition.
     defaults: Vec<(Conditions, Arc<Row>)>,
+    /// Times by condition, in the order of the trials.
+    times: Vec<(Conditions, Vec<Option<f64>>)>,
     proposed: usize,
     /// Least cost so far, and after how many trials it was found.
     best: (f64, usize),
@@ -71,21 +74,23 @@ impl Task {
             grid,
             base,
             known,
-            tuner,
+            tuner: (name, tuner),
             trials,
             seed,
         } = spec;
         Task {
             operator,
             count,
-            ended: grid.size() <= 1.0,
+            ended: grid.size() <= 1.0 && !tuner.leaves_the_grid(),
             history: History::new(grid),
             base,
             known,
+            name,
             tuner,
             trials: usize::try_from(trials).unwrap_or(usize::MAX),
             random: Pcg64Mcg::seed_from_u64(seed),
             defaults: Vec::new(),
+            times: Vec::new(),
             proposed: 0,
             best: (0.0, 0),
             batches: 0,
@@ -94,18 +99,32 @@ impl Task {
         }
     }
 
-    /// Begins with the default schedule; its point, where the space holds it.
-    pub fn begin(&mut self) -> Option<Point> {
+    /// Begins with the default schedule; its point, where the space holds it, with the key of its schedule there.
+    pub fn begin(&mut self) -> Option<(Point, String)> {
         self.proposed += 1;
         let base = self.base.clone();
-        self.history.note(&ScheduleSpec::Template { choice: base });
-        self.history.grid.point_of(&self.base)
+        let spec = ScheduleSpec::Template { choice: base };
+        self.history.note(&spec);
+        Some((self.history.grid.point_of(&self.base)?, spec.key()))
     }
 
     /// Most schedules that are measured.
     pub fn most_trials(&self) -> u64 {
-        let size = self.history.grid.size().max(1.0);
+        let size = match self.tuner.leaves_the_grid() {
+            true => f64::INFINITY,
+            false => self.history.grid.size().max(1.0),
+        };
         (self.trials as f64).min(size) as u64
+    }
+
+    /// What was tried under each of the conditions.
+    pub fn trials(&self) -> impl Iterator<Item = Trials> + '_ {
+        self.times.iter().map(|(conditions, times)| Trials {
+            tuner: self.name,
+            operator: self.operator,
+            conditions: conditions.clone(),
+            times: times.clone(),
+        })
     }
 
     pub fn is_ended(&self) -> bool {
@@ -135,20 +154,13 @@ impl Task {
             base: self.defaults.first().map(|(_, row)| &**row),
             known: &self.known,
         };
-        let points = match self.ended {
+        let mut proposed = match self.ended || left == 0 {
             true => Vec::new(),
             false => self
                 .tuner
-                .propose(&self.history, &shared, n.min(left), &mut self.random)?,
+                .schedules(&self.history, &shared, n.min(left), &mut self.random)?,
         };
-        let mut proposed = Vec::new();
-        for point in points {
-            if let Some(spec) = self.history.grid.spec(&point)
-                && self.history.note(&spec)
-            {
-                proposed.push((point, spec));
-            }
-        }
+        proposed.retain(|(_, spec)| self.history.note(spec));
         self.proposed += proposed.len();
         self.ended |= proposed.is_empty();
         self.batches += 1;
@@ -156,7 +168,12 @@ impl Task {
     }
 
     /// Takes what became of a candidate under all conditions.
-    pub fn observe(&mut self, point: Option<Point>, outcomes: &[&Outcome], conditions: usize) {
+    pub fn observe(
+        &mut self,
+        point: Option<(Point, String)>,
+        outcomes: &[&Outcome],
+        conditions: usize,
+    ) {
         let Some(first) = outcomes.first() else {
             return;
         };
@@ -166,6 +183,17 @@ impl Task {
                 .iter()
                 .map(|o| (o.conditions.clone(), Arc::clone(&o.row)));
             self.defaults = rows.collect();
+        }
+        for outcome in outcomes.iter().filter(|o| o.row.status != Status::Skipped) {
+            let time = outcome.row.time_median_ns;
+            match self
+                .times
+                .iter_mut()
+                .find(|(at, _)| *at == outcome.conditions)
+            {
+                Some((_, times)) => times.push(time),
+                None => self.times.push((outcome.conditions.clone(), vec![time])),
+            }
         }
         let costs: Vec<f64> = outcomes.iter().filter_map(|o| self.cost(o)).collect();
         let cost =
@@ -182,8 +210,8 @@ impl Task {
             // The program is that of another schedule: it cost no build.
             self.proposed = self.proposed.saturating_sub(1);
         }
-        if let Some(point) = point {
-            self.history.trials.push(Trial { point, cost });
+        if let Some((point, key)) = point {
+            self.history.trials.push(Trial { point, key, cost });
         }
         let tried = self.history.trials.len();
         let cost = cost.unwrap_or(f64::INFINITY);

@@ -11,7 +11,10 @@ use super::grid::{Grid, Point};
 /// A point that was measured, or failed.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
+    /// Its point; empty for a schedule outside of the grid.
     pub point: Point,
+    /// Key of its schedule.
+    pub key: String,
     /// Natural logarithm of its time over the default schedule's, the mean over all conditions; none if it has no time.
     pub cost: Option<f64>,
 }
@@ -77,6 +80,27 @@ pub(super) trait Tuner {
         n: usize,
         random: &mut Pcg64Mcg,
     ) -> anyhow::Result<Vec<Point>>;
+
+    /// The same as schedules.
+    ///
+    /// # Errors
+    /// As for [`Tuner::propose`].
+    fn schedules(
+        &mut self,
+        history: &History,
+        shared: &Shared<'_>,
+        n: usize,
+        random: &mut Pcg64Mcg,
+    ) -> anyhow::Result<Vec<(Point, ScheduleSpec)>> {
+        let points = self.propose(history, shared, n, random)?.into_iter();
+        let spec = |point: Point| Some((point.clone(), history.grid.spec(&point)?));
+        Ok(points.filter_map(spec).collect())
+    }
+
+    /// Whether its schedules are not those of the grid.
+    fn leaves_the_grid(&self) -> bool {
+        false
+    }
 }
 
 /// Up to `n` new points of `candidates`, each once.

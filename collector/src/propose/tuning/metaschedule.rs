@@ -1,0 +1,195 @@
+//! `metaschedule`: TVM's evolutionary search over its own design space, with this program's measurements and a model of its
+//! own: gradient-boosted trees over TVM's features of the programs.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use anyhow::Context as _;
+use opengine::schedule::ScheduleSpec;
+use oplearn::xgboost::Booster;
+use rand::{Rng as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+use serde_json::Value;
+use tvm_bridge::evolution::{Bred, Evolution, Size};
+use tvm_bridge::{IrModule, Target};
+
+use super::grid::Point;
+use super::learned::{predict, train};
+use super::tuner::{History, Shared, Tuner};
+
+/// Schedules with a time before the first model.
+const LEAST: usize = 16;
+/// Schedules bred for a batch: a quarter of TVM's number. Breeding 512 takes longer than measuring a batch here.
+const POPULATION: usize = 128;
+/// Trees.
+const ROUNDS: u32 = 60;
+
+/// The function that is searched.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    /// File of the import's module.
+    pub module: PathBuf,
+    /// Name of the function.
+    pub symbol: String,
+    /// TVM's dictionary of the target.
+    pub target: Value,
+    /// Most schedules.
+    pub trials: usize,
+    /// Threads of the search.
+    pub threads: usize,
+}
+
+/// The search of one operator.
+pub(super) struct MetaSchedule {
+    origin: Origin,
+    search: Option<Evolution>,
+    model: Rc<RefCell<Model>>,
+    /// The batch before, by the keys of its schedules.
+    batch: Vec<(String, Bred)>,
+}
+
+/// What was learnt, and from what.
+struct Model {
+    features: Vec<Vec<f32>>,
+    costs: Vec<f32>,
+    booster: Option<Booster>,
+    random: Pcg64Mcg,
+}
+
+impl Model {
+    /// Scores by predicted costs; at random before there is a model.
+    fn scores(&mut self, rows: &[Vec<f32>]) -> Vec<f64> {
+        let costs = self
+            .booster
+            .as_ref()
+            .and_then(|booster| predict(booster, rows).ok());
+        match costs {
+            Some(costs) => costs.iter().map(|cost| f64::from(-cost).exp()).collect(),
+            None => rows.iter().map(|_| self.random.random()).collect(),
+        }
+    }
+
+    fn train(&mut self, seed: u64) -> anyhow::Result<()> {
+        if self.costs.len() >= LEAST {
+            let booster = train(
+                &self.features,
+                &self.costs,
+                "reg:squarederror",
+                ROUNDS,
+                seed,
+            )?;
+            self.booster = Some(booster);
+        }
+        Ok(())
+    }
+}
+
+impl MetaSchedule {
+    pub fn new(origin: Origin, seed: u64) -> MetaSchedule {
+        MetaSchedule {
+            origin,
+            search: None,
+            model: Rc::new(RefCell::new(Model {
+                features: Vec::new(),
+                costs: Vec::new(),
+                booster: None,
+                random: Pcg64Mcg::seed_from_u64(seed),
+            })),
+            batch: Vec::new(),
+        }
+    }
+
+    /// Tells the search and the model what the batch before took.
+    fn learn(&mut self, history: &History, seed: u64) -> anyhow::Result<()> {
+        let Some(search) = &mut self.search else {
+            return Ok(());
+        };
+        let trials = history
+            .trials
+            .iter()
+            .map(|trial| (trial.key.as_str(), trial.cost));
+        let costs: HashMap<&str, Option<f64>> = trials.collect();
+        let mut model = self.model.borrow_mut();
+        let mut times = Vec::new();
+        for (key, bred) in self.batch.drain(..) {
+            let cost = costs.get(key.as_str()).copied().flatten();
+            times.push(cost.map(f64::exp));
+            if let Some(cost) = cost {
+                model.features.push(bred.features);
+                model.costs.push(cost as f32);
+            }
+        }
+        search.tell(&times)?;
+        model.train(seed)
+    }
+
+    fn begin(&self, n: usize, seed: u64) -> anyhow::Result<Evolution> {
+        let Origin {
+            module,
+            symbol,
+            target,
+            trials,
+            threads,
+        } = &self.origin;
+        let function = module_of(module)?.prim_func(symbol)?;
+        let model = Rc::clone(&self.model);
+        let predict = move |rows: &[Vec<f32>]| model.borrow_mut().scores(rows);
+        let target = Target::new(target)?;
+        let size = Size {
+            trials: *trials,
+            batch: n,
+            population: POPULATION,
+            threads: *threads,
+        };
+        Evolution::new(&function, &target, seed, size, Box::new(predict))
+            .with_context(|| format!("MetaSchedule's search of {symbol}"))
+    }
+}
+
+fn module_of(path: &Path) -> anyhow::Result<IrModule> {
+    let json = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    Ok(IrModule::from_json(&json)?)
+}
+
+impl Tuner for MetaSchedule {
+    fn propose(
+        &mut self,
+        _: &History,
+        _: &Shared<'_>,
+        _: usize,
+        _: &mut Pcg64Mcg,
+    ) -> anyhow::Result<Vec<Point>> {
+        Ok(Vec::new())
+    }
+
+    fn schedules(
+        &mut self,
+        history: &History,
+        _: &Shared<'_>,
+        n: usize,
+        random: &mut Pcg64Mcg,
+    ) -> anyhow::Result<Vec<(Point, ScheduleSpec)>> {
+        let seed = random.random();
+        self.learn(history, seed)?;
+        let mut search = match self.search.take() {
+            Some(search) => search,
+            None => self.begin(n, seed)?,
+        };
+        let batch = search.generate()?;
+        self.search = Some(search);
+        let spec = |bred: &Bred| ScheduleSpec::Trace {
+            trace: bred.trace.0.clone(),
+        };
+        let specs: Vec<ScheduleSpec> = batch.iter().map(spec).collect();
+        let keys = specs.iter().map(ScheduleSpec::key);
+        self.batch = keys.zip(batch).collect();
+        // Its schedules are no points of the grid.
+        Ok(specs.into_iter().map(|spec| (Point::new(), spec)).collect())
+    }
+
+    fn leaves_the_grid(&self) -> bool {
+        true
+    }
+}

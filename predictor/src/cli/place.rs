@@ -1,0 +1,139 @@
+//! `oppredict place`: where operators go that run side by side.
+
+use std::path::Path;
+
+use opinstall::Home;
+use oplearn::data::{RowSet, Source};
+use opmodels::{ImportRequest, Importer};
+use opreport::svg::{Bar, gantt};
+use opreport::trace::{Order, Writer};
+use serde::Serialize;
+
+use super::args::PlaceArgs;
+use super::show::show;
+use crate::model::file;
+use crate::place::build::{Measured, Predictor, Sources, problem};
+use crate::place::problem::Problem;
+use crate::place::{Outcome, Placed, devices, place, slots};
+use crate::render;
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Answer<'a> {
+    devices: Vec<&'a str>,
+    jobs: Vec<&'a str>,
+    sources: &'a Sources,
+    #[serde(flatten)]
+    placed: &'a Placed,
+}
+
+/// Places and prints.
+pub fn run(args: &PlaceArgs) -> anyhow::Result<()> {
+    let devices = devices::read(
+        &args.devices,
+        args.table.as_deref(),
+        args.energy_weight > 0.0,
+    )?;
+    let runs = Path::new(opdata::RUNS);
+    let mut data = Vec::new();
+    for word in &args.data {
+        data.push(Source::Dataset(opdata::named_run(word, runs)?));
+    }
+    if data.is_empty() && runs.is_dir() {
+        data.push(Source::Dataset(runs.to_owned()));
+    }
+    let rows = RowSet::read(&data)?;
+    let measured = Measured::of_rows(&rows.rows, args.machine.as_deref())?;
+    let trained = args.model.as_deref().map(file::load).transpose()?;
+    let predictor = match &trained {
+        Some(trained) => Some(Predictor {
+            trained,
+            machine: trained.machine(args.machine.as_deref())?,
+        }),
+        None => None,
+    };
+    let importer = Importer::new(&Home::find()?, None)?;
+    let mut graphs = Vec::new();
+    for model in &args.models {
+        let request = ImportRequest::new(args.model_source, model);
+        graphs.push(importer.import(&request, &mut |_| {})?.graph);
+    }
+    let (problem, sources) = problem(
+        &graphs,
+        devices,
+        &measured,
+        predictor.as_ref(),
+        args.energy_weight,
+    )?;
+    let placed = place(&problem, args.seed, args.time_limit)?;
+    if let Some(folder) = &args.plots {
+        for outcome in &placed.outcomes {
+            charts(folder, &problem, outcome)?;
+        }
+    }
+    let answer = Answer {
+        devices: problem
+            .devices
+            .iter()
+            .map(|device| device.name.as_str())
+            .collect(),
+        jobs: problem.jobs.iter().map(|job| job.name.as_str()).collect(),
+        sources: &sources,
+        placed: &placed,
+    };
+    show(args.json, &answer, |style| {
+        render::place::placed(&problem, &sources, &placed, style)
+    })
+}
+
+/// Writes a placement as a Gantt chart and as a trace.
+fn charts(folder: &Path, problem: &Problem, outcome: &Outcome) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| anyhow::anyhow!("cannot make {}: {error}", folder.display()))?;
+    let mut slots = slots(problem, outcome);
+    slots.sort_by(|a, b| a.begin_ns.total_cmp(&b.begin_ns));
+    let lanes: Vec<&str> = problem
+        .devices
+        .iter()
+        .map(|device| device.name.as_str())
+        .collect();
+    let bars: Vec<Bar<'_>> = slots
+        .iter()
+        .map(|slot| Bar {
+            lane: slot.device,
+            begin: slot.begin_ns / 1e6,
+            end: slot.end_ns / 1e6,
+            name: &problem.jobs[slot.job].name,
+            colour: model_of(problem, slot.job),
+        })
+        .collect();
+    let file = opdata::safe_file_name(&outcome.name, 60);
+    let svg = gantt(&outcome.name, "ms", &lanes, &bars);
+    opdata::write_atomically(&folder.join(format!("{file}.svg")), svg.as_bytes())?;
+    let mut writer = Writer::new::<&str>(1, 0, &[]);
+    for (device, lane) in lanes.iter().enumerate() {
+        let mut track = writer.track(lane, None, Order::Ranked(device as i32), false);
+        for slot in slots.iter().filter(|slot| slot.device == device) {
+            let name = &problem.jobs[slot.job].name;
+            writer.begin(&mut track, slot.begin_ns as i64, name, None, |_, _| {});
+            writer.end(&mut track, slot.end_ns as i64);
+        }
+    }
+    opdata::write_atomically(&folder.join(format!("{file}.pftrace")), &writer.out.0)?;
+    Ok(())
+}
+
+/// Number of the job's model among the models, by the names of the jobs.
+fn model_of(problem: &Problem, job: usize) -> usize {
+    let model = |job: usize| problem.jobs[job].name.split('/').next();
+    let mut models: Vec<Option<&str>> = Vec::new();
+    for other in 0..=job {
+        if !models.contains(&model(other)) {
+            models.push(model(other));
+        }
+    }
+    models
+        .iter()
+        .position(|name| *name == model(job))
+        .unwrap_or(0)
+}
