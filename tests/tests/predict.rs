@@ -381,3 +381,45 @@ fn a_gpu_that_was_not_seen_is_predicted_by_its_figures() {
         ],
     );
 }
+
+#[test]
+fn operators_are_placed_on_devices_by_measured_costs() {
+    let bench = Bench::new();
+    let measure = [
+        "--modelname",
+        "mlp",
+        "--threads",
+        "1",
+        "--budget",
+        "20ms",
+        "--out",
+        "run",
+    ];
+    bench
+        .run(&[&measure[..], &["--whole-model=skip"]].concat())
+        .done();
+    let place = |more: &[&str]| {
+        let args = [&["place", "run", "--models", "mlp", "--devices"], more].concat();
+        oppredict(&bench, &args)
+    };
+    let placed = json(place(&["cpu:2", "--plots", "plots", "--json"]).done());
+    assert_eq!(placed["jobs"].as_array().expect("jobs").len(), 4);
+    assert_eq!(placed["is_optimal"], true);
+    let outcomes = placed["outcomes"].as_array().expect("outcomes");
+    let period = |name: &str| {
+        let found = outcomes.iter().find(|o| o["name"] == name);
+        found
+            .and_then(|o| o["period_ns"].as_f64())
+            .expect("a period")
+    };
+    assert!(period("optimum") <= period("Nash equilibrium"));
+    assert!(period("Nash equilibrium") < period("all on cpu0"));
+    assert!(bench.path().join("plots/optimum.svg").is_file());
+    assert!(bench.path().join("plots/HEFT.pftrace").is_file());
+    place(&["npu"]).failed(2, &["no such kind of device"]);
+    place(&["cpu,vta"]).failed(2, &["a transfer between cpu and vta takes is not known"]);
+    place(&["cpu:2x7"]).failed(
+        2,
+        &["no device has a cost of mlp/", "opcollect --modelname"],
+    );
+}

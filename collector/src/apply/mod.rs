@@ -85,7 +85,8 @@ impl AppliedModel {
             .iter()
             .filter(|operator| operator.entry.is_some() && !operator.is_nearest)
             .map(&of)
-            .sum();
+            // Not `sum`, which is −0 of nothing.
+            .fold(0.0, |sum, own| sum + own);
         let all: f64 = self.operators.iter().map(&of).sum();
         covered / all
     }
@@ -233,13 +234,13 @@ fn known(
         let workload = operator.workload_hash();
         let mut best = store.best(&workload, target, machine, Some(threads), 1)?;
         if best.is_empty() {
-            // MetaSchedule's databases know the function by another hash.
+            // MetaSchedule's databases know the function by another hash, and times at the target's number of cores.
             let module = match &module {
                 Some(module) => module,
                 None => module.insert(self::module(imported)?),
             };
             let hash = workload_hash(&module.prim_func(&operator.symbol)?)?;
-            best = store.best(&workload_key(&hash), target, machine, Some(threads), 1)?;
+            best = store.best(&workload_key(&hash), target, machine, None, 1)?;
         }
         anyhow::Ok(Applied {
             name: operator.name.clone(),

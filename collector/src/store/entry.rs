@@ -1,6 +1,6 @@
 //! A schedule of the store, and how a row becomes one.
 
-use opdata::{CacheState, Quality, Row, Status};
+use opdata::{CacheState, Row, Status};
 use opengine::schedule::{Choice, ScheduleSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -126,12 +126,10 @@ impl Entry {
         })
     }
 
-    /// The entry of a measured row; none where the row lacks a part, has grade D, or is of an emulator.
+    /// The entry of a measured row; none where the row lacks a part, or is of an emulator.
     pub fn of_row(row: &Row, source: &str) -> Option<Entry> {
-        let usable = row.status == Status::Measured
-            && row.emulated.is_none()
-            && row.quality != Some(Quality::D);
-        if !usable {
+        // Whatever its grade: on a shared machine all rows may have grade D, and the entry says so.
+        if row.status != Status::Measured || row.emulated.is_some() {
             return None;
         }
         let choice: Choice = row.schedule_knobs.as_ref()?.decode().ok()?;

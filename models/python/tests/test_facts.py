@@ -103,6 +103,7 @@ class Flops(unittest.TestCase):
         graph = support.import_model(m.build(x)).graph
         convolution, pool = (o["symbol"] for o in graph["operators"])
         self.assertEqual([c["symbol"] for c in graph["calls"]], [convolution, pool] * 2)
+        self.assertEqual([c["inputs"] for c in graph["calls"]], [[], [0], [1], [2]])
         weights = [c["weight"] for c in graph["calls"]]
         self.assertEqual(weights, ["first.weight", None, "second.weight", None])
 

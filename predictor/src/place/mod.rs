@@ -37,8 +37,8 @@ pub struct Outcome {
     pub period_ns: f64,
     /// From the first begin to the last end of one run, ns.
     pub latency_ns: f64,
-    /// Energy of one run, J; 0 where no power is known.
-    pub energy_j: f64,
+    /// Energy of one run, J; none if the power of a device that works is not known.
+    pub energy_j: Option<f64>,
     /// What the placement costs by the weights of time and energy, ns.
     pub objective_ns: f64,
     /// The device of each job.
@@ -52,7 +52,10 @@ impl Outcome {
             name: name.to_owned(),
             period_ns: loads.into_iter().fold(0.0, f64::max),
             latency_ns: timeline::latency_ns(&timeline::of_placement(problem, &placement)),
-            energy_j: problem.all_energy_nj(&placement) * 1e-9,
+            energy_j: placement
+                .iter()
+                .all(|&device| problem.devices[device].power_w > 0.0)
+                .then(|| problem.all_energy_nj(&placement) * 1e-9),
             objective_ns: problem.objective_ns(&placement),
             placement,
         }

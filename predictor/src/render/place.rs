@@ -31,7 +31,10 @@ pub fn placed(problem: &Problem, sources: &Sources, placed: &Placed, style: Styl
             Cell::from(outcome.name.as_str()),
             time(outcome.period_ns).into(),
             time(outcome.latency_ns).into(),
-            format!("{:.3}", outcome.energy_j * 1e3).into(),
+            outcome
+                .energy_j
+                .map_or_else(String::new, |joule| format!("{:.3}", joule * 1e3))
+                .into(),
             format!("{:.3}", outcome.objective_ns / best_ns).into(),
         ]);
     }
