@@ -53,4 +53,3 @@ pub use run_page::{report_html, report_json, report_markdown};
 pub use run_text::run_text;
 pub use store::{applied_json, applied_text, best_json, best_text};
 pub use tpu::{tpu_files, tpu_notes, tpu_tables, tpu_warnings};
-pub(crate) use tuned::write_curves;

@@ -8,6 +8,7 @@
 
 mod collect;
 mod counts;
+mod curves;
 mod doubts;
 mod grades;
 mod ledger;
@@ -251,7 +252,7 @@ fn measure(
     }
     writer.finish()?;
     if plan.tuning.as_ref().is_some_and(|policy| policy.partial) {
-        crate::render::write_curves(&plan.out, &report.tuned)?;
+        curves::write_curves(&plan.out, &report.tuned)?;
     }
     if plan.tuning.is_some() || plan.sweep.is_some() {
         let rows = opdata::read_rows(&plan.out)?;
