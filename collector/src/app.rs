@@ -18,6 +18,7 @@ use opmodels::{ImportError, Registry};
 use opreport::progress::for_stderr;
 use opreport::{Exit, Misuse, Style, Verbosity, View};
 
+use crate::cli::store::StoreCommand;
 use crate::cli::{Action, Invocation, ListRequest, completions, man_page};
 use crate::plan::Planned;
 use crate::preview::outlook;
@@ -96,9 +97,17 @@ pub fn perform(invocation: Invocation) -> Result<Exit, AppError> {
         Action::Tpu(request) => Ok(tpu::perform(*request, view)?),
         Action::Vta(command) => Ok(vta::perform(command, view)?),
         Action::Best(args) => Ok(store::best(args, view)?),
-        Action::Store(command) => with_session(view.verbosity, |session| {
-            Ok(store::perform(command, session, view)?)
-        }),
+        Action::Store(command) => {
+            // Nothing else of a store asks what machine this is.
+            let here = match &command {
+                StoreCommand::Import { here: true, .. } => {
+                    let hash = |session: &mut Session<'_>| Ok(session.environment().env_hash);
+                    Some(with_session(view.verbosity, hash)?)
+                }
+                _ => None,
+            };
+            Ok(store::perform(command, here.as_deref(), view)?)
+        }
         Action::Apply(request) => with_session(view.verbosity, |session| {
             Ok(store::apply_best(&request, session, view)?)
         }),

@@ -1,5 +1,7 @@
 //! The intermediate representation of a model's operators, for people: `opcollect list ops … --ir`.
 
+use std::path::Path;
+
 use anyhow::Context;
 use opengine::device::cpu;
 use opengine::schedule::{Choice, default_schedule};
@@ -25,14 +27,22 @@ pub struct OperatorIr {
     pub schedule: Choice,
 }
 
+/// The module of an import, by its folder.
+///
+/// # Errors
+/// It cannot be read, or is of another TVM.
+pub(crate) fn module(import: &Path) -> anyhow::Result<IrModule> {
+    let path = import.join("module.json");
+    let json = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    Ok(IrModule::from_json(&json)?)
+}
+
 /// Reads the operators of an import: all of them, or those of one name (several shapes may share it).
 ///
 /// # Errors
 /// The import is of another TVM, or no operator has that name.
 pub fn read(imported: &Imported, name: Option<&str>) -> anyhow::Result<Vec<OperatorIr>> {
-    let path = imported.folder.join("module.json");
-    let json = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let module = IrModule::from_json(&json)?;
+    let module = module(&imported.folder)?;
     let main = module.function_script(MAIN)?;
     let templates = cpu::templates(&Target::llvm(&host_cpu()?, 1)?)?;
     let operators = &imported.graph.operators;

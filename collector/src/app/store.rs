@@ -93,27 +93,23 @@ pub(super) fn apply_best(
     Ok(Exit::Done)
 }
 
-/// Does something with a store.
+/// Does something with a store; `here` is this machine, if imported logs were measured on it.
 ///
 /// # Errors
 /// A file cannot be read or written.
 pub(super) fn perform(
     command: StoreCommand,
-    session: &mut Session<'_>,
+    here: Option<&str>,
     view: View,
 ) -> anyhow::Result<Exit> {
     match command {
-        StoreCommand::Import { paths, here, store } => {
+        StoreCommand::Import { paths, store, .. } => {
             let path = file(store)?;
-            let here = match here {
-                true => Some(session.environment().env_hash),
-                false => None,
-            };
             let mut store = Store::open(&path)?;
             let mut added = Added::default();
             let mut left_out = BTreeMap::new();
             for from in &paths {
-                let more = import(&mut store, from, here.as_deref(), &mut left_out)?;
+                let more = import(&mut store, from, here, &mut left_out)?;
                 added.seen += more.seen;
                 added.usable += more.usable;
                 added.better += more.better;
@@ -202,8 +198,12 @@ fn import(
     here: Option<&str>,
     left_out: &mut BTreeMap<String, u64>,
 ) -> anyhow::Result<Added> {
-    let is_lines = from.extension().is_some_and(|ending| ending == "jsonl");
-    if is_lines && first_line(from)?.contains("\"choice\"") {
+    let first = match from.extension().is_some_and(|ending| ending == "jsonl") {
+        true => first_line(from)?,
+        false => String::new(),
+    };
+    let has = |key: &str| first.contains(&format!("\"{key}\""));
+    if has("workload") && has("choice") {
         let entries = exported(from)?;
         let seen = entries.len() as u64;
         return Ok(Added {
@@ -212,8 +212,7 @@ fn import(
             better: store.add(&entries)?,
         });
     }
-    let is_rows = is_lines && first_line(from)?.contains("\"row_id\"");
-    if let Some(format) = format_of(from).filter(|_| !is_rows) {
+    if let Some(format) = format_of(from).filter(|_| !has("row_id")) {
         let log = read_log(from, format, here)?;
         for (reason, times) in log.left_out {
             *left_out.entry(reason).or_default() += times;

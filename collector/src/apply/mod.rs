@@ -17,8 +17,9 @@ use opengine::schedule::ScheduleSpec;
 use opmodels::graph::Operator;
 use opmodels::{Graph, Imported};
 use tvm_bridge::database::{Writer, workload_hash};
-use tvm_bridge::{IrModule, Target, Trace};
+use tvm_bridge::{Target, Trace};
 
+use crate::operator_ir;
 use crate::plan::{Plan, Planned, model_conditions};
 use crate::report::{Comparison, TunedOperator};
 use crate::run::{Session, compare_models, runner, scratch};
@@ -237,7 +238,7 @@ fn known(
             // MetaSchedule's databases know the function by another hash, and times at the target's number of cores.
             let module = match &module {
                 Some(module) => module,
-                None => module.insert(self::module(imported)?),
+                None => module.insert(operator_ir::module(&imported.folder)?),
             };
             let hash = workload_hash(&module.prim_func(&operator.symbol)?)?;
             best = store.best(&workload_key(&hash), target, machine, None, 1)?;
@@ -253,13 +254,6 @@ fn known(
         })
     };
     imported.graph.operators.iter().map(&mut of).collect()
-}
-
-/// The module of an import.
-fn module(imported: &Imported) -> anyhow::Result<IrModule> {
-    let path = imported.folder.join("module.json");
-    let json = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    Ok(IrModule::from_json(&json)?)
 }
 
 /// The best known schedules of a model's operators, by function, at the most threads of a plan.
@@ -285,7 +279,7 @@ fn write_database(
     operators: &[Applied],
 ) -> anyhow::Result<Vec<String>> {
     let cannot = || format!("cannot write {}", folder.display());
-    let module = module(imported)?;
+    let module = operator_ir::module(&imported.folder)?;
     let beside = std::path::absolute(folder)?;
     let beside = beside.parent().context("a folder with a parent")?;
     let fresh = tempfile::tempdir_in(beside).with_context(cannot)?;

@@ -14,7 +14,7 @@ use super::show::show;
 use crate::model::file;
 use crate::place::build::{Measured, Predictor, Sources, problem};
 use crate::place::problem::Problem;
-use crate::place::{Outcome, Placed, devices, place, slots};
+use crate::place::{Outcome, Placed, devices, place, timeline};
 use crate::render;
 
 /// What is printed as JSON.
@@ -90,7 +90,7 @@ pub fn run(args: &PlaceArgs) -> anyhow::Result<()> {
 fn charts(folder: &Path, problem: &Problem, outcome: &Outcome) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)
         .map_err(|error| anyhow::anyhow!("cannot make {}: {error}", folder.display()))?;
-    let mut slots = slots(problem, outcome);
+    let mut slots = timeline::of_placement(problem, &outcome.placement);
     slots.sort_by(|a, b| a.begin_ns.total_cmp(&b.begin_ns));
     let lanes: Vec<&str> = problem
         .devices
@@ -104,7 +104,7 @@ fn charts(folder: &Path, problem: &Problem, outcome: &Outcome) -> anyhow::Result
             begin: slot.begin_ns / 1e6,
             end: slot.end_ns / 1e6,
             name: &problem.jobs[slot.job].name,
-            colour: model_of(problem, slot.job),
+            colour: problem.jobs[slot.job].model,
         })
         .collect();
     let file = opdata::safe_file_name(&outcome.name, 60);
@@ -121,19 +121,4 @@ fn charts(folder: &Path, problem: &Problem, outcome: &Outcome) -> anyhow::Result
     }
     opdata::write_atomically(&folder.join(format!("{file}.pftrace")), &writer.out.0)?;
     Ok(())
-}
-
-/// Number of the job's model among the models, by the names of the jobs.
-fn model_of(problem: &Problem, job: usize) -> usize {
-    let model = |job: usize| problem.jobs[job].name.split('/').next();
-    let mut models: Vec<Option<&str>> = Vec::new();
-    for other in 0..=job {
-        if !models.contains(&model(other)) {
-            models.push(model(other));
-        }
-    }
-    models
-        .iter()
-        .position(|name| *name == model(job))
-        .unwrap_or(0)
 }

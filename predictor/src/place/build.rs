@@ -106,7 +106,7 @@ pub fn problem(
     let mut sources = Sources::default();
     let mut jobs = Vec::new();
     let mut homeless = Vec::new();
-    for graph in graphs {
+    for (model, graph) in graphs.iter().enumerate() {
         let mut costs: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
         for operator in &graph.operators {
             let workload = operator.workload_hash();
@@ -142,6 +142,7 @@ pub fn problem(
             let Some(operator) = operator else { continue };
             jobs.push(Job {
                 name: format!("{}/{}", graph.model, call.symbol),
+                model,
                 costs_ns: costs[call.symbol.as_str()].clone(),
                 weight_bytes: bytes(operator, ArgumentRole::Weight),
                 output_bytes: bytes(operator, ArgumentRole::Output),

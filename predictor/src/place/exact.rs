@@ -41,22 +41,16 @@ pub fn optimum(
 ) -> Option<Optimum> {
     let mut order: Vec<usize> = (0..problem.jobs.len()).collect();
     order.sort_by(|&a, &b| problem.least_ns(b).total_cmp(&problem.least_ns(a)));
-    let least_after: Vec<f64> = {
+    // For each place of the order the sum over the jobs from there on.
+    let sums = |of: &dyn Fn(usize) -> f64| {
         let mut sums = vec![0.0; order.len() + 1];
-        for place in (0..order.len()).rev() {
-            sums[place] = sums[place + 1] + problem.least_ns(order[place]);
+        for (place, &job) in order.iter().enumerate().rev() {
+            sums[place] = sums[place + 1] + of(job);
         }
         sums
     };
-    let least_energy_after: Vec<f64> = {
-        let mut sums = vec![0.0; order.len() + 1];
-        for place in (0..order.len()).rev() {
-            let job = order[place];
-            let energies = problem.choices(job).map(|(d, _)| problem.energy_nj(job, d));
-            sums[place] = sums[place + 1] + energies.fold(f64::INFINITY, f64::min);
-        }
-        sums
-    };
+    let least_after = sums(&|job| problem.least_ns(job));
+    let least_energy_after = sums(&|job| problem.least_energy_nj(job));
     let mut search = Search {
         problem,
         order: &order,

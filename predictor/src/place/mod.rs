@@ -23,7 +23,6 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use game::{Ending, Move, Play};
 use problem::{Placement, Problem};
-use timeline::Slot;
 
 /// Starts at random from which equilibria are sought, beside those of the heuristics.
 const STARTS: usize = 16;
@@ -226,11 +225,6 @@ fn at_random(problem: &Problem, seed: u64) -> Option<Placement> {
     });
     let placement: Placement = placement.collect();
     problem.fits(&placement).then_some(placement)
-}
-
-/// The jobs of a placement in time, for charts.
-pub fn slots(problem: &Problem, outcome: &Outcome) -> Vec<Slot> {
-    timeline::of_placement(problem, &outcome.placement)
 }
 
 #[cfg(test)]

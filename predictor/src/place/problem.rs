@@ -37,6 +37,8 @@ pub struct Link {
 pub struct Job {
     /// Its name: model and operator.
     pub name: String,
+    /// Number of its model.
+    pub model: usize,
     /// Time on each device, ns; none where it cannot run.
     pub costs_ns: Vec<Option<f64>>,
     /// Bytes of its weights.
@@ -134,6 +136,14 @@ impl Problem {
         self.cost_ns(job, device) * self.devices[device].power_w
     }
 
+    /// Least energy of a job on any device, nJ; infinite if it can run nowhere.
+    pub fn least_energy_nj(&self, job: usize) -> f64 {
+        let energies = self
+            .choices(job)
+            .map(|(device, _)| self.energy_nj(job, device));
+        energies.fold(f64::INFINITY, f64::min)
+    }
+
     /// Energy of all jobs, nJ.
     pub fn all_energy_nj(&self, placement: &[usize]) -> f64 {
         let jobs = placement.iter().enumerate();
@@ -143,13 +153,7 @@ impl Problem {
     /// Nanoseconds that count as much as a nanojoule: least times over least energies of all jobs.
     pub fn ns_per_nj(&self) -> f64 {
         let jobs = || 0..self.jobs.len();
-        let energy = |job| {
-            let all = self
-                .choices(job)
-                .map(|(device, _)| self.energy_nj(job, device));
-            all.fold(f64::INFINITY, f64::min)
-        };
-        let energy: f64 = jobs().map(energy).sum();
+        let energy: f64 = jobs().map(|job| self.least_energy_nj(job)).sum();
         match energy > 0.0 {
             true => jobs().map(|job| self.least_ns(job)).sum::<f64>() / energy,
             false => 0.0,

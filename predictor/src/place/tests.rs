@@ -33,6 +33,7 @@ fn problem(costs: &[Vec<Option<f64>>], link: Link, shared: bool) -> Problem {
             .enumerate()
             .map(|(number, costs)| Job {
                 name: format!("job{number}"),
+                model: 0,
                 costs_ns: costs.clone(),
                 weight_bytes: 10,
                 output_bytes: 100,

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use anyhow::Context as _;
@@ -12,12 +12,13 @@ use oplearn::xgboost::Booster;
 use rand::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
+use tvm_bridge::Target;
 use tvm_bridge::evolution::{Bred, Evolution, Size};
-use tvm_bridge::{IrModule, Target};
 
 use super::grid::Point;
 use super::learned::{predict, train};
 use super::tuner::{History, Shared, Tuner};
+use crate::operator_ir;
 
 /// Schedules with a time before the first model.
 const LEAST: usize = 16;
@@ -29,8 +30,8 @@ const ROUNDS: u32 = 60;
 /// The function that is searched.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
-    /// File of the import's module.
-    pub module: PathBuf,
+    /// Folder of the import.
+    pub import: PathBuf,
     /// Name of the function.
     pub symbol: String,
     /// TVM's dictionary of the target.
@@ -127,13 +128,13 @@ impl MetaSchedule {
 
     fn begin(&self, n: usize, seed: u64) -> anyhow::Result<Evolution> {
         let Origin {
-            module,
+            import,
             symbol,
             target,
             trials,
             threads,
         } = &self.origin;
-        let function = module_of(module)?.prim_func(symbol)?;
+        let function = operator_ir::module(import)?.prim_func(symbol)?;
         let model = Rc::clone(&self.model);
         let predict = move |rows: &[Vec<f32>]| model.borrow_mut().scores(rows);
         let target = Target::new(target)?;
@@ -146,11 +147,6 @@ impl MetaSchedule {
         Evolution::new(&function, &target, seed, size, Box::new(predict))
             .with_context(|| format!("MetaSchedule's search of {symbol}"))
     }
-}
-
-fn module_of(path: &Path) -> anyhow::Result<IrModule> {
-    let json = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    Ok(IrModule::from_json(&json)?)
 }
 
 impl Tuner for MetaSchedule {

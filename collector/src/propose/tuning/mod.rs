@@ -126,7 +126,7 @@ pub(super) fn draw(
         };
         let seed = super::draw::operator_seed(plan.seed, &workload);
         let origin = Origin {
-            module: imported.folder.join("module.json"),
+            import: imported.folder.clone(),
             symbol: graph.operators[operator].symbol.clone(),
             target: target.clone(),
             trials: usize::try_from(policy.trials).unwrap_or(usize::MAX),

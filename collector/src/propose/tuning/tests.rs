@@ -25,7 +25,7 @@ fn grid() -> Grid {
 /// Of an import that is not there.
 fn origin() -> Origin {
     Origin {
-        module: "module.json".into(),
+        import: "import".into(),
         symbol: "add".to_owned(),
         target: serde_json::json!({"kind": "llvm"}),
         trials: 16,
